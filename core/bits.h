@@ -8,7 +8,7 @@
 
 namespace apscope::detail {
 
-// The layout of the type that holds the values: fp32 or fp64.
+// The layout of the type of the values: fp32 or fp64.
 template <class Real>
 struct Layout;
 template <>

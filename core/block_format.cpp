@@ -54,7 +54,7 @@ bool is_bfp(const BlockFormat& f) {
            "bfp:<bits>:<block> or blocks:<element>, with ,scale=<format> ,block=<size> ,rule=<rule> ,tensor behind it");
 }
 
-// What stands before the first comma.
+// The text before the first comma.
 BlockFormat parse_base(std::string_view base, std::string_view name) {
     for (const NamedBlockFormat& row : table()) {
         if (row.name == base) return row.format;

@@ -1,5 +1,5 @@
 // BlockFormat: numbers that share a scale, as a value. A block is a run of elements along one axis;
-// it holds one code of `scale` and, for each element, one code of `element`:
+// it has one code of `scale` and, for each element, one code of `element`:
 //
 //      value = element * scale                    (tensor_scale: element * scale / tensor scale)
 //
@@ -16,9 +16,9 @@
 
 namespace apscope {
 
-// How a block's scale follows from amax, the largest finite magnitude of the block. The first four
-// give a power of two, 2^k before it is clamped to the scales that exist; emax and largest are the
-// element format's.
+// How a block's scale is computed from amax, the largest finite magnitude of the block. The first
+// four give a power of two, 2^k before it is clamped to the scales that exist; emax and largest are
+// the element format's.
 enum class ScaleRule {
     floor,  // k = floor(log2 amax) - emax (OCP)
     ceil,   // k = ceil(log2 amax) - emax
@@ -35,15 +35,15 @@ struct BlockFormat {
     FloatFormat scale;              // at most 8 bits
     int block_size = 32;            // elements that share a scale; the last block of a line may be shorter
     ScaleRule rule = ScaleRule::floor;
-    bool tensor_scale = false;      // one fp32 scale more for the whole array (rule ratio only)
+    bool tensor_scale = false;      // one additional fp32 scale for the whole array (rule ratio only)
 
     friend bool operator==(const BlockFormat&, const BlockFormat&) = default;
 
-    // Significant bits behind the leading one that elements of the largest binade have.
+    // Significant bits after the leading one of elements in the largest binade.
     int top_mantissa_bits() const;
     // Storage for each element: its code and its share of the scale of a whole block.
     double bits_per_element() const;
-    // The shortest name from which parse_block_format gives this format back.
+    // The shortest name that parse_block_format reads as this format.
     std::string name() const;
     std::size_t hash() const;
 };
@@ -59,7 +59,8 @@ struct NamedBlockFormat {
 };
 std::span<const NamedBlockFormat> named_block_formats();
 
-// Elements of `bits` in two's complement with the binary point behind the second bit: MXINT8's for 8.
+// Elements of `bits` in two's complement with the binary point after the second bit: MXINT8's for
+// 8.
 FloatFormat fixed_point_element(int bits, bool twos_complement);
 
 // Reads a name of the table, bfp:<bits>:<block> (sign-magnitude elements of that many bits under an

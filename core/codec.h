@@ -1,5 +1,5 @@
-// Codes: the bit pattern of a value of a format, and back. encode_one() takes a value that the
-// format holds (round first); decode_one() takes any code, reserved high bits zero.
+// Codes: the bit pattern of a value of a format, and back. encode_one() takes a value of the format
+// (round first); decode_one() takes any code, reserved high bits zero.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace apscope::detail {
 
-// A format, made ready for coding from and to values held as Real.
+// A format, prepared for coding from and to values of type Real.
 template <class Real>
 struct BasicCodec {
     using Bits = BitsOf<Real>;
@@ -18,7 +18,7 @@ struct BasicCodec {
     bool subnormals, is_signed, code_zero_is_zero;
     Bits sign_code;              // the sign bit's place, 0 if unsigned
     Bits top_finite;             // magnitude code of the largest finite value
-    Bits infinity_code, nan_code;  // meaningless where absent
+    Bits infinity_code, nan_code;  // meaningless if absent
     bool has_infinity, has_nan, nan_at_negative_zero;
     bool has_negative_zero;      // otherwise the code of -0 is NaN or a second code of 0
     bool nan_has_sign;           // a NaN code for either sign, and no other
@@ -32,7 +32,7 @@ template <class Real = float>
 BasicCodec<Real> make_codec(const FloatFormat& format);
 
 // `value` must be a value of the format, an infinity only if the format has one, and NaN only if
-// it has one (nan_code of `codec` is written otherwise: callers put the caller's choice there).
+// it has one (otherwise nan_code of `codec` is written: callers set it).
 template <class Real>
 APSCOPE_HD BitsOf<Real> encode_one(Real value, const BasicCodec<Real>& codec) {
     using Bits = BitsOf<Real>;
@@ -50,7 +50,7 @@ APSCOPE_HD BitsOf<Real> encode_one(Real value, const BasicCodec<Real>& codec) {
     if (magnitude == infinity_bits<Real>) return codec.infinity_code | sign;
     if (magnitude == 0) return sign;
     const int exponent = exponent_of<Real>(magnitude);
-    // Left-aligned with the leading one at bit fraction_bits, for subnormals of Real too.
+    // Left-aligned with the leading one at bit fraction_bits, also for subnormals of Real.
     const Bits significand = magnitude > fraction_mask ? fraction | one << L::fraction_bits : fraction << (1 - L::bias - exponent);
     const int field = exponent + codec.bias;
     if (codec.subnormals && field < 1) {

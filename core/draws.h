@@ -1,5 +1,5 @@
-// Stochastic rounding as counting: of the 2^N random integers, how many round up a number that lies eta
-// of a step above its lower neighbour; and the comparison with the one that was drawn.
+// Stochastic rounding as counting: of the 2^N random integers, how many round up a number that is
+// eta of a step above its lower neighbour; and the comparison with the drawn one.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ APSCOPE_HD Eta eta_of(Word rest, int shift) {
 }
 
 // How many of the 2^N random integers round up (see RoundingMode), left-aligned in 64 bits; `all`
-// of them stands for a count of 2^N.
+// means a count of 2^N.
 struct UpCount {
     std::uint64_t count;
     bool all;
@@ -59,9 +59,9 @@ APSCOPE_HD UpCount up_count(RoundingMode mode, Eta eta, int random_bits) {
     }
 }
 
-// Whether a magnitude that lies eta of a step above its lower neighbour rounds up, for numbers that are
-// not bits of a Real: inside an irregular gap, and exact results wider than fp64. (stochastic_exact
-// asks for more digits.)
+// Whether a magnitude that is eta of a step above its lower neighbour rounds up, for numbers that
+// are not bits of a Real: inside an irregular gap, and exact results wider than fp64.
+// (stochastic_exact needs more digits.)
 template <RoundingMode M>
 APSCOPE_HD bool eta_rounds_up(Eta eta, bool odd, bool negative, int random_bits, std::uint64_t random) {
     constexpr std::uint64_t half = std::uint64_t{1} << 63;
@@ -80,11 +80,11 @@ APSCOPE_HD bool eta_rounds_up(Eta eta, bool odd, bool negative, int random_bits,
     return up.all | (up.count + random < up.count);
 }
 
-// The digits of a random number U in [0, 1), 64 at a time. One word alone is followed by zeros; a
-// stream (core/philox.h) has as many as are asked for.
+// The digits of a random number U in [0, 1), 64 at a time. A single word is followed by zeros; a
+// stream (core/philox.h) has any number of them.
 APSCOPE_HD std::uint64_t random_digits(std::uint64_t word, int index) { return index == 0 ? word : 0; }
 
-// U < rest / 2^shift, of which as many digits are compared as it takes.
+// U < rest / 2^shift, comparing as many digits as needed.
 template <class Word, class Random>
 APSCOPE_HD bool drawn_below(Word rest, int shift, const Random& random) {
     for (int index = 0; rest != 0; ++index, shift -= 64) {

@@ -1,9 +1,10 @@
 // Sum, product, quotient, root and fused multiply-add, each rounded once.
 //
 // Of fp32 numbers (held in fp64): the exact result (a product has 48 bits), or the exact result rounded
-// to odd in fp64's 53 bits, which serves every later rounding that needs at most 51 of them (Boldo and
-// Melquiond, IEEE TC 57(4), 2008). Of any fp64 numbers, and for more bits: a wide number. Infinities,
-// NaN and signs of zero are those of IEEE 754's operations on fp64, which the final cast then projects.
+// to odd in fp64's 53 bits, which is enough for every later rounding that needs at most 51 of them
+// (Boldo and Melquiond, IEEE TC 57(4), 2008). Of any fp64 numbers, and for more bits: a wide
+// number. Infinities, NaN and signs of zero are those of IEEE 754's operations on fp64, which the
+// final cast then projects.
 #pragma once
 
 #include "core/exact_sum.h"
@@ -13,7 +14,7 @@ namespace apscope::detail {
 enum class Operation { add, subtract, multiply, divide, sqrt, fma };
 inline constexpr int operation_count = 6;
 
-// The rounded x moved to odd, where the exact number is farther from zero or nearer to it than x.
+// The rounded x moved to odd, if the exact number is farther from zero or nearer to it than x.
 APSCOPE_HD double step_to_odd(double x, bool farther, bool nearer) {
     const std::uint64_t bits = bits_cast<std::uint64_t>(x);
     const bool step = (farther | nearer) & ((bits & 1) == 0) & ((bits & ~sign_bit<double>) < infinity_bits<double>);
@@ -78,13 +79,13 @@ APSCOPE_HD WideNumber divide_wide(double a, double b) {
     return {quotient | (rest % divisor != 0 ? 1 : 0), x.unit - y.unit - 124, x.negative != y.negative};
 }
 
-// An integer's root, rounded down, and what its square leaves: rest = x - root^2 <= 2 root.
+// An integer's root, rounded down, and the remainder of its square: rest = x - root^2 <= 2 root.
 struct Root {
     unsigned __int128 root;
     __int128 rest;
 };
 // That of x 4^digits, for 2^digits <= root: the quotient q of the rest and twice the root gives the next
-// digits, or one unit too much where q^2 exceeds what is left (Zimmermann, INRIA RR-3805, 1999).
+// digits, or one unit too much if q^2 exceeds the remainder (Zimmermann, INRIA RR-3805, 1999).
 APSCOPE_HD Root with_more_digits(Root x, int digits) {
     using Wide = unsigned __int128;
     const Wide rest = static_cast<Wide>(x.rest) << digits, q = rest / (x.root << 1);
@@ -125,7 +126,7 @@ APSCOPE_HD WideNumber exact_wide(double a, double b, double c) {
 
 APSCOPE_HD bool is_finite(double x) { return (bits_cast<std::uint64_t>(x) & ~sign_bit<double>) < infinity_bits<double>; }
 
-// Operands whose result is infinite, NaN or a zero that is no rounded number: fp64 has them right.
+// Operands whose result is infinite, NaN or an exact zero: fp64 is correct.
 template <Operation Op>
 APSCOPE_HD bool is_special(double a, double b, double c) {
     if constexpr (Op == Operation::sqrt) return !(is_finite(a) && a > 0);
@@ -138,7 +139,7 @@ APSCOPE_HD double special_result(double a, double b, double c, bool down) {
     if constexpr (Op == Operation::divide) return a / b;
     if constexpr (Op == Operation::sqrt) return __builtin_sqrt(a);
     if constexpr (Op == Operation::fma) {
-        // fp64's product of finite numbers may be infinite where the exact one is not.
+        // fp64's product of finite numbers may be infinite although the exact one is not.
         if (is_finite(a) && is_finite(b) && !is_finite(c)) return c;
     }
     return to_odd<Op>(a, b, c, down);

@@ -2,16 +2,16 @@
 //
 // Fast path: the fp64 sum rounded to odd. TwoSum gives the rounded sum and its exact error; if the
 // error is not zero and the sum's last bit is even, the sum moves one ulp towards the error. A
-// round-to-odd intermediate with 2 spare bits (N + 2 for stochastic rounding with N bits) serves
-// every later rounding exactly (Boldo and Melquiond, IEEE TC 57(4), 2008).
-// General path: a wide number, for the stochastic roundings that need more bits than fp64 has.
+// round-to-odd intermediate with 2 spare bits (N + 2 for stochastic rounding with N bits) makes
+// every later rounding exact (Boldo and Melquiond, IEEE TC 57(4), 2008). General path: a wide
+// number, for the stochastic roundings that need more bits than fp64 has.
 #pragma once
 
 #include "core/wide_number.h"
 
 namespace apscope::detail {
 
-// Operands must be fp32-born (at most 53 significant bits, exponents far inside fp64's range).
+// Operands must come from fp32 (at most 53 significant bits, exponents far inside fp64's range).
 APSCOPE_HD double add_to_odd(double a, double b) {
     const double sum = a + b;
     const double b_seen = sum - a;

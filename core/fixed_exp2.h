@@ -1,5 +1,5 @@
-// 2^x by a fixed sequence of IEEE operations, so that every machine gives the same bits: the other way of fixed_log2.h
-// (docs/definitions.md, section 4).
+// 2^x by a fixed sequence of IEEE operations, so that every machine gives the same bits: the
+// inverse of fixed_log2.h (docs/definitions.md, section 4).
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Sums whose shape is fixed by the data's length alone, so that no instruction set, thread count
-// or device changes a bit.
+// Sums whose shape depends only on the data's length, so that no instruction set, thread count or
+// device changes a bit.
 //
 //      block      4096 elements, counted from the start of the tensor
 //      lane       element i of a block adds to fp64 lane i mod 16, in order of i

@@ -9,8 +9,9 @@ namespace apscope::detail {
 
 #if defined(__SSE2__)
 // Both control words as a process starts with them. MXCSR: bits 13-14 rounding, 15 flush results to zero, 6 read
-// subnormals as zero, 7-12 mask the exceptions, 0-5 which were raised. The x87's: bits 10-11 rounding, 0-5 the masks; no
-// number of ours goes through it, but the C library asks it for the rounding mode when it reads decimals.
+// subnormals as zero, 7-12 mask the exceptions, 0-5 which were raised. The x87's: bits 10-11
+// rounding, 0-5 the masks; we do not compute with it, but the C library uses its rounding mode when
+// it reads decimals.
 FloatEnvironment::FloatEnvironment() {
     std::uint16_t x87 = 0;
     asm volatile("fnstcw %0" : "=m"(x87));

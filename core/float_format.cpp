@@ -91,7 +91,7 @@ void validate(const FloatFormat& f) {
     if (f.even_code_ties && f.mantissa_bits != 0) {
         refuse("even_code_ties concerns precision 1 only; mantissa_bits is " + std::to_string(f.mantissa_bits));
     }
-    // At least one finite value beside zero (or one at all in a format without zero).
+    // At least one finite value besides zero (or any in a format without zero).
     const std::uint64_t specials = f.nan_codes + (f.has_infinity ? 1 : 0);
     const std::uint64_t needed = f.zero == Zero::none ? 1 : 2;
     if (f.nan_codes >= f.magnitude_codes() || specials + needed > f.magnitude_codes()) {

@@ -1,11 +1,9 @@
 // FloatFormat: a floating-point number system as a value.
-//
-// A format is what its fields say and nothing more: limits are derived from the fields, never
-// stored. A code has the bits
+// A format is defined by its fields: limits are derived from them, never stored. A code has the
+// bits
 //
 //      s eeee mmm        sign (if is_signed), exponent field, stored significand bits
-//
-// and the codes of one sign are ordered like the magnitudes they stand for. From the top of that
+// and the codes of one sign are ordered like their magnitudes. From the top of that
 // order downwards lie `nan_codes` NaNs, then one infinity (if has_infinity), then the largest
 // finite value.
 #pragma once
@@ -20,7 +18,7 @@
 
 namespace apscope {
 
-// Which codes mean zero.
+// Which codes are zero.
 enum class Zero {
     both_signs,  // +0 and -0 (IEEE 754)
     single,      // +0 only; the code of -0 is free (FNUZ, P3109) or does not exist (unsigned)
@@ -46,7 +44,7 @@ struct FloatFormat {
     // Derived -----------------------------------------------------------------------------------
     constexpr int storage_bits() const { return (is_signed ? 1 : 0) + exponent_bits + mantissa_bits; }
     constexpr int precision() const { return mantissa_bits + 1; }
-    // The exponent of the unit in which the smallest values count.
+    // The exponent of the unit of the smallest values.
     constexpr int finest_exponent() const { return (subnormals ? subnormal_exponent : emin()) - mantissa_bits; }
     // Exponent of the smallest normal number.
     constexpr int emin() const { return subnormals ? 1 - bias : -bias; }
@@ -61,18 +59,18 @@ struct FloatFormat {
     constexpr double magnitude(std::uint64_t code) const;
     constexpr double largest() const { return magnitude(top_finite_code()); }
     constexpr double smallest_normal() const;       // 0 if the format has no normal number
-    constexpr double smallest_positive() const;     // the smallest subnormal where there is one
+    constexpr double smallest_positive() const;     // the smallest subnormal if there is one
     // Whether every finite value is an fp32 number: such formats are stored in fp32, the others,
     // whose values are fp64 numbers, in fp64.
     constexpr bool fits_fp32() const;
 
     // Text --------------------------------------------------------------------------------------
-    // The shortest name from which parse_format gives this format back.
+    // The shortest name that parse_format reads as this format.
     std::string name() const;
     std::size_t hash() const;
 };
 
-// Families of special values, the presets that the fields above are usually filled from.
+// Families of special values, the usual presets of the fields above.
 enum class Specials {
     ieee,    // top exponent field: infinity and NaNs; both zeros
     fn,      // finite + NaN: the top code of each sign is NaN, no infinity (OCP E4M3)
@@ -87,23 +85,24 @@ enum class Specials {
 constexpr FloatFormat make_format(int exponent_bits, int mantissa_bits, Specials specials = Specials::ieee, bool is_signed = true);
 // P3109 BinaryKpP{s,u}{e,f}.
 constexpr FloatFormat make_p3109(int storage_bits, int precision, bool is_signed, bool extended);
-// The same format with another bias: its values times a power of two. Throws std::invalid_argument for one that no format has.
+// The same format with another bias: its values times a power of two. Throws std::invalid_argument
+// for a bias out of range.
 constexpr FloatFormat with_bias(FloatFormat f, int bias);
 
 Specials parse_specials(std::string_view name);
 std::string_view specials_names();  // "ieee, fn, ..." for messages
 
 // Throws std::invalid_argument with one sentence if the fields contradict each other or the format
-// holds a finite value that fp64 does not.
+// has a finite value that fp64 does not.
 void validate(const FloatFormat& format);
 // The same for `what` (say, "a scheme") that works on fp32 numbers: formats must be stored in fp32.
 void require_fp32(const FloatFormat& format, std::string_view what);
 
-// What follows from the fields ---------------------------------------------------------------------
+// Derived from the fields ---------------------------------------------------------------------
 
 namespace detail {
 
-// integer 2^exponent, for an integer of at most 53 bits: exact where fp64 holds it.
+// integer 2^exponent, for an integer of at most 53 bits: exact if fp64 can represent it.
 constexpr double times_power_of_two(double integer, int exponent) {
     const auto power = [](int e) { return std::bit_cast<double>(static_cast<std::uint64_t>(e + 1023) << 52); };
     for (; exponent > 1000; exponent -= 1000) integer *= power(1000);

@@ -5,24 +5,23 @@
 //      r = lifted - c                                  exact (Sterbenz)
 //
 // The sum has the format's quantum as its last place, subnormal numbers of the format included, so that the hardware
-// rounds to it; c lies in the middle of its binade, so that x may have either sign; and as an integer the sum's bits
-// count quanta, so that the other roundings take one more or less:
+// rounds to it; c is in the middle of its binade, so x may have either sign; and as an integer the
+// sum's bits count quanta, so the other roundings add or subtract one:
 //
 //      up (down)      lifted + 1 (- 1) where r < x (r > x)
 //      to odd         down, then the last bit set where r is not x
 //      ties away      of x with its last bit set: at a tie, and nowhere else, that passes one
 //      ties to zero   of x less its last place, with its last bit set: likewise
-//
-// All loops that round so take their constants and their steps from here: casts, blocks, arithmetic in registers and
-// statistics, on the host and on a GPU.
+// All loops that round in this way use these constants and steps: casts, blocks, arithmetic in
+// registers and statistics, on the host and on a GPU.
 #pragma once
 
 #include "core/rounding.h"
 
 namespace apscope::detail {
 
-// What c and what follows from it need of a format; bits of Real. Formats whose limits a block's scale moves add it
-// to `least`.
+// Constants of a format for c; bits of Real. Formats whose limits are moved by a block's scale add
+// it to `least`.
 template <class Real>
 struct GridConstants {
     using Bits = BitsOf<Real>;
@@ -33,7 +32,7 @@ struct GridConstants {
 template <class Real>
 inline constexpr BitsOf<Real> grid_half = BitsOf<Real>{1} << (Layout<Real>::fraction_bits - 1);  // the fraction of 1.5
 
-// c less this is the quantum; this less c is one over the quantum: bits of both.
+// c minus this is the quantum; this minus c is one over the quantum: bits of both.
 template <class Real>
 inline constexpr BitsOf<Real> c_above_quantum = (BitsOf<Real>{Layout<Real>::fraction_bits} << Layout<Real>::fraction_bits) + grid_half<Real>;
 template <class Real>
@@ -65,8 +64,8 @@ APSCOPE_HD BitsOf<Real> grid_c(BitsOf<Real> field, const GridConstants<Real>& g)
     return (field > g.least ? field : g.least) + g.lift;
 }
 
-// The first magnitude that rounds past the largest, ties to even: largest + half a quantum, the tie too where the
-// largest is odd.
+// The first magnitude that rounds beyond the largest, ties to even: largest + half a quantum,
+// including the tie if the largest is odd.
 template <class Real>
 APSCOPE_HD BitsOf<Real> first_overflow(const Cast<Real>& cast) {
     using Bits = BitsOf<Real>;
@@ -87,8 +86,8 @@ APSCOPE_HD OnGrid<Real> to_grid(Real x, Real c) {
     return {lifted, lifted - c};
 }
 
-// x rounded, with no end above; deterministic modes. A result of zero has any sign. Comparisons make numbers, which
-// vectorisers take for masks.
+// x rounded, without an upper limit; deterministic modes. A result of zero has any sign.
+// Comparisons make numbers, which vectorisers convert to masks.
 template <RoundingMode M, class Real>
 APSCOPE_HD Real round_to_grid(Real x, Real c) {
     using Bits = BitsOf<Real>;
@@ -120,7 +119,8 @@ APSCOPE_HD Real round_to_grid(Real x, Real c) {
     }
 }
 
-// The same with the sign that x's rounding has: that of x, but for a zero in formats without -0 (zero_sign = 0).
+// The same with the sign of x's rounding: that of x, except for a zero in formats without -0
+// (zero_sign = 0).
 template <RoundingMode M, class Real>
 APSCOPE_HD BitsOf<Real> with_zero_sign(Real rounded, BitsOf<Real> bits, BitsOf<Real> zero_sign) {
     if constexpr (M == RoundingMode::toward_zero || M == RoundingMode::away_from_zero) {

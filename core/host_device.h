@@ -1,4 +1,4 @@
-// One macro: marks a function that runs on the host and, under nvcc, on the device too.
+// One macro: marks a function that runs on the host and, with nvcc, also on the device.
 #pragma once
 
 #if defined(__CUDACC__)

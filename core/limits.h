@@ -1,5 +1,5 @@
-// How much of what others wrote is read: files, names, specs. docs/limits.md lists these numbers; Python's are in
-// bindings/apscope/_limits.py, which takes the shared ones from here.
+// Limits on inputs: files, names, specs. docs/limits.md lists these numbers; Python's are in
+// bindings/apscope/_limits.py, which imports the shared ones from here.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace apscope::detail::limits {
 
-inline constexpr std::size_t spec_depth = 64;           // schemes nested in a spec, by parentheses: the parser calls itself for each
+inline constexpr std::size_t spec_depth = 64;           // schemes nested in a spec, by parentheses: the parser recurses once per level
 inline constexpr std::size_t spec_length = 1'000'000;   // bytes of a spec
 inline constexpr std::size_t pattern_length = 100'000;  // bytes of a regular expression: hybrid.exactly writes names of many tensors into one
 inline constexpr std::int64_t pattern_memory = 1 << 26;  // bytes that one regular expression may take
@@ -18,9 +18,9 @@ inline constexpr int json_depth = 64;                   // printing a value take
 inline constexpr std::uint64_t safetensors_header = 100'000'000;  // bytes, the format's own: one beyond it is a damaged length
 inline constexpr std::uint64_t manifest_length = 1'000'000'000;   // bytes of a manifest.json
 inline constexpr std::int64_t workers = 1'000'000;
-inline constexpr std::size_t quoted = 100;  // bytes of a text of others that a message quotes
+inline constexpr std::size_t quoted = 100;  // bytes of foreign text quoted in a message
 
-// What a message quotes of a text: one that is longer ends in dots, and not inside a character.
+// The quotation of a text in a message: a long one ends in dots, and not inside a character.
 inline std::string clipped(std::string_view text) {
     if (text.size() <= quoted) return std::string(text);
     std::size_t end = quoted - 3;

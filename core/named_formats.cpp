@@ -51,7 +51,7 @@ bool lists(std::string_view names, std::string_view name) {
     return false;
 }
 
-// Takes tokens off the front of a name.
+// Reads tokens from the front of a name.
 struct Tokens {
     std::string_view rest;
 
@@ -108,7 +108,7 @@ std::optional<FloatFormat> parse_general(std::string_view name) {
     return f;
 }
 
-// A general name whose words stand in another order, such as e3m4b6fn, as it should be; empty for what is none.
+// The correct form of a general name with its words in another order, such as e3m4b6fn; else empty.
 std::string reordered(std::string_view name) {
     Tokens t{name};
     const auto exponent_bits = t.take_number("e");

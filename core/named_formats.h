@@ -1,4 +1,4 @@
-// The formats the field has names for, and the one parser of format names.
+// The named formats, and the one parser of format names.
 #pragma once
 
 #include <span>
@@ -11,8 +11,8 @@
 namespace apscope {
 
 struct NamedFormat {
-    std::string_view name;     // canonical: what FloatFormat::name() prints
-    std::string_view aliases;  // separated by spaces; as ml_dtypes, torch, ONNX, LLVM and P3109 say
+    std::string_view name;     // canonical, as printed by FloatFormat::name()
+    std::string_view aliases;  // separated by spaces; from ml_dtypes, torch, ONNX, LLVM and P3109
     std::string_view origin;   // who defines it
     FloatFormat format;
 };

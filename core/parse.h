@@ -1,4 +1,4 @@
-// Numbers out of text: what names, specs and their keys are read with. The spelling is that of std::from_chars: no
+// Parses numbers in names, specs and their keys. The spelling is that of std::from_chars: no
 // blanks, no plus sign, whatever the locale.
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace apscope::detail {
 
-// The number that a text begins with, taken off its front; none, and nothing taken, where there is none or the type
-// does not hold it.
+// Reads a number from the front of a text; none, and nothing is read, if there is none or the type
+// cannot represent it.
 template <class Number>
 std::optional<Number> take_number(std::string_view& text) {
     Number number{};
@@ -24,7 +24,7 @@ std::optional<Number> take_number(std::string_view& text) {
     return number;
 }
 
-// The number that the whole text is.
+// Reads the whole text as a number.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
     const std::optional<Number> number = take_number<Number>(text);
@@ -39,9 +39,9 @@ Number parse_value(std::string_view key, std::string_view text, const Accept& ac
     if (number && accept(*number)) return *number;
     throw std::invalid_argument(std::string(key) + "=" + limits::clipped(text) + " must be " + wanted);
 }
-// Of a key that takes a word, too: "auto or ".
+// For a key that also takes a word: "auto or ".
 std::string word_or(std::string_view word);
-// An integer from min to max, and a finite number from min to max, both included.
+// An integer from min to max, and a finite number from min to max, inclusive.
 long parse_integer(std::string_view key, std::string_view text, long min, long max, std::string_view word = {});
 double parse_real(std::string_view key, std::string_view text, double min, double max = std::numeric_limits<double>::infinity());
 

@@ -1,5 +1,5 @@
 // Philox4x32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw (SC 2011), and the
-// streams drawn from it. A random word depends on its key and its place alone, so any slice of a
+// streams drawn from it. A random word depends only on its key and its index, so any slice of a
 // tensor, any thread count, any shard and any device draws the same bits.
 #pragma once
 
@@ -33,9 +33,8 @@ APSCOPE_HD PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
 //
 //      counter word   3              2        1                0
 //                     stage | hop    worker   element block (64 bits)
-//
-// A block serves 8 elements with up to 16 bits each, 4 with up to 32, 2 with up to 64: slot j of
-// a block is its j-th run of 16, 32 or 64 bits, least significant word first.
+// A block has words for 8 elements with up to 16 bits each, 4 with up to 32, 2 with up to 64: slot
+// j of a block is its j-th run of 16, 32 or 64 bits, least significant word first.
 struct RandomStream {
     PhiloxKey key;
     std::uint32_t worker;
@@ -67,8 +66,8 @@ struct RandomStream {
     }
 };
 
-// The word of one element, with more of them behind it: word k > 0 is that of the stream whose stage
-// is `deeper` and whose hop is k. A rounding looks at it once in 2^(64 k) times.
+// The word of one element, and further words: word k > 0 is that of the stream with stage `deeper`
+// and hop k. A rounding needs it once in 2^(64 k) times.
 inline constexpr std::uint32_t deeper_stage = 3u << 28;  // Stage::deeper
 struct StreamWord {
     const RandomStream* stream;  // of 64 random bits
@@ -80,7 +79,7 @@ APSCOPE_HD std::uint64_t random_digits(const StreamWord& word, int index) {
     return stream.at(word.element);
 }
 
-// Where in a replay a word is drawn.
+// The stage of a replay at which a word is drawn.
 enum class Stage : std::uint32_t {
     quantize = 0,  // apscope.quantize on an array
     wire = 1,      // a worker rounds what it sends

@@ -51,7 +51,7 @@ void require_counted(RoundingMode mode, std::string_view what) {
 
 void validate(const Projection& projection, const FloatFormat& format) {
     const bool integer_count = projection.rounding == RoundingMode::stochastic_b || projection.rounding == RoundingMode::stochastic_c;
-    const int most = integer_count ? 62 : 64;  // the count is rounded, for which two bits more are looked at
+    const int most = integer_count ? 62 : 64;  // the count is rounded, which needs two bits more
     if (projection.random_bits < 1 || projection.random_bits > most) {
         throw std::invalid_argument("random_bits=" + std::to_string(projection.random_bits) + " is not between 1 and " + std::to_string(most) +
                                     (integer_count ? ", as " + std::string(to_string(projection.rounding)) + " needs" : ""));

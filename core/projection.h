@@ -1,4 +1,4 @@
-// Projection: how a real number becomes a number of a format: rounding, overflow, underflow, NaN.
+// Projection: how a real number is converted to a format: rounding, overflow, underflow, NaN.
 #pragma once
 
 #include <string>
@@ -17,36 +17,36 @@ enum class RoundingMode {
     toward_negative,   // down (roundTowardNegative)
     away_from_zero,    // inexact: the neighbour with the larger magnitude
     to_odd,            // inexact: the neighbour with the odd significand
-    // To the larger magnitude with a probability that follows from eta, the discarded fraction, and
-    // a random integer R of N bits: if count + R >= 2^N, with the count
+    // To the larger magnitude with a probability that depends on eta, the discarded fraction, by a
+    // random integer R of N bits: if count + R >= 2^N, with the count
     stochastic,        //   floor(eta 2^N)                    P3109 StochasticA
     stochastic_b,      //   floor(eta 2^N + 1/2)              P3109 StochasticB
     stochastic_c,      //   eta 2^N to nearest, ties to even  P3109 StochasticC
-    stochastic_equal,  //   2^(N-1) wherever eta is not 0: both neighbours alike
-    stochastic_exact,  // with probability eta: if U < eta, the bits of U drawn as far as they matter
+    stochastic_equal,  //   2^(N-1) if eta is not 0: both neighbours equally likely
+    stochastic_exact,  // with probability eta: if U < eta, with as many bits of U as needed
 };
 inline constexpr int rounding_mode_count = 13;
 APSCOPE_HD constexpr bool is_stochastic(RoundingMode mode) { return mode >= RoundingMode::stochastic; }
 
-// What a rounded magnitude above the largest finite value becomes, and what an infinity becomes.
+// The result for a rounded magnitude above the largest finite value, and for an infinity.
 enum class Overflow {
     ieee,       // by direction: infinity, or the largest value when rounding points towards zero;
                 // a format without infinity gives NaN, without both the largest value
     saturate,   // the largest finite value, for infinities too (P3109 SatFinite)
-    propagate,  // the largest finite value; infinities stay where the format has them (SatPropagate)
+    propagate,  // the largest finite value; infinities stay if the format has them (SatPropagate)
     infinity,   // always infinity
     nan,        // always NaN
 };
 inline constexpr int overflow_count = 5;
-// Do finite numbers beyond the largest become the largest?
+// Whether finite numbers beyond the largest become the largest.
 constexpr bool clamps(Overflow overflow) { return overflow == Overflow::saturate || overflow == Overflow::propagate; }
 
-// What becomes of magnitudes below the format's smallest normal number. Formats without subnormals
-// round them to zero or to the smallest number: that is the format's own affair.
+// The result for magnitudes below the format's smallest normal number. Formats without subnormals
+// round them to zero or to the smallest number: that depends on the format.
 enum class Underflow {
-    gradual,       // subnormal numbers, as the format has them
+    gradual,       // subnormal numbers, if the format has them
     flush_result,  // a rounded result there is a zero of its sign
-    flush_input,   // an input there counts as a zero of its sign, before anything is rounded
+    flush_input,   // an input there counts as a zero of its sign, before rounding
     flush_both,    // both; for a cast the same as flush_input
 };
 inline constexpr int underflow_count = 4;

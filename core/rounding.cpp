@@ -11,7 +11,7 @@ BitsOf<Real> bits_of(double value) {
     return bits_cast<BitsOf<Real>>(static_cast<Real>(value));
 }
 
-// Does this mode, for a result of this sign, move towards zero when it cannot be exact?
+// Whether this mode rounds inexact results of this sign towards zero.
 bool shrinks(RoundingMode mode, bool negative) {
     switch (mode) {
         case RoundingMode::toward_zero:
@@ -41,7 +41,7 @@ BitsOf<Real> gap_up(const Cast<Real>& cast, bool negative) {
 template <class Real>
 Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
     using Bits = BitsOf<Real>;
-    const FloatEnvironment environment;  // limits may be fp32 subnormals, which a caller may flush
+    const FloatEnvironment environment;  // limits may be fp32 subnormals, which the caller's settings may flush
     const Bits largest = bits_of<Real>(f.largest());
     const Bits nan = nan_bits<Real>;
     const Bits infinity = infinity_bits<Real>;

@@ -1,17 +1,16 @@
 // The one rounding rule.
-//
-// Everything in apscope that rounds calls round_to_format(): the scalar reference, the vector
-// loops, the CUDA kernels and the tests; or is proved equal to it over all inputs. The format is
-// data (a Cast, derived from a FloatFormat and a Projection), the rounding mode a template
-// argument, so that a loop over elements has no branch on it.
+// All rounding code in apscope calls round_to_format() (the scalar reference, the vector loops, the
+// CUDA kernels and the tests) or is proved equal to it for all inputs. The format is data (a Cast,
+// derived from a FloatFormat and a Projection), the rounding mode a template argument, so that a
+// loop over elements has no branch on it.
 //
 //      x = (-1)^sign * significand * 2^ulp_exponent
 //
 //      significand   1xxxxxxxx|rrrrrrrrrrrrrr      kept | discarded ("rest"), `shift` bits wide
 //
 // The quantum of the result is 2^(max(floor(log2|x|), emin) - mantissa_bits). The kept part grows
-// by one unit if round_up() says so; a carry runs into the exponent field by itself, because the
-// result is formed in place in the bits of x.
+// by one unit if round_up() says so; a carry runs into the exponent field automatically, because
+// the result is formed in place in the bits of x.
 #pragma once
 
 #include <cassert>
@@ -26,8 +25,9 @@
 
 namespace apscope::detail {
 
-// A format and a projection, made ready for Real: every limit as the bits of a magnitude. It serves the rounding that
-// it was made for, `rounding`, by which dispatch() chooses the mode; round_to_format() asserts that it is that one.
+// A format and a projection, prepared for Real: every limit as the bits of a magnitude. It is made
+// for one mode, `rounding`, by which dispatch() chooses; round_to_format() asserts that it is the
+// same.
 template <class Real>
 struct Cast {
     using Bits = BitsOf<Real>;
@@ -45,8 +45,8 @@ struct Cast {
     Bits gap_low, gap_high;  // the one irregular gap between neighbours, if gap_high != 0
     bool gap_low_odd;      // parity of gap_low's code
     Bits gap_up_positive, gap_up_negative;  // deterministic roundings: the first magnitude in the gap that rounds up, by sign
-    Bits exact_zero;       // what a zero becomes, without its sign (formats without zero)
-    Bits rounded_zero;     // what a magnitude that rounds to zero becomes
+    Bits exact_zero;       // result for a zero, without its sign (formats without zero)
+    Bits rounded_zero;     // result for a magnitude that rounds to zero
     Bits negative_zero;    // sign bit if the format has a -0
     Bits overflow_positive, overflow_negative;  // finite overflow, by sign
     Bits infinite_positive, infinite_negative;  // infinite input, by sign
@@ -57,7 +57,7 @@ struct Cast {
 };
 
 // Most casts have no irregular gap, flush nothing and keep no payload. Loops take such a Cast by
-// assume_plain<true>(), whose zeros the compiler sees: what they would steer is left out of the vector code.
+// assume_plain<true>(), whose zeros the compiler knows, so the vector code omits these steps.
 template <class Real>
 APSCOPE_HD bool is_plain(const Cast<Real>& c) {
     return c.gap_high == 0 && c.input_floor == 0 && c.result_floor == 0 && c.nan_kept == 0;
@@ -69,8 +69,9 @@ APSCOPE_HD Cast<Real> assume_plain(Cast<Real> c) {
 }
 
 // Whether the magnitude `kept + rest / 2^shift` units rounds to kept + 1. `odd` is the parity of
-// kept (of its code, where the format says so), 0 or 1, and a number, because vectorisers know no
-// conversion to bool but a comparison; `one` is 1 (see Cast); `random` holds N bits, left-aligned.
+// kept (or of its code, depending on the format), 0 or 1, as a number, because vectorisers support
+// no conversion to bool except a comparison; `one` is 1 (see Cast); `random` holds N bits,
+// left-aligned.
 template <RoundingMode M, class Word, class Random>
 APSCOPE_HD bool round_up(Word one, Word rest, int shift, Word capped_shift, Word odd, bool negative, int random_bits, const Random& random) {
     const bool inexact = rest != 0;
@@ -81,7 +82,7 @@ APSCOPE_HD bool round_up(Word one, Word rest, int shift, Word capped_shift, Word
         if constexpr (M == RoundingMode::ties_to_even) {
             return twice + odd > unit;  // both are even, or the rest is 0 of unit 1
         } else if constexpr (M == RoundingMode::ties_to_away) {
-            return twice + one > unit;  // twice >= unit, which vectorisers take for something else
+            return twice + one > unit;  // twice >= unit, which vectorisers do not support
         } else {
             return twice > unit;
         }
@@ -114,7 +115,7 @@ APSCOPE_HD int exponent_of(BitsOf<Real> magnitude) {
             static_cast<int>(bits_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(magnitude & 0x7FFFFF))) >> 23);
         return field != 0 ? field - 127 : fraction_exponent - 127 - 149;
     } else {
-        // A subnormal's fraction behind a leading one, less that one, is a normal number.
+        // A subnormal's fraction after a leading one, minus that one, is a normal number.
         const double fraction = bits_cast<double>((magnitude & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1023} << 52) - 1.0;
         const int fraction_exponent = static_cast<int>(bits_cast<std::uint64_t>(fraction) >> 52);
         return field != 0 ? field - L::bias : fraction_exponent - L::bias - 1022;
@@ -139,7 +140,7 @@ APSCOPE_HD BitsOf<Real> round_magnitude(BitsOf<Real> magnitude, bool negative, c
     const int quantum_exponent = (exponent > cast.emin ? exponent : cast.emin) - cast.mantissa_bits;
     const int shift = quantum_exponent > ulp_exponent ? quantum_exponent - ulp_exponent : 0;
     // From fraction_bits + 2 on nothing is kept and the rest is less than half a unit.
-    // A count as wide as what it shifts: vector shifts know no other.
+    // A count as wide as the shifted value: vector shifts need that.
     const Bits capped = static_cast<Bits>(shift < fraction_bits + 2 ? shift : fraction_bits + 2);
     const Bits kept = significand >> capped;
     const Bits rest = significand - (kept << capped);
@@ -161,7 +162,8 @@ APSCOPE_HD BitsOf<Real> finish(BitsOf<Real> rounded, BitsOf<Real> magnitude, Bit
     Bits result = select(rounded == 0, cast.rounded_zero | zero_sign, rounded | sign);
     result = select(magnitude == 0, cast.exact_zero | zero_sign, result);
     result = select(rounded > cast.largest, select(negative, cast.overflow_negative, cast.overflow_positive), result);
-    // Without a sign, a negative result has nowhere to go; -0 and what rounds to it is zero.
+    // Without a sign, a negative result is not representable; -0 and values that round to it are
+    // zero.
     const bool below = !cast.is_signed & negative & ((rounded != 0) | ((cast.rounded_zero != 0) & (magnitude != 0)));
     result = select(below, cast.below_zero, result);
     result = select(magnitude == infinity_bits<Real>, select(negative, cast.infinite_negative, cast.infinite_positive), result);
@@ -189,7 +191,8 @@ APSCOPE_HD Real round_to_format(Real x, const Cast<Real>& cast, const Random& ra
     return bits_cast<Real>(finish<Real>(rounded, magnitude, sign, cast));
 }
 
-// Where a magnitude lies in the irregular gap: (x - low) / (high - low) = numerator 2^-drop / denominator.
+// The position of a magnitude in the irregular gap: (x - low) / (high - low) = numerator 2^-drop /
+// denominator.
 struct GapPlace {
     unsigned __int128 numerator, denominator;
     int drop;
@@ -217,7 +220,7 @@ APSCOPE_HD GapPlace gap_place(BitsOf<Real> magnitude, const Cast<Real>& cast) {
     return place;
 }
 
-// The next 64 binary digits of the place, which is left with those after them. `below`: there are some.
+// The next 64 binary digits of the position, which keeps those after them. `below`: there are some.
 APSCOPE_HD Eta next_digits(GapPlace& place) {
     if (place.drop > 64) {  // less than 2^-64: the numerator is less than two denominators
         place.drop -= 64;

@@ -16,7 +16,8 @@ struct Row {
     RoundingMode mode;
     std::string_view words;  // folded, between spaces
 };
-// RISC-V, IEEE 754, P3109, MPFR's and C's; and what NumPy and people say. The names of this library, folded, are known as well.
+// RISC-V, IEEE 754, P3109, MPFR's and C's; NumPy's and common ones. The names of this library,
+// folded, are accepted too.
 constexpr std::array<Row, 7> rows = {{
     {RoundingMode::ties_to_even, " rne roundtiestoeven nearesttiestoeven nearesteven roundnearesteven roundtonearesteven halfeven halftoeven "},
     {RoundingMode::ties_to_away, " rna rmm roundtiestoaway nearesttiestoaway nearestaway halfaway halfawayfromzero "},

@@ -1,12 +1,13 @@
-// What other standards and libraries call the roundings that are named here.
+// Names of rounding modes in other standards and libraries.
 #pragma once
 
 #include <string_view>
 
 namespace apscope::detail {
 
-// The name that a rounding has here, of any word for it: RNE, rtz, roundTiesToAway, NearestTiesToEven, truncate, floor, sr. A word
-// that means nothing stays as it is; std::invalid_argument for one that leaves open where ties go (nearest), or is nearly a name.
+// The name of a rounding mode here, from any synonym: RNE, rtz, roundTiesToAway, NearestTiesToEven,
+// truncate, floor, sr. An unknown word is returned unchanged; std::invalid_argument for one that
+// does not define ties (nearest), or is nearly a name.
 std::string_view rounding_word(std::string_view word);
 
 }  // namespace apscope::detail

@@ -1,6 +1,6 @@
-// What stochastic rounding does on average: the two neighbours of a value and the probability of
-// the upper one with the random bits really used, and from them the bias and the variance of one
-// rounding (docs/definitions.md, section 5).
+// The moments of stochastic rounding: the two neighbours of a value and the probability of the
+// upper one with the given random bits, and from them the bias and the variance of one rounding
+// (docs/definitions.md, section 5).
 #pragma once
 
 #include "core/rounding.h"
@@ -10,7 +10,7 @@ namespace apscope::detail {
 struct RoundingMoments {
     double bias;      // E[rounded] - v
     double variance;  // Var[rounded]
-    bool defined;     // false where a draw can overflow, or v is not finite
+    bool defined;     // false if a draw can overflow, or v is not finite
 };
 
 APSCOPE_HD RoundingMoments stochastic_moments(double v, const Cast<double>& cast) {

@@ -1,6 +1,7 @@
-// Refuses compiler options under which the same source gives other bits. Included by core/bits.h, and so by all that
-// computes. What no macro tells, the fusing of products into sums (-ffp-contract), emulation/machine/simd.cpp asks
-// the machine code itself for when the program starts; control words of the processor are core/float_environment.h's.
+// Refuses compiler options that change results. Included by core/bits.h, and so by all computing
+// code. The fusing of products into sums (-ffp-contract) has no macro; emulation/machine/simd.cpp
+// tests the machine code when the program starts; control words of the processor are
+// core/float_environment.h's.
 #pragma once
 
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__) || \

@@ -1,5 +1,5 @@
-// How a number lies in a float grid: its error in units in the last place, and whether it is below the smallest
-// normal number or beyond the largest.
+// The position of a number in a float grid: its error in units in the last place, and whether it is
+// below the smallest normal number or beyond the largest.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ enum class Ulps { none, shifted, scaled };
 // 2^-q is formed in place: `top` less the exponent field of U S |x|, at least `min`. For formats of fp32.
 struct UlpScale {
     std::int64_t min;
-    std::uint64_t top;  // beyond what a signed number holds
+    std::uint64_t top;  // beyond the range of a signed number
     double scale, units;
 };
 template <Ulps How = Ulps::scaled>

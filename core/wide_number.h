@@ -2,13 +2,12 @@
 //
 //      (-1)^negative * significand * 2^unit         significand   0|0|1xxxxxxxxxxxx...xxxs
 //                                                   bit           127 125               0
-//
-// s = 1 says that something below it was cut off: the exact number lies strictly between the two wide
-// numbers next to it, both even. What a rounding to precision p with N random bits compares with (the
-// values of the format, their middles, the k 2^-N of a step) has p + N + 2 <= 53 + 64 + 2 = 119 bits at
-// most. A wide number has 122 at least (a root; a quotient 124, the others 125), so an odd one is none of
-// those and on the same side of each as the exact number: rounding it is rounding that one (Boldo and
-// Melquiond, IEEE TC 57(4), 2008).
+// s = 1 means that nonzero bits below it were cut off: the exact number is strictly between the two
+// neighbouring wide numbers, both even. What a rounding to precision p with N random bits compares
+// with (the values of the format, their middles, the k 2^-N of a step) has p + N + 2 <= 53 + 64 + 2
+// = 119 bits at most. A wide number has 122 at least (a root; a quotient 124, the others 125), so
+// an odd one is none of those and on the same side of each as the exact number: rounding it is
+// rounding that one (Boldo and Melquiond, IEEE TC 57(4), 2008).
 #pragma once
 
 #include "core/rounding.h"
@@ -40,8 +39,8 @@ APSCOPE_HD Significand53 significand53(std::uint64_t magnitude) {
     return {fraction << up, -1074 - up};
 }
 
-// With the leading one at bit 125. A carry of a sum may have put it at bit 126: what then falls off at
-// the bottom goes into the sticky bit.
+// With the leading one at bit 125. A carry of a sum may have put it at bit 126: then the bit
+// shifted out goes into the sticky bit.
 APSCOPE_HD WideNumber aligned(unsigned __int128 significand, int unit, bool negative) {
     const int up = 125 - leading_bit(significand);
     if (up < 0) return {significand >> 1 | (significand & 1), unit + 1, negative};
@@ -82,7 +81,7 @@ APSCOPE_HD int compare_magnitude(const WideNumber& w, std::uint64_t magnitude) {
     return x.significand < y.significand ? -1 : x.significand > y.significand;
 }
 
-// Where a wide number lies in the irregular gap.
+// The position of a wide number in the irregular gap.
 APSCOPE_HD Eta gap_eta(const WideNumber& w, const Cast<double>& cast) {
     using Wide = unsigned __int128;
     const Significand53 high = significand53(cast.gap_high);

@@ -1,8 +1,9 @@
-"""Writes what plans are worth on steps that they were not chosen by: python docs/advice.py docs/advice.md
+"""Writes the errors of plans on held-out steps: python docs/advice.py docs/advice.md
 
-Every bundled trace is replayed once through `main`, in a ring; for every budget a plan is chosen on every second step, for the typical error over the
-noise and for the NMSE of a step, and stated on the others, beside the best single scheme within the budget: the one that is best by the
-same steps as the plan, and the one that turns out to be best on the held-out steps.
+Every bundled trace is replayed once through `main`, in a ring. For every budget a plan is chosen on
+every second step, for the typical error over the noise and for the NMSE of a step, and evaluated on
+the others. It is compared with the best single scheme within the budget: the one that is best on
+the same steps as the plan, and the one that turns out to be best on the held-out steps.
 """
 
 from __future__ import annotations

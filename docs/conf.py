@@ -52,7 +52,7 @@ NAVIGATION = {
     "C++": ["docs/cpp", *(f"docs/cpp_{page}" for page in ("round_array", "gemm", "allreduce_orders", "replay_trace", "reference"))],
     "Traces and results": ["docs/recording", "docs/dumps", "docs/trace_format", "docs/results_format", "docs/limits", "notebooks/data/README"],
     "Proofs and speed": ["docs/conformance", "docs/what_holds", "docs/performance"],
-    "Inside": ["docs/design", "docs/ARCHITECTURE", "CONTRIBUTING", "CHANGELOG"],
+    "Inside": ["docs/design", "docs/ARCHITECTURE", "docs/style", "CONTRIBUTING", "CHANGELOG"],
 }
 
 root_doc = "README"

@@ -108,7 +108,7 @@ def ladder_of(results: apscope.Results) -> pd.DataFrame:
 
 
 def wide(ladder: pd.DataFrame) -> str:
-    """What the formats of five and four exponent bits have in common."""
+    """What the formats with five and four exponent bits have in common."""
     errors = ladder["error_over_noise"].drop("e3m4", level="format")
     gain = errors.xs("constant", level="rung") / errors.xs("layer", level="rung")
     usual = errors.drop("transformer", level="trace")
@@ -128,8 +128,8 @@ def narrow(ladder: pd.DataFrame) -> list[str]:
         "one constant scale",
         "one per step",
         "one per layer",
-        "a scale per step buys",
-        "one per layer buys further",
+        "gain of a scale per step",
+        "further gain of one per layer",
         "`e4m3fn`, one constant",
     )
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
@@ -151,7 +151,7 @@ def factor(row: pd.Series) -> str:
 
 
 def matters(results: apscope.Results, ladder: pd.DataFrame) -> str:
-    """Which traces stand where beside the noise, at e3m4."""
+    """Which traces have errors below, around and above the noise, at e3m4."""
     errors = ladder.xs("e3m4", level="format")["error_over_noise"].unstack().loc[list(TRACES), list(RUNGS)]
     below, above = errors[(errors < 0.1).all(axis=1)], errors[(errors > 1).all(axis=1)]
     between = errors.drop([*below.index, *above.index])
@@ -174,7 +174,7 @@ def matters(results: apscope.Results, ladder: pd.DataFrame) -> str:
 
 
 def found(results: apscope.Results) -> list[str]:
-    """What README.md says of the ladder of scales."""
+    """What README.md says about the ladder of scales."""
     ladder = ladder_of(results)
     factors = ladder.xs("e3m4", level="format")["factor"].unstack()
     step, layer = (" to ".join(figure(value, 2) for value in (factors[rung].min(), factors[rung].max())) for rung in RUNGS[1:])

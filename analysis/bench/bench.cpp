@@ -25,7 +25,8 @@ namespace apscope::detail {
 
 namespace {
 
-// Arrays that jobs share: same pages, same contents. They begin at a line of the cache, as what a replay works in does.
+// Arrays that jobs share: same pages, same contents. They are aligned to cache lines, like a
+// replay's buffers.
 struct Arrays {
     Buffer<float> in, out;
     Buffer<double> in64, out64;
@@ -103,7 +104,7 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
         quantize_job("e4m3", rounding(mode));
     }
     quantize_job("e4m3", {RoundingMode::ties_to_even, Overflow::saturate});
-    constexpr std::size_t behind = 4;  // numbers: 16 bytes, where the heap's large arrays, and so NumPy's, begin in a line
+    constexpr std::size_t behind = 4;  // numbers: 16 bytes, the offset in a cache line of large heap arrays, and so of NumPy's
     jobs.add({"quantize e4m3 ties_to_even, unaligned", where, "memcpy", threads, n - behind, 8, 0.0, [a, threads, e4m3 = parse_format("e4m3")] {
         quantize(std::span<const float>(a->in).subspan(behind), std::span<float>(a->out).subspan(behind), e4m3, {}, {}, threads);
     }});

@@ -1,8 +1,8 @@
-// What `apscope bench` times: every kernel, and the floors it is held to, in one interleaved run.
+// The jobs of `apscope bench`: every kernel and its reference ("floor"), in one interleaved run.
 //
 // A visit to a job repeats it until `visit_seconds` have passed and notes the mean time of one call;
-// rounds visit all jobs in turn, so that a machine that slows down slows all of them. Nothing here
-// judges: times are handed back, medians and ratios are the caller's.
+// rounds visit all jobs in turn, so that a slower machine slows all of them. Times are returned;
+// the caller computes medians and ratios.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace apscope::detail {
 struct BenchJob {
     std::string name;     // what is timed, with its format
     std::string where;    // "L2", "DRAM" or "CPU"
-    std::string floor;    // the name of the job it is held to, at the same `where` and threads; empty: it is a floor
+    std::string floor;    // the name of its reference job, with the same `where` and threads; empty: it is one
     int threads = 1;
     double elements = 0;  // per call
     double bytes = 0;     // read and written per element; 0 where operations count
@@ -25,7 +25,7 @@ struct BenchJob {
 
 struct BenchTimes {
     BenchJob job;
-    std::vector<double> seconds;  // of one call, one a round
+    std::vector<double> seconds;  // of one call, one per round
 };
 
 struct BenchSizes {
@@ -35,7 +35,7 @@ struct BenchSizes {
     int threads = 1;                                   // the most that DRAM jobs take: 1 and this many
 };
 
-// The jobs and the arrays they work on; those whose name holds `only`, and their floors.
+// The jobs and their arrays; those whose name contains `only`, and their references.
 std::vector<BenchJob> bench_jobs(const BenchSizes& sizes, const std::string& only);
 
 // progress(done, total) in visits; an exception from it stops the run.

@@ -1,15 +1,15 @@
-// What kernels are held to: the machine's own copies and multiply-adds.
+// The references of kernels: the machine's own copies and multiply-adds.
 #pragma once
 
 #include <span>
 
 namespace apscope::detail {
 
-// memcpy in pieces handed to threads, or the same with stores that bypass the caches.
+// memcpy in pieces for threads, or the same with stores that bypass the caches.
 void copy_in_pieces(std::span<const float> in, std::span<float> out, int threads, bool streaming);
 
 // `count` fp32 fused multiply-adds in registers, as many independent chains as hide their latency; the
-// instruction set in use, AVX2 and up with FMA. `sink` keeps the compiler from leaving them out.
+// instruction set in use, AVX2 and up with FMA. `sink` keeps the compiler from removing them.
 void multiply_add_peak(std::span<float> sink, int count);
 
 }  // namespace apscope::detail

@@ -80,7 +80,7 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
             break;
         case CollectiveAlgorithm::hierarchical:
         case CollectiveAlgorithm::hierarchical_shards: {
-            // A node's workers share what it sends; the last node may have fewest.
+            // A node's workers divide its messages; the last node may have the fewest.
             const int inside = group < workers ? group : workers, nodes = (workers + inside - 1) / inside;
             const int fewest = workers - (nodes - 1) * inside;
             const double between = collective == CollectiveAlgorithm::hierarchical ? partial : b.sent + b.side;
@@ -128,7 +128,7 @@ Volume volume_of(const Transport& t, std::string_view topology, double values, d
     const auto in_ring = [&](double bytes) { return collective_cost(CollectiveAlgorithm::ring, {bytes, bytes, bytes}, workers).busiest; };
     const double fp32 = in_ring(4.0 * values);
     const bool has_nodes = way->collective == CollectiveAlgorithm::hierarchical || way->collective == CollectiveAlgorithm::hierarchical_shards;
-    const bool one_node = has_nodes && way->group >= workers;  // nothing travels between nodes: the busiest link is inside
+    const bool one_node = has_nodes && way->group >= workers;  // no messages between nodes: the busiest link is inside
     const double busiest = one_node ? cost.intra.bytes : cost.busiest;
     return {(busiest + in_ring(agreed)) / fp32, has_nodes ? cost.intra.bytes / fp32 : missing};
 }

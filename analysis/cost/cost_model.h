@@ -1,7 +1,7 @@
-// What an all-reduce costs, by the alpha-beta-gamma model: every message costs a latency and its bytes
-// over the bandwidth of the link, every pass over memory its bytes times a cost. The formulas are
-// the usual ones of collective algorithms (docs/definitions.md, section 12); no congestion, no
-// overlap with computation. W workers, each with a message of b bytes to add up.
+// The time of an all-reduce by the alpha-beta-gamma model: every message takes a latency and its
+// bytes divided by the bandwidth of the link, every pass over memory its bytes times a cost. The
+// formulas are the usual ones of collective algorithms (docs/definitions.md, section 12), without
+// congestion or overlap with computation. W workers, each with a message of b bytes to add up.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace apscope::detail {
 
-// What one worker sends over one level of links, one message after another.
+// The messages of one worker over one level of links, one after another.
 struct Traffic {
     double messages = 0.0, bytes = 0.0;
 };
@@ -21,14 +21,14 @@ struct Traffic {
 struct Cost {
     Traffic inter, intra;  // between the nodes; inside a node, used by hierarchies only
     double added = 0.0;    // bytes that one worker adds up, or counts
-    double decoded = 0.0;  // bytes that one worker decodes: the result, or what it got of the others
-    // Bytes that the worker which sends most sends between the nodes. `inter` has those of the messages that come one
-    // after another; in a tree they are not all one worker's.
+    double decoded = 0.0;  // bytes that one worker decodes: the result, or the others' messages
+    // Bytes that the busiest worker sends between the nodes. `inter` has the sequential messages,
+    // which in a tree belong to several workers.
     double busiest = 0.0;
 };
 
-// An element's bytes may change on the way: what workers send, partial sums that travel, the result. `side` goes
-// whole with every message, however small a part of the values it has.
+// The bytes per element of workers' messages, partial sums and the result may differ. `side` is
+// sent completely with every message, however few values it has.
 struct MessageBytes {
     double sent = 0.0, partial = 0.0, result = 0.0, side = 0.0;
 };
@@ -51,11 +51,11 @@ CollectiveAlgorithm parse_collective(std::string_view name);
 // std::invalid_argument for fewer than one worker or group of one.
 Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& bytes, int workers, int group = 1);
 
-// The algorithm that a row's topology stands for, and its group; none for `exact`, which is no algorithm.
+// The algorithm of a row's topology, and its group; none for `exact`, which is not an algorithm.
 std::optional<std::pair<CollectiveAlgorithm, int>> collective_of(std::string_view topology);
 
-// How a scheme's messages go, whose payload and travelling side information are so many bytes for so many values; none
-// where no algorithm gives that sum.
+// How a scheme's messages are sent, given the bytes of payload and sent side information and the
+// number of values; none if no algorithm computes that sum.
 struct Way {
     CollectiveAlgorithm collective = CollectiveAlgorithm::ring;
     int group = 1, rounds = 1;
@@ -63,16 +63,16 @@ struct Way {
 };
 std::optional<Way> way_of(const Transport& transport, std::string_view topology, double values, double payload, double side, int workers);
 
-// The columns `volume` and `intra_volume`: what the busiest worker sends of one tensor, what is agreed before in a ring
-// included, over what it sends of it in an fp32 ring. Missing is NaN: at the wire, for `exact`, `sequential` and sums
-// without a width, for one worker, for a tensor without elements; `intra` for all that has no nodes. Of a single node
-// `inter` is what travels inside it.
+// The columns `volume` and `intra_volume`: bytes that the busiest worker sends of one tensor,
+// including values agreed beforehand in a ring, divided by those in an fp32 ring. NaN if missing:
+// at the wire, for `exact`, `sequential` and sums without a width, for one worker, for a tensor
+// without elements; `intra` without nodes. With a single node `inter` is the traffic inside it.
 struct Volume {
     double inter, intra;
 };
 Volume volume_of(const Transport& transport, std::string_view topology, double values, double payload_bits, double side_bits, int workers);
 
-// Seconds a message, bytes a second.
+// Seconds per message, bytes per second.
 struct Link {
     double latency = 0.0, bandwidth = 1.0;
 };

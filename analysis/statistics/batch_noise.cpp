@@ -86,7 +86,7 @@ BatchNoise batch_noise(std::span<const std::span<const float>> gradients, bool d
         }
         noise.sum += block_sum(blocks, [&](std::size_t b) { return n[b]; });
         if (noise.sum_without.empty()) continue;
-        NoiseRow least{}, known{};  // of what is left without a worker; n where all leave enough
+        NoiseRow least{}, known{};  // of the noise without a worker; n if enough is left for all
         for (std::size_t b = 0; b < blocks; ++b) least[b] = n[b];
         for (NoiseRow& left : of_worker) {
             for (std::size_t b = 0; b < blocks; ++b) {

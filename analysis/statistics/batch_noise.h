@@ -1,5 +1,6 @@
-// The noise of the batch, and errors in its unit (docs/definitions.md, section 16). Workers draw their batches by
-// themselves, so how far their gradients lie apart says how far their mean lies from that of all data.
+// The noise of the batch, and errors in its unit (docs/definitions.md, section 16). Workers draw
+// their batches independently, so the scatter of their gradients estimates the distance of their
+// mean from that of all data.
 //
 //      noise block   32 consecutive elements, counted from the start of the tensor; the last is shorter
 //      D[w]          sum over the block of (g[w] - m)^2, m the mean of the workers, in fp64
@@ -52,7 +53,7 @@ APSCOPE_HD RatioProduct product_of_ratios(const double* errors, const double* no
     return product;
 }
 
-// What results add up of it, block of 4096 elements after block.
+// Its sums over results, per block of 4096 elements.
 struct OverNoise {
     double sum_log2 = 0.0;     // of q
     std::uint64_t blocks = 0;  // with noise
@@ -64,7 +65,7 @@ struct OverNoise {
     }
     // Of one block of 4096 elements. Pairs that are not both finite have no error.
     void add(std::span<const double> reference, std::span<const double> result, std::span<const double> noise);
-    // The same of a result that is 0 everywhere.
+    // The same for a result that is 0 everywhere.
     void add_lost(std::span<const double> reference, std::span<const double> noise);
     void merge(const OverNoise& next) {
         sum_log2 += next.sum_log2;
@@ -72,19 +73,20 @@ struct OverNoise {
     }
 };
 
-// Of one tensor at one step, in the unit of the squared reference. Elements of which a worker's gradient is not finite
-// have no noise. Empty for fewer than two workers.
+// The noise of one tensor at one step, in units of the squared reference. Elements for which a
+// worker's gradient is not finite have no noise. Empty for fewer than two workers.
 struct BatchNoise {
     std::vector<double> blocks;     // N of every noise block
     double sum = 0.0;               // of N
     double squared_reference = 0.0;  // the sum of R^2, R the sum or the mean of the gradients
     std::uint64_t noisy_blocks = 0;  // with N > 0
-    std::uint64_t lone_blocks = 0;   // of which one worker has nearly all: without it less than 2^-10 of N is left
+    std::uint64_t lone_blocks = 0;   // with nearly all noise from one worker: without it less than 2^-10 of N is left
     // For the jackknife: the same without worker w, N still that of a mean over all W. Empty for W = 2.
     std::vector<double> sum_without;   // sum of N without w
     std::vector<double> log2_without;  // sum of log2 of N without w over N, over the noisy blocks that are not lone
 };
-// Of the noise blocks of elements first .. first + count - 1, which begin one; empty where nothing is known of it.
+// Of the noise blocks of elements first .. first + count - 1, which begin one; empty if it is
+// unknown.
 inline std::span<const double> noise_of(const BatchNoise* noise, std::size_t first, std::size_t count) {
     if (noise == nullptr || noise->blocks.empty()) return {};
     return std::span(noise->blocks).subspan(first / noise_block, noise_blocks_of(count));

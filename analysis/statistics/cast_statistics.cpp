@@ -20,7 +20,7 @@ namespace apscope::detail {
 
 namespace {
 
-// What one cast needs, and the buffers of one thread.
+// The data of one cast, and the buffers of one thread.
 struct ArrayCast {
     QuantizeJob<float> job;
     Cast<double> wide;
@@ -82,7 +82,7 @@ ResultRow cast_statistics(std::span<const float> in, std::span<float> out, const
     const std::size_t n = in.size(), blocks = (n + sum_block - 1) / sum_block;
     const bool streams = !out.empty() && n * sizeof(float) >= streaming_bytes;
 
-    // Blocks add up in their order, whoever found them.
+    // Blocks are added in order, whichever thread computed them.
     constexpr std::size_t piece = 16;  // blocks at a time
     std::vector<ErrorStatistics> found(blocks);
     parallel_for((blocks + piece - 1) / piece, std::max<int>(1, blocks < 2 * piece ? 1 : thread_count(threads)), [&](std::size_t p) {

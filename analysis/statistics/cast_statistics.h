@@ -1,5 +1,5 @@
-// A cast of a whole array together with the statistics of its errors, in one pass over the numbers: what a
-// replay's wire row says of one worker whose scale is 1.
+// A cast of a whole array together with the statistics of its errors, in one pass over the numbers:
+// the wire row of a replay with one worker and scale 1.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace apscope::detail {
 
-// out[i] = in[i] rounded, as quantize() does; an empty `out` stands for none. The format must be stored in
-// fp32 (std::invalid_argument). The row's columns about bits and scales stay empty. `threads` as in
-// quantize(); their number changes no bit.
+// out[i] = in[i] rounded, as quantize() does; an empty `out` means none. The format must be stored
+// in fp32 (std::invalid_argument). The row's columns about bits and scales stay empty. `threads` as
+// in quantize(); their number changes no bit.
 ResultRow cast_statistics(std::span<const float> in, std::span<float> out, const FloatFormat& format, const Projection& projection,
                           std::uint64_t seed = 0, int threads = 1);
 

@@ -45,7 +45,7 @@ void DrawSamples::merge(const DrawSamples& next) {
 void DrawSamples::fill(ResultRow& row) const {
     if (empty() || !row.count || row.counted != row.count || *row.count == 0) return;
     const double n = static_cast<double>(*row.count), k = static_cast<double>(draw_error.size());
-    // mean +- spread of values that stand for whole-tensor sums.
+    // mean +- spread of values that represent whole-tensor sums.
     const auto mean_and_squares = [&](const std::vector<double>& values) {
         double mean = 0.0, squares = 0.0;
         for (const double v : values) mean += v / n;

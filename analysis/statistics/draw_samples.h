@@ -1,5 +1,6 @@
-// DrawSamples: what K draws of one row say of the expectation and the variance of its error, with standard errors
-// (docs/definitions.md, section 5, `--draws`). Draw 0 is the one that the row's other columns speak of.
+// DrawSamples: estimates from K draws of one row of the expectation and the variance of its error,
+// with standard errors (docs/definitions.md, section 5, `--draws`). The row's other columns
+// describe draw 0.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +21,11 @@ struct DrawSamples {
     explicit DrawSamples(std::size_t draws) : draw_error(draws, 0.0), left_out(draws, 0.0) {}
     bool empty() const { return draw_error.empty(); }
 
-    // One block of a tensor, at most 4096 elements: values(d) is what draw d gave.
+    // One block of a tensor, at most 4096 elements: values(d) is the result of draw d.
     void add_block(std::span<const double> reference, const std::function<const double*(std::size_t d)>& values);
     void merge(const DrawSamples& next);  // the next worker's
-    // Fills the row's four expected columns; leaves them where a pair was not finite, or a draw overflowed.
+    // Fills the row's four expected columns; leaves them empty if a pair was not finite, or a draw
+    // overflowed.
     void fill(ResultRow& row) const;
 };
 

@@ -1,10 +1,10 @@
-// ErrorSplit: where a squared error comes from (docs/definitions.md, section 15). The workers' errors by class of element, a
-// reduction's own, and what of their products is left over:
+// ErrorSplit: where a squared error comes from (docs/definitions.md, section 15). The workers'
+// errors by class of element, the reduction's own, and the cross terms:
 //
 //      U   underflow       of x != 0 that became 0
-//      S   saturation      of x beyond the largest value that ended there
+//      S   saturation      of x beyond the largest value, rounded to it
 //      R   rounding        of all others
-//      A   accumulation    the result less the exact sum of what was sent
+//      A   accumulation    the result minus the exact sum of the messages
 //
 //      e = U + R + S + A        e e = U U + R R + S S + A A + 2 (U R + U S + U A + R S + R A + S A)
 #pragma once
@@ -27,7 +27,7 @@ struct ErrorSplit {
     }
 };
 
-// Of an error of which the four parts are u, r, s and a; sum(k) is where ErrorSplit::Part k goes.
+// For an error with the parts u, r, s and a; sum(k) is the sum of ErrorSplit::Part k.
 template <class SumOf>
 APSCOPE_HD void update_split(double u, double r, double s, double a, const SumOf& sum) {
     using S = ErrorSplit;
@@ -38,7 +38,7 @@ APSCOPE_HD void update_split(double u, double r, double s, double a, const SumOf
     sum(S::interaction) += 2.0 * (u * (r + s + a) + (r * (s + a) + s * a));
 }
 
-// The error of an x that was sent as y, in the class that it is of; nothing of a pair that is not finite.
+// The error of an x that was sent as y, by class; a pair that is not finite adds nothing.
 struct SentError {
     double underflow, saturation, rounding;
 };
@@ -55,8 +55,9 @@ APSCOPE_HD void update_sent_split(const SentError& e, const SumOf& sum) {
     sum(S::saturation) += e.saturation * e.saturation;
 }
 
-// x, the exact sum of what was sent for it, the result, and the exact sum's error by underflow and saturation. A pair that is not
-// finite adds nothing; an exact sum that is not, of a result that is, leaves no split.
+// x, the exact sum of its messages, the result, and the exact sum's error by underflow and
+// saturation. A pair that is not finite adds nothing; an infinite exact sum with a finite result
+// has no split.
 template <class SumOf>
 APSCOPE_HD void update_reduced_split(double x, double exact, double y, double underflow, double saturation, const SumOf& sum) {
     const double e = y - x;

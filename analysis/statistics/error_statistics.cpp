@@ -24,7 +24,7 @@ Ulps ulps_of(const FloatScale* s) {
     return s->units == 1.0 && (bits & ((std::uint64_t{1} << 52) - 1)) == 0 && std::abs(exponent) <= 300 ? Ulps::shifted : Ulps::scaled;
 }
 
-// False, and nothing added, where a number is not finite.
+// False, and nothing added, if a number is not finite.
 template <class Real>
 bool add_finite_pairs(ErrorStatistics& s, std::span<const Real> x, std::span<const Real> y, const FloatScale* scale, const ReferenceSums* known) {
     using S = ErrorStatistics;

@@ -22,7 +22,7 @@ void count_fields(std::span<const float> values, Fields& fields) {
 
 struct LargestFinite {
     static APSCOPE_INLINE void run(const float* values, std::size_t count, std::uint32_t* largest) {
-        // As signed integers, one binade up, what is not finite is negative.
+        // As signed integers, one binade up, non-finite values are negative.
         constexpr std::uint32_t binade = 0x00800000;
         std::int32_t max = binade;
         for (std::size_t i = 0; i < count; ++i) {
@@ -50,7 +50,7 @@ void ExponentHistogram::add_each(std::span<const float> values) {
 }
 
 void ExponentHistogram::add(std::span<const float> values) {
-    if (values.size() < 1024) return add_each(values);  // the tables would cost more
+    if (values.size() < 1024) return add_each(values);  // the tables would take longer
     for (std::size_t begin = 0; begin < values.size(); begin += piece) {
         const std::span<const float> part = values.subspan(begin, std::min(piece, values.size() - begin));
         Fields fields{};

@@ -1,5 +1,5 @@
-// ExponentHistogram: how many values lie in each binade of fp32; zeros, infinities and NaNs apart.
-// Mergeable: counts add. On the way: the largest finite magnitude.
+// ExponentHistogram: the number of values in each binade of fp32; zeros, infinities and NaNs
+// separately. Mergeable: counts add up. Also the largest finite magnitude.
 #pragma once
 
 #include <algorithm>

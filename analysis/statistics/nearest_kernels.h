@@ -1,6 +1,6 @@
-// A cast to nearest and the statistics of its errors in the same registers, for blocks whose numbers all lie
-// within the format, compiled per instruction set. Bit for bit what casting first and ErrorStatistics after
-// it give:
+// A cast to nearest and the statistics of its errors in the same registers, for blocks whose
+// numbers are all within the format, compiled per instruction set. Bit for bit what casting first
+// and ErrorStatistics after it give:
 //
 //      y = (x + c) - c          ties to even (core/grid.h); without its sign where it is zero
 //      e = y - x                exact in fp32: a multiple of x's last place, and not above |x|
@@ -20,14 +20,14 @@
 
 namespace apscope::detail {
 
-// A format as the loop needs it; bits of fp32.
+// A format for the loop; bits of fp32.
 struct NearestCast {
     GridConstants<float> grid;
     std::uint32_t zero_sign = 0;  // the sign bit, if the format has a -0
     std::uint32_t largest = 0;
 };
 
-// What becomes of y.
+// The sums and counts of y.
 enum class StoreMode { unused, stored, streamed };
 
 struct NearestFound {

@@ -1,5 +1,6 @@
-// The loops of ErrorStatistics over pairs of numbers, for blocks in which all are finite, and what makes others such
-// blocks, compiled per instruction set by simd::run(). Sums have the shape of core/fixed_shape_sum.h; counts and a maximum need none.
+// The loops of ErrorStatistics over pairs of numbers, for blocks in which all are finite, and a
+// function that converts other blocks, compiled per instruction set by simd::run(). Sums have the
+// shape of core/fixed_shape_sum.h; counts and a maximum need none.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +12,8 @@
 
 namespace apscope::detail {
 
-// What a block of pairs adds. The sums are finite where the numbers are, as far as fp32 numbers and sums of them
-// go; an infinity or NaN makes a sum of squares one.
+// The sums of a block of pairs. They are finite if the numbers are, within the range of fp32
+// numbers and their sums; an infinity or NaN makes a sum of squares non-finite.
 struct PairsFound {
     double sums[error_sums];
     std::uint64_t zero, lost;  // x = 0; y = 0 and x is not
@@ -26,7 +27,7 @@ struct SumRow {
     }
 };
 
-// Finite numbers, times the scale, below the smallest normal one, and beyond the largest that ended there.
+// Finite scaled numbers below the smallest normal one, and beyond the largest and rounded to it.
 template <class Real>
 struct CountLimits {
     static APSCOPE_INLINE void run(const Real* x, const Real* y, std::size_t count, Real scale, Real smallest_normal, Real largest,
@@ -39,7 +40,7 @@ struct CountLimits {
 };
 
 // Sums, counts and the largest error in units in the last place. fp32 numbers are widened first: their products are
-// exact in fp64, and Fused may be set. Known: what follows from x alone is left out.
+// exact in fp64, and Fused may be set. Known: sums that depend only on x are skipped.
 template <Ulps U, bool Known, bool Fused, class Real>
 struct AddFinitePairs {
     static_assert(!Fused || sizeof(Real) == sizeof(float));
@@ -78,8 +79,8 @@ struct AddFinitePairs {
     }
 };
 
-// A block with zeros in the place of pairs that are not both finite, and what those count as. A pair of zeros changes
-// no sum: lanes start at +0 and x + (-x) is +0, so none is ever -0.
+// A block with zeros in place of pairs that are not both finite, and the counts of those. A pair of
+// zeros changes no sum: lanes start at +0 and x + (-x) is +0, so none is ever -0.
 struct LeftOut {
     std::uint64_t pairs, nan, infinite;  // of which x is NaN, infinite
     std::uint64_t nonzero;               // x is finite and not zero
@@ -104,7 +105,7 @@ struct LeaveOut {
     }
 };
 
-// What follows from x alone.
+// Sums that depend only on x.
 struct AddReference {
     static APSCOPE_INLINE void run(const double* x, std::size_t count, double* squared, double* absolute, std::uint64_t* zeros) {
         *squared = block_sum(count, [&](std::size_t i) { return x[i] * x[i]; });

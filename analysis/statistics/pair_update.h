@@ -1,5 +1,5 @@
-// What one pair of numbers, x and what became of it, adds to the statistics of an error: the formulas of
-// docs/definitions.md over elements, for vector loops on the host and threads on a GPU.
+// The contribution of one pair of numbers, x and its result, to the statistics of an error: the
+// formulas of docs/definitions.md over elements, for vector loops on the host and threads on a GPU.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace apscope::detail {
 
 inline constexpr int error_sums = 7;  // the first of ErrorStatistics::Sum: those of pairs
 
-// What a loop knows of its numbers.
+// Properties of a loop's numbers.
 struct PairTraits {
     bool fuses = false;            // x x, x y, y y are exact: fused with their addition, which changes no bit
     bool fuses_error = false;      // e e likewise
@@ -24,8 +24,9 @@ APSCOPE_HD void add_product(double& sum, double a, double b) {
     else sum += a * b;
 }
 
-// x and y are finite, e = y - x; sum(k) is where ErrorStatistics::Sum k goes. is_zero: x = 0, or false where e is 0
-// for such x, whose sign then changes no sum: a sum starts at +0 and x + (-x) is +0, so none is ever -0.
+// x and y are finite, e = y - x; sum(k) is the sum of ErrorStatistics::Sum k. is_zero: x = 0, or
+// false where e is 0 for such x, whose sign then changes no sum: a sum starts at +0 and x + (-x) is
+// +0, so none is ever -0.
 template <PairTraits T, class SumOf>
 APSCOPE_HD void update_sums(double x, double y, double e, bool is_zero, const SumOf& sum) {
     using S = ErrorStatistics;

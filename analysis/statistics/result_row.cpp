@@ -15,7 +15,8 @@ constexpr double missing = std::numeric_limits<double>::quiet_NaN(), infinity = 
 
 double quotient(double numerator, double denominator) { return denominator == 0.0 ? missing : numerator / denominator; }
 
-// The sums leave out what is not finite, so a result with overflow has no finite error, whatever they say.
+// The sums omit non-finite values, so a result with overflow has no finite error, whatever they
+// are.
 double cosine_of(const ErrorStatistics& s) {
     using S = ErrorStatistics;
     if (s.overflow > 0) return 0.0;

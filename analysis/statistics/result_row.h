@@ -11,7 +11,7 @@
 namespace apscope::detail {
 
 struct ResultRow {
-    // What the row is about. Texts are the replay's, so rows stay small.
+    // The subject of the row. Texts belong to the replay, so rows stay small.
     std::uint32_t step_index = 0, tensor_index = 0, scheme_index = 0;
     std::string format;    // the float format, else the grid
     std::string topology;  // empty at the wire
@@ -37,7 +37,7 @@ struct ResultRow {
     ResultRow();
 };
 
-// How the two expected columns of a row come about.
+// How the two expected columns of a row are computed.
 enum class Moments {
     none,           // empty
     deterministic,  // the bias, and 0
@@ -47,13 +47,14 @@ enum class Moments {
 // Fills the columns that follow from the statistics.
 void fill_columns(ResultRow& row, const ErrorStatistics& statistics, Moments moments, bool float_grid);
 
-// Those of a step that the scheme dropped: what follows from the reference alone, compared with itself.
+// The columns of a dropped step: those that depend only on the reference, compared with itself.
 void fill_skipped(ResultRow& row, const ErrorStatistics& reference);
 
-// Where the squared error comes from, of a row whose statistics hold it; empty where that is not known in numbers.
+// The parts of the squared error, for a row whose statistics have them; empty if unknown.
 void fill_split(ResultRow& row, const ErrorStatistics& statistics);
 
-// The error in units of the batch's noise, of a reduced row whose other columns are filled in. noise: the sum of it.
+// The error in units of the batch's noise, for a reduced row whose other columns are filled in.
+// noise: its sum.
 void fill_noise(ResultRow& row, const OverNoise& over_noise, double noise);
 
 // The columns of a comparison with the scheme's own truth.

@@ -12,8 +12,8 @@
 
 namespace apscope::detail {
 
-// Which elements of a block saturated: none; those of which scale x is beyond the largest code and the code is that; or those
-// that are marked.
+// Which elements of a block saturated: none; those with scale x beyond the largest code and that
+// code; or marked ones.
 struct NoneSaturated {
     APSCOPE_INLINE bool operator()(std::size_t) const { return false; }
 };
@@ -30,8 +30,9 @@ struct Marked {
     APSCOPE_INLINE bool operator()(std::size_t i) const { return marks[i] != 0.0; }
 };
 
-// What a block of sent elements adds by class, and what each adds to the errors of its place: lost[i] and clipped[i] are sums
-// over the workers. NoneSaturated leaves `clipped` alone.
+// The sums of a block of sent elements by class, and each element's contribution to the errors at
+// its index: lost[i] and clipped[i] are sums over the workers. NoneSaturated does not change
+// `clipped`.
 template <class Real, class Saturated>
 struct SplitSent {
     static APSCOPE_INLINE void run(const Real* __restrict x, const Real* __restrict y, Saturated is_clipped, std::size_t count,
@@ -55,8 +56,8 @@ struct SplitSent {
     }
 };
 
-// What a block of reduced elements adds. Classed: some were lost or clipped; else these two rows are not looked at, and the
-// sums are the same.
+// The sums of a block of reduced elements. Classed: some were lost or clipped; else these two rows
+// are not read, and the sums are the same.
 template <bool Classed>
 struct SplitReduced {
     static APSCOPE_INLINE void run(const double* x, const double* exact, const double* y, const double* lost, const double* clipped,

@@ -17,7 +17,7 @@
 namespace apscope::detail {
 namespace {
 
-// A smaller file is read: its pages would cost more to map than to copy.
+// A smaller file is read: mapping its pages would take longer than copying.
 constexpr std::size_t smallest_mapped = std::size_t{1} << 16;
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) { throw std::invalid_argument(one_line(path.string() + what)); }

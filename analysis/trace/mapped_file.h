@@ -1,5 +1,6 @@
-// A file in memory: a large one mapped, a small one read. Another program may change or cut a file that is being read:
-// what was cut off reads as zeros, where the system would end the process with SIGBUS, and `check_file_unchanged` tells.
+// A file in memory: a large one mapped, a small one read. Another program may change or truncate a
+// file that is being read: the missing part reads as zeros, where the system would end the process
+// with SIGBUS, and `check_file_unchanged` throws.
 #pragma once
 
 #include <sys/stat.h>
@@ -13,7 +14,7 @@
 
 namespace apscope::detail {
 
-// What says that a file is the one that was opened, and as it was.
+// Identifies a file and its state.
 struct FileStamp {
     std::uint64_t device = 0, inode = 0, size = 0;
     std::int64_t seconds = 0, nanoseconds = 0;  // of its last change
@@ -26,16 +27,16 @@ struct FileStamp {
 // A file as it was when it was first opened; outlives its mappings.
 struct FileState {
     FileStamp stamp;
-    std::atomic<bool> cut{false};  // something of it was read that the file no longer had
+    std::atomic<bool> cut{false};  // a missing part of the file was read
 };
 
-// Throws std::invalid_argument unless the file at `path` is the one that was opened, as it was.
+// Throws std::invalid_argument unless the file at `path` is the opened one, unchanged.
 void check_file_unchanged(const std::filesystem::path& path, const FileState& state);
 
 class MappedFile {
 public:
-    // Throws std::invalid_argument for what is not a regular file, or not the one that was `known` before, std::system_error for
-    // one that cannot be opened.
+    // Throws std::invalid_argument if it is not a regular file, or not the one that was `known`
+    // before, std::system_error if it cannot be opened.
     explicit MappedFile(const std::filesystem::path& path, std::shared_ptr<FileState> known = nullptr);
     ~MappedFile();
     MappedFile(const MappedFile&) = delete;
@@ -46,7 +47,7 @@ public:
     const std::byte* data() const { return data_; }
     std::size_t size() const { return size_; }
     bool mapped() const { return small_.empty() && size_ > 0; }
-    // Lets go of the pages that lie between these bytes; they come back when they are read again.
+    // Releases the pages between these bytes; they are loaded again when they are read.
     void drop_pages(const std::byte* begin, std::size_t length) const;
 
 private:

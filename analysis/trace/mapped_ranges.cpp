@@ -13,7 +13,8 @@
 namespace apscope::detail {
 namespace {
 
-// A handler may allocate nothing and take no lock: it walks tables that are never freed, whose places are used again.
+// A handler may not allocate or lock: it reads tables that are never freed, whose entries are
+// reused.
 struct Range {
     std::atomic<std::uintptr_t> begin{0};  // 0: nobody's
     std::atomic<std::size_t> length{0};
@@ -44,7 +45,7 @@ void pass_on(int signal, siginfo_t* about, void* context) {
         before.sa_sigaction(signal, about, context);
     } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
         before.sa_handler(signal);
-    } else {  // nobody reads on behind a page that is not there: as if there were no handler
+    } else {  // reading cannot continue after a missing page: as if there were no handler
         ::signal(signal, SIG_DFL);
         ::raise(signal);
     }

@@ -1,5 +1,6 @@
-// The memory that files are mapped to, as the handler of SIGBUS knows it. A page that the file no longer has becomes one
-// of zeros, and so does the rest of the range; every other SIGBUS goes to whoever handled it before.
+// The memory of mapped files, for the SIGBUS handler. A page that the file no longer has is
+// replaced by zeros, and so is the rest of the range; every other SIGBUS is passed to the previous
+// handler.
 #pragma once
 
 #include <atomic>
@@ -7,8 +8,8 @@
 
 namespace apscope::detail {
 
-// From now on until `forget_range`, as long as `cut` must live: it becomes true where a page was not there. The first call
-// installs the handler.
+// From now on until `forget_range`, for which `cut` must live: it becomes true if a page was
+// missing. The first call installs the handler.
 void remember_range(const void* begin, std::size_t length, std::atomic<bool>* cut);
 void forget_range(const void* begin);
 

@@ -1,4 +1,5 @@
-// Texts of others in an error's sentence: names and keys may hold line breaks and what a terminal obeys, and paths any bytes.
+// Foreign texts in an error's sentence: names and keys may contain line breaks and terminal
+// controls, and paths any bytes.
 #pragma once
 
 #include <string>
@@ -6,7 +7,7 @@
 
 namespace apscope::detail {
 
-// How many bytes from here on are one character of UTF-8 beyond ASCII; 0 where they are none.
+// The number of bytes of a UTF-8 character beyond ASCII from here on; 0 if invalid.
 inline std::size_t utf8_length(std::string_view text) {
     const auto lead = static_cast<unsigned char>(text[0]);
     const std::size_t length = lead >= 0xF0 && lead < 0xF5 ? 4 : lead >= 0xE0 && lead < 0xF0 ? 3 : lead >= 0xC2 && lead < 0xE0 ? 2 : 0;
@@ -20,7 +21,7 @@ inline std::size_t utf8_length(std::string_view text) {
     return shorter || outside ? 0 : length;
 }
 
-// Control characters as \n, \t or \x1B, and so are bytes that are no UTF-8.
+// Control characters, and bytes that are not UTF-8, as \n, \t or \x1B.
 inline std::string one_line(std::string_view text) {
     constexpr std::string_view digits = "0123456789ABCDEF";
     std::string line;

@@ -18,9 +18,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors bytes are little-endian and are used in place");
 
-// A view of at least this many bytes drops its pages when it goes. Smaller ones drop them together,
-// a file at a time, once that many bytes, or the whole file, were read: one by one would cost more
-// in page faults than it frees.
+// A view of at least this many bytes releases its pages when it is destroyed. Smaller ones release
+// them together, per file, once that many bytes, or the whole file, were read: one by one would
+// take more time in page faults than it saves.
 constexpr std::size_t drop_pages_from = std::size_t{1} << 18;
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
@@ -85,7 +85,7 @@ std::span<const std::byte> SafetensorsFile::bytes(const std::string& name) const
     return {data_ + found.begin, static_cast<std::size_t>(found.end - found.begin)};
 }
 
-// Pages that another view still uses come back when it touches them: the file is unchanged.
+// Pages that another view still uses are loaded again when it reads them: the file is unchanged.
 void SafetensorsFile::count_small_view(std::size_t length) const {
     if (!file_.mapped()) return;
     const std::size_t limit = std::min(this->length(), drop_pages_from);
@@ -122,7 +122,8 @@ TensorView SafetensorsFile::read(const std::string& name) const {
     } else if (entry.dtype == "F64") {
         const FloatEnvironment environment;  // fp32 subnormals are fp32 values
         convert_all<double>(bytes, *copy, [&](double v, std::size_t i) {
-            // A double beyond fp32's range is no fp32 value, and its conversion would be undefined.
+            // A double beyond fp32's range is not an fp32 value, and its conversion would be
+            // undefined.
             const bool in_range = std::isfinite(v) ? std::fabs(v) <= double{3.40282346638528859812e38f} : true;
             if (!std::isnan(v) && (!in_range || double{static_cast<float>(v)} != v))
                 refuse(path(), "tensor '" + limits::clipped(name) + "' is F64 and its element " + std::to_string(i) +

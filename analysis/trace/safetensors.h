@@ -20,8 +20,8 @@
 
 namespace apscope::detail {
 
-// fp32 values that somebody else owns. Copies are cheap; the values stay valid, whatever happens
-// to the file object or the trace they came from, as long as one copy lives.
+// A view of fp32 values. Copies are cheap; the values stay valid, independent of the file object or
+// the trace, as long as one copy lives.
 struct TensorView {
     std::span<const float> values;
     std::vector<std::int64_t> shape;
@@ -41,15 +41,15 @@ public:
     const std::map<std::string, SafetensorsEntry>& entries() const { return *header_.tensors; }
     const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
 
-    // The tensor's bytes as they lie in the file; valid while this object lives. Throws
-    // std::invalid_argument for a tensor that is not there.
+    // The tensor's bytes as in the file; valid while this object lives. Throws
+    // std::invalid_argument for a missing tensor.
     std::span<const std::byte> bytes(const std::string& name) const;
 
     // The tensor as fp32: F32 without a copy (where its bytes are aligned); F16 and BF16 widened,
-    // which is exact; F64 only where every value is an fp32 value. Throws std::invalid_argument
-    // for other dtypes and for a tensor that is not there. When the last copy of a view goes, its
-    // pages are dropped from this process's memory, those of small views some time later, so that
-    // at most some 256 KiB of a file stay. Safe to call from several threads.
+    // which is exact; F64 only if every value is an fp32 value. Throws std::invalid_argument for
+    // other dtypes and for a missing tensor. When the last copy of a view is destroyed, its pages
+    // are released, those of small views later, so that at most about 256 KiB of a file stay in
+    // memory. Safe to call from several threads.
     TensorView read(const std::string& name) const;
 
 private:

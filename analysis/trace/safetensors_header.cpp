@@ -84,11 +84,11 @@ std::map<std::string, std::string> parse_metadata(const nlohmann::json& json, co
     return metadata;
 }
 
-// A header's text in front of its tensors and from there on:
+// A header's text before its tensors, and the rest:
 //
 //      {"__metadata__":{"step":"0","worker":"3"}  |  ,"conv.weight":{...}}
-//
-// If what stands in front is no object (a brace in a string), or there is nothing, all of it belongs to the tensors.
+// If the first part is not an object (a brace in a string), or empty, all of it belongs to the
+// tensors.
 struct Split {
     std::string_view metadata, tensors;
 };

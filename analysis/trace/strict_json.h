@@ -1,8 +1,8 @@
-// JSON as this project reads it: a duplicate key is an error, and so are anything but one value and
+// Strict JSON: a duplicate key is an error, and so are anything but one value and
 // values nested too deep to print.
 //
-// Manifests and safetensors headers come from other programs; where a key appears twice two
-// readers would disagree about what the file says.
+// Manifests and safetensors headers come from other programs; for a duplicate key two readers would
+// disagree about the content.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -19,14 +19,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Mapped files kept open for the next read; views keep theirs alive beyond that. More of them where all are small
-// together, because reading their headers would then be most of the work.
+// Mapped files kept open for the next read; views keep theirs alive longer. More of them if all are
+// small together, because reading their headers would then be most of the work.
 constexpr std::size_t open_files = 256, small_together = std::size_t{8} << 20;
 
 // Which file of a trace: step index, kind, worker.
 using FileKey = std::tuple<std::size_t, Kind, int>;
 
-// The least recently used file is let go first. Safe to call from several threads.
+// The least recently used file is closed first. Safe to call from several threads.
 class FileCache {
 public:
     template <class Path>
@@ -53,7 +53,7 @@ public:
         return file;
     }
 
-    // Throws std::invalid_argument unless every file that was opened is as it was then.
+    // Throws std::invalid_argument unless every opened file is unchanged.
     void check_unchanged() {
         const std::lock_guard lock(mutex_);
         for (const auto& [key, file] : opened_) check_file_unchanged(file.first, *file.second);
@@ -67,7 +67,7 @@ private:
         return found == opened_.end() ? nullptr : found->second.second;
     }
     std::mutex mutex_;
-    std::map<FileKey, std::pair<fs::path, std::shared_ptr<FileState>>> opened_;  // all of them, those that were let go too
+    std::map<FileKey, std::pair<fs::path, std::shared_ptr<FileState>>> opened_;  // all of them, including closed ones
     Order order_;
     std::map<FileKey, Order::iterator> index_;
     std::size_t bytes_ = 0;
@@ -196,7 +196,7 @@ void Trace::check_unchanged() const { state_->files.check_unchanged(); }
 
 void Trace::check_shapes(std::size_t step_index, std::span<const std::size_t> tensors) const {
     const auto place = state_->folder / step_folder(state_->manifest.steps.at(step_index).number) / file_name(Kind::gradient, 0);
-    if (std::error_code unknown; !fs::exists(place, unknown)) return;  // of a trace that arrives: not here yet, or for another part
+    if (std::error_code unknown; !fs::exists(place, unknown)) return;  // of a trace that is being fetched: not here yet, or for another part
     const auto file = state_->open(step_index, Kind::gradient, 0);
     for (const std::size_t tensor : tensors) {
         const TensorInfo& info = state_->manifest.tensors.at(tensor);

@@ -1,7 +1,7 @@
 // A recorded gradient trace: a directory of safetensors files and a manifest that describes them.
 //
 // docs/trace_format.md is the full description. Opening reads the manifest and checks that every
-// file it lists is there in full length; a file's own header is checked when it is first read.
+// file it lists exists with its full length; a file's header is checked when it is first read.
 // Nothing is copied: fp32 values are views of the memory-mapped files.
 #pragma once
 
@@ -22,7 +22,7 @@ namespace apscope::detail {
 class Trace {
 public:
     // Throws std::invalid_argument with one sentence that names the file and the field. `arriving`: the files that the manifest
-    // lists need not be there before they are read.
+    // lists need not exist before they are read.
     static Trace open(const std::filesystem::path& folder, bool arriving = false);
 
     const Manifest& manifest() const;
@@ -34,17 +34,19 @@ public:
     // threads. Throws std::out_of_range for an index beyond the manifest's.
     TensorView gradient(std::size_t step_index, std::size_t tensor_index, int worker) const;
 
-    // Anything recorded; `worker` is ignored where the kind exists once a step. Throws
+    // Anything recorded; `worker` is ignored if the kind exists once per step. Throws
     // std::invalid_argument naming the step, the worker or the name that the trace lacks.
     TensorView read(std::int64_t step_number, const std::string& name, int worker, Kind kind = Kind::gradient) const;
 
-    // Throws std::invalid_argument, naming the file, unless every file that was read is still as it was when it was opened.
+    // Throws std::invalid_argument, naming the file, unless every file that was read is unchanged
+    // since it was opened.
     void check_unchanged() const;
-    // Throws std::invalid_argument, with both shapes, where the header of worker 0's file has another one than the manifest.
+    // Throws std::invalid_argument, with both shapes, if the header of worker 0's file differs from
+    // the manifest.
     void check_shapes(std::size_t step_index, std::span<const std::size_t> tensors) const;
 
     bool has(std::size_t step_index, Kind kind) const;
-    // The names under which `kind` was recorded by worker 0 at this step; empty where it was not.
+    // The names recorded as `kind` by worker 0 at this step; empty if there are none.
     std::vector<std::string> names(std::size_t step_index, Kind kind) const;
 
 private:

@@ -54,7 +54,7 @@ public:
         if (!value.is_number_unsigned() || value.get<std::uint64_t>() > std::uint64_t{INT64_MAX}) refuse_type(key, "an integer of at least 0");
         return value.get<std::int64_t>();
     }
-    // JSON has no NaN and no infinity; a diverged loss is written as a word.
+    // JSON has no NaN and no infinity; a diverged loss is written as a string.
     std::optional<double> number(const char* key) const {
         if (!has(key)) return std::nullopt;
         const json& value = at(key);
@@ -172,7 +172,7 @@ std::string file_name(Kind kind, int worker) {
 Manifest parse_manifest(std::string_view bytes, const std::filesystem::path& path) {
     const std::string where = one_line(path.string()) + ":";
     const json root = parse_strict_json(bytes, one_line(path.string()));
-    // The version comes first: a later version may have fields that this one does not know.
+    // The version comes first: a later version may have new fields.
     if (root.is_object() && root.contains("schema_version") && root["schema_version"] != trace_schema_version)
         throw std::invalid_argument(where + " schema_version is " + limits::clipped(root["schema_version"].dump()) + "; this apscope reads " +
                                     std::to_string(trace_schema_version));

@@ -1,4 +1,4 @@
-// manifest.json: what it says, its checks, and the names of the files a step may have.
+// manifest.json: its content, its checks, and the names of the files of a step.
 #pragma once
 
 #include <cstddef>
@@ -36,19 +36,19 @@ struct StepInfo {
 
 struct Manifest {
     int schema_version = trace_schema_version;
-    std::string name;   // the folder's name where the manifest gives none
+    std::string name;   // the folder's name if the manifest gives none
     std::string model;  // free text
     std::vector<TensorInfo> tensors;
     std::vector<StepInfo> steps;  // by ascending number
     int workers = 0;
     std::string stage;      // "local", "reduced" or "clipped"
-    std::string reduction;  // "sum" or "mean": what training did with the workers' gradients
+    std::string reduction;  // "sum" or "mean": how training combined the workers' gradients
     bool loss_divided_by_workers = false;
     std::map<std::string, std::string> metadata;  // how it was recorded; free text
 };
 
-// What may be recorded at a step. Weights and the full-batch gradient exist once a step, the
-// others once a worker. Activations are named after layers, the others after tensors.
+// Kinds of records of a step. Weights and the full-batch gradient exist once per step, the others
+// once per worker. Activations are named after layers, the others after tensors.
 enum class Kind { gradient, weights, full_batch, activation_gradient, layer_input };
 std::string_view to_string(Kind kind);
 Kind parse_kind(std::string_view name);  // throws std::invalid_argument
@@ -58,7 +58,8 @@ std::string step_folder(std::int64_t number);
 std::string file_name(Kind kind, int worker);
 
 // Reads `bytes` (the manifest at `path`); throws std::invalid_argument with one sentence that
-// names the file and the field. Unknown fields are refused: they may change what the rest means.
+// names the file and the field. Unknown fields are refused: they may change the meaning of the
+// rest.
 Manifest parse_manifest(std::string_view bytes, const std::filesystem::path& path);
 
 }  // namespace apscope::detail

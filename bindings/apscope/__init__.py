@@ -1,22 +1,26 @@
 """apscope shows what a low-precision gradient loses, exactly.
 
 Formats
-    `FloatFormat`, `BlockFormat`, and `Projection` (how a number becomes one of a format); `named_formats`, `named_block_formats`; `identify`
-    (which one a dtype is), `fingerprint` (what a cast of others does). Where a format is asked for, its name or a dtype does.
+    `FloatFormat`, `BlockFormat`, and `Projection` (how a number is converted to a format);
+    `named_formats`, `named_block_formats`; `identify` (the format of a dtype), `fingerprint` (the
+    rule of another library's cast). Parameters that are formats also accept names and dtypes.
 Arrays
-    `quantize`, `encode`, `decode`; `Draws` (a seed that advances from call to call, for stochastic rounding); `cast_statistics` (what a cast
-    loses); `allreduce`; with scales of blocks `quantize_blocks`, `encode_blocks`, `decode_blocks`; codes without gaps: `pack`, `unpack`.
+    `quantize`, `encode`, `decode`; `Draws` (a seed that advances from call to call, for stochastic
+    rounding); `cast_statistics` (the errors of a cast); `allreduce`; with scales of blocks
+    `quantize_blocks`, `encode_blocks`, `decode_blocks`; codes without gaps: `pack`, `unpack`.
 Arithmetic, one rounding each
-    `add`, `subtract`, `multiply`, `divide`, `sqrt`, `fma`; in a stated order `sum`, `dot`, `matmul`; `plan` (which path serves, and why it is
-    exact).
+    `add`, `subtract`, `multiply`, `divide`, `sqrt`, `fma`; in a stated order `sum`, `dot`,
+    `matmul`; `plan` (which path is used, and why it is exact).
 Traces and replays
-    `open_trace` (to a `Trace`), `replay` (to `Results`: ``summary``, ``compare``, ``pool``), `merge`; `ladder` (what finer scaling buys);
-    `recommend` (a scheme for every layer, a `Plan`); `search` (which split of N bits); `report`, `explore`; `exchange` (one step through
-    one scheme).
+    `open_trace` (to a `Trace`), `replay` (to `Results`: ``summary``, ``compare``, ``pool``),
+    `merge`; `ladder` (the gain of finer scales); `recommend` (a scheme for every layer, a `Plan`);
+    `search` (which split of N bits); `report`, `explore`; `exchange` (one step through one scheme).
 Modules
-    `schemes` (one class each, lists, `schemes.define`), `hybrid` (mixtures), `cost` (what a step costs, by a model); `record` (making traces),
-    `plots`, `studies` (one module a question); `p3109` (IEEE P3109's projections), `conformance` (test vectors for other implementations),
-    `machine` (proofs and speed on this one), `cuda` (arrays in a GPU's memory), `types` (what functions return), `cli` (the command line).
+    `schemes` (one class each, lists, `schemes.define`), `hybrid` (mixtures), `cost` (modelled time
+    of a step); `record` (making traces), `plots`, `studies` (one module per question); `p3109`
+    (IEEE P3109's projections), `conformance` (test vectors for other implementations), `machine`
+    (proofs and speed on this machine), `cuda` (arrays in a GPU's memory), `types` (what functions
+    return), `cli` (the command line).
 """
 
 import importlib as _importlib
@@ -53,7 +57,8 @@ if _TYPE_CHECKING:
     from ._traces.opening import open_trace
     from ._traces.trace import Trace
 
-#: Names that wait for their first use, because pandas, pyarrow or matplotlib come with them, or few programs use them: where each is defined.
+#: Names that are imported on first use, because they need pandas, pyarrow or matplotlib, or few
+#: programs use them: where each is defined.
 _LAZY = {
     "Plan": "_advice.plan",
     "Results": "_results.results",
@@ -71,7 +76,7 @@ _LAZY = {
     "report": "_report",
     "search": "_search.search",
 }
-#: The public modules, which wait as well.
+#: The public modules, also imported on first use.
 _MODULES = ("cli", "conformance", "cost", "cuda", "hybrid", "machine", "p3109", "plots", "record", "schemes", "studies", "types")
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Pieces of the HTML that notebooks show: plain tables, harmless whatever the names are."""
+"""Pieces of the HTML for notebooks: plain tables, with all names escaped."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ._text import clip
 
 __all__ = ["MAX_ROWS", "name", "paragraphs", "table"]
 
-#: Rows of a table; further ones are counted.
+#: Rows shown of a table; the others are only counted.
 MAX_ROWS = 40
 
 
 def name(text: Any, longest: int = 70) -> str:
-    """A name as code, which no typesetter of formulas reads, shortened in the middle where it is long."""
+    """A name as code, not read as a formula, shortened in the middle if it is long."""
     return f"<code>{html.escape(clip(str(text), longest))}</code>"
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool]) -> str:
-    """Cells are HTML already."""
+    """A table; cells are already HTML."""
 
     def line(tag: str, cells: Iterable[str]) -> str:
         sides = ("right" if n else "left" for n in numeric)

@@ -1,4 +1,4 @@
-"""Ctrl-C while a command line's modules are still imported: one line and exit code 130, as `cli.main` has it afterwards."""
+"""Ctrl-C while a command's modules are imported: one line and exit code 130, as in `cli.main`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def _guard() -> None:
-    """Where this process is the command line, Ctrl-C ends it in one line until `release`."""
+    """If this process is the command line, Ctrl-C ends it with one line until `release`."""
     of_module = sys.argv[:1] == ["-m"] and ("-m", "apscope") in zip(sys.orig_argv, sys.orig_argv[1:])
     of_script = os.path.basename((sys.argv or [""])[0]) == "apscope" and sys.argv[0] in sys.orig_argv
     if (of_module or of_script) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:

@@ -1,4 +1,4 @@
-"""JSON that others wrote: what is too long, too deep or no JSON is refused in one sentence."""
+"""Reads JSON from elsewhere: too long, too deep or invalid JSON is refused in one sentence."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ._text import clip
 
 __all__ = ["INTEGER", "LIST", "NUMBER", "OBJECT", "TEXT", "Rule", "check_keys", "is_integer", "is_number", "parse_json", "read_json"]
 
-#: Whether a value of JSON will do, and what it must be.
+#: The test of a JSON value, and its description.
 Rule: TypeAlias = tuple[Callable[[Any], bool], str]
 
 
 def is_integer(value: Any) -> bool:
-    """An integer of at most 64 bits; true and false are none."""
+    """An integer of at most 64 bits; not true or false."""
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
 
 
@@ -40,7 +40,7 @@ OBJECT: Rule = (_of(dict), "an object")
 
 
 def check_keys(what: Mapping[str, Any], keys: Mapping[str, Rule], where: str) -> None:
-    """Raises a ValueError, whose words follow a file's name, for the first key that an object lacks or whose value will not do."""
+    """Raises a ValueError, to follow a file's name, for the first missing key or invalid value."""
     for key, (right, must) in keys.items():
         if key not in what:
             raise ValueError(f"it has no {where}{key}")
@@ -53,12 +53,12 @@ class _TwiceError(ValueError):
 
 
 def parse_json(data: bytes | str, longest: int = JSON_LENGTH) -> Any:
-    """The value of a text; a key that stands twice in an object is refused, for readers would disagree about it.
+    """The value of a text; a duplicate key is refused because readers would disagree about it.
 
     Raises
     ------
     ValueError
-        In words that follow what the text is called: "its JSON ...".
+        In words that follow the text's name: "its JSON ...".
     """
     if len(data) > longest:
         raise ValueError(f"its JSON has {len(data)} bytes; at most {longest} are read")
@@ -72,8 +72,8 @@ def parse_json(data: bytes | str, longest: int = JSON_LENGTH) -> Any:
         raise ValueError(f"its JSON is not UTF-8 (at byte {error.start})") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"its JSON is damaged at line {error.lineno}, column {error.colno}") from None
-    except ValueError:  # Python's words on an integer
-        raise ValueError(f"its JSON holds an integer of more than {JSON_DIGITS} digits") from None
+    except ValueError:  # Python's message on an integer
+        raise ValueError(f"its JSON has an integer of more than {JSON_DIGITS} digits") from None
     _check_depth(value)
     return value
 
@@ -103,5 +103,5 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise _TwiceError(f"the key {clip(twice)!r} stands twice in its JSON")
+        raise _TwiceError(f"the key {clip(twice)!r} occurs twice in its JSON")
     return found

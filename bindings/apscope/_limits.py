@@ -1,4 +1,4 @@
-"""How much of what others wrote is read, and what fits into memory; docs/limits.md lists the numbers. C++ has those that both need in core/limits.h."""
+"""Limits on inputs and memory (docs/limits.md); limits shared with C++ are in core/limits.h."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ JSON_DIGITS = 4_300  #: of an integer: Python's own limit
 NPY_HEADER = 100_000  #: bytes: a header is a line
 SENTENCE = 600  #: characters of a message about a file of others
 
-_SMALL = 2**26  # bytes that are not worth looking at the machine for
+_SMALL = 2**26  # bytes that need no check of the machine's memory
 
 
 def available_memory() -> int:
-    """Bytes that this process may still get: of the machine's, its control group's and its own limit, the least."""
+    """Bytes that this process may still allocate: the least of machine, control group and own limit."""
     found = [_core.machine_memory()]
     with contextlib.suppress(OSError, ValueError, IndexError):  # elsewhere than on Linux
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
@@ -39,12 +39,12 @@ def available_memory() -> int:
 
 
 def check_fits(shape: Sequence[int], itemsize: int, remedy: str = "leave it out of the dump") -> None:
-    """Before an array of others is made.
+    """Check before an array from elsewhere is allocated.
 
     Raises
     ------
     ValueError
-        It does not fit into this machine's memory; in words that follow a file's name.
+        It does not fit into this machine's memory; the words follow a file's name.
     """
     needed = math.prod(shape) * itemsize
     if needed > _SMALL and needed > (there := available_memory()):
@@ -52,13 +52,13 @@ def check_fits(shape: Sequence[int], itemsize: int, remedy: str = "leave it out 
 
 
 def is_of_memory(error: BaseException) -> bool:
-    """Whether memory ended: libraries say so in words of their own where they are loaded, or start threads."""
+    """Whether memory ran out; libraries use various messages while loading or starting threads."""
     words = ("failed to map", "cannot allocate memory", "start new thread", "bad_alloc", "MemoryError", "error return without exception set")
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
 def memory_sentence(error: BaseException) -> str:
-    """What a command says where memory ended."""
+    """A command's message when memory has run out."""
     said = " ".join(str(error).split())
     why = f" ({said})" if said and "bad_alloc" not in said else ""
     return f"there is not enough memory: this process may use {_size(_core.machine_memory())}{why}; give it more, or a part of the input"

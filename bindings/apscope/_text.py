@@ -1,4 +1,4 @@
-"""Names and numbers as people can read them, in terminals, pages and pictures."""
+"""Readable names and numbers for terminals, pages and pictures."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _RAISED = str.maketrans("0123456789-\N{MINUS SIGN}", "⁰¹²³⁴⁵⁶⁷⁸�
 
 
 def clip(name: str, longest: int = 60) -> str:
-    """A name that fits: what is too long keeps its beginning and its end."""
+    """A name that fits: a long one keeps its beginning and its end."""
     return name if len(name) <= longest else f"{name[: math.ceil(longest * 0.55)]}…{name[-math.floor(longest * 0.4) :]}"
 
 
 def printable(name: str, longest: int = 200) -> str:
-    """A name on one line of a terminal: what would steer the terminal is written by its code, and what is too long is clipped."""
+    """A name on one line of a terminal: control characters are escaped, a long name is clipped."""
     if not name.isprintable():
         name = "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)
     return clip(name, longest)
@@ -34,8 +34,8 @@ def count_of(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def hint(word: str, held: Sequence[str], shown: int = 6, have: str = "they hold") -> str:
-    """The nearest of the names that there are, else the first of them."""
+def hint(word: str, held: Sequence[str], shown: int = 6, have: str = "they have") -> str:
+    """A hint: the nearest of the existing names, else the first of them."""
     near = [name for name in held if name.startswith(word)][:1] or difflib.get_close_matches(word, held, n=1, cutoff=0.5)
     if near:
         return f"did you mean '{near[0]}'?"
@@ -44,7 +44,7 @@ def hint(word: str, held: Sequence[str], shown: int = 6, have: str = "they hold"
 
 
 def wrapped(spec: str, width: int = 22, lines: int = 4) -> list[str]:
-    """A spec on lines of at most `width` letters, broken behind a comma, a semicolon, a colon or a parenthesis where there is one; clipped to `lines`."""
+    """A spec on lines of at most `width` letters, broken after punctuation; clipped to `lines`."""
     broken = [""]
     for piece in re.findall(rf"[^,;:(]{{0,{width - 1}}}[,;:(]|[^,;:(]{{1,{width}}}", printable(spec, width * lines)):
         if broken[-1] and len(broken[-1]) + len(piece) > width:
@@ -54,18 +54,18 @@ def wrapped(spec: str, width: int = 22, lines: int = 4) -> list[str]:
 
 
 def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str] = (), width: int | None = None) -> tuple[list[str], int]:
-    """The lines of a table, two spaces between its columns, and how many of these there are.
+    """The lines of a table, two spaces between its columns, and the number of columns.
 
     Parameters
     ----------
     heads : sequence of str
-        One of several lines stands above its column line by line.
+        May have several lines.
     rows : sequence of sequences of str
         As many cells as heads.
     words : collection of str
-        Heads of columns that stand to the left; numbers stand to the right.
+        Heads of left-aligned columns; numbers are right-aligned.
     width : int, optional
-        Leave out the last columns that a line of so many letters has no place for; the first one always stays.
+        Omit the last columns that do not fit into this many letters; the first one is always kept.
     """
     tall = [head.split("\n") for head in heads]
     depth = max(map(len, tall), default=0)
@@ -79,10 +79,10 @@ def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collecti
 
 
 def short_names(names: Sequence[str], longest: int) -> list[str]:
-    """Names that fit beside each other: what is too long is cut at the front, and no two that differ become equal.
+    """Names shortened to fit side by side: long ones are cut at the front, and stay distinct.
 
-    Where the ends of several are equal, each keeps the part in which it differs, and its end behind an ellipsis; where that would not tell them
-    apart either, the whole name stays.
+    If the ends of several are equal, each keeps the part in which it differs, and its end after an
+    ellipsis; if that is not enough, the whole name is kept.
     """
     longest = max(longest, 4)
     short = [name if len(name) <= longest else f"…{name[1 - longest :].lstrip('._/')}" for name in names]

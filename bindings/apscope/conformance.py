@@ -1,4 +1,4 @@
-"""The conformance pack: hashed inputs and results that test any implementation of a cast."""
+"""The conformance pack: inputs and results, with digests, to test any implementation of a cast."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ OVERFLOWS = ("ieee", "saturate")
 KIND = "apscope conformance pack"
 VERSION = 1
 NAN = 0x7FC00000
-STRIDE = 8  # of the codes of a 16-bit format, away from its edges
+STRIDE = 8  # of the codes of a 16-bit format, away from its limits
 
 CHECK = Options(RoundingOptions, without=("random_bits", "seed", "threads"))
 
-# fp32 patterns for every format: zeros, infinities, fp32's own edges, ones that casts have got wrong.
+# fp32 patterns for every format: zeros, infinities, fp32's own limits, patterns that casts have
+# rounded wrongly.
 EDGES = (
     0x00000000, 0x00000001, 0x00000002, 0x000116C2, 0x003FFFFF, 0x00400000, 0x00400001, 0x00600000, 0x007FFFFF, 0x00800000,
     0x00800001, 0x37000000, 0x37000001, 0x3A800000, 0x3A800001, 0x3F7FFFFF, 0x3F800000, 0x3F800001, 0x3FC00000, 0x41400000,
@@ -55,7 +56,7 @@ EDGES = (
 
 
 def pack_formats() -> list[str]:
-    """The named formats a pack holds: those of at most 16 bits.
+    """The named formats of a pack: those of at most 16 bits.
 
     Returns
     -------
@@ -78,8 +79,8 @@ def inputs_of(format: FormatLike) -> np.ndarray:
         fp32 patterns: `EDGES`, every power of two, and for chosen finite magnitudes v of the format
         v itself, the midpoint to the next magnitude and the fp32 neighbours of both; above the
         largest magnitude the midpoint to the value that would follow. All of them with both signs.
-        Chosen are all magnitudes of a format of up to 8 bits; of a wider one those next to a power
-        of two, the lowest and the highest 64, and every eighth of the others.
+        For a format of up to 8 bits all magnitudes are chosen; for a wider one those next to a
+        power of two, the lowest and the highest 64, and every eighth of the others.
 
     Raises
     ------
@@ -103,7 +104,7 @@ def inputs_of(format: FormatLike) -> np.ndarray:
         values, after = values[chosen], after[chosen]
     points = np.concatenate([values, (values + after) / 2, [beyond], 2.0 ** np.arange(-149, 128)])
     with np.errstate(over="ignore"):
-        bits = points.astype(np.float32).view(np.uint32).astype(np.int64)  # exact, or past fp32's end
+        bits = points.astype(np.float32).view(np.uint32).astype(np.int64)  # exact, or beyond fp32
     bits = np.concatenate([bits - 1, bits, bits + 1])
     bits = np.concatenate([bits[(bits >= 0) & (bits <= 0x7F800000)], np.array(EDGES)])
     return np.unique(np.concatenate([bits, bits | 0x80000000])).astype("<u4")
@@ -123,7 +124,8 @@ def write(directory: str | Path, formats: Sequence[str] | None = None) -> dict[s
     Parameters
     ----------
     directory : str or Path
-        Made if need be; must be empty. The manifest is written last: a folder without one is no pack.
+        Made if needed; must be empty. The manifest is written last: a folder without one is not a
+        pack.
     formats : sequence of str, optional
         Names or aliases; by default every named format of at most 16 bits (about 20 MB).
 
@@ -154,7 +156,7 @@ def write(directory: str | Path, formats: Sequence[str] | None = None) -> dict[s
 
 
 def _is_free(directory: Path) -> bool:
-    """Whether it is a folder that is empty, or holds what a kill left of a pack."""
+    """Whether it is an empty folder, or has the remains of a killed write of a pack."""
     names = {path.name for path in directory.iterdir() if not is_hidden(path)} if directory.is_dir() else {""}
     return not names or bool(halves(directory, "manifest.json") and all(name.endswith(".bin") for name in names))
 
@@ -186,7 +188,7 @@ def _store(directory: Path, name: str, words: np.ndarray) -> dict[str, str]:
 
 
 def read_manifest(directory: str | Path) -> dict[str, Any]:
-    """The manifest of a pack; ValueError where it is none."""
+    """The manifest of a pack; ValueError if it is not one."""
     path = Path(directory) / "manifest.json"
     if not path.is_file():
         raise ValueError(f"{directory} is not a conformance pack: it has no manifest.json")
@@ -197,7 +199,7 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("kind") != KIND or manifest.get("version") != VERSION:
         raise ValueError(f"{path} is not a manifest of a conformance pack of version {VERSION}")
     if not isinstance(formats := manifest.get("formats"), dict):
-        raise ValueError(f"{path}: formats is missing or no object; write the pack again")
+        raise ValueError(f"{path}: formats is missing or not an object; write the pack again")
     for name, entry in formats.items():
         results = entry.get("results") if isinstance(entry, dict) else None
         if not isinstance(results, dict) or not all(map(_is_file, (entry.get("inputs"), entry.get("table"), *results.values()))):
@@ -209,14 +211,14 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
 
 
 def _is_file(about: object) -> bool:
-    """Whether it names a file of the pack's own folder, with its digest."""
+    """Whether it names a file of the pack's folder, with its digest."""
     if not isinstance(about, dict) or not isinstance(about.get("sha256"), str) or not isinstance(name := about.get("file"), str):
         return False
     return name not in ("", ".", "..") and "/" not in name and "\0" not in name
 
 
 def is_pack(directory: Path) -> bool:
-    """Whether the manifest.json of a folder says that it is of a pack, whatever else it says."""
+    """Whether the manifest.json of a folder is that of a pack, even a damaged one."""
     try:
         manifest = read_json(directory / "manifest.json", MANIFEST_LENGTH)
     except (OSError, ValueError):
@@ -225,7 +227,7 @@ def is_pack(directory: Path) -> bool:
 
 
 def pack_problems(directory: Path) -> Iterator[str]:
-    """A sentence for every file of a pack that is missing or is not what its manifest says."""
+    """A sentence for every file of a pack that is missing or differs from its manifest."""
     manifest = read_manifest(directory)
     for entry in manifest["formats"].values():
         for about in (entry["inputs"], entry["table"], *entry["results"].values()):
@@ -250,11 +252,11 @@ class Check:
     Attributes
     ----------
     format, rounding, overflow : str
-        What the cast was held to.
+        The rule that the cast was compared with.
     inputs, differing : int
-        Cases, and those whose result is another value: any NaN equals any NaN, -0 is not +0.
+        Cases, and those with a different result: any NaN equals any NaN, -0 is not +0.
     first : str
-        The first differing input as fp32 pattern and value, what the cast gave, what is right;
+        The first differing input as fp32 pattern and value, the cast's result, the correct result;
         empty if none differs.
     """
 
@@ -273,12 +275,13 @@ def check(directory: str | Path, cast: Any, *, format: FormatLike | None = None,
     Parameters
     ----------
     directory : str or Path
-        A folder that `write` made; the SHA-256 of what is read is checked.
+        A folder made by `write`; the SHA-256 of its files is checked.
     cast : callable or dtype
-        Takes a float32 array and gives one of the same shape: values, or integers, which are codes
-        of the format. Or a dtype of NumPy, ml_dtypes or torch, whose conversion from float32 is run.
+        Takes a float32 array and returns one of the same shape: values, or integers, which are
+        codes of the format. Or a dtype of NumPy, ml_dtypes or torch, whose conversion from float32
+        is used.
     format : FloatFormat, str or dtype, optional
-        A format of the pack. By default what `identify` finds for a dtype; needed for a callable.
+        A format of the pack. By default that of `identify` for a dtype; required for a callable.
     **options
         Which results: a rounding of `ROUNDINGS` and a rule of `OVERFLOWS`.
 
@@ -290,13 +293,13 @@ def check(directory: str | Path, cast: Any, *, format: FormatLike | None = None,
     ------
     ValueError
         No pack, a file that was changed, a format, rounding or overflow the pack does not have, a
-        cast that gives something else than one number an input.
+        cast that does not return one number per input.
     """
     s = CHECK.settings(options)
     manifest = read_manifest(directory)
     if format is None:
         if not is_dtype(cast):
-            raise ValueError(f"the format of {name_of(cast)} is not known; name it (--format NAME)")
+            raise ValueError(f"the format of {name_of(cast)} is unknown; name it (--format NAME)")
         format = identify(cast)[0].name
     name = as_format(format).name
     entry = manifest["formats"].get(name)
@@ -323,10 +326,10 @@ def _as_values(got: np.ndarray, table: np.ndarray) -> np.ndarray:
         return got
     if got.size and not 0 <= got.min() <= got.max() < len(table):
         bad = got.min() if got.min() < 0 else got.max()
-        raise ValueError(f"the cast gave the integer {bad}; codes of this format are 0 to {len(table) - 1}")
+        raise ValueError(f"the cast returned the integer {bad}; codes of this format are 0 to {len(table) - 1}")
     return table.view(np.float32)[got].astype(np.float64)
 
 
 def describe(x: np.float32, got: float, right: float) -> str:
-    """An input with what came and what is right."""
-    return f"{int(np.float32(x).view(np.uint32)):#010x} ({float(x):.9g}) gives {got:.9g}, right is {right:.9g}"
+    """An input with the actual and the correct result."""
+    return f"{int(np.float32(x).view(np.uint32)):#010x} ({float(x):.9g}) gives {got:.9g}, correct is {right:.9g}"

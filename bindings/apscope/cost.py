@@ -1,8 +1,8 @@
-"""What a step's communication costs, by a model.
+"""Modelled time of a step's communication.
 
-The usual alpha-beta-gamma model of collective algorithms, docs/definitions.md, section 12: ours, not the
-model of any paper. No congestion and no overlap with computation; a modelled second compares schemes and
-is no measurement.
+The usual alpha-beta-gamma model of collective algorithms, docs/definitions.md, section 12: ours,
+not the model of any paper. It ignores congestion and overlap with computation; modelled seconds
+compare schemes and are not a measurement.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Network:
     Parameters
     ----------
     latency : float
-        Seconds a message between nodes.
+        Seconds per message between nodes.
     bandwidth : float
-        Bytes a second and worker between nodes.
+        Bytes per second and worker between nodes.
     intra_latency, intra_bandwidth : float, optional
         The same inside a node, used by hierarchies; by default as between nodes.
     pass_cost : float
-        Seconds a byte of one local pass over memory: scanning, encoding, decoding, adding.
+        Seconds per byte of one local pass over memory: scanning, encoding, decoding, adding.
     """
 
     latency: float = 5e-6
@@ -57,13 +57,13 @@ class Network:
         for name in ("bandwidth", "intra_bandwidth"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise ValueError(f"{name}={value} must be bytes a second, above 0")
+                raise ValueError(f"{name}={value} must be bytes per second, above 0")
 
     def __str__(self) -> str:
-        words = f"{self.bandwidth / 1e9:g} GB/s and {self.latency * 1e6:g} µs a message"
+        words = f"{self.bandwidth / 1e9:g} GB/s and {self.latency * 1e6:g} µs per message"
         if self.intra_bandwidth is not None or self.intra_latency is not None:
             words += f", inside a node {self._intra[1] / 1e9:g} GB/s and {self._intra[0] * 1e6:g} µs"
-        return words + (f"; {self.pass_cost * 1e12:g} ps a byte of a pass over memory" if self.pass_cost else "; passes over memory are free")
+        return words + (f"; {self.pass_cost * 1e12:g} ps per byte of a pass over memory" if self.pass_cost else "; passes over memory are free")
 
     @property
     def _intra(self) -> tuple[float, float]:
@@ -75,7 +75,7 @@ class Network:
 
 @dataclass(frozen=True)
 class CollectiveCost:
-    """What one worker does in a collective operation."""
+    """The work of one worker in a collective operation."""
 
     messages: float  #: sent between nodes, one after another
     bytes: float  #: of them
@@ -83,7 +83,7 @@ class CollectiveCost:
     intra_bytes: float
     added: float  #: bytes that it adds up
     decoded: float  #: bytes that it decodes
-    busiest: float  #: bytes that the worker which sends most sends between nodes; in a tree less than `bytes`, the way down a branch and up
+    busiest: float  #: bytes that the busiest worker sends between nodes; in a tree less than `bytes`, the way up and down
 
     def seconds(self, network: Network = Network()) -> float:
         """Latencies and transfers, and the passes of the additions; none for encoding and decoding."""
@@ -110,9 +110,9 @@ def collective(
     group : int
         Workers in a node; hierarchies only.
     partial, result : float, optional
-        Bytes of a partial sum that travels, and of the result; by default as `sent`.
+        Bytes of a sent partial sum, and of the result; by default `sent`.
     messages : int
-        Into how many the bytes are split: each pays the latency.
+        Number of messages into which the bytes are split; each takes the latency.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def collective(
 
 
 def _collective_of(topology: str) -> tuple[str, int] | None:
-    """The collective and its group that a row's topology stands for; None for ``exact``, which is no algorithm."""
+    """The collective and group of a row's topology; None for ``exact``, which is not an algorithm."""
     return _core.collective_of(text("topology", topology))
 
 
@@ -144,7 +144,7 @@ def step_time(
     side_collective: str = "ring",
     baseline: str = "ring",
 ) -> pd.DataFrame:
-    """Modelled seconds a step of every scheme and topology.
+    """Modelled seconds per step of every scheme and topology.
 
     Parameters
     ----------
@@ -152,27 +152,28 @@ def step_time(
         A RESULTS table.
     network : Network
     elements : float, optional
-        Of a model of that many parameters in as many tensors, all larger by one factor; by default the tensors as
-        recorded.
+        For a model of that many parameters, with all tensors scaled by one factor; by default the
+        tensors as recorded.
     bucket_bytes : float, optional
-        Tensors are fused, in their order, until a bucket holds this many bytes of fp32; 0: one message a
-        tensor. By default all are one message.
+        Tensors are fused, in their order, until a bucket has this many bytes of fp32; 0: one
+        message per tensor. By default all are one message.
     side : {"fused", "bucket", "delayed"}
-        What must be agreed before encoding (scales): one message for all tensors, one a bucket, or that of the
-        step before, which costs no time.
+        Values agreed before encoding (scales): one message for all tensors, one per bucket, or that
+        of the step before, which takes no time.
     side_collective : {"ring", "tree", "halving"}
-        How it is agreed.
+        The collective for agreed values.
     baseline : str
         The topology of the fp32 all-reduce that `speedup` compares with.
 
     Returns
     -------
     DataFrame
-        A row a trace, scheme and topology, means over the steps: ``seconds``, of which ``side_seconds`` and
-        ``pass_seconds``; ``payload_bytes`` and ``side_bytes`` that one worker sends between nodes and
-        ``intra_bytes`` inside; ``messages`` one after another; ``side_share`` of the seconds; ``fp32_seconds`` and
-        ``speedup`` over it. ``exact`` is no algorithm: its numbers are NaN. Tensors with a reduction of their own
-        count beside those that use the row's topology. Traces without local gradients have no row.
+        A row per trace, scheme and topology, means over the steps: ``seconds``, of which
+        ``side_seconds`` and ``pass_seconds``; ``payload_bytes`` and ``side_bytes`` that one worker
+        sends between nodes and ``intra_bytes`` inside; ``messages`` one after another;
+        ``side_share`` of the seconds; ``fp32_seconds`` and ``speedup`` over it. ``exact`` is not an
+        algorithm: its numbers are NaN. Tensors with their own reduction are counted together with
+        those that use the row's topology. Traces without local gradients have no row.
 
     Raises
     ------
@@ -190,7 +191,7 @@ def step_time(
     if elements is not None and not (elements > 0 and math.isfinite(elements)):
         raise ValueError(f"elements={elements} must be a number of parameters above 0")
     if bucket_bytes is not None and not bucket_bytes >= 0:
-        raise ValueError(f"bucket_bytes={bucket_bytes} is no size; give bytes, 0 for one message a tensor")
+        raise ValueError(f"bucket_bytes={bucket_bytes} is not a size; give bytes, 0 for one message per tensor")
     needed = ["trace", "scheme", "topology", "format", "workers", "step", "count", "wire_bits", "side_bits", "note"]
     rows = frame.loc[frame["stage"] == "reduced", [c for c in needed if c in frame]].reset_index(drop=True)
     rows = whole_sums(rows.assign(reduction=rows["topology"]))
@@ -242,7 +243,7 @@ _NUMBERS = (
 
 
 class Part(NamedTuple):
-    """Tensors of one trace, scheme and topology that share messages: means over the steps, in bytes but for `values`."""
+    """Tensors of one trace, scheme and topology that share messages: means over the steps, in bytes except `values`."""
 
     values: float
     payload: float
@@ -254,7 +255,7 @@ class Part(NamedTuple):
 
 
 def part_cost(parts: list[Part], known: str, workers: int, network: Network, side: str, side_collective: str) -> dict[str, float] | None:
-    """What the parts of one trace, scheme and topology take together; None where no algorithm gives one of the sums."""
+    """Total of the parts of one trace, scheme and topology; None if one has no algorithm."""
     sums = dict.fromkeys(("messages", "bytes", "intra_messages", "intra_bytes"), 0.0)
     passes = agreed_bytes = agreed_buckets = travelling_side = 0.0
     for part in parts:
@@ -298,8 +299,8 @@ def part_cost(parts: list[Part], known: str, workers: int, network: Network, sid
 
 
 def _buckets(codes: np.ndarray, step: np.ndarray, values: np.ndarray, count: int, limit: float | None) -> np.ndarray:
-    """How many messages the tensors of every group become over all steps."""
-    if limit is None:  # one a step
+    """The number of messages of the tensors of every group, over all steps."""
+    if limit is None:  # one per step
         return distinct(codes, codes * (step.max(initial=0) + 1) + step, count)
     found, held, last = np.zeros(count), np.zeros(count), np.full(count, -1)
     for group, now, size in zip(codes, step, values):
@@ -311,7 +312,7 @@ def _buckets(codes: np.ndarray, step: np.ndarray, values: np.ndarray, count: int
 
 
 def one_number(bits: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
-    """Of every group, whether its side information is one number a tensor, or for several, whatever the size: equally much for all that have some."""
+    """Whether a group's side information is one number per tensor (or for several), of any size."""
     narrowest, widest = np.full(count, np.inf), np.full(count, -np.inf)
     np.minimum.at(narrowest, codes[bits > 0], bits[bits > 0])
     np.maximum.at(widest, codes, bits)
@@ -319,12 +320,12 @@ def one_number(bits: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
 
 
 def _bytes(bits: np.ndarray, codes: np.ndarray, count: int, factor: np.ndarray) -> np.ndarray:
-    """Bytes of side information; numbers a tensor do not grow with it."""
+    """Bytes of side information; one number per tensor does not grow with it."""
     return np.where(one_number(bits, codes, count), 1.0, factor) * np.bincount(codes, bits, count) / 8
 
 
 def _cost(way: dict[str, Any], workers: int, side: float) -> CollectiveCost:
-    """Of the messages of `_core.way`, with so much side information in each."""
+    """Cost of the messages of `_core.way`, with this much side information in each."""
     c = _core.collective_cost(way["collective"], way["sent"], way["partial"], way["result"], side, workers, way["group"])
     return _in_messages(c, way["rounds"])
 
@@ -334,7 +335,7 @@ def _in_messages(c: dict[str, float], messages: int) -> CollectiveCost:
 
 
 def known_spec(spec: str) -> str:
-    """The spec; empty for a scheme that another process defined, of which its rows say all that is known."""
+    """The spec; empty for a scheme defined in another process, known only from its rows."""
     try:
         return as_scheme(spec).spec
     except ValueError:

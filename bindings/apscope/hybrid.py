@@ -1,7 +1,7 @@
 """Hybrid precision: which tensors, at which steps, get the better scheme.
 
-Presets write the `hybrid` specs that people use; `greedy` chooses the tensors from a replay of two schemes. `apscope.recommend` chooses among
-many, within limits of several figures, and exactly.
+Presets make common `hybrid` specs; `greedy` chooses the tensors from a replay of two schemes.
+`apscope.recommend` chooses exactly among many, within limits on several figures.
 """
 
 from __future__ import annotations
@@ -26,23 +26,24 @@ SchemeLike = Scheme | str
 
 @dataclass(frozen=True, eq=False)
 class Promotions:
-    """What `greedy` chose.
+    """The choice of `greedy`.
 
     Attributes
     ----------
     scheme : Scheme
-        A `hybrid`, or the lower scheme itself where nothing is promoted.
+        A `hybrid`, or the lower scheme itself if nothing is promoted.
     front : pandas.DataFrame
-        One row per number of promotions, from none to all that help: the tensor ``promoted``, whether the budget holds
-        it (``chosen``), the mean ``bits`` a value and the ``nmse`` of all tensors that are predicted. They are what a
-        replay of that hybrid measures if both schemes decide for each tensor by itself.
+        One row per number of promotions, from none to all that help: the tensor ``promoted``,
+        whether it is within the budget (``chosen``), the predicted mean ``bits`` per value and
+        ``nmse`` of all tensors. They equal a replay of that hybrid if both schemes decide for each
+        tensor separately.
     """
 
     scheme: Scheme
     front: pd.DataFrame
 
 
-#: What is said of every preset.
+#: Docstring sections of every preset.
 _preset = with_sections("""
 Returns
 -------
@@ -52,7 +53,7 @@ Scheme
 Raises
 ------
 ValueError
-    A spec that is none.
+    An invalid spec.
 """)
 
 
@@ -85,7 +86,7 @@ def first_and_last(high: SchemeLike, low: SchemeLike) -> Scheme:
 
 @_preset
 def warmup(steps: int, first: SchemeLike, then: SchemeLike) -> Scheme:
-    """One scheme for the steps whose numbers are below `steps`, another from there.
+    """One scheme for steps with numbers below `steps`, another one from there.
 
     Parameters
     ----------
@@ -97,7 +98,7 @@ def warmup(steps: int, first: SchemeLike, then: SchemeLike) -> Scheme:
 
 
 def exactly(names: list[str]) -> str:
-    """The condition that holds for the tensors of these names and no others.
+    """The condition for the tensors of these names and no others.
 
     Parameters
     ----------
@@ -107,7 +108,7 @@ def exactly(names: list[str]) -> str:
     Returns
     -------
     str
-        As a `hybrid` takes it.
+        A condition for `hybrid`.
 
     Raises
     ------
@@ -115,28 +116,29 @@ def exactly(names: list[str]) -> str:
         No name.
     """
     if not names:
-        raise ValueError("names is empty; a condition is for one tensor at least")
-    # What specs and regular expressions read in their own way is written by its code.
+        raise ValueError("names is empty; a condition needs at least one tensor")
+    # Special characters of specs and regular expressions are written by their codes.
     escaped = [re.sub(r"[^\w-]", lambda c: r"\." if c[0] == "." else f"\\x{ord(c[0]):02x}" if ord(c[0]) < 128 else c[0], name) for name in names]
     return f"name:^{escaped[0]}$" if len(escaped) == 1 else f"name:^({'|'.join(escaped)})$"
 
 
 def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, topology: str = "exact") -> Promotions:
-    """Promote the tensors whose errors cost most per bit, until a budget is spent.
+    """Promote the tensors with the largest error reduction per bit, until a budget is spent.
 
-    Over all replayed steps, err and bits are a tensor's squared error and its bits per worker, side information
-    included. Tensors are taken in descending order of (err_low - err_high) / (bits_high - bits_low), those whose
-    promotion costs nothing first; a promotion that does not reduce the error is never made.
+    Over all replayed steps, err and bits are a tensor's squared error and its bits per worker,
+    including side information. Tensors are promoted in descending order of (err_low - err_high) /
+    (bits_high - bits_low), free promotions first; a promotion that does not reduce the error is
+    never made.
 
     Parameters
     ----------
     results : Results
         A replay of both schemes on one trace.
     low, high : Scheme or str
-        What tensors have, and what they are promoted to.
+        The scheme of tensors, and the one that they are promoted to.
     bits : float
-        The budget: mean bits a value, over all tensors and steps. Side information below 0.1 % of fp32's 32 bits does
-        not count: 8 bits hold ``aps:e4m3``.
+        The budget: mean bits per value, over all tensors and steps. Side information below 0.1 % of
+        fp32's 32 bits does not count: ``aps:e4m3`` is within 8 bits.
     topology : str
         The reduced row that is compared; ``""`` for the wire.
 
@@ -152,15 +154,15 @@ def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, 
     specs = as_scheme(low).spec, as_scheme(high).spec
     frame = of_type("results", results, Results, "a Results").frame
     if frame.trace.nunique() > 1:
-        raise ValueError(f"results hold {frame.trace.nunique()} traces; greedy chooses the tensors of one")
+        raise ValueError(f"the results have {frame.trace.nunique()} traces; greedy chooses the tensors of one")
     chosen = frame[frame.topology.fillna("") == text("topology", topology)]
     tables = []
     for spec in specs:
         rows = chosen[chosen.scheme == spec]
         if rows.empty:
-            raise ValueError(f"results hold no rows of '{spec}' at topology '{topology}'; replay both schemes")
+            raise ValueError(f"the results have no rows of '{spec}' at topology '{topology}'; replay both schemes")
         error = rows.sum_squared_error.where(~rows.skipped.astype(bool), rows.sum_squared_reference)  # a skipped step gives 0
-        error = error.where(~(rows.overflow > 0).fillna(False), math.inf)  # the sums leave out what overflowed
+        error = error.where(~(rows.overflow > 0).fillna(False), math.inf)  # the sums omit values with overflow
         rows = rows.assign(sum_squared_error=error, bits=rows.wire_bits.astype(float) + rows.side_bits.astype(float), values=_values(rows, results))
         tables.append(rows.groupby("tensor", sort=False)[["sum_squared_error", "sum_squared_reference", "bits", "values"]].sum())
     a, b = tables
@@ -171,7 +173,7 @@ def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, 
 
     total, values, reference = a.bits.sum(), a["values"].sum(), a.sum_squared_reference.sum()
     if not at_most(total / values / 32, bits / 32):
-        raise ValueError(f"bits={bits} is below the {total / values:.6g} bits a value that '{specs[0]}' needs")
+        raise ValueError(f"bits={bits} is below the {total / values:.6g} bits per value that '{specs[0]}' needs")
     promoted: list[str] = []
     front = []
     fits = True

@@ -1,4 +1,4 @@
-"""Proofs of the emulator on this machine, and how fast its kernels are beside its memory."""
+"""Proofs of the emulator on this machine, and the speed of its kernels."""
 
 from ._proof.bench import Bench, bench
 from ._proof.verify import OPERATIONS, ROUNDINGS, Verification, has_oracle, verify

@@ -10,7 +10,7 @@ from ._core import FloatFormat
 __all__ = ["ROUNDINGS", "SATURATIONS", "VERSIONS", "projection"]
 __dir__ = __all__.copy
 
-#: P3109's rounding modes and what `quantize` calls them.
+#: P3109's rounding modes and their names in `quantize`.
 ROUNDINGS = {
     "NearestTiesToEven": "ties_to_even",
     "NearestTiesToAway": "ties_to_away",
@@ -35,12 +35,12 @@ def projection(
     random_bits: int | None = None,
     version: str = "2026-07",
 ) -> Projection:
-    """What a P3109 projection specification does, for casts and arithmetic.
+    """The projection of a P3109 projection specification, for casts and arithmetic.
 
     Parameters
     ----------
     format : FloatFormat, str or dtype
-        A P3109 format, such as ``binary8p3se``: what a projection does depends on its domain.
+        A P3109 format, such as ``binary8p3se``: a projection depends on its domain.
     rounding : str
         One of `ROUNDINGS`.
     saturation : str
@@ -49,7 +49,7 @@ def projection(
         N of the stochastic roundings, which need it; 1 to 64 (StochasticB and StochasticC: 62).
     version : str
         One of `VERSIONS`. They differ in SatNone on finite formats: the largest value in v4.0, NaN
-        (but for directions that point inwards) in the draft of July 2026.
+        (except for directions that round towards zero) in the draft of July 2026.
 
     Returns
     -------
@@ -59,8 +59,8 @@ def projection(
     ------
     ValueError
         A format that is not P3109's, an unknown name, a stochastic rounding without `random_bits` or
-        another with it; ToOdd with SatNone on an unsigned extended format in v4.0, which clamps above
-        and not below, as no overflow rule here does.
+        another with it; ToOdd with SatNone on an unsigned extended format in v4.0, which clamps
+        only above, unlike any overflow rule here.
 
     Notes
     -----
@@ -77,7 +77,7 @@ def projection(
     """
     f = as_format(format)
     if not _is_p3109(f):
-        raise ValueError(f"{f.name} is no P3109 format; give one such as binary8p3se")
+        raise ValueError(f"{f.name} is not a P3109 format; give one such as binary8p3se")
     mode = ROUNDINGS.get(rounding)
     if mode is None:
         raise ValueError(f"unknown P3109 rounding {rounding!r}; use one of {', '.join(ROUNDINGS)}")
@@ -112,7 +112,7 @@ def _overflow(f: FloatFormat, rounding: str, saturation: str, version: str) -> s
         return "saturate"
     if rounding != "ToOdd":
         return "ieee"
-    # ToOdd points nowhere: overflow is the infinity, or the NaN, whatever its sign.
+    # ToOdd has no direction: overflow is the infinity, or the NaN, whatever its sign.
     if version == "v4.0" and not f.is_signed:
-        raise ValueError(f"ToOdd with SatNone on {f.name} clamps above only in P3109 v4.0, which no overflow rule does; use version='2026-07'")
+        raise ValueError(f"ToOdd with SatNone on {f.name} clamps only above in P3109 v4.0, unlike any overflow rule here; use version='2026-07'")
     return "infinity" if f.has_infinity else "nan"

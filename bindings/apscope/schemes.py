@@ -1,8 +1,8 @@
 """The schemes: one class each, made from the C++ registry, and specs.
 
-Every class takes the format first (where the scheme has one) and the scheme's keys as keyword
+Every class takes the format first (if the scheme has one) and the scheme's keys as keyword
 arguments; ``apscope schemes`` lists them. A scheme prints as its spec and is equal to any scheme of
-the same spec. `define` makes new ones out of NumPy functions.
+the same spec. `define` makes new ones from NumPy functions.
 """
 
 from ._schemes.classes import CLASSES

@@ -1,4 +1,4 @@
-"""What functions return where it is neither an array nor a table: one answer with named parts, frozen."""
+"""Results of functions that are neither arrays nor tables: frozen, with named parts."""
 
 from ._arrays.blocks import EncodedBlocks
 from ._arrays.cast_statistics import CastStatistics

@@ -113,7 +113,7 @@ void bind_arithmetic(apscope::python::Module& m) {
         return names[static_cast<std::size_t>(rounder.path(op))];
     },
           py::arg("operation"), py::arg("format"), py::arg("projection"), py::arg("narrow"));
-    // `operands`: the format whose numbers the arrays hold; any fp32 numbers without it.
+    // `operands`: the format of the arrays' numbers; by default any fp32 numbers.
     m.def("sum_path",
           [](bool products, const FloatFormat& format, const std::string& order, std::optional<FloatFormat> accumulate,
              std::optional<FloatFormat> product, std::optional<FloatFormat> operands, const Projection& projection) {

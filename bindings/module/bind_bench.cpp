@@ -1,4 +1,4 @@
-// apscope bench: times of every kernel and its floor.
+// apscope bench: times of every kernel and its reference.
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>

@@ -110,7 +110,7 @@ fields by keyword: `element` and `scale` (formats of at most 8 bits), `block_siz
 rceil, even: powers of two; ratio: amax over the largest element), `twos_complement` (element codes are
 two's complement integers), `tensor_scale` (one float32 scale more for the whole array).)")
         .def(py::init([](const std::string& name) { return parse_block_format(name); }), py::arg("name"))
-        .def(py::init([](const py::object& name) {  // text that is not UTF-8, or no text: a sentence
+        .def(py::init([](const py::object& name) {  // text that is not UTF-8, or not text: one sentence
         return parse_block_format(py::module_::import("apscope._arrays.checks").attr("text")("name", name).cast<std::string>());
     }),
              py::arg("name"))

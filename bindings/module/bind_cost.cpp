@@ -13,8 +13,8 @@ using namespace apscope::detail;
 
 namespace {
 
-// How the rows of a scheme with this column `format` are sent: of a policy, by the first branch that has it. Without a
-// spec nothing is known but the topology.
+// How the rows of a scheme with this column `format` are sent: for a policy, by the first branch
+// that has it. Without a spec only the topology is known.
 Transport transport_of(const MadeSchemes& made, const std::string& spec, const std::string& grid) {
     if (spec.empty()) return {};
     const Scheme scheme = parse_scheme(spec, &made);

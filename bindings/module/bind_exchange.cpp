@@ -12,7 +12,7 @@ using namespace apscope::python;
 
 namespace {
 
-// A Python function that C++ keeps and any thread may drop.
+// A Python function that C++ keeps and any thread may release.
 using Function = std::shared_ptr<py::object>;
 Function keep(py::object f) {
     return {new py::object(std::move(f)), [](py::object* held) {
@@ -21,13 +21,13 @@ Function keep(py::object f) {
     }};
 }
 
-// Writes what a part changed in a dict of arrays back to the state.
+// Writes a part's changes in a dict of arrays back to the state.
 void read_back(State& state, const py::dict& d) { state = State(to_named_rows(d)); }
 
 void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
-    if (!parts.empty()) t.blocks.reset();  // parts of one's own work on whole rows
+    if (!parts.empty()) t.blocks.reset();  // user-defined parts work on whole rows
     t.has_own_parts = t.has_own_parts || !parts.empty();
-    if (parts.contains("forward") || parts.contains("select")) t.agrees_unturned = false;  // one's own see all rows, and turned ones
+    if (parts.contains("forward") || parts.contains("select")) t.agrees_unturned = false;  // user-defined ones get all rows, transformed
     const auto part = [&](const char* name) -> Function { return parts.contains(name) ? keep(parts[name]) : nullptr; };
     if (const Function f = part("compensate")) {
         t.compensate = [f](const TrainingStep& step, State& state, Rows& rows) {
@@ -80,7 +80,7 @@ void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
         t.decode_sum = {};
         t.limits.reset();
         t.transport = {};
-        if (t.crosses_topologies && !parts.contains("reduce")) {  // values of its own are not numbers of the base's format
+        if (t.crosses_topologies && !parts.contains("reduce")) {  // user-defined values are not numbers of the base's format
             t.crosses_topologies = false;
             t.reduce = {};
         }

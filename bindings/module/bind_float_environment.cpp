@@ -1,4 +1,4 @@
-// The environment that entry points compute in, for parts of the package that compute with NumPy.
+// The float environment of entry points, for parts of the package that compute with NumPy.
 #include <pybind11/pybind11.h>
 
 #include <optional>
@@ -22,7 +22,7 @@ struct Scope {
 void bind_float_environment(python::Module& m);
 
 void bind_float_environment(python::Module& m) {
-    // Not a python::Class, whose guard would undo what entering does.
+    // Not a python::Class: its guard would undo the entering.
     py::class_<Scope>(m, "FloatEnvironment").def(py::init<>()).def("__enter__", [](Scope& s) {
         s.environment.emplace();
     }).def("__exit__", [](Scope& s, const py::args&) { s.environment.reset(); });

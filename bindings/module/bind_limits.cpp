@@ -1,4 +1,4 @@
-// How much of what others wrote is read, and the memory there is for it, for bindings/apscope/_limits.py.
+// Limits on inputs, and the available memory, for bindings/apscope/_limits.py.
 #include <pybind11/pybind11.h>
 
 #include "bindings/module/guarded.h"

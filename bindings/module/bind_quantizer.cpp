@@ -1,5 +1,5 @@
-// quantize() of arrays that C++ can take as they are: the plan is made once, and one call looks at the arrays, makes
-// the result and rounds.
+// quantize() of arrays that need no conversion: the plan is made once, and one call inspects the
+// arrays, allocates the result and rounds.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
@@ -19,7 +19,7 @@ using namespace apscope::detail;
 
 namespace {
 
-// Of exactly NumPy's type, of native numbers of type T, in C order, at addresses of a T.
+// Exactly NumPy's type, with native numbers of type T, in C order, aligned for T.
 template <class T>
 bool is_plain(py::handle a) {
     if (Py_TYPE(a.ptr()) != py::detail::npy_api::get().PyArray_Type_ || !py::array_t<T, py::array::c_style>::check_(a)) return false;
@@ -34,7 +34,8 @@ public:
         if (format.fits_fp32()) narrow_.emplace(format, projection);
     }
 
-    // None for what takes a closer look: other arrays, of other numbers than the result's, an `out` that lies partly in x.
+    // Returns None if not supported: other arrays, other types than the result's, an `out` that
+    // partly overlaps x.
     py::object round(const py::object& x, const py::object& out, std::uint64_t seed) const {
         if (is_plain<float>(x)) return narrow_ ? round_plain<float>(x, out, seed) : py::none();
         return is_plain<double>(x) ? round_plain<double>(x, out, seed) : py::none();
@@ -62,7 +63,7 @@ private:
 
     template <class T>
     void run(std::span<const T> in, std::span<T> out, std::uint64_t seed) const {
-        constexpr std::size_t few = 4096;  // done before another thread would have woken up
+        constexpr std::size_t few = 4096;  // done before another thread would start
         std::optional<py::gil_scoped_release> release;
         if (in.size() > few) release.emplace();
         if constexpr (std::is_same_v<T, float>) (*narrow_)(in, out, {seed, 0, {}}, threads_);

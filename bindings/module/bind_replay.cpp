@@ -115,7 +115,8 @@ py::dict noise_columns(const Trace& trace, int workers, const std::vector<ItemNo
     return c.take();
 }
 
-// Tells Python how far a replay is, and lets Ctrl-C end it; not at every item, for Python takes longer over it than small ones do.
+// Reports a replay's progress to Python, and lets Ctrl-C end it; not at every item, because that
+// takes longer than small items.
 auto telling(const py::object& progress) {
     return [&progress, next = std::chrono::steady_clock::time_point{}](std::size_t done, std::size_t total) mutable {
         const auto now = std::chrono::steady_clock::now();
@@ -127,7 +128,7 @@ auto telling(const py::object& progress) {
     };
 }
 
-// A structured dtype of fields as the struct has them; signatures say ndarray.
+// A structured dtype with the struct's fields; signatures say ndarray.
 using Agreed = py::array_t<AgreedStatistics, py::array::c_style>;
 
 }  // namespace

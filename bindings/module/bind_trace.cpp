@@ -1,5 +1,5 @@
-// Traces and safetensors files: what they say as Python values, what they hold as read-only arrays
-// without a copy.
+// Traces and safetensors files: descriptions as Python values, contents as read-only arrays without
+// a copy.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -31,7 +31,7 @@ py::array as_array(TensorView view) {
 void bind_trace(apscope::python::Module& m);
 
 void bind_trace(apscope::python::Module& m) {
-    // A file that cannot be opened is an OSError, as it is everywhere in Python.
+    // A file that cannot be opened is an OSError, as everywhere in Python.
     // NOLINTNEXTLINE(performance-unnecessary-value-param): pybind11 wants it by value
     py::register_local_exception_translator([](std::exception_ptr pointer) {
         try {
@@ -52,7 +52,7 @@ void bind_trace(apscope::python::Module& m) {
         .def_property_readonly("metadata", &File::metadata)
         .def("dtype",
              [](const File& file, const std::string& name) {
-        file.bytes(name);  // throws where there is no such tensor
+        file.bytes(name);  // throws if there is no such tensor
         return file.entries().at(name).dtype;
     }, py::arg("name"))
         .def("shape",

@@ -33,7 +33,7 @@ private:
     py::list strings_;
 };
 
-// Texts as they come, one string for all that are equal.
+// Texts in order, one string object for equal ones.
 class TextPool {
 public:
     PyObject* operator()(const std::string& text) {
@@ -46,7 +46,7 @@ private:
     const std::pair<const std::string, py::str>* last_ = nullptr;
 };
 
-// Columns of rows, filled some rows at a time, which stay in cache meanwhile.
+// Columns of rows, filled a few rows at a time to stay in cache.
 template <class Row>
 class Columns {
 public:
@@ -70,7 +70,7 @@ public:
             mask[i] = !v;
         });
     }
-    // get gives a string object that lives as long as this object.
+    // get returns a string object that lives as long as this object.
     template <class Get>
     void texts(const char* name, Get get) {
         py::array objects(py::dtype("O"), py::array::ShapeContainer{length()});

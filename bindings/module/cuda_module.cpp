@@ -1,6 +1,6 @@
 // The optional module behind arrays in a GPU's memory. Arrays are addresses, streams are CUDA's handles as
-// numbers; the package's cuda.py checks shapes and dtypes before it calls these. Formats go by their names,
-// so that this module stands without _core.
+// numbers; the package's cuda.py checks shapes and dtypes before it calls these. Formats are passed
+// by name, so this module does not need _core.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -170,7 +170,7 @@ void define_blocks(apscope::python::Module& m) {
     });
 }
 
-// DLPack's structures, as its specification lays them out: a consumer reads them where they are.
+// DLPack's structures, with the layout of its specification: a consumer reads them in place.
 struct DlTensor {
     void* data;
     std::int32_t device_type, device_id;
@@ -199,7 +199,8 @@ PYBIND11_MODULE(_cuda, plain) {
         const CurrentDevice current(device);
         copy_to_host(at<const void>(address), out.mutable_data(), static_cast<std::size_t>(out.size()));
     });
-    // What a capsule of DLPack holds: address, shape, strides in elements or None, type code, bits, lanes, device type and number.
+    // The content of a DLPack capsule: address, shape, strides in elements or None, type code,
+    // bits, lanes, device type and number.
     m.def("read_dlpack", [](const py::capsule& capsule) {
         const auto* t = static_cast<const DlTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
         if (t == nullptr) throw py::error_already_set();

@@ -14,7 +14,7 @@ namespace apscope::python {
 using namespace detail;
 
 namespace py = pybind11;
-// In C order, at addresses of a double; what is not is copied.
+// In C order and aligned for double; else copied.
 using Array = py::array_t<double, py::array::c_style | py::array::forcecast | py::detail::npy_api::NPY_ARRAY_ALIGNED_>;
 
 inline Array to_array(std::span<const double> row) { return Array(static_cast<py::ssize_t>(row.size()), row.data()); }
@@ -35,7 +35,7 @@ inline Array to_array(const Rows& rows) {
 
 inline Row to_row(const Array& a) { return Row(a.data(), a.data() + a.size()); }
 
-// One row a worker, from an array whose first axis is the workers.
+// One row per worker, from an array whose first axis is the workers.
 inline Rows to_rows(const Array& a, std::size_t workers, const std::string& part) {
     if (a.ndim() == 0 || static_cast<std::size_t>(a.shape(0)) != workers) {
         throw py::value_error(part + " gave an array of shape " + std::string(py::str(a.attr("shape"))) + "; its first axis must be the " +

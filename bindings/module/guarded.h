@@ -1,6 +1,7 @@
-// What modules and classes are made with: as pybind11's own, but every function, method and property computes in a
-// FloatEnvironment, whatever rounding mode, flushing of subnormals or traps the caller has set. pybind11 converts
-// arguments and results outside of it: no entry point takes or gives a C++ float, whose conversion could be flushed.
+// Modules and classes like pybind11's, but every function, method and property computes in a
+// FloatEnvironment, whatever rounding mode, flushing of subnormals or traps the caller has set.
+// pybind11 converts arguments and results outside of it: no entry point takes or returns a C++
+// float, whose conversion could flush it.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -56,7 +57,7 @@ public:
                                     pybind11::return_value_policy::reference_internal, extra...);
         return *this;
     }
-    // What is read as it is stored needs no guard.
+    // Reading a stored value needs no guard.
     template <class... Arguments>
     Class& def_readonly(Arguments&&... arguments) {
         Base::def_readonly(std::forward<Arguments>(arguments)...);

@@ -1,4 +1,4 @@
-// The extension module: one register function a concept, no logic.
+// The extension module: one register function per concept, no logic.
 #include <pybind11/pybind11.h>
 
 #include <memory>

@@ -1,5 +1,5 @@
-// apscope._oracle: the MPFR oracle for Python. A module of its own, so that the rest of the
-// package neither needs nor loads MPFR.
+// apscope._oracle: the MPFR oracle for Python, a separate module, so that the rest of the package
+// neither needs nor loads MPFR.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -26,8 +26,7 @@ Projection make_projection(const std::string& rounding, const std::string& overf
     return {parse_rounding(rounding), parse_overflow(overflow), random_bits, parse_underflow(underflow), keep_payload};
 }
 
-// Progress in Python's words. Signals reach the interpreter only when asked for: Ctrl-C stops the
-// work within a moment.
+// Reports progress to Python, and polls for signals: Ctrl-C stops the work within a moment.
 oracle::Progress reporter(const py::object& progress) {
     return [&progress](std::uint64_t done, std::uint64_t total) {
         const py::gil_scoped_acquire gil;

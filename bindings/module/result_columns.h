@@ -1,4 +1,4 @@
-// The columns of a ResultRow that hold numbers, in their order: lists for macros. They are what Python and C++ callers see.
+// The numeric columns of a ResultRow, in order: lists for macros, for Python and C++ callers.
 #pragma once
 
 // clang-format off
@@ -9,7 +9,7 @@
     REAL(nmse) REAL(sqnr_db) REAL(cosine) REAL(rescaled_nmse) REAL(max_ulp) REAL(sum_error) REAL(sum_squared_error)  \
     REAL(sum_squared_reference) REAL(sum_signed_error) REAL(sum_absolute_reference)
 
-// All of a RESULTS table's that are neither text nor flags.
+// All columns of a RESULTS table that are neither text nor flags.
 #define APSCOPE_NUMBER_COLUMNS(COUNT, REAL)                                                                          \
     APSCOPE_STATISTICS_COLUMNS(COUNT, REAL) REAL(split_underflow) REAL(split_rounding) REAL(split_saturation)          \
     REAL(split_accumulation) REAL(split_interaction) COUNT(block_count) COUNT(block_saturated)                       \

@@ -1,5 +1,6 @@
-// A RowDevice on its way from the module _cuda, which makes it, to _core, which replays with it. The two are built
-// apart: a capsule says which version of apscope made it, and how large the structures are that cross over.
+// Passes a RowDevice from the module _cuda, which makes it, to _core, which replays with it. The
+// two are built separately: a capsule has the version of apscope that made it, and the sizes of the
+// shared structures.
 #pragma once
 
 #include <pybind11/pybind11.h>

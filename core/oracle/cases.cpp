@@ -20,7 +20,7 @@ constexpr BitsOf<Real> sign_bit = BitsOf<Real>{1} << (sizeof(Real) * 8 - 1);
 template <class Real>
 const BitsOf<Real> infinity_bits = std::bit_cast<BitsOf<Real>>(std::numeric_limits<Real>::infinity());
 
-// The value of a magnitude code; codes go on above the format's last one.
+// The value of a magnitude code; codes continue above the format's last one.
 double value(const FloatFormat& f, std::uint64_t code) {
     const double hidden = std::ldexp(1.0, f.mantissa_bits);
     const auto field = static_cast<int>(code >> f.mantissa_bits);
@@ -40,7 +40,8 @@ public:
         const auto bits = std::bit_cast<Bits>(static_cast<Real>(x));
         for (int i = -steps; i <= steps; ++i) exactly_if_number(bits, i);
     }
-    // Adds the fp64 numbers that far from x, relatively; they are no fp32 numbers if x is a short one.
+    // Adds the fp64 numbers that far from x, relatively; they are not fp32 numbers if x has few
+    // bits.
     void beside(double x) {
         if constexpr (std::is_same_v<Real, double>) {
             for (const int step : {-(1 << 12), 1 << 12}) exactly_if_number(std::bit_cast<Bits>(x), step);
@@ -125,7 +126,8 @@ std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std
     } else {
         for (const std::uint64_t code : boundary_codes(format)) add_code(inputs, format, code);
     }
-    // The edges, with more room: near zero, where values end, and the binade above the largest.
+    // The limits, with more neighbours: near zero, at the end of the values, and the binade above
+    // the largest.
     const double smallest = value(format, format.zero == Zero::none ? 0 : 1);
     const double largest = value(format, format.top_finite_code());
     const double next = value(format, format.top_finite_code() + 1);

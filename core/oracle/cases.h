@@ -19,7 +19,7 @@ inline constexpr int full_storage_bits = 19;
 //   subnormals, both zeros, infinities, and NaNs of both signs, quiet and signalling, with every
 //   single payload bit, with all but one and with mixed ones;
 // - `random_cases` random bit patterns, the same for the same `seed`. In fp64 every other one has
-//   its exponent near the format's range, where few patterns of 64 bits fall by themselves.
+//   its exponent near the format's range, where few random patterns of 64 bits fall.
 template <class Real>
 std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std::uint64_t seed);
 

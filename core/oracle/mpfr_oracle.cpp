@@ -16,7 +16,7 @@ constexpr mpfr_prec_t working_precision = MpfrOracle::most_precision + 64;
 const double quiet_nan = std::bit_cast<double>(std::uint64_t{0x7FF8000000000000});
 const double infinity = std::numeric_limits<double>::infinity();
 
-// A NaN as the projection leaves it.
+// The projection's result for a NaN.
 template <class Bits>
 Bits nan_result(Bits input, int fraction_bits, const FloatFormat& format, const Projection& projection) {
     constexpr Bits one = 1, sign = one << (sizeof(Bits) * 8 - 1);
@@ -213,7 +213,7 @@ double MpfrOracle::project(mpfr_srcptr truncated, bool inexact, std::uint64_t ra
     const Step step = bracket(inexact);
     mpfr_srcptr rounded = rounds_away(step, negative, random) ? upper_ : lower_;
 
-    // The smallest value takes the place of a zero that the format does not have; it is a normal number.
+    // The smallest value replaces a zero that the format does not have; it is a normal number.
     const bool no_zero = format_.zero == Zero::none && mpfr_zero_p(rounded);
     if (no_zero) return to_double(smallest_, negative);
     const bool flushed = projection_.flushes_result() && mpfr_less_p(rounded, smallest_normal_);

@@ -1,10 +1,10 @@
-// The first truth: a cast to any format by MPFR and plain decisions, slow and obvious.
+// The first reference: a cast to any format by MPFR and plain decisions, slow and obvious.
 //
 // MPFR supplies exact numbers and exact comparisons, never a rounding to the format: it has no
 // ties away, no round to odd and no stochastic rounding, and its own subnormal handling is easy to
-// misuse. A number enters as MPFR's truncation (MPFR_RNDZ) and a flag that says whether something
+// misuse. A number is given as MPFR's truncation (MPFR_RNDZ) and a flag that says whether something
 // was cut off, which is enough for every mode when the truncation keeps N + 2 bits more than the
-// format. Nothing here shares code with core's rounding rule: the two must agree by themselves.
+// format. Nothing here shares code with core's rounding rule: the two must agree independently.
 #pragma once
 
 #include <mpfr.h>
@@ -32,9 +32,9 @@ public:
     MpfrOracle(const MpfrOracle&) = delete;
     MpfrOracle& operator=(const MpfrOracle&) = delete;
 
-    // x as the format holds it. `random` carries the N random bits of stochastic rounding in its
+    // x rounded to the format. `random` has the N random bits of stochastic rounding in its
     // top bits, or all of R1 for stochastic_exact, whose further words are zeros; the other modes
-    // ignore it. The float must hold the format's values.
+    // ignore it. The float type must have the format's values.
     float project(float x, std::uint64_t random);
     double project(double x, std::uint64_t random);
     // The same for a real number whose truncation towards zero is `truncated`; `inexact` says that

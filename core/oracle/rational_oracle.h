@@ -1,10 +1,10 @@
-// The second truth: a cast to any format by search among the format's values.
+// The second reference: a cast to any format by search among the format's values.
 //
 // Every fp32 number is a whole multiple of 2^-149 and every fp64 number one of 2^-1074, and so is
 // every value of a format that they hold: exact rationals over that one denominator are integers.
 // The two neighbours of x are found by bisecting the codes, whose values grow with them, and one of
-// the two is chosen. There are no exponents, quanta or kept bits here, so that a mistake of the
-// MPFR oracle has no counterpart.
+// the two is chosen. There are no exponents, quanta or kept bits here, so it cannot share a mistake
+// of the MPFR oracle.
 #pragma once
 
 #include <boost/multiprecision/cpp_int.hpp>
@@ -18,7 +18,7 @@
 
 namespace apscope::detail::oracle {
 
-// A magnitude in units of Real's smallest number, with room for 64 random bits behind it; arithmetic
+// A magnitude in units of Real's smallest number, with room for 64 random bits after it; arithmetic
 // that does not fit throws.
 namespace mp = boost::multiprecision;
 template <unsigned bits>
@@ -29,7 +29,7 @@ using Magnitude = std::conditional_t<std::is_same_v<Real, float>, CheckedInteger
 template <class Real>
 Magnitude<Real> to_magnitude(Real x);  // of |x|, x finite
 template <class Real>
-Real to_real(const Magnitude<Real>& magnitude);  // throws std::logic_error if Real does not hold it
+Real to_real(const Magnitude<Real>& magnitude);  // throws std::logic_error if Real cannot represent it
 
 template <class Real>
 class BasicRationalOracle {
@@ -37,7 +37,7 @@ public:
     // Throws std::invalid_argument if the format cannot do what the projection asks.
     BasicRationalOracle(const FloatFormat& format, const Projection& projection);
 
-    // x as the format holds it; `random` as in MpfrOracle.
+    // x rounded to the format; `random` as in MpfrOracle.
     Real project(Real x, std::uint64_t random) const;
     // The same for several words, with one search.
     void project(Real x, std::span<const std::uint64_t> words, std::span<Real> results) const;
@@ -49,14 +49,14 @@ public:
     };
     Neighbours neighbours(Real x) const;
 
-    // What a whole code means: a value, an infinity or a NaN. The code of -0 of a format with a
+    // The meaning of a whole code: a value, an infinity or a NaN. The code of -0 of a format with a
     // single zero and no NaN there is +0. A NaN is the canonical one, or with keep_payload has its
     // code's sign where there are NaN codes of both, and its code's payload where IEEE 754's all are.
     Real decode(std::uint64_t code) const;
 
 private:
     Magnitude<Real> value(std::uint64_t code) const;
-    std::optional<Real> special(Real x) const;  // what does not lie between two neighbours
+    std::optional<Real> special(Real x) const;  // special cases, not between two neighbours
     Real out_of_range(bool negative, bool infinite_input) const;
     Real nan(bool negative, std::uint64_t payload, int payload_bits) const;
     bool takes_upper(const Neighbours& n, const Magnitude<Real>& magnitude, bool negative, std::uint64_t random) const;

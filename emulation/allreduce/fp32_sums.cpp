@@ -11,7 +11,7 @@ namespace {
 
 int quantum_exponent(const FloatFormat& f) { return std::min(f.emin(), f.subnormals ? f.subnormal_exponent : f.emin()) - f.mantissa_bits; }
 
-// Is the rounding of fp32's own addition the one that is asked for?
+// Whether fp32's own addition is the requested rounding.
 bool is_fp32_addition(const FloatFormat& accumulate, const Projection& p) {
     static const FloatFormat fp32 = parse_format("fp32");
     return accumulate == fp32 && p.rounding == RoundingMode::ties_to_even && p.overflow == Overflow::ieee && p.underflow == Underflow::gradual &&

@@ -1,14 +1,14 @@
 // Sums of values of a format in fp32: an addition in hardware, then one cast. Two steps that are one
-// rounding where a theorem says so:
+// rounding if a theorem says so:
 //
-//   exact      fp32 holds every sum of two values: they are multiples of the finest quantum, and the largest
+//   exact      fp32 can represent every sum of two values: they are multiples of the finest
+// quantum, and the largest
 //              sum spans at most 24 bits of it. Any rounding.
 //   innocuous  the terms are values of the accumulator's grid of precision p, 24 >= 2p + 2, the cast is to
 //              nearest: an inexact fp32 sum lies next to a value of the grid, never at a midpoint
 //              (Figueroa, SIGNUM Newsletter 30(3), 1995)
 //   fp32       the accumulator is fp32 itself
-//
-// Else the sums of emulation/allreduce/reduce.h, rounded to odd in fp64, serve.
+// Otherwise the sums of emulation/allreduce/reduce.h, rounded to odd in fp64, are used.
 #pragma once
 
 #include <optional>
@@ -31,8 +31,8 @@ struct Fp32Sums {
     double scale = 1.0;
 };
 
-// Sums of up to `workers` rows of values of `sent`, partial sums in `accumulate`, all times 2^-k. Rounding
-// towards negative is left out: it has a zero of its own for x - x.
+// Sums of up to `workers` rows of values of `sent`, partial sums in `accumulate`, all times 2^-k.
+// Rounding towards negative is not included: its zero for x - x is different.
 std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& accumulate, const Projection& projection, int k, int workers);
 
 }  // namespace apscope::detail

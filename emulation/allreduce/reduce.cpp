@@ -28,7 +28,7 @@ public:
 
 private:
     void note_moments(const double* a, const double* b, double sign) {
-        // To odd keeps every bit that the random bits can see, and the sticky one.
+        // To odd keeps every bit that the random bits depend on, and the sticky one.
         odd_.resize(count_);
         sums_to_odd(a, b, sign, odd_.data(), count_);
         const bool defined =
@@ -44,7 +44,7 @@ private:
     std::vector<double> odd_;
 };
 
-// The same in fp32, where a theorem covers it.
+// The same in fp32, if a theorem covers it.
 struct AddFp32 {
     static APSCOPE_INLINE void run(float* target, const float* a, const float* b, float sign, std::size_t count) {
 #pragma GCC ivdep  // rows of their own, or the same
@@ -86,7 +86,8 @@ private:
     std::size_t offset_;
 };
 
-// Every NaN and zero as the rule writes it: the processor's own NaNs have a sign, zeros one that the format may lack.
+// Every NaN and zero as by the rule: the processor's NaNs have a sign, and zeros one that the
+// format may lack.
 struct Canonicalize {
     static APSCOPE_INLINE void run(float* row, std::size_t count, std::uint32_t zero_sign) {
         for (std::size_t i = 0; i < count; ++i) row[i] = canonicalize_nan_and_zero(row[i], zero_sign);
@@ -122,7 +123,7 @@ void reduce(const Topology& topology, std::span<const float* const> rows, std::s
             PhiloxKey key, std::span<float> out, ReduceScratch<float>& scratch, HopMoments* moments) {
     reduce_walk<float>(topology, rows, first, count, n, out.data(), scratch,
                        [&](std::size_t at, std::size_t size) { return Fp32Adder(sums, key, at, size, moments, at - first); });
-    // The code of one worker passes as it is: nothing was added.
+    // The code of a single worker is unchanged: nothing was added.
     if (rows.size() > 1 && (sums.in_hardware || sums.step)) simd::run<Canonicalize>(out.data(), count, sums.zero_sign);
 }
 
@@ -143,7 +144,7 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
     const RowCast accumulator = make_accumulator(hops.format, hops.projection), cast(format, options.projection);
     const PhiloxKey key = seed_key(options.seed);
 
-    // Rows that enter as they are may hold anything.
+    // Unrounded rows may have any values.
     const std::optional<Fp32Sums> sums = options.input_cast && options.topology.kind != Topology::Kind::exact
                                              ? fp32_sums(format, hops.format, hops.projection, 0, static_cast<int>(workers))
                                              : std::nullopt;

@@ -1,4 +1,4 @@
-// All-reduce over rows of fp64 values that lie in a format (or are about to be rounded to it): the
+// All-reduce over rows of fp64 values of a format (or about to be rounded to it): the
 // hops of a topology, each addition rounded once into the accumulator.
 #pragma once
 
@@ -17,14 +17,15 @@
 
 namespace apscope::detail {
 
-// What sums are rounded into.
+// The accumulator of sums.
 RowCast make_accumulator(const FloatFormat& format, const Projection& projection);
 
-// What one worker sends: out[i] = round(scale in[i]), drawn at element first + i of the wire's
+// The message of one worker: out[i] = round(scale in[i]), drawn at element first + i of the wire's
 // stream. `scale` is an fp32 number or a power of two, so that the product is exact in fp64.
 void encode_row(std::span<const float> in, double* out, double scale, const RowCast& cast, PhiloxKey key, std::uint32_t worker, std::uint64_t first);
 
-// Per element, what the stochastic hops of the drawn path add to the sum's bias and variance.
+// Per element, the contribution of the stochastic hops of the drawn path to the sum's bias and
+// variance.
 struct HopMoments {
     std::span<double> bias, variance;
     bool defined = true;  // false once a draw could have overflowed
@@ -36,7 +37,8 @@ struct HopMoments {
 void reduce(const Topology& topology, std::span<const double* const> rows, std::size_t first, std::size_t count, std::size_t n,
             const RowCast& accumulator, PhiloxKey key, std::span<double> out, ReduceScratch<double>& scratch, HopMoments* moments = nullptr);
 
-// The same in fp32 where fp32_sums() allows it, not for Kind::exact. The moments are those of the unscaled sums.
+// The same in fp32 if fp32_sums() allows it, not for Kind::exact. The moments are those of the
+// unscaled sums.
 void reduce(const Topology& topology, std::span<const float* const> rows, std::size_t first, std::size_t count, std::size_t n, Fp32Sums& sums,
             PhiloxKey key, std::span<float> out, ReduceScratch<float>& scratch, HopMoments* moments = nullptr);
 
@@ -51,7 +53,8 @@ struct AllReduceOptions {
     std::uint64_t seed = 0;
     int threads = 1;
 };
-// What the partial sums are rounded to: `options` checked against the format. Throws std::invalid_argument.
+// The accumulator of partial sums: `options` checked against the format. Throws
+// std::invalid_argument.
 struct HopTarget {
     FloatFormat format;
     Projection projection;

@@ -1,5 +1,5 @@
-// What calls of reduce() (emulation/allreduce/reduce.h) keep for the next one: rows of scratch, and the programs of the
-// topologies they ran.
+// Data that calls of reduce() (emulation/allreduce/reduce.h) keep for the next one: rows of
+// scratch, and the programs of the topologies they ran.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,5 @@
-// The walk of an all-reduce: chunks, tiles that stay in cache, hops. What an addition is, is the caller's.
+// The loops of an all-reduce: chunks, tiles that stay in cache, hops. The caller defines the
+// addition.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +13,8 @@
 
 namespace apscope::detail {
 
-// Elements reduced at a time: the workers' rows stay in the first-level cache, and a tile is never so small
-// that the calls show.
+// Elements reduced at a time: the workers' rows stay in the first-level cache, and a tile is never
+// so small that calls dominate.
 template <class Real>
 std::size_t tile_of(std::size_t workers) {
     constexpr std::size_t cache = 24576, min = 256, max = 2048;
@@ -49,22 +50,21 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program, std:
     if (at[result] != out) std::copy_n(at[result], count, out);
 }
 
-// Elements first .. first + count - 1 of rows of length n, into out; make_adder(at, count) gives what adds
-// elements at .. at + count - 1.
+// Elements first .. first + count - 1 of rows of length n, into out; make_adder(at, count) returns
+// the adder of elements at .. at + count - 1.
 //
 // Chunk c of a ring runs the program of chunk 0 on ranks that are c further on, so that all chunks run it at once on
-// rows put together from theirs:
+// rows composed of theirs:
 //
 //      row r of the scratch      | rank r, chunk 0 | rank r + 1, chunk 1 | rank r + 2, chunk 2 | ...
-//
-// A tile within one chunk reads the rows where they are.
+// A tile within one chunk reads the rows in place.
 template <class Real, class MakeAdder>
 void reduce_walk(const Topology& topology, std::span<const Real* const> rows, std::size_t first, std::size_t count, std::size_t n, Real* out,
                  ReduceScratch<Real>& scratch, MakeAdder&& make_adder) {
     const int workers = static_cast<int>(rows.size());
     const std::size_t tile = tile_of<Real>(rows.size()), stride = (std::min(tile, count) + 15) / 16 * 16;
     const ReductionProgram& program = scratch.program(topology, workers);
-    // Rows put together, or partial sums; Kahan's compensations, y and t.
+    // Composed rows, or partial sums; Kahan's compensations, y and t.
     Real* partial = scratch.rows((rows.size() + (topology.kahan ? rows.size() + 2 : 0)) * stride);
     std::vector<const Real*>& read = scratch.read;
     read.resize(rows.size());

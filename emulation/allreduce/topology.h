@@ -1,6 +1,6 @@
 // Reduction orders. A topology is a program: a list of hops `row[target] += row[source]`, run
 // element by element over the workers' rows, each addition rounded once. The program depends on
-// the number of workers and, for a ring, on the chunk an element lies in; nothing else does.
+// the number of workers and, for a ring, on the chunk of an element.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct Topology {
     std::string name() const;
 };
 
-// exact, sequential, ring, tree, hierarchical:G, and +kahan behind sequential and hierarchical.
+// exact, sequential, ring, tree, hierarchical:G, and +kahan after sequential and hierarchical.
 // Throws std::invalid_argument otherwise.
 Topology parse_topology(std::string_view name);
 
@@ -32,10 +32,10 @@ struct Hop {
 struct ReductionProgram {
     std::vector<Hop> hops;
     int result = 0;  // the row that holds the sum
-    int additions_per_hop = 1;  // roundings a hop takes: 4 with Kahan
+    int additions_per_hop = 1;  // roundings per hop: 4 with Kahan
 };
 
-// `chunk` matters to a ring only: 0..workers-1.
+// `chunk` is used only by a ring: 0..workers-1.
 ReductionProgram reduction_program(const Topology& topology, int workers, int chunk);
 
 // Chunks of equal program: a ring has `workers` of them, every other topology one.

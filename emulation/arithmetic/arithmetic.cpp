@@ -72,12 +72,12 @@ Operation parse_operation(std::string_view name) {
 int operand_count(Operation operation) { return operation == Operation::sqrt ? 1 : operation == Operation::fma ? 3 : 2; }
 
 Rounder make_rounder(const FloatFormat& format, const Projection& projection, bool narrow) {
-    const FloatEnvironment environment;  // limits may be fp64 subnormals, which a caller may flush
+    const FloatEnvironment environment;  // limits may be fp64 subnormals, which the caller's settings may flush
     validate(projection, format);
     require_counted(projection.rounding, "arithmetic");
     Rounder rounder{make_cast<double>(format, projection), narrow, 0};
     if (projection.flushes_input()) rounder.operand_floor = format.smallest_normal();
-    rounder.cast.input_floor = 0;  // the exact result is no input
+    rounder.cast.input_floor = 0;  // the exact result is not an input
     return rounder;
 }
 
@@ -119,7 +119,7 @@ constexpr std::size_t piece = std::size_t{1} << 14, tile = 512;
 
 void operate_in_registers(const RegisterOperation& operation, int operands, std::span<const float> a, std::span<const float> b,
                           std::span<const float> c, std::span<float> out, int threads) {
-    // One number for all elements may lie in the output: it is read before anything is written.
+    // One number for all elements may be in the output: it is read before anything is written.
     float rows[3][tile];
     const float* ones[3] = {};
     const std::span<const float> all[3] = {a, b, c};

@@ -17,7 +17,7 @@ std::string_view to_string(Operation operation);
 Operation parse_operation(std::string_view name);  // throws std::invalid_argument
 int operand_count(Operation operation);
 
-// How an operation is computed, which makes its one rounding right.
+// How an operation is computed, so that its one rounding is correct.
 enum class ArithmeticPath {
     exact,  // the fp64 result is exact: a product of two fp32 numbers has 48 bits, its exponent is -298 to 255
     odd,    // the fp64 result of fp32 numbers rounded to odd (exponents stay far inside fp64's). A rounding to
@@ -25,7 +25,7 @@ enum class ArithmeticPath {
     wide,   // 128-bit integers with a sticky bit below all that is compared with: any fp64 operands, any format
 };
 
-// One rounding, ready to be applied to rows: a format and a projection.
+// One rounding, prepared for rows: a format and a projection.
 struct Rounder {
     Cast<double> cast;           // of results: inputs are flushed by operand_floor
     bool narrow = true;          // operands are fp32 numbers, or products of two of them
@@ -43,10 +43,10 @@ struct Rounder {
 // what the projection asks, or for stochastic_exact.
 Rounder make_rounder(const FloatFormat& format, const Projection& projection, bool narrow = true);
 
-// out[i] = round(a[i] op b[i] (op c[i])). An operand holds one number or as many as `out`; those that
+// out[i] = round(a[i] op b[i] (op c[i])). An operand has one number or as many as `out`; those that
 // the operation does not take are ignored. Stochastic rounding draws the word that quantize() draws
-// for element i. `out` may be one of the operands. fp32 arrays need a format that fp32 holds; `registers` = false
-// takes the general path for them even where a faster one gives the same bits.
+// for element i. `out` may be one of the operands. fp32 arrays need a format within fp32;
+// `registers` = false uses the general path for them even if a faster one gives the same bits.
 void arithmetic(Operation operation, std::span<const float> a, std::span<const float> b, std::span<const float> c, std::span<float> out,
                 const FloatFormat& format, const Projection& projection, std::uint64_t seed = 0, int threads = 1, bool registers = true);
 void arithmetic(Operation operation, std::span<const double> a, std::span<const double> b, std::span<const double> c, std::span<double> out,

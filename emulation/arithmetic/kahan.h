@@ -1,16 +1,16 @@
 // Kahan's sum with every operation rounded, for numbers, rows of numbers and registers alike:
 //
-//      y = x - e          the term, less what the sum has lost so far
+//      y = x - e          the term, minus the error of the sum so far
 //      t = s + y          the next sum
-//      e = (t - s) - y    what that lost
+//      e = (t - s) - y    its error
 #pragma once
 
 #include "core/host_device.h"
 
 namespace apscope::detail {
 
-// add(out, a, sign, b, k): out = round(a + sign b), the k-th of the four roundings, from 0; `out` may be `a`. The next
-// sum is t, which is the caller's to put in the place of s.
+// add(out, a, sign, b, k): out = round(a + sign b), the k-th of the four roundings, from 0; `out`
+// may be `a`. The next sum is t, which the caller stores in place of s.
 template <class Term, class Sum, class Place, class Add>
 APSCOPE_HD void kahan_add(const Term& x, const Sum& s, Place& e, Place& y, Place& t, const Add& add) {
     add(y, x, -1, e, 0);

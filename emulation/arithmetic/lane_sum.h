@@ -35,7 +35,7 @@ public:
     LaneSum(const SumKernels<Real>& kernels, SumOrder order)
         : kernels_(&kernels), lanes_(kernels.lanes), kind_(order.kind),
           chunk_(order.kind == Kind::chunked ? order.chunk : std::numeric_limits<std::size_t>::max()),
-          // What is added to it comes out unchanged.
+          // Adding to it returns the addend unchanged.
           nothing_(kernels.sum.down_sign != 0 ? Real(0) : -Real(0)), sum_(lanes_, nothing_) {
         if (kind_ == Kind::chunked) total_.assign(lanes_, nothing_);
         if (kind_ == Kind::kahan) lost_.assign(lanes_, Real(0));
@@ -64,7 +64,7 @@ public:
         }
         add(scratch.data(), lanes_, count);
     }
-    // The sums of all terms, of which there was one at least.
+    // The sums of all terms; there must be at least one.
     const Real* finish() {
         if (kind_ == Kind::pairwise) return finish_pairwise();
         if (kind_ != Kind::chunked) return sum_.data();
@@ -101,7 +101,7 @@ private:
     }
 
     // A stack of sums of 2^level terms, merged like the digits of a binary counter. Whole runs
-    // of terms enter as one sum.
+    // of terms are added as one sum.
     void add_pairwise(const Real* terms, std::size_t stride, std::size_t count) {
         constexpr std::size_t run = 64;
         while (count > 0) {

@@ -26,7 +26,7 @@ using Row = std::vector<double>;
 struct Rounders {
     Rounder sum;
     std::optional<Rounder> product, result;
-    // Are exact products added by fused multiply-adds? Else fp64 holds them.
+    // Whether exact products are added by fused multiply-adds; else fp64 can represent them.
     bool fused() const { return !product && (!sum.narrow || sum.operand_floor != 0); }
 };
 

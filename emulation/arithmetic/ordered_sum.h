@@ -13,11 +13,11 @@
 
 namespace apscope::detail {
 
-// Terms t0, t1, ... enter exactly; round() is a rounding into the accumulator.
+// Terms t0, t1, ... are exact; round() is a rounding into the accumulator.
 struct SumOrder {
     enum class Kind {
         sequential,  // s = round(t0); s = round(s + t) for every further term
-        pairwise,    // neighbours are added, then the sums' neighbours; an odd last one passes up
+        pairwise,    // neighbours are added, then neighbouring sums; an odd last one passes to the next level
         chunked,     // `chunk` consecutive terms sequentially, then the chunks' sums sequentially
         kahan,       // y = round(t - e), u = round(s + y), e = round(round(u - s) - y), s = u
         exact,       // the exact sum, rounded once
@@ -36,17 +36,17 @@ struct SumOptions {
     Projection projection;                  // of all roundings
     std::uint64_t seed = 0;
     int threads = 1;
-    bool registers = true;                  // false: the general path even where a faster one gives the same bits
+    bool registers = true;                  // false: the general path even if a faster one gives the same bits
 };
 
 // Stochastic rounding draws for output i (flat): product k at stage wire, hop k; the additions, in
 // order, at stage reduce, hops 0, 1, ...; the last rounding, to `format`, at stage quantize.
 
-// Numbers are fp32 or fp64; fp32 arrays need formats that fp32 holds. Without a product format, products
-// enter exactly: every step is a fused multiply-add. Pairwise, where two products meet, takes fp32
-// numbers and no flushed input then (std::invalid_argument).
+// Numbers are fp32 or fp64; fp32 arrays need formats within fp32. Without a product format,
+// products are exact: every step is a fused multiply-add. Then pairwise, which adds two products,
+// accepts only fp32 numbers and no flushed input (std::invalid_argument).
 
-// out[j] = the sum over k of x[k][j]; x holds `terms` rows of out.size() numbers.
+// out[j] = the sum over k of x[k][j]; x has `terms` rows of out.size() numbers.
 template <class Real>
 void ordered_sum(std::span<const Real> x, std::size_t terms, std::span<Real> out, const SumOptions& options);
 // out[j] = the sum over k of a[k][j] b[k][j].

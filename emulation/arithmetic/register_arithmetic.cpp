@@ -58,8 +58,8 @@ struct OperateInFp32 {
     }
 };
 
-// Are all numbers values of the format with unbounded range above? What rounding would change is left in `off`;
-// a NaN or a huge number may be too.
+// Whether all numbers are values of the format with unbounded range above. `off` gets the
+// difference of rounding, possibly also for a NaN or a huge number.
 template <Step S>
 struct FindOffGrid {
     static APSCOPE_INLINE void run(const float* x, std::size_t count, StepOf32 given, std::uint32_t* off) {
@@ -109,7 +109,8 @@ bool run_fp32(const float* a, const float* b, float* out, std::size_t count, Ste
     }
 }
 
-// Are operations as OperateInFp32 does them, then rounded, the one rounding? Factors must be numbers of the format.
+// Whether operations of OperateInFp32, then rounded, are one rounding. Factors must be numbers of
+// the format.
 bool runs_in_fp32(Operation operation, const FloatFormat& f, const StepCast<float>& step) {
     const ValueRange values = range_of(f);
     switch (operation) {

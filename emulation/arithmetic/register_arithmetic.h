@@ -19,7 +19,8 @@ public:
     // out[i] = round(a[i] op b[i] (op c[i])); arrays that the operation does not take may be any, `out` one of
     // the operands'.
     void run(const float* a, const float* b, const float* c, float* out, std::size_t count) const;
-    // Do fp32 operations serve, for products if the factors are numbers of the format, and not only fp64's?
+    // Whether fp32 operations are enough (for products if the factors are numbers of the format),
+    // not only fp64's.
     bool narrow() const { return fp32_.has_value(); }
 
 private:

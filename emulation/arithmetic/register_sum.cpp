@@ -15,7 +15,7 @@ namespace {
 // Terms of a block, and sums that share one: a block of fp64 terms takes half of a second-level cache.
 constexpr std::size_t block_terms = 256, block_rows = 32;
 
-// The two roundings, and what their operands are.
+// The two roundings, and their operands.
 template <class Real>
 struct Steps {
     StepCast<Real> sum, product;
@@ -30,7 +30,7 @@ std::optional<Steps<Real>> make_steps(const SumOptions& options) {
     return Steps<Real>{*sum, *product};
 }
 
-// What enters the additions: terms, rounded or exact products, and partial sums.
+// The operands of the additions: terms, rounded or exact products, and partial sums.
 ValueRange added_range(const SumOptions& options, bool products, const ValueRange& a, const ValueRange& b) {
     const ValueRange terms = !products ? a : options.product ? range_of(*options.product) : product_range(a, b);
     return union_range(terms, range_of(options.accumulate.value_or(options.format)));
@@ -40,7 +40,7 @@ bool nearest(RoundingMode mode) {
     return mode == RoundingMode::ties_to_even || mode == RoundingMode::ties_to_away || mode == RoundingMode::ties_to_zero;
 }
 
-// Are hardware sums followed by the rounding the one rounding?
+// Whether hardware sums followed by the rounding are one rounding.
 bool plain_sums_serve(const Hardware& hardware, const SumOptions& options, const ValueRange& added) {
     const ValueRange sums = range_of(options.accumulate.value_or(options.format));
     return sums_are_exact(hardware, added) ||
@@ -150,14 +150,14 @@ void sum_columns(const SumKernels<Real>& kernels, std::span<const float> x, std:
     });
 }
 
-// Calls compute(kernels) for the path, if it is one of registers; `side_by_side` sums can share them.
+// Calls compute(kernels) if the path uses registers; `side_by_side` sums can share them.
 template <class Compute>
 bool with_kernels(const SumOptions& options, bool products, std::span<const float> a, std::span<const float> b, std::size_t side_by_side,
                   const Compute& compute) {
     if (!options.registers) return false;
     const auto fp64 = make_steps<double>(options);
     if (!fp64 || options.order.kind == SumOrder::Kind::exact) return false;
-    // The numbers are looked at where that may help.
+    // The numbers are inspected if that may help.
     const ValueRange any = range_of(make_format(8, 23));
     SumPath path = sum_path(options, products, any, any);
     if (path != SumPath::fp32) path = sum_path(options, products, range_of(a), range_of(b));

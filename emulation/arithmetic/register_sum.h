@@ -1,5 +1,5 @@
 // Sums, dot and matrix products of fp32 arrays whose partial sums stay in fp32 or fp64 registers: the same bits
-// as emulation/arithmetic/ordered_sum.cpp's general path, where a theorem says so.
+// as emulation/arithmetic/ordered_sum.cpp's general path, if a theorem says so.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace apscope::detail {
 
-// Where a sum is computed, and why its roundings are those of the exact results.
+// The path of a sum, and why its roundings are those of the exact results.
 enum class SumPath {
     fp32,        // fp32 operations, then a rounding: exact, or twice rounded safely (emulation/arithmetic/value_range.h)
     fp64,        // the same with fp64 operations

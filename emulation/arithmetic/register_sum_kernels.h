@@ -47,7 +47,7 @@ struct AccumulateProducts {
     }
 };
 
-// Kahan's sum and what it lost so far.
+// Kahan's sum and its error so far.
 template <class Real, Step S, bool Odd, std::size_t Lanes>
 struct AccumulateKahan {
     static APSCOPE_INLINE void run(Real* sum, Real* lost, const Real* terms, std::size_t stride, std::size_t count, const StepCast<Real>* given) {

@@ -8,7 +8,7 @@ namespace apscope::detail {
 
 namespace {
 
-// fp32 itself, as the hardware rounds to it.
+// fp32 itself, rounded by the hardware.
 bool is_fp32(const FloatFormat& f) { return f == make_format(8, 23, Specials::ieee); }
 
 // Discarded quanta above which a magnitude is rounded up: never, always, or as the sign has it.
@@ -38,7 +38,7 @@ template <class Real>
 std::optional<StepCast<Real>> make_step(const FloatFormat& f, const Projection& p) {
     using Bits = BitsOf<Real>;
     constexpr int fraction_bits = Layout<Real>::fraction_bits, bias = Layout<Real>::bias;
-    const FloatEnvironment environment;  // limits may be fp32 subnormals, which a caller may flush
+    const FloatEnvironment environment;  // limits may be fp32 subnormals, which the caller's settings may flush
     if (is_stochastic(p.rounding) || p.underflow != Underflow::gradual || p.keep_payload || !f.is_signed || f.zero == Zero::none || !f.fits_fp32())
         return {};
     if (std::is_same_v<Real, float> && p.rounding != RoundingMode::ties_to_even) return {};

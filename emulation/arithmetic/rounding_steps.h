@@ -1,10 +1,11 @@
 // The rounding of one computed number as a few operations on registers, without shifts by counts that differ
-// from lane to lane: what the sums and matrix products run after every operation. The bits are those of
-// round_to_format() (core/rounding.h), but for two things that no later step can see and canonicalize_nan_and_zero()
-// mends at the end: the sign and payload of a NaN, and the sign of a zero in formats without -0.
+// from lane to lane: the sums and matrix products run it after every operation. The bits are those
+// of round_to_format() (core/rounding.h), except for two things that no later step depends on and
+// that canonicalize_nan_and_zero() corrects at the end: the sign and payload of a NaN, and the sign
+// of a zero in formats without -0.
 //
 // Numbers are rounded to nearest by the addition of core/grid.h; the other deterministic modes correct the result by
-// one quantum, and what decides is the difference, which is exact.
+// one quantum, depending on the difference, which is exact.
 #pragma once
 
 #include <optional>
@@ -15,7 +16,7 @@
 namespace apscope::detail {
 
 enum class Step {
-    none,       // the number is as it should be: exact, or fp32 by the hardware
+    none,       // no rounding needed: exact, or fp32 by the hardware
     addition,   // ties to even by the addition of c
     bits,       // ties to even on the bits of fp32, for formats with fp32's emin, where c has no room
     threshold,  // up from a fraction of the quantum on, which may depend on the sign
@@ -27,7 +28,7 @@ struct StepCast {
     using Bits = BitsOf<Real>;
     Step step = Step::none;
     GridConstants<Real> grid;                 // addition, threshold, odd
-    Real overflow_from = 0;                   // first magnitude that rounds past the largest
+    Real overflow_from = 0;                   // first magnitude that rounds beyond the largest
     Bits largest = 0;
     Bits overflow_positive = 0, overflow_negative = 0, infinite_positive = 0, infinite_negative = 0;
     int shift = 0;                            // bits: of the discarded ones
@@ -81,9 +82,9 @@ APSCOPE_HD Real round_step(Real x, const StepCast<Real>& s) {
     }
 }
 
-// A rounded result moved to odd, if the exact one is another: cut off towards zero, then sticky. `error` is not
-// zero then, and its sign differs from that of `like` where the exact result is nearer to zero. The error of an
-// infinity is NaN, and not above zero.
+// A rounded result moved to odd, if the exact one differs: cut off towards zero, then sticky.
+// `error` is not zero then, and its sign differs from that of `like` where the exact result is
+// nearer to zero. The error of an infinity is NaN, and not above zero.
 template <class Real>
 APSCOPE_HD Real moved_to_odd(Real result, Real error, Real like) {
     using Bits = BitsOf<Real>;
@@ -93,7 +94,7 @@ APSCOPE_HD Real moved_to_odd(Real result, Real error, Real like) {
     return bits_cast<Real>(bits_cast<Real>(error_bits & ~sign_bit<Real>) > 0 ? odd : bits);
 }
 
-// a + b for round_step<S>: as the hardware has it, or rounded to odd in fp64's 53 bits.
+// a + b for round_step<S>: the hardware's, or rounded to odd in fp64's 53 bits.
 template <bool Odd, Step S, class Real>
 APSCOPE_HD Real add_for_step(Real a, Real b, const StepCast<Real>& s) {
     using Bits = BitsOf<Real>;
@@ -109,7 +110,7 @@ APSCOPE_HD Real add_for_step(Real a, Real b, const StepCast<Real>& s) {
     return sum;
 }
 
-// What neither steps nor sums care for.
+// Things that neither steps nor sums depend on.
 template <class Real>
 APSCOPE_HD Real canonicalize_nan_and_zero(Real x, BitsOf<Real> zero_sign) {
     using Bits = BitsOf<Real>;

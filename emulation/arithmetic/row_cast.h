@@ -1,8 +1,10 @@
-// Rows of fp64 numbers rounded to a format, and sums of two rows: what schemes send and what the hops of an all-reduce do
-// where fp32 does not hold the numbers. The bits of round_to_format() and add_rounded(), in the way that serves:
+// Rows of fp64 numbers rounded to a format, and sums of two rows: schemes' messages and the hops of
+// an all-reduce for numbers beyond fp32. The bits of round_to_format() and add_rounded(), by one of
+// three paths:
 //
 //      steps    deterministic: the few operations of rounding_steps.h
-//      drawn    stochastic: the addition of core/grid.h cuts x off, and what is left is compared with the random integer
+//      drawn    stochastic: the addition of core/grid.h truncates x, and the rest is compared with
+// the random integer
 //
 //                   below = x cut off to the grid       up where  x - below >= (2^N - r) 2^-N quantum
 //
@@ -34,7 +36,8 @@ public:
     // fp32 numbers, of any by a power of two. `in` may be `out`.
     void round(const float* in, double scale, double* out, std::size_t count, const RandomStream& stream, std::uint64_t first) const;
     void round(const double* in, double scale, double* out, std::size_t count, const RandomStream& stream, std::uint64_t first) const;
-    // out[i] = round(a[i] + sign b[i]), rounded once; `out` may be one of them. Of what add_rounded() takes.
+    // out[i] = round(a[i] + sign b[i]), rounded once; `out` may be one of them. Operands as for
+    // add_rounded().
     void add(const double* a, const double* b, double sign, double* out, std::size_t count, const RandomStream& stream, std::uint64_t first) const;
 
 private:

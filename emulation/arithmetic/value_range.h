@@ -1,5 +1,5 @@
-// What is known of a set of numbers without looking at each: how many significant bits, which quantum, how
-// large. The theorems that let a sum or product run in fp32 or fp64 registers ask for nothing else.
+// Properties of a set of numbers: significant bits, quantum, size. The theorems for sums or
+// products in fp32 or fp64 registers need nothing else.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 namespace apscope::detail {
 
 // Every finite number of the set has at most `precision` significant bits, is a multiple of 2^quantum and
-// smaller than 2^(top + 1). Infinities and NaN may be there. No number but zeros: precision 0.
+// smaller than 2^(top + 1). Infinities and NaN are allowed. Only zeros: precision 0.
 struct ValueRange {
     int precision = 0, quantum = 1 << 20, top = -(1 << 20);
     bool only_zeros() const { return precision == 0; }
@@ -29,10 +29,10 @@ struct Hardware {
 };
 inline constexpr Hardware fp32_hardware{24, -149, 127}, fp64_hardware{53, -1074, 1023};
 
-// Is every number of the set one of the type's?
+// Whether the type can represent every number of the set.
 bool holds(const Hardware& hardware, const ValueRange& values);
-// Is every sum of two numbers of the set one of the type's? Sums are multiples of the set's quantum below
-// 2^(top + 2).
+// Whether the type can represent every sum of two numbers of the set. Sums are multiples of the
+// set's quantum below 2^(top + 2).
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): letters in the definition, which is a formula
 bool sums_are_exact(const Hardware& hardware, const ValueRange& terms);
 // Is RN_p(RN_hardware(x + y)) = RN_p(x + y) for numbers x, y of the set, with any rule for ties of RN_p? So it
@@ -42,7 +42,8 @@ bool sums_are_exact(const Hardware& hardware, const ValueRange& terms);
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): as above
 bool sum_rounds_twice_safely(const Hardware& hardware, const ValueRange& terms, int precision, int quantum);
 // Is RN_p(RO_hardware(x + y)) = RN_p(x + y), RO the rounding to odd, for any numbers x, y of the type? With two bits and two
-// binades below more than the format's (Boldo and Melquiond, 2008); a sum past the type's end is past the format's.
+// binades below more than the format's (Boldo and Melquiond, 2008); a sum beyond the type's range
+// is beyond the format's.
 bool sum_to_odd_rounds_safely(const Hardware& hardware, const ValueRange& format);
 // RN_p(RN_hardware(x y)) = RN_p(x y), with ties to even: P = the factors' bits together fit the hardware, and its quantum is
 // at most 2^(q - P). A product of at least 2^(q - 1), half the least number, is then exact. A smaller one

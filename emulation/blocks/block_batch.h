@@ -1,5 +1,5 @@
 // One batch of blocks through the loops of block_kernels.h: amax of every block, the scales, the elements;
-// blocks that the loops leave go through the rule.
+// blocks that the loops do not support use the rule.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct SpreadScales {
     BlockScales<Real> view() const { return {shift, multiply, value}; }
 };
 
-// What a thread works with; contents are those of the batch at hand.
+// A thread's buffers; their contents belong to the current batch.
 template <class Real>
 struct BatchRoom {
     BitsOf<Real> maxima[batch_blocks], shift[batch_blocks];
@@ -100,7 +100,7 @@ private:
         }
     }
 
-    // Entries for `count` elements of block b, behind `at`.
+    // Entries for `count` elements of block b, after `at`.
     void spread(BatchRoom<Real>& room, std::size_t b, std::size_t at, std::size_t count) const {
         if (job_.ratio) {
             std::fill_n(room.spread.multiply + at, count, room.multiply[b]);
@@ -146,7 +146,7 @@ private:
             }
             return;
         }
-        // Short rows, one behind the other.
+        // Short rows, one after the other.
         for (std::size_t row = 0; row < std::min(rows, together); ++row) {
             std::copy_n(room.shift, n, room.spread.shift + row * n);
             std::copy_n(room.multiply, n, room.spread.multiply + row * n);
@@ -157,7 +157,7 @@ private:
         }
     }
 
-    // At most batch_elements, one behind the other: see round_block_elements().
+    // At most batch_elements, one after the other: see round_block_elements().
     void round_elements(BatchRoom<Real>& room, std::size_t first, std::size_t count, std::size_t steps, const BlockScales<Real>& scales) const {
         const std::uint32_t* drawn = nullptr;
         if (job_.draws) {

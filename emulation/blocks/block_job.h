@@ -1,4 +1,4 @@
-// A block format and a projection made ready for the loops of block_kernels.h, if they serve them.
+// A block format and a projection prepared for the loops of block_kernels.h, if supported.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace apscope::detail {
 template <class Real>
 struct BlockJob {
     BlockEncoder encoder;
-    // Whether the loops serve any block; which ones, the kernels of the scales tell.
+    // Whether the loops support any block; the kernels of the scales decide which.
     bool served = false;
     bool ratio = false, few = true, draws = false;
     BlockCast<Real> cast{};
@@ -24,8 +24,9 @@ struct BlockJob {
 template <class Real>
 BlockJob<Real> make_block_job(BlockEncoder encoder);
 
-// Rounds `count` elements that the loops serve: those of blocks of `steps` times block_step elements, with a
-// scale a block, or, with steps = 0, any, with a scale an element. Which loop: block_loops.h.
+// Rounds `count` elements supported by the loops: those of blocks of `steps` times block_step
+// elements, with a scale per block, or, with steps = 0, any, with a scale per element. Which loop:
+// block_loops.h.
 template <class Real>
 void round_block_elements(const BlockJob<Real>& job, const Real* in, Real* out, std::size_t count, std::size_t steps, const BlockScales<Real>& scales,
                           const std::uint32_t* drawn);

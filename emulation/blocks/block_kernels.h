@@ -1,7 +1,7 @@
 // The loops of the block casts, one struct each with a static run(), compiled per instruction set by
-// simd::run(). They round where the element lies, by the addition of core/grid.h: the limits are moved by the block's
-// scale 2^k, never the elements, so that nothing is multiplied. (Rule ratio multiplies, as it is defined, and rounds
-// with k = 0.) What these loops do not serve goes to block_rule.h: see BlockCast.
+// simd::run(). They round elements unscaled, by the addition of core/grid.h: the limits are moved
+// by the block's scale 2^k, never the elements, so nothing is multiplied. (Rule ratio multiplies,
+// by its definition, and rounds with k = 0.) Unsupported blocks use block_rule.h: see BlockCast.
 #pragma once
 
 #include <cfloat>
@@ -14,7 +14,7 @@
 
 namespace apscope::detail {
 
-// Elements that share one scale are served in steps of this many.
+// Elements that share one scale are processed in steps of this many.
 inline constexpr std::size_t block_step = 16;
 
 // A format that values are rounded to, moved by 2^k: `shift` is k in the place of the exponent field.
@@ -27,21 +27,21 @@ struct MovableFormat {
     int code_shift;    // f - m
 };
 
-// What the element loops need of a format and a projection.
+// The data of a format and a projection for the element loops.
 template <class Real>
 struct BlockCast {
     using Bits = BitsOf<Real>;
     MovableFormat<Real> element;
-    Bits over_positive, over_negative;    // what larger numbers become
-    Bits moves_positive, moves_negative;  // all ones where that is a number, which moves with the scale
+    Bits over_positive, over_negative;    // results for larger numbers
+    Bits moves_positive, moves_negative;  // all ones if that is a number, which moves with the scale
     Bits negative_zero;
     Bits flip, add, mask, zero_code;      // a negative element's code: ((code ^ flip) + add) & mask
     Bits over_code_positive, over_code_negative;
     Real bound, tensor_scale;             // rule ratio: the largest element
 };
 
-// A scale for each block, or for each element: k (see MovableFormat), or what an element is multiplied by and
-// what its rounded value is.
+// A scale for each block, or for each element: k (see MovableFormat), or the factors of an element
+// and of its rounded value.
 template <class Real>
 struct BlockScales {
     const BitsOf<Real>* shift;
@@ -49,7 +49,8 @@ struct BlockScales {
     const Real* value;
 };
 
-// A magnitude to multiples of the quantum, with no end above. `drawn` is left-aligned in 32 bits.
+// A magnitude to multiples of the quantum, without an upper limit. `drawn` is left-aligned in 32
+// bits.
 template <RoundingMode M, bool Few, class Real>
 APSCOPE_HD BitsOf<Real> round_movable(BitsOf<Real> magnitude, bool negative, const MovableFormat<Real>& f, BitsOf<Real> shift, std::uint32_t drawn) {
     using Bits = BitsOf<Real>;
@@ -144,7 +145,7 @@ struct RoundBlocksInSteps {
     }
 };
 
-// A run of elements, each with a scale of its own.
+// A run of elements, each with its own scale.
 template <RoundingMode M, bool Few, bool Ratio, bool Encodes, class Real>
 struct RoundBlockElements {
     using Out = std::conditional_t<Encodes, std::uint8_t, Real>;
@@ -199,8 +200,8 @@ struct PowerScaleRule {
     std::int64_t offset;            // k = exponent field - offset, and one more
     Bits more_from;                 // from this fraction on
     std::int64_t min, max;          // the scale format's exponents
-    std::int64_t lowest, highest;   // the k served
-    Bits limit;                     // the first amax not served
+    std::int64_t lowest, highest;   // the supported k
+    Bits limit;                     // the first unsupported amax
 };
 template <class Real>
 struct PowerScales {

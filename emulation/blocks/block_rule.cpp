@@ -11,7 +11,7 @@ namespace apscope::detail {
 
 namespace {
 
-// Blocks are taken apart into buffers of at most this many elements.
+// Blocks are split into buffers of at most this many elements.
 constexpr std::size_t chunk = 512;
 
 // A block's scale and how its elements are brought into the element format's range.
@@ -23,7 +23,7 @@ struct Scale {
 
 Scale choose_scale(const BlockEncoder& e, double amax, bool has_nan) {
     const double nan = std::numeric_limits<double>::quiet_NaN();
-    // A NaN with no place among the elements.
+    // A NaN that elements cannot represent.
     if (has_nan && !e.format.element.has_nan()) return {nan, 0, 0};
     if (e.format.rule == ScaleRule::ratio) {
         // NVFP4's order of fp32 operations.
@@ -39,7 +39,7 @@ Scale choose_scale(const BlockEncoder& e, double amax, bool has_nan) {
     return {std::ldexp(1.0, k), std::ldexp(1.0, -k), 0};
 }
 
-// x as it is rounded to an element.
+// x before it is rounded to an element.
 inline double scaled(const BlockEncoder& e, const Scale& s, double x) {
     if (e.format.rule == ScaleRule::ratio) {
         if (x != x) return x;
@@ -145,7 +145,7 @@ void encode_block_by_rule(const Real* in, std::uint8_t* codes, std::uint8_t* sca
     round_block(in, place, e, [&](std::size_t begin, std::span<const double> elements, double scale) {
         scales[place.scale] = static_cast<std::uint8_t>(encode_one(static_cast<float>(scale), e.scale_codec));
         for (std::size_t j = 0; j < elements.size(); ++j) {
-            // Under a NaN scale no element counts: code 0.
+            // With a NaN scale the elements do not matter: code 0.
             codes[place.first + (begin + j) * place.stride] = scale != scale ? std::uint8_t{0} : e.element_code(static_cast<float>(elements[j]));
         }
     });
@@ -154,7 +154,8 @@ void encode_block_by_rule(const Real* in, std::uint8_t* codes, std::uint8_t* sca
 std::vector<double> element_values(const BlockFormat& format) {
     std::vector<double> values = value_table(format.element);
     if (!format.twos_complement) return values;
-    // Magnitudes stand at the positive codes; -half is the one integer without a positive twin.
+    // Magnitudes are at the positive codes; -half is the only integer without a positive
+    // counterpart.
     const std::size_t half = values.size() / 2;
     for (std::size_t code = half + 1; code < values.size(); ++code) values[code] = -values[values.size() - code];
     values[half] = -static_cast<double>(half) * values[1];

@@ -1,6 +1,6 @@
 // One block of a block format by the one rule (core/rounding.h), element by element on fp64 numbers
-// x / 2^k, which are exact: what the loops of block_kernels.h are held to, and what serves the blocks
-// and formats that they leave.
+// x / 2^k, which are exact: the reference of the loops of block_kernels.h, and the path for blocks
+// and formats that they do not support.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ struct BlockPlace {
     std::size_t first, stride, count, scale;
 };
 
-// What encoding needs of a format and a projection, derived once. The tensor scale is 1 until it is set.
+// The data of a format and a projection for encoding, derived once. The tensor scale is 1 until it
+// is set.
 struct BlockEncoder {
     BlockFormat format;
     Projection projection;

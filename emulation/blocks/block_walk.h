@@ -1,6 +1,6 @@
 // The blocks of an array, in the order of their scales, a batch at a time:
 //
-//      blocks along the last axis       consecutive blocks: their elements lie one behind the other
+//      blocks along the last axis       consecutive blocks: their elements are contiguous
 //      along another axis               columns: blocks side by side, elements `inner` apart
 //
 // A batch is small enough for the first-level cache, unless it is one large block.
@@ -26,7 +26,7 @@ struct BlockBatch {
     std::size_t elements;       // of all blocks
     bool columns;
     std::size_t stride;         // between the elements of a block
-    bool uniform;               // every block has counts[0] elements, and the other counts say nothing
+    bool uniform;               // every block has counts[0] elements; the other counts are unused
     std::array<std::uint32_t, batch_blocks> counts;
 
     BlockPlace place(std::size_t block) const {
@@ -72,10 +72,10 @@ inline void take_batch(BlockBatch& batch, BlockShape shape, std::size_t size, st
     }
 }
 
-// Calls work(batch) for all blocks, over threads, and done() behind each thread's groups of batches.
+// Calls work(batch) for all blocks, over threads, and done() after each thread's groups of batches.
 template <class Work, class Done>
 void for_batches(BlockShape shape, const BlockFormat& format, int threads, Work&& work, Done&& done) {
-    // Work is handed out in groups of blocks of about this many elements.
+    // Work is distributed in groups of blocks of about this many elements.
     constexpr std::size_t group_elements = std::size_t{1} << 15;
     const FloatEnvironment environment;
     const auto size = static_cast<std::size_t>(format.block_size);
@@ -98,7 +98,7 @@ void for_batches(BlockShape shape, const BlockFormat& format, int threads, Work&
     }
 }
 
-// Calls run(first block, blocks) for every run of blocks that are served, and other(block) for the rest.
+// Calls run(first block, blocks) for every run of supported blocks, and other(block) for the rest.
 template <class Run, class Other>
 void for_served_runs(const std::uint8_t* served, std::size_t blocks, Run&& run, Other&& other) {
     for (std::size_t b = 0; b < blocks;) {

@@ -1,11 +1,10 @@
-// Block formats applied to arrays: quantize_blocks (values that a block format holds), encode_blocks
-// (codes of the elements and of the scales) and decode_blocks. Blocks go through the loops of
-// block_kernels.h where those serve, and through the one rule of core/rounding.h on fp64 numbers x / 2^k,
-// which are exact, where they do not: to the same bits.
-//
-// What a block becomes is docs/definitions.md section 11. In short: amax is taken over the block's
-// finite elements; a block of zeros has the smallest scale; a NaN stays in its element where the
-// element format has NaN, and makes the block's scale NaN (every element NaN) where it has none.
+// Block formats applied to arrays: quantize_blocks (values of a block format), encode_blocks (codes
+// of the elements and of the scales) and decode_blocks. Blocks use the loops of block_kernels.h if
+// supported, and otherwise the one rule of core/rounding.h on fp64 numbers x / 2^k, which are
+// exact: with the same bits. docs/definitions.md, section 11, defines the result. In short: amax is
+// taken over the block's finite elements; a block of zeros has the smallest scale; a NaN stays in
+// its element if the element format has NaN, and makes the block's scale NaN (every element NaN) if
+// it has none.
 #pragma once
 
 #include <cstddef>
@@ -33,21 +32,21 @@ struct BlockShape {
 };
 
 // `out` is `in` or does not overlap it. Stochastic rounding draws element i's word (C order) of the
-// stream keyed by `seed`; threads = 0 takes all of the machine's and changes no bit.
+// stream keyed by `seed`; threads = 0 uses all of the machine's and changes no bit.
 void quantize_blocks(std::span<const float> in, std::span<float> out, BlockShape shape, const BlockFormat& format, const Projection& projection,
                      std::uint64_t seed = 0, int threads = 1);
 // fp64 values rounded once. Formats whose scale is a ratio compute it in fp32 and refuse fp64.
 void quantize_blocks(std::span<const double> in, std::span<double> out, BlockShape shape, const BlockFormat& format, const Projection& projection,
                      std::uint64_t seed = 0, int threads = 1);
 
-// The tensor scale is returned, 1 for formats without one. decode_blocks gives back, bit for bit,
-// what quantize_blocks makes of the same array.
+// The tensor scale is returned, 1 for formats without one. decode_blocks returns, bit for bit, the
+// result of quantize_blocks for the same array.
 float encode_blocks(std::span<const float> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
                     const BlockFormat& format, const Projection& projection, std::uint64_t seed = 0, int threads = 1);
 float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
                     const BlockFormat& format, const Projection& projection, std::uint64_t seed = 0, int threads = 1);
 
-// What an encoder may be told beside the format. All but `stream` speak of rule ratio.
+// Further options of an encoder. All except `stream` are for rule ratio.
 struct BlockSettings {
     RandomStream stream;            // of the words; element i draws word first_element + i
     std::optional<float> amax;      // instead of the array's own: agreed with others
@@ -65,7 +64,7 @@ float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes, s
 void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, float tensor_scale, std::span<float> out,
                    BlockShape shape, const BlockFormat& format, int threads = 1);
 
-// By the rule alone, block by block and element by element, for checking the lines above.
+// Only by the rule, block by block and element by element, for checking the functions above.
 void quantize_blocks_by_rule(std::span<const float> in, std::span<float> out, BlockShape shape, const BlockFormat& format,
                              const Projection& projection, std::uint64_t seed = 0);
 void quantize_blocks_by_rule(std::span<const double> in, std::span<double> out, BlockShape shape, const BlockFormat& format,
@@ -76,7 +75,7 @@ float encode_blocks_by_rule(std::span<const double> in, std::span<std::uint8_t> 
                             const BlockFormat& format, const Projection& projection, const BlockSettings& settings);
 void decode_blocks_by_rule(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, float tensor_scale, std::span<float> out,
                            BlockShape shape, const BlockFormat& format);
-// Whether the loops serve most blocks of a format, or the rule all of them.
+// Whether the loops support most blocks of a format, or the rule is used for all.
 bool blocks_have_loops(const BlockFormat& format, const Projection& projection);
 
 }  // namespace apscope::detail

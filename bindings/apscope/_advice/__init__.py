@@ -1,1 +1,1 @@
-"""Which scheme each layer should have: the table of layers and candidates, the exact choice from it, and what is known of it (docs/advice.md)."""
+"""A scheme for every layer: the table of layers and candidates, and the choice (docs/advice.md)."""

@@ -12,11 +12,11 @@ __all__ = ["WORDS", "candidates_of"]
 
 
 def _scaled(formats: Iterable[str]) -> list[str]:
-    """Without a scale, with one for all steps, and with APS's by the rule that leaves no spare binade."""
+    """Without a scale, with one for all steps, and with APS by the rule without a spare binade."""
     return [spec for f in formats for spec in (f"none:{f}", f"loss_scaling:{f},scale=best,rule=tight", f"aps:{f},rule=tight")]
 
 
-#: Words that stand for lists of candidates, beside `main` and `all`.
+#: Names of lists of candidates, besides `main` and `all`.
 WORDS = {
     # What GPUs have: two formats of 8 bits, two of 16.
     "hardware": ("none:fp32", "none:bf16", "none:fp16", *_scaled(("e5m2", "e4m3fn"))),
@@ -36,7 +36,7 @@ def candidates_of(given: Scheme | str | Iterable[Scheme | str]) -> list[Scheme]:
     Raises
     ------
     ValueError
-        An unknown spec or word; a hybrid, of which a plan is made itself.
+        An unknown spec or word; a hybrid, because a plan is one itself.
     """
     given = [given] if isinstance(given, (str, Scheme)) else list(given)
     words = {name: list(specs) for name, specs in WORDS.items()}
@@ -50,5 +50,5 @@ def candidates_of(given: Scheme | str | Iterable[Scheme | str]) -> list[Scheme]:
             raise
     schemes = list(dict.fromkeys(schemes))
     if mixed := [s.spec for s in schemes if s.branches]:
-        raise ValueError(f"the candidate '{mixed[0]}' is a hybrid, which a plan cannot hold; give its schemes as candidates")
+        raise ValueError(f"the candidate '{mixed[0]}' is a hybrid, which a plan cannot contain; give its schemes as candidates")
     return schemes

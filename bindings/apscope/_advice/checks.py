@@ -1,4 +1,4 @@
-"""Whether a plan's file holds what a plan is made of: kinds of values, and names that belong to each other."""
+"""Checks of a plan's file: kinds of values, and names that must match."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _bound(value: Any) -> bool:
     return value is None or is_integer(value)
 
 
-#: What every object of the file holds: key -> whether its value will do, and what it must be.
+#: Keys of every object of the file: key -> test of its value, and its description.
 _PLAN = {
     "wish": OBJECT, "about": OBJECT, "layers": (_objects, "objects"),
     "gap": (lambda v: is_number(v) and v >= 0, "a number, at least 0"), "single": TEXT, "best": (_texts, "texts"),
@@ -68,13 +68,13 @@ def check_plan(told: dict[str, Any]) -> None:
         if unknown := set(unit["tensors"]) - names:
             raise ValueError(f"table.units names the tensor {clip(min(unknown))}, which about.tensors does not have")
     if unknown := set(about["fixed"].values()) - set(table["candidates"]):
-        raise ValueError(f"about.fixed names {clip(min(unknown))}, which is none of the candidates")
+        raise ValueError(f"about.fixed names {clip(min(unknown))}, which is not a candidate")
     for row in told["layers"]:
         check_keys(row, {"scheme": TEXT}, "layers.")
     if (replayed := told["replayed"]) is not None:
         _check_table(replayed, "replayed.")
         if replayed["units"] != table["units"] or len(replayed["candidates"]) != 1 or (replayed["held_out"] is None) != (table["held_out"] is None):
-            raise ValueError("replayed is not of this table's units and steps")
+            raise ValueError("replayed does not match this table's units and steps")
 
 
 def _check_table(table: dict[str, Any], where: str) -> None:
@@ -96,4 +96,4 @@ def _check_table(table: dict[str, Any], where: str) -> None:
     def sides(value: Any) -> bool:
         return isinstance(value, list) and len(value) in lengths and all(map(is_number, value))
 
-    check_keys(latencies, {"message": (kinds, "an object a candidate"), "side": (sides, "a number a candidate")}, f"{where}latencies.")
+    check_keys(latencies, {"message": (kinds, "an object per candidate"), "side": (sides, "a number per candidate")}, f"{where}latencies.")

@@ -1,4 +1,4 @@
-"""The choice from a table: the exact optimum, the best single scheme, and the simplest mixture that the steps do not tell from the optimum."""
+"""The choice from a table: the optimum, the best single scheme, the simplest equivalent mixture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .wish import ERRORS, LIMITS, Wish, figures, total_of, unit_errors
 
 __all__ = ["Choice", "Problem", "choose"]
 
-#: Partial choices kept where a mixture of fewer schemes is tried.
+#: Partial choices kept when a mixture of fewer schemes is tried.
 _QUICK = 256
 
 
@@ -25,13 +25,14 @@ class Choice:
     Attributes
     ----------
     options : (U,) int array
-        Of every unit, the place of its candidate.
+        The index of every unit's candidate.
     best : (U,) int array
-        The optimum, from which the steps do not tell `options`.
+        The optimum; `options` is not significantly worse.
     single : int or None
         The candidate that alone is best within the limits.
     bound : float
-        No mixture has a lower sum (of logarithms for error_over_noise) by the table; `value` is that of `best`.
+        No mixture has a lower sum (of logarithms for error_over_noise) in the table; `value` is
+        that of `best`.
     value : float
     """
 
@@ -43,13 +44,13 @@ class Choice:
 
     @property
     def gap(self) -> float:
-        """How far the optimum could lie below what was found, in the terms that add up; 0 where it is proved to be the optimum."""
+        """How far the optimum could be below `best`, as a sum; 0 if `best` is proved optimal."""
         gap = self.value - self.bound
         return gap if gap > 1e-12 * abs(self.value) else 0.0  # sums in another order differ by as much
 
 
 class Problem:
-    """A wish upon a table.
+    """A wish applied to a table.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ class Problem:
     pinned : (U,) int array
         The only candidate of a unit, or -1.
     banned : set of int
-        Candidates that no mixture may have; alone they may serve all.
+        Candidates that no mixture may contain; alone they are allowed.
     """
 
     def __init__(self, table: Table, wish: Wish, pinned: np.ndarray, banned: frozenset[int] = frozenset()) -> None:
@@ -75,7 +76,7 @@ class Problem:
         self.allowed = self.measured & ((pinned < 0) | (pinned == np.arange(len(table.candidates))))
 
     def objective(self, options: np.ndarray) -> float:
-        """What is minimized, of a mixture: the sum, and latencies."""
+        """The minimized figure of a mixture: the sum, and latencies."""
         total = float(self.cost[np.arange(len(options)), options].sum())
         return total + self.table.latency(options) if self.wish.minimize == "time" else total
 
@@ -93,10 +94,11 @@ class Problem:
         return True
 
     def solved(self, among: np.ndarray | None = None, cap: int = CAP) -> Solution | None:
-        """The optimum, of some of the candidates; None where there is none.
+        """The optimum over some of the candidates; None if there is none.
 
-        The latencies of a mixture's messages do not add up: the least that any mixture has are taken off the limit of the time, and, where
-        the mixture found has more, what it exceeds the limit by as well.
+        The latencies of a mixture's messages do not add up: the least latency of any mixture is
+        subtracted from the limit of the time, and, if the mixture found has more, also its excess
+        over the limit.
         """
         allowed = self.allowed.copy()
         allowed[:, list(self.banned)] = False
@@ -126,7 +128,7 @@ class Problem:
 
     @cached_property
     def single(self) -> int | None:
-        """The candidate that is best for all units within the limits; of equals the first."""
+        """The candidate that is best for all units within the limits; the first of equals."""
         units = len(self.table.units)
         fit = [k for k in range(len(self.table.candidates)) if self.holds(np.full(units, k))]
         return min(fit, key=lambda k: self.objective(np.full(units, k)), default=None)
@@ -153,13 +155,14 @@ def choose(problem: Problem, simplest: bool = True) -> Choice:
 
 
 def _simplest(problem: Problem, best: np.ndarray, pure: np.ndarray | None) -> np.ndarray:
-    """Fewer schemes, as long as the steps do not tell the mixture from the optimum; of equally many the better, then the earlier candidates."""
+    """Fewer schemes, if not significantly worse than the optimum; ties: the better, the earlier."""
     if pure is not None and not is_beaten(problem, pure, best):
         return pure
     most = np.inf if pure is None else problem.objective(pure)
     kept = sorted(set(best.tolist()))
     weight = np.bincount(best, problem.table.chosen.elements, len(problem.table.candidates))
-    # What is too bad without a scheme is too bad without another one as well: each is tried once, those of the fewest elements first.
+    # A scheme that is needed now is still needed when another one is removed: each is tried once,
+    # those with the fewest elements first.
     for left_out in sorted(kept, key=lambda k: (weight[k], -k)):
         found = problem.solved(np.array([k for k in kept if k != left_out]), cap=_QUICK) if len(kept) > 1 else None
         if found is not None and found.value <= most and not is_worse(problem, found.choice, best):
@@ -169,7 +172,7 @@ def _simplest(problem: Problem, best: np.ndarray, pure: np.ndarray | None) -> np
 
 
 def _reached(problem: Problem, name: str) -> tuple[float, float]:
-    """The least and the largest value of the figure that a limit speaks of, over all mixtures."""
+    """The least and the largest value of a limited figure, over all mixtures."""
     sums, figure = problem.table.chosen, LIMITS[name]
     if figure == "underflow_wire":  # a quotient: that of the mixture with the fewest
         ends = [np.where(problem.allowed, s * sums.underflow, np.inf).argmin(axis=1) for s in (1, -1)]
@@ -181,7 +184,7 @@ def _reached(problem: Problem, name: str) -> tuple[float, float]:
 
 
 def _out_of_reach(problem: Problem) -> str:
-    """Why no mixture is within the limits, and what is within reach."""
+    """Why no mixture is within the limits, and what can be reached."""
     lacking = ~problem.allowed.any(axis=1)
     if lacking.any():
         names = [problem.table.units[u].name for u in np.flatnonzero(lacking)]
@@ -197,7 +200,7 @@ def _out_of_reach(problem: Problem) -> str:
         low, high = _reached(problem, name)
         if (high < value) if name.startswith("min") else (low > value):
             return f"{name}={value:g} is out of reach: the {LIMITS[name]} of these candidates{within} lies between {low:.4g} and {high:.4g}"
-    for name in limits:  # each by itself can be met: what the first that conflicts can be under the others
+    for name in limits:  # each can be met alone: the reachable value of the first that conflicts with the others
         others = Wish(_minimized(name), **{n: v for n, v in limits.items() if n != name}, max_layer_error=problem.wish.max_layer_error)
         relaxed = Problem(problem.table, others, np.where(problem.allowed.sum(axis=1) == 1, problem.allowed.argmax(axis=1), -1), problem.banned)
         found = relaxed.solved() if others.minimize == LIMITS[name] else None

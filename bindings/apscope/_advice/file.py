@@ -1,4 +1,4 @@
-"""plan.json: what is chosen and why, in lines that people read, and the table behind it."""
+"""plan.json: the choice and its reasons, in readable lines, and the table behind it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> Path:
     """Writes the file in one step."""
     path = Path(path)
     if path.suffix != SUFFIX:
-        raise ValueError(f"the plan's file {path} does not end in {SUFFIX}, by which a plan is told from a spec; give such a name")
+        raise ValueError(f"the plan's file {path} does not end in {SUFFIX}, which distinguishes a plan from a spec; give such a name")
     if path.is_dir():
         raise ValueError(f"{path} is a folder; give a file for the plan")
     write_file(path, text_of(plan_dict(plan)), "apscope recommend")
@@ -48,7 +48,7 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> Path:
 
 
 def text_of(told: dict[str, Any]) -> str:
-    """JSON with a line for every row of a table that people read; the large table is one line a part."""
+    """JSON with one line per row of a readable table; the large table has one line per part."""
     return "{\n" + ",\n".join(f' "{key}": {_value(value, 1)}' for key, value in told.items()) + "\n}\n"
 
 
@@ -62,7 +62,7 @@ def _value(value: Any, depth: int) -> str:
 
 
 def plan_dict(plan: Plan) -> dict[str, Any]:
-    """What the file holds."""
+    """The content of the file."""
     table = plan._table
     layers = _rows(plan.layers)
     for row, unit in zip(layers, table.units):
@@ -115,19 +115,19 @@ def _sums_dict(sums: Sums) -> dict[str, Any]:
 
 
 def _lists(values: np.ndarray) -> Any:
-    """Nested lists, None where a number is not finite."""
+    """Nested lists, with None for numbers that are not finite."""
     held = values.astype(object)
     held[~np.isfinite(values)] = None
     return held.tolist()
 
 
 def read_parts(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What makes the plan of a file: the arguments of `Plan`.
+    """The arguments of `Plan` from a file.
 
     Raises
     ------
     ValueError
-        The file is missing or damaged, or its scheme is not what its layers make.
+        The file is missing or damaged, or its scheme does not follow from its layers.
     """
     told = read_plan_file(path)
     try:
@@ -147,9 +147,9 @@ def read_parts(path: str | os.PathLike[str]) -> dict[str, Any]:
         if as_scheme(made).spec != told["scheme"]:
             raise ValueError(f"its layers make the scheme {clip(made)}, but scheme is {clip(told['scheme'])}; change both, or neither")
     except KeyError as error:
-        raise ValueError(f"{path} is not a whole plan: it has nothing for {error}") from None
+        raise ValueError(f"{path} is not a complete plan: it has no {error}") from None
     except (TypeError, ValueError, AttributeError, IndexError) as error:
-        raise ValueError(f"{path} is not a whole plan: {error}") from None
+        raise ValueError(f"{path} is not a complete plan: {error}") from None
     return parts
 
 

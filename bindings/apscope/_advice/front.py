@@ -1,7 +1,7 @@
-"""The front of volume and error: the mixtures that no other one beats for their own volume, from the smallest volume to the least error.
+"""The front of volume and error: the best mixtures, from the smallest volume to the least error.
 
-They are the corners of the lower convex hull, of which each is an exact optimum for its volume; between two corners nothing lies
-below the line that joins them.
+They are the corners of the lower convex hull. Each is the exact optimum for its volume; between
+two corners no mixture is below the line that joins them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def corners(use: np.ndarray, cost: np.ndarray, allowed: np.ndarray) -> tuple[np.
     Parameters
     ----------
     use, cost : (units, options) floats
-        What adds up to the volume and to the error.
+        The terms of the volume and of the error.
     allowed : (units, options) bools
 
     Returns
@@ -34,7 +34,7 @@ def corners(use: np.ndarray, cost: np.ndarray, allowed: np.ndarray) -> tuple[np.
         steps += [((cost[unit, b] - cost[unit, a]) / (use[unit, b] - use[unit, a]), unit, b) for a, b in zip(hull, hull[1:])]
     choices = [now.copy()]
     slopes: list[float] = []
-    for slope, unit, option in sorted(steps, key=lambda step: step[0]):  # stable: the units' order decides between equals
+    for slope, unit, option in sorted(steps, key=lambda step: step[0]):  # stable: ties in the order of the units
         now[unit] = option
         if slopes and slope == slopes[-1]:
             choices[-1] = now.copy()
@@ -47,7 +47,7 @@ def corners(use: np.ndarray, cost: np.ndarray, allowed: np.ndarray) -> tuple[np.
 
 
 def _hull(use: np.ndarray, cost: np.ndarray, options: np.ndarray) -> list[int]:
-    """Of one unit, the options on the lower convex hull, from the least use on while the cost falls."""
+    """A unit's options on the lower convex hull, from the least use on while the cost falls."""
     order = options[np.lexsort([options, cost[options], use[options]])]
     hull: list[int] = []
     for k in order:

@@ -1,7 +1,8 @@
 """The exact choice: one option for every unit, least total cost, several totals within their limits.
 
-A dynamic programme over the units keeps the partial choices that nothing dominates and whose bound, the total cost of the Lagrangian
-relaxation, is below the best whole choice known. With one limit (a knapsack) and multipliers that fit, that leaves few of them.
+A dynamic programme over the units keeps the undominated partial choices whose bound, the total cost
+of the Lagrangian relaxation, is below the best complete choice known. With one limit (a knapsack)
+and good multipliers, few remain.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import numpy as np
 
 __all__ = ["Solution", "multipliers", "solve"]
 
-#: Partial choices that are kept; beyond, the least promising are dropped, and the gap says what that may have cost.
+#: Partial choices that are kept; beyond, the least promising are dropped, and the gap bounds the
+#: loss.
 CAP = 40_000
-_FIRST_CAP = 256  # of the search for a whole choice to begin with
-_ROUNDINGS = 1e-12  # relative: sums of volumes that meet a limit exactly may miss it by so much
+_FIRST_CAP = 256  # of the search for an initial complete choice
+_ROUNDINGS = 1e-12  # relative: rounding errors of a sum that meets a limit exactly
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +32,7 @@ class Solution:
     value : float
         Its total cost.
     bound : float
-        No choice within the limits has a lower one; equal to `value` where the search was complete.
+        No choice within the limits has a lower one; equal to `value` if the search was complete.
     """
 
     choice: np.ndarray
@@ -39,33 +41,33 @@ class Solution:
 
 
 def solve(cost: np.ndarray, uses: np.ndarray, limits: np.ndarray, allowed: np.ndarray, cap: int = CAP) -> Solution | None:
-    """The choice of least cost within the limits; of equals the first by the order of the options.
+    """The choice of least cost within the limits; ties in the order of the options.
 
     Parameters
     ----------
     cost : (units, options) floats
     uses : (limits, units, options) floats
-        What an option adds to every total.
+        An option's terms of every total.
     limits : (limits,) floats
     allowed : (units, options) bools
-        Options that a unit may have; at least one a unit.
+        Options that a unit may have; at least one per unit.
     cap : int
-        How many partial choices are kept.
+        Number of partial choices that are kept.
 
     Returns
     -------
     Solution or None
-        None where no choice is within the limits.
+        None if no choice is within the limits.
     """
     units = len(cost)
     width = np.abs(np.where(allowed, uses, 0.0)).max(axis=(1, 2), initial=0.0)
-    width = np.where(width > 0, width, 1.0)  # every total in a unit of its own, so that multipliers compare
+    width = np.where(width > 0, width, 1.0)  # scales of the totals, so that multipliers are comparable
     uses, limits = uses / width[:, None, None], limits / width
     limits = limits + _ROUNDINGS * (np.abs(limits) + np.abs(np.where(allowed, uses, 0.0)).max(axis=2, initial=0.0).sum(axis=1))
     options = [_nondominated(cost[u], uses[:, u], np.flatnonzero(allowed[u])) for u in range(units)]
     mu = multipliers(cost, uses, limits, allowed)
     reduced = np.where(allowed, cost + np.tensordot(mu, uses, 1), np.inf)
-    # What the relaxation decides by much comes first: then the bound rules out most there.
+    # Units that the relaxation decides clearly come first: the bound then excludes most choices.
     spread = [np.ptp(reduced[u, options[u]]) for u in range(units)]
     order = np.argsort(spread, kind="stable")[::-1]
     parts = [(cost[u, options[u]], uses[:, u][:, options[u]], options[u]) for u in order]
@@ -95,7 +97,7 @@ def _search(
     cap: int,
     known: float,
 ) -> tuple[tuple[float, np.ndarray] | None, float]:
-    """The best whole choice below `known`, or None, and the least bound of what was dropped."""
+    """The best complete choice below `known`, or None, and the least bound of dropped choices."""
     value, used = np.zeros(1), np.zeros((1, len(limits)))
     steps, dropped = [], np.inf
     for at, (cost, use, _) in enumerate(parts):
@@ -121,7 +123,7 @@ def _search(
 
 
 def _undominated(value: np.ndarray, used: np.ndarray) -> np.ndarray:
-    """Which of the partial choices no other one beats or equals in everything; with several limits, in value and the first total alike."""
+    """Which partial choices are undominated; with several limits, in value and the first total."""
     if used.shape[1] == 0:
         return np.array([int(np.argmin(value))]) if len(value) else np.zeros(0, np.int64)
     order = np.lexsort([*used.T[1:], value, used[:, 0]])
@@ -135,7 +137,7 @@ def _undominated(value: np.ndarray, used: np.ndarray) -> np.ndarray:
 
 
 def _nondominated(cost: np.ndarray, uses: np.ndarray, options: np.ndarray) -> np.ndarray:
-    """The options that no other one beats in everything; of equals the first."""
+    """The undominated options; the first of equals."""
     points = np.vstack([cost, uses])[:, options].T
     no_worse = (points[:, None, :] <= points[None, :, :]).all(axis=2)  # i beats or equals j
     equal = no_worse & no_worse.T
@@ -145,7 +147,7 @@ def _nondominated(cost: np.ndarray, uses: np.ndarray, options: np.ndarray) -> np
 
 
 def multipliers(cost: np.ndarray, uses: np.ndarray, limits: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """What a unit of every total is worth: multipliers that maximize the relaxation's bound, exactly for one limit, nearly for several."""
+    """Multipliers that maximize the relaxation's bound, exactly for one limit, nearly for several."""
     if not len(limits):
         return np.zeros(0)
     rows = np.arange(len(cost))
@@ -181,7 +183,7 @@ def _scale(cost: np.ndarray, use: np.ndarray, allowed: np.ndarray) -> float:
 
 
 def _ascend(totals: Callable[[np.ndarray], tuple[float, np.ndarray]], start: np.ndarray) -> np.ndarray:
-    """Subgradient steps from there; the best point seen."""
+    """Subgradient steps from a point; returns the best one seen."""
     best, (top, excess) = start, totals(start)
     now, length = start, np.abs(start) + 1e-3 * (np.abs(start).max() or 1.0)
     for step in range(200):

@@ -1,4 +1,4 @@
-"""A plan: which scheme every layer has, why, and the table that it was chosen from, so that another budget is one more choice."""
+"""A plan: every layer's scheme, the reasons, and the table, so a new budget is only a new choice."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["Plan"]
 
 
 class Plan:
-    """Which scheme every layer has: made by `recommend`, or read by `Plan.open`.
+    """A scheme for every layer: made by `recommend`, or read by `Plan.open`.
 
-    Where a scheme is taken, in `replay` and elsewhere, a plan is one, and so is the path of its file.
+    `replay` and other functions accept a plan, or the path of its file, as a scheme.
 
     Attributes
     ----------
     wish : Wish
-        What was asked for.
+        The request.
     about : dict
         Trace, steps, topology, groups, and how the candidates were replayed.
     """
@@ -63,22 +63,22 @@ class Plan:
 
     @property
     def scheme(self) -> Scheme:
-        """The plan as a scheme: a `hybrid`, or one scheme where that is as good."""
+        """The plan as a scheme: a `hybrid`, or one scheme if that is as good."""
         return self._scheme
 
     @property
     def spec(self) -> str:
-        """The spec of `scheme`, under which a table of results has it."""
+        """The spec of `scheme`, its name in a table of results."""
         return self._scheme.spec
 
     @property
     def candidates(self) -> list[str]:
-        """What it was chosen from, as specs."""
+        """The specs of the candidates."""
         return list(self._table.candidates)
 
     @property
     def gap(self) -> float:
-        """How far the optimum of the table could lie below what was found, as a share of the figure that is minimized; 0: it is the optimum."""
+        """How far the table's optimum could be below this plan, as a share of the minimized figure."""
         if self.wish.minimize == "error_over_noise":
             return 1.0 - 2.0**-self._gap
         value = figures(self._table, self._table.chosen, self._best)[self.wish.minimize]
@@ -86,11 +86,13 @@ class Plan:
 
     @cached_property
     def figures(self) -> pd.DataFrame:
-        """What the plan comes to: predicted from the table and replayed, and the best single scheme, over the steps that the choice rests on and over others.
+        """Figures of the plan, predicted and replayed, and of the best single scheme.
 
-        One row a mixture (``what``: plan, plan replayed, optimum, single), stage of steps (``steps``: chosen, held out); the columns of
-        `Results.summary` of these names: ``volume``, ``time``, ``error_over_noise`` with its interval, ``step_nmse``, ``layer_cosine``,
-        ``underflow_wire``; ``overflowed`` counts rows.
+        Over the steps used for the choice, and over the held-out ones. One row per mixture
+        (``what``: plan, plan replayed, optimum, single), stage of steps (``steps``: chosen, held
+        out); the columns of `Results.summary` of these names: ``volume``, ``time``,
+        ``error_over_noise`` with its interval, ``step_nmse``, ``layer_cosine``, ``underflow_wire``;
+        ``overflowed`` counts rows.
         """
         sides = [("chosen", self._table.chosen, 0), ("held out", self._table.held_out, 1)]
         rows = []
@@ -114,11 +116,11 @@ class Plan:
 
     @property
     def single(self) -> str:
-        """The candidate that alone is best within the limits; empty where none is within them."""
+        """The best single candidate within the limits; empty if none is within them."""
         return "" if self._single is None else self._table.candidates[self._single]
 
     def against_single(self, steps: str = "held out") -> tuple[float, float, float]:
-        """How many times as large the error of `single` is as the plan's, and the interval of 95 % over blocks of steps.
+        """The error of `single` divided by the plan's, and its 95 % interval over blocks of steps.
 
         Parameters
         ----------
@@ -127,7 +129,8 @@ class Plan:
         Returns
         -------
         tuple of three floats
-            NaN where there is none: no single scheme within the limits, no steps held out, fewer than four blocks.
+            NaN if there is none: no single scheme within the limits, no held-out steps, fewer than
+            four blocks.
         """
         if steps not in ("held out", "chosen"):
             raise ValueError(f"steps='{steps}' is unknown; use 'held out' or 'chosen'")
@@ -138,16 +141,18 @@ class Plan:
 
     @cached_property
     def layers(self) -> pd.DataFrame:
-        """One row a unit of the plan: ``layer`` (or group), ``tensors``, ``steps``, ``elements``, ``scheme``, ``volume`` (its share of the
-        plan's), ``error`` (of the layer, as what is minimized), ``loses_by`` (most of its error), ``cheaper``, ``better`` and what they would give, ``sure``
-        (how often other steps would give it the same of the plan's schemes).
+        """One row per unit of the plan: ``layer`` (or group), ``tensors``, ``steps``, ``elements``, ``scheme``, ``volume`` (its share of the
+        plan's), ``error`` (of the layer, in the minimized figure), ``loses_by`` (the largest part
+        of its error), ``cheaper``, ``better`` and their figures, ``sure`` (how often resampled
+        steps give it the same of the plan's schemes).
         """  # noqa: D205
         return layer_rows(self._table, self.wish, self._options)
 
     @cached_property
     def front(self) -> pd.DataFrame:
-        """The mixtures that none beats for their volume: ``volume``, ``error_over_noise`` and ``step_nmse``, ``schemes`` (how many), ``largest`` (of most
-        elements). Corners of the front: each is an optimum; between two of them none lies below the line.
+        """The best mixtures for their volume: ``volume``, ``error_over_noise`` and ``step_nmse``, ``schemes`` (how many), ``largest`` (of most
+        elements). Corners of the front: each is an optimum; between two of them no mixture is below
+        the line.
         """  # noqa: D205
         table, error = self._table, self.wish.error
         problem = Problem(table, Wish("volume", **{_limit_of(error): 1e300}), self._pinned, self._banned)
@@ -175,11 +180,12 @@ class Plan:
         Parameters
         ----------
         minimize : str, optional
-            By default as this plan.
+            By default that of this plan.
         simplest : bool
-            Whether fewer schemes win where the steps do not tell the difference.
+            Whether fewer schemes are preferred if the difference is not significant.
         **limits
-            ``max_volume`` and the others of `recommend`, ``max_layer_error`` too; all that hold, none is taken over.
+            ``max_volume`` and the others of `recommend`, also ``max_layer_error``; none is taken
+            over from this plan.
 
         Returns
         -------
@@ -188,7 +194,7 @@ class Plan:
         Raises
         ------
         ValueError
-            Limits that no mixture meets; the sentence says what is within reach.
+            Limits that no mixture meets; the sentence says what can be reached.
         TypeError
             An unknown limit.
         """
@@ -198,17 +204,17 @@ class Plan:
         return made(self._table, wish, self._pinned, self.about | {"simplest": simplest}, self._banned)
 
     def replayed(self, table: Table, changed: list[str]) -> Plan:
-        """The same plan with what a replay of it found: a table of its own, and the candidates that did something else than alone."""
+        """The same plan with its replay: the replay's table, and the candidates that behaved differently."""
         about = self.about | {"changed": changed}
         return Plan(self._table, self.wish, self._options, self._best, self._single, self._gap, about, table, self._banned)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the plan, its table too, as JSON; an earlier file of the name is replaced.
+        """Write the plan with its table as JSON; replaces an existing file.
 
         Raises
         ------
         ValueError
-            The name does not end in ``.json``, by which a scheme's file is known.
+            The name does not end in ``.json``, which marks a scheme's file.
         OSError
             The file cannot be written.
         """
@@ -230,7 +236,7 @@ class Plan:
         return Plan(**read_parts(path))
 
     def to_dict(self) -> dict[str, Any]:
-        """What its file holds."""
+        """The content of its file."""
         from .file import plan_dict
 
         return plan_dict(self)
@@ -241,7 +247,7 @@ class Plan:
         Raises
         ------
         ValueError
-            An unknown tool; ranges of steps, which none of them has.
+            An unknown tool; ranges of steps, which no tool supports.
         """
         from .translate import written
 
@@ -251,7 +257,7 @@ class Plan:
         return written(tool, layers)
 
     def verdict(self) -> str:
-        """The answer in a sentence or two: what the plan gains over the best single scheme, and how surely."""
+        """The answer in one or two sentences: the gain over the best single scheme, and its interval."""
         return verdict(self)
 
     def __eq__(self, other: object) -> bool:
@@ -284,9 +290,9 @@ def made(table: Table, wish: Wish, pinned: np.ndarray, about: dict[str, Any], ba
     Raises
     ------
     ValueError
-        Limits that no mixture meets; times of a table that has none.
+        Limits that no mixture meets; limits on time for a table without times.
     """
     if table.counts_bits and (wish.minimize == "time" or wish.max_time is not None):
-        raise ValueError("time is that of an exchange between workers, which these results of one worker, or without local gradients, do not have")
+        raise ValueError("time needs an exchange between workers; these results have one worker, or no local gradients")
     found: Choice = choose(Problem(table, wish, pinned, banned), about["simplest"])
     return Plan(table, wish, found.options, found.best, found.single, found.gap, about, None, banned)

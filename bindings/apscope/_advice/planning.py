@@ -1,4 +1,4 @@
-"""From results to a plan: the table, the choice, and, where the trace is at hand, the choice replayed."""
+"""From results to a plan: the table, the choice, and, if there is a trace, a replay of the choice."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from .wish import LIMITS, Wish, figures, total_of
 
 __all__ = ["Setting", "planned"]
 
-#: Of sums that should be equal, relative: beyond, a candidate did something else in a mixture than alone.
+#: Relative difference of sums beyond which a candidate behaved differently in a mixture than alone.
 _EQUAL = 1e-9
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How a plan is made, as `recommend` was told."""
+    """How a plan is made: the arguments of `recommend`."""
 
     wish: Wish
     groups: str
@@ -50,12 +50,12 @@ def planned(results: Results, frame: pd.DataFrame, specs: list[str], setting: Se
     ----------
     results : Results
     frame : DataFrame
-        The trace's rows of them.
+        Their rows for the trace.
     specs : list of str
-        The candidates, all of which are in the frame.
+        The candidates; all are in the frame.
     setting : Setting
     replays : callable, optional
-        Replays schemes on the trace, as the candidates were.
+        Replays schemes on the trace like the candidates.
     """
     name = str(frame["trace"].iloc[0])
     told = _described(results, frame, name)
@@ -88,19 +88,20 @@ def planned(results: Results, frame: pd.DataFrame, specs: list[str], setting: Se
         _take_time(mixed, own.frame, plan.spec, setting)
         changed = _changed(table, plan._options, mixed)
         plan = plan.replayed(mixed, [specs[k] for k in changed])
-        # Candidates that look at several layers are no use in a mixture that then breaks a limit, or is worse than one of them alone.
+        # Candidates that depend on several layers are excluded if the mixture then breaks a limit,
+        # or is worse than one of them alone.
         if not changed or set(changed) <= plan._banned or not _fails(plan):
             return plan
         plan = made(table, wish, pins, about, plan._banned | set(changed))
 
 
 def _described(results: Results, frame: pd.DataFrame, name: str) -> dict[str, Any]:
-    """What the provenance says of the trace.
+    """The provenance of the trace.
 
     Raises
     ------
     ValueError
-        Nothing, or nothing of one of its tensors.
+        It has no entry for the trace, or for one of its tensors.
     """
     told = next((t for t in results.provenance.get("traces", ()) if t["name"] == name), None)
     lacking = [] if told is None else sorted(set(frame["tensor"]) - {t["name"] for t in told["tensors"]})
@@ -124,7 +125,7 @@ def _take_time(mixed: Table, frame: pd.DataFrame, spec: str, setting: Setting) -
 
 
 def _fails(plan: Plan) -> bool:
-    """Whether the plan as replayed breaks a limit, or has more of what is minimized than the best single candidate."""
+    """Whether the replayed plan breaks a limit, or is worse than the best single candidate."""
     assert plan._replayed is not None
     replayed = figures(plan._replayed, plan._replayed.chosen, np.zeros(len(plan._options), int))
     for name, value in plan.wish.limits.items():
@@ -139,7 +140,7 @@ def _fails(plan: Plan) -> bool:
 
 
 def _changed(table: Table, options: np.ndarray, mixed: Table) -> list[int]:
-    """The candidates that did something else in the mixture than alone."""
+    """The candidates that behaved differently in the mixture than alone."""
     found = set()
     for one, other in ((table.chosen, mixed.chosen), (table.held_out, mixed.held_out)):
         if one is None or other is None:
@@ -162,12 +163,12 @@ def _topology(frame: pd.DataFrame, topology: str | None) -> str:
     if topology not in held:
         raise ValueError(f"the results have no topology '{topology}'; use one of {', '.join(t for t in held if not is_own(t))}")
     if topology in ("exact", "sequential") and not (frame["workers"] == 1).all():
-        raise ValueError(f"the topology '{topology}' has no volume, which no system runs; use another, such as ring")
+        raise ValueError(f"the topology '{topology}' is not used by any real system and has no volume; use another, such as ring")
     return topology
 
 
 def _split(steps: list[int], holdout: Any) -> tuple[list[int], list[int]]:
-    """The steps that the choice rests on, and those held out."""
+    """The steps used for the choice, and those held out."""
     if holdout is True:
         return (steps[::2], steps[1::2]) if len(steps) > 1 else (steps, [])
     if holdout is False:
@@ -182,7 +183,5 @@ def _split(steps: list[int], holdout: Any) -> tuple[list[int], list[int]]:
         if wrong := sorted(set(asked) - set(steps)):
             raise ValueError(f"holdout names step {wrong[0]}, which is not among those replayed: {steps[0]} to {steps[-1]}")
     if not out or len(out) == len(steps):
-        raise ValueError(
-            f"holdout='{holdout}' holds {'none' if not out else 'all'} of the steps {steps[0]} to {steps[-1]}; some must stay to choose by"
-        )
+        raise ValueError(f"holdout='{holdout}' selects {'none' if not out else 'all'} of the steps {steps[0]} to {steps[-1]}; the choice needs some")
     return [s for s in steps if s not in set(out)], out

@@ -1,4 +1,4 @@
-"""`apscope.recommend`: results of the candidates, at hand or replayed, and the plan that is made of them."""
+"""`apscope.recommend`: results of the candidates, given or replayed, and the plan made from them."""
 
 from __future__ import annotations
 
@@ -61,36 +61,41 @@ def recommend(
     source : Results, Trace, path-like or URL
         Results of the candidates; or a trace, which is replayed through them, and then through the plan.
     candidates : schemes, optional
-        Specs, or words for lists: ``main``, ``all``, ``hardware``, ``8-bit``, ``widths`` (docs/advice.md). By default ``main``, of results
-        all that they hold.
+        Specs, or words for lists: ``main``, ``all``, ``hardware``, ``8-bit``, ``widths``
+        (docs/advice.md). By default ``main``; for results all that they contain.
     minimize : {"error_over_noise", "step_nmse", "volume", "time"}
-        The noise is that of the batch; where it is not known (one worker), ``step_nmse`` takes its place.
+        The noise is that of the batch; if it is unknown (one worker), ``step_nmse`` is used
+        instead.
     max_volume, max_time, max_nmse, max_error_over_noise, min_cosine, max_underflow : float, optional
         Limits of the figures of `Results.summary`: ``volume`` (0.25: a quarter of fp32's bytes, whatever side information is below 0.001),
-        ``time`` (modelled seconds), ``step_nmse``, ``error_over_noise``, ``layer_cosine``, ``underflow_wire``. Without any: a volume of 0.25, or
-        where that is minimized an error over the noise of 0.02.
+        ``time`` (modelled seconds), ``step_nmse``, ``error_over_noise``, ``layer_cosine``,
+        ``underflow_wire``. Without any: a volume of 0.25, or, if volume or time is minimized, an
+        error over the noise of 0.02.
     max_layer_error : float, optional
-        Of every layer by itself: ``error_over_noise`` of the layer, or its part of ``step_nmse``. A mean of logarithms lets one layer be bad where
-        others are very good; this does not.
+        Limit for each layer: ``error_over_noise`` of the layer, or its part of ``step_nmse``. A
+        mean of logarithms allows one bad layer if others are very good; this does not.
     groups : str
-        What shares a choice: ``layer`` (a tensor), ``module``, ``role``, ``model``, ``bucket:25MB``, or a regular expression, whose first
-        parenthesis, else all that it finds, names the group.
+        Tensors that share a choice: ``layer`` (a tensor), ``module``, ``role``, ``model``,
+        ``bucket:25MB``, or a regular expression, whose first capture group, or else the whole
+        match, names the group.
     periods : int
-        Into how many ranges of steps with choices of their own the steps are cut.
+        Number of ranges of steps, each with its own choice.
     fixed : mapping, optional
-        Regular expressions of layers' names, and the scheme that these have.
+        Regular expressions of layers' names, and the scheme of these layers.
     holdout : bool, "A:B", or step numbers
-        Steps that the choice does not see, and on which the plan is stated. True: every second one, where there are two at least.
+        Steps that are not used for the choice, but to evaluate the plan. True: every second one, if
+        there are at least two.
     simplest : bool
-        Whether fewer schemes win where the steps do not tell the difference.
+        Whether fewer schemes are preferred if the difference is not significant.
     topology : str, optional
-        The order of the additions; by default ``ring`` of a trace, of results the first replayed.
+        The order of the additions; by default ``ring`` for a trace, the first replayed one
+        for results.
     trace : str, optional
-        Of results that hold several.
+        The trace, for results of several.
     steps, workers, seed, threads, progress
-        Of the replay, as `replay` takes them.
+        As for `replay`.
     network, elements
-        Of the modelled time, as `Results.summary` takes them.
+        Of the modelled time, as for `Results.summary`.
 
     Returns
     -------
@@ -99,8 +104,8 @@ def recommend(
     Raises
     ------
     ValueError
-        Limits that no mixture meets (the sentence says what is within reach), an unknown candidate, group or figure; results without
-        what is needed.
+        Limits that no mixture meets (the sentence says what can be reached), an unknown candidate,
+        group or figure; results without the needed rows.
 
     Examples
     --------
@@ -114,14 +119,14 @@ def recommend(
     opened = source if isinstance(source, (Results, Trace)) else _opened(source)
     if isinstance(opened, Results):
         if steps is not None or workers is not None:
-            raise ValueError("steps and workers select from a trace; results hold what was replayed")
+            raise ValueError("steps and workers select from a trace; results contain what was replayed")
         frame = one_trace(opened.frame, trace)
         if not len(frame):
             raise ValueError("the results have no rows, so there is nothing to choose from")
         specs = list(dict.fromkeys([*_held(frame, candidates), *(s.spec for s in schemes.values())]))
         there = set(frame["scheme"].unique())
         if lacking := [s for s in specs if s not in there]:
-            raise ValueError(f"the results hold no scheme '{lacking[0]}'; replay it, or leave it out")
+            raise ValueError(f"the results have no scheme '{lacking[0]}'; replay it, or leave it out")
         return planned(opened, frame, specs, setting, None)
     from .._replay.replay import replay
 
@@ -145,7 +150,7 @@ def _opened(source: str | os.PathLike[str]) -> Results | Trace:
 
 
 def _held(frame: pd.DataFrame, candidates: Any) -> list[str]:
-    """The candidates among the schemes of results: all but hybrids by default; of words those that there are."""
+    """The candidates among the schemes of results: by default all but hybrids."""
     there = list(frame["scheme"].unique())
     if candidates is None:
         return [spec for spec in there if not spec.startswith("hybrid(")]
@@ -155,5 +160,5 @@ def _held(frame: pd.DataFrame, candidates: Any) -> list[str]:
     )
     found = [spec for spec in asked if spec in there] if words else asked
     if not found:
-        raise ValueError(f"the results hold none of the candidates {candidates}; they hold {', '.join(there[:6])}{', ...' * (len(there) > 6)}")
+        raise ValueError(f"the results have none of the candidates {candidates}; they have {', '.join(there[:6])}{', ...' * (len(there) > 6)}")
     return found

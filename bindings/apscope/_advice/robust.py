@@ -1,4 +1,4 @@
-"""What the steps tell apart, and how surely: two mixtures, and the choice of a unit."""
+"""Significance over the steps: of the difference of two mixtures, and of a unit's choice."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["FEW", "ONE_STEP", "SAME", "by_blocks", "is_beaten", "is_worse", "ratio", "sureness"]
 
-#: Errors and times whose quotient is below this count as equal.
+#: Errors and times with a quotient below this count as equal.
 SAME = 1.01
-#: The same between mixtures, where the steps are too few to say how much they scatter.
+#: The same between mixtures, if there are too few steps to estimate the scatter.
 FEW = 1.1
-#: From so many blocks of steps on Student's interval decides.
+#: Number of blocks of steps from which Student's interval decides.
 _ENOUGH = 4
-#: One step says nothing of others: a mixture must have so many times less than one scheme for all.
+#: One step says nothing about others: a mixture's error must be smaller by this factor.
 ONE_STEP = 4.0
 _DRAWS = 400
 
@@ -36,7 +36,7 @@ def by_blocks(sums: Sums, figure: str, options: np.ndarray) -> np.ndarray:
 
 
 def ratio(sums: Sums, figure: str, one: np.ndarray, other: np.ndarray) -> tuple[float, float, float]:
-    """How many times as large the error of `one` is, and its interval of 95 %, the blocks of steps as independent; NaN with fewer than four."""
+    """The ratio of two errors and its 95 % interval, blocks as independent; NaN with fewer than four."""
     first, second = by_blocks(sums, figure, one), by_blocks(sums, figure, other)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = first - second if figure == "error_over_noise" else np.log2(first) - np.log2(second)
@@ -46,7 +46,7 @@ def ratio(sums: Sums, figure: str, one: np.ndarray, other: np.ndarray) -> tuple[
 
 
 def is_worse(problem: Problem, one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether a mixture is worse than another one by more than a hundredth, as far as the steps tell; with fewer than four blocks, by more than a tenth."""
+    """Whether a mixture is significantly worse by over 1 %; with fewer than four blocks, by over 10 %."""
     figure = problem.wish.minimize
     if figure == "volume":
         return problem.objective(one) - problem.objective(other) > SIDE
@@ -58,7 +58,7 @@ def is_worse(problem: Problem, one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def is_beaten(problem: Problem, single: np.ndarray, mixture: np.ndarray) -> bool:
-    """Whether a mixture is better than one scheme for all: by the interval, with fewer than four blocks in every one of them, with one by `ONE_STEP`."""
+    """Whether a mixture is better than one scheme: by the interval, in every block, or by `ONE_STEP`."""
     sums, figure = problem.table.chosen, problem.wish.minimize
     blocks = len(sums.losses)
     if figure not in ERRORS or blocks >= _ENOUGH:
@@ -70,9 +70,10 @@ def is_beaten(problem: Problem, single: np.ndarray, mixture: np.ndarray) -> bool
 
 
 def sureness(sums: Sums, figure: str, options: np.ndarray, price: np.ndarray, seed: int = 0) -> np.ndarray:
-    """How often each unit would prefer the same of the candidates in use by other steps: blocks of steps drawn with replacement.
+    """How often each unit prefers the same of the used candidates when blocks of steps are resampled.
 
-    What it prefers is the candidate with the least sum of error and price; where the volume that is left decides, a plan has another.
+    It prefers the candidate with the least sum of error and price; a plan can have another one if
+    the remaining volume decides.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def sureness(sums: Sums, figure: str, options: np.ndarray, price: np.ndarray, se
         The error.
     options : (U,) int array
     price : (U, K) floats
-        What an option's other totals are worth, in the terms of the error.
+        The price of an option's other totals, in units of the error.
 
     Returns
     -------

@@ -17,7 +17,7 @@ __all__ = ["Latencies", "linear_seconds"]
 
 @dataclass
 class Latencies:
-    """What the messages of a candidate cost whatever they hold: tensors of one reduction and grid share them.
+    """The latency of a candidate's messages, which tensors of one reduction and grid share.
 
     Attributes
     ----------
@@ -31,12 +31,12 @@ class Latencies:
     side: list[float] = field(default_factory=list)
 
     def messages(self, used: Iterable[int]) -> float:
-        """Seconds of a mixture of these candidates, but for what agrees on scales."""
+        """Seconds of a mixture of these candidates, without the messages that agree on scales."""
         kinds = {kind: seconds for k in used for kind, seconds in self.message[k].items()} if self.message else {"unknown": float("nan")}
         return sum(kinds.values())
 
     def sides(self, used: Iterable[int]) -> float:
-        """Seconds of what agrees on scales, of all of them at once."""
+        """Seconds of the messages that agree on scales, for all of them together."""
         return max((self.side[k] for k in used if self.side), default=0.0)
 
     def least(self) -> float:
@@ -58,13 +58,14 @@ def linear_seconds(
     shape : (units, candidates)
     network : Network
     elements : float
-        Of the model, its tensors those of the trace but all larger by one factor; agreed scales, one a tensor, are not more.
+        Elements of the model: the trace's tensors, all scaled by one factor; the number of agreed
+        scales, one per tensor, stays the same.
     """
     workers, steps = int(rows["workers"].iloc[0]), rows["step"].nunique()
     free = replace(network, latency=0.0, intra_latency=0.0)
     alone = replace(network, bandwidth=np.inf, intra_bandwidth=np.inf, pass_cost=0.0)
     latencies = Latencies([{} for _ in range(shape[1])], [0.0] * shape[1])
-    # Of every candidate its ways: most have one, some (factors) another one for small tensors.
+    # The ways of every candidate: most have one, some (factors) have another one for small tensors.
     way = pd.factorize(rows["topology"].astype(str) + " " + rows["format"].astype(str))[0] * shape[1] + candidate
     ways, first, of_row = np.unique(way, return_index=True, return_inverse=True)
     rates, agreed_limit = np.full((len(ways), 5), np.nan), np.zeros(len(ways))
@@ -89,7 +90,7 @@ def linear_seconds(
         own[0] * count * factor + own[1] * numbers(rows, "wire_bits") / 8 * factor
         + own[2] * agreed * _growth(agreed, of_row, len(ways), factor) + own[3] * travels * _growth(travels, of_row, len(ways), factor)
     )  # fmt: skip
-    # A statistic is taken of all values of a way that has agreed scales, also of tensors that share another one's.
+    # A way with agreed scales scans all values, also of tensors that share another tensor's scale.
     agrees = np.bincount(of_row, agreed, len(ways)) > 0
     seconds += total(np.where(agrees[of_row], own[4] * count * factor, 0.0))
     paid = np.bincount(candidate, agreed, shape[1]) > 0
@@ -98,7 +99,7 @@ def linear_seconds(
 
 
 def _growth(side: np.ndarray, of_row: np.ndarray, count: int, factor: float) -> np.ndarray:
-    """By what side information grows in a larger model: not at all where it is one number a tensor, or for several."""
+    """Growth of side information in a larger model: none if it is one number per tensor or group."""
     fixed = one_number(side * 8, of_row, count)
     return np.where(fixed[of_row], 1.0, factor)
 

@@ -1,4 +1,4 @@
-"""A plan as terminals and notebooks show it: the answer, figures side by side, layers with their reasons, the front."""
+"""A plan for terminals and notebooks: the answer, the figures, layers with reasons, the front."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ __all__ = ["plan_html", "plan_tables", "plan_text"]
 
 #: Rows of a front that are shown.
 _CORNERS = 12
-#: Of the noise: an error that costs as much as 9 % fewer samples a step (docs/definitions.md, section 16).
+#: Of the noise: an error equivalent to 9 % fewer samples per step (docs/definitions.md, section
+#: 16).
 _HIGH = 0.1
 
 
@@ -62,7 +63,7 @@ _COLUMNS = {"volume": "volume", "error_over_noise": "error/noise", "step_nmse": 
 
 
 def _filled(heads: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
-    """Without columns in which nothing stands."""
+    """Without empty columns."""
     kept = [i for i in range(len(heads)) if any(row[i] not in ("", "-") for row in rows)]
     return [heads[i] for i in kept], [[row[i] for i in kept] for row in rows]
 
@@ -81,7 +82,7 @@ def _interval(row: Any) -> str:
 
 
 def _other(scheme: str, error: float, own: float, loses_by: str) -> str:
-    """Another candidate, and how many times as large its error is."""
+    """Another candidate, and its error relative to the chosen one's."""
     if not scheme:
         return "none"
     times = f"{error / own:.3g}x" if own > 0 else "more" if error > 0 else "as much"
@@ -89,10 +90,10 @@ def _other(scheme: str, error: float, own: float, loses_by: str) -> str:
 
 
 def notes(plan: Plan) -> list[str]:
-    """What must be known of the figures."""
+    """Remarks on the figures."""
     said = [f"asked for: {plan.wish}"]
     if plan.gap:
-        said.append(f"not proved to be the optimum of the table, which lies at most {plan.gap:.2%} below what was found")
+        said.append(f"not proved to be the optimum of the table, which is at most {plan.gap:.2%} better")
     if plan.wish.error == "error_over_noise" and len(high := plan.layers[plan.layers["error"] > _HIGH]):
         share = high["elements"].sum() / plan.layers["elements"].sum()
         worst = high.loc[high["error"].idxmax()]
@@ -101,11 +102,11 @@ def notes(plan: Plan) -> list[str]:
             f"{worst['error']:.3g} ({worst['layer']}); max_layer_error limits that"
         )
     if plan._table.counts_bits:
-        said.append("one worker sends nothing: volumes are bits a value over fp32's 32")
+        said.append("one worker sends nothing: volumes are bits per value divided by fp32's 32")
     if plan._replayed is None:
-        said.append("predicted only: the figures of schemes that look at several layers at once change in a mixture; replay it on the trace")
+        said.append("predicted only: the figures of schemes that depend on several layers change in a mixture; replay it on the trace")
     elif plan.about.get("changed"):
-        said.append(f"not separable: {', '.join(plan.about['changed'])} did something else in the mixture than alone, so that 'plan replayed' counts")
+        said.append(f"not separable: {', '.join(plan.about['changed'])} behaved differently in the mixture than alone, so 'plan replayed' counts")
     if plan._banned:
         said.append(f"only alone, not in mixtures: {', '.join(plan._table.candidates[k] for k in sorted(plan._banned))}")
     return said

@@ -20,14 +20,14 @@ def spec_of_plan(units: Sequence[Unit], schemes: Sequence[str], sizes: dict[str,
     schemes : sequence of str
         Of every unit.
     sizes : dict
-        Elements by tensor: the scheme of most of them is the one behind ``else``.
+        Elements by tensor: the scheme of most elements follows ``else``.
     by_role : bool
-        Whether a unit's name is a role, which serves other models too.
+        Whether a unit's name is a role, which also fits other models.
     """
     weight: dict[str, int] = dict.fromkeys(schemes, 0)
     for unit, scheme in zip(units, schemes):
         weight[scheme] += sum(sizes[name] for name in unit.tensors)
-    common = max(weight, key=lambda scheme: weight[scheme])  # of equals the first
+    common = max(weight, key=lambda scheme: weight[scheme])  # the first of equals
     if len(weight) == 1:
         return common
     of_name: dict[tuple[str, ...], list[tuple[Unit, str]]] = {}

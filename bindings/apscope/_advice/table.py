@@ -1,7 +1,8 @@
-"""The table behind a plan: what every candidate does to every unit, in sums that add up over the units.
+"""The table behind a plan: the errors of every candidate for every unit, as additive sums.
 
-Squared errors of different layers add, and so do the logarithms of the noise blocks, cosines, counts and volumes; so the
-figures of any mixture follow from the table, as far as every candidate decides for each layer by itself (docs/advice.md).
+Squared errors of different layers add up, and so do the logarithms of the noise blocks, cosines,
+counts and volumes; so the figures of any mixture follow from the table, provided that every
+candidate decides for each layer separately (docs/advice.md).
 """
 
 from __future__ import annotations
@@ -23,33 +24,38 @@ from .units import Unit
 
 __all__ = ["BLOCKS", "Sums", "Table", "table_of"]
 
-#: Into how many runs of consecutive steps the steps are cut, at most: what lies within one is not taken as independent.
+#: Maximum number of runs of consecutive steps; the steps of one run do not count as independent.
 BLOCKS = 8
 
 
 @dataclass(eq=False)
 class Sums:
-    """Of some steps. U units, K candidates, B blocks of consecutive steps; NaN where a candidate was not measured or overflowed.
+    """Sums over some steps: U units, K candidates, B blocks of consecutive steps.
+
+    NaN if a candidate was not measured or overflowed.
 
     Attributes
     ----------
     steps : list of int
         Recorded step numbers.
     interval : (2,) floats
-        By what an error over the noise is to be multiplied at both ends of its interval of 95 %; docs/definitions.md, section 16.
+        Factors of an error over the noise at both ends of its 95 % interval; docs/definitions.md,
+        section 16.
     losses : (B,) floats
         Steps of the block that have a loss.
     noise_blocks : (U, B) floats
     log2, nmse : (U, K, B) floats
-        Sums of ``sum_log2_error_over_noise``, and over the steps of the squared error over the step's whole reference.
+        Sums of ``sum_log2_error_over_noise``, and of the squared error divided by the step's whole
+        reference.
     volume, cosine, underflow, nonzero, seconds : (U, K) floats
-        Volume times elements; cosines; counts at the wire; modelled seconds but for latencies, times steps.
+        Volume times elements; cosines; counts at the wire; modelled seconds without latencies,
+        times steps.
     elements, layers : (U,) floats
-        What the sums of volumes and cosines are divided by.
+        Divisors of the sums of volumes and cosines.
     overflow : (U, K) floats
         Rows with overflow.
     parts : (U, K, 5) floats
-        What the squared error is made of; NaN where that is not known.
+        Parts of the squared error; NaN if unknown.
     """
 
     steps: list[int]
@@ -74,7 +80,7 @@ class Sums:
         return bool(self.noise_blocks.sum() > 0)
 
     def picked(self, choice: np.ndarray) -> Sums:
-        """The sums of one mixture, as of a table with one candidate."""
+        """The sums of one mixture, as a table with one candidate."""
         rows = np.arange(len(choice))
         by_candidate = {f.name: getattr(self, f.name) for f in fields(self) if f.name in _BY_CANDIDATE}
         return Sums(**(vars(self) | {name: values[rows, choice][:, None] for name, values in by_candidate.items()}))
@@ -85,17 +91,17 @@ _BY_CANDIDATE = ("log2", "nmse", "volume", "cosine", "underflow", "nonzero", "se
 
 @dataclass(eq=False)
 class Table:
-    """Units, candidates, and their sums over the steps that the choice rests on (`chosen`) and over others (`held_out`, if any)."""
+    """Units, candidates, and their sums over the `chosen` and the `held_out` steps, if any."""
 
     units: list[Unit]
     candidates: list[str]
     chosen: Sums
     held_out: Sums | None
     latencies: Latencies = field(default_factory=Latencies)
-    counts_bits: bool = False  # one worker sends nothing: volumes are bits a value over 32
+    counts_bits: bool = False  # one worker sends nothing: volumes are bits per value divided by 32
 
     def latency(self, options: np.ndarray) -> float:
-        """Seconds a step of the messages of a mixture, whatever they hold."""
+        """Latency of a mixture's messages, in seconds per step."""
         held: dict[tuple[int | None, int | None], set[int]] = {}
         for unit, k in zip(self.units, options.tolist()):
             held.setdefault((unit.begin, unit.end), set()).add(k)
@@ -125,11 +131,12 @@ def table_of(
         Schemes of the frame.
     units : sequence of Unit
     topology : str
-        The order of the additions; empty for the wire. A candidate with a reduction of its own has that.
+        The order of the additions; empty for the wire. A candidate with its own reduction uses
+        that.
     chosen, held_out : sequences of int
         Recorded steps.
     network, elements
-        Of the modelled seconds, as `Results.summary` has them.
+        Of the modelled seconds, as for `Results.summary`.
     """
     wire = frame["stage"] == "wire"
     frame = frame[frame["scheme"].isin(list(candidates)) & (wire | frame["topology"].isin([topology, *OWN_REDUCTIONS]))]
@@ -171,7 +178,7 @@ def _sums(
     lost = losses(rows)
     there = total(np.ones(len(rows)), unit, candidate)
     expected = there.max(axis=1, keepdims=True)
-    # The reference is the trace's: of each step that of the first candidate that has it whole.
+    # The reference belongs to the trace: for each step that of the first candidate with all of it.
     whole = pd.DataFrame({"step": rows["step"].to_numpy(), "k": candidate, "reference": lost["reference"]})
     of_step = whole.groupby(["step", "k"])["reference"].sum().groupby(level=0).max()
     reference = rows["step"].map(of_step).to_numpy(float)

@@ -1,4 +1,7 @@
-"""A plan's layers in the syntax of other tools, for a start there: a plan is about gradients on the wire, those tools about matrix products."""
+"""A plan's layers in the syntax of other tools, as a starting point.
+
+A plan is about gradients on the wire; those tools are about matrix products.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ TOOLS = ("te", "torchao", "regex")
 #: The 8-bit formats that both libraries have.
 _FLOAT8 = ("e4m3fn", "e5m2")
 
-_TE = '''# For TransformerEngine: CustomRecipe(qfactory=qfactory), transformer_engine.common.recipe. What an apscope plan
-# gives the gradients of a module's weight on the wire; modules that are not named stay as they are.
+_TE = '''# For TransformerEngine: CustomRecipe(qfactory=qfactory), transformer_engine.common.recipe. The formats that an
+# apscope plan uses on the wire for gradients of a module's weight; other modules are unchanged.
 FORMATS = {{
 {rows}}}
 
@@ -31,8 +34,8 @@ def qfactory(role):
     kinds = {{"e4m3fn": te.DType.kFloat8E4M3, "e5m2": te.DType.kFloat8E5M2}}
     return te.Float8CurrentScalingQuantizer(fp8_dtype=kinds[name], device="cuda")
 '''
-_TORCHAO = '''# For torchao.float8: convert_to_float8_training(model, module_filter_fn=module_filter_fn). The modules whose weight's
-# gradients an apscope plan sends in 8 bits; the others stay as they are.
+_TORCHAO = '''# For torchao.float8: convert_to_float8_training(model, module_filter_fn=module_filter_fn). The modules
+# whose weight gradients an apscope plan sends in 8 bits; the others are unchanged.
 FLOAT8 = {{
 {rows}}}
 
@@ -58,7 +61,7 @@ def written(tool: str, layers: Sequence[tuple[str, str]]) -> str:
         An unknown tool.
     """
     if tool not in TOOLS:
-        raise ValueError(f"'{tool}' is not a tool that plans are written for; use one of {', '.join(TOOLS)}")
+        raise ValueError(f"plans cannot be written for '{tool}'; use one of {', '.join(TOOLS)}")
     if tool == "regex":
         return "".join(f"{exactly([name]).removeprefix('name:')}  {spec}\n" for name, spec in layers)
     template = _TE if tool == "te" else _TORCHAO

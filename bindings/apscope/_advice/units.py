@@ -1,4 +1,4 @@
-"""What one choice is made for: a layer, or several that share it, in a range of steps."""
+"""The units of a choice: a layer, or several that share it, in a range of steps."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 __all__ = ["GROUPS", "Tensor", "Unit", "pinned", "units_of"]
 
-#: Of `--groups`, beside bucket:SIZE and a regular expression.
+#: Values of `--groups`, besides bucket:SIZE and a regular expression.
 GROUPS = {
-    "layer": "every tensor by itself",
-    "module": "the tensors of a module: what stands before the last dot of the name",
+    "layer": "every tensor separately",
+    "module": "the tensors of a module: the name up to its last dot",
     "role": "the tensors of a role",
     "model": "all tensors",
 }
@@ -22,7 +22,7 @@ _SIZES = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 
 @dataclass(frozen=True)
 class Tensor:
-    """What a plan must know of a layer of the trace."""
+    """The data of a layer of the trace that a plan needs."""
 
     name: str
     role: str
@@ -56,13 +56,13 @@ def units_of(tensors: Sequence[Tensor], steps: Sequence[int], groups: str, perio
     tensors : sequence of Tensor
         In the trace's order.
     steps : sequence of int
-        Recorded step numbers, ascending, which the periods divide into as many ranges of about as many steps.
+        Recorded step numbers, ascending; the periods divide them into ranges of about equal length.
     groups : str
-        One of `GROUPS`, ``bucket:SIZE``, or a regular expression: its first parenthesis, else all that it finds in a name, names
-        the group; a tensor in which it finds nothing is by itself.
+        One of `GROUPS`, ``bucket:SIZE``, or a regular expression: its first capture group, or else
+        the whole match, names the group; a tensor without a match is a separate group.
     periods : int
     fixed : iterable of str
-        Tensors that are by themselves whatever the groups are.
+        Tensors that are separate units, whatever the groups.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def units_of(tensors: Sequence[Tensor], steps: Sequence[int], groups: str, perio
         Unknown groups; more periods than steps.
     """
     if not 1 <= periods <= len(steps):
-        raise ValueError(f"periods={periods} is not in 1..{len(steps)}, the number of steps that the choice rests on")
+        raise ValueError(f"periods={periods} is not in 1..{len(steps)}, the number of steps used for the choice")
     starts = [steps[len(steps) * p // periods] for p in range(periods)]
     bounds = list(zip([None, *starts[1:]], [*starts[1:], None]))
     alone = set(fixed)
@@ -95,22 +95,22 @@ def _group_names(tensors: Sequence[Tensor], groups: str) -> list[str]:
     try:
         pattern = re.compile(groups)
     except re.error as error:
-        raise ValueError(f"groups '{groups}' is none of {', '.join(GROUPS)}, bucket:SIZE, nor a regular expression: {error}") from None
+        raise ValueError(f"groups '{groups}' is not one of {', '.join(GROUPS)}, bucket:SIZE or a regular expression: {error}") from None
     found = [pattern.search(t.name) for t in tensors]
     if not any(found):
-        raise ValueError(f"groups '{groups}' finds nothing in the layers' names; use one of {', '.join(GROUPS)}, bucket:SIZE or a regular expression")
+        raise ValueError(f"groups '{groups}' matches no layer's name; use one of {', '.join(GROUPS)}, bucket:SIZE or a regular expression")
     return [(next((g for g in m.groups() if g), m[0]) or t.name) if m else t.name for m, t in zip(found, tensors)]
 
 
 def _bytes_of(groups: str) -> int:
     match = re.fullmatch(r"bucket:(\d+)([KMG]?B?)", groups)
     if not match or match[2] not in _SIZES or int(match[1]) == 0:
-        raise ValueError(f"groups '{groups}' has no size of a bucket; give bytes, KB, MB or GB, as in bucket:25MB")
+        raise ValueError(f"groups '{groups}' has no bucket size; give bytes, KB, MB or GB, as in bucket:25MB")
     return int(match[1]) * _SIZES[match[2]]
 
 
 def _buckets(tensors: Sequence[Tensor], limit: int) -> list[str]:
-    """As DDP fills them: layers in reverse order, until a bucket has reached its limit (docs/definitions.md, section 8)."""
+    """As in DDP: layers in reverse order until a bucket reaches its limit (docs/definitions.md, 8)."""
     names, filled, number = [], 0, 0
     for tensor in reversed(tensors):
         if filled >= (min(limit, _FIRST_BUCKET) if number == 0 else limit):
@@ -121,22 +121,22 @@ def _buckets(tensors: Sequence[Tensor], limit: int) -> list[str]:
 
 
 def pinned(tensors: Sequence[Tensor], fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """Tensor -> what is fixed for it, by the first regular expression that is found in its name.
+    """Tensor -> its fixed scheme, by the first regular expression that matches its name.
 
     Raises
     ------
     ValueError
-        An expression that is none, or that is found in no name.
+        An invalid expression, or one that matches no name.
     """
     held: dict[str, Any] = {}
     for pattern, value in fixed.items():
         try:
             hits = [t.name for t in tensors if re.search(pattern, t.name)]
         except re.error as error:
-            raise ValueError(f"fixed '{pattern}' is no regular expression: {error}") from None
+            raise ValueError(f"fixed '{pattern}' is not a regular expression: {error}") from None
         if not hits:
             raise ValueError(
-                f"fixed '{pattern}' is found in none of the layers' names: {', '.join(t.name for t in tensors[:6])}{', ...' * (len(tensors) > 6)}"
+                f"fixed '{pattern}' matches none of the layers' names: {', '.join(t.name for t in tensors[:6])}{', ...' * (len(tensors) > 6)}"
             )
         for name in hits:
             held.setdefault(name, value)

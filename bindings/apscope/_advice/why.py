@@ -1,4 +1,4 @@
-"""Why a layer has its scheme, and what the plan is worth, in words."""
+"""The reasons for a layer's scheme, and the gain of the plan, in words."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ LAYERS = (
     "layer", "tensors", "steps", "elements", "scheme", "volume", "error", "loses_by",
     "cheaper", "cheaper_volume", "cheaper_error", "cheaper_loses_by", "better", "better_volume", "better_error", "sure",
 )  # fmt: skip
-#: Of a volume: below that a candidate is cheaper by more than its scales.
+#: Of a volume: a candidate below this is cheaper by more than its scales.
 _CHEAPER = 0.85
 
 
 def layer_rows(table: Table, wish: Wish, options: np.ndarray) -> pd.DataFrame:
-    """One row a unit: its scheme, what its error is made of, the next cheaper candidate and the next better one."""
+    """One row per unit: its scheme, the parts of its error, the next cheaper and next better one."""
     sums, error = table.chosen, wish.error
     volume = total_of(sums, "volume").adds
     errors = unit_errors(sums, error)
@@ -72,7 +72,7 @@ def _elements(table: Table, unit: int) -> float:
 
 
 def _price(table: Table, wish: Wish, options: np.ndarray) -> np.ndarray:
-    """What volume is worth at the plan's own volume, in terms of the error."""
+    """The price of volume at the plan's own volume, in units of the error."""
     volume, cost = (total_of(table.chosen, figure).adds for figure in ("volume", wish.error))
     allowed = np.isfinite(cost) & np.isfinite(volume)
     used = np.isin(np.arange(cost.shape[1]), options)
@@ -91,7 +91,7 @@ def _most(parts: np.ndarray) -> str:
 
 
 def verdict(plan: Plan) -> str:
-    """What the plan gains over the best single scheme of its limits, on which steps, and how surely; or why nothing."""
+    """The plan's gain over the best single scheme, on which steps, and its interval; or why none."""
     held_out = plan._table.held_out
     side = "chosen" if held_out is None else "held out"
     figures = plan.figures[plan.figures["steps"] == side].set_index("what")

@@ -1,4 +1,4 @@
-"""What a plan is asked for: what to make small, and within which limits; as totals that add up over the units."""
+"""The request for a plan: the figure to minimize and the limits, as totals over the units."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .table import Sums, Table
 
 __all__ = ["ERRORS", "LIMITS", "MINIMIZE", "Total", "Wish", "figures", "total_of", "unit_errors"]
 
-#: Of `minimize`: what errors are, and what is paid.
+#: Values of `minimize`: errors, and costs.
 ERRORS = ("error_over_noise", "step_nmse")
 MINIMIZE = (*ERRORS, "volume", "time")
 
@@ -28,13 +28,14 @@ LIMITS = {
     "max_underflow": "underflow_wire",
 }
 
-#: Where no limit is given: a quarter of fp32's bytes; and below what error training runs stayed within the scatter of their seeds.
+#: Default limits: a quarter of fp32's bytes; the error below which runs differed no more than
+#: seeds.
 USUAL_VOLUME, USUAL_ERROR, USUAL_NMSE = 0.25, 0.02, 0.01
 
 
 @dataclass(frozen=True)
 class Wish:
-    """A figure to minimize, and limits; None: none. `max_layer_error` limits the error of every unit by itself, no total."""
+    """A figure to minimize, and limits, or None. `max_layer_error` limits each unit, not a total."""
 
     minimize: str = "error_over_noise"
     max_volume: float | None = None
@@ -59,31 +60,29 @@ class Wish:
 
     @property
     def limits(self) -> dict[str, float]:
-        """Argument -> value of those that are given."""
+        """Argument -> value, for the given ones."""
         return {name: value for name in LIMITS if (value := getattr(self, name)) is not None}
 
     @property
     def error(self) -> str:
-        """The error that this is about: what is minimized, else the first error that is limited."""
+        """The relevant error: the minimized one, else the first limited one."""
         if self.minimize in ERRORS:
             return self.minimize
         return next((LIMITS[name] for name in ("max_error_over_noise", "max_nmse") if name in self.limits), "error_over_noise")
 
     def completed(self, noisy: bool) -> Wish:
-        """With a limit where none is given, and with the NMSE where the noise is not known.
+        """With a limit if none is given, and with the NMSE if the noise is unknown.
 
         Raises
         ------
         ValueError
-            A limit of an error over the noise where that is not known.
+            A limit on an error over the noise if the noise is unknown.
         """
         given = self.limits
         minimize = self.minimize
         if not noisy:
             if "max_error_over_noise" in given:
-                raise ValueError(
-                    "max_error_over_noise needs the noise of the batch, which several workers' gradients tell; give max_nmse for these results"
-                )
+                raise ValueError("max_error_over_noise needs the noise of the batch, which only several workers give; use max_nmse for these results")
             minimize = "step_nmse" if minimize == "error_over_noise" else minimize
         if not given and (minimize in ERRORS or self.max_layer_error is None):
             usual = (
@@ -93,7 +92,7 @@ class Wish:
         return Wish(minimize, **given, max_layer_error=self.max_layer_error)
 
     def to_dict(self) -> dict[str, Any]:
-        """Without what is not limited."""
+        """Without unlimited figures."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def __str__(self) -> str:
@@ -103,14 +102,14 @@ class Wish:
 
 
 class Total(NamedTuple):
-    """A figure as a sum over the units: what every option adds, what the limit is in these terms, and how to read a sum."""
+    """A figure as a sum over the units: every option's term, the limit as a sum, and the inverse."""
 
     adds: np.ndarray  # (U, K)
     limit: float
 
 
 def total_of(sums: Sums, figure: str, value: float = 0.0) -> Total:
-    """A figure's terms, and `value`, a limit of it, in these terms."""
+    """A figure's terms, and its limit `value` as a sum of such terms."""
     if figure == "volume":
         return Total(sums.volume / sums.elements.sum(), value + SIDE)  # docs/definitions.md, section 12: classes of volume
     if figure == "time":
@@ -126,7 +125,7 @@ def total_of(sums: Sums, figure: str, value: float = 0.0) -> Total:
 
 
 def unit_errors(sums: Sums, figure: str) -> np.ndarray:
-    """An error of every unit by itself, (U, K): over its own noise (0 where it has none), or its part of the step's NMSE."""
+    """The error of every unit, (U, K): over its own noise (0 if none), or its part of the step's NMSE."""
     if figure != "error_over_noise":
         return total_of(sums, figure).adds
     blocks = sums.noise_blocks.sum(axis=1)[:, None]
@@ -135,7 +134,7 @@ def unit_errors(sums: Sums, figure: str) -> np.ndarray:
 
 
 def figures(table: Table, sums: Sums, choice: np.ndarray) -> dict[str, float]:
-    """What a mixture comes to: volume, time, errors with their interval, cosine, underflow, rows with overflow."""
+    """A mixture's figures: volume, time, errors with interval, cosine, underflow, overflows."""
     own = sums.picked(choice)
     overflowed = own.overflow.sum()
     lost = [math.inf] * 2 if overflowed else [total_of(own, name).adds.sum() for name in ("step_nmse", "error_over_noise")]

@@ -1,1 +1,1 @@
-"""Arrays in and out, and what is done to their numbers: casts, blocks, arithmetic."""
+"""Functions on arrays: casts, blocks, arithmetic."""

@@ -27,26 +27,26 @@ def allreduce(
     input_cast: bool = True,
     **options: Unpack[RoundingOptions],
 ) -> Any:
-    """Sum workers' arrays as a low-precision all-reduce does, one rounding an addition.
+    """Sum workers' arrays as a low-precision all-reduce does, one rounding per addition.
 
     Parameters
     ----------
     x : array_like or torch.Tensor of float32, shape (workers, ...)
-        One array a worker. Not changed.
+        One array per worker. Not changed.
     format : FloatFormat, str or dtype
-        What inputs and partial sums are rounded to.
+        Format of inputs and partial sums.
     topology : str
         ``exact`` (fp64 sum of the rounded inputs, not rounded), ``sequential``, ``ring``,
         ``tree``, ``hierarchical:G``, ``sequential+kahan``, ``hierarchical:G+kahan``: the order of
         the additions, docs/definitions.md section 1.
     accumulate : FloatFormat, str or dtype, optional
-        What partial sums are rounded to, if not `format`.
+        Format of partial sums, if not `format`.
     hop_rounding : str, optional
-        How partial sums are rounded, if not as the inputs.
+        Rounding of partial sums, if not that of the inputs.
     input_cast : bool
-        Round the inputs to `format` first. Without, they enter as they are.
+        Round the inputs to `format` first. If false, they are added unrounded.
     **options
-        Inputs draw by worker, sums by addition.
+        Random words depend on the worker for inputs, and on the addition for sums.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def allreduce(
     Raises
     ------
     ValueError
-        No worker; an unknown topology; +kahan where no accumulator keeps a compensation.
+        No worker; an unknown topology; +kahan for a topology without an accumulator to compensate.
     TypeError
         A dtype other than float32 and narrower floats.
     """

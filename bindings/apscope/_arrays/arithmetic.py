@@ -23,13 +23,14 @@ def _operand(x: Any, what: str) -> np.ndarray:
     if a.dtype == np.float32:
         return a
     narrow = _narrow(a)
-    # By their bits: a comparison of numbers would read subnormals as zeros where the caller does.
+    # By their bits: a comparison of numbers would treat subnormals as zeros if the caller flushes
+    # them.
     same = _widened(narrow).view(np.uint64) == a.view(np.uint64)
     return narrow if (same | np.isnan(a)).all() else a
 
 
 def _same_storage(arrays: list[np.ndarray], *formats: FloatFormat | None) -> list[np.ndarray]:
-    """float32 arrays if they are, and the formats' values too; else float64, where operations take the exact path."""
+    """float32 arrays if operands and formats fit; else float64, for which the exact path is used."""
     if all(a.dtype == np.float32 for a in arrays) and all(f is None or f.fits_fp32 for f in formats):
         return arrays
     return [_widened(np.ascontiguousarray(a)) if a.dtype == np.float32 else a for a in arrays]
@@ -40,17 +41,18 @@ def _stored(f: FloatFormat) -> np.dtype:
 
 
 def _in_storage(result: np.ndarray, f: FloatFormat) -> np.ndarray:
-    """The result, computed in float64 perhaps, as the format is stored."""
+    """The result, possibly computed in float64, in the format's storage type."""
     return _narrow(result) if result.dtype == np.float64 and f.fits_fp32 else result
 
 
 def _like_one_of(operands: tuple[Any, ...]) -> Any:
-    """The operand whose kind the result takes: a tensor if there is one, else a DataFrame, a Series, an array, else a number.
+    """The operand that decides the kind of the result: tensor, DataFrame, Series, array or number.
 
     Raises
     ------
     ValueError
-        Two Series, or two DataFrames, with different labels: places are added here, never labels.
+        Two Series, or two DataFrames, with different labels: operations go by position, never by
+        label.
     """
     labelled = [x for x in operands if _pandas_kind(x)]
     for x in labelled[1:]:
@@ -79,7 +81,7 @@ def _elementwise(operation: str, operands: dict[str, Any], format: FormatLike, o
     f, s = as_format(format), ARITHMETIC.settings(options)
     arrays = {what: _operand(x, what) for what, x in operands.items()}
     shape = _shape_of_all(arrays)
-    # One number stands for itself, everything else is laid out in full.
+    # A single number is kept as it is, everything else is broadcast in full.
     flat = [a.reshape(1) if a.size == 1 else np.ascontiguousarray(np.broadcast_to(a, shape)).reshape(-1) for a in arrays.values()]
     flat = _same_storage(flat, f)
     flat += [np.empty(0, flat[0].dtype)] * (3 - len(flat))
@@ -101,8 +103,8 @@ def add(a: Any, b: Any, format: FormatLike, *, out: Any = None, **options: Unpac
     Parameters
     ----------
     a, b : array_like or torch.Tensor of shapes that broadcast as in NumPy
-        Floats of any width, and integers. They need not be values of `format`. Float64 operands that
-        are no float32 values, and formats that float32 does not hold, take a slower exact path (see
+        Floats of any width, and integers. They need not be values of `format`. Float64 operands
+        that are not float32 values, and formats beyond float32, use a slower exact path (see
         `plan`). Not changed.
     format : FloatFormat, str or dtype
         The result's format.
@@ -110,10 +112,10 @@ def add(a: Any, b: Any, format: FormatLike, *, out: Any = None, **options: Unpac
         Written instead of a new array: the result's shape and dtype; an operand is allowed.
     **options
         Not ``stochastic_exact``, which is for casts only. The overflow rule concerns exact infinities
-        too: in a format without infinity ``1 / 0`` is NaN, or the largest value where the format has
+        too: in a format without infinity ``1 / 0`` is NaN, or the largest value if the format has
         no NaN or the rule is ``saturate`` or ``propagate``. With ``flush_input`` operands below the
         smallest normal number of `format` count as zeros. Element ``i`` of the result (in C order)
-        draws word ``i``.
+        uses random word ``i``.
 
     Returns
     -------
@@ -126,7 +128,7 @@ def add(a: Any, b: Any, format: FormatLike, *, out: Any = None, **options: Unpac
     -----
     NaN, infinities and signs of zero follow IEEE 754: inf - inf is NaN; an exact zero sum of
     numbers of different sign is +0, or -0 with ``toward_negative``; a zero has no sign in a format
-    that has one zero only.
+    with only one zero.
 
     Raises
     ------
@@ -145,7 +147,7 @@ def add(a: Any, b: Any, format: FormatLike, *, out: Any = None, **options: Unpac
     return _elementwise("add", {"a": a, "b": b}, format, out, options)
 
 
-#: What is said of every operation but `add`.
+#: Docstring sections of every operation except `add`.
 _as_add = with_sections("""
 Parameters
 ----------
@@ -203,8 +205,8 @@ def divide(a: Any, b: Any, format: FormatLike, *, out: Any = None, **options: Un
     """a / b, computed exactly and rounded once to a format.
 
     As in IEEE 754, 0 / 0 and inf / inf are NaN
-    and x / 0 is an infinity with the sign of the quotient, which becomes what `overflow` makes of
-    an infinity in `format`. (P3109 says NaN for x / 0.)
+    and x / 0 is an infinity with the sign of the quotient, to which `overflow` applies as to any
+    infinity. (In P3109 x / 0 is NaN.)
 
     Examples
     --------

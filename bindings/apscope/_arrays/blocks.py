@@ -28,7 +28,7 @@ BLOCKS = Options(RoundingOptions, overflow="saturate")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EncodedBlocks:
-    """What `encode_blocks` gives, and `decode_blocks` takes one by one."""
+    """The result of `encode_blocks`; its parts are arguments of `decode_blocks`."""
 
     codes: Any  #: uint8 element codes, of the array's shape
     scales: Any  #: uint8 scale codes; along the axis one for each block
@@ -55,9 +55,9 @@ def _as_block_format(format: BlockFormat | str) -> BlockFormat:
 
 
 def _around(shape: tuple[int, ...], axis: int) -> tuple[int, tuple[int, int, int]]:
-    """The axis from 0, and (elements before it, its length, elements behind it)."""
+    """The axis from 0, and (elements before it, its length, elements after it)."""
     if not shape:
-        raise ValueError("the array has no axis for blocks to run along; give at least one dimension")
+        raise ValueError("the array has no axis for blocks; give at least one dimension")
     if not -len(shape) <= axis < len(shape):
         raise ValueError(f"axis={axis} does not exist in an array of {len(shape)} dimensions")
     axis %= len(shape)
@@ -104,13 +104,13 @@ def quantize_blocks(
     out: Any = None,
     **options: Unpack[RoundingOptions],
 ) -> Any:
-    """Round every element to what a block format can hold.
+    """Round every element to a value of a block format.
 
     Parameters
     ----------
     x : array_like or torch.Tensor, at least one dimension
         float32 or float64; narrower floats and integers are widened exactly. Not changed. Formats
-        with ``rule=ratio`` (NVFP4) are defined by float32 operations and take no float64.
+        with ``rule=ratio`` (NVFP4) are defined by float32 operations and do not accept float64.
     format : BlockFormat or str
         ``"mxfp8_e4m3"``, ``"nvfp4"``, ``"mxfp4,rule=ceil"``, ``"bfp:8:16"``, ...
     axis : int
@@ -118,10 +118,10 @@ def quantize_blocks(
     out : array or tensor, optional
         Written instead of a new array: same shape and dtype as the result, ``x`` itself allowed.
     **options
-        Of elements: power-of-two scales are exact by their rule; ratio scales are rounded to nearest,
-        ties to even. Elements above the largest, and infinite ones, become the largest by default
-        (OCP), and always with ``rule=ratio``; a projection brings its own rule of overflow. Element
-        ``i`` (in C order) draws word ``i``.
+        They apply to elements: power-of-two scales are exact by their rule; ratio scales are
+        rounded to nearest, ties to even. Elements above the largest, and infinite ones, become the
+        largest by default (OCP), and always with ``rule=ratio``; a projection has its own overflow
+        rule. Element ``i`` (in C order) uses random word ``i``.
 
     Returns
     -------
@@ -130,16 +130,16 @@ def quantize_blocks(
 
     Notes
     -----
-    A block's scale follows from its largest finite magnitude and lies within the scale format. A
-    block of zeros stays zeros (signs kept where the elements have -0). A NaN stays in its element
-    if elements have NaN (``mxfp8``); elsewhere the whole block becomes NaN. docs/definitions.md,
-    section 11, has every rule.
+    A block's scale is computed from its largest finite magnitude and is a value of the scale
+    format. A block of zeros stays zeros (signs kept where the elements have -0). A NaN stays in its
+    element if elements have NaN (``mxfp8``); otherwise the whole block becomes NaN.
+    docs/definitions.md, section 11, has every rule.
 
     Raises
     ------
     ValueError
-        Unknown format, rounding or overflow; no such axis; a wrong `out` shape; float64 where it
-        is not taken.
+        Unknown format, rounding or overflow; no such axis; a wrong `out` shape; float64 where it is
+        not accepted.
     TypeError
         A dtype that is not a number's; a wrong `out` dtype.
 
@@ -171,7 +171,7 @@ def encode_blocks(
     axis: int = -1,
     **options: Unpack[RoundingOptions],
 ) -> EncodedBlocks:
-    """Round to a block format and give the codes of elements and scales.
+    """Round to a block format and return the codes of elements and scales.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def decode_blocks(
     Parameters
     ----------
     codes, scales : array_like or torch.Tensor of uint8
-        As `encode_blocks` gives them; arrays of 8-bit ml_dtypes and torch dtypes are read by their
+        As returned by `encode_blocks`; arrays of 8-bit ml_dtypes and torch dtypes are read by their
         bits.
     format, axis
         As for `encode_blocks`.
@@ -236,19 +236,19 @@ def decode_blocks(
     out : float32 array or tensor, optional
         Written instead of a new array: the shape of `codes`.
     threads : int
-        0 takes all of the machine's. Their number never changes a bit.
+        0 uses all of the machine's. Their number never changes a bit.
 
     Returns
     -------
     float32 array or tensor of the shape of `codes`
-        element * scale, divided by the tensor scale in float32. All NaN where the scale is. What
-        `quantize_blocks` makes of a float32 array, bit for bit.
+        element * scale, divided by the tensor scale in float32. All NaN if the scale is. The same
+        as `quantize_blocks` of a float32 array, bit for bit.
 
     Raises
     ------
     ValueError
         Shapes that disagree; a code wider than its format; a tensor scale missing or not positive
-        and finite, or given where there is none.
+        and finite, or given for a format without one.
     TypeError
         Codes that are not integers.
     """
@@ -288,7 +288,7 @@ def pack(codes: Any, bits: int) -> Any:
         Each line along the last axis takes ceil(length * bits / 8) bytes. Code i of a line occupies
         the bits i*bits .. i*bits + bits - 1 of its bytes, low bit first (little-endian); the unused
         high bits of the last byte are 0. With bits=4 the first code of a pair is the low nibble, as
-        torch.float4_e2m1fn_x2 has it.
+        in torch.float4_e2m1fn_x2.
 
     Raises
     ------

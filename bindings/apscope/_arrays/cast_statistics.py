@@ -1,4 +1,4 @@
-"""What one cast of an array loses: counts and moments of its errors, in one pass."""
+"""The errors of one cast of an array: counts and moments, in one pass."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ CAST_STATISTICS = Options(RoundingOptions)
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class CastStatistics:
-    """The statistics columns of a result table, by the formulas of docs/definitions.md, section 3, of one cast.
+    """The statistics columns of one cast, by the formulas of docs/definitions.md, section 3.
 
-    ``print`` shows every column with its share, notebooks a table, ``repr`` a line. None stands where a column has no value: an empty array has no mean, an all-zero one no NMSE.
+    ``print`` shows every column with its share, notebooks a table, ``repr`` a line. A column
+    without a value is None: an empty array has no mean, an all-zero one no NMSE.
     """
 
     count: int  #: elements
-    counted: int  #: pairs of finite x and finite result, which every sum runs over
+    counted: int  #: pairs of finite x and finite result; every sum is over them
     nonzero: int  #: x that is not 0
     underflow: int  #: x that is not 0 and became 0
     underflow_rate: float | None  #: of `nonzero`
@@ -35,7 +36,7 @@ class CastStatistics:
     infinite: int  #: infinities in x
     bias: float | None  #: mean of result - x
     relative_bias: float | None  #: sum of sign(x) (result - x) over the sum of abs(x)
-    variance: float | None  #: mse - bias^2; infinite with overflow, as the next two
+    variance: float | None  #: mse - bias^2; infinite with overflow, as are mse and nmse
     expected_bias: float | None  #: mean of E[result] - x, over the draws of stochastic rounding
     expected_variance: float | None  #: mean of Var[result]
     mse: float | None  #: mean of (result - x)^2
@@ -51,7 +52,7 @@ class CastStatistics:
     sum_absolute_reference: float | None  #: of abs(x)
 
     def to_dict(self) -> dict[str, int | float | None]:
-        """Column -> value, as a row of a table takes it."""
+        """Column -> value, as in a row of a table."""
         return dataclasses.asdict(self)
 
     def __repr__(self) -> str:
@@ -74,19 +75,19 @@ class CastStatistics:
 def cast_statistics(x: Any, format: FormatLike, *, out: Any = None, **options: Unpack[RoundingOptions]) -> CastStatistics:
     """Round every element to a value of a format and describe the errors.
 
-    One pass over the numbers, whose cost beside a cast's docs/performance.md has.
-    Scale x beforehand where a scheme would; `apscope.replay` does that for recorded gradients, and
-    the result here is the wire row that ``none:FORMAT`` has for one worker.
+    One pass over the numbers; docs/performance.md compares its time with that of a cast. Scale x
+    beforehand if a scheme would; `apscope.replay` does that for recorded gradients. The result here
+    equals the wire row of ``none:FORMAT`` for one worker.
 
     Parameters
     ----------
     x : array_like or torch.Tensor, any shape
-        float32, or what float32 holds: float16, bfloat16, float8. Not changed. An array in a GPU's memory is
+        float32 or narrower: float16, bfloat16, float8. Not changed. An array in a GPU's memory is
         rounded and described there: `apscope.cuda`.
     format : FloatFormat, str or dtype
         The target, whose values must be float32 numbers.
     out : ndarray or torch.Tensor of float32, x's shape, on x's device, optional
-        Takes the rounded values: those of `quantize` with the same arguments.
+        Receives the rounded values: those of `quantize` with the same arguments.
     **options
         Not ``stochastic_exact``.
 
@@ -100,8 +101,8 @@ def cast_statistics(x: Any, format: FormatLike, *, out: Any = None, **options: U
         Unknown format, rounding or overflow; a format beyond float32; ``stochastic_exact``; a wrong
         shape of `out`; a read-only `out`.
     TypeError
-        A dtype that is not a number's, float64 and integers, which float32 may not hold; a wrong `out`
-        dtype.
+        A dtype that is not a number's; float64 and integers, which may exceed float32; a wrong
+        `out` dtype.
 
     Examples
     --------
@@ -117,7 +118,7 @@ def cast_statistics(x: Any, format: FormatLike, *, out: Any = None, **options: U
         return _named(gpu.cast_statistics(x, f, s, out))
     a = _input(x)
     if a.dtype != np.float32:
-        raise TypeError(f"x has dtype {a.dtype}; statistics are those of float32 numbers, so give x.astype(numpy.float32)")
+        raise TypeError(f"x has dtype {a.dtype}; statistics need float32 numbers; give x.astype(numpy.float32)")
     found: dict[str, int | float | None] = {}
 
     def call(target: np.ndarray | None) -> None:

@@ -43,12 +43,12 @@ def _random_words(random: Any, shape: tuple[int, ...]) -> np.ndarray:
     if a.shape != shape:
         raise ValueError(f"random has shape {a.shape}, x {shape}; they must agree")
     if a.dtype.kind == "i" and a.size and a.min() < 0:
-        raise ValueError(f"random holds {a.min()}; give integers from 0 to 2^random_bits - 1")
+        raise ValueError(f"random has {a.min()}; give integers from 0 to 2^random_bits - 1")
     return contiguous(a, np.uint64).reshape(-1)
 
 
 def _values(x: Any, f: FloatFormat, s: Settings, random: Any) -> np.ndarray:
-    """x in what will hold the results too: float32 if the values and the format's both fit it, else float64."""
+    """x in the dtype of the results: float32 if the values and the format's fit it, else float64."""
     a = x if type(x) is np.ndarray else _as_array(x, "x")
     if a.dtype.kind in "iu" and beyond_float64(a):
         return _round_integers(a, f, s, random)
@@ -59,13 +59,13 @@ def _values(x: Any, f: FloatFormat, s: Settings, random: Any) -> np.ndarray:
 
 @functools.lru_cache(maxsize=256, typed=True)
 def _quantizer(format: Any, **options: Any) -> _core.Quantizer:
-    """What rounds arrays that C++ can take as they are; of the options all but the seed."""
+    """The function that rounds arrays which C++ takes as they are; all options except the seed."""
     f, s = as_format(format), QUANTIZE.settings(options)
     return _core.Quantizer(f, s.projection, s.threads)
 
 
 def _round_at_once(x: Any, format: Any, seed: Any, out: Any, options: Any) -> Any:
-    """What most calls are, small arrays above all; None where arrays need a closer look."""
+    """The fast path for most calls, small arrays above all; None for all other arrays."""
     if not (type(seed) is int and 0 <= seed < 2**64):
         return None
     try:
@@ -87,11 +87,10 @@ def _rounder(x: Any, f: FloatFormat, s: Settings, random: Any) -> tuple[Callable
 
 
 def _round_integers(a: np.ndarray, f: FloatFormat, s: Settings, random: Any) -> np.ndarray:
-    """Integers that float64 does not hold, rounded once: as the exact sum of two numbers that it does."""
+    """Integers beyond float64, rounded once: as the exact sum of two float64 numbers."""
     if random is not None or s.projection.rounding == "stochastic_exact" or s.projection.underflow in ("flush_input", "flush_both"):
         raise ValueError(
-            "x holds integers beyond 2^53, which take no random words of their own, no stochastic_exact and no flushed input; "
-            "leave these out or give floating-point numbers"
+            "x has integers beyond 2^53, which do not support random=, stochastic_exact or flushed input; omit these or give floating-point numbers"
         )
     low = a & a.dtype.type(0x7FF)
     high = a - low
@@ -109,13 +108,13 @@ def quantize(x: Any, format: FormatLike, *, random: Any = None, out: Any = None,
     ----------
     x : array_like, torch.Tensor, Series or DataFrame, any shape
         float32 or float64 (rounded once, never through float32); float16, bfloat16, float8 and
-        integers are taken exactly, 64-bit integers too. Not changed. Arrays in a GPU's memory are
+        integers are exact, also 64-bit integers. Not changed. Arrays in a GPU's memory are
         rounded there: `apscope.cuda`. A tensor that requires grad is refused outside of
         ``torch.no_grad()``: the result carries no gradient.
     format : FloatFormat, str or dtype
         The target; a floating-point dtype of NumPy, ml_dtypes or torch is the format of its codes.
     random : array_like of integers, of x's shape, optional
-        R of every element, from 0 to 2^random_bits - 1, instead of the stream's.
+        Random integers R, from 0 to 2^random_bits - 1, instead of the stream's.
     out : array or tensor, optional
         Written instead of a new array: same shape and dtype as the result, ``x`` itself allowed.
     **options
@@ -129,17 +128,18 @@ def quantize(x: Any, format: FormatLike, *, random: Any = None, out: Any = None,
 
     Notes
     -----
-    NaN gives NaN, also where the format has none. -0, and what rounds to it, stays -0 in formats
-    that have it. Unsigned formats: a negative result is NaN, or the lowest value when saturating. Empty arrays give empty arrays. The rule is docs/definitions.md,
-    section 6 (IEEE 754-2019 section 4.3; P3109 for its formats).
+    NaN gives NaN, also in formats without NaN. -0, and values that round to it, give -0 in formats
+    that have it. Unsigned formats: a negative result is NaN, or the lowest value when saturating.
+    Empty arrays give empty arrays. The rule is docs/definitions.md, section 6 (IEEE 754-2019
+    section 4.3; P3109 for its formats).
 
     Raises
     ------
     ValueError
         Unknown format, rounding, overflow or underflow; a projection together with its parts; a wrong shape of `out` or `random`; a
-        read-only `out`; random integers beyond `random_bits`, or where nothing is drawn.
+        read-only `out`; random integers beyond `random_bits`, or for a rounding that draws none.
     TypeError
-        A dtype that is not a number's; a wrong `out` dtype; random numbers that are no integers.
+        A dtype that is not a number's; a wrong `out` dtype; random numbers that are not integers.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def _code_dtype(f: FloatFormat) -> np.dtype:
 
 @ENCODE
 def encode(x: Any, format: FormatLike, *, random: Any = None, nan: int | None = None, out: Any = None, **options: Unpack[CastOptions]) -> Any:
-    """Round every element to a format and give the codes.
+    """Round every element to a format and return the codes.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def encode(x: Any, format: FormatLike, *, random: Any = None, nan: int | None = 
     format, random, out
         As for `quantize`.
     nan : int, optional
-        The code a NaN takes in a format that has none. Without it such a NaN is an error.
+        The code of a NaN in a format without NaN. Without it such a NaN is an error.
     **options
 
     Returns
@@ -187,7 +187,7 @@ def encode(x: Any, format: FormatLike, *, random: Any = None, nan: int | None = 
     Raises
     ------
     ValueError
-        As `quantize`; a NaN with nowhere to go, named by its index.
+        As `quantize`; a NaN that has no code, named by its index.
     """
     f, s = as_format(format), ENCODE.settings(options)
     code = None if nan is None else integer("nan", nan, 0, 2**64 - 1)
@@ -205,7 +205,8 @@ def decode(codes: Any, format: FormatLike, *, keep_payload: bool = False, out: A
     Parameters
     ----------
     codes : array_like or torch.Tensor of integers, any shape
-        Codes as `encode` gives them; ml_dtypes arrays, and bfloat16 and float8 tensors, are read by their bits.
+        Codes as returned by `encode`; ml_dtypes arrays, and bfloat16 and float8 tensors, are read
+        by their bits.
     format : FloatFormat, str or dtype
         The codes' format.
     keep_payload : bool
@@ -242,7 +243,7 @@ def decode(codes: Any, format: FormatLike, *, keep_payload: bool = False, out: A
     if a.dtype.kind == "i" and a.size and a.min() < 0:
         raise ValueError(f"code {a.min()} is negative; give unsigned codes")
     width = np.dtype(f"u{a.dtype.itemsize}")
-    if a.dtype.itemsize == 8 and f.storage_bits <= 32:  # no loop from so wide codes to float32
+    if a.dtype.itemsize == 8 and f.storage_bits <= 32:  # there is no loop from such wide codes to float32
         if a.size and int(a.max()) >= 2**32:
             raise ValueError(f"code {a.max()} is wider than {f.name}, which has {f.storage_bits} bits")
         width = np.dtype(np.uint32)

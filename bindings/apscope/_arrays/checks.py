@@ -26,14 +26,14 @@ def integer(name: str, value: Any, low: int, high: int) -> int:
 
 
 def text(name: str, value: Any) -> str:
-    """The value, which must be a str that UTF-8 has bytes for."""
+    """The value, which must be a str that UTF-8 can encode."""
     if not isinstance(value, str):
         raise TypeError(f"{name}={value!r} must be a string, such as the names that docs/definitions.md lists")
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise ValueError(f"{name}={clip(value)!r} holds half a surrogate pair; give it without") from None
+            raise ValueError(f"{name}={clip(value)!r} contains half a surrogate pair; remove it") from None
     return value
 
 
@@ -59,5 +59,5 @@ def flag(name: str, value: Any) -> bool:
 
 
 def taken(seed: Any) -> Any:
-    """The seed of one call: the next one of a `Draws`, else what was given."""
+    """The seed of one call: the next one of a `Draws`, else the given number."""
     return seed.next() if hasattr(seed, "next") else seed

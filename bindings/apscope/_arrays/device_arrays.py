@@ -1,4 +1,4 @@
-"""Arrays in a GPU's memory as kernels take them: what an interface says, checked; and memory for results."""
+"""Arrays in a GPU's memory for kernels: checked descriptions, and memory for results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEGACY_STREAM = 1  # CUDA's handle of the default stream that all others wait fo
 
 
 def module(why: str = "the array is in a GPU's memory", instead: str = "give an array in the CPU's memory") -> ModuleType:
-    """``apscope._cuda``; RuntimeError where this installation has none."""
+    """``apscope._cuda``; RuntimeError if this installation has none."""
     try:
         from .. import _cuda
     except ImportError as error:
@@ -31,7 +31,7 @@ class DeviceView:
     address: int
     shape: tuple[int, ...]
     dtype: np.dtype
-    device: int | None  #: the GPU's number; None where only CUDA can tell
+    device: int | None  #: the GPU's number; None if only CUDA can tell
     stream: int  #: CUDA's handle of the stream that work goes to
     read_only: bool
     owner: Any  #: keeps the memory alive
@@ -42,9 +42,9 @@ class DeviceView:
 
 
 class DeviceArray:
-    """Memory of a GPU with ``__cuda_array_interface__`` (version 3): the results for arrays that are no tensors.
+    """Memory of a GPU with ``__cuda_array_interface__`` (version 3), for results that are not tensors.
 
-    Frameworks take it without a copy; `get` copies it into a NumPy array.
+    Frameworks accept it without a copy; `get` copies it into a NumPy array.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, device: int, stream: int) -> None:
@@ -76,14 +76,15 @@ class DeviceArray:
             self._module.release(self._address)
 
 
-# What callers give ------------------------------------------------------------------------------------
+# Arguments of callers
+# -----------------------------------------------------------------------------------
 
 
 def device_view(x: Any, what: str = "x") -> DeviceView:
-    """The array as kernels take it: a torch tensor, ``__cuda_array_interface__``, or DLPack.
+    """The array for kernels: a torch tensor, ``__cuda_array_interface__``, or DLPack.
 
-    Raises TypeError for a dtype or a layout that is not served, ValueError for an interface that contradicts
-    its specification.
+    Raises TypeError for a dtype or a layout that is not supported, ValueError for an interface that
+    contradicts its specification.
     """
     if _is_torch(x):
         return _of_tensor(x, what)
@@ -106,7 +107,7 @@ def _of_interface(interface: dict[str, Any], owner: Any, what: str) -> DeviceVie
     """By the CUDA array interface: https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html."""
     missing = [key for key in ("shape", "typestr", "data", "version") if key not in interface]
     if missing:
-        raise ValueError(f"{what}'s __cuda_array_interface__ has no '{missing[0]}', which its specification asks for")
+        raise ValueError(f"{what}'s __cuda_array_interface__ has no '{missing[0]}', which its specification requires")
     if interface["version"] < 2:
         raise ValueError(f"{what}'s __cuda_array_interface__ is of version {interface['version']}; give one of version 2 or 3")
     if interface.get("mask") is not None:
@@ -134,7 +135,7 @@ def _check_strides(shape: tuple[int, ...], strides: tuple[int, ...], unit: int, 
     expected = unit
     for n, stride in zip(reversed(shape), reversed(strides), strict=True):
         if n != 1 and stride != expected:
-            raise TypeError(f"{what} has shape {shape} and strides {strides}; give a copy in C order, whose elements lie side by side")
+            raise TypeError(f"{what} has shape {shape} and strides {strides}; give a contiguous copy in C order")
         expected *= n
 
 

@@ -1,4 +1,4 @@
-"""Draws: a seed whose every use takes the next stream of random words."""
+"""Draws: a seed that gives every use the next stream of random words."""
 
 from __future__ import annotations
 
@@ -11,38 +11,39 @@ __all__ = ["Draws"]
 
 
 class Draws:
-    """A seed that advances: every call it is given to draws other words.
+    """A seed that advances: every call with it draws different words.
 
     A function that takes ``seed=`` an integer draws the same words at every call: element i of an array always gets
-    the word of (seed, i). Two calls with the same seed err alike, and errors of repeated calls add up instead of
-    averaging out. Given a `Draws`, call number k (from 0) has a seed of its own: the first two words of
-    philox(counter = (FNV-1a 64 of the empty name, k), key = seed), docs/definitions.md section 7.
+    the word of (seed, i). Two calls with the same seed make the same errors, so errors of repeated
+    calls add up instead of averaging out. With a `Draws`, call number k (from 0) has its own seed:
+    the first two words of philox(counter = (FNV-1a 64 of the empty name, k), key = seed),
+    docs/definitions.md section 7.
 
     Parameters
     ----------
     seed : int, 0 to 2**64 - 1
         Equal seeds give equal sequences, on every machine.
     calls : int
-        Number of the first call, to go on where another sequence ended.
+        Number of the first call, to continue another sequence.
 
     Attributes
     ----------
     seed : int
     calls : int
-        How many seeds were taken, from call 0 on: ``Draws(d.seed, d.calls)`` goes on like ``d``.
+        Number of seeds taken, from call 0 on: ``Draws(d.seed, d.calls)`` continues like ``d``.
 
     Raises
     ------
     ValueError
         A number out of range.
     TypeError
-        Something that is no integer.
+        Something that is not an integer.
 
     Notes
     -----
-    Every call takes one, also with a rounding that draws nothing and where its arguments are refused. Threads may share
-    one; which of them gets which number is then up to them. Replays take integers: their words hang on the
-    tensor's name and the step.
+    Every call takes one, even with a rounding that draws nothing or with invalid arguments. Threads
+    may share one; the order of the calls then decides which thread gets which seed. Replays take
+    integers: their words depend on the tensor's name and the step.
 
     Examples
     --------

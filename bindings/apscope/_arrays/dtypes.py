@@ -1,4 +1,4 @@
-"""Floating-point dtypes of NumPy, ml_dtypes and torch: which one it is, without importing any of the three."""
+"""Recognises floating-point dtypes of NumPy, ml_dtypes and torch without importing them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def numpy_dtype(what: Any) -> np.dtype | None:
         dtype = np.dtype(what)
     except TypeError:
         return None
-    # ml_dtypes' scalar types come from a module of that name; a class of anybody's is dtype object.
+    # ml_dtypes' scalar types come from a module of that name; any other class is dtype object.
     known = dtype.kind == "f" or dtype.type.__module__.split(".")[0] == "ml_dtypes"
     return dtype if known and not dtype.name.startswith(("int", "uint", "complex", "bcomplex")) else None
 

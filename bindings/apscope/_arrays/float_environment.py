@@ -1,4 +1,4 @@
-"""Functions that compute with NumPy, in the float environment that the C++ core computes in."""
+"""Runs functions that compute with NumPy in the float environment of the C++ core."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ R = TypeVar("R")
 
 
 def guarded(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, computed rounding to nearest with subnormals kept, whatever the calling thread has set.
+    """The function, run in round to nearest with subnormals, whatever the calling thread has set.
 
-    Rounding modes (C's ``fesetround``) and flushing (``torch.set_flush_denormal``) are the thread's and come back at
-    the end. Entry points of `_core` do this by themselves.
+    The thread's rounding mode (C's ``fesetround``) and flushing (``torch.set_flush_denormal``) are
+    restored at the end. Entry points of `_core` do this themselves.
     """
 
     @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""What the functions of the package do with arrays in a GPU's memory: the call of the CUDA module for each."""
+"""The package's functions for arrays in a GPU's memory: calls of the CUDA module."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["is_available", "require", "row_device"]
 
 
 def is_available() -> bool:
-    """Whether the CUDA module is there and finds a GPU.
+    """Whether the CUDA module exists and finds a GPU.
 
     Returns
     -------
@@ -34,7 +34,7 @@ def _located(view: DeviceView, what: str = "x") -> int:
     """The number of the view's GPU."""
     if view.device is not None:
         return view.device
-    device_arrays.module().require_device(0)  # where there is no GPU, that is what is wrong with the address
+    device_arrays.module().require_device(0)  # without a GPU, that is the reason for the bad address
     number = 0 if view.size == 0 else device_arrays.module().device_of(view.address)
     if number < 0:
         raise ValueError(f"{what}'s address 0x{view.address:x} is not in a GPU's memory")
@@ -81,20 +81,20 @@ def _result(like: Any, view: DeviceView, device: int, shape: tuple[int, ...], dt
         tensor = torch.empty(shape, dtype=getattr(torch, dtype.name), device=like.device)
     except torch.cuda.OutOfMemoryError as error:
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        raise MemoryError(f"the GPU has no room for the result's {size} bytes") from error
+        raise MemoryError(f"the GPU has not enough memory for the result's {size} bytes") from error
     return tensor, tensor.data_ptr()
 
 
-# What the package's functions do with them ------------------------------------------------------------
+# The package's functions -----------------------------------------------------------
 
 
 def _prepared(x: Any, f: FloatFormat, random: Any) -> tuple[DeviceView, int]:
     if random is not None:
-        raise ValueError("random words of the caller's are not served on a GPU; give seed and random_bits, or an array in the CPU's memory")
+        raise ValueError("random= is not supported on a GPU; give seed and random_bits, or an array in the CPU's memory")
     view = _floats(x)
     if view.dtype == np.float32 and not f.fits_fp32:
         if not _is_torch(x):
-            raise TypeError(f"{f.name} has values that float32 does not hold; give x as float64")
+            raise TypeError(f"{f.name} has values beyond float32; give x as float64")
         view = _floats(x.double())
     device = _located(view)
     device_arrays.module().require_device(device)
@@ -196,10 +196,10 @@ def _narrowed(x: Any, view: DeviceView, device: int, sums: Any, address: int) ->
 
 
 def matmul(a: Any, b: Any, f: FloatFormat, order: str, product: FloatFormat | None, accumulate: FloatFormat | None, s: Settings, out: Any) -> Any:
-    """`apscope.matmul` of matrices, or of as many of them on either side."""
+    """`apscope.matmul` of matrices, or of equal numbers of them."""
     for operand, what in ((a, "a"), (b, "b")):
         if not _on_gpu(operand):
-            raise ValueError(f"{what} is not in a GPU's memory, the other operand is; give both on one GPU")
+            raise ValueError(f"{what} is not in a GPU's memory, but the other operand is; give both on one GPU")
     left, right = _floats(a, "a", narrow=True), _floats(b, "b", narrow=True)
     if len(left.shape) < 2 or left.shape[:-2] != right.shape[:-2] or left.shape[-1] != right.shape[-2]:
         raise ValueError(f"a has shape {left.shape}, b {right.shape}; on a GPU give (..., m, k) and (..., k, n) with the same leading axes")
@@ -261,9 +261,10 @@ def decode_blocks(codes: Any, scales: Any, f: BlockFormat, around: Any, scale_sh
 
 
 def row_device(device: int = 0) -> Any:
-    """What `apscope.replay` gives its work to: a handle of the GPU of that number, by default the first that CUDA finds.
+    """The device for `apscope.replay`: a handle of the GPU of that number, by default CUDA's first.
 
-    RuntimeError with one sentence where the CUDA module is missing, there is no such GPU, or it is too old.
+    RuntimeError with one sentence if the CUDA module is missing, there is no such GPU, or it is too
+    old.
     """
     why, instead = "device='cuda' asks for a GPU", "use device='cpu'"
     found = device_arrays.module(why, instead)
@@ -273,7 +274,7 @@ def row_device(device: int = 0) -> Any:
 
 
 def require(device: int = 0) -> None:
-    """Nothing, where the CUDA module and a GPU that it serves are there.
+    """Do nothing if there are the CUDA module and a GPU that it supports; else raise.
 
     Parameters
     ----------

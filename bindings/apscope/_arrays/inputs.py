@@ -1,4 +1,4 @@
-"""What callers give and take: arrays, tensors and numbers, as contiguous NumPy arrays and back."""
+"""Converts callers' arrays, tensors and numbers to contiguous NumPy arrays and back."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .dtypes import TorchDtype, dtype_name, is_dtype, numpy_dtype
 
 __all__ = ["FormatLike", "as_format", "beyond_float64", "contiguous"]
 
-#: What `as_format` takes, as far as types tell: which dtypes are floating-point ones, they do not.
+#: What `as_format` accepts; the type does not say which dtypes are floating-point.
 FormatLike = FloatFormat | str | np.dtype | type[np.generic] | TorchDtype
 
 
 def as_format(format: Any) -> FloatFormat:
-    """The format itself, or the one that a name or a floating-point dtype of NumPy, ml_dtypes or torch stands for.
+    """The format, or that of a name or of a floating-point dtype of NumPy, ml_dtypes or torch.
 
     Raises
     ------
     TypeError
-        Anything else, an integer dtype too.
+        Anything else, also an integer dtype.
     ValueError
-        A name that no format has.
+        A name of no format.
     """
     if isinstance(format, FloatFormat):
         return format
@@ -43,7 +43,7 @@ def as_format(format: Any) -> FloatFormat:
 @functools.lru_cache(maxsize=1024)
 def _named(name: str) -> FloatFormat:
     try:
-        return FloatFormat(text("format", name))  # never changed by anyone: its fields are read-only
+        return FloatFormat(text("format", name))  # never changes: its fields are read-only
     except ValueError:
         if name in {row["name"] for row in _core.named_block_formats()}:
             raise ValueError(f"'{name}' is a block format; give a float format such as 'e4m3', or call quantize_blocks") from None
@@ -55,15 +55,15 @@ def _is_torch(x: Any) -> bool:
 
 
 def _pandas_kind(x: Any) -> str:
-    """``DataFrame``, ``Series``, or empty for what is none of pandas'."""
-    pandas = sys.modules.get("pandas")  # whoever gives one has imported it
+    """``DataFrame``, ``Series``, or empty if it is not an object of pandas."""
+    pandas = sys.modules.get("pandas")  # a caller with such an object has imported it
     if pandas is None:
         return ""
     return "DataFrame" if isinstance(x, pandas.DataFrame) else "Series" if isinstance(x, pandas.Series) else ""
 
 
 def _without_gradient(x: Any, what: str) -> Any:
-    """The tensor apart from autograd, which must not be watching: no result here carries a gradient.
+    """The tensor, detached from autograd: no result here has a gradient.
 
     Raises
     ------
@@ -71,12 +71,12 @@ def _without_gradient(x: Any, what: str) -> Any:
         A tensor that requires grad, outside of ``torch.no_grad()``.
     """
     if x.requires_grad and sys.modules["torch"].is_grad_enabled():
-        raise ValueError(f"{what} requires grad, which no result here would carry on; give {what}.detach(), or call under torch.no_grad()")
+        raise ValueError(f"{what} requires grad, but results here have no gradient; give {what}.detach(), or call under torch.no_grad()")
     return x.detach()
 
 
 def _on_gpu(x: Any) -> bool:
-    """Whether the array is in a CUDA GPU's memory, where apscope.cuda takes it."""
+    """Whether the array is in a CUDA GPU's memory, for apscope.cuda."""
     if isinstance(x, (np.ndarray, np.generic, float, int, list, tuple)):
         return False
     if _is_torch(x):
@@ -108,13 +108,13 @@ def _widen(a: np.ndarray, what: str) -> np.ndarray:
         return a.astype(np.float32)
     if a.dtype.kind in "iu":
         if beyond_float64(a):
-            raise ValueError(f"{what} holds integers beyond 2^53, which float64 cannot hold exactly")
+            raise ValueError(f"{what} has integers beyond 2^53, which float64 cannot represent exactly")
         return a.astype(np.float64)
     raise TypeError(f"{what} has dtype {a.dtype}; use float64, float32, float16, bfloat16, a float8 or narrower, or integers")
 
 
 def beyond_float64(a: np.ndarray) -> bool:
-    """Integers of which float64 cannot hold every one."""
+    """Integers that are not all exact in float64."""
     return a.dtype.kind in "iu" and a.dtype.itemsize == 8 and a.size > 0 and not -(2**53) <= int(a.min()) <= int(a.max()) <= 2**53
 
 
@@ -125,7 +125,7 @@ def _as_array(x: Any, what: str) -> np.ndarray:
 
 
 def contiguous(a: np.ndarray, dtype: Any = None) -> np.ndarray:
-    """The values in C order, and where C++ may read numbers of their type: at multiples of its size. A copy only where they are not so already."""
+    """The values in C order and aligned for C++; a copy only if needed."""
     a = np.ascontiguousarray(a, dtype)
     return a if a.flags.aligned else a.copy()
 
@@ -143,7 +143,7 @@ def _output(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         raise TypeError(f"out is {type(out).__name__}; give an array or a tensor")
     if a.shape != shape:
         raise ValueError(f"out has shape {a.shape}, the result {shape}; they must agree")
-    # A narrow tensor's array is a widened copy: it would be written, and the tensor stay as it was.
+    # A narrow tensor's array is a widened copy: writing it would not change the tensor.
     if a.dtype != dtype or (_is_torch(out) and out.dtype.itemsize != a.dtype.itemsize):
         raise TypeError(f"out has dtype {out.dtype}, the result {np.dtype(dtype)}; they must agree")
     if not a.flags.writeable:
@@ -152,21 +152,21 @@ def _output(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def _narrow(a: np.ndarray) -> np.ndarray:
-    """float64 values that are float32 numbers, as float32, also where the caller flushes subnormals."""
+    """float64 values that are float32 numbers, as float32, even if the caller flushes subnormals."""
     result = np.empty(a.shape, np.float32)
     _core.narrow(a.reshape(-1), result.reshape(-1))
     return result
 
 
 def _widened(a: np.ndarray) -> np.ndarray:
-    """float32 values as float64, subnormals too."""
+    """float32 values as float64, including subnormals."""
     result = np.empty(a.shape, np.float64)
     _core.widen(a.reshape(-1), result.reshape(-1))
     return result
 
 
 def _like(x: Any, result: np.ndarray) -> Any:
-    """The result as the kind of array that came in; a Series or DataFrame of the same shape keeps its labels."""
+    """The result as the caller's kind of array; a Series or DataFrame keeps its labels."""
     if _is_torch(x):
         import torch
 
@@ -189,7 +189,8 @@ def _run(write: Callable[[np.ndarray], None], x: Any, result_dtype: np.dtype, ou
         write(result.reshape(-1))
         return _like(x, result)
     target = _output(out, shape, result_dtype)
-    # Through a temporary unless the loop may write in place: `out` is contiguous, aligned and apart from x.
+    # Through a temporary unless the loop may write in place: `out` is contiguous, aligned and does
+    # not overlap x.
     source = _torch_to_numpy(x, "x") if _is_torch(x) else x
     apart = isinstance(source, (list, tuple, int, float)) or not np.may_share_memory(np.asarray(source), target)
     if target.flags.carray and apart:

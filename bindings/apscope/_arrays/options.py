@@ -1,4 +1,4 @@
-"""What every function that rounds takes by name: a projection, whole or in parts, a seed, threads. Stated once."""
+"""The options of every function that rounds: a projection or its parts, a seed, threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class RoundingOptions(TypedDict, total=False):
-    """Of functions that round to nearest, in a direction or stochastically, with any overflow rule."""
+    """Options of functions that round in any mode, with any overflow rule."""
 
     projection: Projection | None
     rounding: str
@@ -30,19 +30,19 @@ class RoundingOptions(TypedDict, total=False):
 
 
 class UnderflowOptions(RoundingOptions, total=False):
-    """Of functions that know the rules of underflow too."""
+    """Options of functions that also have underflow rules."""
 
     underflow: str
 
 
 class CastOptions(UnderflowOptions, total=False):
-    """Of casts, which may keep a NaN's payload."""
+    """Options of casts, which may keep a NaN's payload."""
 
     keep_payload: bool
 
 
 class Settings(NamedTuple):
-    """Options, checked, as C++ takes them of every operation, in its order."""
+    """Checked options, as C++ takes them for every operation, in its order."""
 
     projection: _core.Projection
     seed: int
@@ -55,29 +55,31 @@ _TYPES = {
 }  # fmt: skip
 _SEED = """seed : int or Draws
     Key of the Philox stream that stochastic rounding draws from; element ``i`` (in C order)
-    always draws the same word for the same seed. **So does every call with the default, 0**: two calls err
-    alike, and what is accumulated over calls is not unbiased. In a loop give each call a seed of its own, or all
-    of them one `Draws`, from which every call takes the next. Ignored by the other roundings."""
+    always draws the same word for the same seed. **So does every call with the default, 0**: two
+    calls make the same errors, and sums over calls are biased. In a loop give each call its own
+    seed, or give all of them one `Draws`, from which every call takes the next seed. Ignored by the
+    other roundings."""
 _THREADS = """threads : int
-    0 takes all of the machine's. Their number never changes a bit."""
+    0 uses all of the machine's. Their number never changes a bit."""
 
 
 class Options:
-    """The options of a function, or of several that take the same.
+    """The options of a function, or of several with the same options.
 
-    As a decorator it writes them out in the function's signature and in its docstring, where ``**options`` stands;
-    `settings` checks what a call gave.
+    As a decorator it writes them into the function's signature, and into its docstring in place of
+    ``**options``;
+    `settings` checks the arguments of a call.
 
     Parameters
     ----------
     kind : type
         One of the typed dicts above, for which the function has ``**options: Unpack[kind]``.
     without : sequence of str
-        Options of `kind` that the function has not.
+        Options of `kind` that the function does not have.
     in_full : bool
         The docstring explains every word, instead of pointing to `Projection`.
     **defaults
-        Of a projection's parts, where they are not those of `Projection`.
+        Defaults of a projection's parts, if not those of `Projection`.
     """
 
     def __init__(self, kind: Any, *, without: tuple[str, ...] = (), in_full: bool = False, **defaults: Any) -> None:
@@ -88,21 +90,22 @@ class Options:
         self._plain = self._check()
 
     def settings(self, options: Any) -> Settings:
-        """What a call gave, checked. Of a `Draws` this takes the next seed, also where something else is refused.
+        """The checked arguments of a call. Takes the next seed of a `Draws`, even if an argument is refused.
 
         Raises
         ------
         TypeError
-            An option that there is not, or of a wrong kind.
+            An unknown option, or one of a wrong kind.
         ValueError
-            A projection together with one of its parts, or with a part that the function does not know; a value out of range.
+            A projection together with one of its parts, or with a part that the function does not
+            have; a value out of range.
         """
         if not options:
             return self._plain
         seed = taken(options.pop("seed", 0))
         try:
             found = self._checked(**options)
-        except TypeError:  # what is of a wrong kind, or cannot be remembered: checked again
+        except TypeError:  # a wrong kind, or not hashable: checked again
             found = self._check(**options)
         return found if seed == 0 and type(seed) is int else found._replace(seed=integer("seed", seed, 0, 2**64 - 1))
 
@@ -139,7 +142,7 @@ class Options:
         """The entries of a docstring's list of parameters; a remark below ``**options`` joins the projection's."""
         indent, remark = found[1], inspect.cleandoc(found[2])
         fields = [name for name in FIELDS if name in self.known]
-        entries = ["projection : Projection, optional", "    How numbers are rounded, as one value; a call gives it, or its parts, which follow."]
+        entries = ["projection : Projection, optional", "    How numbers are rounded, as one value; give it, or the parts that follow."]
         if self.in_full:
             entries += inspect.cleandoc(Projection.__doc__ or "").partition("----------\n")[2].partition("\n\n")[0].split("\n")
         else:
@@ -157,7 +160,7 @@ class Options:
             entries += (
                 _SEED.split("\n")
                 if self.in_full
-                else ["seed : int or Draws", "    Of stochastic rounding, the same at every call unless it is a `Draws`: as for `quantize`."]
+                else ["seed : int or Draws", "    For stochastic rounding, the same in every call unless it is a `Draws`: as for `quantize`."]
             )
         if "threads" in self.known:
             entries += _THREADS.split("\n")

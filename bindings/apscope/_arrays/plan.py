@@ -1,4 +1,4 @@
-"""Which path of the emulator serves a request, and why its results are the rule's."""
+"""The emulator's path for a request, and why its results are exact."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLAN = Options(CastOptions, without=("seed", "threads"))
 OPERATIONS = ("add", "subtract", "multiply", "divide", "sqrt", "fma")
 SUMS = ("sum", "dot", "matmul")
 
-# Path -> (what runs, why it is right). Casts say so themselves.
+# Path -> (computation, proof). Casts describe themselves.
 _PRODUCT = "a product is exact in fp32, or below half the format's smallest number, which ties to even make a zero either way"
 _TWICE = (
     "24 bits are at least 2p + 1, or the sum is exact: rounding to them and then to the format is rounding once (Figueroa, 1995; Flocq, "
@@ -60,21 +60,21 @@ _SUMS = {
 
 @dataclass(frozen=True)
 class Plan:
-    """What `plan` found.
+    """The result of `plan`.
 
     Attributes
     ----------
     operation, format : str
-        What was asked for; the format's canonical name.
+        The request; the format's canonical name.
     storage : str
-        ``float32`` or ``float64``: what the results are held in.
+        ``float32`` or ``float64``: the dtype of the results.
     path : str
         ``addition``, ``split``, ``scaled``, ``rule``, ``stochastic`` or ``digits`` for casts; ``fp32``, ``exact``, ``odd`` or
         ``wide`` for arithmetic; ``fp32``, ``fp64``, ``fp64_odd`` or ``general`` for sums.
     how : str
-        What runs.
+        The computation.
     reason : str
-        Why its results are those of the exact result rounded once.
+        Why its result is the exact result rounded once.
     simd : str
         The vector instructions in use.
     """
@@ -103,7 +103,7 @@ def plan(
     operands: FormatLike | None = None,
     **options: Unpack[CastOptions],
 ) -> Plan:
-    """Say which path an operation takes and what makes it exact.
+    """Describe the path of an operation and why it is exact.
 
     Parameters
     ----------
@@ -117,15 +117,14 @@ def plan(
     order, product, accumulate
         As for `matmul`; for sums, dot and matrix products only.
     operands : FloatFormat, str or dtype, optional
-        For these: the format whose numbers the operands hold. Without it they are any numbers of `dtype`.
-        Sums look at the numbers that there are, and may find fewer bits still.
+        For these: the format of the operands' values. Without it they are any numbers of `dtype`.
+        Sums inspect the actual numbers, and may find even fewer bits.
     **options
 
     Returns
     -------
     Plan
-        Printed, it is two sentences. The path is the one that the code chooses by: both ask the
-        same function.
+        Printed, it is two sentences. The code chooses its path with the same function.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Projection: how a number becomes one of a format, as a value."""
+"""Projection: how a number is converted to a format, as a value."""
 
 from __future__ import annotations
 
@@ -20,28 +20,29 @@ _RULES = ("rounding", "overflow", "underflow")
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Projection:
-    """How a real number becomes a number of a format. Equal parts make equal projections.
+    """How a real number is converted to a format. Projections with equal parts are equal.
 
     Parameters
     ----------
     rounding : str
         To nearest: ``ties_to_even``, ``ties_to_away``, ``ties_to_zero``. Directed: ``toward_zero``,
-        ``toward_positive``, ``toward_negative``, ``away_from_zero``. ``to_odd``: what is not exact
-        goes to the neighbour with the odd significand. Stochastic: the magnitude goes up where
-        count + R >= 2^N, with R a random integer of N bits and, for the fraction eta of the step
-        that lies below x, the count floor(eta 2^N) (``stochastic``, P3109 StochasticA),
+        ``toward_positive``, ``toward_negative``, ``away_from_zero``. ``to_odd``: an inexact number
+        is rounded to the neighbour with the odd significand. Stochastic: the magnitude is rounded
+        up if count + R >= 2^N, with R a random integer of N bits and, for the fraction eta of the
+        step that lies below x, the count floor(eta 2^N) (``stochastic``, P3109 StochasticA),
         floor(eta 2^N + 1/2) (``stochastic_b``), eta 2^N to the nearest integer, ties to even
-        (``stochastic_c``), or 2^(N-1) (``stochastic_equal``: both neighbours alike).
-        ``stochastic_exact``: with probability eta itself, however many random bits that takes.
-        Other words for these are known: docs/definitions.md, section 6.
+        (``stochastic_c``), or 2^(N-1) (``stochastic_equal``: both neighbours equally likely).
+        ``stochastic_exact``: with probability exactly eta, with as many random bits as needed.
+        Synonyms are listed in docs/definitions.md, section 6.
     overflow : str
         ``ieee`` (by direction: infinity, else NaN, else the largest value), ``saturate`` (the
         largest value, for infinite inputs too; P3109 SatFinite), ``propagate`` (the largest value,
-        but infinite inputs stay where the format has infinities; P3109 SatPropagate), ``infinity``
-        or ``nan``. Concerns rounded magnitudes above the largest finite value, and infinite inputs.
+        but infinite inputs stay infinite if the format has infinities; P3109 SatPropagate),
+        ``infinity`` or ``nan``. Applies to rounded magnitudes above the largest finite value, and
+        to infinite inputs.
     underflow : str
         ``gradual``, ``flush_result`` (a result below the smallest normal number becomes a zero of
-        its sign), ``flush_input`` (an input below it counts as one) or ``flush_both``.
+        its sign), ``flush_input`` (an input below it is treated as such a zero) or ``flush_both``.
     keep_payload : bool
         A NaN keeps its sign and the leading bits of its payload, made quiet, as far as the format
         has codes for them. Otherwise every NaN is the canonical one.
@@ -53,14 +54,13 @@ class Projection:
     ValueError
         An unknown rounding, overflow or underflow; random bits out of range.
     TypeError
-        A part of another kind.
+        A part of a wrong type.
 
     Notes
     -----
-    Every function that rounds takes one as ``projection=``, or its parts by name, never both. So does the class of every
-    scheme that has a key ``rounding``.
-    Whether a format can do what is asked, such as an overflow to infinity, is looked at when it is
-    used.
+    Every function that rounds takes one as ``projection=``, or its parts by name, never both. So
+    does the class of every scheme with a key ``rounding``. Whether a format supports it, for
+    example an overflow to infinity, is checked when it is used.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class Projection:
         return _core.Projection(**self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """Every part by its name, as JSON holds it."""
+        """Every part by its name, for JSON."""
         return dataclasses.asdict(self)
 
     def to_json(self) -> str:
@@ -103,10 +103,10 @@ class Projection:
 
     @staticmethod
     def from_json(text: str) -> Projection:
-        """The projection of a text that `to_json` gave."""
+        """The projection of a text made by `to_json`."""
         parts = parse_json(text)
         if not isinstance(parts, dict) or not parts.keys() <= {f.name for f in dataclasses.fields(Projection)}:
-            raise ValueError(f"{clip(text)!r} is not a projection; give what to_json gave")
+            raise ValueError(f"{clip(text)!r} is not a projection; give a text made by to_json")
         return Projection(**parts)
 
     def __repr__(self) -> str:
@@ -127,20 +127,20 @@ FIELDS = tuple(f.name for f in dataclasses.fields(Projection))
 
 
 def whole(projection: Any, given: Collection[str], known: Collection[str], what: str) -> Projection:
-    """The projection that a call gave as one value, to what knows some of its parts.
+    """The parts of a call's ``projection=``, for a function that has some of them.
 
     Raises
     ------
     TypeError
-        Something else than a projection.
+        Something other than a projection.
     ValueError
-        Parts that were given beside it; a part that is not at its default and not known.
+        Parts given in addition to it; a part that is not at its default and not supported.
     """
     if not isinstance(projection, Projection):
         raise TypeError(f"projection is of type {type(projection).__name__}; give a Projection, such as Projection('toward_zero')")
     if given:
-        raise ValueError(f"projection and {next(iter(given))} are both given, but one is a part of the other; leave one out")
+        raise ValueError(f"projection and {next(iter(given))} are both given, but one is a part of the other; omit one")
     for f in dataclasses.fields(Projection):
         if f.name not in known and (value := getattr(projection, f.name)) != f.default:
-            raise ValueError(f"the projection has {f.name}={value!r}, which {what} does not know; leave it at {f.default!r}")
+            raise ValueError(f"the projection has {f.name}={value!r}, which {what} does not support; leave it at {f.default!r}")
     return projection

@@ -1,4 +1,4 @@
-"""What prompts and notebooks show of the statistics of a cast: a line, and a table."""
+"""The statistics of a cast for prompts and notebooks: a line, and a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["statistics_html", "statistics_line", "statistics_text"]
 
-#: Counts, and of which others they are a share.
+#: Counts, and the counts that they are shares of.
 _SHARES = {
     "nonzero": "count",
     "underflow": "nonzero",
@@ -22,7 +22,7 @@ _SHARES = {
     "nan": "count",
     "infinite": "count",
 }
-#: Of the line: what went wrong, where something did.
+#: Of the line: problems, if any.
 _WRONG = ("saturated", "overflow", "nan", "infinite")
 _PERCENT = ("underflow_rate", "relative_bias")
 
@@ -36,7 +36,7 @@ def _figure(column: str, value: float | None) -> str:
 
 
 def _rows(found: CastStatistics) -> list[tuple[str, str, str]]:
-    """Column, value, and of counts which share of what."""
+    """Column, value, and for counts the share."""
     values = found.to_dict()
     rows = []
     for column, value in values.items():
@@ -47,7 +47,7 @@ def _rows(found: CastStatistics) -> list[tuple[str, str, str]]:
 
 
 def statistics_line(found: CastStatistics) -> str:
-    """What is asked for first."""
+    """The most important numbers."""
     parts = [count_of(found.count, "number"), f"underflow {found.underflow:,} of {found.nonzero:,} nonzero"]
     parts += [f"{name} {value:,}" for name in _WRONG if (value := getattr(found, name))]
     parts += [f"{name} {_figure(name, value)}" for name in ("nmse", "relative_bias", "max_ulp") if (value := getattr(found, name)) is not None]
@@ -55,7 +55,7 @@ def statistics_line(found: CastStatistics) -> str:
 
 
 def statistics_text(found: CastStatistics) -> str:
-    """Every column in a line of its own."""
+    """Every column in a separate line."""
     return "\n".join(aligned(["column", "value", ""], _rows(found), ["column", ""])[0])
 
 

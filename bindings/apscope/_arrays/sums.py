@@ -1,4 +1,4 @@
-"""Sums, dot products and matrix products with a stated order and one rounding an operation."""
+"""Sums, dot products and matrix products with a stated order and one rounding per operation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _optional_format(format: FormatLike | None) -> FloatFormat | None:
 
 
 def _write_result(compute: Callable[[np.ndarray], None], held: np.dtype, f: FloatFormat, like: Any, shape: tuple[int, ...], out: Any) -> Any:
-    """compute(flat result) in the operands' storage, then as the format is stored; an operand may be `out`."""
+    """compute(flat result) in the operands' dtype, then in the format's; an operand may be `out`."""
     computed = np.empty(shape, held)
     compute(computed.reshape(-1))
     result = _in_storage(computed, f)
@@ -37,7 +37,7 @@ def _write_result(compute: Callable[[np.ndarray], None], held: np.dtype, f: Floa
 def _terms_first(a: np.ndarray, axis: int, what: str) -> np.ndarray:
     """The array with the summed axis in front, in C order."""
     if not -a.ndim <= axis < a.ndim:
-        raise ValueError(f"axis={axis} is none of {what}'s, whose shape is {a.shape}")
+        raise ValueError(f"axis={axis} does not exist in {what}, whose shape is {a.shape}")
     return np.ascontiguousarray(np.moveaxis(a, axis, 0))
 
 
@@ -57,37 +57,37 @@ def sum(
     Parameters
     ----------
     x : array_like or torch.Tensor, any shape
-        Floats of any width, and integers. Terms enter as they are: quantize them first for terms of a
-        format. Float64 values that are no float32 values, and formats that float32 does not hold, take
-        a slower exact path. Not changed.
+        Floats of any width, and integers. Terms are added unrounded: quantize them first for terms
+        of a format. Float64 values that are not float32 values, and formats beyond float32, use a
+        slower exact path. Not changed.
     format : FloatFormat, str or dtype
         The result's format.
     axis : int, optional
-        The axis summed over; all elements in C order without it.
+        The axis to sum over; by default all elements in C order.
     order : str
         With round() a rounding into the accumulator: ``sequential``, s = round(t0), then
-        s = round(s + t) for every further term; ``pairwise``, neighbours are added, then the sums'
-        neighbours, an odd last one passing up; ``chunked:N``, chunks of N consecutive terms
-        sequentially, then their sums sequentially; ``kahan``, y = round(t - e),
-        u = round(s + y), e = round(round(u - s) - y), s = u from s = round(t0), e = 0;
-        ``exact``, the exact sum rounded once, the same for every order of the terms.
+        s = round(s + t) for every further term; ``pairwise``, neighbours are added, then
+        neighbouring sums, an odd last one passes to the next level; ``chunked:N``, chunks of N
+        consecutive terms sequentially, then their sums sequentially; ``kahan``, y = round(t - e), u
+        = round(s + y), e = round(round(u - s) - y), s = u from s = round(t0), e = 0; ``exact``, the
+        exact sum rounded once, the same for every order of the terms.
     accumulate : FloatFormat, str or dtype, optional
         The accumulator's format, if not `format`; the final sum is then rounded to `format`.
     out : array or tensor, optional
         Written instead of a new array: the result's shape and dtype.
     **options
-        Of every rounding, as for `add`; docs/definitions.md section 10 says which draws which word.
+        For every rounding, as for `add`; docs/definitions.md, section 10, defines the random words.
 
     Returns
     -------
     array or tensor of x's shape without `axis`; of shape () if all is summed
         float32 if the format's values are float32 numbers (``format.fits_fp32``), else float64. Every
-        element is a value of `format`, an infinity or NaN. A sum of no terms is that of +0.
+        element is a value of `format`, an infinity or NaN. A sum of no terms is +0, rounded.
 
     Raises
     ------
     ValueError
-        An unknown order, format or rounding; an axis that x has not; ``order="exact"`` with
+        An unknown order, format or rounding; an axis that x does not have; ``order="exact"`` with
         `accumulate`.
     TypeError
         A dtype that is not a number's.
@@ -132,11 +132,11 @@ def dot(
     a, b : array_like or torch.Tensor of the same shape
         As x for `sum`.
     axis : int
-        The axis summed over.
+        The axis to sum over.
     product : FloatFormat, str or dtype, optional
-        What every product is rounded to. Without it products are exact, and each step of
-        ``sequential`` is a fused multiply-add; ``pairwise``, where two of them meet, then takes
-        float32 values and no flushed input.
+        Format of every product. Without it products are exact, and each step of ``sequential`` is a
+        fused multiply-add; ``pairwise``, which adds two products, then accepts only float32 values
+        and no flushed input.
     format, order, accumulate, out
         As for `sum`.
     **options
@@ -198,7 +198,7 @@ def matmul(
 
     Returns
     -------
-    array or tensor of shape (..., m, n), without m or n where an operand is a vector
+    array or tensor of shape (..., m, n), without m or n if an operand is a vector
         As `sum`.
 
     Raises

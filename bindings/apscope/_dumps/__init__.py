@@ -1,5 +1,6 @@
-"""Foreign gradient dumps into traces: `conversion` is all of it in order.
+"""Converts gradient dumps to traces: `conversion` runs all steps.
 
-`sources` lists the files, `units` says what is opened as one, and a module a format reads it (`reader` is what they share);
-`names`, `layout` and `order` say what is where, `write` writes the trace.
+`sources` lists the files, `units` groups files that are opened together, one module per format
+reads them (`reader` is their interface); `names`, `layout` and `order` assign arrays to steps,
+workers and tensors, `write` writes the trace.
 """

@@ -1,8 +1,9 @@
-"""Reads torch files and torch's distributed checkpoints for another process; started as a script, so that only torch is imported.
+"""Reads torch files and distributed checkpoints for another process.
 
-Requests are lines of JSON on standard input, answers lines of JSON on standard output, and behind the answer to "read" the bytes.
-Files are loaded with weights_only=True: nothing in them is executed. A distributed checkpoint's metadata is a pickle, which is
-opened only where the request says that it is trusted.
+Started as a script, so that only torch is imported. Requests are lines of JSON on standard input,
+answers are lines of JSON on standard output, followed by the bytes after an answer to "read".
+Files are loaded with weights_only=True: nothing in them is executed. A distributed checkpoint's
+metadata is a pickle, which is opened only if the request says that it is trusted.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from typing import Any
 
 requests = os.fdopen(0, "rb")
 answers = os.fdopen(os.dup(1), "wb")
-os.dup2(2, 1)  # what libraries print is no answer
+os.dup2(2, 1)  # output of libraries is not an answer
 warnings.simplefilter("ignore")
 
 if not requests.peek(1):
-    sys.exit(0)  # who started it was interrupted before the first request, and could not keep it to end it
+    sys.exit(0)  # the parent was interrupted before the first request, and cannot end this process
 try:
     import torch
 except ImportError as error:
@@ -33,7 +34,7 @@ except ImportError as error:
 
 
 def numpy_globals() -> list[Any]:
-    """What arrays and numbers of NumPy are rebuilt with: data, and no code."""
+    """Globals that rebuild NumPy's arrays and numbers: data, and no code."""
     try:
         import numpy
         from numpy._core import multiarray
@@ -44,19 +45,19 @@ def numpy_globals() -> list[Any]:
 
 
 class RefusedError(Exception):
-    """The file cannot be used, in words that follow its name."""
+    """The file cannot be used; the words follow its name."""
 
 
 def put(tensors: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     """Keeps a tensor under its path, whose parts are joined by slashes."""
     name = "/".join(path)
     if name in tensors:
-        raise RefusedError(f"it holds two arrays under the name {name!r}, whose keys are joined by slashes; save them under other keys")
+        raise RefusedError(f"it has two arrays with the name {name!r}, their keys joined by slashes; save them under other keys")
     tensors[name] = value
 
 
 def walk(value: Any, path: tuple[str, ...], tensors: dict[str, Any], scalars: dict[str, float]) -> None:
-    """Collect the tensors of nested dicts and lists under their paths, and the numbers beside them."""
+    """Collect the tensors of nested dicts and lists by their paths, and the numbers beside them."""
     if isinstance(value, torch.Tensor):
         put(tensors, path, value)
     elif type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
@@ -72,7 +73,7 @@ def walk(value: Any, path: tuple[str, ...], tensors: dict[str, Any], scalars: di
 
 
 def check_records(path: str) -> None:
-    """Read every record of an archive that torch.save wrote against its CRC-32, which torch.load does not; one of 0 was not computed."""
+    """Check every record of a torch.save archive against its CRC-32, which torch.load does not do."""
     with zipfile.ZipFile(path) as archive:
         for about in archive.infolist():
             if about.CRC != 0:
@@ -103,7 +104,7 @@ class TorchFile:
             yield key, str(tensor.dtype).removeprefix("torch."), list(tensor.shape), str(tensor.layout).removeprefix("torch.")
 
     def tensor(self, key: str) -> Any:
-        if self._to_check is not None:  # with the first values, not with the list of them
+        if self._to_check is not None:  # with the first values, not with their list
             check_records(self._to_check)
             self._to_check = None
         return self.tensors[key].detach()
@@ -130,7 +131,7 @@ class Checkpoint:
             place = tuple(str(part) for part in paths.get(name, (name,)))
             if isinstance(about, TensorStorageMetadata):
                 put(self.names, place, (name, about))
-            else:  # a number, or any object; what cannot be opened is not a number
+            else:  # a number, or any object; if it cannot be opened, it is not a number
                 other: dict[str, Any] = {name: None}
                 with contextlib.suppress(Exception, checkpoint.api.CheckpointException):
                     checkpoint.load(other, checkpoint_id=path)
@@ -163,7 +164,7 @@ def answer(request: dict[str, Any], opened: dict[str, Any]) -> tuple[dict[str, A
     tensor = file.tensor(request["key"])
     if tensor.layout != torch.strided:
         tensor = tensor.to_dense()
-    for axis, position in reversed(list(enumerate(request["index"]))):  # the last axis first: those before keep their places
+    for axis, position in reversed(list(enumerate(request["index"]))):  # the last axis first: the others keep their positions
         if position is not None:
             tensor = tensor.select(axis, position)
     tensor = tensor.resolve_conj().resolve_neg().contiguous()
@@ -178,7 +179,7 @@ def main() -> None:
         except PermissionError:
             head, tensor = {"error": "it may not be opened", "kind": "untrusted"}, None
         except BaseException as error:  # noqa: BLE001  # whatever torch says is told, in the other process; CheckpointException is no Exception
-            first = next((failure for failure, _ in getattr(error, "failures", {}).values()), error)  # of a checkpoint's reading, by rank
+            first = next((failure for failure, _ in getattr(error, "failures", {}).values()), error)  # failures of reading a checkpoint, by rank
             head, tensor = {"error": f"{first}" or type(first).__name__, "kind": type(first).__name__}, None
         answers.write(json.dumps(head).encode() + b"\n")
         if tensor is not None and head["bytes"]:
@@ -189,4 +190,4 @@ def main() -> None:
 try:
     main()
 except BrokenPipeError:
-    os._exit(0)  # who asked is gone
+    os._exit(0)  # the parent is gone

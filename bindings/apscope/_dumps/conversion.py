@@ -1,4 +1,4 @@
-"""convert: a foreign dump into a trace, or one sentence that says why not."""
+"""convert: makes a trace from a dump, or says in one sentence why not."""
 
 from __future__ import annotations
 
@@ -36,20 +36,21 @@ from .write import Head, Workshop, fingerprint, write_trace
 
 @dataclass(frozen=True)
 class Conversion:
-    """What :func:`convert` did.
+    """The result of :func:`convert`.
 
     Attributes
     ----------
     trace : Trace or None
         None after a dry run.
     pattern : str
-        The expression that the names were read by.
+        The expression that matched the names.
     ignored : tuple of str
-        Arrays and files that it did not fit, files that were not asked for and cannot be read, and files without arrays.
+        Arrays and files that it did not match, unreadable files that were not selected, and files
+        without arrays.
     understood : str
-        Files, steps, workers, tensors, and where the order of layers is from.
+        Files, steps, workers, tensors, and the source of the order of layers.
     notes : tuple of str
-        What was assumed, and what else a reader should know.
+        Assumptions, and other remarks.
     """
 
     trace: Trace | None
@@ -88,11 +89,12 @@ def convert(
     progress: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> Conversion:
-    """Converts a dump of gradients, in files of torch, NumPy, safetensors, HDF5 or zarr, into a trace.
+    """Converts a dump of gradients, in files of torch, NumPy, safetensors, HDF5 or zarr, to a trace.
 
-    Files are known by what they hold, not by their endings. One step is in memory at a time. The trace is written
-    beside its place and renamed, so that `destination` is whole or not there; killed, the same call goes on where it
-    was. Nothing that a file holds is executed, but with `trust_pickle` a distributed checkpoint's metadata.
+    Files are recognised by their content, not by their extension. One step is in memory at a time.
+    The trace is written in a hidden folder and renamed, so `destination` is complete or does not
+    exist; after a kill the same call continues. Nothing in a file is executed, except, with
+    `trust_pickle`, a distributed checkpoint's metadata.
 
     Parameters
     ----------
@@ -101,65 +103,74 @@ def convert(
     destination : path-like
         The trace's folder; it must not exist.
     reduction : {"mean", "sum"}
-        What training did with the workers' gradients; nothing in a dump tells.
+        How training combined the workers' gradients; a dump does not say.
     pattern : str, optional
-        Regular expression with the named groups ``step``, ``worker`` and ``tensor``. It must fit the whole of
-        ``folder/file/key``: the path below `source` without its ending, and the array's key where files have keys
-        (nested ones joined by ``/``). Without a ``tensor`` group it must fit ``folder/file`` and the key is the
-        tensor's name. Without ``worker`` there is one worker, without ``step`` one step. What it does not fit is
-        left out and named in the result. By default the first of ``DEFAULT_PATTERNS`` that fits everything.
+        Regular expression with the named groups ``step``, ``worker`` and ``tensor``. It must match
+        the whole of ``folder/file/key``: the path below `source` without its extension, and the
+        array's key if files have keys (nested ones joined by ``/``). Without a ``tensor`` group it
+        must match ``folder/file`` and the key is the tensor's name. Without ``worker`` there is one
+        worker, without ``step`` one step. Arrays that do not match are left out and listed in the
+        result. By default the first of ``DEFAULT_PATTERNS`` that matches everything.
     worker_axis, step_axis : int or "none", optional
-        The axis of every array, from 0, that counts the workers, or the steps (numbered from 0); ``"none"`` says that
-        none does where arrays look as if.
+        The axis of every array, from 0, that counts the workers, or the steps (numbered from 0);
+        ``"none"`` says that none does although arrays look stacked.
     workers : int, optional
-        How many there are; 1 also says that each array is one worker's.
+        Number of workers; 1 also says that each array belongs to one worker.
     steps : str, slice or list of int, optional
         Step numbers to take: ``"A:B"``, half open, or ``"A,B,C"``.
     tensors : str, optional
-        Regular expression; tensors whose name it is found in.
+        Regular expression; selects tensors whose name it matches somewhere.
     order : path-like, optional
-        A file with the tensors' names in the order of layers, one a line. By default the files' own order where they
-        have one, else the natural order of the names (``layers.9`` before ``layers.11``).
+        A file with the tensors' names in the order of layers, one per line. By default the
+        files' own order if they have one, else the natural order of the names (``layers.9`` before
+        ``layers.11``).
     sample : float, optional
-        Take this fraction of every tensor, in whole blocks of 4096 elements, the same at every step and worker: the
-        tensors become rows, and the trace's metadata has their shapes. Above 0, at most 1.
+        Take this fraction of every tensor, in whole blocks of 4096 elements, the same at every step
+        and worker: the tensors become one-dimensional, and the trace's metadata has their shapes.
+        Above 0, at most 1.
     stage : {"local", "reduced", "clipped"}, optional
-        Where gradients were taken. By default local, and workers that all hold the same values are refused.
+        Where gradients were taken. By default local, and then a dump in which all workers have the
+        same values is refused.
     loss_scale : float or "recorded", optional
-        The factor that the gradients still carry because the loss was scaled, 1 for none; ``"recorded"`` takes what
-        stands in the files as ``loss_scale``, or as the state of a GradScaler. Where one stands there, it must be given.
+        The factor that the gradients still include because the loss was scaled, 1 for none;
+        ``"recorded"`` uses the files' ``loss_scale``, or their state of a GradScaler. Required if
+        the files have one.
     accumulation : int, optional
-        How many backward passes each gradient is the sum of; kept in the metadata.
+        Number of backward passes that each gradient is the sum of; stored in the metadata.
     loss_divided_by_workers, name, model, roles
         As for :class:`apscope.record.TraceWriter`.
     round_to_fp32 : bool
-        Round float64 values that are no fp32 values to fp32, ties to even, instead of refusing them.
+        Round float64 values that are not fp32 values to fp32, ties to even, instead of refusing
+        them.
     raw_dtype : str, optional
-        What arrays of integers or of bytes without a type hold: ``bfloat16``, ``float8_e4m3fn`` and so on.
+        The type of arrays of integers or of untyped bytes: ``bfloat16``, ``float8_e4m3fn`` and so
+        on.
     densify : bool
-        Fill sparse tensors up with zeros instead of refusing them.
+        Fill sparse tensors with zeros instead of refusing them.
     trust_pickle : bool
         Open a torch distributed checkpoint, whose metadata is a pickle.
     python : str, optional
         The interpreter that reads torch's files; by default this one.
     dry_run : bool
-        Only say what is understood; nothing is written.
+        Only report how the dump is understood; nothing is written.
     progress : bool
         Show a progress bar.
     tell : callable, optional
-        Gets lines of text: first what was understood, then what was assumed.
+        Receives lines of text: first how the dump was understood, then the assumptions.
 
     Returns
     -------
     Conversion
-        The trace, the pattern used, what it did not fit, what was understood and assumed.
+        The trace, the pattern used, what it did not match, how the dump was understood, and
+        assumptions.
 
     Raises
     ------
     ValueError
-        A file is damaged or not to be read, no pattern fits, two arrays have the same step, worker and tensor, a
-        combination is missing, shapes differ between steps or workers, arrays look stacked and no axis is given, or
-        values are no fp32 values. The sentence names the file and says what to do.
+        A file is damaged or unreadable, no pattern matches, two arrays have the same step, worker
+        and tensor, a combination is missing, shapes differ between steps or workers, arrays look
+        stacked and no axis is given, or values are not fp32 values. The sentence names the file and
+        says what to do.
     """
     said = dict(locals())
     say = tell or (lambda _: None)
@@ -198,7 +209,7 @@ def convert(
                 f"{len(found)} {what} left out, the first {found[0]}"
                 for what, found in (
                     ("arrays", ignored),
-                    ("files that the pattern does not fit", apart.left_out),
+                    ("files that the pattern does not match", apart.left_out),
                     ("files that cannot be read", list(apart.broken)),
                     ("files without arrays", others),
                 )
@@ -231,7 +242,7 @@ def convert(
     )
 
 
-#: Arguments that decide what the trace holds.
+#: Arguments that decide the content of the trace.
 _DECISIVE = (
     "reduction", "pattern", "worker_axis", "step_axis", "workers", "steps", "tensors", "sample", "stage", "loss_divided_by_workers",
     "loss_scale", "accumulation", "name", "model", "round_to_fp32", "raw_dtype", "densify",
@@ -239,7 +250,7 @@ _DECISIVE = (
 
 
 def _contents(path: str | os.PathLike[str] | None) -> str:
-    """What a file holds, if it can be read."""
+    """The content of a file, if it can be read."""
     try:
         return "" if path is None else Path(path).read_bytes().hex()
     except OSError:
@@ -247,13 +258,13 @@ def _contents(path: str | os.PathLike[str] | None) -> str:
 
 
 class _Dump:
-    """All arrays of all units, and what stands beside them."""
+    """All arrays of all units, and the numbers beside them."""
 
     def __init__(self, units: list[Unit], readers: Readers, apart: Apart, options: Options, source: str):
         self.items: list[Item] = []
         self.notes: list[str] = []
         self._ordered: dict[str, bool] = {}
-        self._numbers: list[tuple[Unit, str, str, float, int | None]] = []  # address, what it is, value, step if an axis says it
+        self._numbers: list[tuple[Unit, str, str, float, int | None]] = []  # address, kind, value, step if given by an axis
         axes = [axis for axis in (options.worker_axis, options.step_axis) if isinstance(axis, int)]
         taken: dict[str, None] = {}
         for unit in units:
@@ -261,7 +272,7 @@ class _Dump:
                 reader = readers.open(unit)
                 with told(unit.label):
                     if not reader.entries:
-                        raise ValueError("it holds no array; leave it out of the dump")
+                        raise ValueError("it has no array; remove it from the dump")
             except ValueError as error:
                 apart.tell(unit.stem, error)
                 continue
@@ -287,19 +298,19 @@ class _Dump:
         for left in () if self.items else apart.broken.values():
             raise left
         if not self.items:
-            raise ValueError(f"{source} holds no array but {', '.join(taken)}, numbers of a step; dump the gradients beside them")
+            raise ValueError(f"{source} has no array except {', '.join(taken)}, numbers of a step; dump the gradients beside them")
         if taken:
-            self.notes.append(f"taken for numbers of a step, not for tensors: {', '.join(taken)}")
+            self.notes.append(f"treated as numbers of a step, not as tensors: {', '.join(taken)}")
 
     def ordered(self, layout: Layout) -> bool:
-        """Whether the files of the first step and worker say the order of layers: a list in an order of its own, in one file."""
+        """Whether the files of the first step and worker give the order of layers: one unsorted file."""
         units = {place.item.unit.label for (step, worker, _), place in layout.places.items() if step == layout.steps[0] and worker == 0}
         return len(layout.tensors) == 1 or (len(units) == 1 and all(self._ordered[label] for label in units))
 
     def numbers(self, layout: Layout, pattern: str, loss_scale: float | str | None) -> dict[int, dict[str, float]]:
-        """Loss, learning rate and loss scale of every step, where their names or files are of one step; of the workers' losses the mean."""
+        """Loss (the workers' mean), learning rate and loss scale of every step that has them."""
         regex = re.compile(pattern)
-        # A file of nothing but numbers is of any step.
+        # A file with only numbers may be of any step.
         steps: dict[str, set[int]] = {unit.label: set(layout.steps) for unit, *_ in self._numbers}
         steps |= {item.unit.label: set() for item in self.items}
         for (step, _, _), place in layout.places.items():
@@ -312,19 +323,19 @@ class _Dump:
             of = steps[unit.label] if own is None else steps[unit.label] & {own}
             if key == "loss_scale" and value != 1 and loss_scale is None and of:
                 raise ValueError(
-                    f"{unit.label} holds the loss scale {value:g}, and nothing says whether its gradients still carry it; "
+                    f"{unit.label} has the loss scale {value:g}, and nothing says whether its gradients still include it; "
                     f"pass --loss-scale {'recorded' if len(of) == 1 else f'{value:g}'} if they do, --loss-scale 1 if they were unscaled"
                 )
             if len(of) == 1:
                 found[next(iter(of))].setdefault(key, []).append(value)
         if loss_scale == "recorded" and (lost := [step for step, values in found.items() if "loss_scale" not in values]):
-            raise ValueError(f"loss_scale is 'recorded', but the files of step {lost[0]} hold no loss_scale; give the number")
+            raise ValueError(f"loss_scale is 'recorded', but the files of step {lost[0]} have no loss_scale; give the number")
         numbers: dict[int, dict[str, float]] = {}
         for step, values in found.items():
             numbers[step] = {key: fmean(several) for key, several in values.items() if key != "loss_scale"}
             if loss_scale == "recorded":
                 if len(set(values["loss_scale"])) > 1:
-                    raise ValueError(f"the files of step {step} hold several loss scales, {values['loss_scale'][0]:g} and others; a step has one")
+                    raise ValueError(f"the files of step {step} have several loss scales, {values['loss_scale'][0]:g} and others; a step has one")
                 numbers[step]["loss_scale"] = values["loss_scale"][0]
             elif loss_scale is not None and loss_scale != 1:
                 numbers[step]["loss_scale"] = float(loss_scale)
@@ -336,14 +347,14 @@ def _decoded(values: np.ndarray, word: str) -> np.ndarray:
 
 
 def _by_step(values: np.ndarray, step_axis: int | str | None) -> list[tuple[float, int | None]]:
-    """Every value, and its step where an axis says it."""
+    """Every value, and its step if given by an axis."""
     if not isinstance(step_axis, int) or step_axis >= values.ndim:
         return [(value, None) for value in values.ravel().tolist()]
     return [(value, step) for step, of in enumerate(np.moveaxis(values, step_axis, 0)) for value in of.ravel().tolist()]
 
 
 def _check(said: Mapping[str, Any]) -> None:
-    """What is wrong with the arguments themselves."""
+    """Checks the arguments themselves."""
     if not said["destination"] or is_address(said["destination"]):
         raise ValueError(f"destination is {said['destination']!r}; it must be a folder on a local disk")
     refuse_dangling(said["destination"])
@@ -365,14 +376,14 @@ def _check(said: Mapping[str, Any]) -> None:
 
 
 def _check_last(layout: Layout) -> None:
-    """A trace's manifest numbers steps by 64 bits."""
+    """Step numbers in a trace's manifest have 64 bits."""
     if (last := layout.steps[-1]) >= 2**63:
         label = next(place.item.label for (step, _, _), place in layout.places.items() if step == last)
         raise ValueError(f"{label} is of step {last}, but a step's number must be below 2^63; give --pattern so that another number is the step")
 
 
 def _understood(layout: Layout, names: list[str], origin: str) -> str:
-    """The first line: what the dump is taken for."""
+    """The first line: how the dump is understood."""
     files = len({place.item.unit.label for place in layout.places.values()})
     ranks = f", ranks 1 to {layout.workers} as workers 0 to {layout.workers - 1}" if layout.first_rank else ""
     words = {FILES: "the files", GIVEN: "the list given"}.get(origin, "the names, which is a guess; --order gives another")
@@ -383,15 +394,15 @@ def _understood(layout: Layout, names: list[str], origin: str) -> str:
 
 
 def _assumed(stage: str | None, loss_scale: float | str | None, accumulation: int | None) -> list[str]:
-    """What was neither asked nor said."""
+    """The assumptions."""
     taken = [] if stage else ["gradients before the all-reduce (--stage)"]
     taken += [] if loss_scale is not None else ["no loss scale in them (--loss-scale)"]
-    taken += [] if accumulation is not None else ["one backward pass a step (--accumulation)"]
-    return [f"taken for granted: {', '.join(taken)}"] if taken else []
+    taken += [] if accumulation is not None else ["one backward pass per step (--accumulation)"]
+    return [f"assumed: {', '.join(taken)}"] if taken else []
 
 
 def _sampled(sample: float | None, layout: Layout, names: list[str]) -> dict[str, str]:
-    """What the metadata says of a sample: nothing else tells what the tensors were."""
+    """The metadata of a sample, the only record of the original tensors."""
     if sample is None:
         return {}
     shapes = {name: list(layout.places[layout.steps[0], 0, name].shape) for name in names}

@@ -1,4 +1,4 @@
-"""The dtypes of foreign arrays, by safetensors' words, and their values in a dtype that a trace holds."""
+"""The dtypes of arrays in dumps, by safetensors' names, and conversion to dtypes of a trace."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from .._arrays.casts import decode
 from ..record._safetensors import BFLOAT16, storable
 
-#: Words of floating-point codes that NumPy has no type for, and the formats that give them values.
+#: Names of floating-point codes without a NumPy type, and their formats.
 CODES = {
     "BF16": "bfloat16",
     "F8_E4M3": "float8_e4m3fn",
@@ -38,13 +38,13 @@ _WORDS = {name: word for word, name in (_PLAIN | CODES).items()}
 
 @cache
 def word_of(dtype: np.dtype | str) -> str:
-    """The word of a NumPy, ml_dtypes or torch dtype (or its name); the name itself where there is none."""
+    """The safetensors name of a NumPy, ml_dtypes or torch dtype; the dtype's own name if none."""
     name = dtype if isinstance(dtype, str) else dtype.name
     return _WORDS.get(name, name)
 
 
 def numpy_dtype(word: str) -> np.dtype | None:
-    """How `word` lies in memory, little-endian; codes as unsigned integers. None for what is not a number."""
+    """The memory layout of `word`, little-endian; codes as unsigned integers; None if not a number."""
     if word in CODES:
         return np.dtype("<u2" if word == "BF16" else "u1")
     return np.dtype(_PLAIN[word]).newbyteorder("<") if word in _PLAIN else None
@@ -60,12 +60,12 @@ def plain(values: Any) -> np.ndarray:
 
 
 def code_word(name: str) -> str:
-    """The word that ``--raw-dtype`` means.
+    """The safetensors name of ``--raw-dtype``.
 
     Raises
     ------
     ValueError
-        A name that is none of the codes'.
+        An unknown name.
     """
     if name not in CODES.values():
         raise ValueError(f"raw_dtype is {name!r}; it must be one of {', '.join(CODES.values())}")
@@ -73,13 +73,13 @@ def code_word(name: str) -> str:
 
 
 def raw_word(word: str, raw: str | None) -> str:
-    """What an array without a floating-point type is, given that its bytes are codes of `raw`."""
+    """The type of an array without a floating-point type whose bytes are codes of `raw`."""
     width = {"void16": 2, "void8": 1, "I16": 2, "U16": 2, "I8": 1, "U8": 1}.get(word)
     return raw if raw is not None and width == (2 if raw == "BF16" else 1) else word
 
 
 def check_word(word: str, what: str) -> None:
-    """Refuses, in a sentence that begins with `what`, an array that is no gradient.
+    """Refuses an array that is not a gradient, with a sentence that begins with `what`.
 
     Raises
     ------
@@ -93,23 +93,23 @@ def check_word(word: str, what: str) -> None:
         raise ValueError(f"{what} has values of {int(word[4:]) // 8} bytes without a type, as NumPy writes bfloat16 and fp8; pass --raw-dtype NAME")
     elif word in _PLAIN:
         raise ValueError(
-            f"{what} has dtype {_PLAIN[word]}, which is no gradient's; leave it out with --tensors, or pass --raw-dtype if it holds codes"
+            f"{what} has dtype {_PLAIN[word]}, which is not a gradient's; leave it out with --tensors, or pass --raw-dtype if it contains codes"
         )
     elif word == "object":
-        raise ValueError(f"{what} holds objects, no numbers (pickled ones are not opened, because that can run code); leave it out with --tensors")
-    raise ValueError(f"{what} has dtype {word}; a trace holds real floating-point numbers, so leave it out with --tensors")
+        raise ValueError(f"{what} contains objects, not numbers (pickles are not opened because that can run code); leave it out with --tensors")
+    raise ValueError(f"{what} has dtype {word}; a trace has only real floating-point numbers; leave it out with --tensors")
 
 
 def to_store(values: np.ndarray, word: str, what: str, round_to_fp32: bool) -> np.ndarray:
-    """The same values in a dtype that a trace holds.
+    """The same values in a dtype of a trace.
 
-    fp32, fp16 and bfloat16 stay; fp8 becomes fp16, E8M0 fp32, which is exact; fp64 becomes fp32 where that is
-    exact for every element, or where `round_to_fp32` allows to round.
+    fp32, fp16 and bfloat16 are unchanged; fp8 becomes fp16, E8M0 fp32, which is exact; fp64 becomes
+    fp32 if that is exact for every element, or if `round_to_fp32` allows rounding.
 
     Raises
     ------
     ValueError
-        An fp64 value that is no fp32 value; the sentence begins with `what`.
+        An fp64 value that is not an fp32 value; the sentence begins with `what`.
     """
     if word == "BF16":
         return values.astype("<u2").view(BFLOAT16)

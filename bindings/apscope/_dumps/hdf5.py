@@ -1,4 +1,4 @@
-"""HDF5 files, through h5py. Links to other files are not followed, datasets that lie in other files are refused."""
+"""HDF5 files, through h5py. Links to other files are not followed, external datasets are refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .sources import File
 
 
 def library(name: str, what: str) -> Any:
-    """A library that is there by choice.
+    """An optional library.
 
     Raises
     ------
@@ -28,7 +28,7 @@ def library(name: str, what: str) -> Any:
 
 
 class Hdf5Reader(Reader):
-    """All datasets of a file; ordered where its groups track the order in which they were filled."""
+    """All datasets of a file; ordered if its groups track the order of creation."""
 
     def __init__(self, file: File):
         h5py = library("h5py", "HDF5")
@@ -40,7 +40,7 @@ class Hdf5Reader(Reader):
         self.entries, self.notes, self.scalars = entries, notes, single_numbers(self._file.attrs)
 
     def _walk(self, h5py: Any, group: Any, path: str, entries: list[Entry], notes: list[str]) -> bool:
-        """Collect what is below `group`; whether all of it stands in an order of its own."""
+        """Collect the datasets below `group`; returns whether all groups track their order."""
         tracked = group.id.get_create_plist().get_link_creation_order() & h5py.h5p.CRT_ORDER_TRACKED
         ordered = bool(tracked) or len(group) <= 1
         for name in group:

@@ -1,4 +1,4 @@
-"""What a dump holds, as steps x workers x tensors: where each array of a trace comes from. Refuses what is not a whole."""
+"""A dump as steps x workers x tensors: the source of every array. Refuses incomplete dumps."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from .reader import Index
 
 @dataclass(frozen=True)
 class Options:
-    """What the user says that a dump does not.
+    """Information from the user that a dump does not contain.
 
     Attributes
     ----------
     worker_axis, step_axis : int, "none" or None
-        The axis of every array that counts workers or steps; "none": there is none; None: not said.
+        The axis of every array that counts workers or steps; "none": there is none; None: not
+        given.
     workers : int or None
-        How many workers there are; 1 also says that no axis counts them.
+        Number of workers; 1 also says that no axis counts them.
     steps : slice, list of int or None
         Step numbers to take.
     raw : str or None
-        The word of arrays that are codes without a type.
+        The dtype name of arrays of untyped codes.
     densify : bool
-        Whether sparse tensors are filled up with zeros.
+        Whether sparse tensors are filled with zeros.
     """
 
     worker_axis: int | str | None = None
@@ -48,31 +49,31 @@ class Place:
 
 @dataclass(frozen=True)
 class Layout:
-    """A dump that is whole."""
+    """A complete dump."""
 
     steps: list[int]
     workers: int
-    tensors: list[str]  # in the order in which the dump names them first
+    tensors: list[str]  # in the order of their first occurrence
     places: dict[tuple[int, int, str], Place] = field(repr=False)
-    first_rank: int = 0  # what the names call worker 0
+    first_rank: int = 0  # the rank of worker 0 in the names
 
 
 def lay_out(named: Sequence[Named], options: Options, source: str) -> Layout:
-    """Every array in its place.
+    """Assigns every array to its step, worker and tensor.
 
     Parameters
     ----------
     named : sequence of Named
     options : Options
     source : str
-        What messages call the dump.
+        The dump's name in messages.
 
     Raises
     ------
     ValueError
-        Two arrays for one place, a place without one, shapes that differ, an axis that not every array has, no word on
-        what a shared leading axis is, dtypes that are no gradient's, sparse tensors. The sentence names the file and
-        says what to do.
+        Two arrays for one place, a missing array, shapes that differ, an axis that not every array
+        has, an unexplained common leading axis, dtypes that are not a gradient's, sparse tensors.
+        The sentence names the file and says what to do.
     """
     for n in named:
         _check(n.item, options)
@@ -84,7 +85,7 @@ def lay_out(named: Sequence[Named], options: Options, source: str) -> Layout:
             if before is not place:
                 raise ValueError(
                     f"{before.item.label} and {n.item.label} are both step {step}, worker {worker}, tensor {n.tensor!r}; "
-                    "give --pattern with groups that tell them apart"
+                    "give --pattern with groups that distinguish them"
                 )
     steps = _chosen_steps(sorted({step for step, _, _ in places}), options.steps, source)
     chosen = set(steps)
@@ -101,7 +102,7 @@ def lay_out(named: Sequence[Named], options: Options, source: str) -> Layout:
 
 
 def _axes(named: Sequence[Named], options: Options) -> tuple[int | None, int | None]:
-    """The axes that count workers and steps; asks where an axis looks like it."""
+    """The axes that count workers and steps; raises if an axis looks like one."""
     says_worker, says_step = (any(getattr(n, what) is not None for n in named) for what in ("worker", "step"))
     axes = {"worker": options.worker_axis, "step": options.step_axis}
     if options.workers == 1 and options.worker_axis is None:
@@ -109,7 +110,7 @@ def _axes(named: Sequence[Named], options: Options) -> tuple[int | None, int | N
     for what, says in (("worker", says_worker), ("step", says_step)):
         if isinstance(axes[what], int) and says:
             raise ValueError(
-                f"{what}_axis is {axes[what]}, but the {what} stands in the names already, as in {named[0].item.address!r}; give only one of them"
+                f"{what}_axis is {axes[what]}, but the names already contain the {what}, as in {named[0].item.address!r}; give only one of them"
             )
     if axes["worker"] == axes["step"] and isinstance(axes["worker"], int):
         raise ValueError(f"worker_axis and step_axis are both {axes['worker']}; an axis counts one of them")
@@ -125,12 +126,12 @@ def _axes(named: Sequence[Named], options: Options) -> tuple[int | None, int | N
             raise ValueError(f"{first.label} has shape {shape}, and every array begins with the same {length}, so they look stacked; pass {remedy}")
         if not says_worker and axes["worker"] is None:
             raise ValueError(
-                f"{first.label} has shape {shape}, every array begins with the same {length}, and no name says a worker, so they look stacked; "
-                f"pass --worker-axis N if an axis counts the {length} workers, --workers 1 if each array is one worker's"
+                f"{first.label} has shape {shape}, every array begins with the same {length}, and no name contains a worker, so they look stacked; "
+                f"pass --worker-axis N if an axis counts the {length} workers, --workers 1 if each array belongs to one worker"
             )
         if not says_step and axes["step"] is None:
             raise ValueError(
-                f"{first.label} has shape {shape}, every array begins with the same {length}, and no name says a step, so they look stacked; "
+                f"{first.label} has shape {shape}, every array begins with the same {length}, and no name contains a step, so they look stacked; "
                 f"pass --step-axis N if an axis counts the {length} steps, --step-axis none if all are of one step"
             )
     worker, step = (axis if isinstance(axis, int) else None for axis in axes.values())
@@ -152,7 +153,7 @@ def _check_axis(named: Sequence[Named], what: str, axis: int) -> None:
 
 
 def _shared_length(named: Sequence[Named], taken: list[int]) -> int | None:
-    """The length, 2 or more, of the first axis not taken, where all arrays have the same."""
+    """The length, 2 or more, of the first unused axis, if it is the same in all arrays."""
     lengths = set()
     for n in named:
         rest = [length for axis, length in enumerate(n.item.entry.shape) if axis not in taken]
@@ -163,7 +164,7 @@ def _shared_length(named: Sequence[Named], taken: list[int]) -> int | None:
 
 def _check(item: Item, options: Options) -> None:
     if item.entry.layout != "dense" and not options.densify:
-        raise ValueError(f"{item.label} is a {item.entry.layout} tensor; pass --densify to fill it up with zeros, or leave it out with --tensors")
+        raise ValueError(f"{item.label} is a {item.entry.layout} tensor; pass --densify to fill it with zeros, or leave it out with --tensors")
     check_word(raw_word(item.entry.dtype, options.raw), item.label)
 
 
@@ -205,7 +206,7 @@ def _workers(places: dict[tuple[int, int, str], Place], options: Options, source
         lost = next(i for i, worker in enumerate(found) if i != worker)
         label = next(place.item.label for (_, worker, _), place in places.items() if worker > lost)
         raise ValueError(
-            f"{label} is of a worker above {lost}, and no array is of worker {lost}; ranks count from 0, or all from 1, without gaps, so find the missing files"
+            f"{label} is of a worker above {lost}, and no array is of worker {lost}; ranks count from 0, or all from 1, without gaps: find the missing files"
         )
     if options.workers is not None and options.workers != len(found):
         raise ValueError(
@@ -227,7 +228,7 @@ def _check_whole(places: dict[tuple[int, int, str], Place], steps: list[int], wo
     near = next((place.item.unit.label for (s, _, _), place in places.items() if s == step), source)
     remedies = []
     if whole:
-        remedies.append(f"take complete steps, of which there are {len(whole)}, with --steps {_range(whole, steps)}")
+        remedies.append(f"select the {len(whole)} complete steps with --steps {_range(whole, steps)}")
     if len(lost) < len(tensors):
         remedies.append("leave tensors out with --tensors")
     remedy = " or ".join(remedies) or "dump them again"
@@ -235,7 +236,7 @@ def _check_whole(places: dict[tuple[int, int, str], Place], steps: list[int], wo
 
 
 def _range(whole: list[int], steps: list[int]) -> str:
-    """Words for ``--steps`` that choose `whole` out of `steps`."""
+    """The value of ``--steps`` that selects `whole` from `steps`."""
     between = [s for s in steps if whole[0] <= s <= whole[-1]]
     if between == whole:
         return f"{whole[0]}:{whole[-1] + 1}"
@@ -249,5 +250,5 @@ def _check_shapes(places: dict[tuple[int, int, str], Place]) -> None:
         if place.shape != before.shape:
             raise ValueError(
                 f"{place.item.label} is worker {worker} at step {step}: tensor {tensor!r} has shape {list(place.shape)}, "
-                f"in {before.item.unit.label} it is {list(before.shape)}; leave it out with --tensors, or choose steps where it is the same with --steps"
+                f"in {before.item.unit.label} it is {list(before.shape)}; leave it out with --tensors, or select steps with equal shapes with --steps"
             )

@@ -1,4 +1,4 @@
-"""Which step, worker and tensor an array is of, by the names of folders, files and keys: the one place that decides it."""
+"""Finds the step, worker and tensor of an array from the names of folders, files and keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BEFORE = r"(?:.*?[/_.-])?"
 _TENSOR = r"(?P<tensor>.+)"
 _SEPARATOR = "[/_.-]"
 
-#: Tried in this order where no pattern is given; the first that fits every array is taken.
+#: Tried in this order if no pattern is given; the first that matches every array is used.
 DEFAULT_PATTERNS = (
     # TransformerEngine's: rank_0/LAYER_wgrad_iter_000100.pt or rank_0/iter_000100/LAYER_wgrad.pt, under the key high_precision
     rf"(?:.*/)?{_WORKER}/(?P<tensor>[^/]+)_{_STEP}/high_precision",
@@ -31,15 +31,15 @@ DEFAULT_PATTERNS = (
     rf"{_BEFORE}{_WORKER}{_SEPARATOR}{_TENSOR}",
     rf"(?:.*/)?(?P<tensor>[^/]+?)[_.-]{_WORKER}",
 )
-#: Where names say neither step nor worker: one file, or one array a file.
+#: If names contain neither step nor worker: one file, or one array per file.
 BARE_PATTERN = r"(?P<tensor>.+)"
 
-#: What wrappers of PyTorch put into the names of parameters.
+#: Parts that PyTorch's wrappers insert into the names of parameters.
 _WRAPPERS = re.compile(r"(?:^|(?<=[./]))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
 
-#: What says a step or a worker in a name, and no more.
+#: A part of a name that is only a step or a worker.
 _PLACES = re.compile(rf"(?:^|(?<=[/_.-]))(?:{_STEP}|{_WORKER})".replace("P<step>", ":").replace("P<worker>", ":"))
-#: What numbers of a step are called, and what else the state of a GradScaler holds.
+#: Names of a step's numbers, and other keys of the state of a GradScaler.
 _NUMBERS = {"loss": "loss", "lr": "learning_rate", "learning_rate": "learning_rate", "loss_scale": "loss_scale", "grad_scale": "loss_scale"}
 _SCALER = {"scale": "loss_scale"} | dict.fromkeys(("growth_factor", "backoff_factor", "growth_interval", "growth_tracker"), "")
 
@@ -53,18 +53,18 @@ class Item:
 
     @property
     def address(self) -> str:
-        """What a pattern with a tensor group sees."""
+        """The text for a pattern with a tensor group."""
         return f"{self.unit.stem}/{self.entry.key}" if self.entry.key else self.unit.stem
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return f"{self.unit.label}: array {self.entry.key!r}" if self.entry.key else self.unit.label
 
 
 @dataclass(frozen=True)
 class Named:
-    """An array and what its name says of it; None where it says nothing."""
+    """An array and the parts of its name; None for missing ones."""
 
     item: Item
     step: int | None
@@ -73,9 +73,10 @@ class Named:
 
 
 def number_of(name: str, shape: Sequence[int] = ()) -> str | None:
-    """Which number of its step a number or an array is, by its name: loss, learning_rate, loss_scale, or "" where nothing asks for it.
+    """The number of a step that a value is, by its name: loss, learning_rate, loss_scale, or "".
 
-    None for a tensor: what has more than one element, or another name. A ``scale`` is a number only below a scaler, or below nothing.
+    "" is an unused number. None is a tensor: more than one element, or another name. A ``scale`` is
+    a number only at the top level or below a scaler.
     """
     if len(shape) > 1 or any(length != 1 for length in shape):
         return None
@@ -86,14 +87,14 @@ def number_of(name: str, shape: Sequence[int] = ()) -> str | None:
     return _SCALER.get(last) if (above[-1].lower() in ("scaler", "grad_scaler", "gradscaler") if above else not shape) else None
 
 
-#: What optimizers keep of every parameter.
+#: Optimizers' state of every parameter.
 _OPTIMIZER = re.compile(
     r"(?:.*[/.])?(?:exp_avg|exp_avg_sq|max_exp_avg_sq|exp_inf|momentum_buffer|square_avg|grad_avg|acc_delta|state[/.][^/]+[/.](?:step|sum|prev))"
 )
 
 
 def name_all(items: Sequence[Item], pattern: str | None, single: bool, tensors: str | None = None) -> tuple[str, list[Named], list[str]]:
-    """The pattern used, every array with what its name says, and the addresses that the pattern does not fit.
+    """The pattern used, every array with the parts of its name, and the addresses without a match.
 
     Parameters
     ----------
@@ -104,13 +105,13 @@ def name_all(items: Sequence[Item], pattern: str | None, single: bool, tensors: 
     single : bool
         Whether the dump is one file.
     tensors : str or None
-        Regular expression; tensors whose name it is found in, as the dump has it or as it is here.
+        Regular expression; selects tensors whose name, in the dump or as converted, it matches.
 
     Raises
     ------
     ValueError
-        A pattern is malformed or fits nothing; none is given and no default one fits every array; a file holds the same
-        tensors under several keys; arrays are an optimizer's state.
+        A pattern is malformed or matches nothing; none is given and no default one matches every
+        array; a file has the same tensors under several keys; arrays are an optimizer's state.
     """
     if pattern is None and tensors is None:
         _check_optimizer(items)
@@ -128,7 +129,7 @@ def name_all(items: Sequence[Item], pattern: str | None, single: bool, tensors: 
             raise ValueError(f"pattern {used!r} finds a step or worker in {item.address!r} that is not a number")
         step, worker = (None if number is None else int(number) for number in numbers)
         named.append(Named(item, step, worker, tensor))
-    if pattern is None and used == BARE_PATTERN and single:  # the file's own name is no part of its tensors'
+    if pattern is None and used == BARE_PATTERN and single:  # the file's name is not part of the tensors' names
         named = [Named(n.item, None, None, n.item.entry.key or n.tensor) for n in named]
     plain = _plain([n.tensor for n in named])
     if tensors is not None:
@@ -146,13 +147,13 @@ def _chosen(items: Sequence[Item], pattern: str | None, single: bool) -> tuple[s
         try:
             regex = re.compile(pattern)
         except re.error as error:
-            raise ValueError(f"pattern {pattern!r} is no regular expression: {error}") from None
+            raise ValueError(f"pattern {pattern!r} is not a regular expression: {error}") from None
         if unknown := set(regex.groupindex) - {"step", "worker", "tensor"}:
             raise ValueError(f"pattern {pattern!r} has the group {min(unknown)!r}; it may have step, worker, tensor")
         whole = "tensor" in regex.groupindex
         matches = [regex.fullmatch(item.address if whole else item.unit.stem) for item in items]
         if not any(matches):
-            raise ValueError(f"pattern {pattern!r} fits none of the {len(items)} arrays, the first being {_first(items[0], whole)}")
+            raise ValueError(f"pattern {pattern!r} matches none of the {len(items)} arrays; the first is {_first(items[0], whole)}")
         return pattern, matches
     bare = [BARE_PATTERN] if single or all(not item.entry.key for item in items) else []
     most: tuple[int, str, list[re.Match[str] | None]] = 0, "", []
@@ -166,11 +167,11 @@ def _chosen(items: Sequence[Item], pattern: str | None, single: bool) -> tuple[s
     if most[0]:
         lost = items[most[2].index(None)]
         raise ValueError(
-            f"{lost.label} has the address {lost.address!r}, which no default pattern understands together with the others; to leave it and "
-            f"its like out ({len(items) - most[0]} of {len(items)} arrays) pass --pattern '{most[1]}'"
+            f"{lost.label} has the address {lost.address!r}, which no default pattern matches together with the others; to leave out it and "
+            f"similar ones ({len(items) - most[0]} of {len(items)} arrays) pass --pattern '{most[1]}'"
         )
     raise ValueError(
-        f"no default pattern fits all of the {len(items)} arrays, the first being {items[0].address!r}; "
+        f"no default pattern matches all of the {len(items)} arrays; the first is {items[0].address!r}; "
         "give one with the named groups step, worker and tensor: --pattern 'it(?P<step>\\d+)/gpu(?P<worker>\\d+)/(?P<tensor>.+)'"
     )
 
@@ -179,7 +180,7 @@ def _selected(named: list[Named], plain: list[str], tensors: str) -> list[Named]
     try:
         regex = re.compile(tensors)
     except re.error as error:
-        raise ValueError(f"tensors {tensors!r} is no regular expression: {error}") from None
+        raise ValueError(f"tensors {tensors!r} is not a regular expression: {error}") from None
     chosen = [n for n, tensor in zip(named, plain) if regex.search(tensor) or regex.search(n.tensor)]
     if not chosen:
         known = list(dict.fromkeys(plain))
@@ -191,13 +192,13 @@ def _check_optimizer(items: Sequence[Item]) -> None:
     for item in items:
         if _OPTIMIZER.fullmatch(item.entry.key):
             raise ValueError(
-                f"{item.label} is an optimizer's state, as a checkpoint of weights holds it beside them, and no gradient; "
-                "save p.grad of every parameter, or choose the gradients, if they are among the arrays, with --tensors or --pattern"
+                f"{item.label} is an optimizer's state, as in a checkpoint of weights, and not a gradient; "
+                "save p.grad of every parameter, or, if the gradients are among the arrays, select them with --tensors or --pattern"
             )
 
 
 def _check_groups(names: list[str], named: list[Named], used: str) -> None:
-    """Refuses what holds the same names twice, such as weights beside gradients."""
+    """Refuses a dump with the same names twice, such as weights beside gradients."""
     groups: dict[str, set[str]] = {}
     for name in names:
         group, slash, rest = name.partition("/")
@@ -207,15 +208,15 @@ def _check_groups(names: list[str], named: list[Named], used: str) -> None:
     if len(groups) > 1 and len({frozenset(rest) for rest in groups.values()}) == 1:
         found = list(groups)
         if remedy := _numbered(names, named, used):
-            raise ValueError(f"{named[0].item.label}: the same tensors stand under {', '.join(map(repr, found[:4]))}; {remedy}")
+            raise ValueError(f"{named[0].item.label}: the same tensors are under {', '.join(map(repr, found[:4]))}; {remedy}")
         raise ValueError(
-            f"{named[0].item.label}: the same tensors stand under {', '.join(map(repr, found[:4]))}, of which one may be the gradients; "
-            f"choose with --tensors '^{found[-1]}/', or give --pattern"
+            f"{named[0].item.label}: the same tensors are under {', '.join(map(repr, found[:4]))}; one of them may be the gradients; "
+            f"select with --tensors '^{found[-1]}/', or give --pattern"
         )
 
 
 def _numbered(names: list[str], named: list[Named], used: str) -> str:
-    """What to pass where names begin with numbers that may be steps or workers; "" where they do not."""
+    """The --pattern for names that begin with numbers, maybe steps or workers; "" for others."""
     levels = 2 if all(re.match(r"\d+/\d+/", name) for name in names) else 1
     groups = [group for group in ("step", "worker") if f"(?P<{group}>" not in used][:levels]
     if not groups or not all(re.match(r"\d+/", name) for name in names):
@@ -224,7 +225,7 @@ def _numbered(names: list[str], named: list[Named], used: str) -> str:
     seen = named[0].item.address if used == BARE_PATTERN else named[0].tensor
     before = re.escape(seen.removesuffix(names[0])) if seen.endswith(names[0]) else "(?:.*?/)?"
     pattern = before + numbers if used == BARE_PATTERN else used.replace(BARE_PATTERN, before + numbers)
-    swap = "" if len(groups) == 1 and used != BARE_PATTERN else "; exchange the groups' names if they are the other"
+    swap = "" if len(groups) == 1 and used != BARE_PATTERN else "; swap the groups' names if they are the other way round"
     return f"if they are {' and '.join(f'{group}s' for group in groups)}, pass --pattern '{pattern}'{swap}"
 
 
@@ -233,7 +234,7 @@ def _first(item: Item, whole: bool) -> str:
 
 
 def _plain(names: list[str]) -> list[str]:
-    """The parameters' own names: without what all of them share in front of a slash, and without what wrappers add."""
+    """The parameters' own names: without a common prefix up to a slash and without wrappers' parts."""
     plain = [_WRAPPERS.sub("", name) for name in names]
     while all("/" in name for name in plain) and len({name.partition("/")[0] for name in plain}) == 1:
         plain = [name.partition("/")[2] for name in plain]

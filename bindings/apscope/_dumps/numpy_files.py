@@ -21,7 +21,7 @@ _E5M2 = "<f1"
 
 
 def _header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype, str]:
-    """Shape, whether columns come first, the dtype in memory, and its word."""
+    """Shape, whether in column-major order, the dtype in memory, and its safetensors name."""
     start = stream.read(8)
     if start[:6] != npy.MAGIC_PREFIX or start[6] not in (1, 2, 3):
         raise ValueError(f"its npy header begins with {start!r}")
@@ -39,7 +39,7 @@ def _parsed(text: bytes) -> tuple[tuple[int, ...], bool, np.dtype, str]:
     try:
         about = ast.literal_eval(text.decode("utf-8"))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        raise ValueError(f"its header {text[:80]!r} is no dict of plain values") from None
+        raise ValueError(f"its header {text[:80]!r} is not a dict of plain values") from None
     if not isinstance(about, dict) or set(about) != {"descr", "fortran_order", "shape"}:
         raise ValueError("its header must have descr, fortran_order and shape, and nothing else")
     shape = about["shape"]
@@ -52,9 +52,9 @@ def _parsed(text: bytes) -> tuple[tuple[int, ...], bool, np.dtype, str]:
 
 
 class NpyReader(Reader):
-    """One array; mapped where the file is local."""
+    """One array; mapped if the file is local."""
 
-    ordered = False  # one file a tensor: the order is that of the names
+    ordered = False  # one file per tensor: the order is that of the names
 
     def __init__(self, file: File):
         self._file = file
@@ -82,7 +82,7 @@ class NpyReader(Reader):
 
 
 class NpzReader(Reader):
-    """Many arrays, in the order in which they were written. Arrays without compression are read in parts where parts are asked for."""
+    """Many arrays, in the order of writing. Uncompressed arrays can be read in parts."""
 
     def __init__(self, file: File):
         self._stream = file.open()
@@ -97,16 +97,16 @@ class NpzReader(Reader):
         if len(self._members) < len(names):
             self.close()
             twice = next(name for name in names if names.count(name) > 1).removesuffix(".npy")
-            raise ValueError(f"it holds two arrays under the name {twice!r}; save them under other keys")
+            raise ValueError(f"it has two arrays with the name {twice!r}; save them under other keys")
 
     @cached_property
-    def entries(self) -> list[Entry]:  # type: ignore[override]  # looked up when it is asked for: a file is opened again for its values
+    def entries(self) -> list[Entry]:  # type: ignore[override]  # computed on request: a file is opened again for its values
         found = []
         for key, name in self._members.items():
             with self._archive.open(name) as member:
-                shape, _, dtype, word = _header(member)  # type: ignore[arg-type]  # what zipfile opens is a stream
+                shape, _, dtype, word = _header(member)  # type: ignore[arg-type]  # zipfile opens a stream
                 needed = member.tell() + math.prod(shape) * dtype.itemsize
-            if (size := self._archive.getinfo(name).file_size) != needed and not dtype.hasobject:  # before it is inflated
+            if (size := self._archive.getinfo(name).file_size) != needed and not dtype.hasobject:  # before it is decompressed
                 raise ValueError(f"its array {key!r} has {size} bytes, its header's shape {list(shape)} of {dtype} needs {needed}")
             found.append(Entry(key, word, shape))
         return found
@@ -125,14 +125,14 @@ class NpzReader(Reader):
         with self._archive.open(self._members[key]) as member:
             shape, fortran, dtype, _ = _header(member)  # type: ignore[arg-type]
             check_fits(shape, dtype.itemsize)
-            # One byte more than there should be: to the end, where the archive's checksum is compared.
+            # One byte more than needed: at the end the archive's checksum is compared.
             values = np.frombuffer(member.read(math.prod(shape) * dtype.itemsize + 1), dtype)
         return plain(values.reshape(shape, order="F" if fortran else "C"))
 
     def _part(self, key: str, index: Index) -> np.ndarray:
-        """One position of the first axis: its bytes alone are read, where they lie in the archive."""
+        """One position of the first axis: only its bytes in the archive are read."""
         about = self._archive.getinfo(self._members[key])
-        self._stream.seek(about.header_offset + 26)  # of the local header, whose name and extra field have lengths of their own
+        self._stream.seek(about.header_offset + 26)  # of the local header, with separate lengths of name and extra field
         lengths = self._stream.read(4)
         self._stream.seek(int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little"), 1)
         shape, fortran, dtype, _ = _header(self._stream)

@@ -1,4 +1,4 @@
-"""The order of layers: a file's own, the natural one of names, or one that is given."""
+"""The order of layers: the files' own, the natural one of names, or a given one."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from .sources import natural
 
 
 def order_tensors(tensors: Sequence[str], ordered: bool, given: str | None) -> tuple[list[str], str]:
-    """Tensors in the order of layers, and where it is from: `FILES`, `NATURAL` or `GIVEN`.
+    """Tensors in the order of layers, and its source: `FILES`, `NATURAL` or `GIVEN`.
 
     Parameters
     ----------
     tensors : sequence of str
-        As the files have them.
+        As in the files.
     ordered : bool
-        Whether the files' order is somebody's choice.
+        Whether the files' order is intended.
     given : str or None
         A file with one name a line; every tensor must be among them.
 
     Raises
     ------
     ValueError
-        The file cannot be read, names a tensor twice, or lacks one.
+        The file cannot be read, lists a tensor twice, or lacks one.
     """
     if given is None:
         by_name = sorted(tensors, key=natural)
-        sorted_keys = list(tensors) == sorted(tensors) != by_name  # layers.10 before layers.2: nobody's choice
+        sorted_keys = list(tensors) == sorted(tensors) != by_name  # layers.10 before layers.2: not intended
         return (list(tensors), FILES) if ordered and not sorted_keys else (by_name, NATURAL)
     try:
         names = [line.strip() for line in Path(given).read_text(encoding="utf-8").splitlines() if line.strip()]
@@ -38,5 +38,5 @@ def order_tensors(tensors: Sequence[str], ordered: bool, given: str | None) -> t
     if len(places) != len(names):
         raise ValueError(f"{given} has {next(name for name in names if names.count(name) > 1)!r} twice; name every tensor once")
     if lost := [tensor for tensor in tensors if tensor not in places]:
-        raise ValueError(f"{given} lacks the tensor {lost[0]!r}, and {len(lost) - 1} others; name every tensor of the dump, one a line")
+        raise ValueError(f"{given} lacks the tensor {lost[0]!r}, and {len(lost) - 1} others; name every tensor of the dump, one per line")
     return sorted(tensors, key=lambda tensor: places[tensor]), GIVEN

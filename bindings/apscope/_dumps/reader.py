@@ -1,4 +1,4 @@
-"""What the reader of every file format gives: the arrays' keys, dtypes and shapes, and then values, one array (or a part of it) at a time."""
+"""The interface of readers: keys, dtypes and shapes, then values of one array or part at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-#: What is taken of an array's leading axes: a position, or all of an axis.
+#: A selection on an array's leading axes: a position, or all of an axis.
 Index = tuple[int | slice, ...]
 
 
@@ -18,14 +18,14 @@ Index = tuple[int | slice, ...]
 class Entry:
     """One array of a file."""
 
-    key: str  # "" where the file is one array
-    dtype: str  # a word of dtypes.py, else the file's own name of it
+    key: str  # "" if the file is one array
+    dtype: str  # a name of dtypes.py, else the file's own name
     shape: tuple[int, ...]
     layout: str = "dense"  # else torch's word, such as sparse_coo
 
 
 def single_numbers(attributes: Mapping[str, Any]) -> dict[str, float]:
-    """Those of a file's attributes that are one number, or the text of one."""
+    """The attributes of a file that are one number, or the text of one."""
     found = {}
     for name, value in attributes.items():
         if isinstance(value, str | int | float | np.generic) or (isinstance(value, np.ndarray) and value.size == 1):
@@ -35,7 +35,7 @@ def single_numbers(attributes: Mapping[str, Any]) -> dict[str, float]:
 
 
 def taken(shape: Sequence[int], index: Index) -> tuple[int, ...]:
-    """The shape of what `index` takes of an array."""
+    """The shape of the part of an array selected by `index`."""
     left = [length if not isinstance(i, int) else None for length, i in zip(shape, index)]
     return (*(length for length in left if length is not None), *shape[len(index) :])
 
@@ -48,11 +48,11 @@ class Reader(ABC):
     entries : sequence of Entry
         In the file's order.
     ordered : bool
-        Whether that order is somebody's choice, and not the alphabet's.
+        Whether that order is intended, not just alphabetical.
     scalars : mapping
-        Numbers that stand beside the arrays or in the file's attributes, such as a loss.
+        Numbers beside the arrays or in the file's attributes, such as a loss.
     notes : sequence of str
-        Sentences that whoever converts the file should read.
+        Remarks for the user.
     """
 
     entries: Sequence[Entry] = ()
@@ -62,7 +62,7 @@ class Reader(ABC):
 
     @abstractmethod
     def read(self, key: str, index: Index = ()) -> np.ndarray:
-        """The values of one array, of a dtype that dtypes.py knows; `index` as NumPy takes it."""
+        """The values of one array, of a dtype in dtypes.py; `index` as in NumPy."""
 
     def close(self) -> None:  # noqa: B027  # most have nothing to do
-        """Nothing is read any more."""
+        """Ends reading."""

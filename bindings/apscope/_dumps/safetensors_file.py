@@ -1,4 +1,4 @@
-"""safetensors files, read by ranges so that remote ones need not be fetched; alone, or in shards with an index beside them."""
+"""safetensors files, read by ranges so that remote ones need not be fetched; single or in shards."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SafetensorsReader(Reader):
         end = 0
         for key, offsets in sorted(self._ranges.items(), key=lambda item: item[1]):
             if offsets[0] != end or offsets[1] < end:
-                raise ValueError(f"tensor {key!r}: its data_offsets {offsets} must begin at {end}, where the one before ends")
+                raise ValueError(f"tensor {key!r}: its data_offsets {offsets} must begin at {end}, the end of the tensor before")
             end = offsets[1]
         if self._begin + end != file.size:
             raise ValueError(f"it has {file.size} bytes, its header needs {self._begin + end}")
@@ -64,7 +64,7 @@ class SafetensorsReader(Reader):
         assert dtype is not None  # check_word was asked
         shape = entry.shape
         with self._file.open() as stream:
-            if index and isinstance(index[0], int):  # the position's bytes alone
+            if index and isinstance(index[0], int):  # only the bytes of the position
                 length = (end - begin) // shape[0]
                 begin, end, shape, index = begin + index[0] * length, begin + (index[0] + 1) * length, shape[1:], index[1:]
             check_fits(shape, dtype.itemsize)
@@ -85,7 +85,7 @@ class ShardedReader(Reader):
                 raise ValueError("its weight_map must be an object of file names")
         names = [shard.name.rsplit("/", 1)[-1] for shard in shards]
         if index is not None and (missing := sorted(set(weight_map.values()) - set(names))):
-            raise ValueError(f"it names {missing[0]}, which is not beside it")
+            raise ValueError(f"it lists {missing[0]}, which is not in its folder")
         self._shards = []
         for shard in shards:
             try:
@@ -96,13 +96,13 @@ class ShardedReader(Reader):
         for name, reader in zip(names, self._shards):
             for entry in reader.entries:
                 if entry.key in self._of:
-                    raise ValueError(f"tensor {entry.key!r} is in two of its parts, {name} being the second")
+                    raise ValueError(f"tensor {entry.key!r} is in two of its parts; the second is {name}")
                 if index is not None and weight_map.get(entry.key) != name:
-                    raise ValueError(f"its weight_map has {entry.key!r} in {weight_map.get(entry.key)}, but {name} holds it")
+                    raise ValueError(f"its weight_map has {entry.key!r} in {weight_map.get(entry.key)}, but it is in {name}")
                 self._of[entry.key] = reader
         entries = {entry.key: entry for reader in self._shards for entry in reader.entries}
         if index is not None and (lost := [key for key in weight_map if key not in entries]):
-            raise ValueError(f"its weight_map has {lost[0]!r} in {weight_map[lost[0]]}, which does not hold it")
+            raise ValueError(f"its weight_map has {lost[0]!r} in {weight_map[lost[0]]}, which does not contain it")
         self.entries = [entries[key] for key in (weight_map if index is not None else entries)]
         self.scalars = {name: number for reader in self._shards for name, number in reader.scalars.items()}
         self.ordered = not _alphabetical(self.entries) and (index is not None or all(shard.ordered for shard in self._shards))
@@ -112,7 +112,7 @@ class ShardedReader(Reader):
 
 
 def _alphabetical(entries: list[Entry]) -> bool:
-    """Whether the order is that in which the safetensors library writes: by dtype, then by name."""
+    """Whether the order is the safetensors library's default: by dtype, then by name."""
     keys = [entry.key for entry in entries]
     runs = [[entry.key for entry in run] for _, run in groupby(entries, key=lambda entry: entry.dtype)]
     by_dtype = len(runs) == len({entry.dtype for entry in entries}) and all(run == sorted(run) for run in runs)

@@ -7,14 +7,15 @@ import math
 
 import numpy as np
 
-#: Elements a block; blocks of statistics and of block formats end where these do.
+#: Elements per block; blocks of statistics and of block formats are aligned with these.
 BLOCK = 4096
 
 
 def chosen_blocks(name: str, size: int, fraction: float) -> np.ndarray:
-    """The numbers of the blocks that stand for a tensor, ascending; at least one.
+    """The numbers of a tensor's sampled blocks, ascending; at least one.
 
-    Those whose BLAKE2b digest of ``NAME/NUMBER`` is smallest: the choice follows from the name and the size alone.
+    Those with the smallest BLAKE2b digest of ``NAME/NUMBER``: the choice depends only on the name
+    and the size.
 
     Parameters
     ----------
@@ -44,6 +45,6 @@ def chosen_blocks(name: str, size: int, fraction: float) -> np.ndarray:
 
 
 def take_blocks(values: np.ndarray, blocks: np.ndarray) -> np.ndarray:
-    """The elements of these blocks of a tensor, row-major, in one row."""
+    """The elements of these blocks of a tensor, row-major, as one axis."""
     flat = values.reshape(-1)
     return np.concatenate([flat[b * BLOCK : (b + 1) * BLOCK] for b in blocks]) if len(blocks) else flat

@@ -1,4 +1,4 @@
-"""The files of a dump, on a local disk or behind any address that fsspec knows."""
+"""The files of a dump, on a local disk or at any address that fsspec supports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, cast
 from .._folders.one_file import new_path
 from .._results.folders import check_readable
 
-#: Hidden files that belong to a dump; others, and hidden folders, are not looked at.
+#: Hidden files that belong to a dump; others, and hidden folders, are ignored.
 _HIDDEN = {".metadata", ".zgroup", ".zarray", ".zattrs", ".zmetadata"}
 
 
@@ -23,7 +23,7 @@ def natural(text: str) -> list[str | int]:
 
 
 def is_address(source: str | os.PathLike[str]) -> bool:
-    """Whether `source` is fsspec's to open: ``s3://bucket/dump``."""
+    """Whether `source` is opened by fsspec: ``s3://bucket/dump``."""
     return isinstance(source, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)", source) is not None
 
 
@@ -36,7 +36,7 @@ class File:
     name : str
         Below the dump, with ``/``.
     label : str
-        What messages call it.
+        Its name in messages.
     stamp : str
         Changes when the file does.
     """
@@ -45,11 +45,11 @@ class File:
     label: str
     size: int
     stamp: str
-    place: str = field(repr=False)  # where it lies: a path, or the file system's own name
+    place: str = field(repr=False)  # its location: a path, or the file system's own name
     source: Source = field(repr=False)
 
     def dangling(self) -> str:
-        """What a link that leads nowhere points to; else nothing."""
+        """The target of a broken link; else nothing."""
         return os.readlink(self.place) if self.source.remote is None and _dangles(Path(self.place)) else ""
 
     def open(self) -> BinaryIO:
@@ -83,7 +83,7 @@ def _dangles(path: Path) -> bool:
 
 
 def _refuse(error: OSError) -> None:
-    raise ValueError(f"{error.filename} cannot be listed: {(error.strerror or '').lower()}; allow it, or take the folder away") from None
+    raise ValueError(f"{error.filename} cannot be listed: {(error.strerror or '').lower()}; allow it, or remove the folder") from None
 
 
 class Source:
@@ -94,7 +94,7 @@ class Source:
     source : path-like or str
         A folder or a file; or an fsspec address.
     staging : callable
-        Gives the folder that remote files may be fetched to; asked when the first one is. `close` removes it.
+        Returns the folder for fetched remote files; called for the first one. `close` removes it.
 
     Raises
     ------
@@ -130,7 +130,7 @@ class Source:
             raise ValueError(f"{path} does not exist")
         check_readable(path)
         found = []
-        above = {str(path): {os.path.realpath(path)}}  # of every folder, it and those that it was reached through
+        above = {str(path): {os.path.realpath(path)}}  # for every folder, itself and those above it
         for folder, folders, names in os.walk(path, onerror=_refuse, followlinks=True):
             reached = above.pop(folder)
             real = {name: os.path.realpath(os.path.join(folder, name)) for name in folders}
@@ -155,7 +155,7 @@ class Source:
             self.remote, root = fsspec.core.url_to_fs(self.text)
             self._is_file = self.remote.isfile(root)
             listed = {root: self.remote.info(root)} if self._is_file else self.remote.find(root, detail=True)
-        except (ImportError, ValueError) as error:  # no such protocol, or what speaks it is missing
+        except (ImportError, ValueError) as error:  # no such protocol, or its package is missing
             raise ValueError(f"{self.text} cannot be opened: {error}") from None
         except FileNotFoundError:
             listed = {}

@@ -1,4 +1,4 @@
-"""The statistics that TransformerEngine's debug features log, as a table, and a trace's own numbers beside them."""
+"""Statistics logged by TransformerEngine's debug features, as a table, beside those of a trace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["beside_te_statistics", "is_te_log", "te_statistics"]
 
-#: What TransformerEngine calls the tensors of a layer, and the kind of a trace's record that is the same.
+#: TransformerEngine's names of a layer's tensors, and the same kinds of records in a trace.
 TENSORS = {"activation": "layer_input", "gradient": "activation_gradient", "weight": "weights", "output": None, "wgrad": "gradient", "dgrad": None}
 
 _FILE = re.compile(r"nvdlfw_inspect\w*_globalrank-(?P<rank>\d+)\.log")
@@ -32,7 +32,7 @@ def _magnitudes(x: np.ndarray) -> np.ndarray:
     return found if found.size else np.ones(1)
 
 
-#: The statistics of `LogTensorStats` that a tensor alone determines, of its values in fp64.
+#: The statistics of `LogTensorStats` that depend only on the tensor, computed in fp64.
 STATISTICS: dict[str, Callable[[np.ndarray], float]] = {
     "min": np.min,
     "max": np.max,
@@ -46,33 +46,36 @@ STATISTICS: dict[str, Callable[[np.ndarray], float]] = {
 
 
 def is_te_log(name: str) -> bool:
-    """Whether a file is called as those are that TransformerEngine's statistics are logged to."""
+    """Whether a file has the name of a TransformerEngine statistics log."""
     return _FILE.fullmatch(name.rpartition("/")[2]) is not None
 
 
 def te_statistics(log: str | os.PathLike) -> pd.DataFrame:
     """The statistics that TransformerEngine's ``LogTensorStats``, ``LogFp8TensorStats`` and the like logged.
 
-    They come through Nvidia-DL-Framework-Inspect, with four decimals: what is smaller than 0.00005 stands there as 0.
+    They come through Nvidia-DL-Framework-Inspect, with four decimals: numbers below 0.00005 are
+    logged as 0.
 
     Parameters
     ----------
     log : path-like
-        One ``nvdlfw_inspect_globalrank-N.log``, or a folder that has such files below a folder
-        ``nvdlfw_inspect_statistics_logs`` (what ``log_dir`` was).
+        One ``nvdlfw_inspect_globalrank-N.log``, or a folder (the run's ``log_dir``) with such files
+        below a folder ``nvdlfw_inspect_statistics_logs``.
 
     Returns
     -------
     pandas.DataFrame
-        One row a number, by step, and as the log has them within one: ``rank``, ``step`` (its iteration), ``layer``, ``tensor`` (activation, gradient, weight, output, wgrad or dgrad),
-        ``statistic`` (min, max, mean, std, l1_norm, l2_norm, cur_amax, dynamic_range, mxfp8_underflows%, ...) and ``value``. A number
-        whose name has no tensor in it keeps the name as its ``layer``. Where a log has a number twice, which a restarted run leaves, the
-        last one stands.
+        One row per number, by step, then in the order of the log: ``rank``, ``step`` (its
+        iteration), ``layer``, ``tensor`` (activation, gradient, weight, output, wgrad or dgrad),
+        ``statistic`` (min, max, mean, std, l1_norm, l2_norm, cur_amax, dynamic_range,
+        mxfp8_underflows%, ...) and ``value``. A number whose name contains no tensor has that name
+        as its ``layer``. If a log has a number twice, because of a restarted run, the last one is
+        used.
 
     Raises
     ------
     ValueError
-        There is no such file, or one has a line that is no statistic.
+        There is no such file, or one has a line that is not a statistic.
     """
     import pandas as pd
 
@@ -87,16 +90,16 @@ def te_statistics(log: str | os.PathLike) -> pd.DataFrame:
                 value = None
             if found is None or value is None:
                 if not line.strip() or (number == len(lines) and not line.endswith("\n")):
-                    continue  # what a killed run was writing
-                raise ValueError(f"{path}: line {number} is no statistic of TransformerEngine: {line.strip()[:80]!r}")
+                    continue  # an incomplete line of a killed run
+                raise ValueError(f"{path}: line {number} is not a statistic of TransformerEngine: {line.strip()[:80]!r}")
             name = _NAME.fullmatch(found["name"])
             words = (name["layer"], name["tensor"], name["statistic"]) if name else (found["name"], "", "")
             rows.pop(key := (rank, int(found["step"]), *words), None)
             rows[key] = value
     if not rows:
-        raise ValueError(f"{log} holds no statistics of TransformerEngine")
+        raise ValueError(f"{log} has no statistics of TransformerEngine")
     table = pd.DataFrame([(*key, value) for key, value in rows.items()], columns=["rank", "step", "layer", "tensor", "statistic", "value"])
-    table["place"] = table.groupby(["layer", "tensor", "statistic"], sort=False).ngroup()  # the ranks' numbers of one kind below each other
+    table["place"] = table.groupby(["layer", "tensor", "statistic"], sort=False).ngroup()  # groups the ranks' numbers of one kind
     return table.sort_values(["step", "place", "rank"], ignore_index=True).drop(columns="place")
 
 
@@ -104,34 +107,37 @@ def _files(log: Path) -> list[tuple[Path, int]]:
     paths = sorted(p for p in log.rglob("*.log") if _FOLDER in (p.parent.name, log.name)) if log.is_dir() else [log]
     found = [(path, match) for path in paths if path.is_file() and (match := _FILE.fullmatch(path.name))]
     if not found:
-        raise ValueError(f"{log} is or holds no {_FOLDER}/nvdlfw_inspect_globalrank-N.log, which is where TransformerEngine logs statistics")
+        raise ValueError(f"{log} neither is nor contains a {_FOLDER}/nvdlfw_inspect_globalrank-N.log, TransformerEngine's log of statistics")
     return [(path, int(match["rank"])) for path, match in found]
 
 
 def beside_te_statistics(trace: Trace, log: str | os.PathLike) -> pd.DataFrame:
-    """`te_statistics`, and beside every number the one of the same tensor, step and rank in a trace.
+    """`te_statistics`, with the number of the same tensor, step and rank in a trace beside each.
 
     A layer's wgrad is the gradient of its weight, its activation, gradient and weight the trace's records ``layer_input``,
-    ``activation_gradient`` and ``weights``, where it has them. Names agree where they do with ``/ . : *`` and blanks as ``_``, as
-    TransformerEngine's tensor dumps write them: ``LAYER_wgrad``, or ``LAYER.weight``, which may stand below a module. Steps agree by their numbers.
+    ``activation_gradient`` and ``weights``, if it has them. Names are compared with ``/ . : *`` and
+    blanks replaced by ``_``, as in TransformerEngine's tensor dumps: ``LAYER_wgrad``, or
+    ``LAYER.weight``, possibly below a module. Steps are matched by number.
 
     Parameters
     ----------
     trace : Trace
     log : path-like
-        As `te_statistics` takes it.
+        As for `te_statistics`.
 
     Returns
     -------
     pandas.DataFrame
-        Its columns and ``trace_tensor``, ``own`` (of that rank's values) and ``all_ranks`` (of all ranks', which TransformerEngine logs where
-        it reduces statistics over a group): of the values exactly, but for one rounding of each sum and each operation after it. NaN where the
-        trace has no such tensor or step, and for statistics that need more than the tensor, such as ``mxfp8_underflows%``.
+        Its columns and ``trace_tensor``, ``own`` (for that rank's values) and ``all_ranks`` (for
+        all ranks' values, which TransformerEngine logs if it reduces statistics over a group):
+        exact, except for one rounding of each sum and each operation after it. NaN if the trace has
+        no such tensor or step, and for statistics that need more than the tensor, such as
+        ``mxfp8_underflows%``.
 
     Raises
     ------
     ValueError
-        As `te_statistics`; or no number of the log has one of the trace beside it.
+        As `te_statistics`; or no number of the log matches the trace.
     """
     table = te_statistics(log)
     columns: dict[str, list] = {"trace_tensor": [""] * len(table), "own": [math.nan] * len(table), "all_ranks": [math.nan] * len(table)}
@@ -151,7 +157,7 @@ def beside_te_statistics(trace: Trace, log: str | os.PathLike) -> pd.DataFrame:
                 columns["all_ranks"][i] = _of(STATISTICS[statistic], everything)
     if not any(columns["trace_tensor"]):
         raise ValueError(
-            f"no number of {log} is of a tensor and step of {trace.source}: it has layers such as {table['layer'][0]!r} at step {table['step'][0]}, "
+            f"no number in {log} matches a tensor and step of {trace.source}: it has layers such as {table['layer'][0]!r} at step {table['step'][0]}, "
             f"the trace tensors such as {trace.tensors[0]!r} at step {trace.steps[0] if trace.steps else 'none'}"
         )
     return table.assign(**columns)
@@ -162,7 +168,7 @@ def _of(statistic: Callable[[np.ndarray], float], values: np.ndarray) -> float:
 
 
 def _named_alike(layer: str, tensor: str, names: list[str]) -> str | None:
-    """The one name that is the layer's, or its parameter's, apart from what stands in front of one of them."""
+    """The one name that equals the layer's or its parameter's, except for a prefix of either."""
     plain = {name: re.sub(r'[/\\:*?"<>| .]', "_", name) for name in names}
     ends = [re.sub(r'[/\\:*?"<>| .]', "_", f"{layer}{end}") for end in (f"_{tensor}", "_weight" if tensor in ("wgrad", "weight") else "")]
     alike = [name for name, text in plain.items() if text in ends]

@@ -1,4 +1,4 @@
-"""Files of torch.save and folders of torch.distributed.checkpoint, read by a process of their own in which torch is imported."""
+"""torch.save files and torch.distributed.checkpoint folders, read by a process with torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .reader import Entry, Index, Reader, taken
 
 
 class TorchProcess:
-    """Starts with the first request, ends with `close`.
+    """The process; starts with the first request, ends with `close`.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class TorchProcess:
         Raises
         ------
         ValueError
-            The file cannot be read, in words that follow the file's name; or there is no torch.
+            The file cannot be read (the words follow the file's name), or there is no torch.
         """
         if self._process is None:
             try:
@@ -44,13 +44,13 @@ class TorchProcess:
                     [self._python, str(Path(__file__).with_name("_torch_process.py"))],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    start_new_session=True,  # Ctrl-C is this process's to tell of, and to end that one
+                    start_new_session=True,  # this process handles Ctrl-C and ends that one
                 )
             except OSError as error:
                 raise ValueError(f"the interpreter {self._python} cannot be started: {error.strerror}") from None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):  # its last words say why
+        with contextlib.suppress(BrokenPipeError):  # its last output says why
             self._process.stdin.write(json.dumps({"do": do, "path": str(path.absolute()), **more}).encode() + b"\n")
             self._process.stdin.flush()
         line = self._process.stdout.readline()
@@ -66,12 +66,12 @@ class TorchProcess:
         return head, body
 
     def forget(self, path: Path) -> None:
-        """Lets the process free what it holds of a file."""
+        """Lets the process free a file's data."""
         if self._process is not None:
             self.ask("close", path)
 
     def close(self) -> None:
-        """End the process, whatever it does: it only reads."""
+        """End the process; it only reads."""
         if self._process is not None:
             process, self._process = self._process, None
             process.kill()
@@ -84,7 +84,7 @@ class TorchProcess:
 
 def _explained(kind: str, error: str) -> str:
     if kind == "missing":
-        return "it is torch's, and torch is not installed here; pip install torch, or name an interpreter that has it with --python"
+        return "it is a torch file, and torch is not installed here; pip install torch, or name an interpreter that has it with --python"
     if kind == "untrusted":
         return (
             "it is a torch distributed checkpoint, whose metadata is a pickle that runs code when it is opened; pass --trust-pickle if you trust it"
@@ -92,9 +92,9 @@ def _explained(kind: str, error: str) -> str:
     if kind == "RefusedError":
         return error
     if found := re.search(r"GLOBAL ([\w.]*\w)", error):
-        return f"it holds a pickled {found[1]}, which is not opened because that can run code; save plain tensors in dicts and lists"
-    if "weights_only" in error:  # torch's own words advise to open it whatever it does
-        return "torch cannot read it: it is damaged, or holds what is not opened because that can run code; dump it again, or save plain tensors"
+        return f"it contains a pickled {found[1]}, which is not opened because that can run code; save plain tensors in dicts and lists"
+    if "weights_only" in error:  # torch's own message advises to disable the check
+        return "torch cannot read it: it is damaged, or contains objects that are not opened because that can run code; dump it again, or save plain tensors"
     words = " ".join(error.split())
     return f"torch cannot read it: {words[:200]}{'...' if len(words) > 200 else ''}"
 
@@ -112,7 +112,7 @@ class TorchReader(Reader):
         self._of = {entry.key: entry for entry in entries}
         self.ordered, self.scalars = answer["ordered"], answer["scalars"]
         if checkpoint:
-            self.notes = ("a torch distributed checkpoint holds tensors of one name once, whatever the number of ranks",)
+            self.notes = ("a torch distributed checkpoint stores each tensor name once, whatever the number of ranks",)
 
     def read(self, key: str, index: Index = ()) -> np.ndarray:
         word = numpy_dtype(self._of[key].dtype)

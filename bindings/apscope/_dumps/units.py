@@ -1,4 +1,4 @@
-"""What of a dump is opened as one: a file, the shards of one, or a folder that is a store. Known by content, not by ending."""
+"""The parts of a dump that are opened as one, known by content: files, shards, stores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .te_statistics import is_te_log
 from .torch_files import TorchProcess, TorchReader
 from .zarr_store import ZarrReader
 
-#: What file names may end with; it is no part of what patterns see.
+#: Extensions of file names, which patterns do not see.
 SUFFIXES = (".npz", ".npy", ".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".h5", ".hdf5", ".hdf", ".zarr")
 _MARKERS = ("zarr.json", ".zgroup", ".zarray")
 _SHARD = re.compile(r"(.*?)[-_.]?(\d+)-of-(\d+)(\.safetensors)")
@@ -34,9 +34,9 @@ class Unit:
     Attributes
     ----------
     stem : str
-        Its name below the dump, without the ending.
+        Its name below the dump, without the extension.
     label : str
-        What messages call it.
+        Its name in messages.
     """
 
     kind: str
@@ -48,19 +48,20 @@ class Unit:
 
 
 class Apart:
-    """What of a dump is not opened, or cannot be.
+    """The parts of a dump that are not opened, or cannot be.
 
     Attributes
     ----------
     left_out : list of str
-        Stems that the pattern does not fit.
+        Stems that the pattern does not match.
     broken : dict of str to ValueError
-        Stems of what cannot be read, as long as nothing says that it is asked for.
+        Stems of unreadable files that are not known to be selected.
 
     Parameters
     ----------
     pattern, tensors : str or None
-        Of the user. A pattern without a tensor group is of stems: what it does not fit is not opened.
+        Of the user. A pattern without a tensor group applies to stems: files that do not match are
+        not opened.
     """
 
     def __init__(self, pattern: str | None = None, tensors: str | None = None):
@@ -68,12 +69,12 @@ class Apart:
         self.left_out: list[str] = []
         self.broken: dict[str, ValueError] = {}
         self._stems: re.Pattern[str] | None = None
-        with suppress(re.error):  # which is told where names are read
+        with suppress(re.error):  # reported when names are read
             self._stems = re.compile(pattern) if pattern is not None and "tensor" not in re.compile(pattern).groupindex else None
         self._patient = self._stems is None and (pattern is not None or tensors is not None)
 
     def wanted(self, stem: str) -> bool:
-        """Whether what has this stem must be opened."""
+        """Whether the file with this stem must be opened."""
         if self._stems is None or self._stems.fullmatch(stem):
             return True
         self.left_out.append(stem)
@@ -86,26 +87,27 @@ class Apart:
         self.broken.setdefault(stem, error)
 
     def settle(self, used: str, keys: Iterable[str]) -> None:
-        """Raises the first error of what is asked for if it holds any of `keys`, those that the others hold."""
+        """Raises the first error of a file that would be selected if it had the others' `keys`."""
         addresses = ((error, f"{stem}/{key}" if key else stem) for stem, error in self.broken.items() for key in keys)
         for error, address in addresses:
             match = re.fullmatch(used, address)
             if match is None and self.pattern is not None:
                 continue
             name = address if match is None else match["tensor"] or address
-            ends = [name, *(name[found.end() :] for found in re.finditer("[/.]", name))]  # what leads them may leave the tensors' names
+            ends = [name, *(name[found.end() :] for found in re.finditer("[/.]", name))]  # a prefix may be removed from the tensors' names
             ends += [re.sub("[/.]grad$", "", end) for end in ends]
             if self._tensors is None or any(re.search(self._tensors, end) for end in ends):
                 raise error
 
 
 def find_units(source: Source, apart: Apart) -> tuple[list[Unit], list[str]]:
-    """All units that may be wanted, in natural order, and the names of files that hold no array.
+    """All units that may be selected, in natural order, and the names of files without arrays.
 
     Raises
     ------
     ValueError
-        A file whose name promises arrays and that is damaged, a part of several that is missing, or no unit at all.
+        A damaged file with the extension of an array file, a missing part of several, or no unit at
+        all.
     """
     found, rest = _stores(source)
     found = [unit for unit in found if apart.wanted(unit.stem)]
@@ -113,9 +115,7 @@ def find_units(source: Source, apart: Apart) -> tuple[list[Unit], list[str]]:
     units, others = [], []
     for unit in [*found, *units_of_shards, *(Unit("", stem_of(file.name), file.label, [file]) for file in rest if apart.wanted(stem_of(file.name)))]:
         if lost := next((file for file in unit.files if file.dangling()), None):
-            apart.tell(
-                unit.stem, ValueError(f"{lost.label} is a link to {lost.dangling()}, which is not there; bring it back, or take the link away")
-            )
+            apart.tell(unit.stem, ValueError(f"{lost.label} is a link to {lost.dangling()}, which does not exist; restore it, or remove the link"))
             continue
         try:
             kind = unit.kind or _kind(unit.files[0])
@@ -131,19 +131,19 @@ def find_units(source: Source, apart: Apart) -> tuple[list[Unit], list[str]]:
         for left in apart.broken.values():
             raise left
         if apart.left_out:
-            raise ValueError(f"pattern {apart.pattern!r} fits none of the {len(apart.left_out)} files, the first being {apart.left_out[0]!r}")
+            raise ValueError(f"pattern {apart.pattern!r} matches none of the {len(apart.left_out)} files; the first is {apart.left_out[0]!r}")
         if any(map(is_te_log, others)):
             raise ValueError(
-                f"{source.text} holds statistics of TransformerEngine and no tensors; they stand beside a trace's with apscope info TRACE --beside LOG"
+                f"{source.text} has statistics of TransformerEngine and no tensors; compare them with a trace's by apscope info TRACE --beside LOG"
             )
-        seen = f"; it holds {others[0]}" + (f" and {len(others) - 1} other files" if len(others) > 1 else "") if others else ""
-        raise ValueError(f"{source.text} holds no array in a torch, npz, npy, safetensors, HDF5 or zarr file{seen}")
+        seen = f"; it has {others[0]}" + (f" and {len(others) - 1} other files" if len(others) > 1 else "") if others else ""
+        raise ValueError(f"{source.text} has no array in a torch, npz, npy, safetensors, HDF5 or zarr file{seen}")
     places = {file.name: i for i, file in enumerate(source.files)}
     return sorted(units, key=lambda unit: places[unit.files[0].name]), others
 
 
 def stem_of(name: str) -> str:
-    """A file's name without an ending that is a known one."""
+    """A file's name without a known extension."""
     return next((name[: -len(suffix)] for suffix in SUFFIXES if name.lower().endswith(suffix) and not name[: -len(suffix)].endswith("/")), name)
 
 
@@ -176,7 +176,7 @@ def _inside(name: str, folder: str) -> bool:
 
 
 def _shards(files: list[File], apart: Apart) -> tuple[list[Unit], list[File]]:
-    """Sets of safetensors files that are one dump's parts, and the other files."""
+    """Sets of safetensors files that are parts of one dump, and the other files."""
     groups: dict[str, list[tuple[File, int]]] = {}
     rest, indices = [], {}
     for file in files:
@@ -190,7 +190,7 @@ def _shards(files: list[File], apart: Apart) -> tuple[list[Unit], list[File]]:
     units = []
     for stem in filter(apart.wanted, dict.fromkeys([*groups, *indices])):
         index, parts = indices.get(stem), [file for file, _ in groups.get(stem, ())]
-        wrong = _wrong_parts(groups[stem]) if parts else f"{indices[stem].label} is an index of parts that are not beside it"
+        wrong = _wrong_parts(groups[stem]) if parts else f"{indices[stem].label} is an index of parts that are not in its folder"
         if wrong:
             apart.tell(stem, ValueError(wrong))
         else:
@@ -199,22 +199,23 @@ def _shards(files: list[File], apart: Apart) -> tuple[list[Unit], list[File]]:
 
 
 def _wrong_parts(parts: list[tuple[File, int]]) -> str:
-    """What is wrong with files that say of how many they are one; nothing where they are all."""
+    """The error of files that are parts of a stated number; nothing if all are there."""
     first, count = parts[0]
     for file, said in parts:
         if said != count:
             return f"{file.label} is of {said} parts, {first.name} of {count}; keep the parts of one dump together"
     lost = count - len(parts)
-    return f"{first.label} is one of {count} parts, and {lost} of them are not beside it" if lost else ""
+    return f"{first.label} is one of {count} parts, and {lost} of them are not in its folder" if lost else ""
 
 
 def _kind(file: File) -> str | None:
-    """The format of one file; None for what is not a dump and does not look like one."""
+    """The format of one file; None if it is not a dump and does not look like one."""
     head = file.head(24)
     promised = file.name.lower().endswith(SUFFIXES)
     if not head and promised:
-        raise ValueError("is empty; dump it again, or take it away")
-    # First: the length of a header may begin as a pickle or an archive does. None of the other kinds has zeros and a brace there.
+        raise ValueError("is empty; dump it again, or remove it")
+    # First: a header's length may begin like a pickle or an archive. No other kind has zeros and a
+    # brace there.
     length = int.from_bytes(head[:8], "little")
     headed = head[8:9] == b"{" and 2 <= length <= SAFETENSORS_HEADER
     if headed and (length <= file.size - 8 or file.name.lower().endswith(".safetensors")):
@@ -237,7 +238,7 @@ def _kind(file: File) -> str | None:
         raise ValueError("is an archive; unpack it first")
     if promised:
         suffix = next(suffix for suffix in SUFFIXES if file.name.lower().endswith(suffix))
-        raise ValueError(f"is no {suffix[1:]} file: it begins with {head[:8]!r}; it may be damaged, so dump it again or take it away")
+        raise ValueError(f"is not a valid {suffix[1:]} file: it begins with {head[:8]!r}; it may be damaged: dump it again or remove it")
     return None
 
 
@@ -246,19 +247,19 @@ def _kind_of_archive(file: File) -> str | None:
         with file.open() as stream, zipfile.ZipFile(stream) as archive:
             names = archive.namelist()
     except Exception as error:  # noqa: BLE001  # zipfile raises many kinds
-        raise ValueError(f"is a damaged npz or torch file: {str(error).rstrip('.')}; dump it again, or take it away") from None
+        raise ValueError(f"is a damaged npz or torch file: {str(error).rstrip('.')}; dump it again, or remove it") from None
     if any(name.endswith("/data.pkl") for name in names):
         return "torch"
     if any(name.endswith("constants.pkl") for name in names):
-        raise ValueError("is a TorchScript program, which holds code; save its tensors with torch.save")
+        raise ValueError("is a TorchScript program, which contains code; save its tensors with torch.save")
     if any(name.endswith(".npy") for name in names):
         return "npz"
     if file.name.lower().endswith(".npz"):
-        raise ValueError("is an npz file without arrays; take it away, or dump it again")
+        raise ValueError("is an npz file without arrays; remove it, or dump it again")
     return None
 
 
-#: Readers of what is one file and needs nothing else.
+#: Readers of single files that need nothing else.
 _READERS: dict[str, Callable[[File], Reader]] = {"npy": NpyReader, "npz": NpzReader, "hdf5": Hdf5Reader, "safetensors": SafetensorsReader}
 
 
@@ -287,7 +288,7 @@ class Readers:
         Raises
         ------
         ValueError
-            It is damaged, or the library that reads it is missing; the sentence begins with its name.
+            It is damaged, or its library is missing; the sentence begins with its name.
         """
         if unit.label in self._open:
             self._open.move_to_end(unit.label)
@@ -301,7 +302,7 @@ class Readers:
 
     def close(self) -> None:
         """Close all of them."""
-        self._torch.close()  # first: what it reads need not be waited for
+        self._torch.close()  # first: without waiting for its reads
         while self._open:
             self._open.popitem()[1].close()
 
@@ -322,7 +323,7 @@ class Readers:
 
 
 class told:  # noqa: N801  # used as a word of a with statement
-    """Whatever goes wrong while a file is read becomes one sentence that begins with its name."""
+    """Turns every error of reading a file into one sentence that begins with its name."""
 
     def __init__(self, label: str):
         self._label = label
@@ -337,5 +338,5 @@ class told:  # noqa: N801  # used as a word of a with statement
             words = clip(" ".join(str(error).split()) or type(error).__name__, SENTENCE)
             if self._label in words:
                 raise ValueError(words) from None
-            remedy = "" if "; " in words else "; it may be damaged, so dump it again or take it away"
+            remedy = "" if "; " in words else "; it may be damaged: dump it again or remove it"
             raise ValueError(f"{self._label} cannot be read: {words.rstrip('.')}{remedy}") from None

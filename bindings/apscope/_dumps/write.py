@@ -1,4 +1,4 @@
-"""A laid-out dump into a trace: one step in memory, written beside its place, taken up where a kill ended it."""
+"""Writes a dump as a trace: one step in memory, in a hidden folder, continued after a kill."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from .units import Readers, Unit, told
 
 @dataclass(frozen=True)
 class Head:
-    """What a trace says beside its values."""
+    """The description of a trace."""
 
     arguments: Mapping[str, Any]  # of TraceWriter
     roles: Callable[[str, tuple[int, ...]], str | None]
     numbers: Mapping[int, Mapping[str, float]]  # step -> loss, learning_rate, loss_scale
-    check_stage: bool  # whether workers that hold the same values are refused
+    check_stage: bool  # whether to refuse workers with equal values
 
 
 class Workshop:
     """The hidden folder beside the destination in which a conversion works; one process at a time.
 
-    A kill leaves it behind. The next conversion into the same destination goes on in it where it is the same
-    conversion of the same files, and clears it where not. A dry run has none.
+    It remains after a kill. The next conversion with the same destination continues it if it is the
+    same conversion of the same files, and removes it otherwise. A dry run has none.
     """
 
     def __init__(self, destination: Path, dry_run: bool = False):
@@ -62,20 +62,20 @@ class Workshop:
             with contextlib.suppress(OSError):
                 self.sync.end()
         if kind is not None and issubclass(kind, KeyboardInterrupt):
-            self._writing.leave()  # the same command goes on
+            self._writing.leave()  # the same command continues
         self._writing.__exit__(kind, error, trace)
 
     def fetched(self) -> Path:
-        """What remote files are fetched to; a dry run writes nothing beside the destination."""
+        """The folder for fetched files; a dry run writes nothing beside the destination."""
         return Path(tempfile.mkdtemp(prefix="apscope-")) if self._dry_run else self._writing.fresh / "fetched"
 
     @property
     def trace(self) -> Path:
-        """Where the trace grows."""
+        """The folder of the unfinished trace."""
         return self._writing.new
 
     def prepare(self, fingerprint: str) -> None:
-        """Goes on in what was left of the same conversion, and clears what was of another."""
+        """Continues the same conversion, and removes the files of another one."""
         same = [path for path in self._writing.left if _fingerprint_in(path) == fingerprint]
         if same:
             self._writing.go_on_in(same[-1])
@@ -97,7 +97,7 @@ def _fingerprint_in(folder: Path) -> str:
 
 
 def fingerprint(files: list[File], options: Mapping[str, Any]) -> str:
-    """A digest of the files' names, sizes and times, and of everything that decides what becomes of them."""
+    """A digest of the files' names, sizes and times, and of everything that affects the result."""
     listed = [[file.name, file.size, file.stamp] for file in files]
     return hashlib.sha256(json.dumps([listed, options], default=str, sort_keys=True).encode()).hexdigest()
 
@@ -114,13 +114,13 @@ def write_trace(
     progress: bool,
     tell: Callable[[str], None],
 ) -> None:
-    """Writes every step that is not there yet.
+    """Writes every missing step.
 
     Raises
     ------
     ValueError
-        A file is damaged, holds values that a trace cannot hold, or workers hold the same values where `head` wants
-        that refused; the sentence names the file.
+        A file is damaged, has values that a trace cannot store, or workers have equal values and
+        `head` refuses that; the sentence names the file.
     """
     shapes = {tensor: layout.places[layout.steps[0], 0, tensor].shape for tensor in tensors}
     blocks = (
@@ -136,11 +136,11 @@ def write_trace(
         workers=layout.workers,
         roles=lambda name, _: head.roles(name, shapes[name]) or guess_role(name, shapes[name]),
         resume=True,
-        durable=False,  # the whole folder is when it is moved to its place
+        durable=False,  # the whole folder is synced when it is moved
     )
     done = set(writer.committed)
     if done:
-        tell(f"going on behind step {max(done)}, where this conversion was interrupted")
+        tell(f"continuing after step {max(done)}, where this conversion was interrupted")
     unequal = not head.check_stage or layout.workers == 1
     with writer, tqdm(total=len(layout.steps) * layout.workers * len(tensors), unit="tensor", disable=not progress, desc="convert") as bar:
         for step in layout.steps:

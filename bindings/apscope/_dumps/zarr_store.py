@@ -14,7 +14,7 @@ from .sources import Source
 
 
 class ZarrReader(Reader):
-    """All arrays below a folder. A store keeps no order: it is that of the names."""
+    """All arrays below a folder, in the order of the names: a store has no order."""
 
     ordered = False
 
@@ -43,7 +43,7 @@ def _walk(zarr: Any, group: Any, path: str) -> Any:
 
 
 def _asynchronous(system: Any) -> Any:
-    """What zarr wants of a file system."""
+    """The interface of a file system for zarr."""
     if system.async_impl:
         return type(system)(**{**system.storage_options, "asynchronous": True})
     from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper

@@ -1,1 +1,1 @@
-"""How apscope writes: into a fresh hidden folder beside the place, locked, and moved there when it is whole."""
+"""How apscope writes: into a new hidden folder next to the destination, locked, then renamed."""

@@ -1,4 +1,4 @@
-"""Files that are on the disk before anything says that they are."""
+"""Syncs files to the disk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sync(paths: Iterable[Path]) -> None:
 
 
 class SyncAhead:
-    """Has files brought to the disk by a thread of its own, while others are still written."""
+    """Syncs files in a separate thread while others are still written."""
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
@@ -34,7 +34,7 @@ class SyncAhead:
         self.done: set[Path] = set()
 
     def begin(self, paths: Iterable[Path]) -> None:
-        """Files that are whole."""
+        """Adds complete files."""
         from concurrent.futures import ThreadPoolExecutor
 
         self._pool = self._pool or ThreadPoolExecutor(1)
@@ -45,7 +45,7 @@ class SyncAhead:
         self.done.update(paths)
 
     def end(self) -> None:
-        """Waits for all; raises what the system said."""
+        """Waits for all; raises the system's error."""
         if self._pool is not None:
             self._pool.shutdown()
             for wait in self._waits:
@@ -54,7 +54,7 @@ class SyncAhead:
 
 
 def sync_folder(folder: Path) -> None:
-    """Waits until the names in the folder are on the disk; file systems that know no such wait are left alone."""
+    """Waits until the names in the folder are on the disk, if the file system supports that."""
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with contextlib.suppress(OSError):

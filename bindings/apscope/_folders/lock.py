@@ -1,4 +1,4 @@
-"""A lock beside what is written, which says who holds it."""
+"""A lock next to the destination, which names its holder."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ __all__ = ["HeldError", "Lock", "who"]
 
 
 class HeldError(ValueError):
-    """Another process holds the lock: which, and what it does."""
+    """Another process holds the lock; the message says which."""
 
 
 class Lock:
-    """One process's hold on a file that is locked as long as the process lives, and removed when it lets go.
+    """A locked file of one process, unlocked when the process ends, removed when it is released.
 
     Parameters
     ----------
     path : pathlib.Path
         The lock's file. A link there is not followed.
     doing : str
-        What the holder is doing, such as ``apscope replay``, for those who come second.
+        What the holder is doing, such as ``apscope replay``, for messages of other processes.
     """
 
     def __init__(self, path: Path, doing: str) -> None:
-        from filelock import FileLock  # which takes longer to import than a small trace to open
+        from filelock import FileLock  # importing it takes longer than opening a small trace
 
         self.path, self.doing = path, doing
         self._lock = FileLock(path, thread_local=False)
         self._inode: tuple[int, int] | None = None  # of the file that was locked
 
     def take(self, what: str, patience: float = 0) -> None:
-        """Takes the lock, and waits for it so many seconds.
+        """Takes the lock; waits at most that many seconds.
 
         Raises
         ------
@@ -50,7 +50,7 @@ class Lock:
         try:
             self._lock.acquire(timeout=patience)
         except Timeout:
-            raise HeldError(f"{_holder(self.path)} {what}; wait for it, or give another place") from None
+            raise HeldError(f"{_holder(self.path)} {what}; wait for it, or give another destination") from None
         try:
             about = self.path.lstat()
             self._inode = about.st_dev, about.st_ino
@@ -61,7 +61,7 @@ class Lock:
 
     @property
     def held(self) -> bool:
-        """Whether this process, not one that it was forked from, holds the file that is at the place by now."""
+        """Whether this process, not its parent before a fork, holds the file now at the path."""
         if not self._lock.is_locked or self._inode is None:
             return False
         try:
@@ -71,7 +71,7 @@ class Lock:
         return self._inode == (about.st_dev, about.st_ino)
 
     def let_go(self) -> None:
-        """Removes the file, then unlocks it: who waits for this one finds no name that leads to it, and makes another."""
+        """Removes the file, then unlocks it: a waiting process sees that it is gone and makes another."""
         if self.held:
             with contextlib.suppress(OSError):
                 self.path.unlink()
@@ -87,7 +87,7 @@ class Lock:
 
 
 def who(doing: str) -> dict[str, Any]:
-    """What others are told of this process."""
+    """The description of this process for others."""
     return {"doing": doing, "process": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
 
 

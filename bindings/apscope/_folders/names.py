@@ -1,4 +1,4 @@
-"""The hidden names beside what is written: ``.NAME.apscope-3f9c2a71`` while it is, ``.NAME.apscope-lock`` for its lock."""
+"""The hidden names: ``.NAME.apscope-3f9c2a71`` during writing, ``.NAME.apscope-lock`` for locks."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import re
 
 __all__ = ["fresh", "lock_of", "stem", "waiting"]
 
-_LONGEST = 100  # bytes of a name that its hidden names keep: file systems end at 255
+_LONGEST = 100  # bytes of a name kept in its hidden names: file systems allow 255
 
 
 def stem(name: str) -> str:
-    """How the hidden names beside a place begin."""
+    """The beginning of a destination's hidden names."""
     return f".{os.fsdecode(os.fsencode(name)[:_LONGEST])}.apscope-"
 
 
 def lock_of(name: str) -> str:
-    """The name of a place's lock."""
+    """The name of a destination's lock."""
     return f"{stem(name)}lock"
 
 
 def fresh(name: str) -> str:
-    """A hidden name that nobody can foresee."""
+    """An unpredictable hidden name."""
     return f"{stem(name)}{os.urandom(4).hex()}"
 
 
 def waiting(names: str) -> re.Pattern[str]:
-    """The hidden names of files whose names match the regular expression `names`; those of earlier versions, too."""
+    """The hidden names of files that match the expression `names`, also those of earlier versions."""
     return re.compile(rf"\.(?:{names})\.apscope-[0-9a-f]{{8}}|(?:{names})\.part")

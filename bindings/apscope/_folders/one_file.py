@@ -1,6 +1,7 @@
-"""Writing one file: under a fresh hidden name beside its place, and moved there when it is whole.
+"""Writes one file under a new hidden name in the same folder, then renames it.
 
-No name that another program can foresee is opened, and no link followed: a file of somebody else's is never written.
+Only unpredictable names are opened, and no link is followed: another program's file is never
+written.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ __all__ = ["make_folder", "new_file", "new_path", "put_text", "remove_left"]
 
 @contextlib.contextmanager
 def new_file(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
-    """A stream for the bytes of a file, which is at its place once the block ends without an exception.
+    """A stream for the bytes of a file, which is renamed when the block ends without an exception.
 
     Parameters
     ----------
     path : pathlib.Path
-        The place. What is there is replaced, a link by itself.
+        The file. An existing one is replaced; of a link, the link itself.
     durable : bool
-        The bytes are on the disk before the name is; the name is once `sync_folder` of its folder has returned.
+        The bytes are on the disk before the name; the name is after `sync_folder` of its folder.
 
     Raises
     ------
@@ -46,7 +47,7 @@ def new_file(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def new_path(path: Path, *, durable: bool = True) -> Iterator[Path]:
-    """As `new_file`, for what writes to a path: that of an empty file, to be filled."""
+    """Like `new_file`, for functions that write to a path: returns that of an empty file."""
     with _new(path) as (place, hidden):
         os.close(place)
         yield hidden
@@ -56,7 +57,7 @@ def new_path(path: Path, *, durable: bool = True) -> Iterator[Path]:
 
 
 def put_text(path: Path, text: str, *, durable: bool = True) -> None:
-    """Writes a text whole or not at all; `durable`: it is on the disk when this returns."""
+    """Writes a whole text or nothing; `durable`: it is on the disk when this returns."""
     with new_file(path, durable=durable) as stream:
         stream.write(text.encode())
     if durable:
@@ -64,20 +65,20 @@ def put_text(path: Path, text: str, *, durable: bool = True) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Makes a folder, where there is none.
+    """Makes a folder if there is none.
 
     Raises
     ------
     OSError
-        It cannot be made, or a link or a file is there.
+        It cannot be made, or a link or a file has its name.
     """
     path.mkdir(exist_ok=True)
     if path.is_symlink():
-        raise OSError(errno.ELOOP, "a link is there, and links are not followed", os.fspath(path))
+        raise OSError(errno.ELOOP, "it is a link, and links are not followed", os.fspath(path))
 
 
 def remove_left(folder: Path, names: re.Pattern[str]) -> None:
-    """Removes the files in a folder, links among them by themselves, whose whole name matches."""
+    """Removes the files in a folder whose whole name matches; of links, the links themselves."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if names.fullmatch(entry.name) and not entry.is_dir(follow_symlinks=False):
@@ -87,7 +88,7 @@ def remove_left(folder: Path, names: re.Pattern[str]) -> None:
 
 @contextlib.contextmanager
 def _new(path: Path) -> Iterator[tuple[int, Path]]:
-    """A fresh file, open and by name; gone where the block raises. Errors of the system name `path` in its place."""
+    """A new open file and its name; removed if the block raises. System errors name `path` instead."""
     hidden = path.with_name(fresh(path.name))
     try:
         place = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)

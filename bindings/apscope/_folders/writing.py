@@ -1,14 +1,16 @@
-"""Writing a folder or a file: all of it appears at its place, or nothing.
+"""Writes a folder or a file: all of it appears, or nothing.
 
 ```text
-runs/                           the place of a new folder `out`, or of a file; of an `out` that is there, `out/` itself
+runs/                           the folder of a new `out`, or of a file; for an existing `out`,
+`out/` itself
   .out.apscope-lock             held while one process writes `out`; says which
-  .out.apscope-3f9c2a71/        made by that process alone, for its user alone
-    apscope.json                that it is ours, and of what
-    new/                        what is written; moved to its place when it is whole and on the disk
+  .out.apscope-3f9c2a71/        made by that process, readable only by its user
+    apscope.json                marks it as ours, and names the destination
+    new/                        the files; moved to the destination when complete and on the disk
 ```
 
-A kill leaves such a folder behind. Who writes the same place next holds the lock, so nobody works in it any more, and removes it.
+Such a folder remains after a kill. The next process that writes the same destination holds the
+lock, so no other process uses the folder, and removes it.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ MARK = "apscope.json"
 
 
 class _NotWrittenError(OSError):
-    """An error of the system that names the destination already."""
+    """A system error that already names the destination."""
 
 
 class Writing:
@@ -43,11 +45,12 @@ class Writing:
     Parameters
     ----------
     destination : path-like
-        What is written.
+        The folder or file.
     doing : str
-        What writes it, for those who come second.
+        What writes it, for messages of other processes.
     into : bool, optional
-        Whether files are moved into the destination, one by one; by default where it is a folder that is there.
+        Whether files are moved into the destination, one by one; by default if it is an existing
+        folder.
     patience : float
         Seconds to wait for another process that writes it.
 
@@ -91,15 +94,15 @@ class Writing:
 
     @property
     def left(self) -> list[Path]:
-        """What killed processes left of the same work, oldest first."""
+        """Hidden folders of killed processes for the same destination, oldest first."""
         return left_behind(self.place, self._name)
 
     def clear(self, but: Path | None = None) -> None:
-        """Removes, and names in a warning, what killed processes left."""
+        """Removes the hidden folders of killed processes, with a warning."""
         for path in self.left:
             if path not in (but, self._fresh):
                 _remove(path)
-                warnings.warn(f"removed {path.name}, which an interrupted run had left beside {self.destination}", stacklevel=3)
+                warnings.warn(f"removed {path.name}, which an interrupted run left beside {self.destination}", stacklevel=3)
 
     @property
     def fresh(self) -> Path:
@@ -107,34 +110,34 @@ class Writing:
         if self._fresh is None:
             while self._fresh is None:
                 path = self.place / fresh(self._name)
-                with contextlib.suppress(FileExistsError):  # whoever made it, it is not ours
+                with contextlib.suppress(FileExistsError):  # another process made it
                     path.mkdir(mode=0o700)
                     self._fresh = path
             (self._fresh / MARK).write_text(json.dumps(who(self._doing) | {"writes": self._name}), encoding="utf-8")
         return self._fresh
 
     def go_on_in(self, path: Path) -> None:
-        """Takes one of `left` for the fresh folder."""
+        """Uses one of `left` as the hidden folder."""
         self._fresh = path
 
     def leave(self) -> None:
-        """Lets the fresh folder stay for the next one who writes the destination."""
+        """Keeps the hidden folder for the next process that writes the destination."""
         self._fresh = None
 
     @property
     def new(self) -> Path:
-        """Where the files are written: a folder of its own, made at the first use."""
+        """The folder for the files, made at the first use."""
         path = self.fresh / "new"
         path.mkdir(exist_ok=True)
         return path
 
     def put_folder(self, synced: Collection[Path] = ()) -> None:
-        """Moves the new folder to its place, where none is, in one step. `synced` are files in it that are on the disk already.
+        """Renames the new folder to the destination, in one step; `synced` files are already on the disk.
 
         Raises
         ------
         ValueError
-            Something stands there by now.
+            The destination exists by now.
         """
         with self.named():
             _sync_tree(self.new, synced)
@@ -143,13 +146,14 @@ class Writing:
             except OSError as error:
                 if not os.path.lexists(self.place / self._name):
                     raise
-                raise ValueError(f"{self.destination} was made while this was written, and stays as it is; give another place") from error
+                raise ValueError(f"{self.destination} was made while this was written, and is left unchanged; give another destination") from error
             sync_folder(self.place)
 
     def put_files(self, names: Iterable[str], mark: str) -> None:
-        """Moves files into the folder that is there. The file `mark` goes first and comes last: without it the others are nothing.
+        """Moves files into the existing folder; its file `mark` is removed first and moved last.
 
-        An error puts back what was there; a kill leaves a folder without its mark, and a hidden one beside it.
+        Without the mark the other files are invalid. An error restores the old files; a kill leaves
+        a folder without its mark, and a hidden one beside it.
         """
         old = self.fresh / "old"
         old.mkdir()
@@ -161,7 +165,7 @@ class Writing:
             with self.named():
                 _sync_tree(self.new)
                 for i, (source, target) in enumerate(moves):
-                    if i in (1, len(moves) - 1):  # the mark has gone; all but the mark have come
+                    if i in (1, len(moves) - 1):  # the mark is removed; all but the mark are moved
                         sync_folder(self.place)
                     if os.path.lexists(source):
                         done.append((source, target))
@@ -172,7 +176,7 @@ class Writing:
             raise
 
     def _undo(self, moves: list[tuple[Path, Path]]) -> None:
-        """Takes moves back, the last one first; one that was begun may not have been made. What cannot be is left for the next writer to replace."""
+        """Undoes moves, the last first, also one in progress; failures are left for the next writer."""
         try:
             for source, target in reversed(moves):
                 if not os.path.lexists(source):
@@ -181,7 +185,7 @@ class Writing:
             self.leave()
 
     def put_file(self) -> None:
-        """Moves the one new file, of the destination's name, to its place, in one step."""
+        """Renames the one new file to the destination, in one step."""
         with self.named():
             sync([self.new / self._name])
             os.replace(self.new / self._name, self.place / self._name)
@@ -189,7 +193,7 @@ class Writing:
 
     @contextlib.contextmanager
     def named(self) -> Iterator[None]:
-        """Errors of the system name the destination, not what is hidden beside it."""
+        """Makes system errors name the destination, not the hidden folder."""
         try:
             yield
         except _NotWrittenError:
@@ -198,7 +202,7 @@ class Writing:
             raise _NotWrittenError(error.errno, f"{self.destination} cannot be written: {error.strerror or error}") from None
 
     def _concerns(self, error: OSError) -> bool:
-        """Whether an error is of what is written here, not of what was read for it."""
+        """Whether an error comes from writing here, not from reading."""
         hidden = os.fspath(self.place / stem(self._name))
         return (isinstance(error.filename, str) and error.filename.startswith(hidden)) or error.errno in (
             errno.ENOSPC,
@@ -208,20 +212,20 @@ class Writing:
         )
 
     def _remove_made(self) -> None:
-        """Of the folders above the destination those that were made and hold nothing; the innermost first."""
+        """Empty folders above the destination that were made for it; the innermost first."""
         for folder in self._made:
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
 
 def refuse_dangling(destination: str | os.PathLike[str]) -> None:
-    """Raises ValueError where a link that leads nowhere stands at the destination."""
+    """Raises ValueError if the destination is a broken link."""
     if os.path.islink(destination) and not os.path.exists(destination):
-        raise ValueError(f"{destination} is a link to {os.readlink(destination)}, which is not there; take the link away, or give another place")
+        raise ValueError(f"{destination} is a link to {os.readlink(destination)}, which does not exist; remove the link, or give another destination")
 
 
 def left_behind(place: Path, name: str) -> list[Path]:
-    """The hidden folders in `place` in which something of `name` was written: this user's own, no links, and marked or empty."""
+    """The hidden folders in `place` for `name`: this user's own, not links, and marked or empty."""
     found = []
     with contextlib.suppress(OSError):
         for entry in os.scandir(place):
@@ -231,7 +235,7 @@ def left_behind(place: Path, name: str) -> list[Path]:
 
 
 def clear_left(destination: str | os.PathLike[str], doing: str) -> None:
-    """Removes what killed processes left that had put the destination in its place already; where one works there, nothing."""
+    """Removes hidden folders of processes killed after the final rename, unless one is active."""
     absolute = Path(os.path.abspath(destination))
     for into in (False, True):
         place = absolute if into else absolute.parent
@@ -242,7 +246,7 @@ def clear_left(destination: str | os.PathLike[str], doing: str) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Removes a hidden folder as far as it can be, its mark last: what stays is still known for ours."""
+    """Removes a hidden folder as far as possible, its mark last: remains are still marked as ours."""
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
             if entry.name != MARK:
@@ -253,7 +257,7 @@ def _remove(folder: Path) -> None:
 
 
 def halves(folder: Path, mark: str) -> Path | None:
-    """What a write that was interrupted left in a folder that has no file `mark`, which such a write puts there last."""
+    """Remains of an interrupted write in a folder without the file `mark`, which is written last."""
     if os.path.lexists(folder / mark):
         return None
     absolute = Path(os.path.abspath(folder))
@@ -261,7 +265,7 @@ def halves(folder: Path, mark: str) -> Path | None:
 
 
 def is_hidden(path: Path) -> bool:
-    """Whether it is by its name a lock, or a folder that is being written, of the folder that it lies in."""
+    """Whether its name is that of a lock, or of a hidden folder, of the folder that contains it."""
     return path.name.startswith(stem(Path(os.path.abspath(path.parent)).name))
 
 
@@ -274,13 +278,13 @@ def _is_ours(path: Path, name: str) -> bool:
         try:
             return not names or json.loads((path / MARK).read_text(encoding="utf-8")).get("writes") == name
         except ValueError:
-            return names == [MARK]  # the half of a mark; nothing of anybody's is lost with it
+            return names == [MARK]  # half of a mark; no user's file is lost
     except (OSError, ValueError, RecursionError, AttributeError):
         return False
 
 
 def write_file(path: str | os.PathLike[str], text: str, doing: str) -> None:
-    """Writes a text to a file in one step: it is what it was, or all of it. Who writes it at the moment is waited for."""
+    """Writes a text to a file in one step, all or nothing; waits for another process that writes it."""
     with Writing(path, doing, into=False, patience=10) as writing:
         (writing.new / Path(path).name).write_text(text, encoding="utf-8")
         writing.put_file()

@@ -1,1 +1,1 @@
-"""Named formats, and which format or cast something is."""
+"""Named formats, and identification of formats and casts."""

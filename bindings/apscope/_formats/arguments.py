@@ -1,4 +1,4 @@
-"""What is wrong with the arguments of a `FloatFormat`, in a sentence; the class itself, made in C++, would list every way it can be called."""
+"""One sentence for wrong arguments of `FloatFormat`; the C++ class would list all signatures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .._text import clip
 
 __all__ = ["explained"]
 
-#: The fields, and the kind that each must be of.
+#: The fields, and their types.
 _KINDS = {
     "exponent_bits": int, "mantissa_bits": int, "bias": int, "specials": str, "is_signed": bool, "subnormals": bool, "subnormal_exponent": int, "zero": str,
     "nan_codes": int, "has_infinity": bool, "nan_at_negative_zero": bool, "even_code_ties": bool,
@@ -22,12 +22,10 @@ _WORDS = {int: "an integer", str: "a word", bool: "True or False"}
 
 
 def explained(given: tuple[Any, ...], fields: dict[str, Any]) -> str:
-    """Why ``FloatFormat(*given, **fields)`` has no such arguments."""
+    """Why ``FloatFormat(*given, **fields)`` is invalid."""
     if unknown := [name for name in fields if name not in _KINDS and name not in ("name", "dtype")]:
         near = difflib.get_close_matches(unknown[0], _KINDS, n=1, cutoff=0.5)
-        return f"FloatFormat knows no argument '{clip(unknown[0])}'; " + (
-            f"did you mean {near[0]}?" if near else f"its fields are {', '.join(_KINDS)}"
-        )
+        return f"FloatFormat has no argument '{clip(unknown[0])}'; " + (f"did you mean {near[0]}?" if near else f"its fields are {', '.join(_KINDS)}")
     names = [*given, *(fields[key] for key in ("name", "dtype") if key in fields)]
     own = {key: value for key, value in fields.items() if key in _KINDS}
     if len(names) > 1 or (names and isinstance(names[0], (int, float))):

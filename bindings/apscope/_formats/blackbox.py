@@ -1,4 +1,4 @@
-"""Casts that are not apscope's: dtypes and callables, found by name and run on float32 arrays."""
+"""Casts of other libraries: dtypes and callables, found by name and run on float32 arrays."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def name_of(what: Any) -> str:
 
 
 def load(spec: str) -> Any:
-    """The object that ``MODULE:NAME`` names.
+    """The object ``MODULE:NAME``.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def load(spec: str) -> Any:
 
 
 def cast_of(what: Any) -> Callable[[np.ndarray], Any]:
-    """A callable on float32 arrays: `what` itself, or the conversion to the dtype it is."""
+    """A callable on float32 arrays: `what` itself, or the conversion to the dtype `what`."""
     if is_torch_dtype(what):
         import torch
 
@@ -70,18 +70,18 @@ def cast_of(what: Any) -> Callable[[np.ndarray], Any]:
         return lambda x: x.astype(dtype).astype(np.float64)
     if callable(what):
         return what
-    raise TypeError(f"{type(what).__name__} is no cast; give a callable on float32 arrays, or a dtype")
+    raise TypeError(f"{type(what).__name__} is not a cast; give a callable on float32 arrays, or a dtype")
 
 
 def run_cast(cast: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
-    """What a cast gives for `x`: float64 values, or integers where it gives codes.
+    """The result of a cast of `x`: float64 values, or integers if they are codes.
 
-    `x` is handed over as a copy: a cast that writes into its argument spoils nothing.
+    The cast gets a copy of `x`, which it may overwrite.
 
     Raises
     ------
     ValueError
-        The result is not one number an input, or the cast raised an exception.
+        The result is not one number per input, or the cast raised an exception.
     """
     try:
         with np.errstate(all="ignore"):
@@ -93,7 +93,7 @@ def run_cast(cast: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
         result = (result.double() if result.is_floating_point() else result).numpy()
     result = np.asarray(result)
     if result.shape != x.shape:
-        raise ValueError(f"the cast gave an array of shape {result.shape} for one of shape {x.shape}; they must agree")
+        raise ValueError(f"the cast returned an array of shape {result.shape} for one of shape {x.shape}; they must agree")
     if result.dtype.kind in "iu":
         return result.astype(np.int64)
     try:
@@ -102,9 +102,9 @@ def run_cast(cast: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
             return result.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"the cast gave an array of {result.dtype}; it must give numbers") from None
+        raise ValueError(f"the cast returned an array of {result.dtype}; it must return numbers") from None
 
 
 def same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Where two arrays hold the same values: any NaN is any NaN, the signs of zeros count."""
+    """Where two arrays have equal values: any NaN equals any NaN, signs of zeros matter."""
     return (np.isnan(a) & np.isnan(b)) | ((a == b) & (np.signbit(a) == np.signbit(b)))

@@ -1,4 +1,4 @@
-"""What a cast does that nobody documented: its format, rounding, overflow, subnormals, NaN, zeros."""
+"""The rule of an undocumented cast: its format, rounding, overflow, subnormals, NaN, zeros."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ Run = Callable[[np.ndarray], np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Fingerprint:
-    """What `fingerprint` found. Words are `unknown` or `mixed (...)` where the probes contradict.
+    """The result of `fingerprint`. `unknown` or `mixed (...)` mean that probes contradict each other.
 
     Attributes
     ----------
     format : str
-        The format whose values the cast gives; ``unknown`` if it gives the values of none.
+        The format whose values the cast returns; ``unknown`` if there is none.
     rounding : str
-        Between two normal values: one of the rounding modes, several joined by ``or`` where the
-        format cannot tell them apart, ``ties_to_even after a rounding to FORMAT``, ``not
-        deterministic``, or ``mixed``.
+        Between two normal values: one of the rounding modes, several joined by ``or`` if the format
+        cannot distinguish them, ``ties_to_even after a rounding to FORMAT``, ``not deterministic``,
+        or ``mixed``.
     overflow, infinity : str
-        What becomes of finite values past the largest, and of infinities.
+        The results for finite values beyond the largest, and for infinities.
     subnormals : str
         ``gradual``, ``flushed to zero``, ``inputs flushed to zero``, a rounding of their own, or
         ``none in the format``.
     nan, signed_zero : str
-        ``kept``, or what becomes of them.
+        ``kept``, or the results.
     preset : str
         The named format (or the inferred one), rounding and overflow that agree with the cast at
-        most probes.
+        the largest number of probes.
     projection : Projection
         The preset's rounding and overflow.
     probes, differing : int
         Inputs tried, and those where the cast differs from the preset.
     first : str
-        The first differing input, with what the cast gives and what the preset gives.
+        The first differing input, with the results of the cast and of the preset.
     """
 
     format: str
@@ -71,16 +71,16 @@ class Fingerprint:
 
 
 def fingerprint(cast: Any, *, codes: FormatLike | None = None) -> Fingerprint:
-    """Find out by probing what a cast does.
+    """Find the rule of a cast by probing.
 
     Parameters
     ----------
     cast : callable or dtype
-        Takes a float32 array, one-dimensional, and gives one of the same shape: values of any
+        Takes a float32 array, one-dimensional, and returns one of the same shape: values of any
         floating-point dtype, or integers, which are codes. Or a dtype of NumPy, ml_dtypes or torch.
-        It is called a few dozen times, with up to some 60 000 elements.
+        It is called a few dozen times, with up to about 60 000 elements.
     codes : FloatFormat, str or dtype, optional
-        The format of the codes of a cast that gives integers; by default the named one under which
+        The format of the codes of a cast that returns integers; by default the named one for which
         the results are nearest to the inputs.
 
     Returns
@@ -90,13 +90,13 @@ def fingerprint(cast: Any, *, codes: FormatLike | None = None) -> Fingerprint:
     Notes
     -----
     The probes are the conformance pack's inputs for the format found (every value, midpoint and
-    neighbour of up to 8 bits), all powers of two and a pattern of every fp32 exponent. What no
-    probe shows is not found: a cast that is wrong at one fp32 value elsewhere passes.
+    neighbour of up to 8 bits), all powers of two and a pattern of every fp32 exponent. Errors
+    elsewhere are not found: a cast that is wrong at one other fp32 value passes.
 
     Raises
     ------
     ValueError
-        A result that is not one number an input; integers that are codes of no named format.
+        A result that is not one number per input; integers that are not codes of a named format.
     TypeError
         Neither a callable nor a dtype.
 
@@ -133,7 +133,7 @@ def fingerprint(cast: Any, *, codes: FormatLike | None = None) -> Fingerprint:
         projection=projection,
         probes=len(x),
         differing=len(wrong),
-        first=describe(x[wrong[0]], got[wrong[0]], right[wrong[0]]).replace("right is", "the preset") if wrong.size else "",
+        first=describe(x[wrong[0]], got[wrong[0]], right[wrong[0]]).replace("correct is", "the preset") if wrong.size else "",
         **words,
     )
 
@@ -158,21 +158,21 @@ def _values_of(cast: Callable[[np.ndarray], Any], codes: FloatFormat | None) -> 
                 scores.append((np.count_nonzero(same(values, quantize(x, f).astype(np.float64))), f))
         agreeing, codes = max(scores, key=lambda s: s[0], default=(0, None))
         if codes is None or agreeing < len(x) // 2:
-            raise ValueError("the cast gives integers that are codes of no named format; name theirs with codes=")
+            raise ValueError("the cast returns integers that are not codes of a named format; give their format with codes=")
     table = decode(np.arange(2**codes.storage_bits, dtype=np.uint32), codes).astype(np.float64)
 
     def run(x: np.ndarray) -> np.ndarray:
         result = run_cast(cast, x)
         if result.size and not 0 <= result.min() <= result.max() < len(table):
             seen = f"from {result.min()} to {result.max()}"
-            raise ValueError(f"the cast gave integers {seen}; {codes.name} has codes up to {len(table) - 1}")
+            raise ValueError(f"the cast returned integers {seen}; {codes.name} has codes up to {len(table) - 1}")
         return table[result]
 
     return run
 
 
 def _generic() -> np.ndarray:
-    """Probes for any format: fp32's edges, powers of two with neighbours, 8 patterns a binade."""
+    """Probes for any format: fp32's limits, powers of two with neighbours, 8 patterns per binade."""
     powers = (np.float32(2.0) ** np.arange(-149, 128, dtype=np.float32)).view(np.uint32)
     top = (np.arange(2048, dtype=np.uint32) << 20) & np.uint32(0x7FFFFFFF)
     mixed = top + (np.arange(2048, dtype=np.uint32) * np.uint32(80021)) % np.uint32(1 << 20)
@@ -203,7 +203,7 @@ Preset = tuple[FloatFormat, str, str]
 def _ranked(candidates: list[FloatFormat], x: np.ndarray, got: np.ndarray) -> list[Preset]:
     """For each format its best rounding and overflow, the formats with the fewest differing probes first.
 
-    Values decide before the signs of zeros, and the order of the candidates among equals.
+    Values decide before the signs of zeros; ties are broken by the order of the candidates.
     """
     nan, negative = np.isnan(got), np.signbit(got)
     ranking = []
@@ -223,7 +223,7 @@ def _ranked(candidates: list[FloatFormat], x: np.ndarray, got: np.ndarray) -> li
 
 
 def _words(f: FloatFormat, x: np.ndarray, got: np.ndarray, rounding: str, overflow: str, changed: np.ndarray) -> dict[str, str]:
-    """Region by region: between normal values, past the largest, below the smallest normal."""
+    """By region: between normal values, beyond the largest, below the smallest normal."""
     with np.errstate(invalid="ignore"):  # signalling NaNs
         size = np.abs(x.astype(np.float64))
     usable = np.isfinite(x) & (x > 0 if not f.is_signed else x != 0)
@@ -256,16 +256,16 @@ def _rounding(f: FloatFormat, x: np.ndarray, got: np.ndarray, closest: str) -> t
 
 
 def _differing(got: np.ndarray, right: np.ndarray) -> int:
-    """Values that differ, where the sign of a zero does not count."""
+    """The number of differing values, ignoring signs of zeros."""
     return len(got) - int(np.count_nonzero((got == right) | (np.isnan(got) & np.isnan(right))))
 
 
 def _overflow(f: FloatFormat, x: np.ndarray, got: np.ndarray, past: np.ndarray, rounding: str, preset: str) -> str:
-    """Finite inputs past the largest value, by what they become."""
+    """Finite inputs beyond the largest value, by their results."""
     if not past.any():
-        return "none: no fp32 value is past the largest"
+        return "none: no fp32 value is beyond the largest"
     x, got = x[past], got[past]
-    # Rules can agree on finite inputs; infinite ones decided the preset's.
+    # Rules can agree on finite inputs; infinite ones decided the preset.
     for overflow in [preset, *_overflows(f)]:
         if _differing(got, quantize(x, f, rounding=rounding, overflow=overflow)) == 0:
             far = np.abs(x) >= min(2 * f.largest, float(np.abs(x).max()))
@@ -286,7 +286,7 @@ def _subnormals(f: FloatFormat, x: np.ndarray, got: np.ndarray, rounding: str) -
     for other in ROUNDINGS:
         if _differing(got, quantize(x, f, rounding=other)) == 0:
             return f"gradual, rounded {other}"
-    return f"mixed (gradual but for {_differing(got, right)} of {len(x)} probes)"
+    return f"mixed (gradual except for {_differing(got, right)} of {len(x)} probes)"
 
 
 def _seen(values: np.ndarray, f: FloatFormat | None = None) -> str:
@@ -307,7 +307,7 @@ def _seen(values: np.ndarray, f: FloatFormat | None = None) -> str:
 
 
 def _signed_zero(x: np.ndarray, got: np.ndarray) -> str:
-    """The signs of the zeros that -0 and negative numbers become."""
+    """The signs of zero results of -0 and negative numbers."""
     zeros = np.signbit(x) & ~np.isnan(x) & (got == 0)
     if not zeros.any():
         return "no negative input becomes zero"

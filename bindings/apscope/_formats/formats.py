@@ -1,4 +1,4 @@
-"""The formats the field has names for."""
+"""The named formats."""
 
 from __future__ import annotations
 
@@ -38,18 +38,19 @@ def _init(self: FloatFormat, *given: Any, **fields: Any) -> None:
         raise TypeError(explained(given, fields)) from None
 
 
-# The class is made in C++, its picture and its sentences here.
+# The class is made in C++, its picture and its messages here.
 FloatFormat._repr_html_ = _repr_html_  # type: ignore[method-assign]
 FloatFormat.__init__ = _init  # type: ignore[method-assign]
 
 
 def named_formats() -> dict[str, FloatFormat]:
-    """The formats that the field has names for.
+    """The named formats.
 
     Returns
     -------
     dict
-        Canonical name -> format, in the table's order; aliases are left out, `FloatFormat` knows them.
+        Canonical name -> format, in the table's order; aliases are not listed, but `FloatFormat`
+        accepts them.
     """
     return {row["name"]: row["format"] for row in _core.named_formats()}
 
@@ -65,7 +66,7 @@ def format_table(names: list[str] | None = None) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a format: name, bits, precision (with the hidden bit), bias, largest,
+        One row per format: name, bits, precision (with the hidden bit), bias, largest,
         smallest_normal, smallest_subnormal (NaN without subnormals), specials, aliases.
     """
     import pandas as pd

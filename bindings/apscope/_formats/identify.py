@@ -1,4 +1,4 @@
-"""Which format is it: the formats that a dtype or a table of values agrees with, code by code."""
+"""Finds the formats that agree with a dtype or a table of values, code by code."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ WIDEST = 20  # bits: a table of a million values
 
 
 def identify(what: Any) -> list[FloatFormat]:
-    """The formats whose every code has the value that `what` gives it.
+    """The formats in which every code has the same value as in `what`.
 
     Parameters
     ----------
     what : dtype or sequence of float, 2^K values
         A floating-point dtype of NumPy, ml_dtypes or torch, or the values of the codes 0, 1, ...,
-        2^K - 1 in that order, 1 <= K <= 20, with NaN, infinities and -0 where they are.
+        2^K - 1 in that order, 1 <= K <= 20, with NaN, infinities and -0 in their places.
 
     Returns
     -------
     list of FloatFormat
-        At least one: named formats first, then those with no name, among them every exponent and
-        mantissa width, any bias, any number of NaN codes, with and without infinity, subnormals,
-        signed zero and sign. Formats that differ by `even_code_ties` only have the same values, so
-        both can be in the list.
+        At least one: named formats first, then unnamed ones, of every exponent and mantissa width,
+        any bias, any number of NaN codes, with and without infinity, subnormals, signed zero and
+        sign. Formats that differ only by `even_code_ties` have the same values, so both can be in
+        the list.
 
     Notes
     -----
     All NaNs are one value here; the signs of zeros are compared. float32 has too many codes for a
-    table and is answered from its definition, IEEE 754 binary32.
+    table; its answer comes from its definition, IEEE 754 binary32.
 
     Raises
     ------
     ValueError
-        A table whose length is no power of two; a table that fits no format, with the nearest
-        named one and the first code where it differs; a dtype that is too wide.
+        A table whose length is not a power of two; a table that matches no format (the message has
+        the nearest named one and the first differing code); a dtype that is too wide.
     TypeError
         Neither a dtype nor a sequence of numbers.
 
@@ -66,7 +66,7 @@ def identify(what: Any) -> list[FloatFormat]:
         if f not in found:
             found.append(f)
     if not found:
-        raise ValueError(f"{_what(what, table)} fits no format; {_nearest(table, bits)}")
+        raise ValueError(f"{_what(what, table)} matches no format; {_nearest(table, bits)}")
     return found
 
 
@@ -85,7 +85,7 @@ def table_of(what: Any) -> np.ndarray:
     try:
         table = np.asarray(what, np.float64)
     except (TypeError, ValueError):
-        raise TypeError("the table holds something that is not a number; give the values of the codes in order") from None
+        raise TypeError("the table has an entry that is not a number; give the values of the codes in order") from None
     if table.ndim != 1:
         raise ValueError(f"the table has shape {table.shape}; give one axis, the values of the codes in order")
     return table
@@ -94,7 +94,7 @@ def table_of(what: Any) -> np.ndarray:
 def _narrow(what: Any) -> int:
     bits = dtype_bits(what)
     if bits > WIDEST:
-        raise ValueError(f"{name_of(what)} has {bits} bits a code; a table of at most {WIDEST} bits can be compared")
+        raise ValueError(f"{name_of(what)} has {bits} bits per code; a table of at most {WIDEST} bits can be compared")
     return bits
 
 
@@ -123,7 +123,7 @@ def _values(f: FloatFormat) -> np.ndarray:
 
 
 def _general(table: np.ndarray, bits: int) -> list[FloatFormat]:
-    """Every format of this width with these values; the table itself says what to try."""
+    """Every format of this width with these values; candidates come from the table itself."""
     found = []
     for is_signed in (True, False):
         half = len(table) // 2 if is_signed else len(table)
@@ -136,12 +136,12 @@ def _general(table: np.ndarray, bits: int) -> list[FloatFormat]:
             for f in _candidates(table, magnitudes, exponent_bits, mantissa_bits, is_signed, specials):
                 if same(_values(f), table).all():
                     found.append(f)
-                    break  # the other is the same values in other words
+                    break  # the other is an equivalent description
     return found
 
 
 def _specials(magnitudes: np.ndarray) -> tuple[int, bool]:
-    """NaN codes at the top of one sign, and whether an infinity lies below them."""
+    """NaN codes at the top of one sign, and whether an infinity is below them."""
     numbers = np.flatnonzero(~np.isnan(magnitudes))
     if numbers.size == 0:
         return 0, False
@@ -151,7 +151,7 @@ def _specials(magnitudes: np.ndarray) -> tuple[int, bool]:
 def _candidates(
     table: np.ndarray, magnitudes: np.ndarray, exponent_bits: int, mantissa_bits: int, is_signed: bool, specials: tuple[int, bool]
 ) -> Iterator[FloatFormat]:
-    """With subnormals and without: the bias by the value of one code, the rest read off."""
+    """With and without subnormals: the bias from the value of one code, the rest from the table."""
     nan_codes, has_infinity = specials
     one = 1 << mantissa_bits  # exponent field 1, fraction 0
     step = _log2(magnitudes[1]) if len(magnitudes) > 1 else None  # the smallest positive value
@@ -168,7 +168,7 @@ def _candidates(
         if normal is not None:
             bias = 1 - normal
         elif lowest is not None:
-            bias = 1 - lowest  # field 1 holds no number
+            bias = 1 - lowest  # field 1 has no number
         else:
             continue
         choice = dict(common, bias=bias, subnormals=subnormals)

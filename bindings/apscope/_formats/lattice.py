@@ -1,4 +1,4 @@
-"""The format of a black-box cast, from its fixed points: the values it gives back unchanged."""
+"""The format of an unknown cast, from its fixed points: the values it returns unchanged."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def infer_format(run: Run) -> FloatFormat | None:
     -------
     FloatFormat or None
         Precision from 2^e (1 + 2^-j) being fixed for j up to precision - 1; emin is the lowest e
-        with full precision; then the largest fixed value; infinity and NaN as the cast gives them,
-        the remaining top codes counted as NaN. None where that is no format.
+        with full precision; then the largest fixed value; infinity and NaN as returned by the cast,
+        the remaining top codes counted as NaN. None if that is not a format.
     """
     e = np.arange(-149, 128)
     j = np.arange(1, 24)
@@ -71,9 +71,9 @@ def _fixed(run: Run, values: np.ndarray) -> np.ndarray:
 
 
 def is_lattice(run: Run, f: FloatFormat) -> bool:
-    """Whether a cast gives back the normal values of a format, and nothing between them.
+    """Whether a cast returns the normal values of a format unchanged, and nothing between them.
 
-    A few exceptions, one in twenty, are let pass: a cast that is wrong at the largest value, say.
+    One exception in twenty is allowed, for example a cast that is wrong at the largest value.
     """
     bits = f.storage_bits - f.is_signed
     codes = np.arange(2**bits, dtype=np.uint32) if bits <= 15 else np.arange(2**15, dtype=np.uint32) << np.uint32(bits - 15)

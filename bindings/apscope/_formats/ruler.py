@@ -1,4 +1,4 @@
-"""A format's ranges on an axis of exponents, as a small SVG for notebooks, on light and dark grounds."""
+"""A format's ranges on an axis of exponents, as a small SVG, for light and dark notebooks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .words import number, power, told
 __all__ = ["Range", "format_html", "ranges_of", "ruler"]
 
 WIDTH, LEFT, RIGHT = 640, 12, 628  # pixels: of the picture, and of its axis
-#: Fills at half strength let the ground through, so that text in its colour stays readable.
+#: Fills are half transparent, so that text stays readable on any background.
 _FILLS = {"underflow": "#f08a4b", "subnormal": "#f2c14e", "normal": "#3fae7a", "overflow": "#d64f87"}
-#: More bits than these have too many values for a tick each.
+#: Formats with more bits have too many values for a tick each.
 _TICKED_BITS = 8
-#: Pixels of a letter, about.
+#: Approximate width of a letter in pixels.
 _LETTER = 6.1
 
 
@@ -33,11 +33,11 @@ class Range(NamedTuple):
 
 
 def ranges_of(f: FloatFormat) -> list[Range]:
-    """What becomes of magnitudes, rounded to nearest, from small to large.
+    """The ranges of magnitudes, rounded to nearest, from small to large.
 
-    Underflow reaches to half the smallest value, below which nearest is 0 (in a format without a zero there is no
-    underflow); then subnormal numbers, where the format has any; normal ones; and overflow above the largest value. The two
-    outer ranges go on without end.
+    Underflow up to half the smallest value, below which numbers round to 0 (not in a format without
+    a zero); then subnormal numbers, if the format has any; normal ones; and overflow above the
+    largest value. The two outer ranges are unbounded.
     """
     smallest, largest = math.log2(f.smallest_positive), math.log2(f.largest)
     normal = math.log2(f.smallest_normal) if 0 < f.smallest_normal <= f.largest else largest
@@ -53,7 +53,7 @@ def ranges_of(f: FloatFormat) -> list[Range]:
 
 
 def ruler(f: FloatFormat) -> str:
-    """The picture: ranges and what they become, a tick for every value (of formats up to 8 bits) or binade, log2, and the limits as numbers."""
+    """The picture: ranges, a tick for every value (up to 8 bits) or binade, log2, and the limits."""
     ranges = ranges_of(f)
     edges = [r.high for r in ranges[:-1]]
     lowest = min(edges[0], math.log2(f.smallest_positive))
@@ -85,16 +85,16 @@ def ruler(f: FloatFormat) -> str:
 
 
 def _limits(f: FloatFormat, at: Callable[[float], float]) -> list[str]:
-    """The format's limits, each with a line to its place; the largest at the right, below where it would meet the smallest."""
+    """The format's limits, each with a line to its position; the largest is right-aligned."""
     values = [("smallest", f.smallest_positive), ("largest", f.largest)]
     if f.smallest_positive < f.smallest_normal <= f.largest:
         values.insert(1, ("smallest normal", f.smallest_normal))
-    parts, ends = [], {72: 0.0, 87: 0.0}  # by line of text, how far it reaches
+    parts, ends = [], {72: 0.0, 87: 0.0}  # right end of each line of text
     for name, value in values:
         x, text = at(math.log2(value)), f"{name} {number(value)} = {power(value)}"
         width = _LETTER * len(text)
         left = x - 3 - width if name == "largest" or x + 3 + width > WIDTH else x + 3
-        # The smallest below the smallest normal one, so that no line crosses a text.
+        # The smallest is below the smallest normal, so that no line crosses a text.
         y = next((line for line, end in ends.items() if left > end and (len(values) < 3 or name != "smallest" or line == 87)), 87)
         ends[y] = max(left + width, ends[y])
         parts.append(f'<path d="M{x} 43V{y}" stroke="currentColor" stroke-width="0.8"/><text x="{max(left, 0):.1f}" y="{y}">{text}</text>')
@@ -107,7 +107,7 @@ def format_html(f: FloatFormat) -> str:
 
 
 def _ticks(f: FloatFormat) -> list[tuple[float, bool]]:
-    """log2 of the positive values, and whether it is a power of two; of wide formats powers of two only, at most some 60."""
+    """log2 of the positive values, and whether a power of two; wide formats: about 60 powers of two."""
     if f.storage_bits <= _TICKED_BITS:
         values = np.unique(decode(np.arange(2**f.storage_bits, dtype=np.uint8), f).astype(np.float64))
         values = values[np.isfinite(values) & (values > 0)]

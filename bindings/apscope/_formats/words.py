@@ -11,7 +11,7 @@ __all__ = ["number", "power", "specials_of", "told"]
 
 
 def specials_of(f: FloatFormat) -> str:
-    """The format's infinities, NaNs, zeros and what it lacks, in words."""
+    """The format's infinities, NaNs, zeros and missing features, in words."""
     words = []
     if f.has_infinity:
         words.append("inf")
@@ -26,7 +26,7 @@ def specials_of(f: FloatFormat) -> str:
 
 
 def told(f: FloatFormat) -> str:
-    """Its fields, precision, range and special values in a line."""
+    """Its fields, precision, range and special values in one line."""
     return (
         f"{f.storage_bits} bits: {f.exponent_bits} exponent, {f.mantissa_bits} mantissa, bias {f.bias}; precision {f.precision}; "
         f"{number(f.smallest_positive)} to {number(f.largest)}; {specials_of(f)}"
@@ -39,7 +39,7 @@ def number(value: float) -> str:
 
 
 def power(value: float) -> str:
-    """1.75×2⁸, 2⁻⁹, (2−2⁻²³)×2¹²⁷: exact, whatever the digits of the decimal number."""
+    """1.75×2⁸, 2⁻⁹, (2−2⁻²³)×2¹²⁷: exact, unlike the decimal digits."""
     mantissa, exponent = math.frexp(value)
     binade = "2" + raised(exponent - 1)
     if mantissa == 0.5:

@@ -1,1 +1,1 @@
-"""What was proved on this machine, and how fast it is."""
+"""Proofs and speed on this machine."""

@@ -1,4 +1,4 @@
-"""How fast the kernels run on this machine, beside its memory's own speed."""
+"""Speed of the kernels on this machine, compared with its memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["Bench", "bench"]
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
-    """What `bench` measured.
+    """The result of `bench`.
 
     Attributes
     ----------
@@ -36,11 +36,12 @@ class Bench:
     created : str
         When, in UTC.
     rows : list of dict
-        Per job ``name``, ``where`` (L2, DRAM, CPU, peer), ``threads``, ``elements`` a call, ``floor`` (the job it is held
-        to, or empty), ``ns`` (median nanoseconds an element), ``spread`` (half the range between the quartiles over
-        the median), ``gb_per_s`` (bytes read and written, 10^9 a second; None where operations count), and
-        ``ratio``: the job's speed over its floor's, in bytes a second or in multiply-adds a second, the median of
-        the rounds' ratios. 1.0 is the floor's own speed.
+        Per job ``name``, ``where`` (L2, DRAM, CPU, peer), ``threads``, ``elements`` per call,
+        ``floor`` (its reference job, or empty), ``ns`` (median nanoseconds per element), ``spread``
+        (half the range between the quartiles over the median), ``gb_per_s`` (bytes read and
+        written, 10^9 per second; None if operations count), and ``ratio``: the job's speed divided
+        by its reference's, in bytes or multiply-adds per second, the median of the rounds' ratios.
+        1.0 is the reference's own speed.
     """
 
     machine: dict[str, Any]
@@ -55,7 +56,7 @@ class Bench:
         return pd.DataFrame(self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON holds it."""
+        """All of it, for JSON."""
         return dataclasses.asdict(self)
 
 
@@ -69,22 +70,23 @@ def bench(
     peers: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Bench:
-    """Time every kernel and the floor it is held to, in one interleaved run.
+    """Time every kernel and its reference in one interleaved run.
 
     Parameters
     ----------
     only : str
-        Jobs whose name holds this text, and their floors; all if empty.
+        Jobs whose name contains this text, and their references; all if empty.
     rounds : int
         Visits to each job, in turn with all others.
     visit_seconds : float
-        A visit repeats its job for at least so long.
+        A visit repeats its job for at least this long.
     elements : int
-        fp32 numbers in the arrays that stand for main memory; far more than the caches hold.
+        fp32 numbers in the arrays for main memory; far more than fit into the caches.
     threads : int
         DRAM jobs run with 1 and with this many.
     peers : bool
-        Casts of ml_dtypes, torch, gfloat and pychop on an array of 65536 numbers too, where they are installed.
+        Also casts of ml_dtypes, torch, gfloat and pychop on an array of 65536 numbers, if they are
+        installed.
     progress : callable, optional
         Called with visits done and their number.
 
@@ -142,7 +144,7 @@ def _machine() -> dict[str, Any]:
 
 
 def _peers(rounds: int, visit_seconds: float) -> list[dict[str, Any]]:
-    """Casts of others from and to fp32 (through their own type), the small call of ours, and memcpy, interleaved."""
+    """Peers' casts from and to fp32 through their own type, our small call, and memcpy, interleaved."""
     from .._arrays.casts import quantize
 
     x = np.random.default_rng(7).standard_normal(2**16).astype(np.float32)
@@ -163,7 +165,7 @@ def _peers(rounds: int, visit_seconds: float) -> list[dict[str, Any]]:
     try:
         import torch
 
-        torch.set_num_threads(1)  # as the others
+        torch.set_num_threads(1)  # like the others
         t = torch.from_numpy(x)
         for name in ("float8_e4m3fn", "float8_e5m2", "bfloat16"):
             dtype = getattr(torch, name)

@@ -1,4 +1,4 @@
-"""What `verify` found, as a JSON document that says on what it was found."""
+"""The results of `verify` as a JSON document, with a description of the machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def certificate(results: Sequence[Verification], command: Sequence[str] = ()) ->
     results : sequence of Verification
         As `verify` returns them.
     command : sequence of str
-        The words that led to them.
+        The command that produced them.
 
     Returns
     -------
@@ -38,8 +38,8 @@ def certificate(results: Sequence[Verification], command: Sequence[str] = ()) ->
         ``kind``, ``version``, ``apscope`` (its version), ``command``, ``created`` (UTC), ``machine``
         (processor, system, MPFR's version or null, vector
         instructions, processors), ``formats`` (the fields of each format),
-        ``results`` (one object a row), ``cases`` and ``mismatches`` (sums), ``proved`` (true if there
-        are rows, none differs and all met an oracle).
+        ``results`` (one object per row), ``cases`` and ``mismatches`` (sums), ``proved`` (true if
+        there are rows, none differs and all were compared with an oracle).
     """
     rows = [dataclasses.asdict(r) for r in results]
     return {
@@ -72,5 +72,5 @@ def _mpfr_version() -> str | None:
 
 
 def write_certificate(path: str | Path, results: Sequence[Verification], command: Sequence[str] = ()) -> None:
-    """Write `certificate` to a file, beside its place first: nothing half-written is left."""
+    """Write `certificate` to a file, all or nothing."""
     write_file(path, json.dumps(certificate(results, command), indent=1) + "\n", "apscope verify")

@@ -17,7 +17,7 @@ __all__ = ["peer_table", "peers"]
 
 
 def peers() -> dict[str, tuple[str, Any]]:
-    """The floating-point dtypes here of at most 16 bits: name -> (version of the package, dtype)."""
+    """The installed floating-point dtypes of at most 16 bits: name -> (package version, dtype)."""
     found: dict[str, tuple[str, Any]] = {}
     for package, words in (("numpy", ["float16"]), ("ml_dtypes", None), ("torch", None)):
         try:
@@ -37,13 +37,13 @@ def peers() -> dict[str, tuple[str, Any]]:
 
 
 def peer_table(directory: str | Path) -> str:
-    """A Markdown table of every dtype here against a pack, and one of what differs, and why.
+    """A Markdown table of every installed dtype on a pack, and one of the differences and reasons.
 
     Parameters
     ----------
     directory : str or Path
-        A pack with all formats. Ties to even; each dtype is held to the overflow rule, of the
-        pack's two, that it agrees with at more inputs.
+        A pack with all formats. Ties to even; each dtype is compared with that one of the pack's
+        two overflow rules that it agrees with at more inputs.
     """
     table = ["| dtype | version | format | overflow | inputs | differing |", "|---|---|---|---|---|---|"]
     reasons = ["| dtype | which inputs | how many | first | why |", "|---|---|---|---|---|"]
@@ -55,7 +55,7 @@ def peer_table(directory: str | Path) -> str:
 
 
 def _reasons(dtype: Any, format: str, overflow: str) -> list[str]:
-    """The differing inputs, sorted by what kind they are."""
+    """The differing inputs, by kind."""
     inputs = inputs_of(format)
     x = inputs.astype(np.uint32).view(np.float32)
     got = run_cast(cast_of(dtype), x)

@@ -1,8 +1,8 @@
 """Proof of the emulator on this machine: the rule, the array path and the codes of a format.
 
 The exact oracles (MPFR, and exact rationals written a second time) live in the optional module
-``apscope._oracle``, built where MPFR is found. Without it only the paths of the emulator are
-compared with each other, and the result says so.
+``apscope._oracle``, built if MPFR is found. Without it only the paths of the emulator are compared
+with each other, and the result says so.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ except ImportError:  # built without MPFR
 
 __all__ = ["OPERATIONS", "ROUNDINGS", "Verification", "has_oracle", "verify"]
 
-#: Every rounding that `quantize` knows.
+#: Every rounding of `quantize`.
 ROUNDINGS = tuple(_core.rounding_modes())
 
 WITHOUT_ORACLE = (
-    "the oracle module is not there (apscope was built without MPFR), so the emulator's paths were "
-    "compared with each other only; install libmpfr-dev and build again for the proof"
+    "the oracle module is missing (apscope was built without MPFR), so the emulator's paths were "
+    "only compared with each other; install libmpfr-dev and build again for the proof"
 )
 
 
@@ -44,15 +44,15 @@ OPERATIONS = ("quantize", "add", "subtract", "multiply", "divide", "sqrt", "fma"
 
 @dataclass(frozen=True)
 class Verification:
-    """What one format gave in one operation and rounding mode."""
+    """The result for one format, operation and rounding mode."""
 
     format: str  #: the format's name
     operation: str  #: ``quantize`` (with encode and decode), or an arithmetic operation
     rounding: str  #: the rounding mode's name
     cases: int  #: comparisons made, all overflow and underflow rules together
-    mismatches: int  #: how many of them differed
+    mismatches: int  #: number of differing comparisons
     exhaustive: bool  #: whether all 2^32 inputs, or all operands of up to 8 bits (fma: 6), were tried
-    oracle: str  #: "mpfr+rational", "mpfr" for arithmetic, or "none" where only paths were compared
+    oracle: str  #: "mpfr+rational", "mpfr" for arithmetic, or "none" if only paths were compared
     seconds: float  #: wall-clock time
     first: str | None  #: the first mismatch: input bits, expected, got, the two neighbours
 
@@ -85,12 +85,12 @@ def verify(
 
     Casts: formats of up to 19 bits are checked at every value and every midpoint with the numbers
     next to them, wider ones at the boundary significands of every binade and a million random bit
-    patterns; all at subnormal and overflow edges, NaN patterns, both zeros and infinities, in fp32
-    (where it holds the format) and in fp64. Every overflow and underflow rule that the format allows
-    is checked, those other than ``ieee`` and ``gradual`` fully near the edges, where alone they
-    differ, and at a sample elsewhere (so are the stochastic roundings of formats of more than 12
-    bits, each input with the random integers between which its result changes). Encode and decode are checked at every code (wide formats: at
-    random codes).
+    patterns; all at subnormal and overflow limits, NaN patterns, both zeros and infinities, in fp32
+    (if the format fits) and in fp64. Every overflow and underflow rule that the format allows is
+    checked, those other than ``ieee`` and ``gradual`` fully near the limits, the only place where
+    they differ, and at a sample elsewhere (so are the stochastic roundings of formats of more than
+    12 bits, each input with the random integers between which its result changes). Encode and
+    decode are checked at every code (wide formats: at random codes).
 
     Arithmetic: all operands of formats of up to 8 bits (fma: 4; the others, and fma, at boundary
     operands crossed with each other and at random ones).
@@ -102,8 +102,8 @@ def verify(
     rounding : str or iterable of str
         A rounding mode, several, or ``"all"``.
     projection : Projection, optional
-        Its rounding and random bits, instead of `rounding` and `random_bits`; the rules of overflow and
-        underflow are all tried in any case.
+        Its rounding and random bits, instead of `rounding` and `random_bits`; all overflow and
+        underflow rules are always tried.
     operation : str or iterable of str
         One of `OPERATIONS`, several, or ``"all"``.
     samples : int, optional
@@ -115,7 +115,7 @@ def verify(
         the rounding rule. fma: all operands of formats of up to 6 bits.
     oracle : {None, "mpfr"}
         With `exhaustive`, ``"mpfr"`` compares the rule with MPFR on all 2**32 inputs too, which
-        takes tens of minutes a mode. In any case ``"mpfr"`` insists on the oracle module.
+        takes tens of minutes per mode. ``"mpfr"`` always requires the oracle module.
     random_bits : int
         N of stochastic rounding, 1 to 64.
     threads : int, optional
@@ -123,31 +123,31 @@ def verify(
     seed : int
         Of the random inputs and words.
     progress : callable, optional
-        Called as ``progress(words, done, total)``, words being the operation and rounding, every now and then; an exception from it
-        (or Ctrl-C) stops the work.
+        Called from time to time as ``progress(words, done, total)``, with the operation and
+        rounding as words; an exception from it (or Ctrl-C) stops the work.
 
     Returns
     -------
     list of Verification
-        One per operation and rounding mode, in the order asked for. Arithmetic has no
-        ``stochastic_exact``: ``"all"`` leaves it out there.
+        One per operation and rounding mode, in the order given. Arithmetic has no
+        ``stochastic_exact``: ``"all"`` omits it there.
 
     Raises
     ------
     ValueError
-        For an unknown format, operation, rounding mode or oracle, and where `exhaustive` or `oracle` asks
-        for an oracle module that is not there.
+        For an unknown format, operation, rounding mode or oracle, and if `exhaustive` or `oracle`
+        needs the oracle module and it is missing.
     """
     name = as_format(format).name
     if projection is not None:
         if rounding != "all" or random_bits != 32:
-            raise ValueError("projection is given together with rounding or random_bits, which are parts of it; leave one out")
+            raise ValueError("projection is given together with rounding or random_bits, which are parts of it; omit one")
         rounding, random_bits = projection.rounding, projection.random_bits
     asked = [rounding] if isinstance(rounding, str) else list(rounding)
     modes = _chosen("all" if asked == ["all"] else [_core.rounding_word(text("rounding", word)) for word in asked], ROUNDINGS, "rounding mode")
     operations = _chosen(operation, OPERATIONS, "operation")
     if oracle not in (None, "mpfr"):
-        raise ValueError(f"unknown oracle {oracle!r}; use 'mpfr' or leave it out")
+        raise ValueError(f"unknown oracle {oracle!r}; use 'mpfr' or omit it")
     if threads is not None and threads < 1:
         raise ValueError(f"threads={threads} is not at least 1")
     if not 1 <= random_bits <= 64:
@@ -191,7 +191,7 @@ def _chosen(asked: str | Iterable[str], known: tuple[str, ...], what: str) -> tu
 
 
 def _bits(mode: str, random_bits: int) -> int:
-    """StochasticB and C look two bits further than N, so that theirs ends at 62."""
+    """StochasticB and C use two bits more than N, so their limit is 62."""
     return min(random_bits, 62) if mode in ("stochastic_b", "stochastic_c") else random_bits
 
 
@@ -199,12 +199,12 @@ Findings = Iterator[dict[str, Any]]
 
 
 def _casts(name: str, exhaustive: bool, oracle: str | None, samples: int | None) -> Callable[[dict[str, Any]], Findings]:
-    """Every overflow rule; with the first of them every underflow rule, and NaN's payload."""
+    """Every overflow rule; with the first also every underflow rule, and NaN payloads."""
     f = FloatFormat(name)
-    rest = 97  # every so-many-th case, away from the edges
+    rest = 97  # every 97th case, away from the limits
 
     def prove(shared: dict[str, Any]) -> Findings:
-        # A stochastic rounding is tried with several random integers an input.
+        # A stochastic rounding is tried with several random integers per input.
         some = 17 if f.storage_bits > 12 and shared["rounding"].startswith("stochastic") else 1
         if samples is not None:
             shared["random_cases"] = samples
@@ -254,7 +254,7 @@ def _inputs(seed: int) -> np.ndarray:
 
 
 def _compare_paths(name: str, mode: str, random_bits: int, threads: int, seed: int) -> Verification:
-    """The emulator against itself: threads, in place, one by one, through codes."""
+    """The emulator against itself: threads, in place, single elements, through codes."""
     started = time.perf_counter()
     format, x = FloatFormat(name), _inputs(seed)
     if not format.fits_fp32:
@@ -264,7 +264,7 @@ def _compare_paths(name: str, mode: str, random_bits: int, threads: int, seed: i
     in_place = x.copy()
     quantize(in_place, format, out=in_place, threads=threads, **options)
     pairs = [("threads and in place", x, expected, in_place)]
-    if not mode.startswith("stochastic"):  # a value's random word follows from its place
+    if not mode.startswith("stochastic"):  # a value's random word depends on its index
         some = x[:: len(x) // 2000]
         single = np.concatenate([quantize(v, format, **options) for v in np.split(some, len(some))])
         pairs.append(("one by one", some, expected[:: len(x) // 2000], single))

@@ -1,1 +1,1 @@
-"""Traces through schemes, here or on a Dask cluster."""
+"""Replays of traces through schemes, here or on a Dask cluster."""

@@ -1,6 +1,6 @@
-"""A replay on a Dask cluster: a part for every Dask worker, of its share of the cost, the same bytes as here.
+"""A replay on a Dask cluster: a part per Dask worker, by its share of the cost, with the same bytes.
 
-Nothing of Dask is imported before a client is given.
+Dask is not imported before a client is given.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 __all__ = ["check_client", "connect", "replay_on", "work_items"]
 
 INSTALL = "install it with: pip install 'apscope[dask]'"
-#: What the check of a value's SHA-256 and its statistics are taken to cost, in seconds, beside schemes whose cost is measured: a weight
-#: by which parts are made, and nothing else.
+#: Assumed seconds per value for the SHA-256 check and the statistics; schemes are measured. Used
+#: only to divide the work.
 READ_A_VALUE = 3e-9
 POLL = 1.0  # seconds between two looks at a cluster
-STRANDED_AFTER = 5  # looks at which workers are there and none has a part, as Dask keeps what was meant for the last one to end for it alone
-NO_WORKERS = 60.0  # seconds in which none is there
-ATTEMPTS = 3  # after the first whichever worker is there does a part
+STRANDED_AFTER = 5  # polls in which workers exist but none has a part: Dask reserves the tasks of the last worker that ended
+NO_WORKERS = 60.0  # seconds without any worker
+ATTEMPTS = 3  # after the first, any worker may take a part
 LOST = "the connection to the Dask cluster was lost during the replay"
 
 
@@ -43,9 +43,9 @@ def connect(address: str) -> Client:
     Raises
     ------
     ValueError
-        dask.distributed is not installed, or `address` is none.
+        dask.distributed is not installed, or `address` is invalid.
     OSError
-        Nobody answers there.
+        No scheduler answers there.
     """
     try:
         from distributed import Client
@@ -58,7 +58,7 @@ def connect(address: str) -> Client:
 
 
 def check_client(client: Any) -> None:
-    """Raises TypeError or ValueError for what is no client that one can wait for."""
+    """Raises TypeError or ValueError unless `client` is a synchronous Dask client."""
     if not all(hasattr(client, name) for name in ("submit", "nthreads", "asynchronous")):
         raise TypeError(f"client is {type(client).__name__}; give a dask.distributed.Client")
     if client.asynchronous:
@@ -66,7 +66,7 @@ def check_client(client: Any) -> None:
 
 
 def work_items(trace: Trace, job: Job) -> list[Item]:
-    """All that a shard of a replay does: the items of its second pass, and pairs of other shards, whose statistics the first pass reads too."""
+    """The work of a shard: the items of its second pass, and all pairs of the first pass."""
     _, _, steps, tensors, workers, _ = job.arguments
     work = [Item(tensor, step, cost, values, place=i) for i, (step, tensor, values, cost) in enumerate(_core.work_costs(trace.core, job.options()))]
     own = {(item.step, item.tensor): item for item in work}
@@ -82,14 +82,14 @@ def work_items(trace: Trace, job: Job) -> list[Item]:
 
 
 class _Progress:
-    """What is done of all parts, as they tell it: every value once by the statistics, then once by every scheme."""
+    """Progress of all parts: values visited once by the statistics, then once by every scheme."""
 
     def __init__(self, client: Client, total: int, update: Callable[[int, int], None] | None) -> None:
         self.client, self.total, self.update = client, total, update
         self.topic = None if update is None else f"apscope-{uuid4()}"
         self.done: dict[tuple[str, int], int] = {}
-        self.most = 0  # a part begins again where its worker ended
-        self.lock = Lock()  # what parts tell comes in a thread of Dask's
+        self.most = 0  # a part starts again if its worker ended
+        self.lock = Lock()  # reports of parts arrive in a thread of Dask
         if self.topic is not None:
             client.subscribe_topic(self.topic, self._heard)
 
@@ -118,11 +118,11 @@ class _Progress:
 
 
 class _StrandedError(Exception):
-    """Workers ended, and with them what nobody else does or has."""
+    """Workers ended, and their parts or results are lost."""
 
 
 def replay_on(client: Client, trace: Trace, job: Job, update: Callable[[int, int], None] | None) -> tuple[list[dict], list[dict], list[dict], dict]:
-    """Columns of the rows of all parts of a shard, those of its histograms and of its noise, and the states after the last step where they are kept."""
+    """Columns of a shard's rows, histograms and noise from all parts, and kept states."""
     check_client(client)
     if not client.nthreads():
         raise ValueError("the Dask cluster has no workers; start at least one")
@@ -143,7 +143,7 @@ def replay_on(client: Client, trace: Trace, job: Job, update: Callable[[int, int
 
 
 def _look(client: Client) -> tuple[dict[str, int], set[str]]:
-    """The threads of the workers that are there, and the keys of what they have to do."""
+    """The threads of the current workers, and the keys of their tasks."""
     try:
         return client.nthreads(), {key for keys in client.processing().values() for key in keys}
     except OSError:
@@ -163,7 +163,7 @@ def _wait_for_workers(client: Client) -> None:
 def _on_workers(
     client: Client, trace: Trace, job: Job, items: list[Item], topic: str | None, anywhere: bool
 ) -> tuple[list[dict], list[dict], list[dict], dict]:
-    """A part for every worker that is there; `anywhere`: whichever worker takes it."""
+    """A part for every current worker; `anywhere`: any worker may take it."""
     workers, _ = _look(client)
     if not workers:
         raise _StrandedError
@@ -171,7 +171,7 @@ def _on_workers(
     shares = parts_by_cost(items, [job.threads or max(1, workers[address]) for address in addresses])
     parts = [(address, share) for address, share in zip(addresses, shares) if share.items]
     path = trace.source if is_url(trace.source) else str(trace.path.absolute())
-    # In a list: what a dict holds would become keys of the cluster, which other replays have too.
+    # In a list: the values of a dict would become keys of the cluster, which other replays use too.
     states = client.scatter([dict(job.states)], broadcast=True, hash=False) if job.states else [{}]
     shared, futures = replace(job, states={}), list[Any]()
 
@@ -200,7 +200,7 @@ def _on_workers(
 
 
 def _wait_for(client: Client, futures: list[Any], anywhere: bool) -> None:
-    """Until all are done; raises what the first one failed with."""
+    """Waits until all are done; raises the first error."""
     from concurrent.futures import CancelledError
 
     from distributed import wait
@@ -224,7 +224,7 @@ def _wait_for(client: Client, futures: list[Any], anywhere: bool) -> None:
 
 
 def _result(client: Client, future: Any, futures: list[Any], anywhere: bool) -> Any:
-    """A part's result, waited for with all the others."""
+    """A part's result; waits for all the others too."""
     patience = 32 * POLL
     while True:
         _wait_for(client, futures, anywhere)
@@ -235,11 +235,11 @@ def _result(client: Client, future: Any, futures: list[Any], anywhere: bool) -> 
 
 
 class _AwayError(Exception):
-    """A result did not come in time: it is large, or who had it ended."""
+    """A result did not arrive in time: it is large, or its worker ended."""
 
 
 def _value(future: Any, patience: float) -> Any:
-    """What a future that is done has; a failure in one sentence, of the kind it would be here."""
+    """The result of a finished future; a failure is one sentence, of the same type as here."""
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
@@ -257,7 +257,7 @@ def _value(future: Any, patience: float) -> Any:
     except Exception as error:  # noqa: BLE001  # whatever a worker raised, told in one sentence
         if isinstance(error, TimeoutError) and future.status != "error":
             raise _AwayError from None
-        notes = getattr(error, "__notes__", [])  # the address, where a part failed
+        notes = getattr(error, "__notes__", [])  # the address, if a part failed
         where, what = f"on a Dask worker ({notes[0]})" if notes else "on the Dask cluster", " ".join(str(error).split())
         for kind in (ValueError, TypeError, OSError):
             if isinstance(error, kind):

@@ -1,4 +1,4 @@
-"""Amounts of memory, as command lines write them."""
+"""Amounts of memory, as written on command lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST = 2**62
 
 
 def memory_bytes(memory: int | str | None) -> int:
-    """A number of bytes; 0 for None, which leaves it to the machine.
+    """A number of bytes; 0 for None, the machine's default.
 
     Parameters
     ----------
@@ -25,9 +25,9 @@ def memory_bytes(memory: int | str | None) -> int:
     Raises
     ------
     ValueError
-        It is no such text, or below one byte.
+        It is not such a text, or below one byte.
     TypeError
-        It is neither of them.
+        It is neither.
     """
     if memory is None:
         return 0

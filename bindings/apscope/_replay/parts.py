@@ -1,6 +1,7 @@
-"""Which part of a replay each machine of a cluster does: as much of the cost as it has threads, and of as few steps as that allows.
+"""Divides a replay among the machines of a cluster in proportion to their threads.
 
-A file of a trace has all tensors of a worker at a step, so a machine that does whole steps opens the others' files never.
+A part has as few steps as possible: a file of a trace has all tensors of a worker at a step, so a
+machine with whole steps never opens the files of others.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ __all__ = ["Item", "Part", "parts_by_cost"]
 
 @dataclass(frozen=True)
 class Item:
-    """What is done in one go: a tensor at a step, or at all steps in their order."""
+    """A unit of work: a tensor at a step, or at all steps in order."""
 
     tensor: int  # place in the selection
-    step: int | None  # place in the selection; None: all steps
+    step: int | None  # index in the selection; None: all steps
     cost: float  # seconds of one thread
-    values: int  # that are visited
-    pair: int | None = None  # step * tensors + tensor, whose statistics are read with it
-    place: int | None = None  # in the work list: what pass 2 does of it
+    values: int  # visited values
+    pair: int | None = None  # step * tensors + tensor: its statistics are read in the same part
+    place: int | None = None  # index in the work list of pass 2
 
 
 @dataclass
 class Part:
-    """What one machine does."""
+    """The work of one machine."""
 
     threads: int
     items: list[Item] = field(default_factory=list)
@@ -37,45 +38,46 @@ class Part:
         self.cost += sum(item.cost for item in items)
 
     def end(self, cost: float) -> float:
-        """When it has done its items, and others of this cost."""
+        """The time at which it ends, with more work of this cost."""
         return (self.cost + cost) / self.threads
 
     @property
     def pairs(self) -> list[int]:
-        """Whose statistics it reads in pass 1, ascending."""
+        """The pairs whose statistics it computes in pass 1, ascending."""
         return sorted(item.pair for item in self.items if item.pair is not None)
 
     @property
     def places(self) -> list[int]:
-        """What it does in pass 2, as places in the work list, ascending."""
+        """Its items of pass 2, as indices in the work list, ascending."""
         return sorted(item.place for item in self.items if item.place is not None)
 
     def steps(self, count: int) -> list[int]:
-        """Of these many selected steps those whose files it reads."""
+        """The selected steps whose files it reads."""
         found = {item.step for item in self.items}
         return list(range(count)) if None in found else sorted(step for step in found if step is not None)
 
 
 def parts_by_cost(items: Sequence[Item], threads: Sequence[int]) -> list[Part]:
-    """Shares items out to machines, so that all end at about the same time.
+    """Assigns items to machines so that all end at about the same time.
 
-    First what goes through all steps, the dearest first, each to who would end it first. Then steps, whole where a machine has
-    time for one before all could have ended; of the others machine after machine what still fits, step by step. What fits nowhere is given
-    out item by item, again the dearest first.
+    First the items that need all steps, longest first, each to the machine that would finish it
+    first. Then whole steps, as long as a machine can finish one within the ideal time; the others
+    fill the machines one after another, step by step. Items that fit nowhere are assigned one by
+    one, again longest first.
 
     Parameters
     ----------
     items : sequence of Item
     threads : sequence of int
-        Of the machines, each at least 1.
+        Of each machine, at least 1.
 
     Returns
     -------
     list of Part
-        One a machine, without items where nothing is left for it.
+        One per machine, possibly without items.
     """
     parts = [Part(count) for count in threads]
-    end = sum(item.cost for item in items) / sum(threads) * (1 + 1e-9)  # of all, at best; sums are rounded
+    end = sum(item.cost for item in items) / sum(threads) * (1 + 1e-9)  # the ideal time; with a margin for rounding
 
     def one_by_one(left: list[Item]) -> None:
         for item in sorted(left, key=lambda item: -item.cost):
@@ -99,7 +101,7 @@ def parts_by_cost(items: Sequence[Item], threads: Sequence[int]) -> list[Part]:
 
 
 def _filled(part: Part, left: list[Item], end: float) -> list[Item]:
-    """Fills a machine up with items, step by step until one does not fit; the others."""
+    """Fills a machine step by step until an item does not fit; returns the remaining items."""
     rest: list[Item] = []
     for _, group in groupby(left, key=lambda item: item.step):
         fits = not rest

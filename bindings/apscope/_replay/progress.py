@@ -11,9 +11,9 @@ __all__ = ["Bar"]
 class Bar:
     """A tqdm bar on standard error, or nothing.
 
-    Its context gives ``update(done, total)``, or None where nothing is shown. What it counts in a replay are values
-    visited: every recorded value once by the statistics, then once by every scheme. The time left
-    follows from the rate of late, since schemes differ in what a value costs.
+    Its context returns ``update(done, total)``, or None if nothing is shown. A replay counts
+    visited values: every recorded value once by the statistics, then once by every scheme. The time
+    left is computed from the recent rate because schemes differ in time per value.
     """
 
     def __init__(self, name: str, show: bool, unit: str = "value") -> None:
@@ -22,7 +22,7 @@ class Bar:
     def __enter__(self) -> Any:
         if not self.show:
             return None
-        if "IPython" in sys.modules:  # a notebook's bar, perhaps
+        if "IPython" in sys.modules:  # maybe a notebook's bar
             from tqdm.auto import tqdm
         else:
             from tqdm import tqdm

@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_TOPOLOGIES", "replay"]
 
-#: The first is what summaries and comparisons speak of.
+#: Summaries and comparisons use the first.
 DEFAULT_TOPOLOGIES = ("ring", "tree", "hierarchical:4", "sequential")
 
 
 def _as_list(value: Any) -> list[Any]:
     if isinstance(value, (str, os.PathLike, Scheme, Trace)) or hasattr(value, "scheme"):  # the last: a plan
         return [value]
-    return list(value) if isinstance(value, Iterable) else [value]  # of what is neither, whoever reads it says what it should be
+    return list(value) if isinstance(value, Iterable) else [value]  # invalid values are reported by the reader
 
 
 def _steps_text(steps: slice | list[int]) -> str:
-    """What the command line takes for the same steps; numbers count from 0, so a negative bound is 0."""
+    """The same steps as an option of the command line; a negative bound is 0."""
     if isinstance(steps, slice):
         return ":".join("" if bound is None else str(max(int(bound), 0)) for bound in (steps.start, steps.stop))
     return f"{steps[0]}:{steps[0] + 1}" if len(steps) == 1 else ",".join(map(str, steps))
 
 
 def _select_steps(trace: Trace, steps: slice | list[int] | None) -> list[int]:
-    """Indices of the recorded steps that the selection names."""
+    """Indices of the selected recorded steps."""
     numbers = list(trace.steps)
     if not numbers:
         raise ValueError(f"trace '{trace.name}' has no complete step, so there is nothing to replay")
@@ -60,7 +60,7 @@ def _select_steps(trace: Trace, steps: slice | list[int] | None) -> list[int]:
         high = numbers[-1] + 1 if steps.stop is None else steps.stop
         chosen = [i for i, n in enumerate(numbers) if low <= n < high]
         if not chosen:
-            raise ValueError(f"no recorded step of trace '{trace.name}' lies in {low}:{high}; it has steps {numbers[0]} to {numbers[-1]}")
+            raise ValueError(f"no recorded step of trace '{trace.name}' is in {low}:{high}; it has steps {numbers[0]} to {numbers[-1]}")
         return chosen
     for n in steps:
         if n not in numbers:
@@ -74,7 +74,7 @@ def _select_tensors(trace: Trace, pattern: str | None) -> list[int]:
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"tensors '{pattern}' is no regular expression: {error}") from None
+        raise ValueError(f"tensors '{pattern}' is not a regular expression: {error}") from None
     chosen = [i for i, name in enumerate(trace.tensors) if compiled.search(name)]
     if not chosen:
         raise ValueError(f"tensors '{pattern}' matches no name in trace '{trace.name}'; {hint(pattern, trace.tensors, have='it has')}")
@@ -86,9 +86,9 @@ def _json_value(value: float | None) -> float | str | None:
 
 
 def _describe(trace: Trace, steps: list[int], tensors: list[int], workers: int) -> dict[str, Any]:
-    """What a report needs to know about a trace, as JSON values."""
+    """The description of a trace for reports, as JSON values."""
     m = trace.manifest
-    at, what = list(m.steps), list(m.tensors)  # each of them makes the whole list
+    at, what = list(m.steps), list(m.tensors)  # each access makes the whole list
     return {
         "name": trace.name,
         "hash": trace.hash,
@@ -107,7 +107,7 @@ def _command(traces: list[Trace], schemes: list[Scheme], topologies: list[str], 
     words = ["apscope", "replay", *(t.source for t in traces)]
     for s in schemes:
         words += ["--scheme", s.spec]
-    for t in topologies or ["exact"]:  # none: exact, which is always there, and not the default ones
+    for t in topologies or ["exact"]:  # none given: only exact, which is always there, not the default
         words += ["--topology", t]
     return " ".join(shlex.quote(w) for w in words + options)
 
@@ -143,66 +143,70 @@ def replay(
     progress: bool = False,
     client: Client | None = None,
 ) -> Results:
-    """Put recorded gradients through schemes, and compare with what was recorded.
+    """Run recorded gradients through schemes, and compare with the recorded ones.
 
     Parameters
     ----------
     traces : Trace, path-like, URL, or a sequence of them
-        Recorded traces, as `open_trace` takes them.
+        Recorded traces, as for `open_trace`.
     schemes : Scheme, spec, or a sequence of them
-        ``main``, the default, stands for `main_schemes`, ``all`` for `all_schemes`. Nothing is added to others.
+        ``main``, the default, means `main_schemes`, ``all`` means `all_schemes`. Other schemes are
+        replayed alone.
     topology : str or sequence of str
-        Reduction orders; ``exact`` is always among the rows. They cross with schemes that sum in a
-        format; gathering schemes give one row ``gather`` instead.
+        Reduction orders; ``exact`` is always among the rows. They apply to schemes that sum in a
+        format; gathering schemes have one row ``gather`` instead.
     workers : int, optional
         Use ranks 0..workers-1; by default all.
     steps : slice, "A:B", "A,B,C" or step numbers, optional
-        Recorded step numbers; ranges are half open. State starts fresh at the first one.
+        Recorded step numbers; ranges are half open. State is initialised at the first one.
     tensors : str, optional
-        Regular expression; tensors whose name it is found in.
+        Regular expression; selects tensors whose name it matches somewhere.
     seed : int
         Of the random draws.
     threads : int
-        0 takes all of the machine's. Their number never changes a bit.
+        0 uses all of the machine's. Their number never changes a bit.
     memory : int or str, optional
-        What tensors may take at once, in bytes or as a text: ``4G``, ``512M`` (powers of 1024), ``4GB`` (of 1000); by default
-        half of the machine's memory, or of what its control group leaves. It bounds how many items run at
-        once, and changes no bit. What an item needs (its recorded values, copies of them that its schemes make, and what
-        they remember) is found by running the schemes on small tensors first. Python, its libraries and the
-        results' tables come on top.
+        Limit on the memory of tensors, in bytes or as a text: ``4G``, ``512M`` (powers of 1024),
+        ``4GB`` (of 1000); by default half of the machine's memory, or of its control group's. It
+        limits the number of items that run at once, and changes no bit. The memory of an item (its
+        recorded values, its schemes' copies, and their state) is measured by running the schemes on
+        small tensors first. Python, its libraries and the results' tables are not included.
     shard : (I, N), optional
         Every N-th item, from the I-th; `apscope.merge` joins the N results.
     draws : int
         K >= 3 samples expected bias and variance where no closed form exists.
     states : mapping, optional
-        ``Results.states`` of a replay of the steps before: schemes go on where it ended, and the rows are
-        those of one replay over all the steps.
+        ``Results.states`` of a replay of the earlier steps: schemes continue from there, and the
+        rows are those of one replay over all steps.
     keep_states : bool
-        Whether `Results.states` is wanted. Without it what a scheme remembers of a tensor is dropped with the
-        tensor's last step; with it, it stays in memory for all of them (8 bytes an element and worker for
-        ``error_feedback``).
+        Whether to keep `Results.states`. Otherwise a scheme's state of a tensor is freed after the
+        tensor's last step; with it, the states of all tensors stay in memory (8 bytes per element
+        and worker for ``error_feedback``).
     check : bool
         Whether every file that is read is first compared with its SHA-256 in the manifest (once for a `Trace` object).
     device : str
         ``cpu``, or ``cuda``: the first GPU that CUDA finds does the work of schemes that round scaled
-        gradients to a float format (their specs name one: ``aps:e4m3``), all but the choice of the scales:
-        casts, hops, statistics, draws. The rows are the same, byte for byte. Everything else runs on the CPU:
-        the reading and the statistics of the traces, ``qsgd``, and schemes that work on whole tensors or
-        remember elements (blocks, codebooks, signs, sparse ones, transforms, ``error_feedback``, ``cpd``). A
-        large tensor goes through the GPU in pieces. With `client` the Dask workers' GPUs. Needs the CUDA
-        module, which is built with ``-DAPSCOPE_CUDA=ON``.
+        gradients to a float format (their specs name one: ``aps:e4m3``), except the choice of the
+        scales: casts, hops, statistics, draws. The rows are the same, byte for byte. Everything
+        else runs on the CPU: reading and statistics of the traces, ``qsgd``, and schemes that work
+        on whole tensors or have memory of elements (blocks, codebooks, signs, sparse ones,
+        transforms, ``error_feedback``, ``cpd``). A large tensor goes through the GPU in pieces.
+        With `client` the Dask workers' GPUs are used. Needs the CUDA module, built with
+        ``-DAPSCOPE_CUDA=ON``.
     progress : bool
-        A progress bar on standard error: values visited (once by the statistics, once by every scheme), how
-        many a second, and the time left.
+        A progress bar on standard error: visited values (once by the statistics, once by every
+        scheme), their rate, and the time left.
     client : dask.distributed.Client, optional
-        Replay on this Dask cluster, local or remote: a part for every Dask worker, on `threads` threads (0:
-        as many as the worker has) and within `memory` (by default half of the worker's own limit). Parts cost as much as
-        their workers have threads, by the time that the schemes take on small tensors here. A worker that ends leaves its
-        part to another; where all end, the replay begins again with those that come within a minute. The rows are the same,
-        byte for byte. Workers and scheduler must have this version of apscope, and the workers must read the traces under the
-        same absolute path, or URL, as here. Each reads the steps of its part: whole ones where they are enough, all with a
-        scheme that remembers elements; of a URL it fetches their files into its temporary folder, until the replay is done.
-        Needs ``apscope[dask]``.
+        Replay on this Dask cluster, local or remote: one part per Dask worker, on `threads` threads
+        (0: as many as the worker has) and within `memory` (by default half of the worker's own
+        limit). The work is divided in proportion to the workers' threads, by the time that the
+        schemes take on small tensors here. If a worker ends, another takes its part; if all end,
+        the replay starts again with the workers that appear within a minute. The rows are the same,
+        byte for byte. Workers and scheduler must have this version of apscope, and the workers must
+        read the traces under the same absolute path, or URL, as here. Each reads the steps of its
+        part: whole steps if possible, all steps for a scheme with memory of elements; for a URL it
+        fetches their files into its temporary folder until the replay is done. Needs
+        ``apscope[dask]``.
 
     Returns
     -------
@@ -211,16 +215,16 @@ def replay(
     Raises
     ------
     ValueError
-        Unknown schemes, topologies, steps, tensors; more workers than recorded; a damaged trace; a trace
-        that a Dask worker does not find; `memory` that does not do for the largest item.
+        Unknown schemes, topologies, steps, tensors; more workers than recorded; a damaged trace; a
+        trace that a Dask worker does not find; `memory` too small for the largest item.
     TypeError
-        `client` is no Dask client.
+        `client` is not a Dask client.
     ChildProcessError
-        A Dask worker ended during the replay, or has no GPU that serves.
+        A Dask worker ended during the replay, or has no supported GPU.
     RuntimeError
         ``device="cuda"`` without the CUDA module, without a GPU, or with one that is too old; CUDA failed.
     MemoryError
-        The GPU has no room for 4096 elements of every worker.
+        The GPU's memory is too small for 4096 elements of every worker.
     """
     if client is not None:
         from .cluster import check_client, replay_on
@@ -258,7 +262,7 @@ def replay(
         text("tensors", tensors)
 
     if isinstance(steps, Iterable) and not isinstance(steps, str):
-        steps = [int(n) for n in steps]  # once: every trace reads them, and so does the command
+        steps = [int(n) for n in steps]  # once: every trace and the command use them
 
     specs = [s.spec for s in chosen]
     kinds = ["gradient", *sorted({need for s in chosen for need in s.needs} & {"weights", "full_batch"})]
@@ -268,7 +272,7 @@ def replay(
     steps = parse_steps(steps)
     if steps is not None:
         options += ["--steps", _steps_text(steps)]
-    if tensors is not None:  # in one word: an expression may begin with a dash
+    if tensors is not None:  # as one word: an expression may begin with a dash
         options += [f"--tensors={tensors}"]
     options += ["--seed", str(seed)]
     if draws != 1:
@@ -283,7 +287,7 @@ def replay(
         used = trace.workers if workers is None else workers
         arguments = (specs, topologies, step_indices, tensor_indices, used, seed)
         before = {} if states is None else dict(states.get(trace.name, {}))
-        if client is None:  # else its workers fetch and check what they read
+        if client is None:  # else its workers fetch and check the files
             trace.require(step_indices, range(used), kinds)
             if check:
                 with Bar(f"{trace.name}, SHA-256", progress, "B") as update:

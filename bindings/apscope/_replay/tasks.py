@@ -1,4 +1,4 @@
-"""What Dask workers do of a replay: a part each opens the trace, finds statistics of (step, tensor) pairs, and with those of all parts replays its items."""
+"""A Dask worker's part of a replay: statistics of (step, tensor) pairs, then its items."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["Job", "OpenTrace", "Statistics", "read_part", "run_part"]
 
 REPORT_EVERY = 0.2  # seconds between two reports of a part's progress
 
-Statistics = tuple[np.ndarray, np.ndarray]  # pairs, and what pass 1 found of each
+Statistics = tuple[np.ndarray, np.ndarray]  # pairs, and their statistics of pass 1
 
 
 @dataclass(frozen=True)
 class Job:
-    """What all parts of a replay share."""
+    """The data shared by all parts of a replay."""
 
     arguments: tuple[list[str], list[str], list[int], list[int], int, int]  # specs, topologies, steps and tensors by index, workers, seed
     shard: tuple[int, int]
@@ -36,7 +36,7 @@ class Job:
     keep_states: bool
     device: str
     kinds: list[str]  # of files that are read
-    check: bool  # whether they are compared with their SHA-256
+    check: bool  # whether to compare them with their SHA-256
 
     def options(self, threads: int = 0, memory: int = 0) -> _core.ReplayOptions:
         return _core.ReplayOptions(*self.arguments, *self.shard, self.draws, self.threads or threads, self.memory or memory)
@@ -46,7 +46,7 @@ class Job:
         return self.options(worker.state.nthreads, (worker.memory_manager.memory_limit or 0) // 2)
 
     def device_here(self) -> Any:
-        """The GPU, where one is asked for."""
+        """The GPU, if requested."""
         if self.device != "cuda":
             return None
         from .._arrays.gpu import row_device
@@ -56,7 +56,7 @@ class Job:
 
 @contextmanager
 def _worker() -> Iterator[Any]:
-    """The Dask worker that runs this; an error takes its address along as a note."""
+    """The Dask worker that runs this; an error gets its address as a note."""
     from distributed import get_worker
 
     worker = get_worker()
@@ -68,7 +68,7 @@ def _worker() -> Iterator[Any]:
 
 
 class OpenTrace:
-    """A trace as a Dask worker has it, with some files that are there and checked. Sent to another worker it is opened again there."""
+    """A trace on a Dask worker, with its fetched and checked files; another worker opens it again."""
 
     def __init__(self, path: str, version: str, trace_hash: str, job: Job, steps: list[int]) -> None:
         self.path, self.version, self.trace_hash, self.job, self.steps = path, version, trace_hash, job, steps
@@ -99,13 +99,13 @@ class OpenTrace:
             return trace
 
     def opened(self) -> OpenTrace:
-        """Itself, once its trace is open here."""
+        """Itself, with its trace opened here."""
         _ = self.trace
         return self
 
 
 def _telling(worker: Any, topic: str | None, part: tuple[str, int]) -> Callable[[int, int], None] | None:
-    """What tells the client how far a part is; None where nobody listens."""
+    """Reports a part's progress to the client; None if nobody listens."""
     reported = 0.0
 
     def update(done: int, total: int) -> None:

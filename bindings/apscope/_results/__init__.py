@@ -1,1 +1,1 @@
-"""The table of a replay: files, sums, summaries, comparisons, how it is shown."""
+"""The table of a replay: files, sums, summaries, comparisons, display."""

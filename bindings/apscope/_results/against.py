@@ -1,4 +1,4 @@
-"""Two results beside each other: every scheme against itself, on the layers and steps that both have, and what only one of them has."""
+"""Compares two results: every scheme with itself, on common layers and steps; lists the rest."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .pooling import frame_of
 
 __all__ = ["COLUMNS", "HELD", "against", "only", "settings"]
 
-#: What a scheme of a trace is held by.
+#: Which results have a scheme of a trace.
 HELD = ("both", "first", "second")
-#: Of `against`, in this order.
+#: Columns of `against`, in order.
 COLUMNS = ("trace", "scheme", "held_by", *(c for c in COMPARED if c not in ("trace", "layer", "whole", "scheme_a", "scheme_b")))
 
 
@@ -28,19 +28,20 @@ def against(first: Any, second: Any, topology: str | None = None) -> pd.DataFram
     first, second : Results or DataFrame
         RESULTS tables: of another seed, recording or version.
     topology : str, optional
-        As of `compare`.
-
-    Returns
+        As for `compare`. Returns
     -------
     DataFrame
-        A row a trace and scheme, in the order of the first results, then what the second has alone: ``trace``, ``scheme``, ``held_by`` (``both``,
-        ``first`` or ``second``), then the columns of `compare`, all layers together, ``_a`` of the first results and ``_b`` of the second; empty for
-        what only one has. A ratio below 1, and a win, is less error in the first. Only layers and steps that both have are counted.
+        A row per trace and scheme, in the order of the first results, then those only in the
+        second: ``trace``, ``scheme``, ``held_by`` (``both``, ``first`` or ``second``), then the
+        columns of `compare`, all layers together, ``_a`` of the first results and ``_b`` of the
+        second; empty for schemes of only one. A ratio below 1, and a win, mean less error in the
+        first. Only layers and steps that both have are counted.
 
     Raises
     ------
     ValueError
-        No trace of the one meets one of the other, by name or as the only one of each, or they have no layer and step in common.
+        No trace of the one matches one of the other, by name or as the only one of each, or they
+        have no common layer and step.
     """
     tables = [frame_of(results) for results in (first, second)]
     meet = met(*(list(table["trace"].unique()) for table in tables))
@@ -63,12 +64,13 @@ def against(first: Any, second: Any, topology: str | None = None) -> pd.DataFram
 
 
 def only(first: Any, second: Any) -> list[tuple[str, str, list[Any]]]:
-    """What only one of two results has.
+    """The parts of two results that only one has.
 
     Returns
     -------
     list of tuples
-        ``first`` or ``second``; what (``trace``, ``layer``, ``step``, ``scheme``, ``topology``; layers and steps of traces that meet); and which, in their order.
+        ``first`` or ``second``; the kind (``trace``, ``layer``, ``step``, ``scheme``, ``topology``;
+        layers and steps of matching traces); and which, in order.
     """
     tables = [frame_of(results) for results in (first, second)]
     meet = met(*(list(table["trace"].unique()) for table in tables))
@@ -89,7 +91,7 @@ def only(first: Any, second: Any) -> list[tuple[str, str, list[Any]]]:
 
 
 def settings(first: Any, second: Any) -> list[tuple[str, str, str]]:
-    """In what two `Results` were made differently: the setting, and what it is in each."""
+    """The settings in which two `Results` differ, with both values."""
     facts = []
     for p in (first.provenance, second.provenance):
         about = {name: str(p.get(name)) for name in ("version", "seed", "draws", "selection", "shard")}

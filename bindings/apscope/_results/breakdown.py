@@ -1,4 +1,4 @@
-"""What each scheme lost by layer, by role or by step: the columns of a summary, a row a part; or one column, schemes across."""
+"""Errors by layer, role or step: the columns of a summary per part; or one column, by scheme."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .summary import COLUMNS, figures, in_rank, of_topology
 
 __all__ = ["BY", "across", "by", "specs_of"]
 
-#: What results are taken apart by, and the column of a RESULTS table that has it.
+#: Parts of results, and their column in a RESULTS table.
 BY = {"layer": "tensor", "role": "role", "step": "step"}
-#: Of a summary, what is of a whole step alone: modelled times; and the family, which the scheme says.
+#: Columns of a summary that refer to a whole step: modelled times; and the family.
 _WHOLE = ("family", "time", "speedup")
 
 
 @guarded
 def by(results: Any, part: str, schemes: Iterable[Any] | None = None, *, topology: str | None = None, batch_factor: float = 1.0) -> pd.DataFrame:
-    """The summary of every layer, role or step by itself.
+    """The summary of every layer, role or step.
 
     Parameters
     ----------
@@ -37,15 +37,16 @@ def by(results: Any, part: str, schemes: Iterable[Any] | None = None, *, topolog
     schemes : sequence of Scheme or str, optional
         Which, in any spelling; by default all.
     topology : str, optional
-        Of schemes without a reduction of their own; by default the first topology replayed that adds. ``exact``: of all schemes.
+        For schemes without their own reduction; by default the first replayed topology that adds in
+        a format. ``exact``: for all schemes.
     batch_factor : float
-        As of `summary`.
-
-    Returns
+        As for `summary`. Returns
     -------
     DataFrame
-        A row a trace, scheme and part: ``trace``, `part`, then the columns of `summary` over the rows of that part, but for the family, the modelled times
-        and ``worst_layer`` of a layer, ``worst_step`` of a step. Schemes as `summary` ranks them, layers in the trace's order, steps ascending.
+        A row per trace, scheme and part: ``trace``, `part`, then the columns of `summary` over the
+        rows of that part, except the family, the modelled times, and ``worst_layer`` by layer,
+        ``worst_step`` by step. Schemes in the order of `summary`, layers in the trace's order,
+        steps ascending.
 
     Raises
     ------
@@ -60,7 +61,7 @@ def by(results: Any, part: str, schemes: Iterable[Any] | None = None, *, topolog
     if schemes is not None:
         frame = frame[frame["scheme"].isin(specs_of(frame, schemes))].reset_index(drop=True)
     if topology is not None and topology not in (held := topologies_of(frame)):
-        raise ValueError(f"the results have no topology '{topology}'; use one of {', '.join(held) or 'none: they are of the wire alone'}")
+        raise ValueError(f"the results have no topology '{topology}'; use one of {', '.join(held) or 'none: they have only wire rows'}")
     rows = of_topology(compared_rows(frame), topology or headline_topology(frame))
     noise, column = noise_of(results), BY[part]
     table = figures(frame, rows, noise, [column], batch_factor).rename(columns={column: part})
@@ -72,7 +73,7 @@ def by(results: Any, part: str, schemes: Iterable[Any] | None = None, *, topolog
 
 
 def across(table: pd.DataFrame, part: str, column: str) -> pd.DataFrame:
-    """One column of `by`: rows by trace and part, a column a scheme; NaN where a scheme has no such part.
+    """One column of `by`: rows by trace and part, one column per scheme; NaN if it has no such part.
 
     Raises
     ------
@@ -88,5 +89,5 @@ def across(table: pd.DataFrame, part: str, column: str) -> pd.DataFrame:
 
 
 def specs_of(frame: pd.DataFrame, schemes: Iterable[Any]) -> list[str]:
-    """The specs under which a table holds these schemes; the errors of `scheme_in`."""
+    """The specs of these schemes in a table; raises the errors of `scheme_in`."""
     return [scheme_in(frame, s) for s in ([schemes] if isinstance(schemes, str) else schemes)]

@@ -1,7 +1,8 @@
-"""A table as the columns that C++ gives, and what is made of it: a pandas frame where one is asked for, an Arrow table for files.
+"""A table as the columns from C++, converted to a pandas frame on request, or an Arrow table for files.
 
-Files are written without pandas, whose import takes longer than a small replay. pyarrow imports it as soon as it makes an array of anything else than
-buffers (``pa.array``), and ``pyarrow.compute`` is as dear: so arrays are made of buffers here.
+Files are written without pandas, whose import takes longer than a small replay. pyarrow imports
+pandas when it makes an array from anything but buffers (``pa.array``), and importing
+``pyarrow.compute`` is as slow: so arrays are made from buffers here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TEXT_COLUMNS", "Columns", "arrow_table", "frame_of", "joined", "length", "text_array", "validity"]
 
-#: Of the table of results.
+#: Columns of the table of results.
 TEXT_COLUMNS = ["trace", "tensor", "role", "scheme", "format", "topology", "stage", "note"]
 
 #: Name -> array, all of one length: objects are text, a pair (values, whether empty) is nullable integers, NaN an empty float.
@@ -26,13 +27,13 @@ Columns: TypeAlias = Mapping[str, Any]
 
 
 def length(columns: Columns) -> int:
-    """How many rows there are."""
+    """The number of rows."""
     first = next(iter(columns.values()))
     return len(first[0] if isinstance(first, tuple) else first)
 
 
 def joined(parts: Sequence[tuple[str, Columns]]) -> dict[str, Any]:
-    """Columns of one or more (trace name, columns), below each other, after a column of the traces' names."""
+    """Concatenated columns of (trace name, columns), after a column of the traces' names."""
     names = np.array([name for name, _ in parts], dtype=object)
     whole: dict[str, Any] = {"trace": np.repeat(names, [length(columns) for _, columns in parts])}
     for name, first in parts[0][1].items():
@@ -42,20 +43,20 @@ def joined(parts: Sequence[tuple[str, Columns]]) -> dict[str, Any]:
 
 
 def frame_of(columns: Columns) -> pd.DataFrame:
-    """The pandas frame: text stays objects, pairs become nullable integers."""
+    """The pandas frame: text becomes objects, pairs become nullable integers."""
     import pandas as pd
 
     def column(values: Any) -> Any:
         if isinstance(values, tuple):
             return pd.arrays.IntegerArray(*values)
-        # An index stays what it is, where pandas would look at every text of an array of objects.
+        # An index is kept as it is; pandas would inspect every text of an array of objects.
         return pd.Index(values, dtype=object, copy=False) if values.dtype == object else values
 
     return pd.DataFrame({name: column(values) for name, values in columns.items()}, copy=False)
 
 
 def arrow_table(columns: Columns) -> pa.Table:
-    """The Arrow table that ``pa.Table.from_pandas(frame_of(columns), preserve_index=False)`` gives, what it tells pandas of the columns included."""
+    """The Arrow table of ``pa.Table.from_pandas(frame_of(columns), preserve_index=False)``."""
     import pyarrow as pa
 
     arrays, described = [], []
@@ -80,14 +81,14 @@ def arrow_table(columns: Columns) -> pa.Table:
 
 
 def validity(there: np.ndarray) -> pa.Buffer | None:
-    """Arrow's bitmap of the places that are not empty; none where all are there."""
+    """Arrow's bitmap of values that are not empty; none if all are there."""
     import pyarrow as pa
 
     return None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
 
 
 def text_array(values: Sequence[str]) -> pa.Array:
-    """Text, of which few pieces differ, as an Arrow array of strings."""
+    """Text with few distinct values as an Arrow array of strings."""
     import pyarrow as pa
 
     encoded = {text: text.encode() for text in set(values)}

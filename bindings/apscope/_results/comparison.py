@@ -1,4 +1,4 @@
-"""One scheme against another, layer by layer: who loses less, in how many steps, by how much, and why."""
+"""Compares two schemes layer by layer: which has less error, in how many steps, and why."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .summary import cosines, step_losses
 
 __all__ = ["COLUMNS", "compare", "compare_both", "compare_steps", "hint", "met", "ratios", "scheme_in"]
 
-#: Of `compare`, in this order.
+#: Columns of `compare`, in order.
 COLUMNS = (
     "trace", "layer", "whole", "steps", "wins", "losses", "ties", "median_ratio", "worst_ratio", "geometric_ratio",
     "error_over_noise_a", "error_over_noise_b", "step_nmse_a", "step_nmse_b", "nmse_a", "nmse_b", "underflow_wire_a", "underflow_wire_b", "underflow_reduced_a", "underflow_reduced_b",
@@ -32,14 +32,14 @@ class _Pair(NamedTuple):
     """Two schemes in one trace."""
 
     trace: str
-    cells: pd.DataFrame  # a row a layer and step, what adds up of both side by side; layer by layer
+    cells: pd.DataFrame  # a row per layer and step with the sums of both; by layer
     topologies: tuple[str, str]
     schemes: tuple[str, str]
 
 
 @guarded
 def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: bool = True, against: Any = None) -> pd.DataFrame:
-    """Scheme `a` against scheme `b`, or against each of several; a ratio below 1, and a win, is `a` losing less.
+    """Scheme `a` against scheme `b`, or several; a ratio below 1, and a win, mean less error of `a`.
 
     Parameters
     ----------
@@ -49,45 +49,53 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
         A spec in any spelling.
     b : Scheme, str or a sequence of them
     topology : str, optional
-        Of both; by default the first that both have and that is not ``exact``. A scheme with a reduction of its own
-        takes that, whatever is said, but for ``exact`` and ``wire``: what each worker sent, before any sum. Traces
-        without reduced rows compare the wire.
+        Of both; by default the first that both have and that is not ``exact``. A scheme with its
+        own reduction always uses that, except for ``exact`` and ``wire``: the messages before any
+        sum. Traces without reduced rows compare the wire.
     layers : bool
-        Whether the layers follow the whole.
+        Whether to add a row per layer.
     against : Results or DataFrame, optional
-        Other results, which have `b`: of another seed, recording or version. Traces meet by name, or as the only one of each; layers and steps that only
-        one of them has are left out.
+        Other results, with `b`: of another seed, recording or version. Traces are matched by name,
+        or as the only one of each; layers and steps that only one has are omitted.
 
     Returns
     -------
     DataFrame
-        `COLUMNS`: per trace that has both schemes a row for all layers (``layer`` is ``all``, ``whole`` True: a layer may have
-        that name) and one a layer, in the trace's order. Let L be the NMSE at one step of the layer, or of all layers together; 1 where the scheme
-        skipped the step, at least 1 with overflow. Left out are steps where the reference is zero, and layers and
-        steps of which one of the schemes has no numbers, because the trace lacks what it needs.
+        `COLUMNS`: for every trace with both schemes a row for all layers (``layer`` is ``all``,
+        ``whole`` True: a layer may have that name) and one per layer, in the trace's order. Let L
+        be the NMSE at one step of the layer, or of all layers together; 1 if the scheme skipped the
+        step, at least 1 with overflow. Steps with a reference of zero are omitted, and so are
+        layers and steps for which one of the schemes has no numbers because the trace lacks its
+        inputs.
 
         - ``steps``, of which ``wins`` (L of a below that of b), ``losses`` and ``ties``;
-        - ``median_ratio``, ``worst_ratio``: of L of a over L of b, over the steps; 1 where both are 0;
-        - ``geometric_ratio``: the geometric mean of that ratio over layers and steps. 0 where a lost nothing
-          somewhere that b did, ``inf`` the other way round, NaN where both happen;
-        - ``error_over_noise``: the typical block's squared error over the noise of the batch (docs/definitions.md, section 16);
+        - ``median_ratio``, ``worst_ratio``: of L of a divided by L of b, over the steps; 1 if both
+          are 0;
+        - ``geometric_ratio``: the geometric mean of that ratio over layers and steps. 0 if L of a
+          is 0 somewhere and L of b is not, ``inf`` the other way round, NaN if both occur;
+        - ``error_over_noise``: the typical block's squared error divided by the noise of the batch
+          (docs/definitions.md, section 16);
         - ``step_nmse``: mean of L over the steps; ``nmse``: pooled, the sum of squared errors over that of squared
           references, ``inf`` with overflow; ``overflowed``: steps with overflow;
-        - ``underflow_wire``, ``underflow_reduced``: shares of nonzero values that became 0, skipped rows left out;
-        - ``cosine``: mean over layers and steps, 0 where skipped or overflowed;
-        - ``accumulation``: share of the reduced squared error that is not in ``exact``, so comes from rounding sums;
-          below 0 where it happens to undo errors of the wire. Skipped rows are left out; NaN with overflow;
-        - ``share_underflow``, ``share_rounding``, ``share_saturation``, ``share_accumulation``: the shares of the same squared error that
-          are the squares of its parts, the workers' errors by class of element and those of the additions; ``share_interaction`` that
-          of the parts' products, below 0 where they undo each other. They add up to 1; NaN where a row has no split, or overflow;
-        - ``topology_a``, ``topology_b``, ``scheme_a``, ``scheme_b``: what was compared.
+        - ``underflow_wire``, ``underflow_reduced``: shares of nonzero values that became 0, without
+          skipped rows;
+        - ``cosine``: mean over layers and steps, 0 if skipped or overflowed;
+        - ``accumulation``: share of the reduced squared error that is not in ``exact``, so is due
+          to rounding sums; below 0 if it happens to cancel errors of the wire. Skipped rows are
+          omitted; NaN with overflow;
+        - ``share_underflow``, ``share_rounding``, ``share_saturation``, ``share_accumulation``: the
+          shares in the same squared error of the squares of its parts, the workers' errors by class
+          of element and those of the additions; ``share_interaction`` is that of the cross terms,
+          below 0 if the parts cancel. They add up to 1; NaN if a row has no split, or overflow;
+        - ``topology_a``, ``topology_b``, ``scheme_a``, ``scheme_b``: the compared ones.
 
-        The rows of several `b` follow each other, in the order given.
+        The rows of several `b` are in the order given.
 
     Raises
     ------
     ValueError
-        A scheme or topology that the results do not hold, schemes without a common topology; no `b`; with `against` no trace, or no layer and step, in common.
+        A scheme or topology that the results do not have, schemes without a common topology; no
+        `b`; with `against` no common trace, or no common layer and step.
     """
     others = list(b) if isinstance(b, Iterable) and not isinstance(b, str) else [b]
     if not others:
@@ -96,7 +104,7 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
 
 
 def _by_layer(pairs: list[_Pair], layers: bool) -> pd.DataFrame:
-    """`compare` of what `_pairs` found."""
+    """`compare` of the result of `_pairs`."""
     tables = []
     for trace, cells, topologies, schemes in pairs:
         table = pd.concat([_rows(cells, whole) for whole in ((True, False) if layers else (True,))])
@@ -108,13 +116,14 @@ def _by_layer(pairs: list[_Pair], layers: bool) -> pd.DataFrame:
 
 @guarded
 def ratios(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.DataFrame:
-    """The ratio of two schemes' NMSE at every layer and step; arguments and errors as of `compare`.
+    """The ratio of two schemes' NMSE at every layer and step; arguments and errors as for `compare`.
 
     Returns
     -------
     DataFrame
-        trace, layer, step, ``nmse_a``, ``nmse_b`` (L of `compare`), ``ratio`` (of a over b; 1 where both are 0), ``overflow_a``,
-        ``overflow_b`` (elements), ``topology_a``, ``topology_b``; NaN where the reference is zero.
+        trace, layer, step, ``nmse_a``, ``nmse_b`` (L of `compare`), ``ratio`` (a divided by b; 1 if
+        both are 0), ``overflow_a``, ``overflow_b`` (elements), ``topology_a``, ``topology_b``; NaN
+        if the reference is zero.
     """
     tables = []
     for trace, cells, names, _ in _pairs(results, a, b, topology):
@@ -127,19 +136,17 @@ def ratios(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.Data
 
 @guarded
 def compare_steps(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.DataFrame:
-    """Scheme `a` against scheme `b`, step by step: when `a` loses less.
+    """Scheme `a` against scheme `b`, step by step.
 
     Parameters
     ----------
     results, a, b, topology
-        As of `compare`.
-
-    Returns
+        As for `compare`. Returns
     -------
     DataFrame
-        One row a trace and step that `compare` counts: ``trace``, ``step``, ``nmse_a``, ``nmse_b`` (all layers of the step
-        together, L of `compare`), and the numbers of layers in which `a` loses less, more or as much: ``layers_won``,
-        ``layers_lost``, ``layers_level``.
+        One row per trace and step that `compare` counts: ``trace``, ``step``, ``nmse_a``,
+        ``nmse_b`` (all layers of the step together, L of `compare`), and the numbers of layers in
+        which `a` has less, more or equal error: ``layers_won``, ``layers_lost``, ``layers_level``.
 
     Raises
     ------
@@ -150,13 +157,13 @@ def compare_steps(results: Any, a: Any, b: Any, topology: str | None = None) -> 
 
 
 def compare_both(results: Any, a: Any, b: Any, topology: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`compare` and `compare_steps` of the same schemes, in one go."""
+    """`compare` and `compare_steps` of the same schemes, together."""
     pairs = _pairs(results, a, b, topology)
     return _by_layer(pairs, True), _by_step(pairs)
 
 
 def _by_step(pairs: list[_Pair]) -> pd.DataFrame:
-    """`compare_steps` of what `_pairs` found."""
+    """`compare_steps` of the result of `_pairs`."""
     tables = []
     for trace, cells, _, _ in pairs:
         step, first = groups(cells, ["step"])
@@ -170,7 +177,7 @@ def _by_step(pairs: list[_Pair]) -> pd.DataFrame:
 
 
 def _pairs(results: Any, a: Any, b: Any, topology: str | None, against: Any = None) -> list[_Pair]:
-    """The two schemes in every trace that has both; with `against`, `b` is of those results, and traces have the names of the first."""
+    """The two schemes in every trace with both; with `against`, `b` is of those results."""
     first = frame_of(results)
     second = first if against is None else frame_of(against)
     a, b = scheme_in(first, a), scheme_in(second, b)
@@ -187,7 +194,7 @@ def _pairs(results: Any, a: Any, b: Any, topology: str | None, against: Any = No
             pairs.append(_Pair(trace, cells.sort_values("tensor", key=lambda names: names.map(places), kind="stable"), names, (a, b)))
     if not pairs:
         raise ValueError(
-            f"no trace of the results holds both '{a}' and '{b}'"
+            f"no trace of the results has both '{a}' and '{b}'"
             if against is None
             else f"no trace of the first results with '{a}' has a layer and step in common with one of the second with '{b}'"
         )
@@ -195,37 +202,37 @@ def _pairs(results: Any, a: Any, b: Any, topology: str | None, against: Any = No
 
 
 def met(here: Sequence[str], there: Sequence[str]) -> dict[str, str]:
-    """Which trace of the one results meets which of the other: by name, or as the only one of each."""
+    """Matches traces of two results: by name, or as the only one of each."""
     return {here[0]: there[0]} if len(here) == len(there) == 1 else {name: name for name in here if name in there}
 
 
 def scheme_in(frame: pd.DataFrame, scheme: Any) -> str:
-    """The spec under which a table holds the scheme, given in any spelling.
+    """The spec of the scheme, given in any spelling, in a table.
 
     Raises
     ------
     TypeError
         Neither a Scheme nor a str.
     ValueError
-        The table has no rows of it; the sentence names what it has.
+        The table has no rows of it; the message lists the schemes that it has.
     """
     held = list(frame["scheme"].unique())
-    if isinstance(scheme, str) and scheme in held:  # of another process, perhaps, that knew more schemes
+    if isinstance(scheme, str) and scheme in held:  # perhaps of another process with more schemes
         return scheme
     try:
         spec = as_scheme(scheme).spec
     except ValueError:
         name, _, settings = str(scheme).partition(":")
         if "," in settings and any(one.startswith(f"{name}:") for one in held):
-            raise  # a key or value that this scheme has not
-        spec = str(scheme)  # no spec, such as the bare name of a scheme that needs a format: what is held says more
+            raise  # a key or value that this scheme does not have
+        spec = str(scheme)  # not a spec, such as the bare name of a scheme that needs a format: the message below says more
     if spec in held:
         return spec
-    raise ValueError(f"the results hold no scheme '{clip(str(scheme), 200)}'; {hint(str(scheme), held)}")
+    raise ValueError(f"the results have no scheme '{clip(str(scheme), 200)}'; {hint(str(scheme), held)}")
 
 
 def _topologies(one: pd.DataFrame, other: pd.DataFrame, a: str, b: str, wanted: str | None) -> tuple[str, str]:
-    """What is compared of each of the two schemes in one trace."""
+    """The compared rows of each of the two schemes in one trace."""
     held = {}
     for spec, rows in ((a, one), (b, other)):
         held[spec] = list(whole_sums(rows[rows["stage"] == "reduced"])["topology"].unique())
@@ -248,7 +255,7 @@ def _topologies(one: pd.DataFrame, other: pd.DataFrame, a: str, b: str, wanted: 
 
 
 def _cells(rows: pd.DataFrame, topology: str) -> pd.DataFrame:
-    """A row a layer and step of one scheme: what adds up over them."""
+    """A row per layer and step of one scheme: the additive columns."""
     wire = rows[rows["stage"] == "wire"]
     reduced = whole_sums(rows[rows["stage"] == "reduced"])
     chosen = wire if topology == "wire" else reduced[reduced["topology"] == topology]
@@ -277,7 +284,7 @@ def _underflow(rows: pd.DataFrame, stage: str) -> pd.DataFrame:
 
 
 def _rows(cells: pd.DataFrame, whole: bool) -> pd.DataFrame:
-    """One row a layer, or one for all of them."""
+    """One row per layer, or one for all of them."""
     by = [] if whole else ["tensor"]
     group, first = groups(cells, by)
     out: dict[str, Any] = {"layer": ["all"] if whole else cells["tensor"].to_numpy(object)[first]}
@@ -321,7 +328,7 @@ def _rows(cells: pd.DataFrame, whole: bool) -> pd.DataFrame:
         noise = {name: cells[f"{name}_{s}"].to_numpy() for name in ("log2_over_noise", "noise_blocks")}
         out[f"error_over_noise_{s}"] = over_noise(noise, group, count)
         out[f"nmse_{s}"] = infinite_with(sums["overflow"], quotient(sums["error"], sums["reference"]))
-        sums["sent_error"] = np.where(sums["overflow"] > 0, np.nan, sums["sent_error"])  # what is left of an error has no shares
+        sums["sent_error"] = np.where(sums["overflow"] > 0, np.nan, sums["sent_error"])  # an error without its infinite part has no shares
         out[f"cosine_{s}"] = quotient(sums["cosine"], sums["layers"])
         out[f"accumulation_{s}"] = quotient(sums["sent_error"] - sums["exact_error"], sums["sent_error"])
         for part in PARTS:
@@ -332,7 +339,7 @@ def _rows(cells: pd.DataFrame, whole: bool) -> pd.DataFrame:
 
 
 def _step_nmse(cells: pd.DataFrame, scheme: str, step: np.ndarray, count: int) -> np.ndarray:
-    """NaN where there is none."""
+    """NaN if there is none."""
     sums = {name: total(cells[f"{name}_{scheme}"].to_numpy(), step, count) for name in ("error", "reference", "overflow")}
     value, present = step_losses(sums)
     return np.where(present, value, np.nan)

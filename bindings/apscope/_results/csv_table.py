@@ -1,9 +1,10 @@
-"""CSV that a spreadsheet shows and does not run, and that reads back as it was.
+"""CSV that a spreadsheet shows but does not run, and that reads back unchanged.
 
-A name in a trace may begin like a formula (``=cmd|...``), and a spreadsheet would run it. So a text that begins with
-=, +, -, @ (the wide ones of CJK keyboards too), a tab or a carriage return gets an apostrophe before it, and so does one
-that already has apostrophes before such a character. Whoever reads takes one apostrophe away where one or more stand
-before such a character: `read_csv` does. Numbers are no text and stay.
+A name in a trace may begin like a formula (``=cmd|...``), and a spreadsheet would run it. So a text
+that begins with =, +, -, @ (also their full-width forms), a tab or a carriage return gets an
+apostrophe before it, and so does one that already has apostrophes before such a character. A reader
+removes one apostrophe if one or more come before such a character: `read_csv` does. Numbers are not
+changed.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ _BEGINS_LIKE_A_FORMULA = "[=+\\-@\\t\\r＝＋－＠]"
 #: The bytes that such text, or text with apostrophes before it, can begin with in UTF-8.
 _FIRST_BYTES = np.frombuffer("=+-@\t\r＝'".encode(), np.uint8)[[0, 1, 2, 3, 4, 5, 6, -1]]
 
-#: Columns that are text even where every cell of them looks like a number.
+#: Columns that are text even if every cell looks like a number.
 _TEXT = ("trace", "tensor", "role", "scheme", "format", "topology", "stage", "note", "family", "layer", "worst_layer", "topology_a", "topology_b")
 
 
 def write_csv(table: pa.Table, file: BinaryIO) -> None:
-    """The table as CSV: numbers in the fewest digits that give them back, text in quotes, what is missing empty."""
+    """The table as CSV: numbers in the shortest exact digits, quoted text, empty missing cells."""
     import pyarrow as pa
     import pyarrow.csv as pa_csv
 
@@ -40,7 +41,7 @@ def write_csv(table: pa.Table, file: BinaryIO) -> None:
 
 
 def _shown(chunk: pa.Array) -> pa.Array:
-    """A column as a spreadsheet should have it: text harmless, empty text missing, booleans in words. Read from the buffers: see `columns`."""
+    """A column for a spreadsheet: escaped text, empty text missing, booleans in words."""
     import pyarrow as pa
 
     n, kind, buffers = len(chunk), chunk.type, chunk.buffers()
@@ -66,7 +67,7 @@ def _bits(bitmap: pa.Buffer) -> np.ndarray:
 
 
 def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """A CSV file of `write_csv`: apostrophes before what begins like a formula are taken away; an empty field is missing."""
+    """Reads a CSV file of `write_csv`: removes apostrophes before formulas; empty fields are missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.csv as pa_csv

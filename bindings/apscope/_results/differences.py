@@ -1,4 +1,4 @@
-"""In what two schemes differ, and what each difference is worth: a chain of schemes from one to the other that change one thing at a time."""
+"""The differences of two schemes and their effects: a chain that changes one thing at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .pooling import frame_of, headline_topology, is_own
 
 __all__ = ["chain", "decompose", "differences"]
 
-#: What schemes are described by, in the order in which a chain changes it, and the keys that say it.
+#: Aspects of schemes, in the order in which a chain changes them, and their keys.
 _ASPECTS = {
     "format": (),
     "rule": ("rule",),
@@ -25,8 +25,8 @@ _ASPECTS = {
     "overflow": ("overflow",),
 }
 
-#: Of `aps`, from the coarsest unit to the finest; between them stand numbers of elements.
-_UNITS = {"model": "one a step", "tensor": "one a layer and step", "row": "one a row and step"}
+#: Units of `aps`, from the coarsest to the finest; between them numbers of elements.
+_UNITS = {"model": "one per step", "tensor": "one per layer and step", "row": "one per row and step"}
 
 #: Schemes that a chain is made of, and keys that they all have.
 _CHAINED = ("loss_scaling", "aps")
@@ -37,7 +37,7 @@ def _scale(scheme: Scheme) -> str:
     keys = scheme.keys
     if scheme.name == "aps":
         unit = keys["unit"]
-        text = _UNITS.get(unit) or ("one a bucket and step" if unit.startswith("bucket") else f"one for {unit} elements")
+        text = _UNITS.get(unit) or ("one per bucket and step" if unit.startswith("bucket") else f"one for {unit} elements")
         return text + (", of the step before" if keys["delay"] == "1" else "") + (", frozen" if keys["frozen"] != "0" else "")
     if scheme.name == "loss_scaling":
         return "one for all steps, the best in hindsight" if keys["scale"] == "best" else f"one for all steps, {keys['scale']}"
@@ -47,7 +47,7 @@ def _scale(scheme: Scheme) -> str:
 
 
 def _described(scheme: Scheme) -> dict[str, str]:
-    """An aspect -> what the scheme does; aspects that it does not have are left out."""
+    """Aspect -> the scheme's value; aspects that it does not have are omitted."""
     keys = scheme.keys
     found = {"format": scheme.grid or scheme.format or "several", "scale": _scale(scheme)}
     if scheme.name == "stochastic":
@@ -67,7 +67,7 @@ def _described(scheme: Scheme) -> dict[str, str]:
 
 
 def differences(a: Any, b: Any) -> list[tuple[str, str, str]]:
-    """In what two schemes differ.
+    """The differences of two schemes.
 
     Parameters
     ----------
@@ -76,8 +76,9 @@ def differences(a: Any, b: Any) -> list[tuple[str, str, str]]:
     Returns
     -------
     list of tuples of three str
-        An aspect (format, rule, headroom, scale, rounding, sums, overflow, or ``scheme`` where they are of different kinds and nothing
-        else tells them apart), what `a` does and what `b` does. Empty for equal schemes.
+        An aspect (format, rule, headroom, scale, rounding, sums, overflow, or ``scheme`` if they
+        are of different kinds and no aspect distinguishes them), the value of `a` and that of `b`.
+        Empty for equal schemes.
     """
     try:
         one, other = as_scheme(a), as_scheme(b)
@@ -93,7 +94,7 @@ def differences(a: Any, b: Any) -> list[tuple[str, str, str]]:
 
 
 def _rung(scheme: Scheme) -> list[dict[str, str]]:
-    """The keys of the scheme's scale, after those of every coarser scale on the way to it."""
+    """The keys of the scheme's scale, after those of every coarser scale before it."""
     way = [{"scale": "best"}, {"unit": "model"}, {"unit": "tensor"}]
     if scheme.name == "loss_scaling":
         return [{"scale": scheme.keys["scale"]}]
@@ -106,7 +107,7 @@ def _rung(scheme: Scheme) -> list[dict[str, str]]:
 
 
 def chain(a: Any, b: Any) -> list[tuple[str, str]]:
-    """Schemes from `b` to `a` of which each differs from the one before in one thing.
+    """Schemes from `b` to `a`, each of which differs from the one before in one thing.
 
     Parameters
     ----------
@@ -115,8 +116,9 @@ def chain(a: Any, b: Any) -> list[tuple[str, str]]:
     Returns
     -------
     list of tuples of two str
-        What changed, and the scheme; the first is `b`, of which nothing changed. Empty where one of them is neither `aps` nor
-        `loss_scaling` with ``scale=best``: no scheme between them is known.
+        The change, and the scheme; the first is `b`, without a change. Empty if one of them is
+        neither `aps` nor `loss_scaling` with ``scale=best``: then no intermediate schemes are
+        known.
     """
     try:
         one, other = as_scheme(a), as_scheme(b)
@@ -151,28 +153,30 @@ def chain(a: Any, b: Any) -> list[tuple[str, str]]:
 
 @guarded
 def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.DataFrame:
-    """What every single difference between two schemes is worth.
+    """The effect of every single difference between two schemes.
 
     Parameters
     ----------
     results : Results or DataFrame
-        A RESULTS table; `chain` says which schemes it should hold.
+        A RESULTS table; `chain` lists the schemes that it should have.
     a, b : Scheme or str
     topology : str, optional
-        The order of the additions; by default the first replayed that adds.
+        The order of the additions; by default the first replayed that adds in a format.
 
     Returns
     -------
     DataFrame
-        One row a trace and change, from `b` to `a`: ``trace``, ``change`` (the aspect of `differences`), ``from_scheme``, ``to_scheme``, ``before``,
-        ``after`` (what the two do), ``factor`` (how many times as large the error of ``from_scheme`` is as that of ``to_scheme``, in a typical block:
-        docs/definitions.md, section 17), ``factor_low`` and ``factor_high`` (95 % over the steps). NaN where the results lack one of the two. The last
-        row of a trace is the whole, ``change`` ``all``. Where no chain is known it is the only one.
+        One row per trace and change, from `b` to `a`: ``trace``, ``change`` (the aspect of
+        `differences`), ``from_scheme``, ``to_scheme``, ``before``, ``after`` (the two values),
+        ``factor`` (the error of ``from_scheme`` divided by that of ``to_scheme``, in a typical
+        block: docs/definitions.md, section 17), ``factor_low`` and ``factor_high`` (95 % over the
+        steps). NaN if the results lack one of the two. The last row of a trace is the total, with
+        ``change`` ``all``. If no chain is known it is the only one.
 
     Raises
     ------
     ValueError
-        Schemes that the results do not hold.
+        Schemes that the results do not have.
     """
     frame = frame_of(results)
     a, b = (scheme_in(frame, s) for s in (a, b))

@@ -13,7 +13,7 @@ __all__ = ["factor", "step_logs"]
 
 
 def step_logs(frame: pd.DataFrame) -> dict[tuple[str, str], pd.Series]:
-    """By (trace, scheme): of every step log2 of its error, in units of the noise where that is known."""
+    """By (trace, scheme): log2 of every step's error, in units of the noise if it is known."""
     rows = compared_rows(coded(frame.reset_index(drop=True)))
     step, first = groups(rows, ["trace", "scheme", "step"])
     lost = {name: total(values.astype(float), step, len(first)) for name, values in losses(rows).items()}
@@ -26,7 +26,7 @@ def step_logs(frame: pd.DataFrame) -> dict[tuple[str, str], pd.Series]:
 
 
 def factor(coarse: pd.Series, fine: pd.Series) -> tuple[float, float, float]:
-    """How many times as large the error of the coarser rung is, and its interval over the steps."""
+    """The error of the coarser rung divided by the finer one's, and its interval over the steps."""
     with np.errstate(invalid="ignore"):
         logs = (coarse - fine).dropna().to_numpy()
     if not len(logs):

@@ -1,4 +1,4 @@
-"""Families of schemes, and the colour and shape that stand for each in plots and in the report's page."""
+"""Families of schemes, and their colours and shapes in plots and in the report's page."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ __all__ = ["FAMILIES", "Look"]
 
 
 class Look(NamedTuple):
-    """How a family is drawn: an sRGB colour that white and dark grounds both show, and a shape."""
+    """How a family is drawn: an sRGB colour, visible on white and dark backgrounds, and a shape."""
 
     colour: str
-    symbol: str  # as Observable Plot calls it
-    marker: str  # as matplotlib does
+    symbol: str  # in Observable Plot
+    marker: str  # in matplotlib
 
 
 #: Every value of `Scheme.family`.

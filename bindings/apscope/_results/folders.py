@@ -1,4 +1,4 @@
-"""Folders that are read and written: what is wrong with one is told before the work, and nothing of others is replaced."""
+"""Checks folders before reading and writing; files of other programs are never replaced."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .._text import clip, count_of
 
 __all__ = ["CSV", "CSV_ROWS", "FILES", "MARK", "TABLES", "check_readable", "check_results_folder", "half_written", "what_is", "writing_results"]
 
-#: The tables of a RESULTS folder: the file, and which table it holds; the largest first.
+#: The tables of a RESULTS folder: the file and its table; the largest first.
 TABLES = {"results.csv": "frame", "results.parquet": "frame", "histograms.parquet": "histograms", "noise.parquet": "noise"}
-#: What makes the tables results: it comes last and says what the others are.
+#: The file that makes the tables valid: written last, it describes the others.
 MARK = "provenance.json"
 FILES = [*TABLES, MARK]
 #: The one file that a folder may lack: it is written where the table has at most so many rows, or where it is asked for.
 CSV, CSV_ROWS = "results.csv", 200_000
 
 
-#: Endings of files, and names of those in stores, that a dump of gradients has.
+#: Extensions of a dump's files, and names of files in stores.
 _DUMPS = (".pt", ".pth", ".npz", ".npy", ".safetensors", ".h5", ".hdf5", ".zgroup", ".zarray", "zarr.json", ".metadata")
 _CONVERT = "apscope convert makes a trace of a dump of gradients"
 
@@ -36,7 +36,7 @@ def check_readable(folder: str | os.PathLike[str]) -> Path:
     Raises
     ------
     ValueError
-        It is there and cannot be read, or is a file.
+        It exists and cannot be read, or is a file.
     """
     folder = Path(folder)
     try:
@@ -48,12 +48,12 @@ def check_readable(folder: str | os.PathLike[str]) -> Path:
         remedy = _CONVERT if folder.name.lower().endswith(_DUMPS) else "give a folder"
         raise ValueError(f"{folder} is a file; {remedy}") from None
     except OSError:
-        pass  # not there: who opens it knows what was looked for
+        pass  # missing: its reader reports that
     return folder
 
 
 def what_is(folder: Path, missing: str) -> str:
-    """Why a folder is not what was asked for: what it is instead, else that it has no file `missing`."""
+    """Why a folder is not of the expected kind: its actual kind, else that `missing` is missing."""
     if not folder.exists():
         siblings = [p.name for p in folder.parent.iterdir() if p.is_dir()] if folder.parent.is_dir() else []
         near = difflib.get_close_matches(folder.name, siblings, n=1)
@@ -67,14 +67,14 @@ def what_is(folder: Path, missing: str) -> str:
     for name, what in (("manifest.json", "traces"), ("provenance.json", "RESULTS folders")):
         inside = sorted(p.parent.name for p in folder.glob(f"*/{name}"))
         if inside:
-            return f"it holds {what}: {', '.join(inside[:6])}{', ...' if len(inside) > 6 else ''}; name them"
+            return f"it contains {what}: {', '.join(inside[:6])}{', ...' if len(inside) > 6 else ''}; name them"
     return f"it has no {missing}" + (f"; {_CONVERT}" if _may_be_a_dump(folder) else "")
 
 
 def half_written(folder: Path) -> str:
-    """What a folder is in which a write was interrupted; nothing where none was."""
+    """The description of a folder with an interrupted write; else nothing."""
     left = halves(folder, MARK)
-    return f"holds the halves of a write that was interrupted ({left.name}); run the command again" if left else ""
+    return f"has the remains of an interrupted write ({left.name}); run the command again" if left else ""
 
 
 def _may_be_a_dump(folder: Path) -> bool:
@@ -89,13 +89,13 @@ def check_results_folder(folder: str | os.PathLike[str], force: bool = False) ->
     folder : path
         A new folder, or one without files of these names.
     force : bool
-        Whether files of these names, earlier results or none of apscope's, may be replaced.
+        Whether files of these names, earlier results or not from apscope, may be replaced.
 
     Raises
     ------
     ValueError
-        It is a file, a trace, or not writable; a folder stands where a file of the results belongs; without `force`, it
-        holds results, or a file that is of the same name and none of apscope's.
+        It is a file, a trace, or not writable; a folder has the name of a file of the results;
+        without `force`, it has results, or a file of the same name that is not from apscope.
     """
     if not os.fspath(folder):
         raise ValueError("the results folder's name is empty; give -o a folder")
@@ -118,22 +118,22 @@ def check_results_folder(folder: str | os.PathLike[str], force: bool = False) ->
         raise ValueError(f"{folder} is a trace; give another folder for the results")
     for name in FILES:
         if (folder / name).is_dir():
-            raise ValueError(f"{folder / name} is a folder; a file of the results belongs there")
+            raise ValueError(f"{folder / name} is a folder, but results need a file of this name")
     there = [name for name in FILES if os.path.lexists(folder / name)]
     if there and not force:
         if half_written(folder):
-            return folder  # the halves of a write that a kill ended
+            return folder  # the remains of a killed write
         if not (ours := _provenance(folder)):
-            raise ValueError(f"{folder / there[0]} is there already and is not of a replay; give another folder, or --force to replace it")
+            raise ValueError(f"{folder / there[0]} exists and is not from a replay; give another folder, or --force to replace it")
         raise ValueError(
-            f"{folder} holds results that would be replaced, of {_held(ours)}; give another folder, or --force (force=True in Python) to replace them"
+            f"{folder} has results that would be replaced, of {_held(ours)}; give another folder, or --force (force=True in Python) to replace them"
         )
     return folder
 
 
 @contextlib.contextmanager
 def writing_results(folder: str | os.PathLike[str], force: bool = False) -> Iterator[Writing]:
-    """What `Results` writes a RESULTS folder by: checked and locked, so that a second writer is told before its work.
+    """Checks and locks a RESULTS folder for `Results`, so that a second writer fails before its work.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _provenance(folder: Path) -> dict[str, Any]:
-    """Of a RESULTS folder; empty where it is none."""
+    """The provenance of a RESULTS folder; empty if it is not one."""
     try:
         provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -165,7 +165,7 @@ def _provenance(folder: Path) -> dict[str, Any]:
 
 
 def _held(provenance: dict[str, Any]) -> str:
-    """What results are of, in a few words."""
+    """A short description of results."""
     schemes, traces = provenance["schemes"], [str(t.get("name", "")) for t in provenance["traces"]]
     shard, count = provenance.get("shard", [0, 1])
     first = clip(str(schemes[0]), 60) if schemes else "no scheme"

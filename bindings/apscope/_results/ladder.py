@@ -1,6 +1,7 @@
-"""The ladder of scales: one rule and rounding under ever finer scales, from one for all steps to one for 16 elements.
+"""The ladder of scales: one rule and rounding with finer and finer scales.
 
-What a finer scale buys is the quotient of two rungs that differ in nothing else; docs/definitions.md, section 17.
+From one scale for all steps to one for 16 elements. The gain of a finer scale is the quotient of
+two rungs that differ only in the scale; docs/definitions.md, section 17.
 """
 
 from __future__ import annotations
@@ -27,32 +28,32 @@ class Rung(NamedTuple):
     """One step of the ladder."""
 
     name: str
-    spec: str  # of its scheme, with the places format and rule
-    finer_than: str | None  # the rung that it is compared with, from which it differs in one thing
+    spec: str  # of its scheme, with placeholders format and rule
+    finer_than: str | None  # the rung that it is compared with, which differs in one thing
     meaning: str
 
 
 #: From the coarsest scale to the finest.
 RUNGS = (
     Rung("constant", "loss_scaling:{format},scale=best,rule={rule}", None, "one scale for all steps, the best in hindsight"),
-    Rung("GradScaler", "dynamic_loss_scaling:{format}", None, "torch's loss scale as it is: doubles, halves and skips by a rule of its own"),
-    Rung("step", "aps:{format},rule={rule},unit=model", "constant", "one scale a step for all layers"),
+    Rung("GradScaler", "dynamic_loss_scaling:{format}", None, "torch's loss scale, unchanged: doubles, halves and skips by its own rule"),
+    Rung("step", "aps:{format},rule={rule},unit=model", "constant", "one scale per step for all layers"),
     Rung("step, delayed", "aps:{format},rule={rule},unit=model,delay=1", "step", "the scale of the step before"),
-    Rung("bucket", "aps:{format},rule={rule},unit=bucket:25MB", "step", "one scale a bucket of DDP"),
-    Rung("layer", "aps:{format},rule={rule}", "step", "one scale a layer and step: APS"),
-    Rung("row", "aps:{format},rule={rule},unit=row", "layer", "one scale a row of a matrix"),
-    Rung("1024", "aps:{format},rule={rule},unit=1024", "layer", "one scale for 1,024 elements"),
-    Rung("32", "aps:{format},rule={rule},unit=32", "1024", "one scale for 32 elements"),
-    Rung("16", "aps:{format},rule={rule},unit=16", "32", "one scale for 16 elements"),
+    Rung("bucket", "aps:{format},rule={rule},unit=bucket:25MB", "step", "one scale per bucket of DDP"),
+    Rung("layer", "aps:{format},rule={rule}", "step", "one scale per layer and step: APS"),
+    Rung("row", "aps:{format},rule={rule},unit=row", "layer", "one scale per row of a matrix"),
+    Rung("1024", "aps:{format},rule={rule},unit=1024", "layer", "one scale per 1,024 elements"),
+    Rung("32", "aps:{format},rule={rule},unit=32", "1024", "one scale per 32 elements"),
+    Rung("16", "aps:{format},rule={rule},unit=16", "32", "one scale per 16 elements"),
 )
 
-#: Of `ladder`: hardware's two, and what fewer exponent bits give.
+#: Default formats of `ladder`: hardware's two, and one with fewer exponent bits.
 FORMATS = ("e5m2", "e4m3fn", "e3m4", "e2m5", "e3m0")
 
-#: Of a scale: docs/definitions.md, section 8.
+#: Rules of a scale: docs/definitions.md, section 8.
 RULES = ("tight", "ceil")
 
-#: Of `ladder`, in this order.
+#: Columns of `ladder`, in order.
 COLUMNS = (
     "trace", "format", "rung", "finer_than", "factor", "factor_low", "factor_high",
     *(c for c in SUMMARY_COLUMNS if c not in ("trace", "format", "family", "scheme", "topology")), "steps", "scheme", "topology",
@@ -91,20 +92,21 @@ def ladder(
     progress: bool = False,
     threads: int = 0,
 ) -> pd.DataFrame:
-    """What finer scaling buys: the error of every rung of the ladder of scales, and its quotient to a coarser one's.
+    """The gain of finer scales: the error of every rung of the ladder, and its ratio to a coarser one.
 
     Parameters
     ----------
     results : Results, DataFrame, Trace or path
-        A RESULTS table, of which the rungs that it holds are taken; or a trace, which is replayed through all of them.
+        A RESULTS table, whose rungs are used; or a trace, which is replayed through all rungs.
     formats : sequence of formats, optional
-        By default `FORMATS` of a trace, and of results all that they hold.
+        By default `FORMATS` for a trace, all formats for results.
     rule : {"tight", "ceil"}
         Of every rung's scale: the largest that fits, or APS's own.
     topology : str, optional
-        The order of the additions; by default ``ring`` of a trace, and of results the first replayed.
+        The order of the additions; by default ``ring`` for a trace, the first replayed one for
+        results.
     batch_factor : float
-        The noise is that of a batch so many times as large as the recorded one.
+        The noise is that of a batch larger than the recorded one by this factor.
     progress : bool
         Whether a replay shows a bar.
     threads : int
@@ -113,19 +115,21 @@ def ladder(
     Returns
     -------
     DataFrame
-        `COLUMNS`: one row a trace, format and rung, in that order, with the columns of `Results.summary`, the number of steps, and
+        `COLUMNS`: one row per trace, format and rung, in that order, with the columns of
+        `Results.summary`, the number of steps, and
 
-        - ``finer_than``: the rung that differs in nothing but its coarser scales, empty where there is none;
-        - ``factor``: how many times as large that rung's error is, in a typical block: the quotient of the two
-          ``error_over_noise``, in which the noise cancels. Of a trace whose noise is not known (one worker), the geometric mean over the
-          steps of the quotient of their NMSE;
-        - ``factor_low``, ``factor_high``: its interval of 95 %, the steps taken as independent draws (Student's t of the steps'
-          logarithms); NaN with one step.
+        - ``finer_than``: the rung that differs only in its coarser scales, empty if there is none;
+        - ``factor``: that rung's error divided by this one's, in a typical block: the quotient of
+          the two ``error_over_noise``, in which the noise cancels. For a trace of unknown noise
+          (one worker), the geometric mean over the steps of the quotient of their NMSE;
+        - ``factor_low``, ``factor_high``: its 95 % interval, with steps as independent draws
+          (Student's t of the steps' logarithms); NaN with one step.
 
     Raises
     ------
     ValueError
-        Results that hold no rung; an unknown format, rule, topology; a `batch_factor` that is not positive.
+        Results without a rung; an unknown format, rule, topology; a `batch_factor` that is not
+        positive.
     """
     from .._traces.trace import Trace
 
@@ -163,7 +167,7 @@ def ladder(
 
 
 def _like(results: Any, frame: pd.DataFrame) -> Any:
-    """The same results with these rows alone."""
+    """The same results with only these rows."""
     from .results import Results
 
     if isinstance(results, pd.DataFrame):
@@ -172,16 +176,16 @@ def _like(results: Any, frame: pd.DataFrame) -> Any:
 
 
 def _held(frame: pd.DataFrame, formats: Iterable[Any] | None, rule: str) -> dict[tuple[str, str], str]:
-    """The rungs that a table holds."""
+    """The rungs in a table."""
     specs = set(frame["scheme"])
     if formats is None:
         names = [n for n in dict.fromkeys(frame["format"]) if _is_float(str(n))]
         formats = [n for n in names if len(specs & set(ladder_schemes([n], rule).values())) > 1]
         if not formats:
-            raise ValueError(f"the results hold no two rungs of the ladder with rule={rule}; apscope ladder TRACE replays all of them")
+            raise ValueError(f"the results do not have two rungs of the ladder with rule={rule}; apscope ladder TRACE replays all of them")
     wanted = {place: spec for place, spec in ladder_schemes(formats, rule).items() if spec in specs}
     if not wanted:
-        raise ValueError(f"the results hold no rung of the ladder with rule={rule} in these formats; apscope ladder TRACE replays all of them")
+        raise ValueError(f"the results have no rung of the ladder with rule={rule} in these formats; apscope ladder TRACE replays all of them")
     return wanted
 
 

@@ -1,4 +1,4 @@
-"""Results put together: shards of a replay, replays of several traces, or of one trace through several schemes."""
+"""Joins results: shards of a replay, replays of several traces, or with several schemes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["in_order", "merge"]
 
 
 def in_order(frame: pd.DataFrame, provenance: dict[str, Any]) -> pd.DataFrame:
-    """Rows of a table of results, histograms or noise in the order in which one whole run writes them."""
+    """Rows of a table of results, histograms or noise in the order of one whole run."""
     tensor = np.empty(len(frame), np.int64)
     for trace in provenance["traces"]:
         rows = (frame["trace"] == trace["name"]).to_numpy()
@@ -27,14 +27,14 @@ def in_order(frame: pd.DataFrame, provenance: dict[str, Any]) -> pd.DataFrame:
         "step": frame["step"].astype(np.int64),
         "tensor": tensor,
     }
-    if "scheme" in frame:  # Inside an item the rows are in order already: a stable sort keeps them.
+    if "scheme" in frame:  # Inside an item the rows are already in order: a stable sort keeps them.
         keys["scheme"] = frame["scheme"].map({s: i for i, s in enumerate(provenance["schemes"])})
     order = np.lexsort([np.asarray(key) for key in reversed(keys.values())])
     return frame.iloc[order].reset_index(drop=True)
 
 
 def _concatenate(parts: list[Results], provenance: dict[str, Any], histograms: list[Results] | None = None) -> Results:
-    """Rows of several results, in the order in which one run would have written them; histograms of all, or of those that have them."""
+    """Rows of several results in the order of one run; histograms of all, or of the given ones."""
     import pandas as pd
 
     def joined(name: str, of: list[Results]) -> pd.DataFrame:
@@ -50,14 +50,16 @@ def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
     Parameters
     ----------
     results : list of Results or folders
-        All N shards of a replay, in any order; whole replays of the same traces, with the same selection, through schemes of
-        which none is in two of them; or whole replays of different traces with the same schemes. Topologies, seed, draws and
-        version are the same in all. Selections of different traces may differ: `command` tells each.
+        All N shards of a replay, in any order; whole replays of the same traces, with the same
+        selection, through different schemes; or whole replays of different traces with the same
+        schemes. Topologies, seed, draws and version must be the same. Selections of different
+        traces may differ: `command` has each.
 
     Returns
     -------
     Results
-        The rows of all, in the order of one run, schemes in the order in which they are given; of one trace, the very rows of one run.
+        The rows of all, in the order of one run, schemes in the order given; for one trace, exactly
+        the rows of one run.
 
     Raises
     ------
@@ -111,7 +113,7 @@ def _join_schemes(group: list[Results]) -> Results:
     for scheme in provenance["schemes"]:
         if provenance["schemes"].count(scheme) > 1:
             raise ValueError(f"scheme '{scheme}' is in more than one of the results of trace '{provenance['traces'][0]['name']}': its rows overlap")
-    return _concatenate(whole, provenance, histograms=whole[:1])  # they are the traces'
+    return _concatenate(whole, provenance, histograms=whole[:1])  # they belong to the traces
 
 
 def _join_shards(group: list[Results]) -> Results:
@@ -124,7 +126,7 @@ def _join_shards(group: list[Results]) -> Results:
         if seen.count(shard) > 1:
             raise ValueError(f"shard {shard}/{count} is given {seen.count(shard)} times, so its rows overlap")
         if shard not in seen:
-            raise ValueError(f"shard {shard}/{count} is missing; the results hold shards {', '.join(map(str, seen))}")
+            raise ValueError(f"shard {shard}/{count} is missing; the results have shards {', '.join(map(str, seen))}")
     provenance = dict(group[0].provenance)
     provenance["shard"] = [0, 1]
     provenance["command"] = provenance["command_of_whole"]

@@ -1,4 +1,4 @@
-"""The noise of the batch: how well it is known, and what it says of a trace. docs/definitions.md, section 16."""
+"""The noise of the batch: its uncertainty, and facts of a trace. docs/definitions.md, section 16."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["BySteps", "by_steps", "facts", "noise_of", "pooled_interval", "typic
 
 
 def noise_of(results: Any) -> pd.DataFrame | None:
-    """The table of noise of a Results; None of a bare table of rows."""
+    """The table of noise of a Results; None for a bare table of rows."""
     return None if isinstance(results, pd.DataFrame) else results.noise
 
 
 class BySteps(NamedTuple):
-    """A column of one trace's table of noise, all layers added up."""
+    """A column of one trace's table of noise, summed over the layers."""
 
     steps: np.ndarray  # ascending
-    whole: np.ndarray  # a value a step, with all workers
+    whole: np.ndarray  # a value per step, with all workers
     left: np.ndarray  # (steps, workers): without each
 
 
@@ -38,7 +38,7 @@ def by_steps(noise: pd.DataFrame, column: str = "sum_noise") -> BySteps:
 
 
 def _jackknife(values: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Values of a step and without a worker each, of steps that are independent: their means, the standard error of the sum, its degrees of freedom."""
+    """Means, the standard error of their sum and its degrees of freedom, from independent steps."""
     workers = values.shape[1]
     means = values.mean(axis=1)
     variances = (workers - 1) / workers * ((values - means[:, None]) ** 2).sum(axis=1)
@@ -48,10 +48,11 @@ def _jackknife(values: np.ndarray) -> tuple[np.ndarray, float, float]:
 
 
 def typical_interval(noise: pd.DataFrame | None) -> tuple[float, float]:
-    """By what an ``error_over_noise`` of these layers and steps is to be multiplied at both ends of its interval of 95 %.
+    """Factors of an ``error_over_noise`` of these layers and steps at both ends of its 95 % interval.
 
-    The error counts as it is; what is uncertain is the noise, estimated from few workers. The jackknife over the workers, a step by
-    itself, gives the spread; the mean log of estimates lies below the log of what is estimated, which `bias_of_log_variance` takes back.
+    The error is taken as exact; only the noise, estimated from few workers, is uncertain. The
+    jackknife over the workers, per step, gives the spread; the mean log of estimates is below the
+    log of the true value, which `bias_of_log_variance` corrects.
 
     Parameters
     ----------
@@ -71,21 +72,21 @@ def typical_interval(noise: pd.DataFrame | None) -> tuple[float, float]:
     if known == 0 or logs.shape[1] < 3 or np.isnan(logs).any():
         return math.nan, math.nan
     means, error, freedom = _jackknife(logs / blocks)
-    share = known / blocks  # of the blocks whose noise is known in this way
+    share = known / blocks  # share of blocks with an estimated spread
     bias = share * bias_of_log_variance(means.sum() / share * math.log(2), logs.shape[1]) / math.log(2)
     half = student_t(freedom) * error
     return 2.0 ** (bias - half), 2.0 ** (bias + half)
 
 
 def pooled_interval(noise: BySteps | None, ratios: pd.Series) -> tuple[float, float]:
-    """The interval of 95 % of a ``pooled_error_over_noise``, the mean over the steps of `ratios`, by step: jackknife over the workers.
+    """The 95 % interval of a ``pooled_error_over_noise``, by the jackknife over the workers.
 
     Parameters
     ----------
     noise : BySteps or None
         `by_steps` of one trace.
     ratios : Series
-        Of the squared error over the noise, by step.
+        Squared error divided by noise, by step.
 
     Returns
     -------
@@ -107,7 +108,7 @@ def pooled_interval(noise: BySteps | None, ratios: pd.Series) -> tuple[float, fl
 
 @guarded
 def facts(results: Any, by: str | Sequence[str] = ("trace",), batch_factor: float = 1.0) -> pd.DataFrame:
-    """What the noise of the batch is, of a trace, its steps or layers: no scheme comes into it.
+    """The noise of the batch of a trace, its steps or layers, independent of schemes.
 
     Parameters
     ----------
@@ -115,22 +116,26 @@ def facts(results: Any, by: str | Sequence[str] = ("trace",), batch_factor: floa
     by : str or sequence of str
         Of trace, step, tensor, role.
     batch_factor : float
-        The noise of a batch so many times as large as the recorded one.
+        The noise of a batch larger than the recorded one by this factor.
 
     Returns
     -------
     DataFrame
-        One row a group, in order of appearance: the columns of `by`, then
+        One row per group, in order of appearance: the columns of `by`, then
 
         - ``workers``, ``steps``;
-        - ``blocks``, ``blocks_without_noise``, ``lone_blocks``: of 32 elements, over all layers and steps: all, those in which no
-          worker differs, and those to which one worker alone adds noise, of which no interval can be given;
-        - ``noise_ratio``: the mean over the steps of the noise over the squared gradient of the step;
-        - ``noise_scale``: the gradient noise scale in batches (of all workers together): the sum over the steps of the noise over that of
-          the squared gradient less the noise (McCandlish et al., arXiv:1812.06162). ``inf`` where the noise is larger.
-        - ``low``, ``high``: by what an error over the noise of the group is to be multiplied at the ends of its interval of 95 %.
+        - ``blocks``, ``blocks_without_noise``, ``lone_blocks``: of 32 elements, over all layers and
+          steps: all, those in which no worker differs, and those in which only one worker adds
+          noise, which have no interval;
+        - ``noise_ratio``: the mean over the steps of the noise divided by the squared gradient of
+          the step;
+        - ``noise_scale``: the gradient noise scale in batches (of all workers together): the sum
+          over the steps of the noise divided by that of the squared gradient minus the noise
+          (McCandlish et al., arXiv:1812.06162). ``inf`` if the noise is larger.
+        - ``low``, ``high``: factors of an error over the noise of the group at the ends of its 95 %
+          interval.
 
-        Empty where a trace has one worker, or gradients that are not local.
+        Empty if a trace has one worker, or gradients that are not local.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A RESULTS folder read: its files are the ones that provenance.json lists, and hold what such files hold."""
+"""Reads a RESULTS folder and checks its files against provenance.json."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["check_there", "differs", "opened", "read_provenance"]
 
 _AGAIN = "replay the trace again"
-#: What provenance.json holds, and of every trace.
+#: Keys of provenance.json, and of its entry for every trace.
 _KEYS = {
     "command": TEXT, "command_of_whole": TEXT, "version": TEXT, "seed": INTEGER, "draws": INTEGER, "schemes": LIST, "topologies": LIST,
     "selection": LIST, "shard": LIST, "traces": LIST,
@@ -34,7 +34,7 @@ _OF_TRACE = {
 _TEXT_LIST: Rule = (lambda v: all(isinstance(one, str) for one in v), "a list of texts")
 _INTEGERS: Rule = (lambda v: isinstance(v, list) and all(map(is_integer, v)), "a list of integers")
 _STEPS: Rule = (lambda v: bool(v) and all(map(is_integer, v)), "a list of step numbers")
-#: Columns without which a table is none of ours.
+#: Required columns.
 _COLUMNS = {
     "results.parquet": "step workers count counted nonzero underflow overflow nan nmse sum_signed_error sum_squared_reference volume sum_noise skipped",
     "histograms.parquet": "step exponent count",
@@ -53,14 +53,15 @@ def opened(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     Raises
     ------
     ValueError
-        A file is missing, is not what provenance.json says, or does not hold what it should; the sentence names it.
+        A file is missing, differs from provenance.json, or has wrong content; the sentence names
+        it.
     """
     check_there(folder, [name for name in FILES if name != CSV])
     try:
         provenance, files = read_provenance(folder)
         check_there(folder, files)
         tables = {kind: _table(folder / name, files[name]) for name, kind in TABLES.items() if name.endswith(".parquet")}
-        if CSV in files:  # what it holds is not read here; apscope check does
+        if CSV in files:  # its content is not read here; apscope check does
             size = (folder / CSV).stat().st_size
             if size != files[CSV]["bytes"]:
                 raise ValueError(differs(folder / CSV, "bytes", size, files[CSV]["bytes"]))
@@ -74,7 +75,7 @@ def opened(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
 
 
 def check_there(folder: Path, names: Iterable[str]) -> None:
-    """Raises ValueError where a write into the folder was interrupted, or one of these files is missing."""
+    """Raises ValueError if a write into the folder was interrupted, or one of these files is missing."""
     if half := half_written(folder):
         raise ValueError(f"{folder} {half}")
     for name in names:
@@ -83,7 +84,7 @@ def check_there(folder: Path, names: Iterable[str]) -> None:
 
 
 def read_provenance(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What provenance.json says, and the sizes, digests and rows of the files, which stand in it under ``files``.
+    """The content of provenance.json, and its ``files``: sizes, digests and rows.
 
     Raises
     ------
@@ -118,12 +119,12 @@ def _check_provenance(told: Any) -> None:
 
 
 def differs(path: Path, what: str, found: object, said: object) -> str:
-    """The sentence about a file that is not the one that provenance.json lists."""
-    return f"{path} is damaged or of another run: its {what} is {found}, but {MARK} says {said}; {_AGAIN}"
+    """The message about a file that differs from provenance.json."""
+    return f"{path} is damaged or from another run: its {what} is {found}, but {MARK} says {said}; {_AGAIN}"
 
 
 def _table(path: Path, about: dict[str, Any]) -> pd.DataFrame:
-    """One parquet file, as its digest says it was written."""
+    """One parquet file, checked against its digest."""
     import pyarrow.parquet as pq
 
     data = path.read_bytes()
@@ -140,25 +141,25 @@ def _table(path: Path, about: dict[str, Any]) -> pd.DataFrame:
         raise ValueError(differs(path, "number of rows", metadata.num_rows, about["rows"]))
     check_fits((metadata.num_rows, metadata.num_columns), 8, "replay the trace again, or a part of it")
     with _told(path):
-        # As codes of a few texts, of which every cell then is one: an object a cell would take gigabytes of a large table, and time to compare.
-        # On this thread alone: where none can be started pyarrow waits for it forever.
+        # As codes of a few texts: one object per cell would take gigabytes for a large table, and
+        # time to compare. Only on this thread: if none can be started pyarrow waits for it forever.
         read = pq.ParquetFile(io.BytesIO(data), metadata=metadata, read_dictionary=texts, pre_buffer=False).read(use_threads=False)
     if empty := [c for c in texts if read[c].null_count]:
         raise ValueError(_not_texts(path, empty[0]))
-    with _told(path):  # the file tells pandas of dtypes, too
+    with _told(path):  # the file also has dtypes for pandas
         table = read.to_pandas(use_threads=False)
     for name in texts:
-        # Parquet gives text a dtype of its own; in memory it is object, read back or not.
+        # Parquet's text has its own dtype; in memory it is always object.
         table[name] = table[name].astype(object)
     return table
 
 
 @contextlib.contextmanager
 def _told(path: Path) -> Iterator[None]:
-    """Whatever the readers of a damaged file raise is one sentence."""
+    """Turns every error of reading a damaged file into one sentence."""
     try:
         yield
-    except Exception as error:  # of many kinds
+    except Exception as error:  # of many types
         if is_of_memory(error):
             raise
         raise ValueError(f"{path} is damaged: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from None
@@ -173,8 +174,8 @@ def _check_columns(path: Path, schema: pa.Schema, texts: Collection[str]) -> Non
             if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
                 raise ValueError(_not_texts(path, field.name))
         elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-            raise ValueError(f"{path}: the column {printable(field.name, 60)} is of {clip(str(kind))}; it must be of numbers; {_AGAIN}")
+            raise ValueError(f"{path}: the column {printable(field.name, 60)} has type {clip(str(kind))}; it must have numbers; {_AGAIN}")
 
 
 def _not_texts(path: Path, column: str) -> str:
-    return f"{path}: the column {column} holds values that are not texts; {_AGAIN}"
+    return f"{path}: the column {column} has values that are not texts; {_AGAIN}"

@@ -1,7 +1,7 @@
-"""Which rows of a RESULTS table belong together, and how several become one number: sums are added, then divided.
+"""Pools rows of a RESULTS table: sums are added, then divided.
 
-A pooled NMSE is the sum of ``sum_squared_error`` over the sum of ``sum_squared_reference``, a pooled
-rate a sum of counts over a sum of counts. So every element counts once, and large gradients weigh
+A pooled NMSE is the sum of ``sum_squared_error`` divided by the sum of ``sum_squared_reference``, a
+pooled rate is a quotient of sums of counts. So every element counts once, and large gradients weigh
 more than small ones. A skipped row is a lost gradient: y = 0. docs/definitions.md, section 14.
 """
 
@@ -17,13 +17,13 @@ from .. import _core
 from .._arrays.checks import of_type
 from .._arrays.float_environment import guarded
 
-#: Columns that are added up over the rows that were sent.
+#: Columns that are added up over the rows that were not skipped.
 SUMMED = ("counted", "nonzero", "underflow", "subnormal", "saturated", "overflow", "nan", "infinite", "sum_error", "block_count", "block_saturated")
 
-#: What a squared error is made of: columns that add up to ``sum_squared_error``.
+#: The parts of a squared error: columns that add up to ``sum_squared_error``.
 PARTS = ("split_underflow", "split_rounding", "split_saturation", "split_accumulation", "split_interaction")
 
-#: Reductions that belong to a scheme and cross with no topology.
+#: Reductions that belong to a scheme and replace the topologies.
 OWN_REDUCTIONS: tuple[str, ...] = _core.OWN_REDUCTIONS
 
 
@@ -40,13 +40,13 @@ def frame_of(results: Any) -> pd.DataFrame:
 
 
 def coded(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with its texts as categories, in order of appearance: rows of a large one are grouped and compared by small integers, not by objects."""
+    """The table with texts as categories, in order of appearance, for faster grouping."""
     found = {name: pd.factorize(table[name]) for name in table if table[name].dtype == object}
     return table.assign(**{name: pd.Categorical.from_codes(codes, levels) for name, (codes, levels) in found.items() if (codes >= 0).all()})
 
 
 def one_trace(table: pd.DataFrame, trace: str | None) -> pd.DataFrame:
-    """The rows of `trace`; without a name those of the only trace there is.
+    """The rows of `trace`; without a name those of the only trace.
 
     Raises
     ------
@@ -56,15 +56,15 @@ def one_trace(table: pd.DataFrame, trace: str | None) -> pd.DataFrame:
     names = list(dict.fromkeys(table["trace"]))
     if trace is None:
         if len(names) > 1:
-            raise ValueError(f"the results hold {len(names)} traces; say which with trace=: {', '.join(names)}")
+            raise ValueError(f"the results have {len(names)} traces; select one with trace=: {', '.join(names)}")
         return table
     if trace not in names:
-        raise ValueError(f"no trace '{trace}' in the results; they hold {', '.join(names) or 'none'}")
+        raise ValueError(f"no trace '{trace}' in the results; they have {', '.join(names) or 'none'}")
     return table[table["trace"] == trace]
 
 
 def numbers(table: pd.DataFrame, column: str) -> np.ndarray:
-    """A column as float64, NaN where it is empty.
+    """A column as float64, NaN for empty cells.
 
     Raises
     ------
@@ -77,54 +77,56 @@ def numbers(table: pd.DataFrame, column: str) -> np.ndarray:
 
 
 def groups(table: pd.DataFrame, by: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The group of every row, numbered in order of appearance, and the place of each group's first row."""
+    """The group of every row, numbered in order of appearance, and the index of its first row."""
     codes = np.zeros(len(table), np.int64)
     for column in by:
         own, distinct = pd.factorize(table[column])
         codes = pd.factorize(codes * (len(distinct) + 1) + own)[0]
     first = np.empty(codes.max(initial=-1) + 1, np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of several the last one written, which is the first
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of several, the last assignment wins: the first row
     return codes, first
 
 
 def total(values: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
-    """Sums of groups, in row order; NaN where a row of the group has none."""
+    """Sums of groups, in row order; NaN if a row of the group has no value."""
     return np.bincount(codes, values, count)
 
 
 def total_of_present(values: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
-    """Sums of groups over the rows that have a value; NaN where none has."""
+    """Sums of groups over the rows that have a value; NaN if none has."""
     there = ~np.isnan(values)
     return np.where(np.bincount(codes[there], minlength=count) > 0, np.bincount(codes[there], values[there], count), np.nan)
 
 
 def quotient(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
-    """NaN where the denominator is 0."""
+    """A quotient; NaN if the denominator is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(denominator == 0, np.nan, numerator / denominator)
 
 
 def infinite_with(overflow: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """An error, infinite where something overflowed: the sums behind it leave out what is not finite."""
+    """An error, infinite with overflow, because its sums omit values that are not finite."""
     return np.where(overflow > 0, np.inf, value)
 
 
 def nonfinite(table: pd.DataFrame) -> np.ndarray:
-    """Which rows are of gradients that are NaN or infinite somewhere; of skipped ones their counts say it."""
+    """Which rows have gradients that are NaN or infinite; skipped rows are recognised by counts."""
     odd = np.nan_to_num(numbers(table, "nan")) + np.nan_to_num(numbers(table, "infinite"))
     return np.where(table["skipped"].to_numpy(bool), numbers(table, "count") > numbers(table, "counted"), odd > 0)
 
 
 def losses(table: pd.DataFrame) -> dict[str, np.ndarray]:
-    """What every row lost, where a skipped row is a gradient of which nothing arrived: y = 0.
+    """The errors of every row; a skipped row is a lost gradient: y = 0.
 
     Returns
     -------
     dict of float64 arrays
-        ``skipped`` (bool), ``overflow``, ``reference`` and ``absolute`` (sums of x x and abs(x)), ``error`` (sum of e e; of
-        a skipped row that of x x) and ``signed_error`` (sum of sign(x) e; of a skipped row minus that of abs(x)); ``noise``,
-        ``log2_over_noise`` and ``noise_blocks``, the columns ``sum_noise``, ``sum_log2_error_over_noise`` and ``noise_blocks``. A row
-        without numbers, because the trace lacks an input of the scheme, has NaN, and so has one whose noise is not known.
+        ``skipped`` (bool), ``overflow``, ``reference`` and ``absolute`` (sums of x x and abs(x)),
+        ``error`` (sum of e e; for a skipped row that of x x) and ``signed_error`` (sum of sign(x)
+        e; for a skipped row minus that of abs(x)); ``noise``, ``log2_over_noise`` and
+        ``noise_blocks``, the columns ``sum_noise``, ``sum_log2_error_over_noise`` and
+        ``noise_blocks``. A row without numbers, because the trace lacks an input of the scheme, has
+        NaN, and so has one of unknown noise.
     """
     skipped = table["skipped"].to_numpy(bool)
     reference, absolute = numbers(table, "sum_squared_reference"), numbers(table, "sum_absolute_reference")
@@ -143,13 +145,13 @@ def losses(table: pd.DataFrame) -> dict[str, np.ndarray]:
 
 @guarded
 def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """One row a group, errors pooled.
+    """One row per group, errors pooled.
 
     Parameters
     ----------
     table : DataFrame
-        Rows of a RESULTS table, docs/definitions.md. Mixing stages in one group adds unlike numbers:
-        let `by` hold ``stage`` and ``topology``, or select them first.
+        Rows of a RESULTS table, docs/definitions.md. Mixing stages in one group adds unlike
+        numbers: let `by` contain ``stage`` and ``topology``, or select them first.
     by : sequence of str
         Columns that name a group.
 
@@ -157,14 +159,17 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     -------
     DataFrame
         The columns of `by` in order of appearance; ``steps`` and ``skipped_steps``, numbers of distinct steps;
-        ``bits_per_value`` = (wire_bits + side_bits) of one worker an element; ``volume``, the mean weighed by the
-        elements, NaN where a row has none; sums (float64, NaN where no row has the number) of the counts and
-        ``sum_error`` over the rows that were sent; of the `PARTS` over the same, NaN where one of them has none; and of ``sum_signed_error``, ``sum_absolute_reference``,
-        ``sum_squared_error``, ``sum_squared_reference`` over all rows, y = 0 in skipped ones; from these
-        ``nmse``, ``sqnr_db`` (``inf`` for no error), ``relative_bias``; ``sum_noise`` and ``error_over_noise``, the geometric
-        mean over the blocks of the group (docs/definitions.md, section 16), NaN where the noise is not known; and ``underflow_rate``, ``bias``,
-        ``mse``, ``variance`` of the rows that were sent, for a row that was skipped has no sum of errors. NaN
-        where a denominator is 0. A group with overflow has no finite error: ``nmse``, ``mse`` and ``variance`` are ``inf``.
+        ``bits_per_value`` = (wire_bits + side_bits) of one worker per element; ``volume``, the mean
+        weighted by the elements, NaN if a row has none; sums (float64, NaN if no row has the
+        number) of the counts and ``sum_error`` over the rows that were not skipped; of the `PARTS`
+        over the same, NaN if one of them has none; and of ``sum_signed_error``,
+        ``sum_absolute_reference``, ``sum_squared_error``, ``sum_squared_reference`` over all rows,
+        y = 0 in skipped ones; from these ``nmse``, ``sqnr_db`` (``inf`` for no error),
+        ``relative_bias``; ``sum_noise`` and ``error_over_noise``, the geometric mean over the
+        blocks of the group (docs/definitions.md, section 16), NaN if the noise is unknown; and
+        ``underflow_rate``, ``bias``, ``mse``, ``variance`` of the rows that were not skipped,
+        because a skipped row has no sum of errors. NaN if a denominator is 0. A group with overflow
+        has no finite error: ``nmse``, ``mse`` and ``variance`` are ``inf``.
 
     Raises
     ------
@@ -214,18 +219,18 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def over_noise(lost: dict[str, np.ndarray], codes: np.ndarray, count: int) -> np.ndarray:
-    """Of groups of `losses`: the geometric mean over their noise blocks of the squared error over the noise; NaN where that is not known."""
-    with np.errstate(over="ignore"):  # beside an overflow, whose rows count as infinite
+    """The geometric mean of error over noise in groups of `losses`; NaN if the noise is unknown."""
+    with np.errstate(over="ignore"):  # with an overflow, whose rows count as infinite
         return np.exp2(quotient(total(lost["log2_over_noise"], codes, count), total(lost["noise_blocks"], codes, count)))
 
 
 def pooled_over_noise(lost: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Of each entry of `losses` or of sums of them: the squared error over the noise, infinite with overflow; and which have noise."""
+    """Squared error over noise of `losses` or sums of them, inf with overflow; and which have noise."""
     return np.where(lost["overflow"] > 0, np.inf, quotient(lost["error"], lost["noise"])), lost["noise"] != 0
 
 
 def distinct(codes: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
-    """How many different values every group has."""
+    """The number of distinct values in every group."""
     return np.bincount(codes[~pd.Series(values).duplicated().to_numpy()], minlength=count)
 
 
@@ -236,26 +241,26 @@ def decibels(nmse: pd.Series) -> pd.Series:
 
 
 def topologies_of(table: pd.DataFrame) -> list[str]:
-    """Topologies in order of appearance, the wire's empty name left out."""
+    """Topologies in order of appearance, without the wire's empty name."""
     return [t for t in table["topology"].unique() if isinstance(t, str) and t]
 
 
 def headline_topology(table: pd.DataFrame) -> str:
-    """The reduction that summaries speak of: the first replayed that adds in a format, else the first that a scheme brought along, else ``exact``."""
+    """The reduction of summaries: the first that adds in a format, else a scheme's own, else ``exact``."""
     runnable = [t for t in topologies_of(table) if t != "exact"]
     return next((t for t in runnable if not is_own(t)), runnable[0] if runnable else "exact")
 
 
 def is_own(topology: str) -> bool:
-    """Whether a scheme brought this reduction along; a policy of such schemes has several, joined by ``+``."""
+    """Whether the reduction is a scheme's own; a policy may have several, joined by ``+``."""
     return all(part in OWN_REDUCTIONS for part in topology.split("+"))
 
 
 def whole_sums(reduced: pd.DataFrame) -> pd.DataFrame:
     """Reduced rows in which every topology covers all tensors.
 
-    Of a policy some tensors may have a reduction of their own: these stand beside the others under each
-    topology, no longer under their own name. Where all have one, but not the same, its name is all of theirs
+    In a policy some tensors may have their own reduction: these are listed under each topology
+    instead of their own name. If all have their own, but not the same, the name joins all of them
     (``gather+linear``).
     """
     own = reduced["topology"].isin(OWN_REDUCTIONS)
@@ -272,17 +277,18 @@ def whole_sums(reduced: pd.DataFrame) -> pd.DataFrame:
 
 
 def compared_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows that schemes are compared by: reduced ones, every topology with all tensors; of traces without, the wire's."""
+    """The rows for comparing schemes: reduced ones with all tensors, or the wire's if there are none."""
     reduced = table["stage"] == "reduced"
     having = table.loc[reduced, "trace"].unique()
     return pd.concat([whole_sums(table[reduced]), table[~reduced & ~table["trace"].isin(having)]]).sort_index(kind="stable")
 
 
 def headline_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows that summaries speak of, one a trace, scheme, tensor and step.
+    """The rows of summaries, one per trace, scheme, tensor and step.
 
-    Its own reduction where the scheme has one, else the headline topology, else another that it has, else
-    ``exact``; the wire's rows of a trace without reduced ones. A policy's tensors may differ in that.
+    The scheme's own reduction if it has one, else the headline topology, else another one, else
+    ``exact``; the wire's rows for a trace without reduced ones. A policy's tensors may differ in
+    that.
     """
     reduced = (table["stage"] == "reduced").to_numpy()
     others = [t for t in topologies_of(table) if t not in ("exact", *OWN_REDUCTIONS)]

@@ -1,4 +1,4 @@
-"""What is wrong with a RESULTS folder, all of it."""
+"""Finds all errors in a RESULTS folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["problems"]
 
 
 def problems(folder: Path) -> Iterator[str]:
-    """A sentence for everything that is not as provenance.json says, for CSV that is not the table of the parquet file, and for rows that lack or are twice."""
+    """A sentence for every difference from provenance.json, for wrong CSV, missing and double rows."""
     damaged = False
     try:
         check_there(folder, [MARK])
@@ -48,7 +48,7 @@ def problems(folder: Path) -> Iterator[str]:
 
 
 class _Hashed(io.RawIOBase):
-    """A file that keeps its digest alone."""
+    """A file that only computes its digest."""
 
     def __init__(self) -> None:
         self.sum = hashlib.sha256()
@@ -62,11 +62,11 @@ class _Hashed(io.RawIOBase):
 
 
 def _digest_of_csv(path: Path) -> str:
-    """The SHA-256 of the CSV file that the table of a parquet file makes."""
+    """The SHA-256 of the CSV file of a parquet file's table."""
     import pyarrow.parquet as pq
 
     hashed = _Hashed()
-    with path.open("rb") as file:  # Arrow takes no path that is not UTF-8
+    with path.open("rb") as file:  # Arrow accepts only UTF-8 paths
         write_csv(pq.read_table(file), hashed)  # type: ignore[arg-type]  # a file, as far as Arrow asks
     return hashed.sum.hexdigest()
 
@@ -78,7 +78,7 @@ def _of_rows(folder: Path, frame: pd.DataFrame, provenance: dict[str, Any]) -> I
         yield f"{folder / 'results.parquet'} has {count_of(twice, 'row')} twice; replay the trace again"
     index, shards = provenance["shard"]
     if shards > 1:
-        return  # which items are of a shard its own replay alone knows
+        return  # only its own replay knows the items of a shard
     wanted = sum(len(trace["steps"]) * len(trace["tensors"]) for trace in provenance["traces"]) * len(provenance["schemes"])
     found = len(frame[item].drop_duplicates())
     if found != wanted:

@@ -1,4 +1,4 @@
-"""Results: the table of a replay, its exponent histograms and where they came from."""
+"""Results: the table of a replay, its exponent histograms and its provenance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Results"]
 
-#: The table of noise where nothing is known of it.
+#: The table of noise if it is unknown.
 NO_NOISE: Columns = {
     **{name: np.zeros(0, object) for name in ("trace", "tensor", "role")},
     **{name: np.zeros(0, np.int64) for name in ("step", "workers", "elements", "blocks", "noise_blocks", "lone_blocks")},
@@ -35,7 +35,7 @@ NO_NOISE: Columns = {
 
 
 class Results:
-    """What a replay found.
+    """The results of a replay.
 
     Attributes
     ----------
@@ -56,17 +56,18 @@ class Results:
 
     @property
     def states(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """What stateful schemes remember after the last step: by trace, then by scheme (and tensor), arrays by name.
+        """States of schemes after the last step: by trace, then by scheme (and tensor), arrays by name.
 
-        `replay(..., states=)` goes on from there. Not saved.
+        `replay(..., states=)` continues from there. Not saved.
 
         Raises
         ------
         ValueError
-            The replay was not asked to keep them (``keep_states=True``), or the results were read from files.
+            The replay did not keep them (``keep_states=True``), or the results were read from
+            files.
         """
         if self._states is None:
-            raise ValueError("these results have no states to go on from; replay with keep_states=True")
+            raise ValueError("these results have no states to continue from; replay with keep_states=True")
         return self._states
 
     @states.setter
@@ -74,14 +75,14 @@ class Results:
         self._states = states
 
     def _as_frame(self, name: str) -> pd.DataFrame:
-        """A table as pandas has it; made at the first use, for pandas takes longer to import than a small replay."""
+        """A table for pandas; made at the first use, because importing pandas is slow."""
         table = self._tables[name]
         if isinstance(table, Mapping):
             table = self._tables[name] = frame_of(table)
         return table
 
     def as_columns(self, name: str) -> Columns:
-        """A table, ``frame``, ``histograms`` or ``noise``, as arrays; of results that were replayed here and of which pandas was not asked yet, without it."""
+        """A table, ``frame``, ``histograms`` or ``noise``, as arrays, without pandas if possible."""
         if name not in self._tables:
             raise ValueError(f"there is no table {name!r}; it must be one of {', '.join(self._tables)}")
         table = self._tables[name]
@@ -121,12 +122,12 @@ class Results:
         self._tables["noise"] = noise
 
     def __len__(self) -> int:
-        """How many rows `frame` has."""
+        """The number of rows of `frame`."""
         table = self._tables["frame"]
         return length(table) if isinstance(table, Mapping) else len(table)
 
     def __bool__(self) -> bool:
-        """True, without rows too."""
+        """True, even without rows."""
         return True
 
     def __repr__(self) -> str:
@@ -141,13 +142,13 @@ class Results:
 
     @property
     def incomplete(self) -> str:
-        """A sentence about the shards that are missing; empty for a whole replay."""
+        """A sentence about missing shards; empty for a whole replay."""
         shard, count = self.provenance.get("shard", [0, 1])
-        return "" if count == 1 else f"these results are shard {shard}/{count} alone; join all {count} with apscope merge before you quote a number"
+        return "" if count == 1 else f"these results are only shard {shard}/{count}; join all {count} with apscope merge before you use the numbers"
 
     @property
     def not_finite(self) -> str:
-        """A sentence about gradients that are NaN or infinite; empty where there are none."""
+        """A sentence about gradients that are NaN or infinite; empty if there are none."""
         from .pooling import nonfinite
 
         wire = self.frame[self.frame["stage"] == "wire"]
@@ -156,20 +157,20 @@ class Results:
             return ""
         places, every = (len(rows[["trace", "step", "tensor"]].drop_duplicates()) for rows in (odd, wire))
         return (
-            f"{places} of {every} layer-steps hold gradients that are NaN or infinite. They are left out of every error, and a scheme that skips such "
-            "a step is charged with it."
+            f"{places} of {every} layer-steps have gradients that are NaN or infinite. They are omitted from every error, and a scheme that skips such "
+            "a step is charged with all of it."
         )
 
     @property
     def all_zero(self) -> str:
-        """A sentence about traces all of whose gradients are zero; empty where there are none."""
+        """A sentence about traces with only zero gradients; empty if there are none."""
         wire = self.frame.loc[self.frame["stage"] == "wire", ["trace", "counted", "nonzero"]]
         sums = wire.groupby("trace", sort=False, observed=True).sum()
         names = [str(name) for name in sums.index[(sums["counted"] > 0) & (sums["nonzero"] == 0)]]
-        return f"all gradients of {', '.join(names)} are zero, so that no error is relative to them: every NMSE and cosine is empty" if names else ""
+        return f"all gradients of {', '.join(names)} are zero, so no error can be relative to them: every NMSE and cosine is empty" if names else ""
 
     def summary(self, *, network: Network | None = None, elements: float | None = 25.6e6, batch_factor: float = 1.0) -> pd.DataFrame:
-        """Which scheme lost least: one row a trace, scheme and topology, ranked."""
+        """Schemes ranked by error: one row per trace, scheme and topology."""
         from .summary import summary
 
         return summary(self, network=network, elements=elements, batch_factor=batch_factor)
@@ -183,7 +184,7 @@ class Results:
         topology: str | None = None,
         batch_factor: float = 1.0,
     ) -> pd.DataFrame:
-        """What each scheme lost by layer, role or step: a row a scheme and part, or with `column` that figure, schemes across.
+        """Errors by layer, role or step: a row per scheme and part, or `column` with a column per scheme.
 
         Parameters
         ----------
@@ -194,16 +195,17 @@ class Results:
         schemes : sequence of Scheme or str, optional
             Which, in any spelling; by default all.
         topology : str, optional
-            By default the first topology replayed that adds; schemes with a reduction of their own keep it, but for ``exact``.
+            By default the first replayed topology that adds in a format; schemes with their own
+            reduction keep it, except for ``exact``.
         batch_factor : float
-            The noise is that of a batch so many times as large as the recorded one.
-
-        Returns
+            The noise is that of a batch larger than the recorded one by this factor. Returns
         -------
         DataFrame
-            Without `column`: ``trace``, `part`, and the columns of `summary` over the rows of that part, but for the family, the modelled times
-            and ``worst_layer`` of a layer, ``worst_step`` of a step. Schemes as `summary` ranks them, layers in the trace's order, steps
-            ascending. With it: rows by trace and `part`, a column a scheme, NaN where a trace lacks it.
+            Without `column`: ``trace``, `part`, and the columns of `summary` over the rows of that
+            part, except the family, the modelled times, and ``worst_layer`` by layer,
+            ``worst_step`` by step. Schemes in the order of `summary`, layers in the trace's order,
+            steps ascending. With it: rows by trace and `part`, one column per scheme, NaN if a
+            trace lacks it.
 
         Raises
         ------
@@ -224,67 +226,70 @@ class Results:
         *,
         against: Results | None = None,
     ) -> pd.DataFrame:
-        """Scheme `a` against `b`, or against each of several, as a whole and layer by layer; `against`: other results, which have `b`."""
+        """Scheme `a` against `b`, or several, in total and by layer; `against`: other results with `b`."""
         from .comparison import compare
 
         return compare(self, a, b, topology, layers, against)
 
     def against(self, other: Results, topology: str | None = None) -> pd.DataFrame:
-        """These results against others, of another seed, recording or version: a row a scheme, and what only one of them has.
+        """These results against others of another seed, recording or version: a row per scheme.
 
         Parameters
         ----------
         other : Results
         topology : str, optional
-            As of `compare`.
-
-        Returns
+            As for `compare`. Returns
         -------
         DataFrame
-            A row a trace and scheme: ``trace``, ``scheme``, ``held_by`` (``both``, ``first``: these results, or ``second``), then the columns of `compare`,
-            ``_a`` of these and ``_b`` of the others, all layers together; NaN for what only one has. Layers and steps that only one has do not count.
+            A row per trace and scheme: ``trace``, ``scheme``, ``held_by`` (``both``, ``first``:
+            these results, or ``second``), then the columns of `compare`, ``_a`` of these and ``_b``
+            of the others, all layers together; NaN for schemes of only one. Layers and steps that
+            only one has are omitted.
 
         Raises
         ------
         ValueError
-            No trace of the one meets one of the other, by name or as the only one of each, or they have no layer and step in common.
+            No trace of the one matches one of the other, by name or as the only one of each, or
+            they have no common layer and step.
         """
         from .against import against
 
         return against(self, other, topology)
 
     def decompose(self, a: Scheme | str, b: Scheme | str, topology: str | None = None) -> pd.DataFrame:
-        """What every single difference between schemes `a` and `b` is worth, as far as these results hold the schemes between them."""
+        """The effect of every single difference between schemes `a` and `b` (with schemes in between)."""
         from .differences import decompose
 
         return decompose(self, a, b, topology)
 
     def noise_facts(self, by: str | Sequence[str] = ("trace",), batch_factor: float = 1.0) -> pd.DataFrame:
-        """What the noise of the batch is, of a trace, its steps or layers: ratio to the gradient, gradient noise scale, how well it is known."""
+        """The noise of the batch, by trace, step or layer: ratio to the gradient, scale, uncertainty."""
         from .noise import facts
 
         return facts(self, by, batch_factor)
 
     def pool(self, by: Sequence[str]) -> pd.DataFrame:
-        """Errors pooled over all that `by` does not name: sums are added, then divided.
+        """Errors pooled over everything that is not in `by`: sums are added, then divided.
 
         Parameters
         ----------
         by : sequence of str
-            Columns that name a group, such as ``["scheme", "tensor"]``. Without ``stage`` and ``topology`` the rows
-            are those that schemes are ranked by: reduced ones, of a reduction of the scheme's own, else of the
-            first topology replayed; the wire's of traces without. With ``stage``, those and the wire's. With
-            ``topology``, all of them, every one with all tensors.
+            Columns that name a group, such as ``["scheme", "tensor"]``. Without ``stage`` and
+            ``topology`` the rows are those of the ranking: reduced ones, of the scheme's own
+            reduction, else of the first replayed topology; the wire's for traces without. With
+            ``stage``, those and the wire's. With ``topology``, all topologies, each with all
+            tensors.
 
         Returns
         -------
         DataFrame
-            One row a group; the columns of docs/definitions.md, section 8.
+            One row per group; the columns of `apscope._results.pooling.pool`.
 
         Raises
         ------
         ValueError
-            No such column; `by` lacks ``scheme`` though there are several, whose errors do not add.
+            No such column; `by` lacks ``scheme`` although there are several, whose errors cannot be
+            added.
         """
         import pandas as pd
 
@@ -293,7 +298,7 @@ class Results:
         by = [by] if isinstance(by, str) else list(by)
         schemes = self.frame["scheme"].nunique()
         if "scheme" not in by and schemes > 1 and set(by) <= set(self.frame):
-            raise ValueError(f"by={by} pools {schemes} schemes into one number, which means nothing; add 'scheme'")
+            raise ValueError(f"by={by} pools {schemes} schemes into one meaningless number; add 'scheme'")
         table = self.frame.reset_index(drop=True)
         compared = compared_rows(table) if "topology" in by else headline_rows(table)
         if "stage" in by or "topology" in by:
@@ -302,38 +307,40 @@ class Results:
 
     @staticmethod
     def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
-        """The table of a ``results.csv``, with the names as they were before CSV: see docs/definitions.md, section 3."""
+        """The table of a ``results.csv``, with original names: see docs/definitions.md, section 3."""
         return read_csv(path)
 
     def save(self, folder: str | os.PathLike[str], *, force: bool = False, csv: bool | None = None) -> Path:
         """Write the RESULTS folder: results.parquet, results.csv, histograms.parquet, noise.parquet, provenance.json.
 
-        All is written into a hidden folder beside it first and moved at the end, provenance.json last, with the size, SHA-256
-        and number of rows of the others: an error leaves nothing half-written, and a reader tells a half that a kill left.
-        Other files in the folder stay. One process writes a folder at a time.
+        All files are written into a hidden folder first and moved at the end, provenance.json last,
+        with the size, SHA-256 and number of rows of the others: an error leaves nothing
+        half-written, and a reader recognises incomplete results after a kill. Other files in the
+        folder are kept. Only one process at a time writes a folder.
 
         Parameters
         ----------
         folder : path-like
         force : bool
-            Whether files of these names, earlier results among them, may be replaced.
+            Whether files of these names, including earlier results, may be replaced.
         csv : bool, optional
-            Whether there is a results.csv; without it where the table has at most 200,000 rows.
+            Whether to write results.csv; by default if the table has at most 200,000 rows.
 
         Raises
         ------
         OSError
             The folder cannot be written.
         ValueError
-            Another process writes the folder; `folder` is a file or a trace, a folder stands where one of its files belongs, or, without `force`, it holds
-            results already, or a file of these names that is none of apscope's.
+            Another process writes the folder; `folder` is a file or a trace, a folder has the name
+            of one of its files, or, without `force`, it already has results, or a file of these
+            names that is not from apscope.
         """
         with writing_results(folder, force) as writing:
             self._write(writing, csv)
         return Path(folder)
 
     def _write(self, writing: Writing, csv: bool | None) -> None:
-        """Writes the files as :meth:`save` does, by what `_results.folders.writing_results` gave before the replay began."""
+        """Writes the files like :meth:`save`, through `_results.folders.writing_results`."""
         with writing.named():
             tables = {kind: _arrow(self._tables[kind]) for kind in dict.fromkeys(TABLES.values())}
             with_csv = len(self) <= CSV_ROWS if csv is None else csv
@@ -350,7 +357,7 @@ class Results:
         Raises
         ------
         ValueError
-            A file of the folder is missing or is not what it should be.
+            A file of the folder is missing or wrong.
         """
         from .opening import opened
 
@@ -359,10 +366,10 @@ class Results:
 
 
 def _store(path: Path, table: pa.Table) -> dict[str, int | str]:
-    """Writes a table; what provenance.json says of the file."""
+    """Writes a table; returns its entry for provenance.json."""
     import pyarrow.parquet as pq
 
-    # A dictionary of numbers, few of which are alike, takes longer to make and more room than the numbers.
+    # Few numbers are equal: a dictionary of them is slower and larger than the numbers themselves.
     few = [field.name for field in table.schema if str(field.type) in ("string", "large_string")]
     with path.open("xb") as file:
         write_csv(table, file) if path.suffix == ".csv" else pq.write_table(table, file, use_dictionary=few)
@@ -379,7 +386,7 @@ def _arrow(table: pd.DataFrame | Columns) -> pa.Table:
         told = json.loads(made.schema.metadata[b"pandas"])
         del told["pandas_version"]  # as in `arrow_table`: the same file, whether the frame was looked at or not
         return made.replace_schema_metadata({"pandas": json.dumps(told)})
-    # Of no text pyarrow cannot tell that it is text.
+    # Without any text pyarrow cannot infer the type.
     return arrow_table(
         {name: (np.zeros(0, np.int64), np.zeros(0, bool)) if str(kind) == "Int64" else np.zeros(0, kind) for name, kind in table.dtypes.items()}
     )

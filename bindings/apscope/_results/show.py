@@ -1,4 +1,4 @@
-"""What notebooks and prompts show of results: a line, and the ranking."""
+"""Results for notebooks and prompts: a line, and the ranking."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 __all__ = ["results_html", "results_text"]
 
-#: Of the summary, what is shown, and how it is headed.
+#: Shown columns of the summary, and their headings.
 _SHOWN = {
     "trace": "trace", "scheme": "scheme", "topology": "topology", "error_over_noise": "error over noise", "step_nmse": "NMSE of a step",
     "layer_cosine": "cosine of a layer", "worst_layer": "worst layer", "underflow_wire": "underflow, wire", "relative_bias": "relative bias",
     "volume": "volume", "speedup": "speed-up", "skipped": "skipped", "overflowed": "overflowed", "nonfinite": "steps with NaN or inf",
 }  # fmt: skip
-#: The same at a prompt, what counts most first: a terminal's width leaves the last ones out.
+#: The same at a prompt, the most important first: the last may not fit on a terminal.
 _AT_A_PROMPT = ("scheme", "error_over_noise", "step_nmse", "volume", "overflowed", "skipped", "worst_layer", "underflow_wire", "nonfinite")
 _PERCENT = ("underflow_wire", "relative_bias")
 _NAMES = ("trace", "scheme", "topology", "worst_layer")
-#: Schemes at a prompt, of one trace and of each of several.
+#: Number of schemes at a prompt, for one trace and for each of several.
 _ROWS = (10, 5)
 
 
 def headline(results: Results) -> str:
-    """What the results are, in a line."""
+    """A description of the results in one line."""
     frame = results.frame
     traces = list(dict.fromkeys(frame["trace"])) or [t["name"] for t in results.provenance["traces"]]
     shard, of = results.provenance.get("shard", [0, 1])
@@ -46,7 +46,7 @@ def headline(results: Results) -> str:
 
 
 def results_text(results: Results) -> str:
-    """The line, and of every trace the ranking as far as a screen holds it."""
+    """The line, and the beginning of every trace's ranking."""
     lines = [f"<Results: {headline(results)}>"]
     if len(results.frame):
         width = shutil.get_terminal_size().columns
@@ -58,13 +58,13 @@ def results_text(results: Results) -> str:
             rows = [[_text(column, value) for column, value in zip(columns, row)] for row in shown[columns].itertuples(index=False)]
             lines += ["", printable(str(trace), width), *aligned([_head(c) for c in columns], rows, [_SHOWN[c] for c in _NAMES], width)[0]]
             if len(ranking) > most:
-                lines.append(f"and {count_of(len(ranking) - most, 'more scheme')} that lost more")
-        lines += ["", "summary() has every scheme and column, by('layer') and compare(a, b) say where they lose", ""]
+                lines.append(f"and {count_of(len(ranking) - most, 'more scheme')} with larger errors")
+        lines += ["", "summary() has every scheme and column, by('layer') and compare(a, b) show where errors are", ""]
     return "\n".join([*lines, *(sentence for sentence in (results.not_finite, results.all_zero) if sentence)]).rstrip()
 
 
 def results_html(results: Results) -> str:
-    """The line, and the summary of one topology a scheme."""
+    """The line, and the summary with one topology per scheme."""
     parts = [f"<b>Results</b>: {html.escape(headline(results))}"]
     if len(results.frame):
         ranking = ranked(results.frame)
@@ -77,7 +77,7 @@ def results_html(results: Results) -> str:
 
 
 def _columns(ranking: pd.DataFrame, wanted: tuple[str, ...]) -> list[str]:
-    """Those in which something stands, and of what went wrong those that it did."""
+    """Columns that are not empty; those of problems only if there are any."""
     return [c for c in wanted if ranking[c].notna().any() and (c not in ("skipped", "overflowed", "nonfinite") or ranking[c].any())]
 
 
@@ -98,7 +98,7 @@ def _cell(column: str, value: Any) -> str:
 
 
 def _figure(value: Any) -> str:
-    """Three digits, or a dash for what is not there."""
+    """Three digits, or a dash for a missing value."""
     if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
         return "–"
     return f"{value:.3g}"

@@ -1,8 +1,8 @@
-"""Which scheme loses least on recorded gradients: one row a scheme and topology, ranked.
+"""Schemes ranked by their error on recorded gradients: one row per scheme and topology.
 
-What ranks is the typical block's error over the noise of the batch, and where that is not known (one worker) the mean
-over the steps of the step's NMSE: pooled over everything, the largest layers and steps would hide what happens to all
-others. docs/definitions.md, sections 14 and 16.
+The ranking is by the typical block's error over the noise of the batch, or, if that is unknown (one
+worker), by the mean of the steps' NMSE: pooled over everything, the largest layers and steps would
+hide all others. docs/definitions.md, sections 14 and 16.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .pooling import (
 
 __all__ = ["COLUMNS", "family_of", "figures", "headline", "in_rank", "of_topology", "ranked", "summary"]
 
-#: Of `summary`, in this order.
+#: Columns of `summary`, in order.
 COLUMNS = (
     "trace", "scheme", "family", "format", "topology", "error_over_noise", "error_over_noise_low",
     "error_over_noise_high", "pooled_error_over_noise", "pooled_error_over_noise_low", "pooled_error_over_noise_high", "step_nmse",
@@ -47,13 +47,13 @@ COLUMNS = (
 )  # fmt: skip
 
 
-#: What a row of a summary is of.
+#: The columns that identify a row of a summary.
 _KEY = ["trace", "scheme", "topology"]
 
 
 @guarded
 def summary(results: Any, *, network: Network | None = None, elements: float | None = 25.6e6, batch_factor: float = 1.0) -> pd.DataFrame:
-    """One row a trace, scheme and topology, of what can be run the scheme that lost least first.
+    """One row per trace, scheme and topology; real topologies first, then the least error first.
 
     Parameters
     ----------
@@ -62,39 +62,49 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
     network : Network, optional
         Of the modelled times; by default `Network()`.
     elements : float, optional
-        Parameters of the model that they are for, its tensors those of the trace but all larger by one factor;
+        Parameters of the model for the times, its tensors scaled from the trace's by one factor;
         None: as recorded.
     batch_factor : float
-        The noise is that of a batch so many times as large as the recorded one: it falls by this factor.
+        The noise is that of a batch larger than the recorded one by this factor: it is divided by
+        the factor.
 
     Returns
     -------
     DataFrame
-        `COLUMNS`; sorted by trace, then what can be run before ``exact``, then schemes without overflow first, then
-        by ``error_over_noise``, then by ``step_nmse``. Topologies as replayed, a reduction of the scheme's own, or "" (the wire) for traces without
-        reduced rows; last ``exact``, an ideal that no system runs: no sum is rounded, what the wire alone loses.
+        `COLUMNS`; sorted by trace, then real topologies before ``exact``, then schemes without
+        overflow first, then by ``error_over_noise``, then by ``step_nmse``. Topologies as replayed,
+        the scheme's own reduction, or "" (the wire) for traces without reduced rows; last
+        ``exact``, an ideal that no system runs: no sum is rounded, so it has only the wire's error.
 
-        - ``error_over_noise``: the typical block's squared error over the noise of the batch: the geometric mean over
-          blocks of 32 elements, layers and steps. ``inf`` with overflow, NaN where the noise is not known.
-        - ``pooled_error_over_noise``: mean over the steps of the step's squared error over its noise.
-        - ``..._low``, ``..._high``: intervals of 95 % of both, for the noise is estimated from the workers; the error counts as it is. NaN
-          of fewer than three workers, and of a bare table of rows.
-        - ``step_nmse``: mean over the steps of the step's NMSE, its squared errors over its squared references, all
-          layers. 1 where a scheme skipped the step, at least 1 where something overflowed. Steps whose reference is
-          zero everywhere are left out.
-        - ``layer_cosine``: mean over layers and steps of the cosine; 0 where skipped, overflowed or nothing arrived.
-        - ``worst_nmse``, ``worst_layer``, ``worst_step``: the largest NMSE of one layer at one step, by the same
-          rules but ``inf`` with overflow, and the first place that has it.
-        - ``nmse``, ``relative_bias``: pooled over all layers and steps; y = 0 where skipped, ``nmse`` is ``inf`` with overflow.
-        - ``expected_variance``: mean of Var[y] over the random draws, over the mean squared reference.
-        - ``underflow_wire``, ``underflow_reduced``: shares of nonzero values that became 0, skipped rows left out.
-        - ``volume``: bytes of the busiest rank over those of an fp32 ring all-reduce.
-        - ``time``, ``speedup``: modelled seconds a step, and against the fp32 ring; `cost.step_time`.
-        - ``skipped``, ``overflowed``: numbers of steps in which that happened.
-        - ``nonfinite``: number of the trace's steps with gradients that are NaN or infinite. They are in none of the numbers above: of such a
-          step only what is finite was compared.
+        - ``error_over_noise``: the typical block's squared error divided by the noise of the batch:
+          the geometric mean over blocks of 32 elements, layers and steps. ``inf`` with overflow,
+          NaN if the noise is unknown.
+        - ``pooled_error_over_noise``: mean over the steps of the step's squared error divided by
+          its noise.
+        - ``..._low``, ``..._high``: 95 % intervals of both, because the noise is estimated from the
+          workers; the error is taken as exact. NaN for fewer than three workers, and for a bare
+          table of rows.
+        - ``step_nmse``: mean over the steps of the step's NMSE, its squared errors divided by its
+          squared references, all layers. 1 if a scheme skipped the step, at least 1 with overflow.
+          Steps with a reference of zero are omitted.
+        - ``layer_cosine``: mean over layers and steps of the cosine; 0 if skipped, overflowed or
+          all zero.
+        - ``worst_nmse``, ``worst_layer``, ``worst_step``: the largest NMSE of one layer at one
+          step, by the same rules but ``inf`` with overflow, and its first occurrence.
+        - ``nmse``, ``relative_bias``: pooled over all layers and steps; y = 0 if skipped, ``nmse``
+          is ``inf`` with overflow.
+        - ``expected_variance``: mean of Var[y] over the random draws, divided by the mean squared
+          reference.
+        - ``underflow_wire``, ``underflow_reduced``: shares of nonzero values that became 0, without
+          skipped rows.
+        - ``volume``: bytes of the busiest rank divided by those of an fp32 ring all-reduce.
+        - ``time``, ``speedup``: modelled seconds per step, and relative to the fp32 ring;
+          `cost.step_time`.
+        - ``skipped``, ``overflowed``: numbers of such steps.
+        - ``nonfinite``: number of the trace's steps with gradients that are NaN or infinite. The
+          numbers above do not include them: in such a step only finite values were compared.
 
-        NaN where a scheme needs what the trace lacks, and where a column of one of the rows is empty.
+        NaN if a scheme needs inputs that the trace lacks, or a column of one of the rows is empty.
 
     Raises
     ------
@@ -117,12 +127,12 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
 
 
 def figures(frame: pd.DataFrame, rows: pd.DataFrame, noise: pd.DataFrame | None, by: Sequence[str] = (), batch_factor: float = 1.0) -> pd.DataFrame:
-    """The columns of `summary` that are of rows alone: one row a trace, scheme, topology and value of the columns `by`, in order of appearance.
+    """The columns of `summary` that depend only on rows, per trace, scheme, topology and `by`.
 
     Parameters
     ----------
     frame, rows : DataFrame
-        A `coded` table, and which of its rows are summed up, as `compared_rows` gives them.
+        A `coded` table, and the rows to summarise, as returned by `compared_rows`.
     noise : DataFrame, optional
         `Results.noise`.
     by : sequence of str
@@ -170,13 +180,13 @@ def figures(frame: pd.DataFrame, rows: pd.DataFrame, noise: pd.DataFrame | None,
 
 
 def in_rank(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a summary as they are ranked: what can be run before ``exact``, schemes without overflow first, then by their error."""
+    """The rows of a summary, ranked: real topologies, then schemes without overflow, then by error."""
     keys = [table["step_nmse"], table["error_over_noise"], table["overflowed"] > 0, table["topology"] == "exact", pd.factorize(table["trace"])[0]]
     return table.iloc[np.lexsort(keys)].reset_index(drop=True)
 
 
 def _add_intervals(out: pd.DataFrame, place: list[str], noise: pd.DataFrame | None, ratios: dict[int, pd.Series], batch_factor: float) -> None:
-    """The ends of the intervals, of the noise of each `place`; `ratios`: by row of `out` the squared error over the noise, by step."""
+    """The ends of the intervals, from the noise of each `place` and the `ratios` of each row."""
     known = {} if noise is None else dict(iter(noise.groupby(place, sort=False)))
     where = list(zip(*(out[name] for name in place)))
     typical = {names: typical_interval(known.get(names)) for names in dict.fromkeys(where)}
@@ -188,9 +198,10 @@ def _add_intervals(out: pd.DataFrame, place: list[str], noise: pd.DataFrame | No
 
 
 def headline(table: pd.DataFrame, topology: str) -> pd.DataFrame:
-    """The rows of a summary that stand for their schemes: one a trace and scheme, in the order of rank.
+    """One row of a summary per trace and scheme, in the order of rank.
 
-    A reduction of the scheme's own, else `topology`, else its first other, else ``exact`` or the wire.
+    The scheme's own reduction, else `topology`, else its first other one, else ``exact`` or the
+    wire.
     """
 
     def preference(name: str) -> int:
@@ -201,7 +212,7 @@ def headline(table: pd.DataFrame, topology: str) -> pd.DataFrame:
 
 
 def of_topology(rows: pd.DataFrame, topology: str) -> pd.DataFrame:
-    """Of rows of `compared_rows` or of a summary those of one topology a trace and scheme: `headline`'s, or ``exact`` of all."""
+    """Rows of one topology per trace and scheme: that of `headline`, or ``exact`` for all."""
     if topology == "exact":
         return rows[rows["topology"] == topology]
     kept = headline(rows[_KEY].drop_duplicates(), topology)
@@ -209,7 +220,7 @@ def of_topology(rows: pd.DataFrame, topology: str) -> pd.DataFrame:
 
 
 def ranked(results: Any) -> pd.DataFrame:
-    """`summary`, one row a trace and scheme: of its own reduction, else of the first topology replayed."""
+    """`summary` with one row per trace and scheme: its own reduction, else the first topology."""
     frame = frame_of(results)
     return headline(summary(frame), headline_topology(frame)).reset_index(drop=True)
 
@@ -217,8 +228,8 @@ def ranked(results: Any) -> pd.DataFrame:
 def step_losses(lost: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """The NMSE of each entry of `losses` or of sums of them, and which have one.
 
-    With overflow it is at least 1: the sums leave out what is not finite. An entry whose reference is zero
-    everywhere has none; one that was not measured is NaN and counts.
+    With overflow it is at least 1 because the sums omit values that are not finite. An entry with a
+    reference of zero has none; one that was not measured is NaN and counts.
     """
     overflowed = lost["overflow"] > 0
     value = quotient(lost["error"], lost["reference"])
@@ -226,14 +237,14 @@ def step_losses(lost: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def cosines(rows: pd.DataFrame, lost: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The cosine of each row, 0 where nothing arrived or something overflowed, and which rows have one, as `step_losses`."""
+    """The cosine of each row, 0 if all zero or overflowed, and which rows have one."""
     value = np.where(lost["skipped"] | (lost["overflow"] > 0), 0.0, numbers(rows, "cosine"))
     measured = ~np.isnan(lost["error"])
     return np.where(np.isnan(value) & measured, 0.0, value), (lost["overflow"] > 0) | (lost["reference"] != 0)
 
 
 def family_of(spec: str) -> str:
-    """The family of a scheme of the results; one that was made in another process is no longer known."""
+    """The family of a scheme of the results; unknown for one made in another process."""
     try:
         return as_scheme(spec).family
     except ValueError:
@@ -245,7 +256,7 @@ def _mean(values: np.ndarray, present: np.ndarray, codes: np.ndarray, count: int
 
 
 def _largest(values: np.ndarray, present: np.ndarray, codes: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The largest value of every group and the first place that has it; NaN and -1 without one, or with one that is NaN."""
+    """The largest value of every group and its first index; NaN and -1 without one, or with a NaN."""
     place = np.flatnonzero(present)
     order = place[np.lexsort([np.where(np.isnan(values[place]), -np.inf, -values[place]), codes[place]])]
     found, first = np.unique(codes[order], return_index=True)

@@ -1,4 +1,4 @@
-"""Volumes, shares of the bytes of an fp32 ring: which of them count as a quarter or a half."""
+"""Volumes, relative to the bytes of an fp32 ring, and their classes: a quarter, a half."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ SIDE = 0.001
 
 
 def at_most(volume: Any, limit: Any) -> Any:
-    """Whether a volume, or each of several, is at most `limit`, but for side information; False where there is none."""
+    """Whether volumes are at most `limit`, apart from side information; False if there is none."""
     return volume <= limit + SIDE

@@ -1,4 +1,4 @@
-"""The scheme classes, made from the C++ registry: what their constructors take, and how a call becomes a spec."""
+"""The scheme classes, made from the C++ registry: signatures, and conversion of calls to specs."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from .scheme import Scheme, as_scheme, spec_of
 
 __all__ = ["CLASSES"]
 
-#: What stands first in a constructor, by what the scheme holds: its name, annotation, and an example.
+#: First parameter of a constructor, by the scheme's content: name, annotation, and an example.
 _FIRST = {
     "format": ("format", "FloatFormat | str | dtype", "'e4m3'", "The float format of the wire."),
-    "scheme": ("scheme", "Scheme | str", "'aps:e4m3'", "The scheme inside."),
+    "scheme": ("scheme", "Scheme | str", "'aps:e4m3'", "The inner scheme."),
     "policy": (
         "branches", "Mapping[str, Scheme | str]", "{'last': 'none:fp16', 'else': 'aps:e4m3'}",
         "Conditions in order, the last ``else``; docs/schemes.md.",
     ),
 }  # fmt: skip
 
-#: What else is wrong where a projection is taken.
+#: Further errors if a projection is accepted.
 _NOT_WHOLE = "; a projection together with one of its parts, or with a part that the scheme has no key for"
 
 
 def _value(text: str) -> Any:
-    """A default as Python writes it: a truth value, a number where that is spelt as here, else text."""
+    """A default in Python: a truth value, a number if spelt the same way, else text."""
     if text in ("true", "false"):
         return text == "true"
     for kind in (int, float):
@@ -46,7 +46,7 @@ def _value(text: str) -> Any:
 
 
 def _text(key: str, value: Any) -> str:
-    """A key's value as specs write it."""
+    """A key's value as in specs."""
     if isinstance(value, (bool, np.bool_)):
         return str(value).lower()
     if isinstance(value, (float, np.floating)):
@@ -59,9 +59,9 @@ def _text(key: str, value: Any) -> str:
 
 
 def _signature(d: SchemeDefinition) -> inspect.Signature:
-    """Of the constructor without self: what stands first, if anything, and the keys by name alone, with their defaults.
+    """The constructor's signature without self: a first parameter, if any, and keyword-only keys.
 
-    Before the key `rounding` comes the projection that may be given in place of it and of other keys.
+    Before the key `rounding` comes the projection that may replace it and other keys.
     """
     parameters = []
     if kind := _kind(d):
@@ -79,12 +79,12 @@ def _kind(d: SchemeDefinition) -> str:
 
 
 def _arguments(d: SchemeDefinition, given: tuple[Any, ...], keys: dict[str, Any]) -> tuple[Any, dict[str, str]]:
-    """What stands first, and the keys as text.
+    """The first argument, and the keys as text.
 
     Raises
     ------
     TypeError
-        In one sentence: something missing, too much without a name, a projection that is none.
+        In one sentence: a missing argument, too many positional ones, an invalid projection.
     ValueError
         A projection together with one of its parts, or with a part that the scheme has no key for.
     """
@@ -102,7 +102,7 @@ def _arguments(d: SchemeDefinition, given: tuple[Any, ...], keys: dict[str, Any]
         parts = [name for name in FIELDS if name in names]
         projection = whole(projection, [key for key in keys if key in FIELDS], parts, f"scheme '{d.name}'")
         keys |= {name: getattr(projection, name) for name in parts}
-    # Of a key that there is not the parser says so, whatever its value.
+    # The parser reports unknown keys, whatever their values.
     return given[0] if given else None, {key: _text(key, value) if key in names else "" for key, value in keys.items()}
 
 
@@ -124,7 +124,7 @@ def _make_class(d: SchemeDefinition) -> type:
         except ValueError as error:
             if all(key in signature.parameters for key in settings):
                 raise
-            raise TypeError(str(error)) from None  # an argument that the function has not
+            raise TypeError(str(error)) from None  # an argument that the function does not have
 
     doc = [d.summary[0].upper() + d.summary[1:] + ".", "", f"Source: {d.source}.", "", "Parameters", "----------"]
     if kind := _kind(d):
@@ -133,14 +133,14 @@ def _make_class(d: SchemeDefinition) -> type:
     for key in d.keys:
         if key.name == "rounding":
             parts = ", ".join(f"`{name}`" for name in FIELDS if name in signature.parameters)
-            doc += ["projection : Projection, optional", f"    {parts} as one value; a call gives it, or these."]
+            doc += ["projection : Projection, optional", f"    {parts} as one value; give it, or these."]
         doc += [f"{key.name} : default {_value(key.default)!r}", f"    {key.meaning[0].upper() + key.meaning[1:]}."]
     doc += [
         "",
         "Raises",
         "------",
         "TypeError",
-        "    Something missing, or a key that the scheme has not.",
+        " A missing argument, or a key that the scheme does not have.",
         "ValueError",
         f"    A value that a key does not take{_NOT_WHOLE if 'projection' in signature.parameters else ''}.",
     ]

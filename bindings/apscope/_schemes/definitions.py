@@ -1,4 +1,4 @@
-"""What the registry says of every scheme."""
+"""The registry's entry of every scheme."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ __all__ = ["SchemeDefinition", "SchemeKey", "definitions"]
 
 @dataclasses.dataclass(frozen=True)
 class SchemeKey:
-    """A key of a scheme, with what it means."""
+    """A key of a scheme, with its meaning."""
 
     name: str
-    default: str  #: as specs write it
+    default: str  #: as in specs
     meaning: str
 
 
 @dataclasses.dataclass(frozen=True)
 class SchemeDefinition:
-    """What the registry says of a scheme."""
+    """The registry's entry of a scheme."""
 
     name: str  #: in specs
     class_name: str
     summary: str
     source: str
-    needs: str  #: what beside gradients a trace must have recorded, in words
+    needs: str  #: inputs besides gradients that a trace must contain, in words
     takes_format: bool
-    family: str  #: empty for combinators, whose family is that of the scheme inside (`Scheme.family`)
+    family: str  #: empty for combinators, whose family is that of the inner scheme (`Scheme.family`)
     keys: tuple[SchemeKey, ...]
-    body: str  #: what stands in parentheses: ``scheme``, ``policy`` or nothing
+    body: str  #: content of the parentheses: ``scheme``, ``policy`` or nothing
 
 
 def definitions() -> list[SchemeDefinition]:

@@ -20,20 +20,20 @@ __all__ = ["Exchange", "exchange"]
 
 @dataclass(frozen=True)
 class Exchange:
-    """What a scheme made of the workers' gradients. Arrays are float64."""
+    """The result of a scheme for the workers' gradients. Arrays are float64."""
 
-    intended: np.ndarray  #: (workers, ...): what the workers wanted to send: gradients, or what compensation made of them
-    sent: np.ndarray  #: (workers, ...): what a receiver reads of each worker
+    intended: np.ndarray  #: (workers, ...): the values before encoding: gradients, possibly compensated
+    sent: np.ndarray  #: (workers, ...): the decoded message of each worker
     reduced: np.ndarray  #: (...): the sum over the workers (never divided)
     reduction: str  #: the topology, or the scheme's own reduction: gather, vote, code_sum, two_phase, linear
     payload: list[bytes]  #: each worker's packed codes
     payload_bits: list[int]  #: their lengths; a payload's last byte may have unused bits
     side_bits: list[int]  #: each worker's side information: scales, norms
-    bias: np.ndarray | None  #: (workers, ...): E[sent] - intended over the random draws; None where it is not known or nothing is drawn
+    bias: np.ndarray | None  #: (workers, ...): E[sent] - intended over the random draws; None if unknown or not random
     variance: np.ndarray | None  #: (workers, ...): Var[sent]
-    scale_exponent: int | None  #: s where one power of two 2^s scaled everything
+    scale_exponent: int | None  #: s if one power of two 2^s scaled everything
     skipped: bool  #: the scheme dropped this step
-    state: dict[str, np.ndarray]  #: what the scheme remembers; give it to the next step
+    state: dict[str, np.ndarray]  #: the scheme's memory; pass it to the next step
 
 
 def exchange(
@@ -52,23 +52,24 @@ def exchange(
     weights: Any = None,
     full_batch: Any = None,
 ) -> Exchange:
-    """Put one step's gradients of one tensor through a scheme.
+    """Run one step's gradients of one tensor through a scheme.
 
     Parameters
     ----------
     scheme : Scheme or str
-        Any scheme but ``hybrid``, whose branches are schemes of their own. One whose scale serves all tensors of a step
-        (``aps`` with ``unit=model`` or ``bucket:SIZE``) takes x for all of them.
+        Any scheme except ``hybrid``, whose branches are separate schemes. A scheme with one scale
+        for all tensors of a step (``aps`` with ``unit=model`` or ``bucket:SIZE``) treats x as all
+        of them.
     x : array_like of float32, shape (workers, ...)
-        One array a worker; elements that are not finite come out as they are. Not changed.
+        One array per worker; elements that are not finite are returned unchanged. Not changed.
     topology : str
-        For schemes that add in a format; the others reduce their own way.
+        For schemes that add in a format; the others have their own reduction.
     state : mapping, optional
         The state of the step before, from `Exchange.state`; empty at first. Not changed.
     step, tensor, seed
-        What random draws are keyed by, as in a replay; a `Draws` gives every call its own seed.
+        Key of the random draws, as in a replay; a `Draws` gives every call its own seed.
     index : int, optional
-        Number of the step among those exchanged, from 0; by default `step`.
+        Number of the step in the sequence of exchanges, from 0; by default `step`.
     role : str
         The tensor's role.
     loss, learning_rate, weights, full_batch
@@ -81,7 +82,7 @@ def exchange(
     Raises
     ------
     ValueError
-        An unknown scheme or topology, no worker, a policy, something the scheme needs and was not given.
+        An unknown scheme or topology, no worker, a policy, a missing input of the scheme.
     TypeError
         x is not float32.
     """

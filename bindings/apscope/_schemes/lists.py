@@ -1,4 +1,4 @@
-"""The schemes that ``main`` and ``all`` stand for, wherever specs are given."""
+"""The schemes of the lists ``main`` and ``all``, which are accepted wherever specs are."""
 
 from __future__ import annotations
 
@@ -10,20 +10,24 @@ from .scheme import LISTS, Scheme, as_scheme
 
 __all__ = ["all_schemes", "main_schemes", "schemes_of"]
 
-#: Hardware's two first (e4m3fn ends at 448, IEEE's e4m3 at 240), then fewer exponent bits; at 8 bits, but for e3m0 with 4.
+#: Hardware's two first (e4m3fn ends at 448, IEEE's e4m3 at 240), then fewer exponent bits; 8 bits,
+#: except e3m0 with 4.
 _FORMATS = ("e5m2", "e4m3fn", "e4m3", "e3m4", "e3m0")
 
-#: Of these `main_schemes` has three rungs of the ladder by the rule that leaves no spare binade.
+#: Formats for which `main_schemes` has three rungs of the ladder, by the rule without a spare
+#: binade.
 _LADDERS = ("e5m2", "e4m3fn", "e3m4")
 
 
 def main_schemes() -> list[Scheme]:
-    """What answers how far down these gradients can go, and with which scaling; ``main`` in specs.
+    """The schemes that show which formats and scales these gradients allow; ``main`` in specs.
 
-    Baselines without a scale; then at every format: no scaling; one scale for all steps, the best in hindsight; APS, by its own rule;
-    stochastic rounding whose partial sums are rounded in the ring, and that whose codes are gathered, at fp32's own volume. At
-    hardware's two formats and e3m4, by the rule that leaves no spare binade, one scale for all steps, one a step and one a layer (APS):
-    three rungs of the ladder that differ in nothing else. Loss scales as training systems find them; QSGD with 4 and 8 bits.
+    Baselines without a scale; then for every format: no scaling; one scale for all steps, the best
+    in hindsight; APS, by its own rule; stochastic rounding with partial sums rounded in the ring,
+    and with gathered codes, at fp32's volume. For hardware's two formats and e3m4, by the rule
+    without a spare binade, one scale for all steps, one per step and one per layer (APS): three
+    rungs of the ladder that differ in nothing else. Loss scales as in training systems; QSGD with 4
+    and 8 bits.
 
     Returns
     -------
@@ -35,17 +39,17 @@ def main_schemes() -> list[Scheme]:
         specs += [f"none:{f}", constant, aps]
         if f in _LADDERS:
             specs += [f"{constant},rule=tight", f"{aps},rule=tight,unit=model", f"{aps},rule=tight"]
-        if f != "e4m3":  # e4m3fn stands for it
+        if f != "e4m3":  # e4m3fn represents it
             specs += [f"{aps},rounding=stochastic", f"stochastic:{f}"]
     specs += ["dynamic_loss_scaling:e5m2", "dynamic_loss_scaling:e4m3", "qsgd", "qsgd:levels=127"]
     return [Scheme(spec) for spec in specs]
 
 
 def all_schemes() -> list[Scheme]:
-    """Those of `main_schemes`, then every other scheme of the registry, as it is usually run; ``all`` in specs.
+    """Those of `main_schemes`, then every other scheme of the registry; ``all`` in specs.
 
-    What is not named here is run with the keys that its definition gives it, at e4m3 where it takes a format, around
-    ``aps:e4m3`` where it holds a scheme.
+    Schemes that are not named here use their default keys, e4m3 if they take a format, and
+    ``aps:e4m3`` as an inner scheme.
 
     Returns
     -------
@@ -97,13 +101,13 @@ def all_schemes() -> list[Scheme]:
 
 
 def _usual(definition: SchemeDefinition) -> str:
-    """A spec of a scheme of which nothing else is known."""
+    """A default spec of a scheme."""
     inside = {"scheme": "aps:e4m3", "policy": "else=aps:e4m3"}.get(definition.body, "")
     return definition.name + (f"({inside})" if inside else "") + (":e4m3" if definition.takes_format else "")
 
 
 def schemes_of(given: Iterable[Scheme | str]) -> list[Scheme]:
-    """Schemes and specs, ``main`` and ``all`` among them, as schemes, each once."""
+    """Schemes and specs, including ``main`` and ``all``, as schemes, each once."""
     lists = dict(zip(LISTS, (main_schemes, all_schemes)))
     found: list[Scheme] = []
     for one in given:

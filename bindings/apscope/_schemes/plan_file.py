@@ -1,4 +1,4 @@
-"""The file of a plan, as far as a scheme is asked of it: a plan's path stands wherever a spec does (docs/advice.md)."""
+"""Reads the scheme of a plan's file: a plan's path is accepted wherever a spec is (docs/advice.md)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .._text import clip
 
 __all__ = ["SCHEMA", "SUFFIX", "read_plan_file"]
 
-#: The key by which a plan is known, and its version.
+#: The key that marks a plan, and its version.
 MARK, SCHEMA = "apscope_plan", 1
-#: What tells a path from a spec.
+#: The extension that distinguishes a path from a spec.
 SUFFIX = ".json"
 
 
 def read_plan_file(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a plan's file holds: an object of this version with a scheme.
+    """The content of a plan's file: an object of this version with a scheme.
 
     Raises
     ------

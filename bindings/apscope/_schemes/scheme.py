@@ -1,4 +1,4 @@
-"""What a scheme is: a spec, parsed and checked; and schemes of one's own."""
+"""Schemes: specs, parsed and checked; and user-defined schemes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from .plan_file import SUFFIX, read_plan_file
 
 __all__ = ["Scheme", "as_scheme", "define", "spec_of"]
 
-#: Words that stand for lists of schemes where specs are given: `apscope.schemes.main_schemes`, `apscope.schemes.all_schemes`.
+#: Names of lists of schemes that are accepted as specs: `apscope.schemes.main_schemes`,
+#: `apscope.schemes.all_schemes`.
 LISTS = ("main", "all")
 
 
@@ -52,21 +53,21 @@ class Scheme:
 
     @property
     def spec(self) -> str:
-        """The canonical spec: keys at their defaults are left out."""
+        """The canonical spec, without keys at their defaults."""
         return self._parsed["spec"]
 
     @property
     def name(self) -> str:
-        """What specs call it: the part before the format and the keys."""
+        """Its name in specs: the part before the format and the keys."""
         return self._parsed["name"]
 
     @property
     def family(self) -> str:
-        """What it competes as, for summaries that show the best of each family.
+        """Its family, for summaries that show the best of each.
 
         ``baseline`` (``none`` in fp32, bf16 or fp16), ``unscaled`` (``none`` in other formats), ``loss scaling``,
         ``APS``, ``stochastic``, ``recipe``, ``one bit``, ``transform``, ``mixed`` (``hybrid``), ``other`` (made with
-        `define`). A combinator has the family of the scheme inside.
+        `define`). A combinator has the family of its inner scheme.
         """
         return self._parsed["family"]
 
@@ -77,22 +78,22 @@ class Scheme:
 
     @property
     def keys(self) -> dict[str, str]:
-        """Every key with its value, defaults included."""
+        """Every key with its value, including defaults."""
         return dict(self._parsed["keys"])
 
     @property
     def needs(self) -> list[str]:
-        """What beside gradients a trace must have recorded: weights, full_batch, loss, learning_rate."""
+        """Inputs besides gradients that a trace must have: weights, full_batch, loss, learning_rate."""
         return list(self._parsed["needs"])
 
     @property
     def keeps_state(self) -> bool:
-        """Whether something is remembered from step to step."""
+        """Whether the scheme has memory from step to step."""
         return self._parsed["keeps_state"]
 
     @property
     def branches(self) -> list[tuple[str, str]]:
-        """Of a hybrid: each condition with its scheme's spec."""
+        """For a hybrid: each condition with its scheme's spec."""
         return list(self._parsed["branches"])
 
     @property
@@ -102,7 +103,7 @@ class Scheme:
 
     @property
     def body(self) -> str:
-        """What stands in the parentheses of a combinator or policy; empty for others."""
+        """The content of the parentheses of a combinator or policy; empty for others."""
         return self._parsed["body"]
 
     def to_json(self) -> str:
@@ -111,10 +112,10 @@ class Scheme:
 
     @staticmethod
     def from_json(text: str) -> Scheme:
-        """The scheme of a text that `to_json` gave."""
+        """The scheme of a text made by `to_json`."""
         d = parse_json(text)
         if not isinstance(d, dict) or not isinstance(d.get("scheme"), str) or not isinstance(d.get("keys", {}), dict):
-            raise ValueError(f"{clip(text)!r} is not a scheme; give what to_json gave")
+            raise ValueError(f"{clip(text)!r} is not a scheme; give a text made by to_json")
         return Scheme(spec_of(d["scheme"], d.get("format", ""), d.get("keys", {}), d.get("body", "")))
 
     def __str__(self) -> str:
@@ -136,7 +137,7 @@ class Scheme:
 
 
 class HasScheme(Protocol):
-    """What stands for a scheme, such as a plan."""
+    """An object with a scheme, such as a plan."""
 
     @property
     def scheme(self) -> Scheme:
@@ -153,12 +154,12 @@ def spec_of(name: str, format: str, keys: dict[str, Any], body: str = "") -> str
 
 
 def as_scheme(scheme: Scheme | str | HasScheme) -> Scheme:
-    """The scheme itself, or the one that a spec, a plan or the path of its file stands for.
+    """The scheme, or that of a spec, a plan or the path of a plan's file.
 
     Parameters
     ----------
     scheme : Scheme, str or Plan
-        A text that ends in ``.json`` is the path of a plan that `Plan.save` wrote.
+        A text that ends in ``.json`` is the path of a plan written by `Plan.save`.
 
     Returns
     -------
@@ -167,7 +168,7 @@ def as_scheme(scheme: Scheme | str | HasScheme) -> Scheme:
     Raises
     ------
     ValueError
-        A spec that is none.
+        An invalid spec.
     TypeError
         Neither a scheme nor text.
     """
@@ -196,27 +197,28 @@ def define(
     bits: int = 32,
     grid: str = "",
 ) -> Scheme:
-    """A scheme of your own: another one with some parts replaced by NumPy functions.
+    """Define a scheme: another one with some parts replaced by NumPy functions.
 
-    Every part sees one tensor at one step, all workers, as float64 arrays, finite everywhere: elements
-    that are not bypass a scheme. ``step`` has tensor, role, shape, number, index, workers, loss and
-    learning_rate, and ``step.random(worker, count, bits=32)`` draws; ``state`` is a dict of arrays that
-    lasts from step to step. docs/schemes.md says what each part is for.
+    Every part gets one tensor at one step, all workers, as float64 arrays that are finite
+    everywhere: other elements bypass a scheme. ``step`` has tensor, role, shape, number, index,
+    workers, loss and learning_rate, and ``step.random(worker, count, bits=32)`` draws; ``state`` is
+    a dict of arrays that is kept from step to step. docs/schemes.md describes each part.
 
     Parameters
     ----------
     name : str
-        What specs call it, from now on in this process; a second scheme of a name replaces the first.
+        Its name in specs, from now on in this process; a second scheme of the same name replaces
+        the first.
     base : Scheme or str
-        Whose parts stay where none is given; not a ``hybrid``, nor ``aps`` with a unit of several tensors.
+        The scheme of all other parts; not a ``hybrid``, nor ``aps`` with a unit of several tensors.
     compensate : f(step, state, x) -> (workers, n)
-        What to send instead of the gradients x.
+        The values to send instead of the gradients x.
     forward, inverse : f(step, state, x) -> (workers, m); f(step, state, row) -> (n,)
-        A change of basis and, linear, back.
+        A change of basis, and its linear inverse.
     select : f(step, state, x) -> dict of arrays
         Parameters for all workers, ``theta``; a float scheme's needs ``scale``.
     encode : f(step, theta, row, worker) -> (m,), or a pair of it and the payload as bytes
-        What a receiver reads of one worker.
+        The decoded message of one worker.
     reduce : f(step, state, theta, values) -> (m,)
         The sum over the workers.
     update : f(step, state, intended, sent, reduced) -> None
@@ -224,9 +226,10 @@ def define(
     keeps_state : bool, optional
         Whether steps must come in order; by default as the base, or True where `update` is given.
     compares_intended : bool
-        What is to be sent (a momentum) is a truth of its own: ``own_nmse`` and ``own_cosine`` compare with it.
+        The sent quantity (a momentum) has its own truth: ``own_nmse`` and ``own_cosine`` compare
+        with it.
     bits : int
-        Bits a value that `encode` sends, where it gives no payload.
+        Bits per value that `encode` sends, if it returns no payload.
     grid : str
         The column ``format``; by default the base's.
 
@@ -237,7 +240,8 @@ def define(
     Raises
     ------
     ValueError
-        A name that a scheme of apscope has, or that specs cannot hold; a base that decides over several tensors.
+        The name of a scheme of apscope, or one that is invalid in specs; a base that decides over
+        several tensors.
 
     Examples
     --------
@@ -256,7 +260,7 @@ def define(
         if not callable(f):
             raise TypeError(f"{part}={f!r} must be a function")
     if name in LISTS:
-        raise ValueError(f"'{name}' cannot name a new scheme: it stands for a list of schemes; give another word")
+        raise ValueError(f"'{name}' cannot name a new scheme: it is the name of a list of schemes; give another one")
     if keeps_state is None and "update" in parts:
         keeps_state = True
     _core.make_scheme(text("name", name), as_scheme(base).spec, parts, keeps_state, compares_intended, integer("bits", bits, 0, 64), grid)

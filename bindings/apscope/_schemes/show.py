@@ -1,4 +1,4 @@
-"""What notebooks show of a scheme."""
+"""A scheme for notebooks."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def scheme_html(scheme: Scheme) -> str:
         parts.append(table(["where", "scheme"], [[name(c), name(s)] for c, s in scheme.branches], numeric=[False] * 2))
     needs = scheme.needs
     parts.append(f"Family: {html.escape(scheme.family)}. Needs gradients{''.join(f', {html.escape(n)}' for n in needs)} recorded"
-                 + ("; remembers something from step to step." if scheme.keeps_state else "."))  # fmt: skip
+                 + ("; has memory from step to step." if scheme.keeps_state else "."))  # fmt: skip
     return paragraphs(parts)

@@ -1,4 +1,4 @@
-"""Specs as names for people: what a picture has room for. A tooltip beside each has the spec itself."""
+"""Short readable names of specs for pictures; a tooltip has the spec itself."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from .scheme import Scheme, as_scheme
 
 __all__ = ["format_of", "title", "titles"]
 
-#: Schemes whose names in specs are not what people call them.
+#: Schemes with other common names than in specs.
 _NAMES = {"aps": "APS", "none": "", "qsgd": "QSGD", "mx": "MX", "nvfp4": "NVFP4", "ef": "EF", "powersgd": "PowerSGD", "signsgd": "signSGD"}
-#: Values that say too little without their keys.
+#: Values that are unclear without their keys.
 _VALUES = {"scale=best": "best constant", "rounding=stochastic": "stochastic rounding", "unit=model": "a scale a step", "unit=row": "a scale a row"}
 
 
 def title(spec: str) -> str:
-    """One spec as a name: the scheme, its format, and what is not at its default.
+    """One spec as a name: the scheme, its format, and keys that are not at their defaults.
 
     Examples
     --------
@@ -27,7 +27,7 @@ def title(spec: str) -> str:
     try:
         scheme = as_scheme(spec)
     except ValueError:
-        return spec  # of another process, that knew more schemes
+        return spec  # of another process with more schemes
     if scheme.body:
         return scheme.spec
     head = f"{_NAMES.get(scheme.name, scheme.name.replace('_', ' '))} {_format(scheme)}".strip()
@@ -35,7 +35,7 @@ def title(spec: str) -> str:
 
 
 def titles(specs: Iterable[str]) -> Callable[[str], str]:
-    """The name of each of several specs; a spec itself where its name would be another's too."""
+    """The names of several specs; the spec itself if its name would be ambiguous."""
     found = {spec: title(spec) for spec in specs}
     names = list(found.values())
     return lambda spec: name if names.count(name := found.get(spec, spec)) < 2 else spec
@@ -54,7 +54,7 @@ def _format(scheme: Scheme) -> str:
 
 
 def _own(scheme: Scheme) -> list[tuple[str, str]]:
-    """The keys that the canonical spec has."""
+    """The keys of the canonical spec."""
     told = scheme.spec.partition(":")[2].split(",")
     return [(key, value) for key, _, value in (part.partition("=") for part in told) if value]
 

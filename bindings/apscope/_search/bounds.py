@@ -1,6 +1,7 @@
-"""What a split comes to at least, from the steps that it was replayed on: by this a search stops early, and keeps every winner.
+"""Lower bounds on a split's figure from its replayed steps, to stop early without losing a winner.
 
-Every figure is a mean, or the largest, of terms of the steps, and of the steps not yet seen a least term is known:
+Every figure is a mean, or the maximum, of terms of the steps; terms of unseen steps have a lower
+bound:
 
     figure                  terms                                                     at least                      mean over
     error_over_noise        sum of log2 max(E / N, 2^-30) over the step's blocks      -30 a block                   noise blocks
@@ -8,12 +9,14 @@ Every figure is a mean, or the largest, of terms of the steps, and of the steps 
     worst_nmse              the largest E / R of a layer                              0                             (the largest)
     layer_cosine, negative  sum of -cosine over the layers                            -1 a layer                    layers with R > 0
 
-(definitions, sections 14 and 16; E squared error, N noise, R squared reference.) N, R and what the mean is over are the trace's, and the same for
-every split that does not overflow; they are known from one replay. So the mean of the terms seen and of the least ones of the others is at most what
-the whole replay would give. What overflows somewhere ranks after all that does not, whatever its other steps. A split is dropped where this bound
-is above what a rival comes to that was replayed on all steps: the rival stays in front of it. Only rivals with as many exponent
-bits count, so that the best of each number of exponent bits is kept as well, and with it the best of all. Without a rival that does not
-overflow none is dropped.
+(definitions, sections 14 and 16; E squared error, N noise, R squared reference.) N, R and the
+number of terms depend on the trace, are the same for every split that does not overflow, and are
+known from one replay. So the mean of the seen terms and of the lower bounds of the others is at
+most the figure of the whole replay. A split that overflows somewhere ranks after all that do not,
+whatever its other steps. A split is dropped if this bound exceeds the figure of a rival that was
+replayed on all steps: the rival ranks before it. Only rivals with the same number of exponent bits
+count, so that the best of each number of exponent bits is kept, and with it the best of all.
+Without a rival that does not overflow none is dropped.
 
 Sums are rounded: a bound must exceed the rival by `MARGIN`, which is more than the error of two sums of four million terms (n 2^-53 times the sum
 of the magnitudes each).
@@ -31,28 +34,28 @@ from .._results.summary import cosines, step_losses
 
 __all__ = ["FIGURES", "FLOOR", "Bounds"]
 
-#: What can be minimized; of the cosine, its negative.
+#: Figures that can be minimized; for the cosine, its negative.
 FIGURES = ("error_over_noise", "step_nmse", "worst_nmse", "layer_cosine")
-#: log2 of the least error over the noise that a block counts with; docs/definitions.md, section 16.
+#: log2 of the least error over the noise of a block; docs/definitions.md, section 16.
 FLOOR = -30.0
 MARGIN = 1e-9
 
 
 class Bounds:
-    """Of K splits in C cells (all layers together, or every layer by itself) on S steps.
+    """Bounds of K splits in C cells (all layers together, or each layer) on S steps.
 
     Parameters
     ----------
     figure : str
         Of `FIGURES`.
     frame : DataFrame
-        Rows of any one scheme on all steps, from which R and the noise are known.
+        Rows of any one scheme on all steps, for R and the noise.
     cells : mapping of str to int
         The cell of every tensor.
     steps : sequence of int
         Recorded step numbers.
     splits : mapping of str to int
-        By its spec, the group of a split, within which it has its rivals; in the order of K.
+        The group of rivals of every split, by spec; in the order of K.
     """
 
     def __init__(self, figure: str, frame: pd.DataFrame, cells: Mapping[str, int], steps: Sequence[int], splits: Mapping[str, int]) -> None:
@@ -62,7 +65,7 @@ class Bounds:
         self._groups = np.array(list(splits.values()))
         shape = len(self._splits), max(self._cells.values()) + 1, len(self._steps)
         self._seen = np.zeros((shape[0], shape[2]), bool)
-        self._sums = np.zeros(shape[:2])  # of worst_nmse the largest
+        self._sums = np.zeros(shape[:2])  # for worst_nmse the maximum
         rows = headline_rows(coded(frame))
         lost, at = losses(rows), (self._cell(rows), self._step(rows))
         if figure == "error_over_noise":
@@ -79,7 +82,7 @@ class Bounds:
         return rows["step"].map(self._steps).to_numpy(int)
 
     def see(self, frame: pd.DataFrame) -> None:
-        """Take in the rows of splits on steps that they were not seen on."""
+        """Add the rows of splits on new steps."""
         rows = headline_rows(coded(frame))
         split, cell, step = rows["scheme"].map(self._splits).to_numpy(int), self._cell(rows), self._step(rows)
         of, where = np.unique(np.ravel_multi_index((split, cell, step), (*self._sums.shape, len(self._steps))), return_inverse=True)
@@ -111,23 +114,23 @@ class Bounds:
         return self._seen.sum(axis=1)
 
     def unseen(self, split: int) -> tuple[int, ...]:
-        """The steps that a split was not replayed on."""
+        """The steps on which a split was not replayed."""
         return tuple(step for step, i in self._steps.items() if not self._seen[split, i])
 
     def _scores(self) -> np.ndarray:
-        """(K, C): what is minimized, at least; of error_over_noise its logarithm, of the cosine its negative; infinite with overflow."""
+        """(K, C): bounds; log for error_over_noise, negative for the cosine, infinite with overflow."""
         if self._figure == "worst_nmse":
             return np.where(self._over > 0, self._sums, np.nan)
         with np.errstate(invalid="ignore"):
             return quotient(self._sums + (~self._seen) @ self._least.T, np.broadcast_to(self._over, self._sums.shape))
 
     def _best(self, scores: np.ndarray) -> np.ndarray:
-        """(K, C): the least score of a split's group, of those seen whole."""
+        """(K, C): the least score of a split's group, among those seen on all steps."""
         known = np.where(self.whole[:, None] & ~np.isnan(scores), scores, np.inf)
         return np.array([known[self._groups == group].min(axis=0) for group in self._groups])
 
     def lost(self) -> np.ndarray:
-        """(K,) bool: a rival stays in front in every cell. Cells without a figure, such as layers of zeros, do not count."""
+        """(K,) bool: a rival ranks before it in every cell that has a figure."""
         scores = self._scores()
         best = self._best(scores)
         size = {"error_over_noise": 2 * -FLOOR + np.abs(best), "layer_cosine": 1.0}.get(self._figure, best)
@@ -136,7 +139,7 @@ class Bounds:
         return ~self.whole & (behind | (self._over == 0)).all(axis=1)
 
     def leaders(self) -> list[int]:
-        """Splits with the least bound of their groups in a cell, as far as they are not seen whole."""
+        """Splits with the least bound of their group in a cell that were not seen on all steps."""
         scores = np.where(np.isnan(self._scores()), np.inf, self._scores())
         found = set()
         for group in np.unique(self._groups):
@@ -146,7 +149,7 @@ class Bounds:
         return sorted(k for k in found if not self.whole[k])
 
     def bounds(self) -> np.ndarray:
-        """(K, C): the figure at least, of the cosine at most; of splits seen whole, the figure."""
+        """(K, C): bounds on the figure (upper for the cosine); the figure if seen on all steps."""
         scores = self._scores()
         if self._figure == "error_over_noise":
             return np.exp2(scores)

@@ -22,13 +22,14 @@ from .splits import SCHEMES, Reach, Split, nearest_named, reach_of, splits_of
 
 __all__ = ["BY", "COLUMNS", "search"]
 
-#: What has winners of its own.
+#: Values of `by`: parts that have separate winners.
 BY = ("all", "layer")
-#: Schemes whose rows of a step are the same whatever other steps are replayed, unless they keep a state. All others are replayed on all steps at once.
+#: Schemes whose rows of a step do not depend on other steps, unless they keep a state. All others
+#: are replayed on all steps at once.
 STEP_BY_STEP = ("none", "aps", "cpd", "hfp8", "current_scaling", "stochastic")
-#: Of a summary; empty where a split was stopped.
+#: Columns of a summary; empty if a split was stopped.
 _FIGURES = ("error_over_noise", "step_nmse", "layer_cosine", "worst_nmse", "underflow_wire", "volume", "skipped", "overflowed", "nonfinite")
-#: Of `search`, in this order.
+#: Columns of `search`, in order.
 COLUMNS = ("layer", "scheme", "format", "exponent_bits", "mantissa_bits", "bias", "nearest_named", *_FIGURES, "stopped", "steps", "bound")
 
 
@@ -49,45 +50,52 @@ def search(
     threads: int = 0,
     progress: bool = False,
 ) -> pd.DataFrame:
-    """Rank the splits of N bits into sign, exponent and mantissa by what a trace's gradients lose in them.
+    """Rank the splits of N bits into sign, exponent and mantissa by the error of a trace's gradients.
 
     Parameters
     ----------
     trace : Trace, path-like or URL
         One recorded trace.
     bits : int, 3 to 16
-        Of a value, the sign among them. One to eight are exponent bits, the others mantissa bits.
+        Bits of a value, including the sign. One to eight are exponent bits, the others mantissa
+        bits.
     schemes : str or sequence of str
-        Specs in which ``{format}`` stands for a split with its usual bias, ``{biased}`` for every bias that its range and the trace's leave
-        open. By default ``none:{biased}``, where the bias is a constant scale, and ``aps:{format},rule=tight``, which has a scale a layer and step.
+        Specs in which ``{format}`` is replaced by a split with its usual bias, ``{biased}`` by
+        every bias that is useful for the trace's range. By default ``none:{biased}``, where the
+        bias is a constant scale, and ``aps:{format},rule=tight``, with a scale per layer and step.
     specials : str or iterable of str, optional
-        What the top codes are: ``ieee`` (infinities and NaNs), ``fn`` (one NaN), ``finite`` (numbers: what overflows becomes the largest). By default all
-        three, and every named signed format of so many bits.
+        The top codes: ``ieee`` (infinities and NaNs), ``fn`` (one NaN), ``finite`` (numbers only:
+        overflow becomes the largest). By default all three, and every named signed format of that
+        many bits.
     minimize : {"error_over_noise", "step_nmse", "worst_nmse", "layer_cosine"}, optional
-        A figure of `Results.summary`; ``layer_cosine`` is made as large as possible. By default ``error_over_noise``, of one worker, whose noise is
-        not known, ``step_nmse``.
+        A figure of `Results.summary`; ``layer_cosine`` is maximized. By default
+        ``error_over_noise``, or ``step_nmse`` for one worker, whose noise is unknown.
     by : {"all", "layer"}
-        Whether one split serves all layers, or every layer is ranked by itself.
+        Whether to rank splits for all layers together, or for each layer.
     topology : str
         The order of the additions.
     steps, workers, seed, threads, progress
-        Of the replays, as `replay` takes them.
+        As for `replay`.
     stop : bool
-        Whether a split is replayed no further once it provably stays behind another with as many exponent bits; False: every split on all steps.
+        Whether to stop a split once it provably ranks behind another with as many exponent bits;
+        False: every split on all steps.
 
     Returns
     -------
     DataFrame
-        One row a layer (``all`` unless `by` says otherwise) and split, layer by layer; the best first, splits with overflow last of those replayed on all
-        steps, then those that were stopped. What is equal is in the order of `schemes`, named formats first, then by exponent bits, special
-        values (``ieee``, ``fn``, ``finite``) and bias. `COLUMNS`:
+        One row per layer (``all`` by default) and split, layer by layer; the best first, then
+        splits with overflow, then those that were stopped. Ties are in the order of `schemes`,
+        named formats first, then by exponent bits, special values (``ieee``, ``fn``, ``finite``)
+        and bias. `COLUMNS`:
 
         - ``scheme``, ``format``, ``exponent_bits``, ``mantissa_bits``, ``bias``;
-        - ``nearest_named``: the named signed format that differs least from the split; itself where it has a name;
-        - the figures of `Results.summary`, of the layer; NaN where the split was stopped;
-        - ``stopped``, ``steps``: whether it was, and the number of steps that it was replayed on;
-        - ``bound``: what `minimize` comes to at least (``layer_cosine``: at most), from these steps; where it was not stopped, the figure; infinite
-          (``layer_cosine``: minus infinity) with overflow.
+        - ``nearest_named``: the named signed format that differs least from the split; itself if it
+          has a name;
+        - the figures of `Results.summary`, for the layer; NaN if the split was stopped;
+        - ``stopped``, ``steps``: whether it was stopped, and the number of replayed steps;
+        - ``bound``: lower bound of the `minimize` figure (``layer_cosine``: upper) from these
+          steps; the figure if it was not stopped; infinite (``layer_cosine``: minus infinity) with
+          overflow.
 
         The best of every layer and number of exponent bits is never stopped, and every figure is that of a full replay (docs/search.md has the
         proof).
@@ -95,8 +103,9 @@ def search(
     Raises
     ------
     ValueError
-        `bits` out of range; a scheme without a place for the format; an unknown figure, topology or kind of special values; ``error_over_noise`` where
-        the noise is not known; gradients that are zero everywhere.
+        `bits` out of range; a scheme without a placeholder for the format; an unknown figure,
+        topology or kind of special values; ``error_over_noise`` if the noise is unknown; gradients
+        that are zero everywhere.
 
     Examples
     --------
@@ -116,7 +125,7 @@ def search(
 
     kinds = specials.split(",") if isinstance(specials, str) else specials
     templates = [schemes] if isinstance(schemes, str) else list(schemes)
-    splits_of(bits, templates, kinds, Reach(0, 0, 0, 0))  # what is wrong with them is told before anything is replayed
+    splits_of(bits, templates, kinds, Reach(0, 0, 0, 0))  # reports errors in the arguments before any replay
     survey = replayed(["none:fp32"], steps)
     about = survey.provenance["traces"][0]
     splits = splits_of(bits, templates, kinds, reach_of(survey.histograms, about["workers"], by == "layer"))
@@ -132,7 +141,8 @@ def search(
     specs = [s.scheme.spec for s, kept in zip(splits, whole) if kept]
     rows = pd.concat(parts, ignore_index=True)
     rows = in_order(rows[rows["scheme"].isin(specs)], survey.provenance | {"schemes": specs})
-    # Every layer, or all together, as a trace of its own. Without the table of noise: its intervals are the same for all splits.
+    # Every layer, or all together, as a separate trace. Without the table of noise: its intervals
+    # are the same for all splits.
     found = headline(summary(rows.assign(trace=rows["tensor"] if by == "layer" else "all")), topology)
     return _ranked(splits, bounds, figure, layers if by == "layer" else ["all"], found.set_index(["trace", "scheme"])[list(_FIGURES)])
 
@@ -141,20 +151,21 @@ def _figure(minimize: str | None, survey: Results) -> str:
     known = bool((survey.frame["noise_blocks"].fillna(0) > 0).any())
     if minimize == "error_over_noise" and not known:
         raise ValueError(
-            "minimize='error_over_noise' needs the noise of the batch, which several workers' local gradients tell; use step_nmse for this trace"
+            "minimize='error_over_noise' needs the noise of the batch, which needs local gradients of several workers; use step_nmse for this trace"
         )
     return minimize or ("error_over_noise" if known else "step_nmse")
 
 
 def _rounds(steps: Sequence[int]) -> list[list[int]]:
-    """The steps in rounds: every eighth, then so many more that the seen ones are a quarter, a half, three quarters and all, spread over the run."""
+    """The steps in rounds, spread over the run: an eighth, then up to a quarter, half, 3/4, all."""
     return [part for first, every in ((0, 8), (4, 8), (2, 4), (1, 4), (3, 4)) if (part := list(steps[first::every]))]
 
 
 def _work(splits: Sequence[Split], bounds: Bounds, steps: Sequence[int], stop: bool) -> Iterator[tuple[list[int], list[int]]]:
-    """Which splits are to be replayed on which steps, one after the other; between two, `bounds` sees what came of it.
+    """The splits and steps to replay next; between two, `bounds` is updated.
 
-    After each round the splits that may be the best of their groups are replayed on all steps: rivals for the next rounds.
+    After each round the candidates for the best of their groups are replayed on all steps, as
+    rivals for the next rounds.
     """
     at_once = [k for k, split in enumerate(splits) if not (stop and split.scheme.name in STEP_BY_STEP) or split.scheme.keeps_state]
     if at_once:
@@ -171,7 +182,7 @@ def _work(splits: Sequence[Split], bounds: Bounds, steps: Sequence[int], stop: b
 
 
 def _ranked(splits: Sequence[Split], bounds: Bounds, figure: str, layers: Sequence[str], found: pd.DataFrame) -> pd.DataFrame:
-    """The table: `found` has the figures of the splits that were not stopped, by layer and spec."""
+    """The table; `found` has the figures of splits that were not stopped, by layer and spec."""
     formats = [split.format for split in splits]
     table = pd.DataFrame(
         {

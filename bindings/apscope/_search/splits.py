@@ -1,12 +1,14 @@
-"""The splits of N bits that are tried: exponent, mantissa, special values and biases, in the schemes that they stand in.
+"""The splits of N bits to try: exponent, mantissa, special values and biases, in their schemes.
 
-What is left out cannot have less error at the wire than what is there (docs/search.md; tests hold it to that):
+Other splits cannot have less error at the wire (docs/search.md; tests check this):
+
 
 - without a sign bit negative gradients are lost;
-- e0m6 has the values of e1m5, and `fnuz` and P3109's formats those of `finite` and `fn`, but for the scale;
-- more than eight exponent bits reach beyond fp32, in which gradients are recorded;
-- a smaller bias than the first only makes the grid coarser within reach, and a larger one than the last overflows or, where the top saturates,
-  saturates more than half of all values.
+- e0m6 has the values of e1m5, and `fnuz` and P3109's formats those of `finite` and `fn`, except for
+  the scale;
+- more than eight exponent bits exceed fp32, in which gradients are recorded;
+- a smaller bias than the first only makes the grid coarser in the needed range, and a larger one
+  than the last overflows or, if it saturates, saturates more than half of all values.
 """
 
 from __future__ import annotations
@@ -26,9 +28,11 @@ __all__ = ["BITS", "SCHEMES", "SPECIALS", "Reach", "Split", "nearest_named", "re
 
 #: The widths that are searched.
 BITS = (3, 16)
-#: Of the top codes: infinity and NaNs in the whole last binade, one NaN, or numbers alone, which saturate.
+#: Kinds of top codes: infinity and NaNs in the whole last binade, one NaN, or only numbers, which
+#: saturate.
 SPECIALS = ("ieee", "fn", "finite")
-#: Where a format stands in a scheme: {format} with its usual bias, {biased} with every bias of the list. A bias is a constant scale.
+#: Placeholders of a format: {format} with its usual bias, {biased} with every bias of the list. A
+#: bias is a constant scale.
 SCHEMES = ("none:{biased}", "aps:{format},rule=tight")
 
 _PLACES = ("{format}", "{biased}")
@@ -43,12 +47,12 @@ class Split(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """Exponents, floor(log2), of what a trace holds: what biases follow from."""
+    """Exponents, floor(log2), of a trace's values, from which biases are chosen."""
 
     above: int  #: every sum over the workers is below 2^above
-    amax: int  #: of the largest magnitude of a layer, the least of all layers that are told apart
-    middle: int  #: of the median, likewise; zeros left out
-    smallest: int  #: of the smallest magnitude but zeros
+    amax: int  #: of a layer's largest magnitude; the least over separate layers
+    middle: int  #: of the median, likewise; without zeros
+    smallest: int  #: of the smallest nonzero magnitude
 
 
 def reach_of(histograms: pd.DataFrame, workers: int, by_layer: bool) -> Reach:
@@ -60,7 +64,7 @@ def reach_of(histograms: pd.DataFrame, workers: int, by_layer: bool) -> Reach:
         `Results.histograms` of one trace.
     workers : int
     by_layer : bool
-        Whether layers are told apart.
+        Whether layers are separate.
 
     Raises
     ------
@@ -69,7 +73,7 @@ def reach_of(histograms: pd.DataFrame, workers: int, by_layer: bool) -> Reach:
     """
     finite = histograms[histograms["kind"] == "finite"]
     if not len(finite):
-        raise ValueError("the gradients are zero everywhere they are finite, so that every format keeps them; give other steps")
+        raise ValueError("the gradients are zero wherever they are finite, so every format keeps them; give other steps")
     exponents = finite["exponent"].astype(int)
     counts = finite["count"].groupby([finite["tensor"] if by_layer else finite["kind"], exponents]).sum()
     layers = [of.droplevel(0) for _, of in counts.groupby(level=0)]
@@ -82,7 +86,7 @@ def reach_of(histograms: pd.DataFrame, workers: int, by_layer: bool) -> Reach:
 
 
 def splits_of(bits: int, schemes: Sequence[str], specials: Iterable[str] | None, reach: Reach) -> list[Split]:
-    """The candidates, each once: a scheme after the other, in each the named formats first, then exponent bits, special values, biases ascending.
+    """The candidates, each once: by scheme, named formats first, exponent bits, specials, bias.
 
     Parameters
     ----------
@@ -90,13 +94,14 @@ def splits_of(bits: int, schemes: Sequence[str], specials: Iterable[str] | None,
     schemes : sequence of str
         Specs with ``{format}`` or ``{biased}`` in them.
     specials : iterable of str, optional
-        Of `SPECIALS`. By default all of them, and every named signed format of so many bits.
+        Some of `SPECIALS`. By default all, and every named signed format of that many bits.
     reach : Reach
 
     Raises
     ------
     ValueError
-        `bits` out of range; a scheme without a place for the format, or that is none; unknown special values.
+        `bits` out of range; an invalid scheme, or one without a placeholder for the format; unknown
+        special values.
     """
     bits = integer("bits", bits, *BITS)
     kinds = list(SPECIALS if specials is None else specials)
@@ -110,7 +115,7 @@ def splits_of(bits: int, schemes: Sequence[str], specials: Iterable[str] | None,
     for template in schemes:
         given = [place for place in _PLACES if place in text("schemes", template)]
         if len(given) != 1:
-            raise ValueError(f"the scheme '{template}' must have {{format}} in the place of its format, or {{biased}} for every bias")
+            raise ValueError(f"the scheme '{template}' must have {{format}} in place of its format, or {{biased}} for every bias")
         for f in [*named, *(_biased(usual, reach) if given == ["{biased}"] else usual)]:
             scheme = as_scheme(template.replace(given[0], f.name))
             found.setdefault(scheme.spec, Split(scheme, f))
@@ -120,8 +125,8 @@ def splits_of(bits: int, schemes: Sequence[str], specials: Iterable[str] | None,
 
 
 def _usual(exponent_bits: int, mantissa_bits: int, kind: str) -> FloatFormat | None:
-    """With IEEE 754's bias, or the next one under which fp32 has all values; None where all codes would be special."""
-    # By fields, for names may be taken: e2m3fn has no NaN.
+    """With IEEE 754's bias, or the next one for which fp32 has all values; None if all are special."""
+    # By fields, because names may be taken: e2m3fn has no NaN.
     fields: dict[str, Any] = {"exponent_bits": exponent_bits, "mantissa_bits": mantissa_bits, "specials": kind}
     try:
         f = FloatFormat(**fields)
@@ -131,10 +136,10 @@ def _usual(exponent_bits: int, mantissa_bits: int, kind: str) -> FloatFormat | N
 
 
 def _biased(formats: Iterable[FloatFormat], reach: Reach) -> Iterator[FloatFormat]:
-    """Every bias of the list: from the first under which no sum can overflow, until nothing is gained at the bottom or too much lost at the top."""
+    """Every useful bias: from the first without overflowing sums until more cannot help."""
     for f in formats:
         if f.exponent_bits == _WIDEST or (f.emax >= reach.above and f.emin <= reach.smallest):
-            yield f  # in its range whatever happens, so that another bias changes nothing
+            yield f  # always in its range, so another bias changes nothing
             continue
         last = reach.amax if f.has_infinity or f.has_nan else reach.middle
         for top in range(min(reach.above, 127), last - 1, -1):
@@ -150,7 +155,7 @@ def _signed() -> list[FloatFormat]:
 
 
 def nearest_named(f: FloatFormat) -> FloatFormat:
-    """The signed format with a name that differs least: in width, then exponent bits, subnormals, share of codes that are not numbers, and bias."""
+    """The nearest named signed format: by width, exponent bits, subnormals, special codes, bias."""
 
     def lost(g: FloatFormat) -> float:
         return (g.nan_codes + g.has_infinity) / 2**g.storage_bits

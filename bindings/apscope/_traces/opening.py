@@ -1,4 +1,4 @@
-"""Traces are opened by their folder, or by a URL."""
+"""Opens traces by folder or URL."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ __all__ = ["as_trace", "is_url", "open_trace"]
 
 
 def is_url(path: str | os.PathLike) -> bool:
-    """Whether it names a place that fsspec reads, such as ``s3://bucket/run``."""
+    """Whether it is a URL for fsspec, such as ``s3://bucket/run``."""
     return isinstance(path, str) and re.match(r"[A-Za-z][A-Za-z0-9+.:-]*://", path) is not None
 
 
 def as_trace(trace: Trace | str | os.PathLike) -> Trace:
-    """The trace itself, or the one that a path or URL names."""
+    """The trace, or that of a path or URL."""
     return trace if isinstance(trace, Trace) else open_trace(trace)
 
 
 def open_trace(path: str | os.PathLike) -> Trace:
     """Opens a trace: a folder with a manifest.json (docs/trace_format.md).
 
-    Reads the manifest and checks that every file it lists is there in full length; reads no values.
+    Reads the manifest and checks that every file it lists exists with its full length; reads no
+    values.
 
     Parameters
     ----------
     path : path-like, or URL
         The trace's folder; or a URL of any file system of fsspec (``s3://bucket/run``, ``gs://...``, ``memory://...``), whose
-        files are fetched into a temporary folder when they are read (`replay`: those of the selected steps and workers)
-        and removed with the trace. Needs ``apscope[remote]`` and fsspec's package for the protocol, such as s3fs.
+        files are fetched into a temporary folder when they are read (`replay`: those of the
+        selected steps and workers) and deleted with the trace. Needs ``apscope[remote]`` and
+        fsspec's package for the protocol, such as s3fs.
 
     Returns
     -------
@@ -43,7 +45,7 @@ def open_trace(path: str | os.PathLike) -> Trace:
     ------
     ValueError
         `path` is not a trace, or its manifest or a file is malformed, missing or truncated; the
-        sentence names the file. Or what reads its URL is not installed.
+        sentence names the file. Or a package for its URL is not installed.
     OSError
         A file cannot be read.
     """

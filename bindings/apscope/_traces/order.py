@@ -1,4 +1,4 @@
-"""Where the order of a trace's tensors is from, and a warning where a scheme relies on a guess."""
+"""The source of the order of a trace's tensors, and a warning if a scheme relies on a guess."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Iterable
 
 from .trace import Trace
 
-#: What a trace's metadata has as ``tensor_order``: the dump's files, a list, or the natural order of the names, a guess.
+#: Values of ``tensor_order`` in a trace's metadata: the dump's files, a list, or the names (a
+#: guess).
 FILES, GIVEN, NATURAL = "the files", "a list", "the names"
 
 
 def warn_of_guessed_order(trace: Trace, specs: Iterable[str]) -> None:
-    """Warns where a ``hybrid`` asks for the first or last layer of a trace whose order of layers was guessed."""
+    """Warns if a ``hybrid`` uses the first or last layer of a trace with a guessed order of layers."""
     if trace.manifest.metadata.get("tensor_order") != NATURAL:
         return
     for spec in specs:
@@ -23,7 +24,7 @@ def warn_of_guessed_order(trace: Trace, specs: Iterable[str]) -> None:
             if "converted_from" not in trace.manifest.metadata:
                 origin, remedy = ("recorded from dicts", "record an OrderedDict in the order of layers")
             warnings.warn(
-                f"trace '{trace.name}' was {origin} that have no order of layers, so that '{found[1]}' in {spec} is {layer}, "
+                f"trace '{trace.name}' was {origin} that have no order of layers, so '{found[1]}' in {spec} is {layer}, "
                 f"by the order of the names; {remedy}, or use name:REGEX",
                 stacklevel=3,
             )

@@ -1,4 +1,4 @@
-"""What is wrong with a trace, all of it, and what lies in its folder that is not of it."""
+"""Finds all errors in a trace, and files in its folder that do not belong to it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["problems", "strays"]
 
 
 def problems(folder: Path) -> Iterator[str]:
-    """A sentence for everything that is not as the manifest says: files, their sizes, digests and headers, shapes and values that are no fp32 values."""
+    """A sentence for every difference from the manifest: files, sizes, digests, headers, values."""
     try:
         trace = open_trace(folder)
     except (ValueError, OSError) as error:
@@ -32,7 +32,7 @@ def problems(folder: Path) -> Iterator[str]:
                 yield f"{path}: its {key} is {found[key]}, but the manifest says {said}"
                 damaged.add(path.parent)
     for step in trace.steps:
-        if folder / f"step_{step:08d}" not in damaged:  # of one that is damaged that much is said
+        if folder / f"step_{step:08d}" not in damaged:  # a damaged file has been reported
             yield from _of_step(trace, step)
 
 
@@ -48,7 +48,7 @@ def _of_step(trace: Trace, step: int) -> Iterator[str]:
 
 
 def strays(folder: Path) -> list[str]:
-    """Paths in the folder that its manifest does not list: of an interrupted recording, or none of apscope's; nothing reads them."""
+    """Paths in the folder that its manifest does not list, which nothing reads."""
     trace = open_trace(folder)
     known = {path for path, _, _ in trace.files()} | {folder / "manifest.json"}
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path not in known and not path.is_dir())

@@ -1,7 +1,8 @@
-"""Traces on file systems that fsspec knows (s3://, gs://, memory://, ...): fetched into a temporary folder as they are read.
+"""Traces on file systems of fsspec (s3://, gs://, memory://, ...), fetched when they are read.
 
-The files of a trace are memory-mapped, so they must lie here; of a trace elsewhere the manifest comes first, and of its
-files those of the steps and workers that are asked for. Nothing of fsspec is imported before a URL is given.
+The files of a trace are memory-mapped, so they must be local; for a remote trace the manifest is
+read first, and only the files of the selected steps and workers are fetched. fsspec is not imported
+before a URL is given.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ def _file_system(url: str) -> tuple[Any, str]:
         raise ValueError(f"{url} needs fsspec; {INSTALL}") from None
     try:
         system, root = url_to_fs(url)
-    except ImportError as error:  # the protocol's own package
+    except ImportError as error:  # the protocol's package
         raise ValueError(f"{url} cannot be read: {_one_line(error)}") from None
     except Exception as error:  # noqa: BLE001  # whatever a file system says of its own URLs
-        raise ValueError(f"{url} is no URL of a trace: {_one_line(error)}") from None
+        raise ValueError(f"{url} is not a URL of a trace: {_one_line(error)}") from None
     return system, str(root).rstrip("/")
 
 
@@ -44,7 +45,7 @@ def _one_line(error: BaseException) -> str:
 
 
 class RemoteTrace(Trace):
-    """A trace elsewhere: a `Trace` whose files come when they are read, and stay until it is gone."""
+    """A remote trace: a `Trace` whose files are fetched when read, and kept until it is deleted."""
 
     def __init__(self, core: _core.Trace, url: str, fetch: Callable[[Mapping[str, Path]], None], folder: str) -> None:
         super().__init__(core)
@@ -53,7 +54,7 @@ class RemoteTrace(Trace):
         self._remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
     def remove_files(self) -> None:
-        """Those that were fetched go now, though an exception's frames still hold the trace."""
+        """Deletes the fetched files, even if an exception's frames still refer to the trace."""
         self._remove()
 
     def require(self, steps: Iterable[int] | None = None, ranks: Iterable[int] | None = None, kinds: Iterable[str] = KINDS) -> None:
@@ -85,7 +86,7 @@ class RemoteTrace(Trace):
         return super().names(step, kind)
 
     def recorded(self) -> dict[str, tuple[int, ...]]:
-        self.require(ranks=[0], kinds=["layer_input"])  # which layers, these files say
+        self.require(ranks=[0], kinds=["layer_input"])  # these files list the layers
         return super().recorded()
 
     def check(self, steps: Iterable[int] | None = None, ranks: Iterable[int] | None = None, kinds: Iterable[str] = KINDS, **keys: Any) -> None:
@@ -97,7 +98,7 @@ class RemoteTrace(Trace):
 
 
 def open_remote(url: str) -> RemoteTrace:
-    """Opens a trace elsewhere: reads its manifest; its files are fetched when they are asked for.
+    """Opens a remote trace: reads its manifest; its files are fetched on request.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A tensor's role: what somebody says, else a guess from its name and shape, which is marked as one."""
+"""A tensor's role: a given one, else a guess from its name and shape, marked as such."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
-#: Who says a tensor's role: by its name or a pattern of names, or a function of name and shape.
+#: Given roles: by a tensor's name or a pattern of names, or a function of name and shape.
 Roles: TypeAlias = Mapping[str, str] | Callable[[str, tuple[int, ...]], str | None] | None
 
 #: Roles in use; a trace may name others.
@@ -30,21 +30,21 @@ class Guess(str):
 
 
 def said(roles: Roles, name: str, shape: tuple[int, ...]) -> str | None:
-    """The role that somebody says for a tensor: by its name, else by the first pattern that fits it."""
+    """The given role of a tensor: by its name, else by the first matching pattern."""
     if roles is None or callable(roles):
         return roles(name, shape) if roles else None
     return roles.get(name) or next((role for pattern, role in roles.items() if fnmatchcase(name, pattern)), None)
 
 
 def either(one: Roles, other: Roles) -> Roles:
-    """What the one says, and the other where it says nothing."""
+    """The first's role, or the second's if there is none."""
     return (lambda name, shape: said(one, name, shape) or said(other, name, shape)) if one else other
 
 
 def guess_role(name: str, shape: Sequence[int]) -> Guess:
-    """The role that the tensor's name suggests, else one by its number of dimensions.
+    """The role suggested by the tensor's name, else by its number of dimensions.
 
-    Three or more dimensions are taken for a convolution, two for a linear layer, fewer for
+    Three or more dimensions mean a convolution, two a linear layer, fewer for
     ``"other"``. It is a guess: ``convert --role`` and ``TraceWriter(roles=...)`` overrule it.
 
     Parameters

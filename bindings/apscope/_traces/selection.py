@@ -1,4 +1,4 @@
-"""Which steps are meant: a range A:B, or a list."""
+"""Parses selections of steps: a range A:B, or a list."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def parse_steps(steps: slice | str | Iterable[int] | Integral | None) -> slice |
     Raises
     ------
     ValueError
-        Words that are neither, or no number at all.
+        Neither a range nor a list, or no number at all.
     """
     if steps is None or isinstance(steps, slice):
         return steps
@@ -23,7 +23,9 @@ def parse_steps(steps: slice | str | Iterable[int] | Integral | None) -> slice |
         if match := re.fullmatch(r"(\d*):(\d*)", steps):
             return slice(*(int(g) if g else None for g in match.groups()))
         if re.fullmatch(r"\d+", steps):
-            raise ValueError(f"steps '{steps}' could be one step or a number of them; give {steps}:{int(steps) + 1} for step {steps}, or a range A:B")
+            raise ValueError(
+                f"steps '{steps}' could be one step or a number of steps; give {steps}:{int(steps) + 1} for step {steps}, or a range A:B"
+            )
         if not re.fullmatch(r"\d+(,\d+)+", steps):
             raise ValueError(f"steps '{steps}' is not a range A:B of step numbers, such as 0:40 or 100:, nor a list A,B,C")
         steps = (int(n) for n in steps.split(","))

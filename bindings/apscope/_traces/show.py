@@ -1,4 +1,4 @@
-"""What notebooks show of a trace."""
+"""A trace for notebooks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["trace_html"]
 
 
 def trace_html(trace: Trace) -> str:
-    """What was recorded, and the tensors."""
+    """The recording, and the tensors."""
     manifest = trace.manifest
     steps = trace.steps
     facts = {

@@ -1,4 +1,4 @@
-"""Recorded gradient traces: what was recorded, and the values without a copy."""
+"""Recorded gradient traces: their description, and the values without a copy."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .. import _core
 from .._arrays.checks import integer, of_type, text
 
 KINDS = ("gradient", "weights", "full_batch", "activation_gradient", "layer_input")
-#: Files of fewer bytes are read one after the other: threads would take longer to start.
+#: Files with fewer bytes are read one after the other: starting threads would take longer.
 _ALONE = 2**25
-#: What a kind's files are called, where not after it.
+#: Names of a kind's files, if they differ from the kind's name.
 _FILES = {"gradient": "worker", "activation_gradient": "activations", "layer_input": "activations"}
 
 
@@ -27,11 +27,11 @@ class Trace:
     Attributes
     ----------
     path : pathlib.Path
-        The trace's folder; of a trace elsewhere the temporary one that its files are fetched into.
+        The trace's folder; for a remote trace the temporary folder of fetched files.
     source : str
-        Where it was opened: the folder, or the URL.
+        The folder or URL from which it was opened.
     manifest
-        Everything the manifest says, by attribute: ``model``, ``stage``, ``reduction``,
+        The content of the manifest, by attribute: ``model``, ``stage``, ``reduction``,
         ``loss_divided_by_workers``, ``workers``, ``metadata``, ``tensors`` (name, shape, role, size)
         and ``steps`` (number, loss, learning_rate, loss_scale, files).
     """
@@ -41,7 +41,7 @@ class Trace:
         self.manifest = core.manifest
         self.path = Path(core.path)
         self.source = str(self.path)
-        self._checked = dict[Path, tuple[int, ...]]()  # what was right, as it was before it was read
+        self._checked = dict[Path, tuple[int, ...]]()  # checked files, with their stamps before reading
 
     @property
     def name(self) -> str:
@@ -75,11 +75,11 @@ class Trace:
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 of manifest.json, which holds the SHA-256 of every file of the trace."""
+        """SHA-256 of manifest.json, which contains the SHA-256 of every file of the trace."""
         return hashlib.sha256(self.core.manifest_bytes).hexdigest()
 
     def require(self, steps: Iterable[int] | None = None, ranks: Iterable[int] | None = None, kinds: Iterable[str] = KINDS) -> None:
-        """Sees to it that the files of these kinds are here, of steps by their indices and of ranks; by default all. Here they are."""
+        """Makes files of these kinds, step indices and ranks available (default: all); here they are."""
 
     def read(self, step: int, tensor: str, worker: int = 0, kind: str = "gradient") -> np.ndarray:
         """One recorded tensor.
@@ -91,26 +91,26 @@ class Trace:
         tensor : str
             A tensor's name; for the two activation kinds a layer's name (see :meth:`names`).
         worker : int
-            Rank, from 0; ignored for ``weights`` and ``full_batch``, which exist once a step.
+            Rank, from 0; ignored for ``weights`` and ``full_batch``, which exist once per step.
         kind : {"gradient", "weights", "full_batch", "activation_gradient", "layer_input"}
 
         Returns
         -------
         numpy.ndarray
-            float32, read-only. A view of the memory-mapped file where the file holds fp32; fp16 and
-            bf16 are widened, which is exact. The view stays valid after the trace is gone.
+            float32, read-only. A view of the memory-mapped file if the file has fp32; fp16 and bf16
+            are widened, which is exact. The view stays valid after the trace is deleted.
 
         Raises
         ------
         ValueError
             The trace has no such step, worker, tensor or kind; or a file disagrees with the
-            manifest; or the file holds fp64 values that are no fp32 values.
+            manifest; or the file has fp64 values that are not fp32 values.
         """
         step, worker = integer("step", step, 0, 2**63 - 1), integer("worker", worker, 0, 2**31 - 1)
         return self.core.read(step, text("tensor", tensor), worker, text("kind", kind))
 
     def names(self, step: int, kind: str = "gradient") -> list[str]:
-        """Names recorded under `kind` at `step`, sorted; empty where the kind was not recorded."""
+        """Names recorded as `kind` at `step`, sorted; empty if the kind was not recorded."""
         if step not in self.steps:
             raise ValueError(f"{self.path}: step {step} was not recorded; recorded are {_few(self.steps)}")
         return self.core.names(self.steps.index(step), text("kind", kind))
@@ -122,9 +122,9 @@ class Trace:
     def files(
         self, steps: Iterable[int] | None = None, ranks: Iterable[int] | None = None, kinds: Iterable[str] = KINDS
     ) -> Iterator[tuple[Path, int, str]]:
-        """Path, size in bytes and SHA-256 of files, as the manifest gives them.
+        """Path, size in bytes and SHA-256 of files, from the manifest.
 
-        Of these kinds, of steps by their indices and of ranks; by default of all.
+        Of these kinds, step indices and ranks; by default of all.
         """
         kinds = tuple(kinds)
         if unknown := [kind for kind in kinds if kind not in KINDS]:
@@ -149,21 +149,21 @@ class Trace:
         threads: int = 0,
         update: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Compares :meth:`files` with their SHA-256; what was right once is not read again.
+        """Compares :meth:`files` with their SHA-256; correct files are not read again.
 
         Parameters
         ----------
         steps, ranks, kinds
-            As :meth:`files` takes them.
+            As for :meth:`files`.
         threads : int
-            0 takes all of the machine's.
+            0 uses all of the machine's.
         update : callable, optional
-            Is told how many bytes are done, and of how many.
+            Called with the number of bytes done, and the total.
 
         Raises
         ------
         ValueError
-            A file is not what the manifest says; it is named.
+            A file differs from the manifest; the message names it.
         """
         left = [file for file in self.files(steps, ranks, kinds) if self._checked.get(file[0]) != _stamp(file[0])]
         done, total = 0, sum(size for _, size, _ in left)
@@ -177,12 +177,12 @@ class Trace:
                 update(done, total)
 
     def check_unchanged(self) -> None:
-        """Looks again at the files that were read or compared, whether they are as they were then.
+        """Checks that the files that were read or compared have not changed since.
 
         Raises
         ------
         ValueError
-            One changed, was cut or is gone; it is named.
+            One was changed, truncated or deleted; the message names it.
         """
         for path, stamp in self._checked.items():
             if _stamp(path) != stamp:
@@ -202,7 +202,7 @@ class Trace:
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    """What says that a file is the same, and as it was; empty where there is none."""
+    """A stamp that changes with the file; empty if there is none."""
     try:
         about = path.stat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a trace holds, as text, and whether its files are what the manifest says."""
+"""Describes a trace as text, and checks its files against the manifest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .trace import KINDS, Trace
 
 
 def describe(trace: Trace) -> str:
-    """A page of text: model, steps, workers, size, what was recorded, the hash."""
+    """A page of text: model, steps, workers, size, kinds of records, the hash."""
     manifest = trace.manifest
     size = sum(size for _, size, _ in trace.files())
     divided = "divided" if manifest.loss_divided_by_workers else "not divided"
@@ -38,7 +38,7 @@ def describe(trace: Trace) -> str:
 def check(trace: Trace, progress: bool = False) -> int:
     """Compares every file with its SHA-256 and every tensor with its shape in the manifest.
 
-    Returns the number of files. Raises ValueError for the first that differs, naming it.
+    Returns the number of files. Raises ValueError that names the first differing file.
     """
     with Bar("check", progress, "B") as update:
         trace.check(update=update)
@@ -54,7 +54,7 @@ def check(trace: Trace, progress: bool = False) -> int:
 
 
 def _steps(trace: Trace) -> str:
-    """Runs of consecutive numbers are joined: 0-39, 60, 85."""
+    """Step numbers, with runs of consecutive numbers joined: 0-39, 60, 85."""
     runs: list[list[int]] = []
     for number in trace.steps:
         if runs and number == runs[-1][1] + 1:

@@ -1,4 +1,4 @@
-"""What recorded gradients are like, as text: zeros, numbers that are not finite, sizes, and where their exponents lie."""
+"""Describes recorded gradients as text: zeros, non-finite numbers, sizes, and exponents."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def share_of(count: int, total: int) -> str:
 
 @dataclass
 class Values:
-    """Of one tensor, all workers' at some steps."""
+    """Values of one tensor, of all workers at some steps."""
 
     count: int = 0
     zeros: int = 0
     nan: int = 0
     infinite: int = 0
     squares: float = 0.0  # of the finite ones
-    exponents: dict[int, int] = field(default_factory=lambda: defaultdict(int))  # of the finite ones but zeros: floor(log2 |g|), how many
+    exponents: dict[int, int] = field(default_factory=lambda: defaultdict(int))  # of finite nonzero values: floor(log2 |g|) -> count
 
     def add(self, other: Values) -> None:
         for name in ("count", "zeros", "nan", "infinite", "squares"):
@@ -46,7 +46,7 @@ class Values:
 
 
 def rows_of(results: Results, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
-    """Rows of these columns, without pandas, which takes longer to import than this takes."""
+    """Rows of these columns, without pandas, which is slow to import."""
     whole = results.as_columns(table)
     return zip(*((column[0] if isinstance(column, tuple) else column).tolist() for column in (whole[name] for name in columns.split())))
 
@@ -67,7 +67,7 @@ def values_of(trace: Trace, steps: list[int]) -> dict[str, Values]:
 
 
 def histogram(exponents: dict[int, int]) -> list[str]:
-    """Bars: how many numbers lie in [2^a, 2^b)."""
+    """Bars: the number of values in [2^a, 2^b)."""
     if not exponents:
         return []
     low, high = min(exponents), max(exponents)
@@ -86,7 +86,7 @@ def histogram(exponents: dict[int, int]) -> list[str]:
 def describe_values(trace: Trace, most: int = 20) -> str:
     """The recorded gradients of the first, the middle and the last step: a table, largest tensors first, and a histogram.
 
-    Reads those steps. ``most``: how many tensors are shown; 0 for all.
+    Reads those steps. ``most``: the number of tensors shown; 0 for all.
     """
     steps = sorted({trace.steps[0], trace.steps[len(trace.steps) // 2], trace.steps[-1]}) if trace.steps else []
     if not steps:
@@ -104,7 +104,7 @@ def describe_values(trace: Trace, most: int = 20) -> str:
     widths = [max(len(row[i]) for row in [columns, *rows]) for i in range(len(columns))]
     right = range(2, 2 + len(head))
     where = f"step {steps[0]}" if len(steps) == 1 else f"steps {', '.join(map(str, steps))}"
-    lines = [f"gradients of {where}, all workers; min and max: exponents of the finite ones but zeros"]
+    lines = [f"gradients of {where}, all workers; min and max: exponents of finite nonzero values"]
     for row in [columns, *rows]:
         lines.append("  ".join(cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths))).rstrip())
     if len(shown) < len(names):
@@ -113,8 +113,8 @@ def describe_values(trace: Trace, most: int = 20) -> str:
 
 
 def _oddities(values: Values) -> list[str]:
-    """What keeps errors from being measured."""
+    """Remarks on values whose errors cannot be measured."""
     odd = values.nan + values.infinite
     if odd:
-        return [f"{odd:,} of {values.count:,} values are NaN or infinite: a replay leaves them out of every error"]
+        return [f"{odd:,} of {values.count:,} values are NaN or infinite: a replay omits them from every error"]
     return ["all of these gradients are zero"] if values.count and values.zeros == values.count else []

@@ -1,4 +1,4 @@
-"""The command line: ``apscope VERB ...``. Every verb is a file of this package, with an EXAMPLE that its help ends with; `main` runs one."""
+"""The command line: ``apscope VERB ...``. Every verb is a file with an EXAMPLE for its help."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ VERBS = (
     "bench",
 )
 
-#: Beside a verb.
+#: Options besides a verb.
 OPTIONS = ("--help", "--version")
 
-#: Bytes of addresses below which nothing is loaded; docs/limits.md.
+#: Bytes of address space below which nothing is loaded; docs/limits.md.
 ADDRESSES = 768 * 2**20
 
 
 class Parser(argparse.ArgumentParser):
-    """Errors are one sentence, with the nearest known word; options are never abbreviated; help ends with an example."""
+    """Errors are one sentence with the nearest word; no abbreviations; help ends with an example."""
 
     example = ""
 
@@ -63,20 +63,20 @@ class Parser(argparse.ArgumentParser):
         raise ValueError(self._with_hint(message))
 
     def _with_hint(self, message: str) -> str:
-        verb = self.prog.removeprefix("apscope").strip()  # the sentence begins with apscope's name already
+        verb = self.prog.removeprefix("apscope").strip()  # the sentence already begins with apscope
         if message.startswith("unrecognized arguments: "):
             word = message.split(": ", 1)[1].split(maxsplit=1)[0]
             known = [option for action in self._actions for option in action.option_strings]
             near = difflib.get_close_matches(word.split("=")[0], known, n=1)
             hint = f"; did you mean {near[0]}?" if near else f"; see {self.prog} --help"
-            return f"{f'{verb} knows' if verb else 'there is'} no argument '{word}'{hint}"
+            return f"{f'{verb} has' if verb else 'there is'} no argument '{word}'{hint}"
         if found := re.fullmatch(r"argument (.+): invalid (int|float) value: (.*)", message):
             message = f"{found[1]} {found[3]} must be {'an integer' if found[2] == 'int' else 'a number'}"
         return f"{verb}: {message}" if verb else message
 
 
 def _parser(only: str | None = None) -> Parser:
-    """The parser of all verbs, or of one, which imports no more than that one."""
+    """The parser of all verbs, or of one, which imports only that one."""
     from .. import __version__
 
     parser = Parser(prog="apscope", description="Shows what a low-precision gradient loses, exactly.")
@@ -91,12 +91,12 @@ def _parser(only: str | None = None) -> Parser:
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
-    if arguments[:1] == ["help"]:  # what other tools have for --help
+    if arguments[:1] == ["help"]:  # as in other tools, for --help
         arguments = [*arguments[1:2], "--help"]
     word = next((a for a in arguments if not a.startswith("-")), None)
     parser = _parser(word if word in VERBS and arguments[0] == word else None)
     if not arguments:
-        raise ValueError(f"give a verb, one of {', '.join(VERBS)}; --help says what each does")
+        raise ValueError(f"give a verb, one of {', '.join(VERBS)}; --help describes them")
     if arguments[0].startswith("-") and arguments[0] not in ("-h", *OPTIONS):
         parser.error(f"unrecognized arguments: {arguments[0]}")
     if word is not None and word not in VERBS:
@@ -111,18 +111,18 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line. Errors are told, none is raised.
+    """Run one command line. Errors are printed, not raised.
 
     Parameters
     ----------
     arguments : sequence of str, optional
-        The words behind ``apscope``; by default those that the process was started with.
+        The words after ``apscope``; by default those of the process.
 
     Returns
     -------
     int
-        0; 1 where `verify` or `conformance check` found a mismatch, or `check` a problem; 2 after an error, told in one sentence on standard
-        error; 130 when interrupted.
+        0; 1 if `verify` or `conformance check` found a mismatch, or `check` a problem; 2 after an
+        error, printed as one sentence on standard error; 130 when interrupted.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     with _any_character():
@@ -130,15 +130,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check_addresses() -> None:
-    """Libraries that find no room while they are loaded may end the process, so that they are not asked to."""
+    """Refuses to load libraries with too little address space, which may end the process."""
     try:
         import resource
     except ImportError:
-        return  # elsewhere than on Linux and the like
+        return  # not on Linux or similar
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if 0 <= limit < ADDRESSES:
         raise ValueError(
-            f"there is not enough memory: ulimit -v allows this process {limit / 2**20:,.1f} MiB of addresses, and apscope's libraries need "
+            f"there is not enough memory: ulimit -v allows this process {limit / 2**20:,.1f} MiB of address space, and apscope's libraries need "
             f"{ADDRESSES / 2**20:,.1f} MiB to load; allow more"
         )
 
@@ -150,13 +150,13 @@ def _run(arguments: list[str]) -> int:
         args = _parse(arguments)
         args.words = arguments
         with warnings.catch_warnings():
-            warnings.showwarning = _tell_warning  # type: ignore[assignment]  # of its arguments, the first
+            warnings.showwarning = _tell_warning  # type: ignore[assignment]  # uses only the first argument
             return args.run(args)
     except (ValueError, TypeError) as error:
         _tell(str(error))
         return 2
     except BrokenPipeError:
-        # The reader went away (apscope formats | head); there is nobody left to tell.
+        # The reader is gone (apscope formats | head); nobody reads a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -176,7 +176,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _written(error: UnicodeError) -> tuple[bytes, int]:
-    """What an encoding has no bytes for: the bytes of a path that is not text as they are, other characters by their codes."""
+    """Error handler of encodings: raw bytes of non-text paths, codes of other characters."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end]
@@ -189,7 +189,7 @@ codecs.register_error("apscope", _written)
 
 @contextlib.contextmanager
 def _any_character() -> Iterator[None]:
-    """Output does not end at a character that the streams' encodings lack."""
+    """Makes streams print characters that their encodings lack, instead of failing."""
     changed = []
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
@@ -208,7 +208,7 @@ def _tell_warning(message: Warning | str, *_: Any) -> None:
 
 
 def _tell(text: str) -> None:
-    """One line on standard error, where there is one: without, print() would take standard output."""
+    """Prints one line on standard error, if it exists: else print() would use standard output."""
     if sys.stderr is not None:
         print(f"apscope: {_one_line(text)}", file=sys.stderr)
 

@@ -1,4 +1,4 @@
-"""``apscope bench``: this machine's speeds beside memcpy."""
+"""``apscope bench``: speed of the kernels on this machine, compared with memcpy."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ EXAMPLE = "apscope bench 'quantize e4m3' --rounds 3 --elements 1000000 --no-peer
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser("bench", help="how fast the kernels run here, beside memcpy", allow_abbrev=False)
-    parser.add_argument("only", nargs="?", default="", metavar="TEXT", help="jobs whose name holds TEXT, and their floors; all if none")
+    parser = verbs.add_parser("bench", help="speed of the kernels on this machine, compared with memcpy", allow_abbrev=False)
+    parser.add_argument("only", nargs="?", default="", metavar="TEXT", help="jobs whose name contains TEXT, and their references; by default all")
     parser.add_argument("--json", action="store_true", help="print an object instead of a table")
     parser.add_argument("--rounds", type=int, default=9, metavar="N", help="interleaved rounds; default %(default)s")
-    parser.add_argument("--elements", type=int, default=2**25, metavar="N", help="fp32 numbers that stand for main memory; default %(default)s")
+    parser.add_argument("--elements", type=int, default=2**25, metavar="N", help="fp32 numbers in arrays for main memory; default %(default)s")
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="DRAM jobs run with 1 and with N threads; default %(default)s")
     parser.add_argument("--no-peers", action="store_true", help="leave out the casts of ml_dtypes, torch, gfloat and pychop")
     parser.set_defaults(run=run)
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
         found = bench(args.only, rounds=args.rounds, elements=args.elements, threads=args.threads, peers=not args.no_peers, progress=progress)
     if not found.rows:
-        raise ValueError(f"no job's name holds '{args.only}'; 'apscope bench --json' without it lists them all")
+        raise ValueError(f"no job's name contains '{args.only}'; 'apscope bench --json' lists all jobs")
     if args.json:
         print(json.dumps(found.to_dict(), indent=1))
         return 0

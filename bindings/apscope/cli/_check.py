@@ -1,4 +1,4 @@
-"""``apscope check FOLDER``: whether a trace, results or a conformance pack are whole, and what is wrong."""
+"""``apscope check FOLDER``: checks a trace, results or a conformance pack for errors."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ EXAMPLE = "apscope check results"
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
         "check",
-        help="whether a trace or results are whole",
+        help="whether a trace or results are complete and undamaged",
         allow_abbrev=False,
-        description="Looks at every digest, count and row. Exits with 1, and says what is wrong, if anything is.",
+        description="Checks every digest, count and row. Prints every problem, and exits with 1 if there is one.",
     )
-    parser.add_argument("folder", metavar="FOLDER", help="a trace, what replay or merge wrote, or a conformance pack")
+    parser.add_argument("folder", metavar="FOLDER", help="a trace, results of replay or merge, or a conformance pack")
     parser.set_defaults(run=run)
 
 
@@ -30,15 +30,15 @@ def run(args: argparse.Namespace) -> int:
     for line in problems:
         print(printable(line, 1000))
     for line in strays:
-        print(f"not of it: {printable(line)}")
+        print(f"does not belong to it: {printable(line)}")
     for path in _left(folder):
-        print(f"left by an interrupted run: {printable(str(path))}; who writes {printable(folder.name)} next removes it")
+        print(f"left by an interrupted run: {printable(str(path))}; the next write to {printable(folder.name)} removes it")
     print(f"{printable(str(folder))}: {what}, {count_of(len(problems), 'problem') if problems else 'whole'}")
     return 1 if problems else 0
 
 
 def _look(folder: Path) -> tuple[list[str], list[str], str]:
-    """Problems, files that are not of it, and what it is."""
+    """Problems, files that do not belong to it, and its kind."""
     if (folder / "manifest.json").is_file():
         from ..conformance import is_pack, pack_problems
 
@@ -57,6 +57,6 @@ def _look(folder: Path) -> tuple[list[str], list[str], str]:
 
 
 def _left(folder: Path) -> list[Path]:
-    """What interrupted writes left, beside the folder and in it."""
+    """Remains of interrupted writes, beside the folder and in it."""
     place = Path(os.path.abspath(folder))
     return [*left_behind(place.parent, place.name), *left_behind(place, place.name)]

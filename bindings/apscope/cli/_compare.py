@@ -19,12 +19,12 @@ EXAMPLE = """\
 apscope compare results aps:e4m3fn none:e4m3fn
 apscope compare results both"""
 
-#: What a terminal has room for, the most telling first.
+#: Columns for a terminal, the most important first.
 SHORT = ("layer", "error_over_noise_a", "error_over_noise_b", "steps", "wins", "losses", "ties", "median_ratio",
          "worst_ratio", "step_nmse_a", "step_nmse_b", "overflowed_a", "overflowed_b", "underflow_wire_a", "underflow_wire_b",
          "accumulation_a", "accumulation_b")  # fmt: skip
 
-#: Names of what only one of two results has.
+#: Names for parts that only one of two results has.
 LISTED = 50
 
 
@@ -32,17 +32,17 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
         "compare", help="one scheme against others, layer by layer; or two results", allow_abbrev=False,
         usage="apscope compare [-h] RESULTS A B [C ...] [options]\n       apscope compare [-h] RESULTS RESULTS [A [B]] [options]",
-        description="Compares the NMSE of scheme A with that of B, and of C ..., at every layer and step. A ratio below 1, and a win, is A losing less. "
-        "Of two RESULTS: every scheme of the first against itself in the second, or A of the first against A or B of the second, layer by layer; on layers "
-        "and steps that both have, and what only one has is listed. docs/definitions.md, section 14, defines the columns. On a terminal the last columns "
-        "give way to its width.",
+        description="Compares the NMSE of scheme A with that of B, and of C ..., at every layer and step. A ratio below 1, and a win, mean less error of A. "
+        "With two RESULTS: every scheme of the first against itself in the second, or A of the first against A or B of the second, layer by layer; on layers "
+        "and steps that both have; the rest is listed. docs/definitions.md, section 14, defines the columns. On a terminal columns that do not fit "
+        "are omitted.",
     )  # fmt: skip
-    parser.add_argument("results", metavar="RESULTS", help="a folder that apscope replay wrote")
-    parser.add_argument("schemes", metavar="A", nargs="*", help="schemes, in any spelling; before them perhaps a second RESULTS folder")
+    parser.add_argument("results", metavar="RESULTS", help="a folder written by apscope replay")
+    parser.add_argument("schemes", metavar="A", nargs="*", help="schemes, in any spelling; optionally a second RESULTS folder before them")
     parser.add_argument(
-        "--topology", metavar="NAME", help="by default the first that both have and that is not exact; exact or wire leave the sums out"
+        "--topology", metavar="NAME", help="by default the first that both have and that is not exact; exact or wire exclude rounded sums"
     )
-    parser.add_argument("--all-columns", action="store_true", help="all columns, not only the telling ones")
+    parser.add_argument("--all-columns", action="store_true", help="all columns, not only the important ones")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print a list of rows: all columns, every digit")
     shape.add_argument("--csv", action="store_true", help="print CSV: all columns, every digit")
@@ -51,7 +51,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     words = list(args.schemes)
-    folder = words.pop(0) if words and os.path.isdir(words[0]) else None  # a spec may be longer than a path can be
+    folder = words.pop(0) if words and os.path.isdir(words[0]) else None  # a spec may be longer than any path
     _check_count(words, folder)
     results = Results.open(args.results)
     warn(results)
@@ -83,12 +83,12 @@ def _check_count(words: list[str], folder: str | None) -> None:
 
 
 def _named(table: pd.DataFrame) -> pd.DataFrame:
-    """A layer of the name `all` in quotes, beside the row of all layers."""
+    """A layer named `all` in quotes, to distinguish it from the row of all layers."""
     return table.assign(layer=table["layer"].mask((table["layer"] == "all") & ~table["whole"], "'all'"))
 
 
 def _columns(part: pd.DataFrame, args: argparse.Namespace, first: str) -> pd.DataFrame:
-    """The columns that a table of one trace shows, `first` before the others."""
+    """The columns shown for one trace, `first` before the others."""
     if args.all_columns:
         return part[[first, *(c for c in part.columns if c not in ("trace", "topology_a", "topology_b", "scheme_a", "scheme_b", "held_by", first))]]
     quiet = [c for c in ("overflowed_a", "overflowed_b") if not part[c].any()]
@@ -100,12 +100,12 @@ def _print_pair(table: pd.DataFrame, results: Results, a: str, b: str, args: arg
     for trace, part in _named(table).groupby("trace", sort=False):
         one, other = part["topology_a"].iloc[0], part["topology_b"].iloc[0]
         print_frame(f"{trace}: a = {a} ({one}), b = {b} ({other})", _columns(part, args, "layer"), fit=not args.all_columns)
-        print_frame(f"{trace}: in what they differ", _differ(results, str(trace), part.iloc[0], a, b), fit=False)
+        print_frame(f"{trace}: how they differ", _differ(results, str(trace), part.iloc[0], a, b), fit=False)
         factors = results.decompose(a, b, args.topology)
         factors = factors.loc[factors["trace"] == trace, ["change", "before", "after", "factor", "factor_low", "factor_high"]]
         if len(factors) > 1:
             print_frame(
-                f"{trace}: what each difference is worth, from b to a: how many times less the error is, 95 % over the steps", factors, fit=False
+                f"{trace}: effect of each difference, from b to a: error before divided by error after, 95 % over the steps", factors, fit=False
             )
         _print_made_of(str(trace), part)
     missing = [spec for _, spec in chain(a, b) if spec not in set(results.frame["scheme"])]
@@ -114,7 +114,7 @@ def _print_pair(table: pd.DataFrame, results: Results, a: str, b: str, args: arg
 
 
 def _print_several(table: pd.DataFrame, args: argparse.Namespace) -> None:
-    """One scheme against several: each as a whole, then layers down and schemes across."""
+    """One scheme against several: each in total, then layers down and schemes across."""
     for trace, part in _named(table).groupby("trace", sort=False):
         whole = part[part["whole"]].rename(columns={"scheme_b": "b"})
         print_frame(f"{trace}: a = {whole['scheme_a'].iloc[0]}, all layers", _columns(whole, args, "b"), fit=not args.all_columns)
@@ -129,7 +129,7 @@ def _print_several(table: pd.DataFrame, args: argparse.Namespace) -> None:
 
 
 def _print_results(table: pd.DataFrame, first: Results, second: Results, args: argparse.Namespace, folder: str) -> None:
-    """Two results: all schemes, or one pair layer by layer; then in what the results differ, and what only one has."""
+    """Two results: all schemes, or one pair by layer; then their differences, and what only one has."""
     names = {"first": args.results, "second": folder}
     if "held_by" in table:
         for trace, part in table[table["held_by"] == "both"].groupby("trace", sort=False):
@@ -140,22 +140,22 @@ def _print_results(table: pd.DataFrame, first: Results, second: Results, args: a
             print_frame(f"{trace}: a = {sides[0]}, b = {sides[1]}", _columns(part, args, "layer"), fit=not args.all_columns)
             _print_made_of(str(trace), part)
     if differ := settings(first, second):
-        print_frame("In what the results differ", pd.DataFrame(differ, columns=["setting", "a", "b"]), fit=False)
+        print_frame("How the results differ", pd.DataFrame(differ, columns=["setting", "a", "b"]), fit=False)
     for side, what, alone in only(first, second):
         shown = ", ".join(printable(str(name), 80) for name in alone[:LISTED]) + (f" and {len(alone) - LISTED} more" if len(alone) > LISTED else "")
         print(f"Only {names[side]} has {count_of(len(alone), 'reduction' if what == 'topology' else what)}: {shown}")
 
 
 def _print_made_of(trace: str, part: pd.DataFrame) -> None:
-    """Of the row of all layers: a row a scheme, a column a part of the squared error."""
+    """For all layers: a row per scheme, a column per part of the squared error."""
     whole, parts = part.iloc[0], [name.removeprefix("split_") for name in PARTS]
     rows = [[side, whole[f"nmse_{side}"], *(whole[f"share_{name}_{side}"] for name in parts)] for side in "ab"]
     table = pd.DataFrame(rows, columns=["scheme", "nmse", *(f"share_{name}" for name in parts)])
-    print_frame(f"{trace}: what their squared errors are made of, all layers and steps together", table, fit=False)
+    print_frame(f"{trace}: parts of their squared errors, all layers and steps together", table, fit=False)
 
 
 def _differ(results: Results, trace: str, whole: pd.Series, a: str, b: str) -> pd.DataFrame:
-    """A row an aspect in which the two differ, the reduction and the volume among them."""
+    """A row per aspect in which the two differ, including the reduction and the volume."""
     rows = [list(one) for one in differences(a, b)]
     names = [whole["topology_a"], whole["topology_b"]]
     if names[0] != names[1]:

@@ -1,4 +1,4 @@
-"""apscope convert: a foreign dump into a trace."""
+"""apscope convert: makes a trace from a dump."""
 
 from __future__ import annotations
 
@@ -12,84 +12,85 @@ from ._table import on_terminal, say
 EXAMPLE = "apscope convert dump trace --reduction mean"
 
 _DESCRIPTION = """\
-Converts a dump of gradients into a trace: files of torch.save, npz, npy, safetensors (alone or in shards), HDF5, zarr, and torch
-distributed checkpoints, known by what they hold. SRC is a folder, a file, or an address that fsspec opens (s3://bucket/dump).
-
-The first line that is printed says what the dump is taken for; --dry-run stops there.
+Converts a dump of gradients to a trace: files of torch.save, npz, npy, safetensors (single or in
+shards), HDF5, zarr, and torch distributed checkpoints, recognised by their content. SRC is a
+folder, a file, or an address that fsspec opens (s3://bucket/dump). The first printed line says how
+the dump is understood; --dry-run stops there.
 """
 
 _PATTERNS = """\
-Names. Without --pattern the first of these fits that fits folder/file/key of every array (no ending; keys of nested dicts are joined
-by /). What all names have in front of a slash, and what DDP, FSDP and torch.compile put into them (module., _orig_mod.), is left out.
+Names. Without --pattern the first of these is used that matches folder/file/key of every array (no
+extension; keys of nested dicts are joined by /). A common prefix up to a slash, and parts inserted
+by DDP, FSDP and torch.compile (module., _orig_mod.), are removed.
 
 {patterns}
 
-and, for one file, or for one array a file, {bare}
+and, for one file, or for one array per file, {bare}
 """
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "convert",
-        help="a foreign dump (torch, npz, npy, safetensors, HDF5, zarr) into a trace",
+        help="make a trace from a dump (torch, npz, npy, safetensors, HDF5, zarr)",
         description=_DESCRIPTION,
         epilog=_PATTERNS.format(patterns="\n".join(f"  {pattern}" for pattern in DEFAULT_PATTERNS), bare=BARE_PATTERN).replace("%", "%%"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("source", metavar="SRC", help="folder, file or address of the dump")
     parser.add_argument("destination", metavar="DST", help="the trace's folder; must not exist")
-    parser.add_argument("--dry-run", action="store_true", help="say what is understood, and write nothing")
+    parser.add_argument("--dry-run", action="store_true", help="say how the dump is understood, and write nothing")
 
-    what = parser.add_argument_group("what the dump is")
-    what.add_argument("--reduction", choices=("sum", "mean"), required=True, help="what training did with the workers' gradients")
+    what = parser.add_argument_group("content of the dump")
+    what.add_argument("--reduction", choices=("sum", "mean"), required=True, help="how training combined the workers' gradients")
     what.add_argument("--stage", choices=("local", "reduced", "clipped"), help="where gradients were taken; by default local, before the all-reduce")
     what.add_argument("--loss-divided-by-workers", action="store_true", help="each worker's loss was divided by the number of workers")
     what.add_argument(
         "--loss-scale",
         type=_loss_scale,
         metavar="X",
-        help="the factor that gradients still carry, 1 for none; 'recorded': what stands in the files as loss_scale",
+        help="the factor that gradients still include, 1 for none; 'recorded': loss_scale of the files",
     )
-    what.add_argument("--accumulation", type=int, metavar="N", help="each gradient is the sum of N backward passes; kept in the metadata")
-    what.add_argument("--name", help="what reports call the trace; the folder's name by default")
+    what.add_argument("--accumulation", type=int, metavar="N", help="each gradient is the sum of N backward passes; stored in the metadata")
+    what.add_argument("--name", help="the trace's name in reports; by default the folder's name")
     what.add_argument("--model", default="", help="free text")
     what.add_argument(
         "--role",
         metavar="REGEX=ROLE",
         action="append",
         default=[],
-        help="role of the tensors whose name the expression is found in; repeatable, first match wins",
+        help="role of the tensors whose name REGEX matches; repeatable, first match wins",
     )
 
     where = parser.add_argument_group("where steps, workers and tensors are")
     where.add_argument(
         "--pattern",
         metavar="REGEX",
-        help="fits folder/file/key (no ending); named groups step, worker, tensor; "
-        "without a tensor group it fits folder/file and the key names the tensor",
+        help="matches folder/file/key (no extension); named groups step, worker, tensor; "
+        "without a tensor group it matches folder/file and the key names the tensor",
     )
     where.add_argument(
         "--worker-axis", type=_axis, metavar="N", help="the axis of every array, from 0, that counts the workers; 'none': there is none"
     )
     where.add_argument("--step-axis", type=_axis, metavar="N", help="the axis of every array that counts the steps; 'none': there is none")
-    where.add_argument("--workers", type=int, metavar="N", help="how many workers there are; 1: each array is one worker's")
-    where.add_argument("--order", metavar="FILE", help="the tensors' names in the order of layers, one a line")
+    where.add_argument("--workers", type=int, metavar="N", help="number of workers; 1: each array belongs to one worker")
+    where.add_argument("--order", metavar="FILE", help="the tensors' names in the order of layers, one per line")
 
     part = parser.add_argument_group("a part of it")
     part.add_argument("--steps", metavar="A:B", help="step numbers A <= step < B, or a list A,B,C")
-    part.add_argument("--tensors", metavar="REGEX", help="tensors whose name the expression is found in")
+    part.add_argument("--tensors", metavar="REGEX", help="tensors whose name REGEX matches")
     part.add_argument(
-        "--sample", type=float, metavar="X", help="this fraction of every tensor, in whole blocks of 4096 elements; kept in the metadata"
+        "--sample", type=float, metavar="X", help="this fraction of every tensor, in whole blocks of 4096 elements; stored in the metadata"
     )
 
     values = parser.add_argument_group("values")
     values.add_argument(
         "--round-to-fp32",
         action="store_true",
-        help="round float64 values that are no fp32 values instead of refusing them",
+        help="round float64 values that are not fp32 values instead of refusing them",
     )
-    values.add_argument("--raw-dtype", metavar="NAME", help="what integers or bytes without a type hold: bfloat16, float8_e4m3fn, float8_e5m2, ...")
-    values.add_argument("--densify", action="store_true", help="fill sparse tensors up with zeros instead of refusing them")
+    values.add_argument("--raw-dtype", metavar="NAME", help="the type of integers or untyped bytes: bfloat16, float8_e4m3fn, float8_e5m2, ...")
+    values.add_argument("--densify", action="store_true", help="fill sparse tensors with zeros instead of refusing them")
     values.add_argument(
         "--trust-pickle", action="store_true", help="open a torch distributed checkpoint, whose metadata is a pickle and can run code"
     )
@@ -151,4 +152,4 @@ def _rule(text: str) -> tuple[re.Pattern, str]:
     try:
         return re.compile(expression), role
     except re.error as error:
-        raise ValueError(f"--role {text!r}: {expression!r} is no regular expression: {error}") from None
+        raise ValueError(f"--role {text!r}: {expression!r} is not a regular expression: {error}") from None

@@ -1,4 +1,4 @@
-"""``apscope fingerprint CALLABLE``: what an undocumented cast does."""
+"""``apscope fingerprint CALLABLE``: finds the rule of an undocumented cast."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ EXAMPLE = "apscope fingerprint ml_dtypes:float8_e4m3fn"
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
         "fingerprint",
-        help="format, rounding, overflow, subnormals, NaN and zeros of a black-box cast",
-        description="Probe a cast of float32 arrays. Exits with 0 whatever it finds.",
+        help="format, rounding, overflow, subnormals, NaN and zeros of an unknown cast",
+        description="Probe a cast of float32 arrays. Always exits with 0.",
         allow_abbrev=False,
     )
     parser.add_argument("callable", metavar="CALLABLE", help="MODULE:NAME, such as my_module:my_cast or ml_dtypes:float8_e4m3fn")
-    parser.add_argument("--codes", metavar="NAME", help="the format of the codes, for a cast that gives integers")
+    parser.add_argument("--codes", metavar="NAME", help="the format of the codes, for a cast that returns integers")
     parser.add_argument("--json", action="store_true", help="print an object")
     parser.set_defaults(run=run)
 

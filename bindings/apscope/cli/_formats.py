@@ -18,7 +18,7 @@ EXAMPLE = "apscope formats e4m3fn e5m2 mxfp4"
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser("formats", help="tables of formats: bits, precision, limits, specials; block formats", allow_abbrev=False)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="a named format, e<E>m<M>[fn|fnuz|finite][u][b<bias>] or a block format; all if none"
+        "names", nargs="*", metavar="NAME", help="a named format, e<E>m<M>[fn|fnuz|finite][u][b<bias>] or a block format; by default all"
     )
     parser.add_argument("--json", action="store_true", help="the fields of each float format, or of those named, as JSON")
     parser.set_defaults(run=run)
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if floats and blocks:
         print("\nBlock formats, whose elements share scales:")
     if blocks:
-        heads = ["name", "bits an element", "element", "block size", "scale", "rule", "tensor scale"]
+        heads = ["name", "bits per element", "element", "block size", "scale", "rule", "tensor scale"]
         rows = [
             [
                 b.name,

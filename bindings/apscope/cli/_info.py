@@ -1,4 +1,4 @@
-"""apscope info: what a trace holds."""
+"""apscope info: describes a trace."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ EXAMPLE = "apscope info notebooks/data/digits"
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "info",
-        help="model, steps, workers, tensors, sizes, what else was recorded",
-        description="Prints what a trace holds, and what the gradients of its first, middle and last step are like.",
+        help="model, steps, workers, tensors, sizes and other records of a trace",
+        description="Prints the contents of a trace, and a summary of the gradients of its first, middle and last step.",
     )
     parser.add_argument("trace", metavar="TRACE", help="the trace's folder, or a URL that fsspec reads")
-    parser.add_argument("--all", action="store_true", help="every tensor, not the 20 largest; of --beside every number, not the first 20")
-    parser.add_argument("--no-values", action="store_true", help="what the manifest says; read no gradient")
+    parser.add_argument("--all", action="store_true", help="every tensor, not the 20 largest; with --beside every number, not the first 20")
+    parser.add_argument("--no-values", action="store_true", help="only the manifest; read no gradient")
     parser.add_argument(
         "--beside", metavar="LOG", help="the statistics that TransformerEngine logged, a file or folder, beside the trace's own; print nothing else"
     )
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
         print("\n" + describe_values(trace, 0 if args.all else 20))
     if args.check:
-        print(f"\n{check(trace, progress=on_terminal())} files are what the manifest says")
+        print(f"\n{check(trace, progress=on_terminal())} files agree with the manifest")
     return 0
 
 

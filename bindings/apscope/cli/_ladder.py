@@ -1,4 +1,4 @@
-"""``apscope ladder TRACE|RESULTS``: what finer scaling buys, and whether it matters."""
+"""``apscope ladder TRACE|RESULTS``: the gain of finer scales, and whether it matters."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ EXAMPLE = "apscope ladder notebooks/data/digits --formats e4m3,e3m4 --steps 0:8"
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
-        "ladder", help="what finer scaling buys: the error by rung and format", allow_abbrev=False,
+        "ladder", help="the gain of finer scales: the error by rung and format", allow_abbrev=False,
         description="Prints the error of every rung of the ladder of scales, from one scale for all steps to one for 16 elements, in units of the "
-        "noise of the batch (1: as large as the noise; of a trace of one worker, the NMSE of a step), and by what factor a finer scale "
-        "lowers it, with an interval of 95 % over the steps. docs/definitions.md, section 17.",
+        "noise of the batch (1: as large as the noise; for a trace of one worker, the NMSE of a step), and the factor by which a finer scale "
+        "lowers it, with a 95 % interval over the steps. docs/definitions.md, section 17.",
     )  # fmt: skip
-    parser.add_argument("source", metavar="TRACE|RESULTS", help="a trace, which is replayed through all rungs, or results that hold some")
-    parser.add_argument("--formats", metavar="F,G,...", help=f"by default {','.join(FORMATS)}; of results all that they hold")
+    parser.add_argument("source", metavar="TRACE|RESULTS", help="a trace, which is replayed through all rungs, or results with some")
+    parser.add_argument("--formats", metavar="F,G,...", help=f"by default {','.join(FORMATS)}; for results all that they have")
     parser.add_argument("--rule", default="tight", choices=RULES, help="of every scale: the largest that fits (tight), or APS's own (ceil)")
-    parser.add_argument("--topology", metavar="NAME", help="the order of the additions; by default ring, of results the first replayed")
-    parser.add_argument("--steps", metavar="A:B", help="of a trace: recorded step numbers A <= step < B, or a list A,B,C")
-    parser.add_argument("--workers", type=int, metavar="N", help="of a trace: ranks 0..N-1 only")
+    parser.add_argument("--topology", metavar="NAME", help="the order of the additions; by default ring, for results the first replayed")
+    parser.add_argument("--steps", metavar="A:B", help="for a trace: recorded step numbers A <= step < B, or a list A,B,C")
+    parser.add_argument("--workers", type=int, metavar="N", help="for a trace: only ranks 0..N-1")
     parser.add_argument("--batch-factor", type=float, default=1.0, metavar="K", help="the noise of a batch K times as large")
     parser.add_argument("--threads", type=int, default=0, metavar="N", help="of a replay; 0: all of the machine's")
     shape = parser.add_mutually_exclusive_group()
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     folder = check_readable(args.source) if "://" not in args.source else None
     if folder is not None and (folder / "provenance.json").exists() and not (folder / "manifest.json").exists():
         if args.steps or args.workers is not None:
-            raise ValueError("--steps and --workers select from a trace; results hold what was replayed")
+            raise ValueError("--steps and --workers select from a trace; results contain what was replayed")
         results = Results.open(args.source)
         warn(results)
         table = ladder(results, formats, **options)
@@ -67,9 +67,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(trace: str, table: pd.DataFrame) -> None:
-    """Two tables of a trace: errors, and factors; a column a format."""
+    """Two tables of a trace: errors, and factors; one column per format."""
     noisy = table["error_over_noise"].notna().any()
-    unit = "typical error over the noise of the batch" if noisy else "NMSE of a step (one worker: the noise of the batch is not known)"
+    unit = "typical error over the noise of the batch" if noisy else "NMSE of a step (one worker: the noise of the batch is unknown)"
     topology = table["topology"].iloc[0]
     formats = list(dict.fromkeys(table["format"]))
     rungs = [rung for rung in RUNGS if (table["rung"] == rung.name).any()]
@@ -92,7 +92,7 @@ def _print(trace: str, table: pd.DataFrame) -> None:
 
     print(f"{trace}: {unit}, {topology}, {table['steps'].max()} steps")
     print_table(["one scale per", *formats, ""], [[r.name, *(error(r.name, f) for f in formats), r.meaning] for r in rungs], ["one scale per", ""])
-    print(f"\n{trace}: how many times less the error is than one rung up, 95 % interval over the steps")
+    print(f"\n{trace}: error of the coarser rung divided by this one's, 95 % interval over the steps")
     steps = [r for r in rungs if any(factor(r.name, f) for f in formats)]
     print_table(["from -> to", *formats], [[f"{r.finer_than} -> {r.name}", *(factor(r.name, f) for f in formats)] for r in steps], ["from -> to"])
     print()

@@ -15,10 +15,10 @@ apscope merge results more -o both"""
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser("merge", help="join shards of a replay, or replays of different schemes or traces", allow_abbrev=False)
-    parser.add_argument("results", nargs="+", metavar="RESULTS", help="folders that apscope replay wrote")
+    parser.add_argument("results", nargs="+", metavar="RESULTS", help="folders written by apscope replay")
     parser.add_argument("-o", "--output", required=True, metavar="RESULTS", help="the folder to write")
-    parser.add_argument("--force", action="store_true", help="replace what the folder holds: earlier results, or files of the same names")
-    parser.add_argument("--csv", action="store_true", default=None, help="results.csv too where there are more than 200,000 rows")
+    parser.add_argument("--force", action="store_true", help="replace earlier results, or files of the same names, in the folder")
+    parser.add_argument("--csv", action="store_true", default=None, help="write results.csv even if there are more than 200,000 rows")
     parser.set_defaults(run=run)
 
 

@@ -1,4 +1,4 @@
-"""``apscope report TRACE|RESULTS [-o FILE.html]``: one HTML file that says which scheme lost least, where and why."""
+"""``apscope report TRACE|RESULTS [-o FILE.html]``: one HTML file that ranks schemes and says why."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE.html", help="the file to write; its folder must exist; by default report.html beside the results"
     )
-    parser.add_argument("--against", metavar="RESULTS", help="other results, of another seed, recording or format: a section says what changed")
-    parser.add_argument("--memory", metavar="BYTES", help="what a trace's tensors may take at once, such as 4G; by default half of the machine's")
+    parser.add_argument("--against", metavar="RESULTS", help="other results, of another seed, recording or format: a section shows the changes")
+    parser.add_argument("--memory", metavar="BYTES", help="limit on the memory of a trace's tensors, such as 4G; by default half of the machine's")
     parser.add_argument("--force", action="store_true", help="replace the file even if it is not a report of apscope")
     parser.set_defaults(run=run)
 
 
 def _check_common(source: str, against: Results) -> None:
-    """Before a trace is replayed, which takes long: whether the other results are of such a trace."""
+    """Checks before a long replay that the other results are of such a trace."""
     from .._report.against import meeting
 
     trace = open_trace(source)
@@ -56,7 +56,7 @@ def _is_trace(source: str) -> bool:
 def run(args: argparse.Namespace) -> int:
     is_trace = _is_trace(args.source)
     if is_trace and args.output is None:
-        raise ValueError(f"report: {args.source} is a trace, beside whose files no report belongs; give -o FILE.html")
+        raise ValueError(f"report: {args.source} is a trace, and no report may be written into its folder; give -o FILE.html")
     out_path = check_destination(Path(args.source, "report.html") if args.output is None else args.output, force=args.force)
     against = None if args.against is None else Results.open(args.against)
     if is_trace:

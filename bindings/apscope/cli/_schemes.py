@@ -1,4 +1,4 @@
-"""``apscope schemes [NAME...]``: what each scheme does, and its keys."""
+"""``apscope schemes [NAME...]``: describes each scheme and its keys."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ EXAMPLE = "apscope schemes aps loss_scaling"
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser("schemes", help="what each scheme does, its keys with defaults, what it needs recorded", allow_abbrev=False)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="names or specs of schemes; all if none")
+    parser = verbs.add_parser("schemes", help="the schemes, their keys with defaults, and the recordings that they need", allow_abbrev=False)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="names or specs of schemes; by default all")
     parser.set_defaults(run=run)
 
 

@@ -21,7 +21,7 @@ EXAMPLE = """\
 apscope search notebooks/data/digits --bits 8 --steps 0:8
 apscope search notebooks/data/digits --bits 6 --scheme 'aps:{format}' --by layer --steps 0:8"""
 
-#: What a terminal has room for, of the best.
+#: Columns of the best splits for a terminal.
 _SHORT = (
     "scheme", "exponent_bits", "mantissa_bits", "error_over_noise", "step_nmse", "layer_cosine", "worst_nmse", "underflow_wire", "volume", "overflowed",
     "nonfinite",
@@ -33,33 +33,31 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
         "search", help="which split of N bits between exponent and mantissa loses least", allow_abbrev=False,
         description="Replays a trace through every split of N bits into sign, exponent and mantissa, with the special values and biases that can matter, "
-        "ranks them, and names the format that differs least. A split is replayed no further once it provably stays behind another with as many "
+        "ranks them, and names the format that differs least. A split is stopped once it provably ranks behind another with as many "
         "exponent bits. docs/search.md.",
     )  # fmt: skip
     parser.add_argument("trace", metavar="TRACE", help="a recorded trace")
-    parser.add_argument("--bits", type=int, required=True, metavar="N", help=f"of a value, the sign among them: {BITS[0]} to {BITS[1]}")
+    parser.add_argument("--bits", type=int, required=True, metavar="N", help=f"bits of a value, including the sign: {BITS[0]} to {BITS[1]}")
     parser.add_argument(
         "--scheme", action="append", metavar="SPEC",
-        help="a scheme with {format} (every split, its usual bias) or {biased} (every bias that matters as well) in the format's place; repeatable; by "
+        help="a scheme with {format} (every split, its usual bias) or {biased} (also every useful bias) in place of the format; repeatable; by "
         f"default {' and '.join(SCHEMES)}",
     )  # fmt: skip
+    parser.add_argument("--specials", metavar="KIND,...", help=f"kinds of top codes: {', '.join(SPECIALS)}; by default all, and the named formats")
     parser.add_argument(
-        "--specials", metavar="KIND,...", help=f"what the top codes are: {', '.join(SPECIALS)}; by default all, and the named formats"
+        "--minimize", metavar="FIGURE", help=f"one of {', '.join(FIGURES)} (maximized); by default error_over_noise, for one worker step_nmse"
     )
     parser.add_argument(
-        "--minimize", metavar="FIGURE", help=f"one of {', '.join(FIGURES)} (the most); by default error_over_noise, of one worker step_nmse"
-    )
-    parser.add_argument(
-        "--by", default=BY[0], metavar="WHAT", help="layer: every layer by itself, a table of the error against exponent bits; by default all"
+        "--by", default=BY[0], metavar="WHAT", help="layer: rank each layer, and print the error against exponent bits; by default all"
     )
     parser.add_argument("--topology", default="ring", metavar="NAME", help="the order of the additions; default %(default)s")
     parser.add_argument("--steps", metavar="A:B", help="recorded step numbers A <= step < B, or a list A,B,C")
     parser.add_argument("--workers", type=int, metavar="N", help="ranks 0..N-1 only")
-    parser.add_argument("--no-stop", action="store_true", help="every split on all steps, so that all figures are known")
+    parser.add_argument("--no-stop", action="store_true", help="replay every split on all steps, for all figures")
     parser.add_argument("--threads", type=int, default=0, metavar="N", help="of a replay; 0: all of the machine's")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument(
-        "--json", action="store_true", help='print {"splits": [...]}, the best first; null where a split was stopped, and for what is infinite'
+        "--json", action="store_true", help='print {"splits": [...]}, the best first; null if a split was stopped or a number is infinite'
     )
     shape.add_argument("--csv", action="store_true", help="print CSV: all columns, every digit")
     parser.set_defaults(run=run)
@@ -96,12 +94,12 @@ def _print(name: str, table: pd.DataFrame, figure: str, args: argparse.Namespace
     print_table(heads, [_line(layer, table[table["layer"] == layer], widths, figure) for layer in layers], ["layer", "best", "nearest named"])
     stopped = int(first["stopped"].sum())
     work = first["steps"].sum() / (len(first) * first["steps"].max())
-    print(f"\n{stopped} of {count_of(len(first), 'split')} stopped early, no winner among them; {100 * work:.0f} % of all splits and steps replayed")
+    print(f"\n{stopped} of {count_of(len(first), 'split')} stopped early, none of them a winner; {100 * work:.0f} % of all splits and steps replayed")
     print(f"again: {shlex.join(['apscope', *args.words])}")
 
 
 def _line(layer: str, table: pd.DataFrame, widths: list[int], figure: str) -> list[str]:
-    """Of one layer: the least figure by exponent bits, the best split, and the format with a name that is nearest to it."""
+    """For one layer: the least figure by exponent bits, the best split, and the nearest named format."""
     known = table[~table["stopped"] & table[figure].notna()]
     cells = []
     for width in widths:
@@ -114,7 +112,7 @@ def _line(layer: str, table: pd.DataFrame, widths: list[int], figure: str) -> li
 
 
 def _nearest(best: pd.Series, table: pd.DataFrame, figure: str) -> str:
-    """The format, and what it comes to in the best split's place."""
+    """The format, and its figure in place of the best split."""
     name = best["nearest_named"]
     if name == best["format"]:
         return f"{name}, itself"

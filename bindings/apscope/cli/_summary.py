@@ -1,4 +1,4 @@
-"""``apscope summary RESULTS``: which scheme lost least, ranked; by layer, role or step where asked."""
+"""``apscope summary RESULTS``: schemes ranked by error; by layer, role or step on request."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ EXAMPLE = """\
 apscope summary results
 apscope summary results --by layer --column underflow_wire"""
 
-#: What a terminal has room for, the most telling first.
+#: Columns for a terminal, the most important first.
 SHORT = ("scheme", "topology", "error_over_noise", "step_nmse", "skipped", "overflowed", "nonfinite", "underflow_wire", "underflow_reduced", "volume", "speedup",
          "layer_cosine", "worst_nmse", "relative_bias", "worst_layer")  # fmt: skip
-#: The same of one scheme by layer, role or step.
+#: The same for one scheme by layer, role or step.
 SHORT_BY = (*SHORT[2:], "worst_step")
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
-        "summary", help="which scheme lost least: a table, ranked", allow_abbrev=False,
+        "summary", help="schemes ranked by error: a table", allow_abbrev=False,
         description="Ranks the schemes of a replay by error_over_noise, the typical block's squared error over the noise of the batch (1: as large as "
-        "the noise); of a trace of one worker by step_nmse, the mean over the steps of the step's NMSE. A skipped step counts as lost, and "
-        "schemes with overflow come last. --by takes that apart: schemes across, in one --column; of a single --scheme all columns. "
-        "docs/definitions.md, sections 14 and 16, defines the columns. On a terminal the last columns give way to its width.",
+        "the noise); for a trace of one worker by step_nmse, the mean over the steps of the step's NMSE. A skipped step counts as lost, and "
+        "schemes with overflow come last. --by shows layers, roles or steps: one --column, schemes across; all columns for a single --scheme. "
+        "docs/definitions.md, sections 14 and 16, defines the columns. On a terminal columns that do not fit are omitted.",
     )  # fmt: skip
-    parser.add_argument("results", metavar="RESULTS", help="a folder that apscope replay wrote")
+    parser.add_argument("results", metavar="RESULTS", help="a folder written by apscope replay")
     parser.add_argument("--scheme", action="append", metavar="SPEC", help="a scheme of the results, in any spelling; repeatable; by default all")
-    parser.add_argument("--by", choices=list(BY), help="a row a layer, role or step, schemes across")
-    parser.add_argument("--column", metavar="NAME", help="with --by: what is shown; by default error_over_noise, step_nmse of a trace of one worker")
+    parser.add_argument("--by", choices=list(BY), help="a row per layer, role or step, schemes across")
+    parser.add_argument("--column", metavar="NAME", help="with --by: the figure; by default error_over_noise, step_nmse for a trace of one worker")
     parser.add_argument(
         "--topology",
         metavar="NAME",
-        help="rows of this reduction, all for each of them; by default the first replayed "
-        "that adds, and with --csv or --json, but for --by, all. Schemes with a reduction of their own stay",
+        help="rows of this topology, or all; by default the first replayed "
+        "that adds in a format, or, with --csv or --json without --by, all. Schemes with their own reduction keep it",
     )
     parser.add_argument(
         "--elements", type=float, default=25.6e6, metavar="N", help="time and speedup are for a model of N parameters; default %(default)g"
     )
     parser.add_argument("--batch-factor", type=float, default=1.0, metavar="K", help="the noise of a batch K times as large as the recorded one")
-    parser.add_argument("--all-columns", action="store_true", help="all columns, not only the telling ones")
+    parser.add_argument("--all-columns", action="store_true", help="all columns, not only the important ones")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print a list of rows: all columns, every digit")
     shape.add_argument("--csv", action="store_true", help="print CSV: all columns, every digit")
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--column {args.column} is for --by layer, role or step; without, --all-columns shows all")
     table = _whole(results, args) if args.by is None else by(results, args.by, args.scheme, topology=args.topology, batch_factor=args.batch_factor)
     if args.by is not None and args.column is not None:
-        across(table, args.by, args.column)  # which refuses a column that there is not
+        across(table, args.by, args.column)  # refuses an unknown column
     if args.csv or args.json:
         (print_csv if args.csv else print_json)(table)
         return 0
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _whole(results: Results, args: argparse.Namespace) -> pd.DataFrame:
-    """The rows of the summary that are asked for."""
+    """The requested rows of the summary."""
     table = results.summary(elements=args.elements, batch_factor=args.batch_factor)
     if args.scheme:
         table = table[table["scheme"].isin(specs_of(results.frame, args.scheme))]
@@ -92,28 +92,28 @@ def _whole(results: Results, args: argparse.Namespace) -> pd.DataFrame:
 
 
 def _telling(table: pd.DataFrame, short: tuple[str, ...], everything: bool) -> pd.DataFrame:
-    """The columns that a table of one trace shows."""
+    """The columns shown for one trace."""
     if everything:
         return table.drop(columns="trace")
-    columns = [c for c in short if c in table and table[c].notna().any()]  # error_over_noise, of one worker
+    columns = [c for c in short if c in table and table[c].notna().any()]  # error_over_noise, for one worker
     return table[[c for c in columns if c not in ("skipped", "overflowed", "nonfinite") or table[c].any()]]
 
 
 def _print_scales(table: pd.DataFrame) -> None:
-    """Of schemes that overflowed or skipped, the scale that they began with where their specs do not say it."""
+    """The initial scale of schemes that overflowed or skipped, if their specs do not contain it."""
     lines = []
     for spec in table.loc[(table["overflowed"] > 0) | (table["skipped"] > 0), "scheme"].unique():
         try:
             keys = as_scheme(spec).keys
         except ValueError:
-            continue  # of another process, that knew more schemes
+            continue  # of another process with more schemes
         lines += [f"{printable(spec)}: {key}={keys[key]}, its default" for key in ("scale", "init") if key in keys and f"{key}=" not in spec]
     if lines:
         print("\n".join(["What overflowed or skipped steps:", *lines, ""]))
 
 
 def _print_across(trace: str, table: pd.DataFrame, args: argparse.Namespace) -> None:
-    """One column of one trace, schemes across as far as a terminal has room; a mark where an error is of steps with overflow or skipped ones."""
+    """One column of one trace, schemes across up to the terminal's width; overflow and skips marked."""
     column = args.column or ("error_over_noise" if table["error_over_noise"].notna().any() else "step_nmse")
     wide = across(table, args.by, column)
     topologies = list(dict.fromkeys(table["topology"]))
@@ -122,17 +122,17 @@ def _print_across(trace: str, table: pd.DataFrame, args: argparse.Namespace) -> 
     print(f"{trace}: {column} by {args.by}{_order(*topologies)}")
     shown = print_table(heads, rows, [args.by], fit=True)
     if shown < len(heads):
-        print(f"and {count_of(len(heads) - shown, 'more scheme')} that lost more; --scheme chooses, --csv and --json have all")
+        print(f"and {count_of(len(heads) - shown, 'more scheme')} with larger errors; --scheme selects, --csv and --json have all")
     print()
 
 
 def _order(*topologies: str) -> str:
-    """The reductions, behind a title."""
+    """The reductions, for a title."""
     return ", " + " or ".join(topologies) if any(topologies) else ", on the wire"
 
 
 def _print_noise(facts: pd.DataFrame, trace: str) -> None:
-    """The facts of one trace's noise, in a table."""
+    """The noise of one trace, as a table."""
     facts = facts[facts["trace"] == trace].drop(columns="trace")
     if len(facts):
-        print_frame(f"{trace}: noise of the batch; low and high: by what an error over it is to be multiplied, 95 %", facts, fit=False)
+        print_frame(f"{trace}: noise of the batch; low and high: factors of an error over it, 95 %", facts, fit=False)

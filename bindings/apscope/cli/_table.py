@@ -1,4 +1,4 @@
-"""Tables of the command line: words to the left, numbers to the right, under their heads; names as terminals can show them."""
+"""Tables of the command line: words left-aligned, numbers right-aligned; names escaped."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def on_terminal() -> bool:
-    """Whether somebody sees standard error, which may be closed."""
+    """Whether standard error is a terminal; it may be closed."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
 def say(line: str) -> None:
-    """A line on standard output for whoever still reads it: work that writes files goes on without."""
+    """Prints a line on standard output, if it is still read: writing files continues anyway."""
     try:
         print(line, flush=True)
     except BrokenPipeError:
@@ -33,7 +33,7 @@ def say(line: str) -> None:
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str] = (), fit: bool = False) -> int:
-    """Print a table as `_text.aligned` writes it; how many of its columns. `fit`: no wider than a terminal."""
+    """Print a table with `_text.aligned`; returns its columns. `fit`: not wider than the terminal."""
     lines, shown = aligned(heads, rows, words, shutil.get_terminal_size().columns if fit and sys.stdout.isatty() else None)
     for line in lines:
         print(line)
@@ -41,7 +41,7 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Coll
 
 
 def print_frame(title: str, table: pd.DataFrame, fit: bool) -> None:
-    """A title and a frame below it; numbers in three digits, shares as percentages, what is missing as a dash."""
+    """A title and a frame; numbers in three digits, shares in percent, missing values as a dash."""
     import pandas as pd
 
     words = [c for c in table.columns if not pd.api.types.is_numeric_dtype(table[c].dtype)]
@@ -54,7 +54,7 @@ _SHARES = ("underflow", "accumulation", "relative_bias", "share_")
 
 
 def cell(column: str, value: object) -> str:
-    """A value of this column as tables show it."""
+    """A value of this column for tables."""
     import pandas as pd
 
     if pd.isna(value):
@@ -67,7 +67,7 @@ def cell(column: str, value: object) -> str:
 
 
 def json_rows(table: pd.DataFrame) -> list[dict[str, object]]:
-    """The rows as JSON holds them: null where there is no number, or an infinite one."""
+    """The rows for JSON: null for missing or infinite numbers."""
     import pandas as pd
 
     def plain(value: object) -> object:
@@ -83,7 +83,7 @@ def print_json(table: pd.DataFrame) -> None:
 
 
 def print_csv(table: pd.DataFrame) -> None:
-    """The table on standard output, as `csv_table.write_csv` writes it."""
+    """Prints the table on standard output with `csv_table.write_csv`."""
     import pyarrow as pa
 
     from .._results.csv_table import write_csv
@@ -94,7 +94,7 @@ def print_csv(table: pd.DataFrame) -> None:
 
 
 def warn(results: Results, of: Sequence[str] = ("incomplete", "not_finite", "all_zero")) -> None:
-    """Say on standard error what must be known of these results before their numbers are read."""
+    """Print remarks on these results on standard error."""
     for sentence in (getattr(results, name) for name in of):
         if sentence and sys.stderr is not None:
             print(f"apscope: {sentence}", file=sys.stderr)

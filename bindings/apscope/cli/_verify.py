@@ -28,7 +28,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument("--rounding", metavar="NAME", default="all", help=f"all (the default), {', '.join(ROUNDINGS)}")
     parser.add_argument("--operation", metavar="NAME", default="quantize", help=f"{', '.join(OPERATIONS)} or all (default: quantize)")
     parser.add_argument("--exhaustive", action="store_true", help="the array path on all 2^32 inputs; fma on all operands of up to 6 bits")
-    parser.add_argument("--oracle", choices=["mpfr"], help="with --exhaustive: the rule against MPFR on all of them too")
+    parser.add_argument("--oracle", choices=["mpfr"], help="with --exhaustive: also compare the rule with MPFR on all of them")
     parser.add_argument("--random-bits", type=int, default=32, metavar="N", help="of stochastic rounding, 1 to 64")
     parser.add_argument("--samples", type=int, metavar="N", help="random operands of an operation (default: 100000), inputs of a wide format (10^6)")
     parser.add_argument("--threads", type=int, metavar="N", help="worker threads (default: all processors)")
@@ -40,7 +40,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.certificate and not Path(args.certificate).absolute().parent.is_dir():
-        raise ValueError(f"--certificate {args.certificate}: there is no folder {Path(args.certificate).parent} to write it in")
+        raise ValueError(f"--certificate {args.certificate}: the folder {Path(args.certificate).parent} does not exist")
     formats = list(named_formats()) if args.format == "all" else [args.format]
     results: list[Verification] = []
     bar = _Bar()

@@ -1,4 +1,4 @@
-"""Making traces: a framework-free writer, the conversion of foreign dumps, TransformerEngine's logs, and one thin adapter a file for PyTorch.
+"""Making traces: a writer without frameworks, a converter of dumps, and adapters for PyTorch.
 
 The adapters import torch, so they are imported by name: ``apscope.record.torch_ddp``,
 ``torch_workers``, ``torch_optimizer`` and ``torch_layers``.
@@ -24,7 +24,7 @@ _OF_DUMPS = {"Conversion": "conversion", "convert": "conversion", "beside_te_sta
 
 
 def __getattr__(name: str) -> _Any:
-    """Names of the conversion wait for their first use, because it writes with this package's writer."""
+    """Imports names of the conversion on first use, because it imports this package's writer."""
     if name in _OF_DUMPS:
         return getattr(_importlib.import_module(f"apscope._dumps.{_OF_DUMPS[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What a recorder can be told, checked before anything is recorded."""
+"""Checks a recorder's arguments before anything is recorded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_arguments(
     patience: Any,
     name: Any,
 ) -> None:
-    """Raises ValueError for what :class:`apscope.record.Recorder` cannot be given."""
+    """Raises ValueError for wrong arguments of :class:`apscope.record.Recorder`."""
     for key, value, lowest in (("every", every, 1), ("places", places, 1), ("first_step", first_step, 0)):
         if not isinstance(value, int) or value < lowest:
             raise ValueError(f"{key} is {value!r}; it must be an integer, {lowest} or more")
@@ -39,20 +39,20 @@ def check_arguments(
     if name is not None and not isinstance(name, str):
         raise ValueError(f"name is {name!r}; it must be a string")
     if (process is None) != (processes is None) or not 0 <= (process or 0) < (processes or 1):
-        raise ValueError(f"process {process} of {processes}: give both, the first one from 0 to the second less one")
+        raise ValueError(f"process {process} of {processes}: give both, the first from 0 to the second minus one")
     if isinstance(what, str) or not set(what) <= WHAT:
-        raise ValueError(f"what is {what!r}; it must be some of 'weights', 'layer_input', 'activation_gradient', in a list")
+        raise ValueError(f"what is {what!r}; it must be a list of 'weights', 'layer_input' or 'activation_gradient'")
 
 
 def chooser(tensors: Chosen) -> Callable[[str], bool] | None:
-    """Whether a name is among `tensors`; None where it says nothing."""
+    """Whether a name is selected by `tensors`; None if that is not given."""
     if tensors is None or callable(tensors):
         return tensors
     if isinstance(tensors, str):
         try:
             pattern = re.compile(tensors)
         except re.error as error:
-            raise ValueError(f"tensors {tensors!r} is no regular expression: {error}") from None
+            raise ValueError(f"tensors {tensors!r} is not a regular expression: {error}") from None
         return lambda name: pattern.search(name) is not None
     if not isinstance(tensors, Collection):
         raise ValueError(f"tensors is {tensors!r}; it must be a regular expression, a list of names or a function of a name")

@@ -1,4 +1,4 @@
-"""Writing beside the training: a thread of its own, a bounded number of steps in memory, one warning where it ends early."""
+"""Writes in a separate thread, with few steps in memory, and one warning if it ends early."""
 
 from __future__ import annotations
 
@@ -21,32 +21,33 @@ logger = logging.getLogger("apscope.record")
 
 @dataclass
 class Step:
-    """One step's gradients on their way to the disk."""
+    """One step's gradients to be written."""
 
     number: int
     tensors: dict[int, dict[str, np.ndarray]]  # worker -> name -> values
     facts: dict[str, Any]
     parts: dict[str, Part] | None = None
-    buffers: dict[str, Any] = field(default_factory=dict)  # given back once written
+    buffers: dict[str, Any] = field(default_factory=dict)  # returned once written
     others: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)  # further files of the step
 
 
 class Background:
-    """Takes steps from the training and writes them by a :class:`Session`.
+    """Takes steps from the training and writes them with a :class:`Session`.
 
-    The training waits only where `places` steps are under way; after `patience` seconds of that the
-    recording ends. Whatever fails ends the recording with one warning; nothing is raised in the training.
+    The training waits only if `places` steps are being written; after waiting `patience` seconds
+    the recording ends. Any failure ends the recording with one warning; nothing is raised in the
+    training.
 
     Parameters
     ----------
     session : Session
-        Used by the thread alone from here on.
+        Used only by the thread from here on.
     places : int
         Steps that may be in memory at a time.
     patience : float
         Seconds.
     warn : callable
-        Told the reason, once.
+        Called once with the reason.
     """
 
     def __init__(self, session: Session, places: int, patience: float, warn: Callable[[str], None]):
@@ -56,33 +57,34 @@ class Background:
         self._free: queue.Queue[dict[str, Any]] = queue.Queue()
         for _ in range(places):
             self._free.put({})
-        # A text is why the recording ends, which the others are told; a bool the end, and whether it is a regular one.
+        # A text is the reason why the recording ends, for the others; a bool is the end, and
+        # whether it is regular.
         self._steps: queue.Queue[Step | str | bool] = queue.Queue()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="apscope-record", daemon=True)
         self._thread.start()
 
     def buffers(self) -> dict[str, Any] | None:
-        """A free place for a step: the buffers of an earlier one, or an empty dict. None where the recording has ended."""
+        """A free place: the buffers of an earlier step, or an empty dict; None if the recording ended."""
         start = time.perf_counter()
         try:
             return None if self.stopped else self._free.get(timeout=self.patience)
         except queue.Empty:
-            self.stop(self.session.waits_for or f"the disk has taken no step for {self.patience:g} s")
+            self.stop(self.session.waits_for or f"the disk has not finished a step for {self.patience:g} s")
             return None
         finally:
             self.waited += time.perf_counter() - start
 
     def give_back(self, buffers: dict[str, Any]) -> None:
-        """A place that was taken for nothing."""
+        """Returns an unused place."""
         self._free.put(buffers)
 
     def put(self, step: Step) -> None:
-        """Hands over a step, which nothing else changes any more."""
+        """Passes a step to the thread; it must not change any more."""
         self._steps.put(step)
 
     def stop(self, reason: str, warn: bool = True) -> None:
-        """Ends the recording; the steps committed so far are a trace. Returns at once, whatever the disk does."""
+        """Ends the recording; the steps committed so far are a trace. Returns at once."""
         with self._lock:
             first, self.stopped = not self.stopped, True
         if first:
@@ -91,11 +93,11 @@ class Background:
             self._steps.put(reason)
 
     def finish(self, whole: bool) -> None:
-        """Waits for what is under way; `whole` False, after an exception, does not wait for other processes."""
+        """Waits for pending steps; `whole` False, after an exception, does not wait for other processes."""
         self._steps.put(whole)
         self._thread.join(min(self.patience, 5.0) if self.stopped else 2 * self.patience)
         if self._thread.is_alive():
-            self.stop(f"the disk has taken no step for {2 * self.patience:g} s")
+            self.stop(f"the disk has not finished a step for {2 * self.patience:g} s")
 
     def _run(self) -> None:
         while True:
@@ -109,7 +111,7 @@ class Background:
             elif isinstance(step, bool):
                 if not self.stopped:
                     self._try(self.session.finish, step)
-                while not self._steps.empty():  # why the end was not a regular one
+                while not self._steps.empty():  # the reason of an irregular end
                     if isinstance(reason := self._steps.get(), str):
                         self.session.stop(reason)
                 self.session.close()

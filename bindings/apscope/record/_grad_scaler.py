@@ -1,4 +1,4 @@
-"""Noticing ``torch.amp.GradScaler`` wherever a training loop uses it: its step tells whoever watches."""
+"""Detects uses of ``torch.amp.GradScaler`` in a training loop: its step notifies watchers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 
 class Watcher(Protocol):
-    """What is told; must not raise."""
+    """The notifications; must not raise."""
 
     def enter_scaler(self, scaler: Any) -> None:
         """Its step begins."""
@@ -23,14 +23,14 @@ _watchers: list[Watcher] = []
 
 
 def watch(watcher: Watcher) -> None:
-    """Tells `watcher` from here on; the first one puts a function around ``GradScaler.step``."""
+    """Notifies `watcher` from here on; the first one wraps ``GradScaler.step``."""
     if not _watchers:
         torch.amp.GradScaler.step = _telling(torch.amp.GradScaler.step)
     _watchers.append(watcher)
 
 
 def unwatch(watcher: Watcher) -> None:
-    """Tells it no more; the last one puts ``GradScaler.step`` back."""
+    """Stops notifying it; the last one restores ``GradScaler.step``."""
     if watcher in _watchers:
         _watchers.remove(watcher)
         if not _watchers:

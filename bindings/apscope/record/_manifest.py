@@ -1,4 +1,4 @@
-"""The manifest of a trace that is being written: what it says, and committing one step after the other."""
+"""The manifest of a trace that is being written: its content, and commits step by step."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ class Manifest:
     Parameters
     ----------
     path : pathlib.Path
-        The trace's folder; made if it is not there.
+        The trace's folder; made if it does not exist.
     resume_at : int, optional
-        Go on with the trace that is there, its steps from this one on left out; by default it must hold none.
+        Continue the existing trace, without its steps from this one on; by default there must be
+        none.
     durable : bool
-        The files of a step, and then the manifest, are on the disk when its commit returns. Without, a commit within a second of the
-        last write leaves the manifest to a later one, or to `end`: writing all steps anew at each would take time quadratic in their number.
+        The files of a step, and then the manifest, are on the disk when its commit returns.
+        Otherwise a commit within a second of the last write leaves the manifest to a later one, or
+        to `end`: rewriting all steps at each commit would take quadratic time.
     others
         As for :class:`apscope.record.TraceWriter`.
 
@@ -41,12 +43,13 @@ class Manifest:
     shapes : dict or None
         Tensor name -> shape, in the manifest's order; fixed by the first committed step.
     metadata : dict
-        Free texts; what changes here is written by the next commit.
+        Free texts; changes are written by the next commit.
 
     Raises
     ------
     ValueError
-        An argument says what no manifest can; the folder holds a trace, or one that differs from what is to be continued.
+        An argument is invalid in a manifest; the folder has a trace, or one that differs from the
+        one to be continued.
     """
 
     def __init__(
@@ -77,7 +80,7 @@ class Manifest:
         self._read = self._bytes()
         there = self._read is not None
         if there and resume_at is None:
-            raise ValueError(f"{path} already holds a trace; record into a new folder")
+            raise ValueError(f"{path} already has a trace; record into a new folder")
         path.mkdir(parents=True, exist_ok=True)
         self.head: dict = {"schema_version": 1, **({"name": name} if name else {}), "model": model}
         self.head |= {"stage": stage, "reduction": reduction}
@@ -97,9 +100,9 @@ class Manifest:
             return None
 
     def check_own(self) -> None:
-        """Raises ValueError where another process has written the manifest since this one read or wrote it."""
+        """Raises ValueError if another process has written the manifest since this one did."""
         if self._bytes() != self._read:
-            raise ValueError(f"{self.path} holds another trace by now, which another process wrote; record into a new folder")
+            raise ValueError(f"{self.path} now has another trace, written by another process; record into a new folder")
 
     def _take_over(self, first: int) -> None:
         try:
@@ -108,13 +111,13 @@ class Manifest:
             raise ValueError(f"{self.path / 'manifest.json'}: {error}; record into a new folder") from None
         for key in ("workers", "stage", "reduction"):
             if old.get(key) != self.head[key]:
-                raise ValueError(f"{self.path} holds a trace with {key} {old.get(key)!r}, not {self.head[key]!r}; record into a new folder")
+                raise ValueError(f"{self.path} has a trace with {key} {old.get(key)!r}, not {self.head[key]!r}; record into a new folder")
         self.shapes = {tensor["name"]: tuple(tensor["shape"]) for tensor in old["tensors"]}
         self.metadata = {**old.get("metadata", {}), **self.metadata}
         self._committed = [(step["number"], json.dumps(step)) for step in old["steps"] if step["number"] < first]
         self._listed = len(old["steps"])
         if len(self._committed) < self._listed:
-            self._write()  # before any file of a step that is left out is touched
+            self._write()  # before the files of omitted steps are changed
 
     @property
     def steps(self) -> list[int]:
@@ -123,11 +126,11 @@ class Manifest:
 
     @property
     def last(self) -> int:
-        """Number of the last committed step; -1 where there is none."""
+        """Number of the last committed step; -1 if there is none."""
         return self._committed[-1][0] if self._committed else -1
 
     def check(self, step: int, files: Mapping[str, dict]) -> None:
-        """Raises ValueError for a step that cannot come next."""
+        """Raises ValueError for a step that cannot be next."""
         for worker in range(self.workers):
             if file_name("gradient", worker) not in files:
                 raise ValueError(f"step {step} lacks the gradients of worker {worker} of {self.workers}")
@@ -143,14 +146,14 @@ class Manifest:
         learning_rate: float | None = None,
         loss_scale: float | None = None,
     ) -> None:
-        """Puts `step` with its `files` (name -> ``{"bytes", "sha256"}``), which are at their places, into the manifest."""
+        """Adds `step` with its existing `files` (name -> ``{"bytes", "sha256"}``) to the manifest."""
         self.check(step, files)
         entry: dict = {"number": step}
         for key, value in (("loss", loss), ("learning_rate", learning_rate), ("loss_scale", loss_scale)):
             if value is not None:
                 entry[key] = json_number(float(value))
         entry["files"] = dict(sorted(files.items()))
-        if self._durable:  # their names too, before the manifest has them
+        if self._durable:  # sync their names too, before the manifest lists them
             sync_folder(step_folder(self.path, step))
             sync_folder(self.path)
         self._committed.append((step, json.dumps(entry)))
@@ -162,7 +165,7 @@ class Manifest:
             raise
 
     def end(self) -> None:
-        """Writes the manifest where it lacks a committed step."""
+        """Writes the manifest if it lacks a committed step."""
         if self._listed < len(self._committed):
             self._write()
 
@@ -170,12 +173,12 @@ class Manifest:
         begun, text = time.monotonic(), self._text()
         put_text(self.path / "manifest.json", text, durable=self._durable)
         self._read, self._listed = text.encode(), len(self._committed)
-        self._next = begun + max(1, 20 * (time.monotonic() - begun))  # however long it is, a small part of the time goes there
+        self._next = begun + max(1, 20 * (time.monotonic() - begun))  # for any length, only a small part of the time
 
     def _text(self) -> str:
         shapes = self.shapes or {}
         roles = {name: said(self._roles, name, shape) or guess_role(name, shape) for name, shape in shapes.items()}
-        # One line a tensor and a step: long manifests stay readable and compare well.
+        # One line per tensor and step: long manifests stay readable and diff well.
         tensors = [json.dumps({"name": name, "shape": list(shape), "role": roles[name]}) for name, shape in shapes.items()]
         head = json.dumps(self.head | {"metadata": self.metadata | _guessed(roles)}, indent=1)[:-2]
         lists = (("tensors", tensors), ("steps", [text for _, text in self._committed]))
@@ -183,7 +186,7 @@ class Manifest:
 
 
 def _guessed(roles: Mapping[str, str], shown: int = 6) -> dict[str, str]:
-    """What the metadata say of roles that were not given."""
+    """The metadata's remark on roles that were not given."""
     names = [name for name, role in roles.items() if isinstance(role, Guess)]
     if not names:
         return {}
@@ -192,31 +195,31 @@ def _guessed(roles: Mapping[str, str], shown: int = 6) -> dict[str, str]:
 
 
 def compare_shapes(found: Shapes, expected: Shapes, where: str) -> None:
-    """Raises ValueError, beginning with `where`, for a tensor that is missing, new or of another shape."""
+    """Raises ValueError, beginning with `where`, for a missing, new or reshaped tensor."""
     for name, shape in expected.items():
         if name not in found:
             raise ValueError(f"{where} lacks the tensor {name!r}")
         if found[name] != shape:
-            raise ValueError(f"{where}: tensor {name!r} has shape {found[name]}, before it was {shape}")
+            raise ValueError(f"{where}: tensor {name!r} has shape {found[name]}, but had {shape} before")
     for name in found:
         if name not in expected:
             raise ValueError(f"{where} has the tensor {name!r}, which the trace does not have")
 
 
 def step_folder(path: Path, step: int) -> Path:
-    """Where the files of a step lie."""
+    """The folder of a step's files."""
     return path / f"step_{step:08d}"
 
 
 def file_name(kind: str, worker: int) -> str:
-    """The file inside a step's folder that holds a kind of record."""
+    """The file inside a step's folder for a kind of record."""
     if kind in ("weights", "full_batch"):
         return f"{kind}.safetensors"
     return f"{'worker' if kind == 'gradient' else 'activations_worker'}_{worker:04d}.safetensors"
 
 
 def lock_of_trace(path: Path, doing: str) -> Lock:
-    """The lock that one process at a time holds to write the manifest of the trace at `path`."""
+    """The lock for writing the manifest of the trace at `path`, held by one process at a time."""
     return Lock(path / lock_of("manifest.json"), doing)
 
 
@@ -226,10 +229,10 @@ _HALF = waiting(_FILES)
 
 
 def remove_uncommitted(path: Path, keep: Collection[int], whole: bool = True) -> None:
-    """Removes what killed processes left in a trace's folder, whose lock the caller holds.
+    """Removes files of killed processes in a trace's folder; the caller holds its lock.
 
-    That is what they had half written and, where `whole` says so, the files of steps other than those to keep. What is
-    not a trace's file stays.
+    These are half-written files and, if `whole`, the files of steps other than those to keep.
+    Files that do not belong to a trace are kept.
     """
     remove_left(path, waiting(r"manifest\.json"))
     kept = set(keep)
@@ -241,10 +244,10 @@ def remove_uncommitted(path: Path, keep: Collection[int], whole: bool = True) ->
         if int(number[1]) not in kept:
             if whole:
                 remove_left(folder, _WHOLE)
-            with contextlib.suppress(OSError):  # where somebody else's files lie in it
+            with contextlib.suppress(OSError):  # if it has files of others
                 folder.rmdir()
 
 
 def remove_half(path: Path, step: int) -> None:
-    """Removes what processes have half written of a step that is committed."""
+    """Removes half-written files of a committed step."""
     remove_left(step_folder(path, step), _HALF)

@@ -1,4 +1,4 @@
-"""Mistakes of the script's own, which are said before hours of training go by: at the first step that shows them."""
+"""Mistakes in the script, raised at the first step that shows them, not after hours of training."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ __all__ = ["Mistake", "Unattached", "optimizers"]
 
 
 class Mistake(ValueError):  # noqa: N818  # the caller's, who sees a ValueError
-    """What the script does wrong, and what would be right. Raised until a step is recorded; it ends the recording afterwards."""
+    """A mistake in the script and its correction. Raised until a step is recorded."""
 
 
 class Unattached:
     """Watches PyTorch's optimizers while a recorder has nothing to record.
 
-    A loop may call ``record_pytree`` behind its optimizer's step; an optimizer that steps for the second time shows that it does not.
+    A loop may call ``record_pytree`` after its optimizer's step; an optimizer's second step shows
+    that it does not.
 
     Parameters
     ----------
     told : callable
-        Called with what is wrong; raises.
+        Called with the mistake; raises.
     """
 
     def __init__(self, path: os.PathLike[str], told: Callable[[str], None]):
@@ -32,8 +33,8 @@ class Unattached:
         self._seen: Counter[int] = Counter()
         self._told, self._process = told, os.getpid()
         self._sentence = (
-            f"nothing is recorded into {os.fspath(path)}, for no model is attached: call rec.attach(model) before the first step, "
-            "or begin the with-block where the recording is to begin"
+            f"nothing is recorded into {os.fspath(path)} because no model is attached: call rec.attach(model) before the first step, "
+            "or begin the with-block where the recording should begin"
         )
         optimizer: Any = sys.modules.get("torch.optim.optimizer")
         self._handle = optimizer.register_optimizer_step_post_hook(self._after_step) if optimizer is not None else None
@@ -47,18 +48,18 @@ class Unattached:
             self.say()
 
     def say(self) -> None:
-        """Tells what is wrong."""
+        """Reports the mistake."""
         self.end()
         self._told(self._sentence)
 
     def end(self) -> None:
-        """Watches no more."""
+        """Stops watching."""
         if self._handle is not None:
             self._handle.remove()
             self._handle = None
 
 
 def optimizers() -> list[Any]:
-    """All of PyTorch's optimizers that there are."""
+    """All existing PyTorch optimizers."""
     kind = sys.modules["torch"].optim.Optimizer
     return [thing for thing in gc.get_objects() if issubclass(type(thing), kind)]

@@ -1,4 +1,4 @@
-"""What recording cost the training."""
+"""The time that recording takes from the training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Overhead"]
 
 @dataclass(frozen=True)
 class Overhead:
-    """What recording cost the training, measured in its own thread.
+    """The time that recording takes from the training, measured in the training's thread.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Overhead:
 
     @property
     def share(self) -> float:
-        """The part of all the time that recording took."""
+        """The share of the total time spent on recording."""
         return self.seconds / self.total if self.total else 0.0
 
     def __str__(self) -> str:

@@ -13,21 +13,22 @@ import numpy as np
 from .._dumps.sources import natural
 from ._safetensors import storable
 
-#: The keys on the way to an array, each behind what it is sorted by where the order is that of names.
+#: The keys on the path to an array, each after its sort key for ordering by name.
 Path = tuple[tuple[Any, Any], ...]
 
 
 def flatten(tree: Any) -> tuple[dict[str, Any], bool]:
-    """The arrays of a nesting of containers, each by the keys on the way to it joined by dots, and whether their order is a guess.
+    """The arrays of nested containers, named by their keys joined by dots, and whether order is a guess.
 
-    Mappings, sequences, named tuples and dataclasses are opened in their own order; None is left out. Where
-    JAX is loaded, what else is registered there is opened as it does. JAX sorts the keys of the dicts that it returns, so
-    that dicts that are all in alphabetical order have no order of layers: the natural one (2 before 10) is taken for it.
+    Mappings, sequences, named tuples and dataclasses are traversed in their own order; None is
+    skipped. If JAX is loaded, other containers registered there are traversed as in JAX. JAX sorts
+    the keys of the dicts that it returns, so dicts that are all in alphabetical order say nothing
+    about the order of layers: the natural order (2 before 10) is used.
 
     Parameters
     ----------
     tree : pytree
-        An array by itself is called ``value``.
+        A single array is named ``value``.
 
     Raises
     ------
@@ -42,22 +43,22 @@ def flatten(tree: Any) -> tuple[dict[str, Any], bool]:
     for path, leaf in found:
         name = ".".join(_word(key) for _, key in path) or "value"
         if name in leaves:
-            raise ValueError(f"two arrays are called {name!r}, their keys being joined by dots; rename a key of one of them")
+            raise ValueError(f"two arrays have the name {name!r}, their keys joined by dots; rename a key of one of them")
         leaves[name] = leaf
     return leaves, guessed
 
 
 class Leaves:
-    """The arrays of the steps of one recording, whose names and order the first step says.
+    """The arrays of the steps of one recording; the first step defines names and order.
 
     Parameters
     ----------
     chosen : callable or None
         Whether a name is recorded.
     workers : int or None
-        How many lie along every array's first axis; None where the arrays are those of one.
+        Number of workers along every array's first axis; None if the arrays belong to one.
     process : int
-        That one's number.
+        Its number.
     """
 
     def __init__(self, chosen: Callable[[str], bool] | None, workers: int | None, process: int):
@@ -65,18 +66,18 @@ class Leaves:
         self._shapes: dict[str, tuple[int, ...]] | None = None
 
     def arrays(self, tree: Any, step: int) -> tuple[dict[int, dict[str, np.ndarray]], list[str], bool]:
-        """Worker -> name -> a copy of the values, the names that had none, and whether their order is a guess.
+        """Worker -> name -> a copy of the values, the names without values, and whether order is a guess.
 
         Raises
         ------
         ValueError
-            There is no array, one is not what a trace holds, or its first axis is not the workers'.
+            There is no array, one has a wrong dtype, or its first axis is not the workers.
         """
         found, guessed = flatten(tree)
         leaves = {name: leaf for name, leaf in found.items() if self._chosen is None or self._chosen(name)}
         arrays = {name: storable(leaf, f"gradient {name!r} of step {step}") for name, leaf in leaves.items()}
         if not arrays and self._shapes is None:
-            which = f"the first is {next(iter(found))!r}; choose others by tensors=" if found else "give those of the step's gradients"
+            which = f"the first is {next(iter(found))!r}; choose others by tensors=" if found else "give the step's gradients"
             raise ValueError(f"step {step} has no array to record: {len(found)} were given, {which}")
         if self._workers is not None:
             for name, array in arrays.items():
@@ -92,7 +93,7 @@ class Leaves:
 
 
 def _walk(tree: Any, path: Path, alphabetical: list[bool], jax: Any) -> Iterator[tuple[Path, Any]]:
-    """Leaves with their paths; `alphabetical` gets whether a mapping is in that order, for each that has an order."""
+    """Leaves with their paths; `alphabetical` gets whether each ordered mapping is alphabetical."""
     if tree is None:
         return
     items: Any
@@ -120,7 +121,7 @@ def _walk(tree: Any, path: Path, alphabetical: list[bool], jax: Any) -> Iterator
 
 
 def _word(key: Any) -> str:
-    """A key, or what is in one of JAX's: DictKey, SequenceKey, GetAttrKey, FlattenedIndexKey."""
+    """A key, or the content of JAX's DictKey, SequenceKey, GetAttrKey or FlattenedIndexKey."""
     for attribute in ("key", "idx", "name"):
         if type(key).__module__.startswith("jax") and hasattr(key, attribute):
             return str(getattr(key, attribute))

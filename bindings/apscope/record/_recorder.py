@@ -1,4 +1,4 @@
-"""Recorder: records the gradients of any training loop beside it."""
+"""Recorder: records the gradients of any training loop."""
 
 from __future__ import annotations
 
@@ -25,54 +25,57 @@ from ._shards import Part
 
 
 class Recorder:
-    """Records every so many steps of a training run into a trace, and never harms the training.
+    """Records selected steps of a training run into a trace, and never harms the training.
 
-    ``attach(model)`` finds out what a PyTorch model runs in, takes its gradients as they arrive in ``.grad``
-    (before an all-reduce, before unscaling and clipping) and ends a step with each ``optimizer.step()``. Other
-    loops call ``record_pytree(gradients)`` once a step. Files are written by a thread of its own;
-    a full disk, a folder that cannot be written or a process that is gone end the recording with one
-    warning (logger ``apscope.record``), and what was committed until then is a trace. A mistake of the script's own is raised
-    at the first step that shows it; once a step is recorded, it ends the recording like the others. Processes
-    that are forked from this one, such as a DataLoader's, record nothing.
+    ``attach(model)`` detects how a PyTorch model is wrapped, reads its gradients as they arrive in
+    ``.grad`` (before an all-reduce, before unscaling and clipping) and ends a step with each
+    ``optimizer.step()``. Other loops call ``record_pytree(gradients)`` once per step. Files are
+    written by a separate thread; a full disk, a folder that cannot be written or a process that is
+    gone end the recording with one warning (logger ``apscope.record``), and the steps committed
+    until then are a trace. A mistake in the script is raised at the first step that shows it; once
+    a step is recorded, it ends the recording like the others. Forked processes, such as a
+    DataLoader's, record nothing.
 
     Parameters
     ----------
     path : path-like
-        The trace's folder, shared by all processes; it must hold no trace yet (see `resume`). What a killed
-        recording left in it without committing is removed.
+        The trace's folder, shared by all processes; it must not have a trace yet (see `resume`).
+        Uncommitted files of a killed recording are removed.
     every : int, optional
-        Records the steps 0, every, 2 every, ...; 100 where neither it nor `steps` is given.
+        Records the steps 0, every, 2 every, ...; 100 if neither it nor `steps` is given.
     steps : collection of int, optional
-        The steps to record, in place of `every`.
+        The steps to record, instead of `every`.
     tensors : str, collection of str, or callable, optional
-        Regular expression found in the names of the tensors to record, the names, or a function of a
-        name. By default those that require a gradient when the model is attached; give ``".*"`` to record a
-        model whose layers are unfrozen one after the other.
+        Regular expression that matches names of the tensors to record, the names, or a function of
+        a name. By default those that require a gradient when the model is attached; give ``".*"``
+        to record a model whose layers are unfrozen one after the other.
     what : collection of str
-        What an attached model's trace holds besides gradients: ``weights`` (before the step's update),
-        ``layer_input`` (of every layer with parameters, at its last call in the step) and
+        Further records of an attached model besides gradients: ``weights`` (before the step's
+        update), ``layer_input`` (of every layer with parameters, at its last call in the step) and
         ``activation_gradient`` (with respect to that call's output).
     workers : int
-        Data-parallel workers whose gradients one call of ``record_pytree`` gives along a leading axis.
+        Number of data-parallel workers along the leading axis of the arrays of ``record_pytree``.
     process, processes : int, optional
-        This process's number and how many there are; taken from ``torch.distributed`` by default.
+        This process's number and the number of processes; by default from ``torch.distributed``.
     first_step : int
-        The number of the first step, for a run that goes on from a checkpoint.
+        The number of the first step, for a run that continues from a checkpoint.
     resume : bool
-        Go on with the trace in `path`; its steps from `first_step` on are recorded anew.
+        Continue the trace in `path`; its steps from `first_step` on are replaced.
     places : int
         Steps in memory at a time, 1 or more, each as large as the recorded gradients.
     patience : float
         Seconds to wait for the disk or for another process before the recording ends.
     quiet : bool
-        Do not print what was recorded, and what it cost, at the end.
+        Do not print the number of recorded steps and the time of recording at the end.
     name, model, reduction, loss_divided_by_workers, roles, metadata
-        As for :class:`TraceWriter`; where they say nothing, model and roles are an attached model's, by the types of its layers.
+        As for :class:`TraceWriter`; by default model and roles are those of an attached model, by
+        the types of its layers.
 
     Raises
     ------
     ValueError
-        An argument is out of its range; or, in its with-block, an optimizer of PyTorch steps twice and no model is attached.
+        An argument is out of range; or, in the with-block, a PyTorch optimizer steps twice and no
+        model is attached.
 
     Examples
     --------
@@ -108,14 +111,14 @@ class Recorder:
         metadata: Mapping[str, str] | None = None,
     ):
         if every is not None and steps is not None:
-            raise ValueError(f"every={every!r} and steps= both say which steps are recorded; give one of them")
+            raise ValueError(f"every={every!r} and steps= both select the recorded steps; give one of them")
         every = 100 if every is None else every
         check_arguments(
             every=every, steps=steps, what=what, workers=workers, process=process, processes=processes,
             first_step=first_step, places=places, patience=patience, name=name,
         )  # fmt: skip
         self.path = Path(path)
-        self.number = first_step  # of the step that is under way
+        self.number = first_step  # of the current step
         self._first, self._resume, self._places, self._patience, self._quiet = first_step, resume, places, patience, quiet
         self._every, self._steps, self._chosen, self._what = every, steps, chooser(tensors), frozenset(what)
         self._workers, self._process, self._processes = workers, process, processes
@@ -125,30 +128,31 @@ class Recorder:
         self._tap: Any = None
         self._told: dict[str, Any] = {}
         self._skipped: list[int] = []
-        self._late = False  # a step that was due could not be recorded: the next one takes its place
-        self._ended: str | None = None  # why, where it was early
+        self._late = False  # a selected step could not be recorded: the next one is recorded instead
+        self._ended: str | None = None  # the reason of an early end
         self._spent = 0.0
         self._began = self._closed = 0.0
         self._leaves = Leaves(self._chosen, workers, process or 0)
-        self._recorded = False  # whether a step was handed over: a mistake of the script's own would have shown
-        self._home = os.getpid()  # a process forked from this one records nothing
+        self._recorded = False  # whether a step was passed on: mistakes in the script would have shown
+        self._home = os.getpid()  # a forked process records nothing
         self._unattached: Unattached | None = None
 
     def attach(self, model: Any, *, loss_scale: float | Callable[[], float] | None = None, first_step: int | None = None) -> Recorder:
-        """Records a PyTorch model's gradients from here on, each ``optimizer.step()`` being a step.
+        """Records a PyTorch model's gradients from here on; each ``optimizer.step()`` is a step.
 
-        Plain modules, DistributedDataParallel, models under ``fully_shard`` (FSDP2) and compiled ones are told
-        apart; ``torch.amp.GradScaler`` is noticed as it is used. Under DDP every process attaches.
+        Plain modules, DistributedDataParallel, models under ``fully_shard`` (FSDP2) and compiled
+        ones are detected, and so are uses of ``torch.amp.GradScaler``. Under DDP every process
+        attaches.
 
         Parameters
         ----------
         model : torch.nn.Module
             As it is trained.
         loss_scale : float or callable, optional
-            The factor that the loss was multiplied with, where something else than GradScaler does that; the
-            recorded gradients are divided by it.
+            The factor of the loss, if it is not scaled by GradScaler; the recorded gradients are
+            divided by it.
         first_step : int, optional
-            In place of the recorder's, where it is known only now.
+            Instead of the recorder's, if it is known only now.
 
         Returns
         -------
@@ -158,12 +162,13 @@ class Recorder:
         Raises
         ------
         ValueError
-            The model is of a kind whose gradients belong to no layer, or a model is attached already; or `path` holds a trace.
+            The model's gradients belong to no layer, or a model is already attached; or `path` has
+            a trace.
         """
         from ._torch_tap import TorchTap
 
         if self._tap is not None or self._background is not None:
-            raise ValueError("this recorder records already; make one for every model")
+            raise ValueError("this recorder is already recording; make one for every model")
         tap = TorchTap(self, model, self._chosen, loss_scale, self._what)
         self._unwatch()
         if first_step is not None:
@@ -184,45 +189,47 @@ class Recorder:
             self._unattached = None
 
     def log(self, *, loss: Any = None, learning_rate: float | None = None) -> None:
-        """Says the loss and the learning rate of the step that is under way; a tensor is read at recorded steps alone.
+        """Sets the loss and learning rate of the current step; tensors are read only at recorded steps.
 
         Parameters
         ----------
         loss : float or one-element array, optional
-            This process's mean loss; the trace holds the mean over the processes.
+            This process's mean loss; the trace stores the mean over the processes.
         learning_rate : float, optional
-            By default the one of the optimizer's first group.
+            By default that of the optimizer's first group.
         """
         if self.due:
             told = {"loss": loss.detach() if hasattr(loss, "detach") else loss, "learning_rate": learning_rate}
             self._told |= {key: value for key, value in told.items() if value is not None}
 
     def step(self) -> None:
-        """Ends the step that is under way, for a loop in which no ``torch.optim.Optimizer`` does."""
+        """Ends the current step, for a loop without a ``torch.optim.Optimizer``."""
         if self._tap is not None:
             self._tap.step()
 
     def record_pytree(self, gradients: Any, *, loss: Any = None, learning_rate: float | None = None) -> None:
-        """Records one step's gradients: JAX's, or any nesting of dicts, lists, tuples and dataclasses with arrays in it.
+        """Records one step's gradients: any nesting of dicts, lists, tuples, dataclasses and arrays.
 
-        Call it once a step with what the step computed, before the average over the workers; steps that are
-        not to be recorded cost next to nothing. Names are the keys on the way, joined by dots. Dicts keep their order;
-        where all of them are in alphabetical order, which JAX gives to any, the natural one (2 before 10) is taken
-        for that of the layers, and replay says so where a scheme asks for the first or the last.
+        Call it once per step with that step's gradients, before the average over the workers; steps
+        that are not recorded take almost no time. Names are the keys on the path, joined by dots.
+        Dicts keep their order; if all are in alphabetical order, as in JAX, the natural order (2
+        before 10) is used for the layers, and replay warns if a scheme depends on the first or the
+        last.
 
         Parameters
         ----------
         gradients : pytree of arrays
-            One worker's, which is this process; where the recorder has `workers`, every array holds theirs along
-            its first axis. A tensor that is None, or missing, after it was there is recorded as zeros.
+            Those of one worker, this process; if the recorder has `workers`, every array has theirs
+            along its first axis. A tensor that is None or missing later is recorded as zeros.
         loss, learning_rate : float, optional
             As for :meth:`log`.
 
         Raises
         ------
         ValueError
-            No step is recorded yet, and this one cannot be: `path` holds a trace, or another process records into it; no array is
-            among those chosen; a first axis is not the workers'; a dtype has values that a trace cannot hold.
+            No step is recorded yet, and this one cannot be: `path` has a trace, or another process
+            records into it; no array is selected; a first axis is not the workers; a dtype has
+            values that a trace cannot store.
         """
         start = time.perf_counter()
         self._unwatch()
@@ -246,21 +253,21 @@ class Recorder:
 
     @property
     def due(self) -> bool:
-        """Whether the step that is under way is to be recorded."""
+        """Whether the current step is recorded."""
         if self._ended is not None or self._closed or os.getpid() != self._home:
             return False
         return self._late or (self.number in self._steps if self._steps is not None else self.number % self._every == 0)
 
     @property
     def overhead(self) -> Overhead:
-        """What recording has cost the training until now."""
+        """The time that recording has taken from the training until now."""
         until = self._closed or time.perf_counter()
         waited = self._background.waited if self._background else 0.0
         return Overhead(self._spent, waited, until - self._began if self._began else 0.0)
 
     @property
     def stopped(self) -> str | None:
-        """Why the recording ended before the training; None where it did not."""
+        """Why the recording ended before the training; None if it did not."""
         return self._ended
 
     def __enter__(self) -> Recorder:
@@ -272,12 +279,12 @@ class Recorder:
         self.close(whole=kind is None)
 
     def close(self, whole: bool = True) -> None:
-        """Ends the recording: waits until all is on disk, and says what it cost. At the end of the program it is done by itself.
+        """Ends the recording: waits until all is on disk, and prints a line. Automatic at program exit.
 
         Parameters
         ----------
         whole : bool
-            False, where an exception ends the training, does not wait for other processes' steps.
+            False, if an exception ends the training: does not wait for other processes' steps.
 
         Raises
         ------
@@ -304,17 +311,17 @@ class Recorder:
             self._conclude(self._background.session, whole)
 
     def _at_end(self) -> None:
-        """The program ends, and nobody has closed the recorder."""
+        """The program ends, and the recorder was not closed."""
         self.close(whole=not hasattr(sys, "last_type"))
 
     def _conclude(self, session: Session, whole: bool) -> None:
-        """Says what the trace holds."""
-        none = not session.manifest.steps or not os.path.exists(self.path / "manifest.json")  # which raises nothing
+        """Prints the content of the trace."""
+        none = not session.manifest.steps or not os.path.exists(self.path / "manifest.json")  # raises nothing
         if none and whole and self._ended is None:
-            logger.warning("apscope: %s holds no trace: of the steps that were due, none was recorded", self.path)
+            logger.warning("apscope: %s has no trace: none of the selected steps was recorded", self.path)
         if not self._quiet and sys.stderr is not None:
             of = f" of {session.processes} processes" if session.processes > 1 else ""
-            where = f"{self.path}{', which holds no trace' if none else ''}"
+            where = f"{self.path}{', which has no trace' if none else ''}"
             with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
                 print(
                     f"apscope: {0 if none else session.committed} steps{of} recorded in {where}, {session.bytes / 1e6:.1f} MB by this process; "
@@ -333,7 +340,7 @@ class Recorder:
             atexit.register(self._at_end)
         except OSError as error:
             self._stop(f"{error.filename or self.path}: {error.strerror or error}")
-        except (StopRecording, HeldError, RuntimeError) as error:  # the last where no thread can be started
+        except (StopRecording, HeldError, RuntimeError) as error:  # the last if no thread can be started
             self._stop(str(error))
 
     def _deliver(
@@ -348,7 +355,7 @@ class Recorder:
         parts: dict[str, Part] | None = None,
         others: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     ) -> None:
-        """Hands the step's gradients to the thread."""
+        """Passes the step's gradients to the thread."""
         facts: dict[str, Any] = {k: float(v) for k, v in self._told.items()}
         facts |= {"zeros": zeros, "skipped": self._skipped, "divided_by": divided_by, "guessed": guessed, "passes": passes}
         assert self._background is not None
@@ -356,7 +363,7 @@ class Recorder:
         self._skipped, self._late, self._recorded = [], False, True
 
     def _skip(self) -> None:
-        """The step that is under way was dropped by the training: it is left out, and the next one takes its place."""
+        """The training dropped the current step: it is omitted, and the next one is recorded instead."""
         if self.due:
             self._skipped, self._late = [*self._skipped, self.number], True
         self._advance()
@@ -366,7 +373,7 @@ class Recorder:
         self._told = {}
 
     def _refuse(self, mistake: ValueError) -> None:
-        """A mistake of the script's own: raised before the first step is recorded, the end of the recording afterwards."""
+        """A mistake in the script: raised before the first recorded step, ends the recording afterwards."""
         if self._recorded or os.getpid() != self._home:
             self._stop(str(mistake))
             return
@@ -388,4 +395,4 @@ class Recorder:
 
     def _warn(self, reason: str) -> None:
         self._ended = reason
-        logger.warning("apscope records no more, training goes on: %s", reason)
+        logger.warning("apscope: recording ended, training continues: %s", reason)

@@ -19,17 +19,17 @@ BFLOAT16 = np.dtype([("bfloat16", "<u2")])
 
 
 def code_of(dtype: np.dtype) -> str | None:
-    """What a safetensors header calls the dtype; None for one that a trace does not hold as it is."""
+    """The dtype's name in a safetensors header; None for one that a trace does not store directly."""
     return "BF16" if dtype == BFLOAT16 else _DTYPES.get(dtype.name)
 
 
 def dtype_of(code: str) -> np.dtype:
-    """The dtype that a safetensors header calls `code`; the inverse of :func:`code_of`."""
+    """The dtype named `code` in a safetensors header; the inverse of :func:`code_of`."""
     return BFLOAT16 if code == "BF16" else np.dtype({"F32": "<f4", "F16": "<f2"}[code])
 
 
 def torch_array(tensor: Any) -> np.ndarray:
-    """A PyTorch tensor's values in the host's memory, without a copy where they are there; sparse ones made dense, fp8 widened."""
+    """A PyTorch tensor's values in the host's memory, copied only if needed; dense, fp8 widened."""
     torch = sys.modules["torch"]
     tensor = (tensor if tensor.layout is torch.strided else tensor.to_dense()).detach().cpu()
     if tensor.dtype == torch.bfloat16:
@@ -40,12 +40,12 @@ def torch_array(tensor: Any) -> np.ndarray:
 
 
 def widened(values: np.ndarray, name: str) -> np.ndarray:
-    """Values of the fp8 dtype `name`, as fp32, in the smallest dtype that a trace holds them in: fp16, or fp32 for E8M0."""
+    """Values of the fp8 dtype `name`, given as fp32, in a trace's dtype: fp16, or fp32 for E8M0."""
     return values if "e8m0" in name else values.astype(np.float16)
 
 
 class Storable(Protocol):
-    """An array, or what becomes one by ``numpy.asarray`` when its turn comes."""
+    """An array, or an object for ``numpy.asarray``, converted when it is written."""
 
     @property
     def dtype(self) -> np.dtype: ...
@@ -59,23 +59,24 @@ class Storable(Protocol):
 
 
 def storable(array: object, what: str, round_to_fp32: bool = False, remedy: str = "round it to float32 first") -> np.ndarray:
-    """`array` as a C-ordered copy of a dtype that a trace holds: float32, float16 or bfloat16.
+    """`array` as a C-ordered copy in a dtype of a trace: float32, float16 or bfloat16.
 
-    fp8 becomes float16, E8M0 float32. Other dtypes become float32 where that is exact for every element (so float64 gradients that are
-    fp32 values, and token numbers below 2^24, pass) or where `round_to_fp32` allows to round float64,
-    ties to even. Raises ValueError, beginning with `what` and ending with `remedy`, where it is not.
+    fp8 becomes float16, E8M0 float32. Other dtypes become float32 if that is exact for every
+    element (for example float64 gradients that are fp32 values, and token numbers below 2^24) or if
+    `round_to_fp32` allows rounding float64, ties to even. Otherwise raises ValueError, beginning
+    with `what` and ending with `remedy`.
     """
     torch = sys.modules.get("torch")
     try:
         values = torch_array(array) if torch is not None and isinstance(array, torch.Tensor) else np.asarray(array)
     except TypeError:  # packed fp4, quantized integers
-        raise ValueError(f"{what} has dtype {getattr(array, 'dtype', type(array).__name__)}; a trace holds real numbers") from None
+        raise ValueError(f"{what} has dtype {getattr(array, 'dtype', type(array).__name__)}; a trace has real numbers") from None
     if values.dtype.name.startswith("float8_"):  # ml_dtypes', JAX's
         values = widened(values.astype(np.float32), values.dtype.name)
     if code_of(values.dtype):
         return np.array(values, order="C", copy=True)
     if values.dtype.kind not in "fiub":
-        raise ValueError(f"{what} has dtype {values.dtype}; a trace holds real numbers")
+        raise ValueError(f"{what} has dtype {values.dtype}; a trace has real numbers")
     with np.errstate(over="ignore"):
         rounded = values.astype(np.float32, order="C")
     if round_to_fp32 and values.dtype.kind == "f":
@@ -87,15 +88,15 @@ def storable(array: object, what: str, round_to_fp32: bool = False, remedy: str 
         exact |= np.isnan(values)
     if not exact.all():
         index = int(np.flatnonzero(~exact.ravel())[0])
-        raise ValueError(f"{what} has dtype {values.dtype} and its element {index} ({values.ravel()[index]!r}) is no fp32 value; {remedy}")
+        raise ValueError(f"{what} has dtype {values.dtype} and its element {index} ({values.ravel()[index]!r}) is not an fp32 value; {remedy}")
     return rounded
 
 
 def write_safetensors(path: Path, tensors: Mapping[str, Storable], metadata: Mapping[str, str], durable: bool = True) -> dict:
     """Writes `tensors` to `path` and returns the manifest's entry, ``{"bytes", "sha256"}``.
 
-    The file is at `path` whole or not at all, and where `durable` says so its bytes are on the disk first. Wider dtypes
-    come first and the header is padded to 8 bytes: every tensor is aligned.
+    The file at `path` is complete or does not exist, and if `durable` its bytes are on the disk
+    first. Wider dtypes come first and the header is padded to 8 bytes, so every tensor is aligned.
     """
     ordered = sorted(tensors.items(), key=lambda item: -item[1].itemsize)
     header: dict = {"__metadata__": dict(metadata)}

@@ -1,13 +1,16 @@
-"""One trace that one or many processes record: each writes its own files, the first one puts whole steps into the manifest.
+"""One trace recorded by one or many processes: each writes its files, process 0 commits steps.
 
-The processes speak through a hidden folder of the trace alone, so that a process that is gone stops the
-recording and never blocks the others. Each has a mark, by which those of another job in the folder are told apart:
+The processes communicate only through a hidden folder of the trace, so a process that is gone stops
+the recording and never blocks the others. Each has a mark, which distinguishes it from another job
+in the folder:
+
 
 - process 0 holds the trace's lock; ``leader.json`` has its own mark and those of the others. One
-  whose mark is not in it writes nothing: process 0 may be clearing what a killed run left behind;
-- ``hello_0003_MARK`` is how process 3 comes, ``stopped_0003_MARK`` says why it gave up, ``left_0003_MARK`` that it then left;
-- ``step_00000100_0003.json`` says that process 3's files of step 100 are whole, with their digests; it is
-  removed when the step is committed.
+  whose mark is not in it writes nothing: process 0 may be removing the files of a killed run;
+- ``hello_0003_MARK`` announces process 3, ``stopped_0003_MARK`` says why it gave up,
+  ``left_0003_MARK`` that it then left;
+- ``step_00000100_0003.json`` says that process 3's files of step 100 are complete, with their
+  digests; it is removed when the step is committed.
 """
 
 from __future__ import annotations
@@ -33,11 +36,11 @@ from ._manifest import Manifest, Shapes, compare_shapes, file_name, lock_of_trac
 from ._safetensors import write_safetensors
 from ._shards import Part, join
 
-_POLL = 0.05  # seconds between two looks at the other processes' files
+_POLL = 0.05  # seconds between two polls of the other processes' files
 
 
 class StopRecording(Exception):  # noqa: N818  # no error of the caller's: why a recording ends before the training
-    """Why a recording cannot go on, as half a sentence."""
+    """Why a recording cannot continue, as half a sentence."""
 
 
 class Session:
@@ -48,23 +51,23 @@ class Session:
     path : pathlib.Path
         The trace's folder, which all processes share.
     process, processes : int
-        This one's number from 0, and how many there are. Process 0 writes the manifest.
+        Its number from 0, and the number of processes. Process 0 writes the manifest.
     joined : bool
-        The processes hold parts of the same tensors, which process 0 joins to one worker's; by default
-        each process is a worker with whole tensors.
+        The processes have parts of the same tensors, which process 0 joins as one worker; by
+        default each process is a worker with whole tensors.
     first_step : int
-        Where a resumed recording begins.
+        The first step of a resumed recording.
     resume : bool
-        Go on with a trace that is there.
+        Continue an existing trace.
     patience : float
         Seconds to wait for another process's part of a step.
     about
-        What :class:`Manifest` takes besides.
+        Further arguments of :class:`Manifest`.
 
     Raises
     ------
     ValueError
-        The folder holds a trace that is not to be resumed, or another recorder is at work in it.
+        The folder has a trace that is not to be resumed, or another recorder uses it.
     OSError
         The folder cannot be written.
     """
@@ -79,9 +82,9 @@ class Session:
         self._welcome = processes == 1
         self._stopped = False
         self._passes: set[str] = set()  # backward passes of the committed steps
-        self._own: dict[int, tuple[dict, float]] = {}  # step -> what this process says of it, and when it was written
+        self._own: dict[int, tuple[dict, float]] = {}  # step -> this process's note on it, and the time
         self._last = -1  # the highest step that this process has written
-        self.waits_for = ""  # whom, while this process waits for one
+        self.waits_for = ""  # the process that this one waits for
         self._lock: Lock | None = None
         path.mkdir(parents=True, exist_ok=True)
         if process == 0:
@@ -94,22 +97,22 @@ class Session:
         _put(self._notes / f"{what}_{self.process:04d}_{self._mark}", text)
 
     def _said(self, what: str) -> list[tuple[int, str, Path]]:
-        """Process, mark and place of what was said."""
+        """Process, mark and path of a note."""
         found = [(re.fullmatch(rf"{what}_(\d{{4,}})_([0-9a-f]{{32}})", path.name), path) for path in self._notes.glob(f"{what}_*")]
         return [(int(words[1]), words[2], path) for words, path in found if words]
 
     def _lead(self, first_step: int, resume: bool, about: dict) -> None:
         if (self.path / "manifest.json").exists() and not resume:
-            raise ValueError(f"{self.path} already holds a trace; record into a new folder, or go on with this one by resume=True")
+            raise ValueError(f"{self.path} already has a trace; record into a new folder, or continue this one with resume=True")
         self._lock = lock_of_trace(self.path, "recording")
-        # A recording that ended well leaves neither.
+        # A regular end leaves neither.
         remains = self._lock.path.exists() or (self._notes / "leader.json").exists()
         self._lock.take(os.fspath(self.path))
         try:
             make_folder(self._notes)
             self.manifest = Manifest(self.path, workers=self.workers, resume_at=first_step if resume else None, **about)
         except BaseException:
-            with contextlib.suppress(OSError):  # where notes lie in it
+            with contextlib.suppress(OSError):  # if it has notes
                 self._notes.rmdir()
             self._lock.let_go()
             raise
@@ -117,17 +120,17 @@ class Session:
         if self.manifest.steps:
             self._last = self.manifest.steps[-1]
             self._passes.add(self.manifest.metadata.get("accumulation", "1"))
-        remove_left(self._notes, re.compile(r"[^.].*"))  # a process of ours that has said hello already says it again
+        remove_left(self._notes, re.compile(r"[^.].*"))  # a process that has already said hello says it again
         if remains or resume:
             remove_uncommitted(self.path, self.manifest.steps)
         self._list({"0": self._mark})
 
     def _answer(self) -> None:
-        """Lists the marks of all who have said hello."""
+        """Lists the marks of all processes that have said hello."""
         marks = {"0": self._mark}
         for process, mark, _ in self._said("hello"):
             if marks.setdefault(str(process), mark) != mark:
-                raise StopRecording(f"two processes are there as process {process}; give every job a folder of its own")
+                raise StopRecording(f"there are two processes with number {process}; give every job its own folder")
         self._list(marks)
 
     def _list(self, marks: dict[str, str]) -> None:
@@ -143,11 +146,11 @@ class Session:
         parts: Mapping[str, Part] | None = None,
         others: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     ) -> None:
-        """Writes this process's `tensors` (worker -> name -> values) of a step and `others` (file -> name -> values), and what it says of it."""
+        """Writes this process's `tensors` (worker -> name -> values) of a step, `others` and its note."""
         self._check_own() if self.process == 0 else self._wait_for_the_leader()
-        if step <= self._last:  # whose files are in the trace
+        if step <= self._last:  # its files are in the trace
             raise StopRecording(
-                f"step {step} comes again, behind step {self._last}; a run that goes back to a checkpoint takes a new recorder with "
+                f"step {step} comes again, after step {self._last}; a run that goes back to a checkpoint needs a new recorder with "
                 "first_step= and resume=True"
             )
         self._last = step
@@ -170,7 +173,7 @@ class Session:
             for name, arrays in (others or {}).items():
                 files[name] = write_safetensors(folder / name, arrays, about)
             if self.process:
-                sync_folder(folder)  # as process 0 does before the manifest has the step
+                sync_folder(folder)  # like process 0, before the manifest has the step
         self.bytes += sum(file["bytes"] for file in files.values())
         note = {"files": files, "shapes": shapes, "facts": dict(facts), "offsets": {n: list(part.offset) for n, part in (parts or {}).items()}}
         self._own[step] = note, time.monotonic()
@@ -182,10 +185,10 @@ class Session:
 
     def _check_own(self) -> None:
         if self._lock is None or not self._lock.held:
-            raise StopRecording(f"{self.path} was removed, or another process records into it by now")
+            raise StopRecording(f"{self.path} was removed, or another process now records into it")
 
     def _listed(self) -> bool:
-        """Whether process 0 knows this one."""
+        """Whether process 0 has listed this one."""
         with contextlib.suppress(OSError, ValueError):
             self._marks = json.loads((self._notes / "leader.json").read_text(encoding="utf-8"))
             return self._marks.get(str(self.process)) == self._mark
@@ -193,10 +196,10 @@ class Session:
 
     def _wait_for_the_leader(self) -> None:
         if self._welcome and not self._listed():
-            raise StopRecording(f"process 0 records no more into {self.path}, or the folder was removed")
+            raise StopRecording(f"process 0 no longer records into {self.path}, or the folder was removed")
         deadline = time.monotonic() + self.patience
         while not self._welcome:
-            self.waits_for = f"process 0 is not there ({self.path} must be one folder for all processes)"
+            self.waits_for = f"process 0 is missing ({self.path} must be one folder for all processes)"
             self._welcome = self._listed()
             self._heed()
             if not self._welcome:
@@ -214,11 +217,11 @@ class Session:
             if not self._note(step, self.process).exists():
                 del self._own[step]
             elif time.monotonic() - written > self.patience:
-                raise StopRecording(f"process 0 has not taken step {step} for {self.patience:g} s")
+                raise StopRecording(f"process 0 has not accepted step {step} for {self.patience:g} s")
         return not self._own
 
     def _heed(self) -> None:
-        """Stops where another process of this recording did."""
+        """Stops if another process of this recording did."""
         for process, mark, path in self._said("stopped"):
             if process != self.process and self._marks.get(str(process)) == mark:
                 raise StopRecording(f"process {process} stopped: {path.read_text(encoding='utf-8')}")
@@ -282,7 +285,7 @@ class Session:
         return True
 
     def _remember(self, step: int, facts: list[dict]) -> None:
-        """Puts what changes from step to step, and has no place in the manifest, into the metadata."""
+        """Adds facts that vary from step to step, without a field in the manifest, to the metadata."""
         about = self.manifest.metadata
         if (scale := facts[0].get("divided_by")) is not None:
             about["divided_by_loss_scale"] = _more(about.get("divided_by_loss_scale", ""), f"{scale:g} from step {step}")
@@ -302,13 +305,13 @@ class Session:
             about[key] = _run(about.get(key, ""), step, self.manifest.steps)
 
     def stop(self, reason: str) -> None:
-        """Tells the others that this process records no more."""
+        """Tells the others that this process no longer records."""
         self._stopped = True
         with contextlib.suppress(OSError):
             self._say("stopped", reason)
 
     def finish(self, whole: bool) -> None:
-        """Ends the recording: process 0 takes the last steps, and removes the notes where it has them all; the others wait for that."""
+        """Ends the recording: process 0 accepts the last steps and removes the notes; the others wait."""
         while self.process and whole and not self._taken():
             self._heed()
             time.sleep(_POLL)
@@ -317,7 +320,7 @@ class Session:
             shutil.rmtree(self._notes)
 
     def close(self) -> None:
-        """Gives the folder free; after a stop the last process to leave removes what was not committed, and the notes."""
+        """Releases the folder; after a stop the last process removes uncommitted files and the notes."""
         if self._stopped:
             with contextlib.suppress(OSError, ValueError):
                 self._leave()
@@ -325,7 +328,7 @@ class Session:
             self._lock.let_go()
 
     def _leave(self) -> None:
-        self._say("left")  # it writes nothing any more, as one that has stopped still may
+        self._say("left")  # it no longer writes; one that has only stopped may
         listed = self._listed()
         marks = self._marks if listed else {str(process): mark for process, mark, _ in self._said("hello")}
         left = {mark for _, mark, _ in self._said("left")}
@@ -334,7 +337,7 @@ class Session:
             return
         lock = self._lock or lock_of_trace(self.path, "the end of a recording")
         if lock is not self._lock:
-            lock.take(os.fspath(self.path))  # or somebody else is at work here by now
+            lock.take(os.fspath(self.path))  # or another process uses the folder now
         try:
             if lock.held and (self._listed() or not led):
                 if led:
@@ -349,13 +352,13 @@ class Session:
 
 
 def _more(text: str, more: str) -> str:
-    """`text` with `more` behind it, where its last value is another one."""
+    """`text` followed by `more`, if its last value is different."""
     last = text.rsplit(", ", 1)[-1]
     return text if last.partition(" ")[0] == more.partition(" ")[0] else ", ".join(filter(None, [text, more]))
 
 
 def _run(text: str, step: int, committed: list[int]) -> str:
-    """Steps as runs of recorded ones, "0-300, 700", with `step` behind them."""
+    """Steps as runs of recorded ones, "0-300, 700", followed by `step`."""
     runs = text.split(", ") if text else []
     if runs and committed and runs[-1].rsplit("-", 1)[-1] == str(committed[-1]):
         return ", ".join([*runs[:-1], f"{runs[-1].split('-')[0]}-{step}"])
@@ -363,5 +366,5 @@ def _run(text: str, step: int, committed: list[int]) -> str:
 
 
 def _put(path: Path, text: str) -> None:
-    """Writes a note, which need not outlast the machine."""
+    """Writes a note, without syncing it to the disk."""
     put_text(path, text, durable=False)

@@ -1,4 +1,4 @@
-"""Tensors that several processes hold parts of, joined as they are written."""
+"""Tensors in parts of several processes, joined when they are written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._safetensors import dtype_of
 
 
 class Part(NamedTuple):
-    """Where a part stands in the whole tensor: the shape of the whole, and its first element's index."""
+    """The position of a part in the whole tensor: the whole's shape, the index of the first element."""
 
     whole: tuple[int, ...]
     offset: tuple[int, ...]
@@ -27,7 +27,7 @@ class Joined:
 
     shape: tuple[int, ...]
     dtype: np.dtype
-    parts: tuple[tuple[np.ndarray, tuple[int, ...]], ...]  # memory-mapped values, and where they go
+    parts: tuple[tuple[np.ndarray, tuple[int, ...]], ...]  # memory-mapped values, and their offsets
 
     @property
     def nbytes(self) -> int:
@@ -36,7 +36,7 @@ class Joined:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """Bytes per element."""
         return self.dtype.itemsize
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
@@ -52,7 +52,7 @@ def join(shapes: Shapes, sources: list[tuple[Path, Mapping[str, list[int]]]]) ->
     Raises
     ------
     ValueError
-        The parts do not make up a tensor.
+        The parts do not form a tensor.
     """
     found: dict[str, list[tuple[np.ndarray, tuple[int, ...]]]] = {name: [] for name in shapes}
     for path, offsets in sources:
@@ -65,13 +65,13 @@ def join(shapes: Shapes, sources: list[tuple[Path, Mapping[str, list[int]]]]) ->
         whole = Joined(shape, dtypes.pop() if dtypes else np.dtype(np.float32), tuple(found[name]))
         size = sum(values.size for values, _ in found[name])
         if dtypes or size != np.prod(shape, dtype=np.int64):
-            raise ValueError(f"tensor {name!r} has {size} values of {sorted(map(str, dtypes))} in its parts; its shape {shape} takes others")
+            raise ValueError(f"tensor {name!r} has {size} values of {sorted(map(str, dtypes))} in its parts, which do not fit its shape {shape}")
         joined[name] = whole
     return joined
 
 
 def _mapped(path: Path) -> dict[str, np.ndarray]:
-    """Every tensor of a safetensors file, mapped."""
+    """Every tensor of a safetensors file, memory-mapped."""
     with open(path, "rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
         header = json.loads(stream.read(length))

@@ -1,4 +1,4 @@
-"""What a recorder takes besides gradients: weights before the update, layers' inputs and activations' gradients."""
+"""Further records besides gradients: weights before the update, layer inputs, activation gradients."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ._safetensors import torch_array
 
 
 class Extras:
-    """Copies, at recorded steps, what `what` names.
+    """Copies, at recorded steps, the kinds in `what`.
 
-    A layer is a module with parameters of its own; its input is the first positional argument of its last call before the
-    step ends, its activation gradient that of the same call's output.
+    A layer is a module with its own parameters; its input is the first positional argument of its
+    last call in the step, its activation gradient that of the same call's output.
     """
 
     def __init__(self, what: Collection[str], parameters: dict[str, torch.nn.Parameter], due: Callable[[], bool]):
@@ -25,7 +25,7 @@ class Extras:
         self._seen: dict[str, torch.Tensor] = {}  # KIND/LAYER -> values
 
     def hooks(self, model: torch.nn.Module, guarded: Callable[..., Callable[..., None]], plain: Callable[[str], str]) -> list[Any]:
-        """Puts hooks on the layers; what removes them."""
+        """Registers hooks on the layers; returns their handles."""
         if not self._what & {"layer_input", "activation_gradient"}:
             return []
         layers = [(plain(f"{name}.")[:-1], layer) for name, layer in model.named_modules() if any(True for _ in layer.parameters(recurse=False))]

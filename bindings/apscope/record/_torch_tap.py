@@ -1,9 +1,9 @@
-"""A PyTorch model's gradients, taken as they arrive in ``.grad``, and what the model runs in.
+"""Reads a PyTorch model's gradients as they arrive in ``.grad``, and detects its wrapper.
 
-A hook on each parameter runs once autograd has added to ``.grad`` and before anything else sees it: before
-DDP's reducer copies it into a bucket (so the user's own communication hook stays free), before GradScaler unscales
-and the user clips it. Under ``fully_shard`` it runs when the reduced shard is there. A hook behind
-every optimizer's step ends the step.
+A hook on each parameter runs once autograd has added to ``.grad`` and before anything else reads
+it: before DDP's reducer copies it into a bucket (so the user's communication hook stays free),
+before GradScaler unscales it and the user clips it. Under ``fully_shard`` it runs when the reduced
+shard is available. A hook after every optimizer's step ends the step.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from .torch_layers import roles
 if TYPE_CHECKING:
     from ._recorder import Recorder
 
-#: What wrappers put into the names of parameters.
+#: Parts that wrappers insert into the names of parameters.
 _WRAPPERS = ("_orig_mod.", "_checkpoint_wrapped_module.")
 
 
 class TorchTap:
-    """What a recorder knows of the model that it is attached to.
+    """A recorder's view of the attached model.
 
     Attributes
     ----------
     process, processes : int
-        Among the data-parallel ones.
+        Of the data-parallel processes.
     stage : str
-        ``local``, or ``reduced`` where gradients arrive so.
+        ``local``, or ``reduced`` if gradients arrive reduced.
     description, roles, metadata
         For the manifest.
     """
@@ -71,8 +71,8 @@ class TorchTap:
         named = {_plain(name): p for name, p in inner.named_parameters()}
         picked = {name: p for name, p in named.items() if p.is_floating_point() and (p.requires_grad if chosen is None else chosen(name))}
         if not picked:
-            what = "requires a gradient" if chosen is None else "is among those chosen by tensors="
-            raise ValueError(f"none of the model's {len(named)} parameters {what}; the first is {next(iter(named), 'not there')!r}")
+            what = "requires a gradient" if chosen is None else "is selected by tensors="
+            raise ValueError(f"none of the model's {len(named)} parameters {what}; the first is {next(iter(named), 'missing')!r}")
         self.parameters = picked
         self.shards = shards_of(picked)
         if self.joined:
@@ -85,28 +85,28 @@ class TorchTap:
         self.metadata = {"recorded_from": f"PyTorch {torch.__version__}, {runs_in}"}
         self._names = {id(p): name for name, p in named.items()}
         self._unpicked = {name: p for name, p in named.items() if name not in picked and chosen is None}
-        self._wanted: Callable[[str], bool] | None = chosen or (lambda _: True)  # until it is told that others are there
+        self._wanted: Callable[[str], bool] | None = chosen or (lambda _: True)  # until reported once
         self._handles: list[Any] = []
         self._buffers: dict[str, torch.Tensor] | None = None
         self._arrived: set[str] = set()  # names whose gradient of this step is in the buffers
-        self._passes: dict[str, tuple[int, int | None]] = {}  # the version that .grad began with, and backward passes since; None: unknown
+        self._passes: dict[str, tuple[int, int | None]] = {}  # the initial version of .grad, and backward passes since; None: unknown
         self._fired = self._in_backward = self._on_gpu = False
-        self._steps = 0  # that optimizers took with our gradients
+        self._steps = 0  # steps of optimizers with our gradients
         self._ever = False  # whether a gradient has arrived
         self._empty = 0  # steps of an optimizer of ours without a gradient
         self._strangers: Counter[int] = Counter()  # steps of other models' optimizers before our first
-        self._scaler: Any = None  # while one's step runs
+        self._scaler: Any = None  # while its step runs
         self._stepped = False
 
     @property
     def joined(self) -> bool:
-        """Whether the processes hold shards of the same tensors."""
+        """Whether the processes have shards of the same tensors."""
         return self.shards is not None
 
     def begin(self) -> None:
-        """Puts the hooks in their places."""
+        """Registers the hooks."""
         for name, p in self.parameters.items():
-            # One that is frozen now takes the hook all the same: it may be unfrozen.
+            # Frozen ones get the hook too: they may be unfrozen.
             frozen, p.requires_grad = not p.requires_grad, True
             self._handles.append(p.register_post_accumulate_grad_hook(self._guarded(self._take, name)))
             if frozen:
@@ -117,18 +117,18 @@ class TorchTap:
         _grad_scaler.watch(self)
 
     def remove(self, whole: bool) -> None:
-        """Takes the hooks away; `whole` unless an exception ends the training."""
+        """Removes the hooks; `whole` unless an exception ends the training."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
         _grad_scaler.unwatch(self)
         if whole and self._ever and not self._steps and self.recorder.stopped is None:
             logger.warning(
-                "apscope: no step was recorded: gradients arrived, but no torch.optim.Optimizer stepped with them; end each step by step()"
+                "apscope: no step was recorded: gradients arrived, but no torch.optim.Optimizer stepped with them; end each step with step()"
             )
 
     def _guarded(self, what: Callable[..., None], *first: Any) -> Callable[..., None]:
-        """`what`, timed; whatever it raises ends the recording alone, but for a mistake before the first recorded step."""
+        """Runs `what`, timed; errors end only the recording, except mistakes before the first step."""
 
         def call(*arguments: Any) -> None:
             start = time.perf_counter()
@@ -143,13 +143,14 @@ class TorchTap:
         return call
 
     def _take(self, name: str, p: torch.Tensor) -> None:
-        """A gradient has arrived, or more of it: copies what is there now."""
+        """A gradient, or a further part of it, has arrived: copies its current value."""
         self._fired = self._ever = True
         if not self.recorder.due or (not self._arrived and not self._open()):
             return
         if p.grad is None:
-            raise Mistake(f"another hook takes the gradient of {name!r} away; attach the recorder before that hook is registered")
-        # Each pass that adds to .grad makes one version more of it; what takes it away between two makes another number.
+            raise Mistake(f"another hook removes the gradient of {name!r}; attach the recorder before that hook is registered")
+        # Each pass that adds to .grad increments its version by one; removing it in between changes
+        # the count.
         begun, passes = self._passes.get(name, (p.grad._version, 0))
         self._passes[name] = begun, None if passes is None or p.grad._version != begun + passes else passes + 1
         grad = p.grad.to_local() if is_dtensor(p.grad) else p.grad
@@ -165,7 +166,7 @@ class TorchTap:
 
     def _open(self) -> bool:
         background = self.recorder._background
-        if self._buffers is None:  # else they are those of a step that was dropped
+        if self._buffers is None:  # else they belong to a dropped step
             self._buffers = background.buffers() if background is not None else None
         if self._buffers is not None:
             self._extras.begin()
@@ -180,8 +181,8 @@ class TorchTap:
             return
         if not self._fired:
             self._empty += 1
-            if not self._ever and self._empty > 1:  # a first step without gradients makes an optimizer's state
-                raise Mistake("the optimizer steps with gradients that did not come through backward(); give them to record_pytree(gradients)")
+            if not self._ever and self._empty > 1:  # a first step without gradients initialises an optimizer's state
+                raise Mistake("the optimizer steps with gradients that were not computed by backward(); pass them to record_pytree(gradients)")
             return
         if torch._C._current_graph_task_id() != -1:  # an optimizer that steps within backward(), parameter by parameter
             if not self._in_backward:
@@ -189,22 +190,22 @@ class TorchTap:
                 torch.autograd.Variable._execution_engine.queue_callback(lambda: self._guarded(self._after_backward)(optimizer))
             return
         self._stepped = True
-        found = getattr(optimizer, "found_inf", None)  # a fused optimizer skips by itself
+        found = getattr(optimizer, "found_inf", None)  # a fused optimizer skips internally
         if self._scaler is not None and found is not None and float(found):
             self.skip_step()
         else:
             self.end_step(optimizer)
 
     def _meet(self, optimizer: torch.optim.Optimizer) -> None:
-        """Another model's optimizer steps, for the second time and before ours did: then there should be one of ours."""
+        """Another model's optimizer steps for the second time before ours: ours may not exist."""
         if self._steps or self._empty:
             return
         self._strangers[id(optimizer)] += 1
         if self._strangers[id(optimizer)] == 2 and not any(self._ours(one) for one in optimizers()):
             count = sum(len(group["params"]) for group in optimizer.param_groups)
             raise Mistake(
-                f"no optimizer holds a parameter of the attached model, and {type(optimizer).__name__} steps with {count} others; attach the "
-                "model that the optimizer was made of, when it is wrapped and moved"
+                f"no optimizer has a parameter of the attached model, and {type(optimizer).__name__} steps with {count} others; attach the "
+                "model whose parameters the optimizer has, after it is wrapped and moved"
             )
 
     def _after_backward(self, optimizer: torch.optim.Optimizer) -> None:
@@ -216,7 +217,7 @@ class TorchTap:
         self._scaler, self._stepped = (scaler if scaler.is_enabled() else None), False
 
     def leave_scaler(self, optimizer: torch.optim.Optimizer) -> None:
-        """GradScaler's step ends; where it has not let the optimizer step, the step is left out."""
+        """GradScaler's step ends; if the optimizer did not step, the step is omitted."""
         if self._scaler is not None and not self._stepped and self._fired and self._ours(optimizer):
             self.skip_step()
         self._scaler = None
@@ -231,7 +232,7 @@ class TorchTap:
         self._extras.drop()
 
     def end_step(self, optimizer: torch.optim.Optimizer | None) -> None:
-        """All gradients of a step have arrived: hands them over where it is recorded."""
+        """All gradients of a step have arrived: passes them on if it is recorded."""
         if self.recorder.due and self._arrived:
             self._hand_over(optimizer)
         self._forget()
@@ -239,7 +240,7 @@ class TorchTap:
         self.recorder._advance()
 
     def step(self) -> None:
-        """The caller ends a step, where an optimizer has not done so."""
+        """The caller ends a step that no optimizer has ended."""
         if self._fired:
             self._guarded(self.end_step)(None)
 
@@ -247,13 +248,13 @@ class TorchTap:
         recorder, buffers = self.recorder, self._buffers
         assert buffers is not None
         if self._on_gpu:
-            torch.cuda.synchronize()  # the copies are under way
+            torch.cuda.synchronize()  # the copies are asynchronous
         divisor = self._divisor()
         arrays: dict[str, np.ndarray] = {}
         for name, p in self.parameters.items():
             if name not in self._arrived:
                 buffers[name] = torch.zeros_like(p.to_local() if is_dtensor(p) else p, device="cpu")
-            elif divisor is not None:  # as GradScaler does it: a product with the fp32 reciprocal
+            elif divisor is not None:  # like GradScaler: a product with the fp32 reciprocal
                 buffers[name].mul_(float(np.float32(1 / divisor)))
             if self.shards is None or self.shards[name].recorded:
                 arrays[name] = torch_array(buffers[name])
@@ -273,18 +274,20 @@ class TorchTap:
         )
         if late := [name for name, p in self._unpicked.items() if p.grad is not None]:
             logger.warning(
-                "apscope: %d tensors unfrozen after attach() are not recorded, the first %r; Recorder(tensors='.*') records all", len(late), late[0]
+                "apscope: %d tensors unfrozen after attach() are not recorded; the first is %r; Recorder(tensors='.*') records all",
+                len(late),
+                late[0],
             )
             self._unpicked = {}
         if self._wanted is not None and (new := self._new()):
             logger.warning(
-                "apscope: %d tensors added after attach() are not recorded, the first %r; attach a recorder to the whole model", len(new), new[0]
+                "apscope: %d tensors added after attach() are not recorded; the first is %r; attach a recorder to the whole model", len(new), new[0]
             )
             self._wanted = None
 
     def _check_dtype(self, name: str, values: np.ndarray) -> None:
         try:
-            storable(values, f"gradient {name!r} of step {self.recorder.number}", remedy="train in float32, or leave it out by tensors=")
+            storable(values, f"gradient {name!r} of step {self.recorder.number}", remedy="train in float32, or leave it out with tensors=")
         except ValueError as error:
             raise Mistake(str(error)) from None
 
@@ -301,7 +304,7 @@ class TorchTap:
 
 
 def _plain(name: str) -> str:
-    """A parameter's name without what wrappers put into it."""
+    """A parameter's name without the wrappers' parts."""
     for wrapper in _WRAPPERS:
         name = name.replace(wrapper, "")
     return name

@@ -28,43 +28,45 @@ _PER_LAYER = ("activation_gradient", "layer_input")
 class TraceWriter:
     """Writes a trace (docs/trace_format.md) without any framework.
 
-    A step is committed by :meth:`end_step`: its files are written under hidden names and moved to their places, and once
-    they are on the disk the manifest is replaced. Killed at any moment, the folder holds a readable trace of every
-    committed step; where it is not `durable`, of the first ones.
+    A step is committed by :meth:`end_step`: its files are written under hidden names and renamed,
+    and once they are on the disk the manifest is replaced. After a kill at any moment, the folder
+    has a readable trace of every committed step, or, if not `durable`, of the first ones.
 
-    **One at a time.** Who commits holds the folder's lock from its first commit until :meth:`close`, or its end; another
-    writer or recorder that would commit into the folder is told by whom it is held. Several processes may make one trace:
-    each makes a writer on the folder, calls :meth:`write_files` for its workers, and sends what that returns to one of
-    them, which alone calls :meth:`commit`. What they wrote takes its place then, so that the files of another job in the folder are
-    never among them.
+    **One at a time.** A writer holds the folder's lock from its first commit until :meth:`close`,
+    or its end; another writer or recorder that tries to commit gets an error that names the holder.
+    Several processes may make one trace: each makes a writer on the folder, calls
+    :meth:`write_files` for its workers, and sends the result to one of them, which alone calls
+    :meth:`commit`. Only then are the files renamed, so files of another job in the folder are never
+    included.
 
     Parameters
     ----------
     path : path-like
-        The trace's folder; made if it is not there. It must not hold a trace.
+        The trace's folder; made if it does not exist. It must not have a trace.
     workers : int
         Number of data-parallel workers W; every worker must record every tensor at every step.
     model : str
         Free text.
     name : str, optional
-        What reports call the trace; the folder's name where it is not given.
+        The trace's name in reports; by default the folder's name.
     stage : {"local", "reduced", "clipped"}
         Where gradients were taken: before the all-reduce, after it, or after clipping too.
     reduction : {"mean", "sum"}
-        What training did with the workers' gradients.
+        How training combined the workers' gradients.
     loss_divided_by_workers : bool
         Whether each worker's loss was divided by W before its gradient was taken.
     roles : mapping or callable, optional
-        Tensor name, or a pattern of names such as ``tok*``, -> role; or ``roles(name, shape)``. Guessed from name and shape
-        where it says nothing, which the metadata tell.
+        Tensor name, or a pattern of names such as ``tok*``, -> role; or ``roles(name, shape)``.
+        Other roles are guessed from name and shape, which the metadata state.
     metadata : mapping of str to str, optional
         How the trace was recorded; free text.
     resume : bool
-        Go on behind the steps of a trace that the folder holds, of as many workers, this stage and this reduction.
+        Continue after the steps of an existing trace with the same workers, stage and reduction.
     durable : bool
-        Wait at every step until it is on the disk, and lock the folder. Without, a machine that loses power may lose files
-        that the manifest has, and the manifest may lack the steps of the last second, or of 20 times what it takes to write it, until
-        :meth:`close`; for callers who alone know the folder, and sync it as a whole when it is done.
+        Wait at every step until it is on the disk, and lock the folder. Otherwise a power failure
+        may lose files that the manifest lists, and until :meth:`close` the manifest may lack the
+        steps of the last second, or of 20 times the time to write it; for callers that alone use
+        the folder, and sync it at the end.
 
     Examples
     --------
@@ -107,39 +109,39 @@ class TraceWriter:
         self._step: int | None = None
         self._pending: dict[tuple[str, int], dict[str, np.ndarray]] = {}  # (kind, worker) -> name -> values
         if resume and durable:
-            with contextlib.suppress(HeldError, OSError):  # a lock that a kill left goes, whether anything is recorded or not
+            with contextlib.suppress(HeldError, OSError):  # removes the lock of a killed process, even if nothing is recorded
                 (left := lock_of_trace(self.path, "apscope.record.TraceWriter")).take(os.fspath(self.path))
                 left.let_go()
 
     @property
     def committed(self) -> tuple[int, ...]:
-        """Numbers of the steps that are in the trace for good."""
+        """Numbers of the committed steps."""
         return tuple(self._manifest.steps)
 
     def add(self, step: int, worker: int, name: str, array: object, kind: str = "gradient") -> None:
-        """Copies one tensor of the step that is being recorded.
+        """Copies one tensor of the current step.
 
         Parameters
         ----------
         step : int
             The training step's number, 0 to 2^63 - 1, above every committed one.
         worker : int
-            Rank, from 0; ignored for ``weights`` and ``full_batch``, which exist once a step.
+            Rank, from 0; ignored for ``weights`` and ``full_batch``, which exist once per step.
         name : str
             The parameter's dotted name; for the activation kinds the layer's.
         array : array-like
-            Anything NumPy reads, and PyTorch's tensors, on whichever device. float32, float16 and
-            bfloat16 are stored as they are, fp8 as float16 (E8M0 as float32), other real dtypes as float32
-            where every element is an fp32 value.
+            Anything NumPy reads, and PyTorch tensors on any device. float32, float16 and bfloat16
+            are stored as they are, fp8 as float16 (E8M0 as float32), other real dtypes as float32
+            if every element is an fp32 value.
         kind : {"gradient", "weights", "full_batch", "activation_gradient", "layer_input"}
 
         Raises
         ------
         ValueError
             Another step is open, the step is committed, the tensor was added already, the worker or
-            kind does not exist, the step is out of range, or the values are no fp32 values.
+            kind does not exist, the step is out of range, or the values are not fp32 values.
         TypeError
-            Step or worker is no integer.
+            Step or worker is not an integer.
         """
         what = f"{kind} {name!r} of step {step}, worker {worker},"
         if kind not in ("gradient", *_PER_STEP, *_PER_LAYER):
@@ -156,18 +158,18 @@ class TraceWriter:
         try:
             name.encode()
         except UnicodeEncodeError:
-            raise ValueError(f"the name {name!r} holds half a surrogate pair, which no file can hold; give it without") from None
+            raise ValueError(f"the name {name!r} contains half a surrogate pair, which cannot be stored; remove it") from None
         if len(name.encode()) > NAME_LENGTH:
-            raise ValueError(f"the name {clip(name)!r} has {len(name.encode())} bytes; a trace's have at most {NAME_LENGTH}")
+            raise ValueError(f"the name {clip(name)!r} has {len(name.encode())} bytes; names in a trace have at most {NAME_LENGTH}")
         group = self._pending.setdefault((kind, 0 if kind in _PER_STEP else worker), {})
         if name in group:
             raise ValueError(f"{what} was added twice")
         group[name] = storable(array, what)
 
     def write_files(self, step: int) -> dict[str, dict]:
-        """Writes what was added for `step` and returns file name -> ``{"bytes", "sha256"}``.
+        """Writes the tensors added for `step` and returns file name -> ``{"bytes", "sha256"}``.
 
-        The files wait under hidden names until :meth:`commit` lists them. Processes that record one
+        The files have hidden names until :meth:`commit` lists them. Processes that record one
         worker each call this, send the result to one of them, and that one commits.
 
         Raises
@@ -218,7 +220,7 @@ class TraceWriter:
         learning_rate: float | None = None,
         loss_scale: float | None = None,
     ) -> None:
-        """Puts `step` with its `files` (as :meth:`write_files` gives them) into the manifest.
+        """Adds `step` with its `files` (from :meth:`write_files`) to the manifest.
 
         Raises
         ------
@@ -232,17 +234,17 @@ class TraceWriter:
             if (waits := _waits_at(folder, name, told)).exists():
                 os.replace(waits, folder / name)
             if not (folder / name).is_file() or (folder / name).stat().st_size != told["bytes"]:
-                raise ValueError(f"{folder / name} of {told['bytes']} bytes is not there; write_files writes it, into the same folder")
+                raise ValueError(f"{folder / name} of {told['bytes']} bytes is missing; write_files writes it, into the same folder")
         self._manifest.commit(step, files, loss=loss, learning_rate=learning_rate, loss_scale=loss_scale)
         remove_half(self.path, step)
 
     def _hold(self) -> None:
         """Takes the folder's lock, once."""
         if not self._durable:
-            return  # the caller holds the whole folder
+            return  # the caller locks the whole folder
         if self._lock is None:
             lock = lock_of_trace(self.path, "apscope.record.TraceWriter")
-            lock.take(os.fspath(self.path), patience=1)  # another process of this job may begin just now
+            lock.take(os.fspath(self.path), patience=1)  # another process of this job may be starting
             try:
                 self._manifest.check_own()
             except BaseException:
@@ -250,7 +252,7 @@ class TraceWriter:
                 raise
             self._lock, self._let_go = lock, weakref.finalize(self, lock.let_go)
         elif not self._lock.held:
-            raise ValueError(f"{self.path} was removed, or another process has it by now; record into a new folder")
+            raise ValueError(f"{self.path} was removed, or another process uses it now; record into a new folder")
 
     def end_step(
         self,
@@ -260,20 +262,20 @@ class TraceWriter:
         learning_rate: float | None = None,
         loss_scale: float | None = None,
     ) -> None:
-        """Writes and commits `step`; after it the step is in the trace for good.
+        """Writes and commits `step`; afterwards the step is in the trace permanently.
 
         Parameters
         ----------
         loss, learning_rate : float, optional
-            The step's mean loss over the workers, and the learning rate in force.
+            The step's mean loss over the workers, and its learning rate.
         loss_scale : float, optional
-            The factor still in the recorded gradients, where they are of a scaled loss.
+            The factor still in the recorded gradients, if the loss was scaled.
 
         Raises
         ------
         ValueError
             A worker is missing, its tensors' names or shapes differ from the first's, or another process records into the
-            folder; nothing is written then.
+            folder; then nothing is written.
         """
         for worker in range(self.workers):
             if ("gradient", worker) not in self._pending:
@@ -282,12 +284,12 @@ class TraceWriter:
         self.commit(step, self._write(step, at_once=True), loss=loss, learning_rate=learning_rate, loss_scale=loss_scale)
 
     def close(self) -> None:
-        """Forgets a step that was begun and not ended, and lets the folder go; where `durable`, committed steps are on disk already."""
+        """Drops an unfinished step and releases the folder; if not `durable`, writes the manifest."""
         self._pending, self._step = {}, None
         if self._lock is None:
-            if not self._durable:  # the folder is the caller's alone
+            if not self._durable:  # only the caller uses the folder
                 self._manifest.end()
-                remove_uncommitted(self.path, self.committed, whole=False)  # one whose commit was interrupted may be in the manifest
+                remove_uncommitted(self.path, self.committed, whole=False)  # an interrupted commit may be in the manifest
             return
         if self._lock.held:
             remove_uncommitted(self.path, self.committed, whole=False)
@@ -302,5 +304,5 @@ class TraceWriter:
 
 
 def _waits_at(folder: Path, name: str, told: Mapping[str, str]) -> Path:
-    """Where a file of these bytes waits to be committed."""
+    """The hidden name of a file with this digest before its commit."""
     return folder / f"{stem(name)}{told['sha256'][:8]}"

@@ -1,6 +1,6 @@
 """Recording under PyTorch's DistributedDataParallel: local gradients, before the all-reduce."""
 
-# DDP reads the annotations of the hook: they must be types, not texts.
+# DDP reads the annotations of the hook: they must be types, not strings.
 from typing import Any
 
 import torch
@@ -14,14 +14,16 @@ from .torch_layers import to_numpy
 class DDPRecorder:
     """Records gradients as they reach DDP's communication hook; DDP still averages them.
 
-    Every process makes one, with a writer of ``workers=world size`` on a folder that all share, and
-    puts ``begin_step(n)`` and ``end_step(...)`` around the one backward pass of a step to record.
+    Every process makes one, with a writer of ``workers=world size`` on a shared folder, and calls
+    ``begin_step(n)`` before and ``end_step(...)`` after the single backward pass of a recorded
+    step.
     """
 
     def __init__(self, model: torch.nn.parallel.DistributedDataParallel, writer: TraceWriter) -> None:
         self.writer, self.rank = writer, dist.get_rank()
         self.step: int | None = None
-        # DDP rebuilds its buckets after the first pass: find tensors by parameter, never by place.
+        # DDP rebuilds its buckets after the first pass: find tensors by parameter, never by
+        # position.
         self.names = {id(p): name for name, p in model.module.named_parameters()}
         model.register_comm_hook(None, self._hook)
 
@@ -32,7 +34,7 @@ class DDPRecorder:
         return allreduce_hook(None, bucket)
 
     def begin_step(self, step: int) -> None:
-        """Gradients from here on are those of this step."""
+        """Gradients from here on belong to this step."""
         self.step = step
 
     def end_step(self, **loss_and_learning_rate: float | None) -> None:

@@ -11,11 +11,11 @@ from ._recorder import Recorder
 __all__ = ["RecorderCallback"]
 
 
-class RecorderCallback(TrainerCallback):  # type: ignore[misc]  # of a package without types here
+class RecorderCallback(TrainerCallback):  # type: ignore[misc]  # from a package without types
     """``Trainer(..., callbacks=[RecorderCallback(Recorder("trace", every=100))])``.
 
-    Steps are those of the trainer's ``global_step``, from a checkpoint's on where it goes on from one. Callbacks
-    do not see a step's loss: call ``recorder.log(loss=loss)`` in ``compute_loss`` to have it in the trace.
+    Steps are the trainer's ``global_step``, which continues that of a checkpoint. Callbacks
+    do not see a step's loss: call ``recorder.log(loss=loss)`` in ``compute_loss`` to record it.
     """
 
     def __init__(self, recorder: Recorder):

@@ -1,4 +1,4 @@
-"""What a PyTorch model's layers are and see: roles, layer inputs, activation gradients."""
+"""A PyTorch model's layers: roles, layer inputs, activation gradients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROLES = (
     ("attention", torch.nn.MultiheadAttention),
     ("linear", (torch.nn.Linear, torch.nn.Bilinear)),
 )
-#: What a name adds to a type: a layer of attention, the last one, an offset.
+#: Information from names in addition to types: a layer of attention, the last one, an offset.
 _BY_NAME = {"conv": ("bias", "head"), "attention": ("bias",), "linear": ("attention", "bias", "head")}
 
 
@@ -29,7 +29,7 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
 
 
 def roles(model: torch.nn.Module) -> dict[str, str]:
-    """Parameter name -> role, of the parameters whose module's type tells it."""
+    """Parameter name -> role, for parameters whose module's type determines it."""
     found = {}
     for layer_name, layer in model.named_modules():
         known = next((role for role, types in _ROLES if isinstance(layer, types)), None)

@@ -14,11 +14,12 @@ from ._recorder import Recorder
 __all__ = ["RecorderCallback"]
 
 
-class RecorderCallback(Callback):  # type: ignore[misc]  # of a package without types here
+class RecorderCallback(Callback):  # type: ignore[misc]  # from a package without types
     """``Trainer(..., callbacks=[RecorderCallback(Recorder("trace", every=100))])``.
 
-    Steps are those of the trainer's ``global_step``, from a checkpoint's on where it goes on from one. Hooks see the
-    loss scaled by the precision plugin: call ``recorder.log(loss=loss)`` in ``training_step`` to have it in the trace.
+    Steps are the trainer's ``global_step``, which continues that of a checkpoint. Hooks get the
+    loss scaled by the precision plugin: call ``recorder.log(loss=loss)`` in ``training_step`` to
+    record it.
     """
 
     def __init__(self, recorder: Recorder):

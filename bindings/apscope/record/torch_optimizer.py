@@ -1,4 +1,4 @@
-"""Recording any PyTorch training through its optimizer: gradients as the update will use them."""
+"""Recording any PyTorch training through its optimizer: gradients as used by the update."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def record_optimizer(
 ) -> Any:
     """Records ``.grad`` just before every ``optimizer.step()``.
 
-    What it sees is already reduced (and unscaled and clipped where training does that before the
-    step): give the writer ``workers=1`` and ``stage="reduced"`` or ``"clipped"``. Such a trace
-    replays the wire only.
+    These gradients are already reduced (and unscaled and clipped if training does that before the
+    step): give the writer ``workers=1`` and ``stage="reduced"`` or ``"clipped"``. For such a trace
+    only the wire is replayed.
 
     Parameters
     ----------
     steps : container of int, optional
-        The steps to record, counting this optimizer's steps from 0; all where it is not given.
+        The steps to record, counting this optimizer's steps from 0; by default all.
     loss : callable
         Returns the current step's loss, or None.
     frozen : bool

@@ -20,11 +20,11 @@ def backward_workers(
     step: int = 0,
     activations: bool = False,
 ) -> float:
-    """Runs one mini-batch a worker, records its gradients, leaves their mean in ``.grad``.
+    """Runs one mini-batch per worker, records its gradients, leaves their mean in ``.grad``.
 
     ``loss_function(model, batches[w])`` is worker w's mean loss; the mean over the workers is
     returned. `writer` None trains without recording; the caller ends the step. `activations`
-    records every layer's input and activation gradient too.
+    also records every layer's input and activation gradient.
     """
     parameters = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     total = [torch.zeros_like(p) for _, p in parameters]

@@ -1,11 +1,11 @@
-"""Studies, one module a question that somebody's paper asked.
+"""Studies, one module per question from a paper.
 
 - `activation_scales`: loss scales layer by layer, from recorded activation gradients and weights;
-- `unit_scaling`: static scales from shapes, held against recorded gradients;
-- `weight_updates`: what low precision does to weights as they are updated;
-- `attribution`: what the errors of a scheme do to the loss;
-- `double_sampling`: gradients of a linear model whose samples are stored in few levels;
-- `fractrain`: what a step of mixed widths costs;
+- `unit_scaling`: static scales from shapes, compared with recorded gradients;
+- `weight_updates`: the effect of low precision on weight updates;
+- `attribution`: the effect of a scheme's errors on the loss;
+- `double_sampling`: gradients of a linear model with samples stored in few levels;
+- `fractrain`: the cost of a step of mixed widths;
 - `levels`: the codebook of minimum variance.
 """
 

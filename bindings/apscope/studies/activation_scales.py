@@ -53,25 +53,27 @@ def layer_scale(
     u_min: float | None = None,
     power_of_two: bool = True,
 ) -> float:
-    """The scale l of one layer, by which its output's gradient is multiplied before it goes back through the weights.
+    """The scale l of one layer, a factor of its output's gradient before backpropagation.
 
-    With sigma_o^2 = (var g + mean(g)^2) (var w + mean(w)^2) fan sparsity, of the sums of products g w,
+    With sigma_o^2 = (var g + mean(g)^2) (var w + mean(w)^2) fan sparsity, of the sums of products g
+    w,
 
         l = max(1, u_min / (sqrt2 erfinv(share) sigma_o)), at most (u_max / fan) / max abs(g w),
         at most total / cumulative and upper; then down to a power of two,
 
-    so that of normal products a `share` falls below u_min. Zero sigma_o: 1.
+    so that a `share` of normal products is below u_min. Zero sigma_o: 1.
 
     Parameters
     ----------
     gradient, weights : array_like
-        Of the layer's output, and the layer's own, the first axis its outputs.
+        The gradient of the layer's output, and the layer's weights, whose first axis is its
+        outputs.
     format : FloatFormat, str or dtype
         u_min is its smallest positive value, u_max its largest.
     share : float
         The target T, 1e-6 to 0.5.
     cumulative : float
-        Product of the scales of all layers already passed.
+        Product of the scales of all earlier layers.
     upper, total : float or None
         Bounds on l, and on the product; None: no bound.
     fan : int, optional
@@ -79,11 +81,11 @@ def layer_scale(
     element_wise : bool
         Rescue the smallest product instead: l = u_min / min abs(g w), over nonzero products of any g with any w.
     sparsity : float
-        Share of products that a ReLU lets through.
+        Share of products that pass a ReLU.
     u_min : float, optional
         Instead of the format's: ada-loss has 6e-8 for fp16.
     power_of_two : bool
-        Without it l is a real number.
+        False: l is a real number.
 
     Returns
     -------
@@ -123,18 +125,18 @@ def layer_scale(
 
 @guarded
 def join_scales(scales: list[float], largest: list[float], *, format: FormatLike = "fp16", min_factor: float = 0.125) -> float:
-    """The scale that all gradients arriving at a branch take: the largest of theirs at which none overflows.
+    """The common scale of gradients at a branch: the largest of theirs at which none overflows.
 
-    Where each would, the smallest is halved, down to `min_factor` times it.
+    If all would, the smallest is halved, down to `min_factor` times it.
 
     Parameters
     ----------
     scales : list of float
         Cumulative scale of each gradient.
     largest : list of float
-        Largest magnitude of each as it arrives, scaled.
+        Largest scaled magnitude of each.
     format : FloatFormat, str or dtype
-        Whose largest value is the limit.
+        Its largest value is the limit.
     min_factor : float
         How far the smallest scale may be lowered.
 
@@ -149,7 +151,7 @@ def join_scales(scales: list[float], largest: list[float], *, format: FormatLike
     """
     limit = as_format(format).largest
     if not scales or len(scales) != len(largest):
-        raise ValueError(f"{len(scales)} scales and {len(largest)} largest magnitudes; give one of each a gradient, at least one")
+        raise ValueError(f"{len(scales)} scales and {len(largest)} largest magnitudes; give one of each per gradient, at least one")
     halved = [min(scales) * 0.5**k for k in range(1, 60) if 0.5**k >= min_factor]
     candidates = sorted(set(scales), reverse=True) + halved
     for scale in candidates:
@@ -160,12 +162,12 @@ def join_scales(scales: list[float], largest: list[float], *, format: FormatLike
 
 @guarded
 def layer_scales(trace: Trace | str | os.PathLike[str], step: int, *, format: FormatLike = "fp16", worker: int = 0, **options: Any) -> pd.DataFrame:
-    """Adaptive loss scaling replayed on one step's recorded activation gradients, layer by layer backwards.
+    """Adaptive loss scaling on one step's recorded activation gradients, layer by layer backwards.
 
     Layers with weights of two axes or more (linear, convolution) and recorded gradients, in the reverse of
-    the trace's order, form a chain: what `layer_scale` gives for one multiplies all below it. A recorded
-    gradient is not changed by the rounding of layers above (open loop), and branches are taken as a chain:
-    for those see `join_scales`.
+    the trace's order, form a chain: the result of `layer_scale` for one multiplies all below it. A
+    recorded gradient is not changed by the rounding of layers above (open loop), and branches are
+    treated as a chain; see `join_scales`.
 
     Parameters
     ----------
@@ -176,17 +178,18 @@ def layer_scales(trace: Trace | str | os.PathLike[str], step: int, *, format: Fo
     format : FloatFormat, str or dtype
         As for `layer_scale`.
     worker : int
-        Whose gradients.
+        The rank of the gradients.
     **options
         Of `layer_scale`.
 
     Returns
     -------
     pandas.DataFrame
-        One row a layer, in the order of backpropagation: layer, fan, scale (l), cumulative (P: the
-        scale of what goes on), target, predicted (share of products below u_min at scale P, by the normal model, 0 for
-        an all-zero gradient), underflow_before, underflow (shares of the layer's nonzero gradient elements that round to 0
-        in the format, as recorded and at scale P), overflow_before, overflow (counts).
+        One row per layer, in the order of backpropagation: layer, fan, scale (l), cumulative (P:
+        the scale passed on), target, predicted (share of products below u_min at scale P, by the
+        normal model, 0 for an all-zero gradient), underflow_before, underflow (shares of the
+        layer's nonzero gradient elements that round to 0 in the format, as recorded and at scale
+        P), overflow_before, overflow (counts).
 
     Raises
     ------
@@ -196,7 +199,7 @@ def layer_scales(trace: Trace | str | os.PathLike[str], step: int, *, format: Fo
     trace = as_trace(trace)
     for kind in ("activation_gradient", "weights"):
         if not trace.names(step, kind):
-            raise ValueError(f"{trace.path}: step {step} has no {kind} recorded; steps that have are {trace.recorded()[kind]}")
+            raise ValueError(f"{trace.path}: step {step} has no {kind} recorded; steps with it are {trace.recorded()[kind]}")
     f = as_format(format)
     gradients = set(trace.names(step, "activation_gradient"))
     layers = [n.removesuffix(".weight") for n, shape in trace.shapes.items() if n.endswith(".weight") and len(shape) >= 2]
@@ -207,7 +210,7 @@ def layer_scales(trace: Trace | str | os.PathLike[str], step: int, *, format: Fo
         g = trace.read(step, layer, worker, "activation_gradient").astype(np.float64)
         w = trace.read(step, f"{layer}.weight", 0, "weights").astype(np.float64)
         before = cumulative
-        # Its gradient arrives with the scale of the layers above.
+        # Its gradient has the scale of the layers above.
         l = layer_scale(g * before, w, format=f, cumulative=before, **options)
         cumulative = before * l
         fan = options.get("fan") or math.prod((w.shape[0], *w.shape[2:]))

@@ -1,4 +1,4 @@
-"""What a scheme's error does to the loss, by Loss Change Allocation's first-order and path forms."""
+"""The effect of a scheme's error on the loss, by Loss Change Allocation: first-order and path."""
 
 from __future__ import annotations
 
@@ -40,45 +40,48 @@ def loss_change(
 
     Descent by h = -eta g would change the loss by sum G h to first order, with eta the learning rate, g the fp64
     reference of the reduced gradient and G the gradient of the loss. With the scheme's reduced gradient g' it changes
-    by sum -eta G g': that is -eta sum G g plus the damage, the sum of eta G (g - g'). Positive damage is harm. Elements
-    where g or g' is not finite are left out.
+    by sum -eta G g': that is -eta sum G g plus the damage, the sum of eta G (g - g'). Positive
+    damage is harm. Elements with g or g' not finite are omitted.
 
     Parameters
     ----------
     trace : Trace or path-like
-        Local gradients; the learning rate where none is given.
+        Local gradients, and the learning rate if none is given.
     scheme : Scheme or str
-        Any but ``hybrid``. Its state goes on from step to step. As in `exchange`, it sees one tensor at a time:
-        ``scale=best`` is the best for the tensor and step, and a step is skipped tensor by tensor.
+        Any except ``hybrid``. Its state continues from step to step. As in `exchange`, it gets one
+        tensor at a time: ``scale=best`` is the best for the tensor and step, and a step is skipped
+        tensor by tensor.
     topology : str
         For schemes that add in a format.
     workers, steps, tensors, seed
         As in `replay`.
     learning_rate : float, optional
-        In place of the recorded ones.
+        Instead of the recorded ones.
     gradient : {"reduced", "full_batch"}
-        What stands for G: g itself, or the recorded gradient of the full batch, at the steps that have one.
+        The choice of G: g itself, or the recorded gradient of the full batch, at the steps that
+        have one.
 
     Returns
     -------
     DataFrame
-        A row a step and tensor: trace, step, tensor, role, scheme, topology; ``count``, elements compared;
-        ``change`` = -eta sum G g; ``damage``; ``predicted_change`` = -eta sum G g'; ``damage_share``, of the sum of the
-        magnitudes of the step's damages; ``helping`` and ``helping_scheme``, the share of elements whose move lowers the
-        loss: G g > 0, and G g' > 0.
+        A row per step and tensor: trace, step, tensor, role, scheme, topology; ``count``, elements
+        compared; ``change`` = -eta sum G g; ``damage``; ``predicted_change`` = -eta sum G g';
+        ``damage_share``, of the sum of the magnitudes of the step's damages; ``helping`` and
+        ``helping_scheme``, the share of elements whose update lowers the loss: G g > 0, and G g' >
+        0.
 
     Raises
     ------
     ValueError
-        A trace without local gradients or learning rate; an unknown scheme, topology, step or tensor; something that
-        the scheme needs and the trace lacks.
+        A trace without local gradients or learning rate; an unknown scheme, topology, step or
+        tensor; an input of the scheme that the trace lacks.
     """
     if gradient not in ("reduced", "full_batch"):
         raise ValueError(f"gradient='{gradient}' is unknown; use reduced or full_batch")
     opened = as_trace(trace)
     chosen, m = as_scheme(scheme), opened.manifest
     if m.stage != "local":
-        raise ValueError(f"trace '{opened.name}' holds {m.stage} gradients; a loss change needs each worker's own")
+        raise ValueError(f"trace '{opened.name}' has {m.stage} gradients; a loss change needs each worker's own")
     used = opened.workers if workers is None else integer("workers", workers, 1, opened.workers)
     divisor = used if m.reduction == "mean" else 1
     has = opened.recorded()
@@ -141,12 +144,12 @@ def _first_order(eta: float, truth: np.ndarray, g: np.ndarray, reduced: np.ndarr
 
 @dataclass(frozen=True)
 class PathLossChange:
-    """The change of a loss along a straight move of the weights, shared out over the parameters."""
+    """The change of a loss along a straight path of the weights, allocated to the parameters."""
 
-    allocation: np.ndarray  #: each parameter's share; negative: its move lowered the loss
+    allocation: np.ndarray  #: each parameter's share; negative: its change lowered the loss
     total: float  #: their sum
     intervals: int  #: of Simpson's rule
-    error: float  #: the true change less `total`; NaN where the change was not given
+    error: float  #: the true change minus `total`; NaN if the change was not given
 
 
 @guarded
@@ -163,8 +166,8 @@ def path_loss_change(
     """Loss Change Allocation along the straight path between two settings of the weights.
 
     The loss changes by the integral over the path of gradient times displacement; each parameter's term of that
-    scalar product, integrated by the composite Simpson rule, is its share. For users who have the loss's gradient: a trace
-    holds none between its steps.
+    scalar product, integrated by the composite Simpson rule, is its share. It needs the loss's
+    gradient: a trace has none between its steps.
 
     Parameters
     ----------
@@ -175,11 +178,11 @@ def path_loss_change(
     change : float, optional
         The true change L(end) - L(start). With it, intervals are doubled until the shares add up to it.
     intervals : int
-        Even, to begin with.
+        The initial number; even.
     tolerance : float
         On abs(change - total).
     max_intervals : int
-        Doubling ends at this number of intervals.
+        Doubling stops at this number of intervals.
 
     Returns
     -------
@@ -192,17 +195,17 @@ def path_loss_change(
     """
     a, b = np.asarray(start, np.float64), np.asarray(end, np.float64)
     if a.shape != b.shape:
-        raise ValueError(f"start has shape {a.shape} and end {b.shape}; they must be alike")
+        raise ValueError(f"start has shape {a.shape} and end {b.shape}; they must be equal")
     n = integer("intervals", intervals, 2, 2**20)
     if n % 2:
-        raise ValueError(f"intervals={n} is odd; Simpson's rule takes pairs, such as 2")
+        raise ValueError(f"intervals={n} is odd; Simpson's rule needs an even number, such as 2")
     slopes: dict[float, np.ndarray] = {}
 
     def slope(at: float) -> np.ndarray:
         if at not in slopes:
             slopes[at] = np.asarray(gradient(a + at * (b - a) if at < 1 else b), np.float64)
             if slopes[at].shape != a.shape:
-                raise ValueError(f"gradient gave shape {slopes[at].shape}; the weights have {a.shape}")
+                raise ValueError(f"gradient returned shape {slopes[at].shape}; the weights have {a.shape}")
         return slopes[at]
 
     while True:

@@ -1,4 +1,4 @@
-"""Gradients of a linear model whose samples are stored in few levels."""
+"""Gradients of a linear model with samples stored in few levels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __dir__ = __all__.copy
 class DoubleSampling:
     """Estimates of the mean over the samples of a (a.x - b), float64 arrays of shape (n,)."""
 
-    exact: np.ndarray  #: with the samples as they are
+    exact: np.ndarray  #: with unrounded samples
     unbiased: np.ndarray  #: the mean of Q1(a) (Q2(a).x - b) and Q2(a) (Q1(a).x - b), Q1 and Q2 drawn independently
     naive: np.ndarray  #: Q1(a) (Q1(a).x - b)
     naive_bias: np.ndarray  #: E[naive] - exact, in closed form
@@ -30,7 +30,7 @@ class DoubleSampling:
 
 @guarded
 def gradients(a: Any, x: Any, b: Any, levels: Any, *, seed: int | Draws = 0) -> DoubleSampling:
-    """Round samples stochastically, twice, and take the gradient of (a.x - b)^2 / 2 from them.
+    """Round samples stochastically, twice, and compute the gradient of (a.x - b)^2 / 2.
 
     With one draw the gradient contains a draw's square, whose mean is too large by its variance: the bias is
     D x, D diagonal with the mean over the samples of (a_i - below)(above - a_i). Two independent draws have none.
@@ -38,13 +38,13 @@ def gradients(a: Any, x: Any, b: Any, levels: Any, *, seed: int | Draws = 0) -> 
     Parameters
     ----------
     a : array_like, shape (m, n)
-        Samples, a row each; within the levels.
+        Samples, one per row; within the levels.
     x : array_like, shape (n,)
         The model.
     b : array_like, shape (m,)
-        What it should predict.
+        The targets.
     levels : array_like
-        Ascending, the same for all elements, two at least.
+        Ascending, the same for all elements, at least two.
     seed : int or Draws
         Of the draws: element i of the flattened samples has word i of worker 0's stream, hop 0 and 1.
 
@@ -69,7 +69,7 @@ def gradients(a: Any, x: Any, b: Any, levels: Any, *, seed: int | Draws = 0) -> 
     if model.shape != (n,) or target.shape != (m,):
         raise ValueError(f"x and b have shapes {model.shape} and {target.shape}; with a of {samples.shape} they must be {(n,)} and {(m,)}")
     if grid.ndim != 1 or grid.size < 2 or not (np.diff(grid) > 0).all():
-        raise ValueError("levels must be two or more numbers that ascend")
+        raise ValueError("levels must be two or more ascending numbers")
     if not ((samples >= grid[0]) & (samples <= grid[-1])).all():
         raise ValueError(f"a goes from {samples.min()} to {samples.max()}; it must stay within the levels, {grid[0]} to {grid[-1]}")
     above = np.clip(np.searchsorted(grid, samples, side="right"), 1, grid.size - 1)

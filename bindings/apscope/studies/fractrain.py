@@ -1,4 +1,4 @@
-"""What a training step costs whose operands have different widths, as FracTrain counts it."""
+"""FracTrain's cost of a training step with operands of different widths."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Cost = float | np.ndarray
 
 @dataclass(frozen=True)
 class FracTrainCost:
-    """Shares of the cost of the same step with 32 bits everywhere; arrays where widths are."""
+    """Costs relative to the same step with 32 bits everywhere; arrays if widths are."""
 
     forward: Cost  #: activations times weights
     backward: Cost  #: errors times weights
@@ -32,7 +32,7 @@ def relative_cost(activation_bits: Any, weight_bits: Any, gradient_bits: Any, fl
     Parameters
     ----------
     activation_bits, weight_bits, gradient_bits : array_like
-        Widths, one a layer or one for all.
+        Widths, one per layer or one for all.
     flops : array_like
         Operations of each layer's forward pass; the two backward products have as many each.
 

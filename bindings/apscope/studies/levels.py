@@ -19,8 +19,8 @@ __dir__ = __all__.copy
 class OptimalLevels:
     """What `optimal_levels` found."""
 
-    levels: np.ndarray  #: float64, ascending; fewer than k where x has fewer distinct elements
-    variance: float  #: the sum, over all elements; 0 where every element is a level
+    levels: np.ndarray  #: float64, ascending; fewer than k if x has fewer distinct elements
+    variance: float  #: the sum over all elements; 0 if every element is a level
 
 
 def optimal_levels(x: Any, k: int, method: str = "fast", *, candidates: int = 512) -> OptimalLevels:
@@ -33,10 +33,10 @@ def optimal_levels(x: Any, k: int, method: str = "fast", *, candidates: int = 51
     k : int
         Levels, from 2.
     method : str
-        ``exact`` tries every pair, k n^2 steps; ``fast`` finds as good levels in k n log n;
+        ``exact`` tries every pair, k n^2 steps; ``fast`` finds equally good levels in k n log n;
         ``candidates`` chooses from some of the elements and of the values between them.
     candidates : int
-        How many, with ``candidates``.
+        Their number, with ``candidates``.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Unit scaling as a diagnostic: static scales from shapes, held against recorded gradients."""
+"""Unit scaling as a diagnostic: static scales from shapes, compared with recorded gradients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __dir__ = __all__.copy
 
 @dataclass(frozen=True)
 class UnitScales:
-    """By what the results of a layer's three products are multiplied."""
+    """The factors of the results of a layer's three products."""
 
     output: float
     input_gradient: float
@@ -31,7 +31,7 @@ class UnitScales:
 
 @guarded
 def unit_scales(weight_shape: Sequence[int], batch: int, *, constrained: bool = True) -> UnitScales:
-    """The scales of a linear layer or convolution by which unit variance goes in and comes out.
+    """The scales of a linear layer or convolution that preserve unit variance.
 
     A sum of n independent products of variance 1 has variance n; each scale is one over the root of the
     number of terms in its sum.
@@ -44,7 +44,7 @@ def unit_scales(weight_shape: Sequence[int], batch: int, *, constrained: bool = 
     batch : int
         Terms of the weights' gradient: samples times output positions.
     constrained : bool
-        The input's gradient takes the output's scale, without which forward and backward disagree.
+        The input's gradient uses the output's scale; otherwise forward and backward disagree.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def unit_scales(weight_shape: Sequence[int], batch: int, *, constrained: bool = 
 
 @guarded
 def layer_deviations(trace: Trace | str | os.PathLike[str], step: int, *, format: FormatLike = "e5m2", worker: int = 0) -> pd.DataFrame:
-    """How far a model, trained as it is, is from unit scale: a row a linear layer or convolution.
+    """How far a model is from unit scale: one row per linear layer or convolution.
 
     Parameters
     ----------
@@ -79,9 +79,10 @@ def layer_deviations(trace: Trace | str | os.PathLike[str], step: int, *, format
     -------
     pandas.DataFrame
         layer, batch, the three scales; std_input, std_output_gradient (as recorded); std_scaled: of the weight
-        gradient times its scale; ratio: std_scaled over the product of both, 1 for independent factors of mean zero;
-        underflow: share of nonzero weight gradient elements that round to 0 in the format at that scale, and
-        underflow_unit the same once the gradient at the output is divided by its standard deviation.
+        gradient times its scale; ratio: std_scaled divided by the product of both, 1 for
+        independent factors of mean zero; underflow: share of nonzero weight gradient elements that
+        round to 0 in the format at that scale, and underflow_unit the same once the gradient at the
+        output is divided by its standard deviation.
 
     Raises
     ------
@@ -92,7 +93,7 @@ def layer_deviations(trace: Trace | str | os.PathLike[str], step: int, *, format
     layers = set(trace.names(step, "layer_input")) & set(trace.names(step, "activation_gradient"))
     if not layers:
         have = trace.recorded()["layer_input"]
-        raise ValueError(f"{trace.path}: step {step} has no layer inputs and activation gradients; steps that have are {have}")
+        raise ValueError(f"{trace.path}: step {step} has no layer inputs and activation gradients; steps with them are {have}")
     f = as_format(format)
     rows = []
     for name, shape in trace.shapes.items():

@@ -1,4 +1,4 @@
-"""What low precision does to weights: updates that vanish, and residuals that keep them."""
+"""The effect of low precision on weights: lost updates, and residuals that keep them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __dir__ = __all__.copy
 
 
 def _update(trace: Trace, step: int, tensor: str, learning_rate: float | None) -> np.ndarray:
-    """eta g, fp64: g the exact sum or mean of the workers' gradients, whatever the trace trains by."""
+    """eta g, fp64: g the exact sum or mean of the workers' gradients, whatever the trace's reduction."""
     if learning_rate is None:
         learning_rate = trace.manifest.steps[trace.steps.index(step)].learning_rate
         if learning_rate is None or not np.isfinite(learning_rate):
             raise ValueError(f"{trace.path}: step {step} has no learning rate recorded; give learning_rate=")
-    ranks = range(trace.workers if trace.manifest.stage == "local" else 1)  # after the all-reduce all have the same
-    # The sum or mean that the optimizer sees.
+    ranks = range(trace.workers if trace.manifest.stage == "local" else 1)  # after the all-reduce all are equal
+    # The sum or mean that the optimizer gets.
     total = np.sum([trace.read(step, tensor, w).astype(np.float64) for w in ranks], axis=0)
     return learning_rate * (total / len(ranks) if trace.manifest.reduction == "mean" else total)
 
@@ -42,11 +42,11 @@ def update_underflow(
     learning_rate: float | None = None,
     steps: Iterable[int] | None = None,
 ) -> pd.DataFrame:
-    """The share of weight updates w - eta g that are lost: after which the weight is what it was.
+    """The share of lost weight updates w - eta g, which do not change the weight.
 
-    An update d is lost in a format of nearest rounding, ties to even, where abs(d) < ulp(w) / 2, and where it is
-    equal and w's last bit is even; for abs(w) = 2^k and d towards 0, with ulp(w) / 4 in place of that. Every
-    subtraction is exact and rounded once, so this is counted, not estimated.
+    In a format with rounding to nearest, ties to even, an update d is lost if abs(d) < ulp(w) / 2,
+    or if it is equal and w's last bit is even; for abs(w) = 2^k and d towards 0, with ulp(w) / 4
+    instead. Every subtraction is exact and rounded once, so this is counted, not estimated.
 
     Parameters
     ----------
@@ -57,7 +57,8 @@ def update_underflow(
     master : FloatFormat, str or dtype
         Of a master copy: w is the recorded weight, rounded to that.
     learning_rate : float, optional
-        By default the recorded one. The update is eta times the sum or mean of the workers' gradients; momentum is left out.
+        By default the recorded one. The update is eta times the sum or mean of the workers'
+        gradients, without momentum.
     steps : iterable of int, optional
         By default all that have weights.
 
@@ -102,13 +103,13 @@ def underflow_curve(x: Any, format: FormatLike = "fp16", *, exponents: Iterable[
     """Underflow against a loss scale 2^k, from one histogram of exponents.
 
     A power of two shifts the histogram. In a format whose smallest positive value q is a power of two, a nonzero x
-    with abs(x) 2^k <= q / 2 becomes 0 (the tie too): all of the bins below that of q / 2, and of that bin the elements that
-    are q / 2 exactly, which are counted beside.
+    with abs(x) 2^k <= q / 2 becomes 0 (also in a tie): all of the bins below that of q / 2, and in
+    that bin the elements equal to q / 2, which are counted separately.
 
     Parameters
     ----------
     x : array_like
-        Gradients; zeros and elements that are not finite are left out.
+        Gradients; zeros and elements that are not finite are ignored.
     format : FloatFormat, str or dtype
         Rounding is to nearest.
     exponents : iterable of int
@@ -122,12 +123,12 @@ def underflow_curve(x: Any, format: FormatLike = "fp16", *, exponents: Iterable[
     Raises
     ------
     ValueError
-        The format's smallest positive value is no power of two, so bins do not tell.
+        The format's smallest positive value is not a power of two, so bins are not enough.
     """
     f = as_format(format)
     fraction, exponent = np.frexp(f.smallest_positive)
     if fraction != 0.5:
-        raise ValueError(f"format {f.name}: its smallest positive value {f.smallest_positive} is no power of two; count by casting instead")
+        raise ValueError(f"format {f.name}: its smallest positive value {f.smallest_positive} is not a power of two; count by casting instead")
     threshold = int(exponent) - 2  # exponent of q / 2
     a = np.abs(np.asarray(x, np.float64).ravel())
     a = a[np.isfinite(a) & (a > 0)]
@@ -148,10 +149,10 @@ def underflow_curve(x: Any, format: FormatLike = "fp16", *, exponents: Iterable[
 
 @dataclass(frozen=True)
 class SGDUpdates:
-    """What `sgd_updates` gives and `weight_residual` takes."""
+    """The result of `sgd_updates`, an argument of `weight_residual`."""
 
     weights: np.ndarray  #: float64
-    updates: np.ndarray  #: float64, a row a step
+    updates: np.ndarray  #: float64, one row per step
 
 
 @guarded
@@ -167,9 +168,9 @@ def sgd_updates(
     tensor : str
         A tensor's name.
     steps : iterable of int, optional
-        By default from the first step with weights as long as the numbers are consecutive.
+        By default from the first step with weights, while the numbers are consecutive.
     learning_rate : float, optional
-        By default the recorded ones; momentum is left out.
+        By default the recorded ones, without momentum.
 
     Returns
     -------
@@ -196,28 +197,28 @@ def sgd_updates(
 
 @dataclass(frozen=True)
 class WeightResidual:
-    """Weights in a low precision, with and without a residual. Arrays are float64, a row a step, row 0 before the first."""
+    """Low-precision weights, with and without a residual: float64, a row per step, row 0 the start."""
 
     weights: np.ndarray  #: in the format
-    residual: np.ndarray  #: what rounding took from them, kept by each worker
-    without: np.ndarray  #: weights in the format, of which nothing was kept
+    residual: np.ndarray  #: their rounding error, kept by each worker
+    without: np.ndarray  #: weights in the format, without a residual
     target: np.ndarray  #: the first weights plus the sum of the updates so far
 
 
 @guarded
 def weight_residual(weights: Any, updates: Any, format: FormatLike = "hfp8_forward", *, residual_format: FormatLike | None = None) -> WeightResidual:
-    """Updates of weights that are exchanged in a low precision, each with the residual of the last rounding.
+    """Updates of low-precision weights, each with the residual of the last rounding.
 
         p = w + r + update,  w = Q(p),  r = p - w
 
-    so that weights + residual is the first weights plus all updates, exactly where the additions are. This is
-    error feedback on weights. It starts at w = Q(weights), r = weights - w.
+    so weights + residual equals the first weights plus all updates, if the additions are exact.
+    This is error feedback on weights. It starts at w = Q(weights), r = weights - w.
 
     Parameters
     ----------
     weights : array_like, shape (...)
     updates : array_like, shape (steps, ...)
-        What is added at each step, such as `sgd_updates`.
+        The update of each step, such as from `sgd_updates`.
     format : FloatFormat, str or dtype
         Of the weights, saturating: ``hfp8_forward`` is 1-4-3, bias 11, all exponents normal: 1.125 2^-11 to 30;
         ``e4m3b11fnuz`` has its values with subnormals, from 2^-13, 2^-10 the smallest normal one.
@@ -231,12 +232,12 @@ def weight_residual(weights: Any, updates: Any, format: FormatLike = "hfp8_forwa
     Raises
     ------
     ValueError
-        Updates whose rows are not of the weights' shape, an unknown format.
+        Updates whose rows do not have the weights' shape, an unknown format.
     """
     f = as_format(format)
     w0, u = np.asarray(weights, np.float64), np.asarray(updates, np.float64)
     if u.shape[1:] != w0.shape:
-        raise ValueError(f"updates have shape {u.shape}; give a row a step of the weights' shape {w0.shape}")
+        raise ValueError(f"updates have shape {u.shape}; give one row per step of the weights' shape {w0.shape}")
 
     def rounded(p: np.ndarray) -> np.ndarray:
         return np.asarray(quantize(p, f, overflow="saturate"), np.float64)

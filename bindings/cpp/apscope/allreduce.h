@@ -1,4 +1,4 @@
-// All-reduce: workers' arrays summed as a low-precision collective does, one rounding an addition.
+// All-reduce: workers' arrays summed as a low-precision collective does, one rounding per addition.
 #pragma once
 
 #include <concepts>
@@ -24,26 +24,27 @@ struct AllreduceOptions {
     /// `sequential+kahan`, `hierarchical:G+kahan`: docs/definitions.md, section 1.
     std::string topology = "sequential";
     Projection projection = {};                       ///< rounding, overflow and random bits
-    std::optional<FloatFormat> accumulate = {};       ///< of partial sums; the inputs' format without it
-    std::optional<RoundingMode> hop_rounding = {};    ///< of partial sums; the projection's without it
+    std::optional<FloatFormat> accumulate = {};       ///< of partial sums; by default the inputs' format
+    std::optional<RoundingMode> hop_rounding = {};    ///< of partial sums; by default the projection's
     bool input_cast = true;                           ///< round the inputs to the format first
-    std::uint64_t seed = 0;                           ///< inputs draw by worker, sums by addition
-    int threads = 1;                                  ///< 0 takes all of the machine's; changes no bit
+    std::uint64_t seed = 0;                           ///< random words depend on the worker (inputs) or the addition (sums)
+    int threads = 1;                                  ///< 0 uses all of the machine's; changes no bit
 };
 
-/// The sum of the workers' arrays, as `apscope.allreduce` in Python gives it, bit for bit.
+/// The sum of the workers' arrays, bit for bit as `apscope.allreduce` in Python.
 ///
 /// @param in       `workers` arrays of out.size() numbers, one after another.
 /// @param workers  At least 1.
-/// @param out      The sum (not the mean): fp32 numbers, but for the topology `exact`.
+/// @param out      The sum (not the mean): fp32 numbers, except for the topology `exact`.
 /// @param format   Of inputs and partial sums; its values must be fp32 numbers.
 /// @param options  The order of the additions, and their rounding.
-/// @throws std::invalid_argument  No worker, lengths that do not fit, an unknown topology, `+kahan` where no accumulator
-///                                keeps a compensation, a format or projection that does not serve.
+/// @throws std::invalid_argument  No worker, lengths that do not fit, an unknown topology, `+kahan`
+///                                without an accumulator for the compensation, an unsupported
+///                                format or projection.
 APSCOPE_API void allreduce(std::span<const float> in, std::size_t workers, std::span<double> out, const FloatFormat& format,
                            const AllreduceOptions& options = {});
 
-/// The same for arrays that lie anywhere: one contiguous range of floats a worker.
+/// The same for separate arrays: one contiguous range of floats per worker.
 template <std::ranges::input_range Rows>
     requires std::ranges::contiguous_range<std::ranges::range_reference_t<const Rows>>
 std::vector<double> allreduce(const Rows& rows, const FloatFormat& format, const AllreduceOptions& options = {});

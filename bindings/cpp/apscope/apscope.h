@@ -1,5 +1,5 @@
-// apscope for C++: everything that needs the standard library alone. <apscope/xtensor.h> and
-// <apscope/multiprecision.h> are beside it, for those who have xtensor or Boost.
+// apscope for C++: everything that needs only the standard library. <apscope/xtensor.h> and
+// <apscope/multiprecision.h> are separate, for users of xtensor or Boost.
 #pragma once
 
 #include "allreduce.h"

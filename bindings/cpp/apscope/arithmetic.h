@@ -1,5 +1,5 @@
 // Arithmetic in any format: every operation is computed exactly and rounded once; sums, dot products and matrix products
-// in a stated order, with formats of their own for products and partial sums.
+// in a stated order, with separate formats for products and partial sums.
 #pragma once
 
 #include <concepts>
@@ -22,17 +22,17 @@ namespace apscope {
 /// How results are rounded.
 struct Rounding {
     FloatFormat format = {};      ///< of the results
-    Projection projection = {};   ///< all but stochastic_exact, which only casts can do
-    std::uint64_t seed = 0;       ///< of stochastic rounding: element i draws word i
-    int threads = 1;              ///< 0 takes all of the machine's; their number never changes a bit
+    Projection projection = {};   ///< all except stochastic_exact, which is only for casts
+    std::uint64_t seed = 0;       ///< of stochastic rounding: element i uses word i
+    int threads = 1;              ///< 0 uses all of the machine's; their number never changes a bit
 };
 
 /// How sums are computed.
 struct Summation {
     FloatFormat format = {};                     ///< of the results
     std::string order = "sequential";            ///< or `pairwise`, `chunked:N`, `kahan`, `exact` (rounded once)
-    std::optional<FloatFormat> accumulate = {};  ///< of partial sums; the results' format without it
-    std::optional<FloatFormat> product = {};     ///< of products, which are exact without it: each step a fused multiply-add
+    std::optional<FloatFormat> accumulate = {};  ///< of partial sums; by default the results' format
+    std::optional<FloatFormat> product = {};     ///< of products; by default exact: each step a fused multiply-add
     Projection projection = {};                  ///< of all roundings
     std::uint64_t seed = 0;
     int threads = 1;
@@ -51,19 +51,19 @@ struct MatrixSizes {
 /// @param out        May be one of the operands.
 /// @param how        The rounding.
 /// @throws std::invalid_argument  An unknown operation, lengths that differ, a format that cannot do what the projection
-///                                asks, floats with a format whose values are no fp32 numbers.
+///                                asks, floats with a format whose values are not fp32 numbers.
 APSCOPE_API void arithmetic(std::string_view operation, std::span<const float> a, std::span<const float> b, std::span<const float> c,
                             std::span<float> out, const Rounding& how);
 APSCOPE_API void arithmetic(std::string_view operation, std::span<const double> a, std::span<const double> b, std::span<const double> c,
                             std::span<double> out, const Rounding& how);
 
-/// out[j] = the sum over k of x[k][j]; x holds `terms` rows of out.size() numbers.
+/// out[j] = the sum over k of x[k][j]; x has `terms` rows of out.size() numbers.
 /// @throws std::invalid_argument  As arithmetic(); an unknown order.
 APSCOPE_API void sum(std::span<const float> x, std::size_t terms, std::span<float> out, const Summation& how);
 APSCOPE_API void sum(std::span<const double> x, std::size_t terms, std::span<double> out, const Summation& how);
 
 /// out = a b, matrices in C order.
-/// @throws std::invalid_argument  As sum(); lengths that are not those of `sizes`.
+/// @throws std::invalid_argument  As sum(); lengths that do not match `sizes`.
 APSCOPE_API void matmul(std::span<const float> a, std::span<const float> b, std::span<float> out, const MatrixSizes& sizes, const Summation& how);
 APSCOPE_API void matmul(std::span<const double> a, std::span<const double> b, std::span<double> out, const MatrixSizes& sizes, const Summation& how);
 

@@ -1,4 +1,4 @@
-// One macro: marks what the library offers to others; everything else in it stays hidden.
+// One macro, which exports names of the library; all others are hidden.
 #pragma once
 
 #define APSCOPE_API __attribute__((visibility("default")))

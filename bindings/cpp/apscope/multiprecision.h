@@ -94,12 +94,13 @@ ExactNumber exact_number(const boost::multiprecision::number<Backend, Option>& v
 
 }  // namespace detail
 
-/// A number of Boost.Multiprecision as the format holds it: one rounding of the exact number, never through fp64.
+/// A Boost.Multiprecision number in the format: one rounding of the exact number, never through
+/// fp64.
 ///
 /// @param value    An integer (cpp_int, int128_t, mpz_int), a rational number (cpp_rational, mpq_rational), or a binary
 ///                 floating-point number of any precision (cpp_bin_float, mpfr_float, mpf_float).
-/// @param q        The format and how to round to it; not stochastic_exact, which asks for all digits.
-/// @param element  Which word of the stream stochastic rounding draws.
+/// @param q        The format and how to round to it; not stochastic_exact, which needs all digits.
+/// @param element  Index of the word of the stream for stochastic rounding.
 /// @return         The result, which is an fp64 number.
 /// @throws std::invalid_argument  The rounding is stochastic_exact.
 template <class Backend, boost::multiprecision::expression_template_option Option>
@@ -112,13 +113,14 @@ double round(const boost::multiprecision::number<Backend, Option>& value, const 
     }
     return q(detail::exact_number(value), element);
 }
-/// The same of an expression of them, such as a / b, which is evaluated first, as Boost does it: to its type and precision.
+/// The same for an expression, such as a / b, which Boost first evaluates to its type and
+/// precision.
 template <class Tag, class A, class B, class C, class D>
 double round(const boost::multiprecision::detail::expression<Tag, A, B, C, D>& value, const Quantizer& q, std::uint64_t element = 0) {
     return round(typename boost::multiprecision::detail::expression<Tag, A, B, C, D>::result_type(value), q, element);
 }
 
-/// The same with a format and a projection; of stochastic rounding word 0 of seed 0.
+/// The same with a format and a projection; stochastic rounding uses word 0 of seed 0.
 template <class Backend, boost::multiprecision::expression_template_option Option>
 double round(const boost::multiprecision::number<Backend, Option>& value, const FloatFormat& format, const Projection& projection = {}) {
     return round(value, Quantizer(format, projection));

@@ -1,4 +1,4 @@
-// Quantizer: a format and a projection made ready, then applied to numbers and arrays.
+// Quantizer: a prepared format and projection, applied to numbers and arrays.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ namespace apscope {
 /// @addtogroup quantizer Rounding
 /// @{
 
-/// An array of any layout that somebody else owns: element (i, j, ...) is data[i * strides[0] + j * strides[1] + ...].
-/// Strides count elements, not bytes, and may be negative or 0.
+/// A view of an array of any layout: element (i, j, ...) is data[i * strides[0] + j * strides[1] +
+/// ...]. Strides count elements, not bytes, and may be negative or 0.
 template <class Real>
 struct StridedView {
     Real* data = nullptr;
@@ -26,8 +26,8 @@ struct StridedView {
     std::span<const std::ptrdiff_t> strides;
 };
 
-/// A real number to 126 bits, for those that no fp64 number holds: (-1)^negative (high 2^64 + low) 2^exponent, and with
-/// `inexact` more than that in magnitude, by less than 2^exponent.
+/// A real number to 126 bits, for numbers beyond fp64: (-1)^negative (high 2^64 + low) 2^exponent;
+/// with `inexact` its magnitude is larger by less than 2^exponent.
 struct ExactNumber {
     std::uint64_t high = 0, low = 0;
     long exponent = 0;
@@ -36,11 +36,11 @@ struct ExactNumber {
 };
 
 /// Rounds to a format: every result is a value of it, an infinity or NaN.
-///
-/// Results are those of `apscope.quantize` in Python, bit for bit; docs/definitions.md, section 6, is the rule. NaN gives
-/// NaN, also in formats that have none. A Quantizer never changes: several threads may use one, and equal calls give
-/// equal results. So stochastic rounding takes the place of a number as a second argument: element i draws word i of the
-/// stream keyed by `seed`, whether alone or in an array.
+/// Results equal `apscope.quantize` in Python, bit for bit; docs/definitions.md, section 6, is the
+/// rule. NaN gives NaN, also in formats without NaN. A Quantizer never changes: several threads may
+/// use one, and equal calls give equal results. So stochastic rounding takes the index of a number
+/// as a second argument: element i uses word i of the stream with key `seed`, whether alone or in
+/// an array.
 ///
 /// Arrays are rounded in round-to-nearest with subnormals kept, whatever the calling thread has set.
 class APSCOPE_API Quantizer {
@@ -48,7 +48,8 @@ public:
     /// @param format      The target.
     /// @param projection  Rounding, overflow, underflow, NaN payloads.
     /// @param seed        Of stochastic rounding.
-    /// @param threads     That work on an array; 0 takes all of the machine's. Their number never changes a bit.
+    /// @param threads     For arrays; 0 uses all of the machine's. Their number never changes a
+    ///                    bit.
     /// @throws std::invalid_argument  The fields of the format contradict each other, or it cannot do what the projection
     ///                                asks.
     explicit Quantizer(const FloatFormat& format, const Projection& projection = {}, std::uint64_t seed = 0, int threads = 1);
@@ -56,15 +57,17 @@ public:
     const FloatFormat& format() const;
     const Projection& projection() const;
     std::uint64_t seed() const;
-    int threads() const;  ///< as given: 0 takes all of the machine's
+    int threads() const;  ///< as given: 0 uses all of the machine's
 
     /// One number, rounded once.
     /// @param x        Any number.
-    /// @param element  Its place among those that draw from the same seed.
-    /// @throws std::invalid_argument  The number is a float and the format's values are no fp32 numbers.
+    /// @param element  Its index among the numbers of the same seed.
+    /// @throws std::invalid_argument  The number is a float and the format's values are not fp32
+    ///                                numbers.
     float operator()(float x, std::uint64_t element = 0) const { return round_float_(*prepared_, x, element); }
     double operator()(double x, std::uint64_t element = 0) const { return round_double_(*prepared_, x, element); }
-    /// A number beyond fp64, rounded once; `<apscope/multiprecision.h>` makes them of Boost's numbers.
+    /// A number beyond fp64, rounded once; `<apscope/multiprecision.h>` makes them from Boost's
+    /// numbers.
     /// @throws std::invalid_argument  An inexact number with fewer than 122 bits, or of more than 126; the rounding is stochastic_exact,
     ///                                which asks for all digits.
     double operator()(const ExactNumber& x, std::uint64_t element = 0) const;
@@ -83,17 +86,18 @@ public:
     /// codes[i] = the code of values[i] rounded: sign bit, exponent field and stored significand bits in the low bits.
     ///
     /// @param values    Contiguous floats or doubles.
-    /// @param codes     As many unsigned integers, of 8, 16 or 32 bits; for doubles 64 too.
-    /// @param nan_code  What a NaN becomes in a format that has none.
+    /// @param codes     As many unsigned integers, of 8, 16 or 32 bits; for doubles also 64.
+    /// @param nan_code  The code of a NaN in a format without NaN.
     /// @param first     The element of values[0].
-    /// @throws std::invalid_argument  As for values; codes that are too narrow; a NaN that has nowhere to go.
+    /// @throws std::invalid_argument  As for values; codes that are too narrow; a NaN that has no
+    ///                                code.
     template <std::ranges::contiguous_range Values, std::ranges::contiguous_range Codes>
     void encode(const Values& values, Codes&& codes, std::optional<std::uint64_t> nan_code = {}, std::uint64_t first = 0) const {
         using Real = std::ranges::range_value_t<Values>;
         using Code = std::ranges::range_value_t<Codes>;
         encode_span(std::span<const Real>(values), std::span<Code>(std::forward<Codes>(codes)), nan_code, first);
     }
-    /// values[i] = what codes[i] stands for; types as for encode().
+    /// values[i] = the value of codes[i]; types as for encode().
     /// @throws std::invalid_argument  As encode(); a code wider than the format.
     template <std::ranges::contiguous_range Codes, std::ranges::contiguous_range Values>
     void decode(const Codes& codes, Values&& values) const {

@@ -1,4 +1,4 @@
-// What one cast of an array loses: counts, sums and means of its errors, in the pass that rounds.
+// The errors of one cast of an array: counts, sums and means, in the pass that rounds.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace apscope {
 /// @addtogroup statistics Statistics of a cast
 /// @{
 
-/// What a cast of x to y loses: the columns of docs/definitions.md, section 3. Sums and means run over the counted pairs,
-/// and have the unit of x, that of squares its square; nmse, relative_bias, cosine and underflow_rate have none. NaN where
-/// a number does not exist: an empty array has no mean, an all-zero one no NMSE. With overflow no error is finite: mse,
-/// variance and nmse are infinite, sqnr_db minus that, cosine is 0 and rescaled_nmse 1.
-///
-/// @tparam Count  What holds counts.
-/// @tparam Real   What holds the other numbers.
+/// The errors of a cast of x to y: the columns of docs/definitions.md, section 3. Sums and means
+/// are over the counted pairs, in the unit of x, those of squares in its square; nmse,
+/// relative_bias, cosine and underflow_rate have none. NaN if a number does not exist: an empty
+/// array has no mean, an all-zero one no NMSE. With overflow no error is finite: mse, variance and
+/// nmse are infinite, sqnr_db minus that, cosine is 0 and rescaled_nmse 1.
+/// @tparam Count  The type of counts.
+/// @tparam Real   The type of the other numbers.
 template <class Count, class Real>
 struct BasicCastStatistics {
     Count count{};                  ///< elements
@@ -32,9 +32,9 @@ struct BasicCastStatistics {
     Count nan{};                    ///< NaN in x
     Count infinite{};               ///< infinities in x
     Real bias{};                    ///< mean of y - x
-    Real relative_bias{};           ///< sum_signed_error / sum_absolute_reference: below 0 where magnitudes shrink
+    Real relative_bias{};           ///< sum_signed_error / sum_absolute_reference: below 0 if magnitudes shrink
     Real variance{};                ///< mse - bias^2, not below 0
-    Real expected_bias{};           ///< mean of E[y] - x over the draws of stochastic rounding; NaN where one may overflow
+    Real expected_bias{};           ///< mean of E[y] - x over the draws of stochastic rounding; NaN if one may overflow
     Real expected_variance{};       ///< mean of Var[y], the same
     Real mse{};                     ///< mean of (y - x)^2
     Real nmse{};                    ///< sum_squared_error / sum_squared_reference
@@ -57,21 +57,25 @@ using CastStatistics = BasicCastStatistics<std::int64_t, double>;
 /// One pass over the numbers. Multiply x by a scale beforehand where a scheme would.
 ///
 /// @param x    The numbers; they may be none.
-/// @param q    The format, whose values must be fp32 numbers, and how to round to it; element i draws word i.
-/// @param out  Takes the rounded numbers, those of q(x, out); empty: nobody wants them. It must not overlap x,
-///             which the statistics compare it with.
-/// @throws std::invalid_argument  A format whose values are no fp32 numbers; stochastic_exact rounding; an `out` that is
-///                                neither empty nor as long as x, or overlaps it.
+/// @param q    The format, whose values must be fp32 numbers, and how to round to it; element i
+///             uses word i.
+/// @param out  Receives the rounded numbers, those of q(x, out); empty: none. It must not overlap
+///             x, with which the statistics compare it.
+/// @throws std::invalid_argument  A format whose values are not fp32 numbers; stochastic_exact
+///                                rounding; an `out` that is neither empty nor as long as x, or
+///                                overlaps it.
 APSCOPE_API CastStatistics cast_statistics(std::span<const float> x, const Quantizer& q, std::span<float> out = {});
-/// The same for doubles that floats hold, such as those that decode() gives.
+/// The same for doubles that are float values, such as results of decode().
 /// @param x  The numbers; they may be none.
 /// @param q  The format, and how to round to it.
-/// @throws std::invalid_argument  As above; a double that is no fp32 number: statistics are those of fp32 numbers.
+/// @throws std::invalid_argument  As above; a double that is not an fp32 number: statistics need
+///                                fp32 numbers.
 APSCOPE_API CastStatistics cast_statistics(std::span<const double> x, const Quantizer& q);
 
 namespace detail {
 
-// Calls f(to's, from's) for every one of the statistics: what copies them, from one array's or from a row of results.
+// Calls f(to's, from's) for every one of the statistics, to copy them from an array's or from a row
+// of results.
 template <class To, class From, class F>
 void for_each_statistic(To& to, const From& from, F&& f) {
     f(to.count, from.count);

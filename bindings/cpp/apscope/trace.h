@@ -33,26 +33,26 @@ struct TraceTensor {
 struct TraceValues {
     std::span<const float> values;
     std::vector<std::int64_t> shape;
-    std::shared_ptr<const void> owner;  ///< what keeps the numbers in memory
+    std::shared_ptr<const void> owner;  ///< keeps the numbers in memory
 };
 
 /// A recorded trace: a folder with a manifest and safetensors files (docs/trace_format.md). Copies are cheap; several
 /// threads may read one.
 class APSCOPE_API Trace {
 public:
-    const std::string& name() const;            ///< as the manifest says, else the folder's
+    const std::string& name() const;            ///< the manifest's, else the folder's
     const std::filesystem::path& path() const;
     const std::string& model() const;
     int workers() const;
     const std::string& stage() const;           ///< `local`, `reduced` or `clipped`
-    const std::string& reduction() const;       ///< `sum` or `mean`: what training did with the workers' gradients
+    const std::string& reduction() const;       ///< `sum` or `mean`: how training combined the workers' gradients
     std::vector<std::int64_t> steps() const;    ///< recorded training steps, ascending
     std::vector<TraceTensor> tensors() const;   ///< in the manifest's order
 
     /// What was recorded, without a copy.
     /// @param step    A recorded step.
-    /// @param tensor  A tensor's name; of activations a layer's.
-    /// @param worker  A rank; ignored where the kind exists once a step.
+    /// @param tensor  A tensor's name; for activations a layer's.
+    /// @param worker  A rank; ignored if the kind exists once per step.
     /// @param kind    `gradient`, `weights`, `full_batch`, `activation_gradient` or `layer_input`.
     /// @throws std::invalid_argument  Not recorded, or the file is damaged; the message names the file and the field.
     TraceValues read(std::int64_t step, const std::string& tensor, int worker, std::string_view kind = "gradient") const;
@@ -63,8 +63,10 @@ private:
     std::shared_ptr<const detail::Trace> trace_;
 };
 
-/// Opens a trace: reads its manifest, and checks that every file it lists is there in full length.
-/// @throws std::invalid_argument  No trace, or a damaged one; the message names the file and the field.
+/// Opens a trace: reads its manifest, and checks that every file it lists exists with its full
+/// length.
+/// @throws std::invalid_argument  Not a trace, or a damaged one; the message names the file and the
+///                                field.
 APSCOPE_API Trace open_trace(const std::filesystem::path& folder);
 
 /// @}

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-// xtensor's headers moved in version 0.26: this header alone knows where they are.
+// xtensor's headers moved in version 0.26: only this header depends on their location.
 #if __has_include(<xtensor/containers/xadapt.hpp>)
 #include <xtensor/containers/xadapt.hpp>
 #include <xtensor/containers/xarray.hpp>
@@ -53,7 +53,8 @@ inline constexpr std::size_t rank_of_shape<xt::fixed_shape<Lengths...>> = sizeof
 template <class E>
 inline constexpr std::size_t rank_of = rank_of_shape<std::remove_cvref_t<typename E::shape_type>>;
 
-// What holds numbers of an expression's shape, in C order: an xt::xtensor where the rank is fixed, else an xt::xarray.
+// The container for an expression's shape, in C order: an xt::xtensor if the rank is fixed, else an
+// xt::xarray.
 template <class E, class Number>
 using Container = std::conditional_t<rank_of<E> == any_rank, xt::xarray<Number, xt::layout_type::row_major>,
                                      xt::xtensor<Number, rank_of<E> == any_rank ? 0 : rank_of<E>, xt::layout_type::row_major>>;
@@ -68,7 +69,7 @@ template <class E>
 auto shape_of(const E& array) {
     return std::vector<std::size_t>(array.shape().begin(), array.shape().end());
 }
-// An array for numbers of E's rank and the shape of what it was evaluated to.
+// An array of E's rank and the shape of the evaluated expression.
 template <class E, class Number, class Array>
 auto empty_like(const Array& array) {
     typename Container<E, Number>::shape_type shape;
@@ -80,7 +81,7 @@ template <class Array>
 auto span_of(Array& array) {
     return std::span(array.data(), array.size());
 }
-// Axes before one, that axis, axes behind it.
+// Axes before one, that axis, axes after it.
 struct AxisPlace {
     std::size_t outer = 1, length = 1, inner = 1;
     std::vector<std::size_t> others;  // the shape without that axis
@@ -107,7 +108,8 @@ inline AxisPlace place_of(const std::vector<std::size_t>& shape, std::ptrdiff_t 
 ///
 /// @param x  Any xtensor expression of floats or doubles.
 /// @param q  The format and how to round to it.
-/// @return   An array of x's shape and type: xt::xtensor where x's rank is fixed, else xt::xarray; C order.
+/// @return   An array of x's shape and type: xt::xtensor if x's rank is fixed, else xt::xarray; C
+///           order.
 /// @throws std::invalid_argument  Floats, where the format's values are no fp32 numbers.
 template <class E>
     requires std::floating_point<typename E::value_type>
@@ -128,11 +130,11 @@ auto quantize(const xt::xexpression<E>& x, const BlockQuantizer& q, int axis = -
 }
 
 /// The codes of every element rounded.
-/// @tparam Code  std::uint8_t, std::uint16_t, std::uint32_t; of doubles std::uint64_t too.
+/// @tparam Code  std::uint8_t, std::uint16_t, std::uint32_t; for doubles also std::uint64_t.
 /// @param x         Any xtensor expression of floats or doubles.
 /// @param q         The format and how to round to it.
-/// @param nan_code  What a NaN becomes in a format that has none.
-/// @throws std::invalid_argument  Codes that are too narrow; a NaN that has nowhere to go.
+/// @param nan_code  The code of a NaN in a format without NaN.
+/// @throws std::invalid_argument  Codes that are too narrow; a NaN that has no code.
 template <std::unsigned_integral Code, class E>
 auto encode(const xt::xexpression<E>& x, const Quantizer& q, std::optional<std::uint64_t> nan_code = {}) {
     const auto values = detail::evaluated(x);
@@ -142,7 +144,8 @@ auto encode(const xt::xexpression<E>& x, const Quantizer& q, std::optional<std::
 }
 
 /// The values of codes, as `Real`.
-/// @throws std::invalid_argument  A code wider than the format; floats, where the format's values are no fp32 numbers.
+/// @throws std::invalid_argument  A code wider than the format; floats, if the format's values are
+///                                not fp32 numbers.
 template <std::floating_point Real = float, class E>
 auto decode(const xt::xexpression<E>& codes, const Quantizer& q) {
     const auto given = detail::evaluated(codes);
@@ -151,13 +154,14 @@ auto decode(const xt::xexpression<E>& codes, const Quantizer& q) {
     return values;
 }
 
-/// The sum over an axis of workers, one rounding an addition.
+/// The sum over an axis of workers, one rounding per addition.
 ///
 /// @param x        Any xtensor expression of floats.
 /// @param format   Of inputs and partial sums; its values must be fp32 numbers.
 /// @param axis     The workers; negative ones count from the last.
 /// @param options  The order of the additions, and their rounding.
-/// @return         x's shape without the axis: fp32 numbers as doubles, but for the topology `exact`.
+/// @return         x's shape without the axis: fp32 numbers as doubles, except for the topology
+///                 `exact`.
 /// @throws std::invalid_argument  As apscope::allreduce; there is no such axis.
 template <class E>
     requires std::same_as<std::remove_const_t<typename E::value_type>, float>
@@ -176,11 +180,13 @@ xt::xarray<double> allreduce(const xt::xexpression<E>& x, const FloatFormat& for
     return result;
 }
 
-/// What a cast loses, as apscope::cast_statistics() says it, of every line along an axis: one number a line in each array.
+/// The errors of a cast, as in apscope::cast_statistics(), for every line along an axis: one number
+/// per line in each array.
 using CastStatisticsArrays = BasicCastStatistics<xt::xarray<std::int64_t>, xt::xarray<double>>;
 
-/// What rounding all elements of an expression loses; they count in C order, whatever the layout.
-/// @param x  Any xtensor expression of floats, or of doubles that floats hold.
+/// The errors of rounding all elements of an expression; they count in C order, whatever the
+/// layout.
+/// @param x  Any xtensor expression of floats, or of doubles that are float values.
 /// @param q  The format, whose values must be fp32 numbers, and how to round to it.
 /// @throws std::invalid_argument  As apscope::cast_statistics of a span.
 template <class E>
@@ -190,11 +196,12 @@ CastStatistics cast_statistics(const xt::xexpression<E>& x, const Quantizer& q) 
     return cast_statistics(detail::span_of(values), q);
 }
 
-/// The same of every line along `axis`, each an array of its own, whose element i draws word i.
+/// The same for every line along `axis`, each a separate array, whose element i uses word i.
 /// @param x     As above.
 /// @param q     As above.
-/// @param axis  Along which lines run; negative ones count from the last.
-/// @return      Arrays of x's shape without the axis: a matrix along axis 1 gives one number a row.
+/// @param axis  The axis of the lines; negative ones count from the last.
+/// @return      Arrays of x's shape without the axis: a matrix along axis 1 gives one number per
+///              row.
 /// @throws std::invalid_argument  As above; there is no such axis.
 template <class E>
     requires std::floating_point<typename E::value_type>
@@ -214,7 +221,8 @@ CastStatisticsArrays cast_statistics(const xt::xexpression<E>& x, const Quantize
 }
 
 /// A column of numbers as an array over (step, tensor, scheme), in the orders of `results.steps()`, `tensors()` and
-/// `schemes()`: what a caller's axis sums over a replay begin with. NaN where there is no such row, or where it is empty.
+/// `schemes()`: the basis of a caller's sums over axes. NaN if there is no such row, or if it is
+/// empty.
 ///
 /// @param results   Of a replay.
 /// @param column    A column of numbers.

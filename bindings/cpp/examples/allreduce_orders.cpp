@@ -29,7 +29,7 @@ int main() {
         std::printf("%-22s %12.4e %12g\n", topology, error / power, sum[0]);
     }
 
-    // Partial sums in a wider format: what the wire alone loses is then all that is left.
+    // Partial sums in a wider format: only the error of the wire is left.
     const std::vector<double> wide = apscope::allreduce(gradients, format, {.topology = "ring", .accumulate = apscope::format("fp32")});
     std::printf("%-22s %12s %12g\n", "ring, fp32 sums", "", wide[0]);
 }

@@ -1,5 +1,5 @@
-// A matrix product whose products and partial sums are rounded to formats of one's own: how the accumulator's width
-// decides what the result is worth.
+// A matrix product whose products and partial sums are rounded to custom formats: how the
+// accumulator's width decides the accuracy of the result.
 #include <apscope/apscope.h>
 
 #include <cmath>
@@ -32,7 +32,7 @@ int main() {
         std::printf("%-44s largest relative error %.2e\n", what, error);
     };
     const apscope::FloatFormat fp32 = apscope::format("fp32"), bf16 = apscope::format("bf16"), fp16 = apscope::format("fp16");
-    const apscope::FloatFormat own = apscope::format("e8m13");  // 22 bits: no machine has it
+    const apscope::FloatFormat own = apscope::format("e8m13");  // 22 bits: no hardware has it
     show("fp32 accumulator", {.format = fp32});
     show("22-bit accumulator e8m13", {.format = fp32, .accumulate = own});
     show("22-bit accumulator, chunks of 32", {.format = fp32, .order = "chunked:32", .accumulate = own});

@@ -1,4 +1,4 @@
-// Replays a recorded trace through schemes and reduction orders, and prints which lost least.
+// Replays a recorded trace through schemes and reduction orders, and prints a ranking.
 #include <apscope/apscope.h>
 
 #include <cstdio>
@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
                         row.underflow_reduced, row.worst_layer.c_str());
         }
 
-        // The rows behind it: one a step, tensor, scheme, stage and order.
+        // The rows behind it: one per step, tensor, scheme, stage and order.
         const std::size_t last = results.size() - 1;
         std::printf("%zu rows; the last: %.*s at step %g, nmse %.3e\n", results.size(), static_cast<int>(results.text(last, "tensor").size()),
                     results.text(last, "tensor").data(), results.number(last, "step"), results.number(last, "nmse"));

@@ -1,4 +1,4 @@
-// Rounds an array to formats of 8 bits and fewer: what each number becomes, and how far that is off.
+// Rounds an array to formats of 8 bits and fewer, and prints each result and its error.
 #include <apscope/apscope.h>
 
 #include <cmath>
@@ -20,12 +20,12 @@ int main() {
         }
     }
 
-    // The nearest neighbour is one way to round; a projection says another.
+    // Rounding to nearest is the default; a projection chooses another rounding.
     const apscope::Quantizer up{apscope::format("e4m3"), {.rounding = apscope::RoundingMode::toward_positive}};
     const apscope::Quantizer clamp{apscope::format("e4m3"), {.overflow = apscope::Overflow::saturate}};
     std::printf("toward_positive: 0.1 -> %g; saturate: 250 -> %g\n", up(0.1f), clamp(250.0f));
 
-    // Stochastic rounding: element i draws word i of a stream, so that equal calls give equal results.
+    // Stochastic rounding: element i uses word i of a stream, so equal calls give equal results.
     const apscope::Quantizer draw{apscope::format("e4m3"), {.rounding = apscope::RoundingMode::stochastic}, /*seed=*/7};
     double mean = 0.0;
     const int draws = 100000;

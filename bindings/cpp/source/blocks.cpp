@@ -14,7 +14,7 @@
 namespace apscope {
 namespace {
 
-// Axes before the one that blocks run along, that axis, axes behind it.
+// Axes before the axis of the blocks, that axis, axes after it.
 detail::BlockShape around(std::size_t size, std::span<const std::size_t> shape, int axis) {
     if (shape.empty()) shape = std::span<const std::size_t>(&size, 1);
     const int axes = static_cast<int>(shape.size());
@@ -38,7 +38,7 @@ BlockQuantizer::BlockQuantizer(const BlockFormat& format, const Projection& proj
     validate(format);
     validate(projection, format.element);
     if (threads < 0) throw std::invalid_argument("threads=" + std::to_string(threads) + " is negative; 0 takes all of the machine's");
-    (*this)(std::span<const float>{}, std::span<float>{});  // what blocks ask for beyond that
+    (*this)(std::span<const float>{}, std::span<float>{});  // further requirements of blocks
 }
 
 void BlockQuantizer::operator()(std::span<const float> in, std::span<float> out, std::span<const std::size_t> shape, int axis) const {

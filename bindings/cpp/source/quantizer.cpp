@@ -29,7 +29,7 @@ struct Quantizer::Prepared {
     std::uint64_t seed = 0;
     int threads = 1;
     detail::RandomStream stream{};
-    std::optional<detail::ArrayQuantizer<float>> narrow;  // where fp32 holds the format's values
+    std::optional<detail::ArrayQuantizer<float>> narrow;  // if fp32 has the format's values
     std::optional<detail::ArrayQuantizer<double>> wide;
 
     template <class Real>
@@ -37,7 +37,7 @@ struct Quantizer::Prepared {
         if constexpr (std::is_same_v<Real, float>) return narrow->cast();
         else return wide->cast();
     }
-    // Formats that fp32 does not hold: quantize() says why not.
+    // Formats beyond fp32: quantize() reports the reason.
     void round(std::span<const float> in, std::span<float> out, const detail::RandomSource& random) const {
         if (narrow) (*narrow)(in, out, random, threads);
         else detail::quantize(in, out, format, projection);
@@ -49,8 +49,8 @@ struct Quantizer::Prepared {
 
 namespace {
 
-// The rule for one number. It computes with integers, and with fp numbers only what is exact and normal: the calling
-// thread's rounding mode and flushing change nothing.
+// The rule for one number. It computes with integers, and with floating point only exact normal
+// numbers: the calling thread's rounding mode and flushing change nothing.
 struct RoundOneNumber {
     template <RoundingMode M, bool Plain, class Prepared, class Real>
     static Real run(const Prepared& p, Real x, std::uint64_t element) {
@@ -76,7 +76,7 @@ struct RoundOneNumber {
     }
 };
 
-// Where an array of any layout has element i (C order), i growing one by one.
+// The offset of element i (C order) in an array of any layout, for increasing i.
 template <class Real>
 class Places {
 public:
@@ -134,7 +134,8 @@ detail::WideNumber wide_number(const ExactNumber& x) {
     if (leading > 125 || (x.inexact && leading < 121)) {
         throw std::invalid_argument("an exact number has at most 126 bits, and an inexact one at least 122, not " + std::to_string(leading + 1));
     }
-    // Beyond these exponents every format overflows, or draws and ties see nothing but that the number is not zero.
+    // Beyond these exponents every format overflows, or draws and ties depend only on the number
+    // being nonzero.
     const long exponent = std::clamp(x.exponent, -2500L, 2500L);
     detail::WideNumber w = detail::aligned(significand, static_cast<int>(exponent), x.negative);
     if (x.inexact) w.significand |= 1;

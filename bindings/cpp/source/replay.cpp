@@ -37,7 +37,7 @@ double as_number(const std::optional<std::int64_t>& value) { return value ? stat
 using Number = double (*)(const Results::Data&, const detail::ResultRow&);
 using Text = std::string_view (*)(const Results::Data&, const detail::ResultRow&);
 
-// A column, and how to read it: one of the two.
+// A column, and one of two ways to read it.
 struct Reader {
     Column column;
     Number number = nullptr;

@@ -1,4 +1,4 @@
-// What Results hold: the rows of a replay, and the texts that they number.
+// The data of Results: the rows of a replay, and their texts by number.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace apscope {
 struct Results::Data {
     std::string trace;
     int workers = 0;
-    std::vector<std::int64_t> step_numbers;          // of the trace: what rows' indices mean
+    std::vector<std::int64_t> step_numbers;          // of the trace, by the rows' indices
     std::vector<std::string> tensor_names, roles;    // the same
     std::vector<std::size_t> steps, tensors;         // indices that were replayed
     std::vector<std::string> schemes, families, topologies;

@@ -1,4 +1,4 @@
-// Results::summary(): many rows become one number, as docs/definitions.md, section 14, says.
+// Results::summary(): reduces many rows to one number, by docs/definitions.md, section 14.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -30,10 +30,10 @@ double or_zero(const ResultRow::Count& count) { return count ? static_cast<doubl
 
 bool is_own(std::string_view topology) { return std::ranges::find(detail::reductions::own, topology) != detail::reductions::own.end(); }
 
-// What a row, or the rows of a step, lost. A skipped row is a gradient of which nothing arrived: y = 0.
+// The errors of a row, or of the rows of a step. A skipped row is a lost gradient: y = 0.
 struct Loss {
     double error = 0, reference = 0, overflow = 0, skipped = 0;
-    double noise = 0, log2_over_noise = 0, noise_blocks = 0;  // NaN where nothing is known of the noise
+    double noise = 0, log2_over_noise = 0, noise_blocks = 0;  // NaN if the noise is unknown
 
     static Loss of(const ResultRow& r) {
         return {r.skipped ? r.sum_squared_reference : r.sum_squared_error,
@@ -54,7 +54,7 @@ struct Loss {
         noise_blocks += other.noise_blocks;
     }
     bool exists() const { return overflow > 0 || reference != 0; }
-    // With overflow at least 1: the sums leave out what is not finite.
+    // With overflow at least 1: the sums omit non-finite values.
     double nmse() const {
         const double value = quotient(error, reference);
         return overflow > 0 ? std::fmax(value, 1.0) : value;
@@ -67,17 +67,17 @@ struct Loss {
     }
 };
 
-// Whether gradients of the row are NaN or infinite; of a skipped one its counts say it.
+// Whether gradients of the row are NaN or infinite; a skipped row is recognised by its counts.
 bool is_nonfinite(const ResultRow& r) { return r.skipped ? or_zero(r.count) > or_zero(r.counted) : or_zero(r.nan) + or_zero(r.infinite) > 0; }
 
-// A row under the topology that it counts for.
+// A row with the topology that it counts for.
 struct Placed {
     const ResultRow* row;
     std::string topology;
 };
 
-// The rows that schemes are compared by: reduced ones, every topology with all tensors (of a policy, those with a
-// reduction of their own stand beside the others under each topology); of a trace without, the wire's.
+// The rows for comparing schemes: reduced ones, every topology with all tensors (in a policy, those
+// with their own reduction are included under each topology); for a trace without, the wire's.
 std::vector<Placed> compared_rows(const std::vector<ResultRow>& rows) {
     const bool any_reduced = std::ranges::any_of(rows, [](const ResultRow& r) { return !r.wire; });
     struct Topologies {
@@ -91,7 +91,7 @@ std::vector<Placed> compared_rows(const std::vector<ResultRow>& rows) {
     }
     for (auto& [scheme, topologies] : of_scheme) {
         if (!topologies.crossing.empty() || topologies.own.empty()) continue;
-        std::string all;  // where all have a reduction of their own, but not the same: its name is all of theirs
+        std::string all;  // if all have their own reduction, but not the same: all names joined
         for (const std::string& name : topologies.own) all += (all.empty() ? "" : "+") + name;
         topologies.crossing.push_back(all);
     }
@@ -105,7 +105,7 @@ std::vector<Placed> compared_rows(const std::vector<ResultRow>& rows) {
     return placed;
 }
 
-// Everything that one row of the summary adds up, row by row.
+// The sums of one row of the summary.
 class Sums {
 public:
     void add(const ResultRow& r, int workers) {

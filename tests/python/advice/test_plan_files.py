@@ -100,12 +100,12 @@ def test_the_command_writes_prints_and_solves_again(digits, tmp_path, capsys):
         (["--min-cosine", "2"], "min_cosine=2.0 is above 1"),
         (["--minimize", "loss"], "minimize='loss' is unknown"),
         (["--candidates", "hardwar"], "did you mean hardware?"),
-        (["--groups", "("], "nor a regular expression"),
-        (["--groups", "bucket:x"], "has no size of a bucket"),
-        (["--groups", "zzz"], "finds nothing in the layers' names"),
+        (["--groups", "("], "or a regular expression"),
+        (["--groups", "bucket:x"], "has no bucket size"),
+        (["--groups", "zzz"], "matches no layer's name"),
         (["--fix", "head"], "--fix head is not REGEX=SPEC"),
-        (["--holdout", "7"], "could be one step or a number of them"),
-        (["--as", "onnx"], "--as onnx is not a tool"),
+        (["--holdout", "7"], "could be one step or a number of steps"),
+        (["--as", "onnx"], "--as onnx: plans cannot be written for it"),
         (["--candidates", "missing.json"], "there is no plan missing.json"),
         (["-o", "plan.txt"], "does not end in .json"),
         (["-o", "nowhere/plan.json"], "its folder does not exist"),
@@ -126,9 +126,9 @@ def test_errors_are_one_sentence(digits, tmp_path, monkeypatch, capsys, words, s
         (lambda d: d.update(scheme=3), "scheme is 3; it must be a text"),
         (lambda d: d.update(scheme="aps:e4m3"), "change both, or neither"),
         (lambda d: d["layers"].pop(), "it has 5 layers, but its table 6"),
-        (lambda d: d["layers"][0].update(scheme="aps:e9m9"), "it has nothing for 'aps:e9m9'"),
-        (lambda d: d["table"]["chosen"]["log2"].pop(), "is not a whole plan: log2"),
-        (lambda d: d.pop("table"), "is not a whole plan: it has no table"),
+        (lambda d: d["layers"][0].update(scheme="aps:e9m9"), "it has no 'aps:e9m9'"),
+        (lambda d: d["table"]["chosen"]["log2"].pop(), "is not a complete plan: log2"),
+        (lambda d: d.pop("table"), "is not a complete plan: it has no table"),
         (lambda d: d["wish"].update(max_volume="x"), "give a number"),
     ],
 )
@@ -182,7 +182,7 @@ def test_other_tools_read_their_syntax(request, tmp_path):
 
     lines = [line.split("  ") for line in plan.written_as("regex").splitlines()]
     assert {name: spec for name in schemes.index for pattern, spec in lines if re.search(pattern, name)} == schemes.to_dict()
-    with pytest.raises(ValueError, match="not a tool that plans are written for"):
+    with pytest.raises(ValueError, match="plans cannot be written for 'onnx'"):
         plan.written_as("onnx")
     with pytest.raises(ValueError, match="has no ranges of steps"):
         apscope.recommend(results, max_volume=0.35, periods=2).written_as("regex")

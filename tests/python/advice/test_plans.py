@@ -247,7 +247,7 @@ def test_without_limits_a_quarter_of_the_bytes_or_an_error_of_a_fiftieth(results
 def test_one_worker_is_judged_by_nmse_and_bits(digits):
     results = apscope.replay(digits, CANDIDATES, workers=1, topology="ring")
     plan = apscope.recommend(results, max_volume=0.2)
-    assert plan.wish.minimize == "step_nmse" and plan.figures["volume"].max() <= 0.201 and "bits a value" in str(plan)
+    assert plan.wish.minimize == "step_nmse" and plan.figures["volume"].max() <= 0.201 and "bits per value" in str(plan)
     with pytest.raises(ValueError, match="max_error_over_noise needs the noise of the batch"):
         apscope.recommend(results, max_error_over_noise=0.1)
 
@@ -300,7 +300,7 @@ def test_odd_traces_have_plans_that_are_replayed_as_predicted(tmp_path, fill, op
 
 def test_one_worker_has_no_time(tmp_path):
     trace = recorded(tmp_path / "t", lambda layer, step: normal(np.random.default_rng(step)), workers=1)
-    with pytest.raises(ValueError, match="time is that of an exchange between workers"):
+    with pytest.raises(ValueError, match="time needs an exchange between workers"):
         apscope.recommend(trace, ["none:fp16", "aps:e4m3"], minimize="time")
 
 
@@ -350,7 +350,7 @@ def test_the_figures_of_the_table_are_a_frame_of_their_own(results):
 
 
 def test_results_without_what_is_needed_are_refused(results, digits):
-    with pytest.raises(ValueError, match="hold no scheme 'aps:e5m2'"):
+    with pytest.raises(ValueError, match="have no scheme 'aps:e5m2'"):
         apscope.recommend(results, "aps:e5m2", max_volume=0.2)
     with pytest.raises(ValueError, match="the candidate 'hybrid.*is a hybrid"):
         apscope.recommend(digits, "hybrid(last=none:fp16;else=aps:e4m3)", max_volume=0.2)
@@ -360,16 +360,16 @@ def test_results_without_what_is_needed_are_refused(results, digits):
         apscope.recommend(results, max_volume=0.2, steps="0:3")
     with pytest.raises(ValueError, match="periods=99 is not in 1..26"):
         apscope.recommend(results, max_volume=0.2, periods=99)
-    with pytest.raises(ValueError, match="holdout='99999:' holds none of the steps"):
+    with pytest.raises(ValueError, match="holdout='99999:' selects none of the steps"):
         apscope.recommend(results, max_volume=0.2, holdout="99999:")
-    with pytest.raises(ValueError, match="fixed 'nothing' is found in none of the layers' names"):
+    with pytest.raises(ValueError, match="fixed 'nothing' matches none of the layers' names"):
         apscope.recommend(digits, CANDIDATES, max_volume=0.2, fixed={"nothing": "aps:e3m0"})
     with pytest.raises(ValueError, match="minimize='cost' is unknown"):
         apscope.recommend(results, minimize="cost")
     with pytest.raises(ValueError, match="no topology 'tree'"):
         apscope.recommend(results, topology="tree", max_volume=0.2)
     two = pd.concat([results.frame, results.frame.assign(trace="other")])
-    with pytest.raises(ValueError, match="the results hold 2 traces"):
+    with pytest.raises(ValueError, match="the results have 2 traces"):
         apscope.recommend(apscope.Results(two, results.histograms, results.provenance, results.noise), max_volume=0.2)
 
 

@@ -96,7 +96,7 @@ def test_refused_dtypes_are_told_the_accepted_ones():
 def test_a_tensor_that_requires_grad_is_not_detached_without_a_word(call):
     x = torch.ones(4, requires_grad=True)
     with pytest.raises(
-        ValueError, match=r"(x|a|out) requires grad, which no result here would carry on; give (x|a|out)\.detach\(\), or call under torch\.no_grad"
+        ValueError, match=r"(x|a|out) requires grad, but results here have no gradient; give (x|a|out)\.detach\(\), or call under torch\.no_grad"
     ):
         call(x)
     with torch.no_grad():

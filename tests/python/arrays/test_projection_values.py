@@ -131,7 +131,7 @@ def test_whole_or_in_parts_it_does_the_same(name):
 @pytest.mark.parametrize("name", CALLS)
 def test_both_are_an_error_of_one_sentence(name):
     for part, value in (("rounding", "to_odd"), ("overflow", "ieee"), ("random_bits", 32)):
-        with pytest.raises(ValueError, match=f"^projection and {part} are both given, but one is a part of the other; leave one out$"):
+        with pytest.raises(ValueError, match=f"^projection and {part} are both given, but one is a part of the other; omit one$"):
             CALLS[name](projection=ODD, **{part: value})
     with pytest.raises(TypeError, match="^projection is of type str; give a Projection, such as"):
         CALLS[name](projection="to_odd")
@@ -142,7 +142,7 @@ def test_both_are_an_error_of_one_sentence(name):
 @pytest.mark.parametrize("name", ["allreduce", "cast_statistics", "quantize_blocks", "encode_blocks", "add", "sum"])
 def test_a_part_that_a_function_does_not_know_is_refused(name):
     part, value = ("keep_payload", True) if name in ("add", "sum") else ("underflow", "flush_input")
-    with pytest.raises(ValueError, match=f"^the projection has {part}={value!r}, which this function does not know; leave it at"):
+    with pytest.raises(ValueError, match=f"^the projection has {part}={value!r}, which this function does not support; leave it at"):
         CALLS[name](projection=Projection(**{part: value}))
     with pytest.raises(TypeError, match=f"unexpected keyword argument '{part}'"):
         CALLS[name](**{part: value})

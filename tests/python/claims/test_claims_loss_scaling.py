@@ -67,7 +67,7 @@ def test_M2_zeros_counted_from_exponents_are_the_zeros_of_casting(trace, name):
 
 
 def test_M2_refuses_a_format_whose_bins_do_not_tell():
-    with pytest.raises(ValueError, match="no power of two"):
+    with pytest.raises(ValueError, match="not a power of two"):
         apscope.studies.weight_updates.underflow_curve([1.0], "hfp8_forward")
 
 

@@ -208,7 +208,7 @@ def test_steps_may_come_from_an_iterator(digits):
 
 @pytest.mark.parametrize("number", [5, np.int64(5)])
 def test_a_single_number_of_steps_is_asked_about(digits, number):
-    with pytest.raises(ValueError, match="steps '5' could be one step or a number of them; give 5:6 for step 5, or a range A:B"):
+    with pytest.raises(ValueError, match="steps '5' could be one step or a number of steps; give 5:6 for step 5, or a range A:B"):
         apscope.replay(digits, "aps:e4m3", steps=number)
 
 

@@ -137,7 +137,7 @@ def test_a_table_by_layer_on_a_terminal_says_how_many_schemes_it_has_no_room_for
     monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True)
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((50, 24)))
     out = printed(capsys, "summary", folder, "--by", "layer")
-    assert "and 2 more schemes that lost more; --scheme chooses, --csv and --json have all" in out and "qsgd" not in out
+    assert "and 2 more schemes with larger errors; --scheme selects, --csv and --json have all" in out and "qsgd" not in out
 
 
 @pytest.mark.parametrize(("words", "table"), [
@@ -177,7 +177,7 @@ def test_two_results_are_compared_and_what_one_lacks_is_listed(capsys, folder, r
     heads, *lines = tables_of(out)[f"digits: a = {folder}, b = {second}, all layers"]
     assert heads.split()[0] == "scheme" and [line.split()[0] for line in lines] == ["aps:e4m3", "qsgd"]
     assert lines[0].split()[3:7] == ["3", "0", "0", "3"]  # steps; no draw, so that the seed changes nothing
-    assert "seed" in out and "characters" in out.split("In what the results differ")[1]
+    assert "seed" in out and "characters" in out.split("How the results differ")[1]
     for line in (f"Only {folder} has 1 trace: characters", f"Only {folder} has 2 layers: norm.weight, norm.bias", f"Only {folder} has 1 step: 3",
                  f"Only {folder} has 2 schemes: none:fp32, loss_scaling:e4m3,scale=best", f"Only {folder} has 1 reduction: sequential",
                  f"Only {second} has 1 scheme: aps:e2m5"):  # fmt: skip
@@ -192,7 +192,7 @@ def test_two_results_are_compared_and_what_one_lacks_is_listed(capsys, folder, r
 @pytest.mark.parametrize(("words", "sentence"), [
     (["summary", "nowhere"], "nowhere is not a RESULTS folder"), (["compare", "RESULTS", "aps:e4m3"], "'aps:e4m3' alone is neither a second RESULTS folder nor two schemes"),
     (["compare", "RESULTS"], "compare: there is nothing to compare with; give two or more schemes"), (["compare", "RESULTS", "RESULTS", "a", "b", "c"], "3 schemes of two results are given"),
-    (["compare", "RESULTS", "n" * 5000, "qsgd"], "the results hold no scheme 'nnn"),
+    (["compare", "RESULTS", "n" * 5000, "qsgd"], "the results have no scheme 'nnn"),
     (["summary", "RESULTS", "--column", "nmse"], "--column nmse is for --by layer, role or step"), (["summary", "RESULTS", "--by", "layer", "--column", "nmes"], "did you mean 'nmse'?"),
     (["summary", "RESULTS", "--scheme", "asp:e4m3"], "no scheme 'asp:e4m3'; did you mean 'aps:e4m3'?"),
     (["compare", "RESULTS", "asp:e4m3", "qsgd"], "no scheme 'asp:e4m3'; did you mean 'aps:e4m3'?"),
@@ -222,7 +222,7 @@ def test_a_lone_shard_is_said_first(capsys, request, tmp_path):
     for words in (["summary"], ["compare"], ["report"]):
         more = {"summary": [], "compare": ["aps:e4m3", "aps:e4m3"], "report": ["-o", str(tmp_path / "r.html")]}[words[0]]
         assert main([*words, str(tmp_path / "s"), *more]) == 0
-        assert capsys.readouterr().err == "apscope: these results are shard 1/3 alone; join all 3 with apscope merge before you quote a number\n"
+        assert capsys.readouterr().err == "apscope: these results are only shard 1/3; join all 3 with apscope merge before you use the numbers\n"
 
 
 def test_a_terminal_leaves_out_what_it_has_no_place_for(capsys, monkeypatch):
@@ -308,5 +308,5 @@ def test_gradients_that_are_not_finite_are_told_on_standard_error(capsys, odd, f
     for words in (["summary", odd[0]], ["compare", odd[0], "aps:e4m3", "none:e4m3"], ["summary", odd[0], "--csv"]):
         assert main(words) == 0
         assert capsys.readouterr().err == f"apscope: {apscope.Results.open(odd[0]).not_finite}\n"
-    assert apscope.Results.open(odd[0]).not_finite.startswith("1 of 6 layer-steps hold gradients that are NaN or infinite.")
+    assert apscope.Results.open(odd[0]).not_finite.startswith("1 of 6 layer-steps have gradients that are NaN or infinite.")
     assert apscope.Results.open(folder).not_finite == ""

@@ -39,12 +39,9 @@ def test_a_foreign_file_in_the_results_folder_stays(capsys, digits, tmp_path, na
     assert main(["replay", digits, *QUICK, "-o", str(ours)]) == 0
     capsys.readouterr()
     for words in (["replay", digits, *QUICK], ["merge", ours]):
-        assert (
-            refused(capsys, *words, "-o", out)
-            == f"{out / name} is there already and is not of a replay; give another folder, or --force to replace it"
-        )
+        assert refused(capsys, *words, "-o", out) == f"{out / name} exists and is not from a replay; give another folder, or --force to replace it"
         assert [p.name for p in out.iterdir()] == [name] and (out / name).read_text() == '{"mine": 1}'
-    with pytest.raises(ValueError, match="not of a replay"):
+    with pytest.raises(ValueError, match="not from a replay"):
         apscope.Results.open(ours).save(out)
     assert main(["replay", digits, *QUICK, "-o", str(out), "--force"]) == 0
     (out / "provenance.json").write_text("[]")
@@ -59,13 +56,13 @@ def test_earlier_results_are_not_replaced_without_a_word(capsys, digits, tmp_pat
     before = (out / "results.csv").read_bytes()
     capsys.readouterr()
     remedy = "; give another folder, or --force (force=True in Python) to replace them"
-    sentence = f"{out} holds results that would be replaced, of none:e4m3 and 1 more scheme on digits{remedy}"
+    sentence = f"{out} has results that would be replaced, of none:e4m3 and 1 more scheme on digits{remedy}"
     monkeypatch.setattr("apscope.cli._replay.replay", lambda *_, **__: pytest.fail("the replay ran before it was known that it may not be kept"))
     assert refused(capsys, "replay", digits, *QUICK, "-o", out) == sentence
     assert refused(capsys, "merge", out, "-o", out) == sentence
-    assert refused(capsys, "merge", out, "-o", other) == f"{other} holds results that would be replaced, of none:e4m3 on digits (shard 0/2){remedy}"
+    assert refused(capsys, "merge", out, "-o", other) == f"{other} has results that would be replaced, of none:e4m3 on digits (shard 0/2){remedy}"
     results = apscope.Results.open(out)
-    with pytest.raises(ValueError, match="holds results that would be replaced"):
+    with pytest.raises(ValueError, match="has results that would be replaced"):
         results.save(out)
     assert (out / "results.csv").read_bytes() == before
     assert results.save(out, force=True) == out and main(["merge", str(out), "-o", str(out), "--force"]) == 0
@@ -156,25 +153,25 @@ def test_a_wrong_folder_is_told_what_it_is(capsys, digits, tmp_path):
     data, out = os.path.dirname(digits), tmp_path / "results"
     assert main(["replay", digits, *QUICK, "-o", str(out)]) == 0
     assert capsys.readouterr().out.startswith(f"{out}: 18 rows; apscope summary")
-    holds = "it holds traces: characters, digits, digits_w64, resnet18, transformer; name them"
+    holds = "it contains traces: characters, digits, digits_w64, resnet18, transformer; name them"
     results = "it is a RESULTS folder, which apscope summary, compare and report read"
     assert refused(capsys, "summary", digits) == f"{digits} is not a RESULTS folder: it is a trace; apscope replay makes results of it"
     assert refused(capsys, "replay", data, "-o", tmp_path / "x") == f"{data} is not a trace: {holds}"
     assert refused(capsys, "report", data, "-o", tmp_path / "x.html") == f"{data} is neither a trace nor a RESULTS folder: {holds}"
     assert refused(capsys, "info", out) == f"{out} is not a trace: {results}"
     assert refused(capsys, "info", f"{data}/digit") == f"{data}/digit is not a trace: it does not exist; did you mean {data}/digits?"
-    assert refused(capsys, "summary", tmp_path) == f"{tmp_path} is not a RESULTS folder: it holds RESULTS folders: results; name them"
+    assert refused(capsys, "summary", tmp_path) == f"{tmp_path} is not a RESULTS folder: it contains RESULTS folders: results; name them"
     assert refused(capsys, "summary", tmp_path / "result") == f"{tmp_path}/result is not a RESULTS folder: it does not exist; did you mean {out}?"
     (tmp_path / "empty").mkdir()
     assert refused(capsys, "info", tmp_path / "empty") == f"{tmp_path}/empty is not a trace: it has no manifest.json"
 
 
 @pytest.mark.parametrize(("words", "sentence"), [
-    ([], f"give a verb, one of {', '.join(VERBS)}; --help says what each does"),
+    ([], f"give a verb, one of {', '.join(VERBS)}; --help describes them"),
     (["replay"], "replay: the following arguments are required: TRACE, -o/--output"),
     (["replay", "x", "-o", "y", "--workers", "many"], "replay: --workers 'many' must be an integer"),
     (["summary", "x", "--elements", "many"], "summary: --elements 'many' must be a number"),
-    (["replay", "x", "-o", "y", "--sheme", "z"], "replay knows no argument '--sheme'; did you mean --scheme?"),
+    (["replay", "x", "-o", "y", "--sheme", "z"], "replay has no argument '--sheme'; did you mean --scheme?"),
     (["conformance", "chek"], "conformance: argument write|check|peers: invalid choice: 'chek' (choose from 'write', 'check', 'peers')"),
     (["sumary", "x"], "unknown verb 'sumary'; did you mean summary?"),
 ])  # fmt: skip
@@ -233,5 +230,5 @@ def test_a_comparison_with_a_shard_is_said_to_be_one(capsys, digits, tmp_path):
     assert main(["replay", digits, *QUICK, "-o", str(whole)]) == 0 and main(["replay", digits, *QUICK, "--shard", "0/2", "-o", str(shard)]) == 0
     capsys.readouterr()
     assert main(["report", str(whole), "--against", str(shard), "-o", str(tmp_path / "a.html")]) == 0
-    assert "shard 0/2 alone" in capsys.readouterr().err
-    assert "Of the other results: these results are shard 0/2 alone" in (tmp_path / "a.html").read_text()
+    assert "only shard 0/2" in capsys.readouterr().err
+    assert "Of the other results: these results are only shard 0/2" in (tmp_path / "a.html").read_text()

@@ -38,18 +38,18 @@ def test_a_broken_dump_is_one_sentence(tmp_path, capfd, make):
 ARGUMENTS = [
     (["--worker-axis", "-1"], "worker_axis is '-1'; it must be an integer, 0 or more, or none"),
     (["--worker-axis", "x"], "worker_axis is 'x'; it must be an integer, 0 or more, or none"),
-    (["--worker-axis", "0"], "worker_axis is 0, but the worker stands in the names already, as in 'step_0/rank_0/w'; give only one of them"),
+    (["--worker-axis", "0"], "worker_axis is 0, but the names already contain the worker, as in 'step_0/rank_0/w'; give only one of them"),
     (["--workers", "0"], "workers is 0; it must be at least 1"),
     (["--workers", "3"], "has 2 workers, not 3; give --worker-axis or --pattern so that all are found, or another --workers"),
-    (["--steps", "3"], "steps '3' could be one step or a number of them; give 3:4 for step 3, or a range A:B"),
+    (["--steps", "3"], "steps '3' could be one step or a number of steps; give 3:4 for step 3, or a range A:B"),
     (["--steps", "7:"], "has no step in the range that --steps gives; it has steps 0 to 1"),
     (["--sample", "0"], "sample is 0; it must be above 0 and at most 1"),
     (["--loss-scale", "big"], "loss_scale is 'big'; it must be a number above 0, or recorded"),
-    (["--loss-scale", "recorded"], "loss_scale is 'recorded', but the files of step 0 hold no loss_scale; give the number"),
+    (["--loss-scale", "recorded"], "loss_scale is 'recorded', but the files of step 0 have no loss_scale; give the number"),
     (["--accumulation", "0"], "accumulation is 0; it must be at least 1"),
     (["--raw-dtype", "bf16"], "raw_dtype is 'bf16'; it must be one of bfloat16, float8_e4m3fn"),
     (["--order", "/nowhere"], "/nowhere cannot be read as a list of names: No such file or directory"),
-    (["--tensors", "("], "tensors '(' is no regular expression"),
+    (["--tensors", "("], "tensors '(' is not a regular expression"),
 ]
 
 
@@ -103,7 +103,7 @@ def test_a_python_without_torch_is_told_of(tmp_path, capsys):
     bare.write_text('#!/bin/sh\nexec python3 -S -I "$@"\n')
     bare.chmod(0o755)
     for python, sentence in (
-        (bare, "it is torch's, and torch is not installed here"),
+        (bare, "it is a torch file, and torch is not installed here"),
         ("/nowhere/python", "the interpreter /nowhere/python cannot be started"),
     ):
         words = ["convert", str(dumps / "pt"), str(tmp_path / "run"), "--reduction", "mean", "--python", str(python)]

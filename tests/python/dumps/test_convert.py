@@ -148,7 +148,7 @@ def test_shapes_that_differ_are_named(tmp_path):
 def test_pickled_arrays_are_refused(tmp_path):
     folder = dump(tmp_path / "dump", save_npy)
     np.save(folder / "step_10" / "worker_2" / "fc.bias.npy", np.array([{}], dtype=object), allow_pickle=True)
-    assert "worker_2/fc.bias.npy holds objects, no numbers" in refusal(tmp_path, folder)
+    assert "worker_2/fc.bias.npy contains objects, not numbers" in refusal(tmp_path, folder)
 
 
 @pytest.mark.parametrize(
@@ -163,14 +163,14 @@ def test_truncated_files_are_refused_by_name(tmp_path, save, name):
 
 def test_other_refusals(tmp_path):
     folder = dump(tmp_path / "dump")
-    assert "is no regular expression" in refusal(tmp_path, folder, pattern="(")
+    assert "is not a regular expression" in refusal(tmp_path, folder, pattern="(")
     assert "has the group 'layer'" in refusal(tmp_path, folder, pattern="(?P<layer>.*)")
-    assert "fits none of the 6 files, the first being " in refusal(tmp_path, folder, pattern="x(?P<step>1)")
+    assert "matches none of the 6 files; the first is " in refusal(tmp_path, folder, pattern="x(?P<step>1)")
     assert "are both step 2, worker 0" in refusal(tmp_path, folder, pattern=r"step_(?P<step>\d+)/.*")
     assert "gone does not exist" in refusal(tmp_path, tmp_path / "gone")
     assert "reduction is 'average'" in refusal(tmp_path, folder, reduction="average")
     (tmp_path / "empty").mkdir()
-    assert "holds no array" in refusal(tmp_path, tmp_path / "empty")
+    assert "has no array" in refusal(tmp_path, tmp_path / "empty")
     (tmp_path / "run").mkdir()
     with pytest.raises(ValueError, match="run exists"):
         convert(folder, tmp_path / "run", reduction="mean")
@@ -191,6 +191,6 @@ def test_the_verbs_convert_and_describe(tmp_path, capsys):
     trace = open_trace(tmp_path / "run")
     assert trace.roles == {"conv.weight": "conv", "fc.bias": "head"} and trace.name == "dumped"
     assert run_verb(info_verb, tmp_path / "run", "--check") == 0
-    assert "6 files are what the manifest says" in capsys.readouterr().out
+    assert "6 files agree with the manifest" in capsys.readouterr().out
     with pytest.raises(ValueError, match="--role 'head' is not of the form REGEX=ROLE"):
         run_verb(convert_verb, folder, tmp_path / "run2", "--reduction", "mean", "--role", "head")

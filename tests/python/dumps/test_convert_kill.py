@@ -21,7 +21,7 @@ from apscope.record import TraceWriter, convert
 
 STEPS, WORKERS = 40, 2
 HIDDEN = re.compile("[0-9a-f]{8}$")  # what is random of a hidden folder's name
-REMOVED = "removed .run.apscope-[0-9a-f]{8}, which an interrupted run had left beside "
+REMOVED = "removed .run.apscope-[0-9a-f]{8}, which an interrupted run left beside "
 COMMAND = [sys.executable, "-m", "apscope", "convert"]
 
 
@@ -91,7 +91,7 @@ def test_the_same_command_goes_on_after_a_kill(tmp_path, dump):
     code, _ = interrupted(dump, out, signal.SIGKILL)
     assert code == -signal.SIGKILL and {HIDDEN.sub("", p.name) for p in tmp_path.iterdir()} == {".run.apscope-", ".run.apscope-lock"}
     again = subprocess.run([*COMMAND, dump, out, "--reduction", "mean"], check=True, capture_output=True, text=True)
-    assert "going on behind step " in again.stdout
+    assert "continuing after step " in again.stdout
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
     whole = convert(dump, tmp_path / "whole", reduction="mean", name="run")
     assert check(whole.trace) == STEPS * WORKERS
@@ -128,7 +128,7 @@ def test_control_c_is_one_line_and_the_command_goes_on(tmp_path, dump):
     assert code == 130 and err.splitlines()[-1] == "apscope: interrupted" and "Traceback" not in err
     lines = []
     convert(dump, out, reduction="mean", tell=lines.append)
-    assert any("going on behind step" in line for line in lines)
+    assert any("continuing after step" in line for line in lines)
 
 
 def processes_of(session):
@@ -249,7 +249,7 @@ def test_another_list_of_names_in_the_same_file_is_converted_anew(tmp_path, monk
         lines = []
         with contextlib.nullcontext() if going_on else pytest.warns(UserWarning, match="removed .run-b.apscope-"):
             trace = convert(dump, out, reduction="mean", order=order, tell=lines.append).trace
-        assert list(trace.tensors) == names.split() and any("going on behind step 1" in line for line in lines) == going_on
+        assert list(trace.tensors) == names.split() and any("continuing after step 1" in line for line in lines) == going_on
 
 
 def test_a_full_disk_is_told_with_the_destination(tmp_path, monkeypatch, capsys):

@@ -49,7 +49,7 @@ def test_a_loss_scale_among_the_arrays_is_seen_in_every_kind_of_file(tmp_path, k
         SAVE[kind](
             {"grads/w": np.full((2, 3), step, np.float32), "grads/b": np.ones(4, np.float32), **scale}, tmp_path / "dump" / f"step_{step}.{kind}"
         )
-    with pytest.raises(ValueError, match=r"step_0.\w+ holds the loss scale 1024, .*; pass --loss-scale recorded if they do"):
+    with pytest.raises(ValueError, match=r"step_0.\w+ has the loss scale 1024, .*; pass --loss-scale recorded if they do"):
         convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
     trace = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", loss_scale="recorded").trace
     assert set(trace.tensors) == {"w", "b"}
@@ -87,7 +87,7 @@ def test_a_loss_scale_among_the_attributes_is_seen(tmp_path, kind):
     for step in range(2):
         arrays = {"w": np.full((2, 3), step, np.float32), "b": np.ones(4, np.float32)}
         TOLD[kind](arrays, {"loss_scale": 1024.0 * 2**step, "loss": 0.5}, tmp_path / "dump" / f"step_{step}.{kind}")
-    with pytest.raises(ValueError, match=r"step_0\S* holds the loss scale 1024, .*; pass --loss-scale recorded if they do"):
+    with pytest.raises(ValueError, match=r"step_0\S* has the loss scale 1024, .*; pass --loss-scale recorded if they do"):
         convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
     trace = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", loss_scale="recorded").trace
     assert set(trace.tensors) == {"w", "b"}
@@ -102,7 +102,7 @@ def test_the_state_of_a_grad_scaler_is_a_loss_scale(tmp_path, beside):
     for kind, numbers in (("numbers", state), ("tensors", {key: torch.tensor(value) for key, value in state.items()})):
         (tmp_path / kind).mkdir()
         torch.save(beside(grads, numbers), tmp_path / kind / "step_7.pt")
-        with pytest.raises(ValueError, match="holds the loss scale 65536"):
+        with pytest.raises(ValueError, match="has the loss scale 65536"):
             convert(tmp_path / kind, tmp_path / "run", reduction="mean")
         trace = convert(tmp_path / kind, tmp_path / f"run-{kind}", reduction="mean", loss_scale="recorded").trace
         assert trace.tensors == ("w", "b") and trace.manifest.steps[0].loss_scale == 65536
@@ -119,7 +119,7 @@ def test_numbers_of_a_distributed_checkpoint_are_seen(tmp_path, monkeypatch, nes
         warnings.simplefilter("ignore")  # one process, no group
         grads = {"w": torch.arange(6.0).reshape(2, 3), "b": torch.ones(4)}
         dcp.save({"grads": grads, **({"scaler": numbers} if nested else numbers)}, checkpoint_id=tmp_path / "dump" / "step_3")
-    with pytest.raises(ValueError, match="step_3 holds the loss scale 1024, .*; pass --loss-scale recorded if they do"):
+    with pytest.raises(ValueError, match="step_3 has the loss scale 1024, .*; pass --loss-scale recorded if they do"):
         convert(tmp_path / "dump", tmp_path / "run", reduction="mean", trust_pickle=True)
     trace = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", trust_pickle=True, loss_scale="recorded").trace
     assert [(step.loss_scale, step.loss, step.learning_rate) for step in trace.manifest.steps] == [(1024, 0.5, 0.25)]
@@ -161,10 +161,10 @@ def test_numbers_of_stacked_arrays_and_of_every_dtype(tmp_path):
     torch = pytest.importorskip("torch")
     for dtype in ("bfloat16", "float16", "float64", "int32", "float8_e5m2"):
         torch.save({"w": torch.ones(5), "loss_scale": torch.tensor(1024).to(getattr(torch, dtype))}, tmp_path / f"{dtype}.pt")
-        with pytest.raises(ValueError, match="holds the loss scale 1024"):
+        with pytest.raises(ValueError, match="has the loss scale 1024"):
             convert(tmp_path / f"{dtype}.pt", tmp_path / "no", reduction="mean", workers=1, step_axis="none")
     np.savez(tmp_path / "raw.npz", w=np.ones(5, ml_dtypes.bfloat16), loss_scale=np.array(1024, ml_dtypes.bfloat16))
-    with pytest.raises(ValueError, match="holds the loss scale 1024"):
+    with pytest.raises(ValueError, match="has the loss scale 1024"):
         convert(tmp_path / "raw.npz", tmp_path / "no", reduction="mean", raw_dtype="bfloat16", workers=1, step_axis="none")
 
 
@@ -187,7 +187,7 @@ def test_the_state_of_an_optimizer_is_refused(tmp_path, what, optimizer):
     grads = {name: p.grad for name, p in net.named_parameters()}
     state = made.state_dict()
     torch.save({"grads": grads, "model": net.state_dict(), "optimizer": state, "step": 0} if what == "checkpoint" else state, tmp_path / "step_0.pt")
-    with pytest.raises(ValueError, match=r"step_0.pt: array '.*' is an optimizer's state, .*; save p.grad of every parameter, or choose .*--tensors"):
+    with pytest.raises(ValueError, match=r"step_0.pt: array '.*' is an optimizer's state, .*; save p.grad of every parameter, or, if .*--tensors"):
         convert(tmp_path, tmp_path / "run", reduction="mean", workers=1)
     if what == "checkpoint":
         assert convert(tmp_path, tmp_path / "run", reduction="mean", workers=1, tensors="^grads/").trace.tensors == ("weight", "bias")
@@ -207,7 +207,7 @@ def test_numbers_as_keys_get_a_pattern_that_works(tmp_path, name, make, steps, w
     torch = pytest.importorskip("torch")
     torch.save(make(lambda n: torch.rand(n)), tmp_path / f"{name}.pt")
     source = tmp_path / f"{name}.pt"
-    with pytest.raises(ValueError, match=r"the same tensors stand under '\d+', '\d+'.*; if they are (steps|workers|steps and workers), ") as error:
+    with pytest.raises(ValueError, match=r"the same tensors are under '\d+', '\d+'.*; if they are (steps|workers|steps and workers), ") as error:
         convert(source, tmp_path / "run", reduction="mean")
     pattern = str(error.value).split("--pattern '")[1].split("'")[0]
     trace = convert(source, tmp_path / "run", reduction="mean", pattern=pattern).trace

@@ -37,7 +37,7 @@ def test_pickles_and_archives_are_no_safetensors(tmp_path):
     for name, data, sentence in (
         ("step_0.pt", begin, "step_0.pt is a pickle that torch.save did not write"),
         ("step_0.npz", b"PK\x03\x04" + bytes(4) + b"{" + bytes(50), "step_0.npz is a damaged npz or torch file"),
-        ("step_0.npz", b"PK" + bytes(60), "step_0.npz is no npz file: it begins with b'PK"),
+        ("step_0.npz", b"PK" + bytes(60), "step_0.npz is not a valid npz file: it begins with b'PK"),
     ):
         (tmp_path / name).write_bytes(data)
         with pytest.raises(ValueError, match=re.escape(sentence)):
@@ -74,7 +74,7 @@ def test_a_folder_that_cannot_be_listed_is_refused(tmp_path, monkeypatch):
         return listed(place)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    with pytest.raises(ValueError, match="dump/rank_1 cannot be listed: permission denied; allow it, or take the folder away"):
+    with pytest.raises(ValueError, match="dump/rank_1 cannot be listed: permission denied; allow it, or remove the folder"):
         convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
 
 
@@ -100,7 +100,7 @@ def test_what_the_pattern_excludes_need_not_be_readable(tmp_path, pattern):
         convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
     result = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", pattern=pattern)
     assert result.trace.steps == (0, 1) and sorted(result.ignored) == names
-    assert any(re.match("5 files that (the pattern does not fit|cannot be read) left out, the first ", note) for note in result.notes)
+    assert any(re.match("5 files that (the pattern does not match|cannot be read) left out, the first ", note) for note in result.notes)
     (tmp_path / "dump" / "step_2.npz").write_bytes(b"")
     with pytest.raises(ValueError, match="step_2.npz is empty"):
         convert(tmp_path / "dump", tmp_path / "more", reduction="mean", pattern=pattern)
@@ -119,7 +119,7 @@ def test_what_tensors_exclude_need_not_be_readable(tmp_path):
     result = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", tensors="wgrad", workers=1)
     assert result.trace.tensors == ("fc1_wgrad",) and result.trace.read(5, "fc1_wgrad").tolist() == [6] * 3
     assert sorted(result.ignored) == [*names, *(f"tensor_dumps/rank_0/fc1_activation_iter_{step:06d}" for step in (0, 5))]
-    with pytest.raises(ValueError, match="fc1_activation_iter_000000.pt cannot be read: it holds a pickled "):
+    with pytest.raises(ValueError, match="fc1_activation_iter_000000.pt cannot be read: it contains a pickled "):
         convert(tmp_path / "dump", tmp_path / "more", reduction="mean", tensors="wgrad|activation", workers=1)
 
 

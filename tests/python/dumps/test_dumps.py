@@ -84,7 +84,7 @@ def test_without_an_order_the_names_give_one_and_hybrids_warn(tmp_path, kind, ca
     assert result.understood.endswith("order from the names, which is a guess; --order gives another")
     assert result.trace.tensors == tuple(BY_NAME)  # 2 before 10
     for end, layer in (("first", "blocks.2.weight"), ("last", "stem.weight")):
-        with pytest.warns(UserWarning, match=f"so that '{end}' in hybrid.* is {layer}, by the order of the names; convert again with --order FILE"):
+        with pytest.warns(UserWarning, match=f"so '{end}' in hybrid.* is {layer}, by the order of the names; convert again with --order FILE"):
             apscope.replay(result.trace, f"hybrid({end}=none:fp16;else=aps:e4m3)")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -120,8 +120,8 @@ def test_a_dry_run_says_what_it_understands_and_writes_nothing(tmp_path, capsys)
     assert main(["convert", str(FOUR / "npz"), str(tmp_path / "run"), "--reduction", "mean", "--dry-run"]) == 0
     assert capsys.readouterr().out == (
         "8 files: 2 steps x 4 workers, 5 tensors, order from the files\n"
-        "taken for granted: gradients before the all-reduce (--stage), no loss scale in them (--loss-scale), "
-        "one backward pass a step (--accumulation)\n"
+        "assumed: gradients before the all-reduce (--stage), no loss scale in them (--loss-scale), "
+        "one backward pass per step (--accumulation)\n"
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -138,10 +138,10 @@ def test_a_distributed_checkpoint(tmp_path):
         convert(TWO / "dcp", tmp_path / "run", reduction="mean")
     result = convert(TWO / "dcp", tmp_path / "run", reduction="mean", trust_pickle=True)
     assert result.trace.tensors == ("0.weight", "0.bias", "2.weight", "2.bias") and result.trace.workers == 2
-    assert "a torch distributed checkpoint holds tensors of one name once, whatever the number of ranks" in result.notes
+    assert "a torch distributed checkpoint stores each tensor name once, whatever the number of ranks" in result.notes
     apart = convert(TWO, tmp_path / "own", reduction="mean", pattern=r"own_step_(?P<step>\d+)_rank_(?P<worker>\d+)")
     assert apart.ignored == ("dcp/step_0", "dcp/step_1", "reduced_step_0", "reduced_step_1")  # none was opened: nothing had to be trusted
-    assert "4 files that the pattern does not fit left out, the first dcp/step_0" in apart.notes
+    assert "4 files that the pattern does not match left out, the first dcp/step_0" in apart.notes
     ours, theirs = manifest(result.trace), manifest(apart.trace)
     assert [t["name"] for t in theirs["tensors"]] == [t["name"] for t in ours["tensors"]]
     for step in (0, 1):
@@ -276,7 +276,7 @@ def test_ranks_from_1_are_workers_from_0(tmp_path):
     assert result.understood == "3 files: 1 step x 3 workers, 2 tensors, order from the files, ranks 1 to 3 as workers 0 to 2"
     assert [result.trace.read(0, "w", worker)[0] for worker in range(3)] == [1, 2, 3]
     (tmp_path / "dump" / "step_0_rank_2.npz").unlink()
-    with pytest.raises(ValueError, match="no array is of worker 0; ranks count from 0, or all from 1, without gaps, so find the missing files"):
+    with pytest.raises(ValueError, match="no array is of worker 0; ranks count from 0, or all from 1, without gaps: find the missing files"):
         convert(tmp_path / "dump", tmp_path / "run2", reduction="mean")
 
 
@@ -333,7 +333,7 @@ def test_gradients_beside_weights_are_asked_for(tmp_path):
     names = ("module.fc.weight", "module.fc.bias")
     np.savez(tmp_path / "step_0.npz", **{f"{group}/{name}": np.ones(2 + len(name), np.float32) for group in ("model", "grads") for name in names})
     with pytest.raises(
-        ValueError, match=r"step_0.npz: array 'model/module.fc.weight': the same tensors stand under 'model', 'grads', .*--tensors '\^grads/'"
+        ValueError, match=r"step_0.npz: array 'model/module.fc.weight': the same tensors are under 'model', 'grads'; .*--tensors '\^grads/'"
     ):
         convert(tmp_path, tmp_path / "run", reduction="mean")
     assert convert(tmp_path, tmp_path / "run", reduction="mean", tensors="^grads/").trace.tensors == ("fc.weight", "fc.bias")

@@ -142,8 +142,8 @@ def test_a_restarted_run_and_a_killed_one(log):
 
 @pytest.mark.parametrize(
     ("lines", "why"),
-    [(["hello\n", "x"], r"log: line 1 is no statistic of TransformerEngine: 'hello'$"), ([], "holds no statistics of TransformerEngine$"),
-     ([LINE.format("fc_wgrad_max", 1, "many"), "\n"], "line 1 is no statistic")],
+    [(["hello\n", "x"], r"log: line 1 is not a statistic of TransformerEngine: 'hello'$"), ([], "has no statistics of TransformerEngine$"),
+     ([LINE.format("fc_wgrad_max", 1, "many"), "\n"], "line 1 is not a statistic")],
 )  # fmt: skip
 def test_other_files_are_refused_in_one_sentence(lines, why, log):
     with pytest.raises(ValueError, match=why):
@@ -152,12 +152,12 @@ def test_other_files_are_refused_in_one_sentence(lines, why, log):
 
 def test_what_is_no_log_is_refused(dump, tmp_path, trace):
     for path in (dump / "nvdlfw_inspect_logs", tmp_path / "none", dump / "tensor_dumps/rank_0/model_0_wgrad_iter_000000.pt"):
-        with pytest.raises(ValueError, match="is or holds no nvdlfw_inspect_statistics_logs/nvdlfw_inspect_globalrank-N.log"):
+        with pytest.raises(ValueError, match="neither is nor contains a nvdlfw_inspect_statistics_logs/nvdlfw_inspect_globalrank-N.log"):
             te_statistics(path)
     with TraceWriter(tmp_path / "other", workers=1) as writer:
         writer.add(3, 0, "conv", np.float32([1]))
         writer.end_step(3)
-    with pytest.raises(ValueError, match="no number of .* layers such as 'model.0' at step 0, the trace tensors such as 'conv' at step 3$"):
+    with pytest.raises(ValueError, match="no number in .* layers such as 'model.0' at step 0, the trace tensors such as 'conv' at step 3$"):
         beside_te_statistics(apscope.open_trace(tmp_path / "other"), dump)
 
 
@@ -173,7 +173,7 @@ def test_the_command_line(request, dump, trace, tmp_path, capsys):
     assert main(["info", str(trace.path), "--beside", str(dump), "--all"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 65
     assert main(["info", str(trace.path), "--beside", str(tmp_path)]) == 2
-    assert "is or holds no nvdlfw_inspect" in capsys.readouterr().err
+    assert "neither is nor contains a nvdlfw_inspect" in capsys.readouterr().err
 
 
 def test_convert_says_what_such_a_log_is(dump, tmp_path, capsys):
@@ -181,7 +181,7 @@ def test_convert_says_what_such_a_log_is(dump, tmp_path, capsys):
     for source in (tmp_path / "logs", tmp_path / "logs/nvdlfw_inspect_globalrank-0.log"):
         assert main(["convert", str(source), str(tmp_path / "t"), "--reduction", "mean"]) == 2
         assert (
-            "holds statistics of TransformerEngine and no tensors; they stand beside a trace's with apscope info TRACE --beside LOG"
+            "has statistics of TransformerEngine and no tensors; compare them with a trace's by apscope info TRACE --beside LOG"
             in capsys.readouterr().err
         )
     assert not (tmp_path / "t").exists()

@@ -66,13 +66,13 @@ def test_a_flipped_bit_and_a_missing_end_are_found(capsys, results, name):
     data[len(data) // 2] ^= 1
     (results / name).write_bytes(data)
     code, lines, _ = checked(capsys, results)
-    assert code == 1 and len(lines) == 2 and f"{name} is damaged or of another run: its sha256 is " in lines[0]
+    assert code == 1 and len(lines) == 2 and f"{name} is damaged or from another run: its sha256 is " in lines[0]
     if name != "results.csv":
-        with pytest.raises(ValueError, match=f"{name} is damaged or of another run: its SHA-256 is"):
+        with pytest.raises(ValueError, match=f"{name} is damaged or from another run: its SHA-256 is"):
             apscope.Results.open(results)
     (results / name).write_bytes(data[:-1])
     assert checked(capsys, results)[0] == 1
-    with pytest.raises(ValueError, match=f"{name} is damaged or of another run"):
+    with pytest.raises(ValueError, match=f"{name} is damaged or from another run"):
         apscope.Results.open(results)
     (results / name).unlink()
     code, lines, _ = checked(capsys, results)
@@ -102,7 +102,7 @@ def test_tables_of_two_runs_are_told_apart(capsys, results, tmp_path):
     for verb in ("summary", "check"):
         assert main([verb, str(results)]) == (2 if verb == "summary" else 1)
     captured = capsys.readouterr()
-    assert captured.err.startswith(f"apscope: {results / 'results.parquet'} is damaged or of another run: its SHA-256 is ")
+    assert captured.err.startswith(f"apscope: {results / 'results.parquet'} is damaged or from another run: its SHA-256 is ")
 
 
 def test_rows_that_lack_or_are_twice_and_csv_of_another_table_are_found(capsys, results):
@@ -122,7 +122,7 @@ def test_damaged_traces_are_told_whole(capsys, tmp_path):
     shutil.copytree(DIGITS, trace)
     (trace / "step_00000000" / "worker_0000.safetensors.part").write_bytes(b"half")
     code, lines, _ = checked(capsys, trace)
-    assert code == 0 and lines == ["not of it: step_00000000/worker_0000.safetensors.part", f"{trace}: a trace, whole"]
+    assert code == 0 and lines == ["does not belong to it: step_00000000/worker_0000.safetensors.part", f"{trace}: a trace, whole"]
     for step in (0, 5):
         path = trace / f"step_{step:08d}" / "worker_0001.safetensors"
         data = bytearray(path.read_bytes())
@@ -137,7 +137,7 @@ def test_what_a_kill_left_is_named(capsys, results):
     left = results.parent / ".out.apscope-0123abcd"
     left.mkdir()
     code, lines, _ = checked(capsys, results)
-    assert code == 0 and lines[0] == f"left by an interrupted run: {left}; who writes out next removes it"
+    assert code == 0 and lines[0] == f"left by an interrupted run: {left}; the next write to out removes it"
 
 
 HOSTILE = [
@@ -193,11 +193,11 @@ def test_tables_that_are_none_of_ours_are_a_sentence(results):
     frame = table.to_pandas()
     for changed, sentence in (
         (frame.drop(columns="step"), "without the column step"),
-        (frame.assign(scheme=None), "the column scheme holds values that are not texts"),
-        (frame.assign(nmse="x"), "the column nmse is of "),
-        (frame.assign(trace=1), "the column trace holds values that are not texts"),
-        (frame.assign(trace=[["x"]] * len(frame)), "the column trace holds values that are not texts"),
-        (frame.assign(nmse=[[1.0]] * len(frame)), "the column nmse is of list<"),
+        (frame.assign(scheme=None), "the column scheme has values that are not texts"),
+        (frame.assign(nmse="x"), "the column nmse has type "),
+        (frame.assign(trace=1), "the column trace has values that are not texts"),
+        (frame.assign(trace=[["x"]] * len(frame)), "the column trace has values that are not texts"),
+        (frame.assign(nmse=[[1.0]] * len(frame)), "the column nmse has type list<"),
     ):
         import pyarrow as pa
 

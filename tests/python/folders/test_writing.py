@@ -57,7 +57,10 @@ def test_an_error_leaves_nothing_of_the_folder_and_of_those_above_it(tmp_path):
 
 
 def test_a_place_that_was_taken_meanwhile_stays(tmp_path):
-    with pytest.raises(ValueError, match="new was made while this was written, and stays as it is"), Writing(tmp_path / "new", "a test") as writing:
+    with (
+        pytest.raises(ValueError, match="new was made while this was written, and is left unchanged"),
+        Writing(tmp_path / "new", "a test") as writing,
+    ):
         (writing.new / "file").write_text("1")
         (tmp_path / "new").mkdir()
         (tmp_path / "new" / "mine").write_text("2")
@@ -140,7 +143,7 @@ def test_a_link_that_leads_nowhere_is_no_place(tmp_path, capsys):
     assert replay(tmp_path / "out") == 2
     assert (
         capsys.readouterr().err
-        == f"apscope: {tmp_path / 'out'} is a link to {tmp_path / 'nowhere'}, which is not there; take the link away, or give another place\n"
+        == f"apscope: {tmp_path / 'out'} is a link to {tmp_path / 'nowhere'}, which does not exist; remove the link, or give another destination\n"
     )
     assert not (tmp_path / "nowhere").exists()
 
@@ -186,7 +189,7 @@ def test_a_kill_between_two_moves_is_told_and_the_same_command_goes_on(tmp_path,
         if code == 0:
             assert there == old or {path: data for path, data in there.items() if path.name not in ("provenance.json", "mine")} == new
         else:
-            halves = "holds the halves of a write that was interrupted (.out.apscope-"
+            halves = "has the remains of an interrupted write (.out.apscope-"
             assert code == 2 and err.startswith(f"apscope: {out} {halves}")
             code_of_check, said = main(["check", str(out)]), capsys.readouterr()
             assert code_of_check in (1, 2) and halves in said.out + said.err
@@ -224,7 +227,7 @@ def test_a_pack_goes_into_an_empty_folder_or_behind_a_kill(tmp_path):
     left.mkdir()
     (left / MARK).write_text(json.dumps({"writes": "pack"}))
     (pack / "e4m3.inputs.bin").write_bytes(b"half")
-    with pytest.warns(UserWarning, match="removed .pack.apscope-0123abcd, which an interrupted run had left beside "):
+    with pytest.warns(UserWarning, match="removed .pack.apscope-0123abcd, which an interrupted run left beside "):
         apscope.conformance.write(pack, ["e4m3"])
     assert hidden(pack) == [] and len(list(pack.iterdir())) > 10
     with pytest.raises(ValueError, match="is not an empty folder"):

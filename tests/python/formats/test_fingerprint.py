@@ -121,7 +121,7 @@ def test_codes():
         assert (fingerprint(lambda x, name=name: apscope.encode(x, name))).preset == f"{name}, ties_to_even, overflow ieee"
     found = fingerprint(lambda x: apscope.encode(x, "e4m3b9"), codes="e4m3b9")
     assert (found.format, found.differing) == ("e4m3b9", 0)
-    with pytest.raises(ValueError, match="codes of no named format"):
+    with pytest.raises(ValueError, match="not codes of a named format"):
         fingerprint(lambda x: np.zeros(x.shape, np.int32))
 
 
@@ -145,7 +145,7 @@ def test_the_reference_of_the_wrong_casts_is_right():
 @pytest.mark.parametrize(
     ("cast", "expected"),
     [
-        (no_sticky_bit, {"format": "e4m3", "rounding": "ties_to_even", "subnormals": "mixed (gradual but for"}),
+        (no_sticky_bit, {"format": "e4m3", "rounding": "ties_to_even", "subnormals": "mixed (gradual except for"}),
         (overflow_before_rounding, {"format": "e4m3", "rounding": "ties_to_even", "overflow": "mixed ("}),
         (nan_through_integers, {"format": "bf16", "rounding": "ties_to_even", "nan": "kept at", "overflow": "ieee (inf)"}),
         (floor_of_log2, {"format": "e4m3", "rounding": "mixed (closest to toward_zero"}),
@@ -195,11 +195,11 @@ def test_what_is_no_format_and_what_is_not_deterministic():
 @pytest.mark.parametrize(
     ("cast", "error", "words"),
     [
-        (3, TypeError, "int is no cast"),
+        (3, TypeError, "int is not a cast"),
         (lambda x: x[:2], ValueError, "shape"),
         (lambda x: x.astype(complex), ValueError, "complex128"),
         (lambda x: [1 / 0], ValueError, "raised ZeroDivisionError"),
-        (lambda x: np.full(x.shape, "a"), ValueError, "must give numbers"),
+        (lambda x: np.full(x.shape, "a"), ValueError, "must return numbers"),
     ],
 )
 def test_what_is_no_cast_is_refused_in_a_sentence(cast, error, words):

@@ -14,13 +14,13 @@ CASES = [
     (lambda: FloatFormat("e4m3", specials="finite"), "not 'e4m3' and specials; give exponent_bits, mantissa_bits and what differs"),
     (
         lambda: FloatFormat(exponent_bits=3, mantissa_bits=4, infinities=False),
-        "FloatFormat knows no argument 'infinities'; did you mean has_infinity?",
+        "FloatFormat has no argument 'infinities'; did you mean has_infinity?",
     ),
     (
         lambda: FloatFormat(exponent_bits=3, mantissa_bits=4, exponent_bias=2),
-        "FloatFormat knows no argument 'exponent_bias'; did you mean exponent_bits?",
+        "FloatFormat has no argument 'exponent_bias'; did you mean exponent_bits?",
     ),
-    (lambda: FloatFormat("e4m3", quux=1), "FloatFormat knows no argument 'quux'; its fields are exponent_bits, mantissa_bits, bias, "),
+    (lambda: FloatFormat("e4m3", quux=1), "FloatFormat has no argument 'quux'; its fields are exponent_bits, mantissa_bits, bias, "),
     (lambda: FloatFormat(4, 3), "FloatFormat takes its fields by name, such as exponent_bits=4, mantissa_bits=3"),
     (lambda: FloatFormat(), "FloatFormat needs exponent_bits and mantissa_bits, or a format's name alone"),
     (lambda: FloatFormat(exponent_bits=4), "FloatFormat needs mantissa_bits, or a format's name alone"),

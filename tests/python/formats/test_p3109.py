@@ -115,14 +115,14 @@ def test_the_two_versions_differ_in_finite_formats_only():
 @pytest.mark.parametrize(
     "arguments, words, sentence",
     [
-        (("e4m3",), {}, "e4m3 is no P3109 format"),
+        (("e4m3",), {}, "e4m3 is not a P3109 format"),
         (("binary8p3se", "RNE"), {}, "unknown P3109 rounding 'RNE'"),
         (("binary8p3se", "ToOdd", "OvfInf"), {}, "unknown P3109 saturation 'OvfInf'"),
         (("binary8p3se",), {"version": "v3.2"}, "unknown P3109 version 'v3.2'"),
         (("binary8p3se", "StochasticB"), {}, "StochasticB needs random_bits"),
         (("binary8p3se", "StochasticB"), {"random_bits": 63}, "random_bits=63 is not between 1 and 62"),
         (("binary8p3se", "ToOdd"), {"random_bits": 3}, "ToOdd draws nothing"),
-        (("binary8p5ue", "ToOdd"), {"version": "v4.0"}, "clamps above only"),
+        (("binary8p5ue", "ToOdd"), {"version": "v4.0"}, "clamps only above"),
     ],
 )
 def test_what_is_refused(arguments, words, sentence):

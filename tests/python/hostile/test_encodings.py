@@ -99,7 +99,7 @@ def test_a_link_to_nowhere_as_the_place_of_a_conversion(tmp_path, capsys):
     np.save(tmp_path / "w.npy", np.ones((4, 4), np.float32))
     (tmp_path / "out").symlink_to(tmp_path / "gone" / "away")
     assert main(["convert", str(tmp_path / "w.npy"), str(tmp_path / "out"), "--reduction", "mean", "--workers", "1"]) == 2
-    assert f"{tmp_path}/out is a link to {tmp_path}/gone/away, which is not there" in capsys.readouterr().err
+    assert f"{tmp_path}/out is a link to {tmp_path}/gone/away, which does not exist" in capsys.readouterr().err
     assert not (tmp_path / "gone").exists()
 
 

@@ -72,7 +72,7 @@ def test_the_command_prints_a_table_or_an_object(capsys):
 def test_a_name_that_no_job_has_is_one_sentence(capsys):
     assert main(["bench", "quantise", "--no-peers", "--elements", "4096"]) == 2
     error = capsys.readouterr().err
-    assert "no job's name holds 'quantise'" in error and len(error.strip().splitlines()) == 1
+    assert "no job's name contains 'quantise'" in error and len(error.strip().splitlines()) == 1
 
 
 def test_a_wrong_number_is_refused():

@@ -131,7 +131,7 @@ def test_the_first_differing_input_is_named(pack):
         return y
 
     found = conformance.check(pack, cast, format="e4m3")
-    assert found.differing == 1 and found.first == "0x3dd00000 (0.1015625) gives 7, right is 0.1015625"
+    assert found.differing == 1 and found.first == "0x3dd00000 (0.1015625) gives 7, correct is 0.1015625"
 
 
 def test_the_command_line(pack, tmp_path, capsys, monkeypatch):

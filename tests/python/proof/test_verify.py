@@ -145,7 +145,7 @@ def test_the_path_comparison_finds_a_wrong_path(monkeypatch):
         (["e4m3", "--operation", "power"], "unknown operation 'power'"),
         (["e4m3", "--operation", "add", "--rounding", "stochastic_exact"], "stochastic_exact"),
         (["e4m3", "--rounding", "stochastic_b", "--random-bits", "63"], "random_bits=63"),
-        (["e4m3", "--certificate", "/no/such/folder/c.json"], "no folder /no/such/folder"),
+        (["e4m3", "--certificate", "/no/such/folder/c.json"], "the folder /no/such/folder does not exist"),
         (["hfp8"], "hfp8_forward"),
     ],
 )

@@ -119,6 +119,6 @@ def test_what_cannot_be_cut_is_one_sentence(trace, tmp_path):
     least = int(caught.value.args[0].split()[-3])
     cut(trace, tmp_path / "cut", size=least)
     assert size_of(tmp_path / "cut") <= least
-    for arguments, sentence in ((["nowhere", "x"], "nowhere"), ([str(trace.path), str(trace.path)], "already holds a trace")):
+    for arguments, sentence in ((["nowhere", "x"], "nowhere"), ([str(trace.path), str(trace.path)], "already has a trace")):
         run = subprocess.run([sys.executable, SCRIPT, *arguments], cwd=tmp_path, capture_output=True, text=True)
         assert run.returncode == 1 and sentence in run.stderr and len(run.stderr.splitlines()) == 1

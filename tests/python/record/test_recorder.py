@@ -195,7 +195,7 @@ def test_what_is_frozen_at_first_is_not_recorded_and_that_is_said(tmp_path, capl
     trace = open_trace(tmp_path / "run")
     assert trace.steps == (0, 1) and trace.tensors == ("2.weight", "2.bias", "3.weight", "3.bias")
     assert [r.getMessage() for r in caplog.records] == [
-        "apscope: 2 tensors unfrozen after attach() are not recorded, the first '0.weight'; Recorder(tensors='.*') records all"
+        "apscope: 2 tensors unfrozen after attach() are not recorded; the first is '0.weight'; Recorder(tensors='.*') records all"
     ]
 
 
@@ -212,7 +212,7 @@ def test_a_parameter_added_after_attach_is_not_recorded_and_that_is_said_once(tm
             optimizer.zero_grad()
     assert open_trace(tmp_path / "run").steps == (0, 1, 2)
     assert [r.getMessage() for r in caplog.records] == [
-        "apscope: 2 tensors added after attach() are not recorded, the first '4.weight'; attach a recorder to the whole model"
+        "apscope: 2 tensors added after attach() are not recorded; the first is '4.weight'; attach a recorder to the whole model"
     ]
 
 
@@ -324,7 +324,7 @@ def test_a_loop_without_an_optimizer_that_does_not_end_its_steps_is_told(tmp_pat
     with Recorder(tmp_path / "b", every=1, quiet=True) as rec:
         rec.attach(model)
         loss_of(model, data[0]).backward()
-    assert rec.stopped is None and "end each step by step()" in caplog.text
+    assert rec.stopped is None and "end each step with step()" in caplog.text
 
 
 def refused(words, call):
@@ -336,20 +336,20 @@ def test_what_cannot_be_recorded_is_refused_before_the_training(tmp_path):
     refused("every is 0; it must be an integer, 1 or more", lambda: Recorder(tmp_path / "x", every=0))
     refused("workers is 0", lambda: Recorder(tmp_path / "x", workers=0))
     refused("process 3 of 2", lambda: Recorder(tmp_path / "x", process=3, processes=2))
-    refused("what is 'weights'; it must be some of", lambda: Recorder(tmp_path / "x", what="weights"))
+    refused("what is 'weights'; it must be a list of", lambda: Recorder(tmp_path / "x", what="weights"))
     refused("workers is 2.5; it must be an integer", lambda: Recorder(tmp_path / "x", workers=2.5))
     for steps in (3, "3"):
         refused(f"steps is {steps!r}; it must be a list or a set of step numbers", lambda steps=steps: Recorder(tmp_path / "x", steps=steps))
     for patience in (-1, 0, float("nan"), float("inf"), "3"):
         refused("patience is .*; it must be a number of seconds above 0", lambda patience=patience: Recorder(tmp_path / "x", patience=patience))
-    refused("every=2 and steps= both say which steps are recorded; give one", lambda: Recorder(tmp_path / "x", every=2, steps=[1]))
+    refused("every=2 and steps= both select the recorded steps; give one", lambda: Recorder(tmp_path / "x", every=2, steps=[1]))
     refused("name is 3; it must be a string", lambda: Recorder(tmp_path / "x", name=3))
     refused("tensors is 5; it must be a regular expression, a list of names or", lambda: Recorder(tmp_path / "x", tensors=5))
-    refused("is no regular expression", lambda: Recorder(tmp_path / "x", tensors="("))
+    refused("is not a regular expression", lambda: Recorder(tmp_path / "x", tensors="("))
     refused("takes a torch.nn.Module, not dict", lambda: Recorder(tmp_path / "x").attach({}))
-    refused("none of the model's 6 parameters is among those chosen", lambda: Recorder(tmp_path / "x", tensors="nothing").attach(network()))
+    refused("none of the model's 6 parameters is selected by tensors=", lambda: Recorder(tmp_path / "x", tensors="nothing").attach(network()))
     refused("none of the model's 6 parameters requires a gradient", lambda: Recorder(tmp_path / "x").attach(network().requires_grad_(False)))
     assert not (tmp_path / "x").exists()
     with Recorder(tmp_path / "x", quiet=True) as rec:
         rec.attach(network())
-        refused("records already", lambda: rec.attach(network()))
+        refused("is already recording", lambda: rec.attach(network()))

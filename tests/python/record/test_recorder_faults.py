@@ -183,14 +183,14 @@ def test_a_recording_changes_no_loss(torch_run):
 @pytest.mark.parametrize("name, words, steps", [
     ("full", "worker_0000.safetensors: File too large", 4),
     ("read_only", "step_00000004: Permission denied", 4),
-    ("removed", "removed was removed, or another process records into it by now", 0),
-    ("back", "step 2 comes again, behind step 3; a run that goes back to a checkpoint takes a new recorder with first_step= and resume=True", 4),
+    ("removed", "removed was removed, or another process now records into it", 0),
+    ("back", "step 2 comes again, after step 3; a run that goes back to a checkpoint needs a new recorder with first_step= and resume=True", 4),
 ])  # fmt: skip
 def test_a_fault_at_the_fifth_step_is_one_warning_and_the_four_before_it_a_trace(torch_run, name, words, steps):
     root, results, _ = torch_run
     same_losses(results, name)
     (warning,) = results[name]["warnings"]
-    assert warning.startswith("apscope records no more, training goes on: ") and words in warning
+    assert warning.startswith("apscope: recording ended, training continues: ") and words in warning
     assert results[name]["stopped"] in warning
     if steps:
         whole(root / name, range(steps))
@@ -285,7 +285,7 @@ def test_one_full_disk_of_two_under_ddp_is_a_warning_of_each(tmp_path):
     assert [process.returncode for process in running] == [0, 0], said
     for (out, err), words in zip(said, ("process 1 stopped: ", "File too large"), strict=True):
         same, stopped = json.loads(out)
-        assert same and words in stopped and err.count("apscope records no more, training goes on") == 1
+        assert same and words in stopped and err.count("apscope: recording ended, training continues") == 1
     trace = whole(tmp_path / "run", range(len(steps_of(tmp_path / "run"))))
     assert trace.workers == 2 and len(trace.steps) <= 4
     assert os.listdir(tmp_path / "run").count(".recording") == 0

@@ -75,7 +75,7 @@ def test_a_killed_process_is_one_warning_of_the_other_which_trains_to_its_end(tm
     running = [start(tmp_path / "run", p, 2, patience=1.0, **({"die": 6} if p == dead else {})) for p in range(2)]
     out, err = ends(*running)[1 - dead]
     assert running[dead].returncode == -signal.SIGKILL and running[1 - dead].returncode == 0, err
-    assert out == trained(1 - dead) and err.count("apscope records no more, training goes on") == 1
+    assert out == trained(1 - dead) and err.count("apscope: recording ended, training continues") == 1
     assert 3 <= len(whole(tmp_path / "run", range(len(steps_of(tmp_path / "run")))).steps) <= 6
 
 
@@ -83,7 +83,7 @@ def test_a_late_process_within_the_others_patience_costs_nothing(tmp_path):
     """Process 0 comes late, and is late in the middle; so is process 1."""
     running = [start(tmp_path / "run", p, 2, patience=30.0, begin=1.0 - p or 0.001, sleeps={5 + p: 1.0}, count=12) for p in range(2)]
     for process, (out, err) in enumerate(ends(*running)):
-        assert out == trained(process, 12) and "records no more" not in err, err
+        assert out == trained(process, 12) and "recording ended" not in err, err
     assert whole(tmp_path / "run", range(12)).workers == 2
 
 
@@ -91,7 +91,7 @@ def test_a_late_process_within_the_others_patience_costs_nothing(tmp_path):
 def test_a_process_that_is_later_than_patience_ends_the_recording_alone(tmp_path, late):
     running = [start(tmp_path / "run", p, 2, patience=0.6, sleeps={6: 3.0} if p == late else {}) for p in range(2)]
     for process, (out, err) in enumerate(ends(*running)):
-        assert out == trained(process) and err.count("apscope records no more, training goes on") == 1, err
+        assert out == trained(process) and err.count("apscope: recording ended, training continues") == 1, err
     assert len(whole(tmp_path / "run", range(len(steps_of(tmp_path / "run")))).steps) <= 7
     assert list((tmp_path / "run").glob(".*")) == []
 
@@ -102,12 +102,12 @@ def test_a_second_job_in_the_folder_is_told_and_changes_nothing_for_the_first(tm
     wait_for(lambda: len(steps_of(folder)) > 3)
     second = [start(folder, p, 2, together=0, patience=0.5, resume=True, first_step=100) for p in range(2)]
     (leading, leader), (out, other) = ends(*second)
-    assert leader.count(f"apscope records no more, training goes on: another recording (process {first[0].pid} on ") == 1
-    assert f"writes {folder}; wait for it, or give another place" in leader and "Traceback" not in leader
-    assert (leading, out) == (trained(0), trained(1)) and other.count("apscope records no more, training goes on: process 0 is not there") == 1
+    assert leader.count(f"apscope: recording ended, training continues: another recording (process {first[0].pid} on ") == 1
+    assert f"writes {folder}; wait for it, or give another destination" in leader and "Traceback" not in leader
+    assert (leading, out) == (trained(0), trained(1)) and other.count("apscope: recording ended, training continues: process 0 is missing") == 1
     (tmp_path / "go").touch()
     for process, (out, err) in enumerate(ends(*first)):
-        assert out == trained(process) and "records no more" not in err, err
+        assert out == trained(process) and "recording ended" not in err, err
     assert whole(folder, range(30)).workers == 2
     assert list(folder.glob(".*")) == []
 
@@ -122,4 +122,4 @@ def test_sigterm_ends_a_training_as_without_a_recorder_and_leaves_every_whole_st
     ((_, err),) = ends(running)
     assert running.returncode == (7 if polite else -signal.SIGTERM), err
     whole(folder, range(len(steps_of(folder))))
-    assert "records no more" not in err and (list(folder.glob(".*")) == [] or not polite)
+    assert "recording ended" not in err and (list(folder.glob(".*")) == [] or not polite)

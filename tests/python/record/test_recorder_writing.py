@@ -89,7 +89,7 @@ def test_dicts_in_alphabetical_order_have_no_order_of_layers(tmp_path, monkeypat
     trace = open_trace(tmp_path / "sorted")
     assert trace.manifest.metadata == {"tensor_order": "the names", "roles_guessed_by_name_and_shape": "all"}
     assert trace.tensors == tuple(f"params.Dense_{i}.{what}" for i in (1, 2, 10) for what in ("bias", "kernel"))
-    with pytest.warns(UserWarning, match=r"was recorded from dicts that have no order of layers, so that 'last' in .* is params.Dense_10.kernel"):
+    with pytest.warns(UserWarning, match=r"was recorded from dicts that have no order of layers, so 'last' in .* is params.Dense_10.kernel"):
         replay(trace, "hybrid(last=none:fp16;else=aps:e4m3)", topology="ring")
     for folder, inner in (("own", ("kernel", "bias")), ("given", ("bias", "kernel"))):
         trace = open_trace(tmp_path / folder)
@@ -133,7 +133,7 @@ def test_a_disk_that_hangs_ends_the_recording_not_the_loop(tmp_path, gate, caplo
     with Recorder(tmp_path / "run", every=1, places=1, patience=0.3, quiet=True) as rec:
         for step in range(50):
             rec.record_pytree(gradients(step))
-    assert len(caplog.records) == 1 and "the disk has taken no step for 0.3 s" in rec.stopped
+    assert len(caplog.records) == 1 and "the disk has not finished a step for 0.3 s" in rec.stopped
     gate.release(50)
 
 
@@ -152,7 +152,7 @@ print("trained")
 def test_a_file_that_cannot_be_written_ends_the_recording_with_one_warning(tmp_path):
     run = subprocess.run([sys.executable, "-c", FULL, str(tmp_path / "run")], capture_output=True, text=True, timeout=300)
     assert run.returncode == 0 and run.stdout == "trained\n"
-    assert run.stderr.count("apscope records no more, training goes on") == 1 and "File too large" in run.stderr
+    assert run.stderr.count("apscope: recording ended, training continues") == 1 and "File too large" in run.stderr
     assert not list((tmp_path / "run").rglob("*.safetensors*"))
 
 
@@ -191,7 +191,7 @@ def test_shapes_that_change_end_the_recording(tmp_path, caplog):
         rec.record_pytree({"w": np.ones(3, np.float32)})
         rec.record_pytree({"w": np.ones(4, np.float32)})
         rec.record_pytree({"w": np.ones(3, np.float32)})
-    assert "tensor 'w' has shape (4,), before it was (3,)" in rec.stopped and len(caplog.records) == 1
+    assert "tensor 'w' has shape (4,), but had (3,) before" in rec.stopped and len(caplog.records) == 1
     assert open_trace(tmp_path / "run").steps == (0,)
 
 
@@ -267,8 +267,8 @@ def test_a_process_that_dies_ends_the_recording_of_the_other_with_one_warning(tm
     out, err = running[1 - dead].communicate(timeout=300)
     running[dead].communicate()
     assert running[1 - dead].returncode == 0 and out.startswith("stopped at")
-    assert err.count("apscope records no more, training goes on") == 1
-    assert ("process 1 has not written step" if dead == 1 else "process 0 has not taken step") in err
+    assert err.count("apscope: recording ended, training continues") == 1
+    assert ("process 1 has not written step" if dead == 1 else "process 0 has not accepted step") in err
     assert len(whole(tmp_path / "run", 2).steps) >= 3
 
 
@@ -284,16 +284,16 @@ def test_the_last_line_counts_what_the_trace_has(tmp_path):
     running += [start(tmp_path / f"apart{p}", p, 2, count=3, patience=1.0) for p in range(2)]
     said = [process.communicate(timeout=300)[1] for process in running]
     steps = committed(tmp_path / "run")
-    assert steps <= 2 and re.search(last.format(steps, "" if steps else ", which holds no trace"), said[0], re.MULTILINE), said[0]
-    assert re.search(last.format(0, ", which holds no trace"), said[2], re.MULTILINE), said[2]
+    assert steps <= 2 and re.search(last.format(steps, "" if steps else ", which has no trace"), said[0], re.MULTILINE), said[0]
+    assert re.search(last.format(0, ", which has no trace"), said[2], re.MULTILINE), said[2]
     assert not list(tmp_path.glob("*/.recording")) and len(list((tmp_path / "run").glob("step_*"))) == steps and not list(tmp_path.glob("apart*/*"))
 
 
 def test_a_recording_without_a_step_says_so(tmp_path, caplog, capsys):
     with Recorder(tmp_path / "run", steps=[100]) as rec:
         rec.record_pytree(gradients(0))
-    assert [r.getMessage() for r in caplog.records] == [f"apscope: {tmp_path / 'run'} holds no trace: of the steps that were due, none was recorded"]
-    assert f"apscope: 0 steps recorded in {tmp_path / 'run'}, which holds no trace, 0.0 MB" in capsys.readouterr().err
+    assert [r.getMessage() for r in caplog.records] == [f"apscope: {tmp_path / 'run'} has no trace: none of the selected steps was recorded"]
+    assert f"apscope: 0 steps recorded in {tmp_path / 'run'}, which has no trace, 0.0 MB" in capsys.readouterr().err
 
 
 def test_a_process_that_stops_tells_the_others(tmp_path):
@@ -316,7 +316,7 @@ def test_a_kill_leaves_every_whole_step_and_the_next_run_clears_the_remains(tmp_
     steps = whole(folder, 2).steps
     assert steps == tuple(range(len(steps))) and (folder / ".recording").is_dir()
 
-    with Recorder(folder, every=1, quiet=True) as rec, pytest.raises(ValueError, match="already holds a trace; record into a new folder, or go on"):
+    with Recorder(folder, every=1, quiet=True) as rec, pytest.raises(ValueError, match="already has a trace; record into a new folder, or continue"):
         rec.record_pytree(gradients(0))
     again = [start(folder, process, 2, first_step=3, resume=True, count=len(steps) + 5) for process in range(2)]
     assert [process.wait(timeout=300) for process in again] == [0, 0], [p.stderr.read() for p in again]
@@ -333,7 +333,7 @@ def test_remains_of_a_run_without_a_whole_step_are_cleared_and_other_files_kept(
     wait_for((folder / "step_00000000/worker_0000.safetensors").exists)
     with Recorder(folder, every=1, quiet=True) as rec:
         rec.record_pytree(gradients(0))
-    assert re.match(rf"another recording \(process {alone.pid} on .*\) writes {folder}; wait for it, or give another place$", rec.stopped)
+    assert re.match(rf"another recording \(process {alone.pid} on .*\) writes {folder}; wait for it, or give another destination$", rec.stopped)
     alone.send_signal(signal.SIGKILL)
     alone.communicate()
     (folder / "step_00000077").mkdir()

@@ -52,7 +52,7 @@ def test_links_are_replaced_or_refused_and_never_followed(tmp_path, monkeypatch)
     with pytest.raises(FileExistsError, match=f"'{tmp_path}/link'"):
         put_text(tmp_path / "link", "newer")
     (tmp_path / "folder").symlink_to("victim")
-    with pytest.raises(OSError, match="a link is there, and links are not followed"):
+    with pytest.raises(OSError, match="it is a link, and links are not followed"):
         make_folder(tmp_path / "folder")
     remove_left(tmp_path, waiting("link"))
     assert (tmp_path / "victim/data").read_text() == "kept" and sorted(os.listdir(tmp_path)) == ["folder", "link", "victim"]
@@ -188,7 +188,7 @@ def test_two_writers_in_one_folder_never_mix(tmp_path):
     run = tmp_path / "run"
     first, second, third = (TraceWriter(run, workers=1) for _ in range(3))
     one_step(first)
-    sentence = rf"^another apscope.record.TraceWriter \(process {os.getpid()} on .*\) writes {run}; wait for it, or give another place$"
+    sentence = rf"^another apscope.record.TraceWriter \(process {os.getpid()} on .*\) writes {run}; wait for it, or give another destination$"
     with pytest.raises(ValueError, match=sentence):
         one_step(second, value=2.0)
     with Recorder(run, every=1, resume=True, first_step=1, quiet=True) as rec:
@@ -196,7 +196,7 @@ def test_two_writers_in_one_folder_never_mix(tmp_path):
         assert re.match(sentence, rec.stopped)
     one_step(first, 1)
     first.close()
-    with pytest.raises(ValueError, match="holds another trace by now, which another process wrote; record into a new folder"):
+    with pytest.raises(ValueError, match="now has another trace, written by another process; record into a new folder"):
         one_step(third, value=3.0)
     check(open_trace(run))
     assert open_trace(run).steps == (0, 1) and open_trace(run).read(0, "w").tolist() == [1, 1, 1]
@@ -256,7 +256,7 @@ def test_a_commit_of_a_file_that_is_not_there_is_refused(tmp_path):
     with TraceWriter(tmp_path / "run", workers=1) as writer:
         writer.add(0, 0, "w", ONES)
         files = writer.write_files(0)
-        with pytest.raises(ValueError, match=r"worker_0000.safetensors of \d+ bytes is not there; write_files writes it, into the same folder"):
+        with pytest.raises(ValueError, match=r"worker_0000.safetensors of \d+ bytes is missing; write_files writes it, into the same folder"):
             writer.commit(0, {"worker_0000.safetensors": files["worker_0000.safetensors"] | {"sha256": "0" * 64}})
         writer.commit(0, files)
         with pytest.raises(ValueError, match="step 0 is not above step 0, the last committed one"):

@@ -107,8 +107,8 @@ def test_what_an_interface_says():
     [
         ({"stream": 0}, ValueError, "stream 0, which is ambiguous; 1 is the legacy default stream"),
         ({"version": 1}, ValueError, "version 1; give one of version 2 or 3"),
-        ({"strides": (4, 8)}, TypeError, r"strides \(4, 8\); give a copy in C order"),
-        ({"strides": (24, 8)}, TypeError, "give a copy in C order"),
+        ({"strides": (4, 8)}, TypeError, r"strides \(4, 8\); give a contiguous copy in C order"),
+        ({"strides": (24, 8)}, TypeError, "give a contiguous copy in C order"),
         ({"typestr": ">f4"}, TypeError, "byte order is not the GPU's"),
         ({"mask": Fake()}, TypeError, "has a mask"),
     ],
@@ -159,7 +159,7 @@ def test_arrays_go_in_and_out_where_they_are(stand_in):
     [
         (lambda: apscope.quantize(Fake(typestr="<f2"), "e4m3"), TypeError, "float16; give float32 or float64 on a GPU"),
         (lambda: apscope.quantize(Fake(), "fp64"), TypeError, "give x as float64"),
-        (lambda: apscope.quantize(Fake(), "e4m3", random=np.zeros((2, 3), int)), ValueError, "random words of the caller's are not served"),
+        (lambda: apscope.quantize(Fake(), "e4m3", random=np.zeros((2, 3), int)), ValueError, "random= is not supported"),
         (lambda: apscope.quantize(Fake(), "e4m3", out=Fake(data=(1, True))), ValueError, "out is read-only"),
         (lambda: apscope.quantize(Fake(), "e4m3", out=Fake(shape=(6,))), ValueError, r"out has shape \(6,\), the result \(2, 3\)"),
         (lambda: apscope.quantize(Fake(), "e4m3", out=Fake(typestr="<f8")), TypeError, "out has dtype float64, the result float32"),
@@ -183,7 +183,7 @@ def test_what_is_not_served_is_refused(stand_in, call, error, words):
 
 def test_memory_that_runs_out_is_named(stand_in, monkeypatch):
     def full(size: int, device: int) -> int:
-        raise MemoryError(f"the GPU has no room for an allocation of {size} bytes")
+        raise MemoryError(f"the GPU has not enough memory for an allocation of {size} bytes")
 
     monkeypatch.setattr(device_arrays.module(), "allocate", full)
     with pytest.raises(MemoryError, match="24 bytes"):
@@ -283,13 +283,13 @@ def test_a_handle_of_something_else_is_refused(digits, monkeypatch):
 
 def test_a_gpu_that_fails_during_a_replay_is_one_sentence_on_the_command_line(digits, monkeypatch, capsys, tmp_path):
     def full(*arguments: Any) -> None:
-        raise MemoryError("the GPU has no room for an allocation of 131072 bytes")
+        raise MemoryError("the GPU has not enough memory for an allocation of 131072 bytes")
 
     module = SimpleNamespace(device_count=lambda: 1, row_device=lambda number: None)
     monkeypatch.setattr(device_arrays, "module", lambda why, instead: module)
     monkeypatch.setattr(_core, "replay", full)
     assert main(["replay", digits, "-o", str(tmp_path / "out"), "--device", "cuda"]) == 2
-    assert capsys.readouterr().err == "apscope: the GPU has no room for an allocation of 131072 bytes\n"
+    assert capsys.readouterr().err == "apscope: the GPU has not enough memory for an allocation of 131072 bytes\n"
     assert main(["replay", digits, "-o", str(tmp_path / "out")]) == 2
     assert "memory" in capsys.readouterr().err  # of the machine's, in the words that every command has for it
 

@@ -57,14 +57,14 @@ def test_the_ladder_stands_in_a_table_with_its_factors(results):
 def test_comparisons_say_in_what_two_schemes_differ_and_have_one_rule(results):
     _, duels = told(results)
     row = duels[(duels["a"] == "aps:e3m4,rule=tight") & (duels["b"] == "loss_scaling:e3m4,scale=best,rule=tight")].iloc[0]
-    assert row["differ"] == [("scale", "one a layer and step", "one for all steps, the best in hindsight")]
+    assert row["differ"] == [("scale", "one per layer and step", "one for all steps, the best in hindsight")]
     assert row["ratio"] == pytest.approx(row["error_over_noise_a"] / row["error_over_noise_b"])
     one_scale = duels[duels["b"].map(answer.one_scale)]
     assert all(apscope.schemes.as_scheme(a).keys["rule"] == apscope.schemes.as_scheme(b).keys["rule"] for a, b in zip(one_scale["a"], one_scale["b"]))
     text = page(results)
     first = text[: text.index('id="repeat"')]
     assert "because" not in first and "outweigh" not in first
-    assert "scale: one a layer and step / one for all steps, the best in hindsight" in text
+    assert "scale: one per layer and step / one for all steps, the best in hindsight" in text
 
 
 def test_a_lossless_wide_scheme_is_no_winner_and_a_baseline_no_rival(results):
@@ -226,7 +226,7 @@ def test_gradients_that_are_not_finite_are_told(tmp_path):
         writer.add(0, 0, "empty", np.float32([]))
         writer.end_step(0)
     results = apscope.replay(tmp_path / "odd", ["none:bf16", "aps:e4m3"])
-    assert "1 of 2 layer-steps hold gradients that are NaN or infinite." in page(results)
+    assert "1 of 2 layer-steps have gradients that are NaN or infinite." in page(results)
     assert results.summary()["speedup"].isna().all()  # one worker sends nothing
 
 

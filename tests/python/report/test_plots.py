@@ -191,7 +191,7 @@ def test_a_single_step_and_zero_tensors_are_drawn(results):
 
 def test_several_traces_want_a_name(results):
     two = apscope.Results(pd.concat([results.frame, results.frame.assign(trace="other")]), results.histograms, results.provenance)
-    with pytest.raises(ValueError, match="2 traces; say which.*digits, other"):
+    with pytest.raises(ValueError, match="2 traces; select one with .*digits, other"):
         plots.sqnr_against_bits(two)
     with pytest.raises(ValueError, match="no trace 'x'"):
         plots.sqnr_against_bits(two, trace="x")

@@ -71,7 +71,7 @@ def test_a_scheme_is_taken_in_any_spelling(results, plot):
 @pytest.mark.parametrize("plot", WITH_SCHEME)
 @pytest.mark.parametrize("scheme", ["aps", "loss_scaling headroom=workers", "aps:e5m2", "x", ""])
 def test_a_scheme_that_is_not_there_is_one_sentence(results, plot, scheme):
-    with pytest.raises(ValueError, match=f"^the results hold no scheme '{re.escape(scheme)}'; (did you mean '|they hold none:bf16, aps:e3m4, )"):
+    with pytest.raises(ValueError, match=f"^the results have no scheme '{re.escape(scheme)}'; (did you mean '|they have none:bf16, aps:e3m4, )"):
         dict(calls(results))[plot](scheme)
     with pytest.raises(ValueError, match="no scheme 'aps'; did you mean 'aps:e3m4'"):
         dict(calls(results))[plot]("aps")
@@ -92,9 +92,9 @@ def test_the_ladder_draws_a_line_a_format_and_the_noise(request, results):
         and ax.get_ylabel() == "error over noise"
     )
     assert png(plots.ladder(table, trace="digits")) == png(plots.ladder(table))
-    with pytest.raises(ValueError, match="no trace 'other' in the results; they hold digits"):
+    with pytest.raises(ValueError, match="no trace 'other' in the results; they have digits"):
         plots.ladder(table, trace="other")
-    with pytest.raises(ValueError, match="the results hold no two rungs of the ladder"):
+    with pytest.raises(ValueError, match="the results do not have two rungs of the ladder"):
         plots.ladder(results)
     for wrong in (5, {}, "out/", None):
         with pytest.raises(TypeError, match="results is of type .*; give a Results"):

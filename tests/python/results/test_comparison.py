@@ -190,15 +190,15 @@ def test_any_spelling_of_a_scheme_is_taken_and_an_absent_one_told(results):
         results.compare("aps:e4m3", LOSS_SCALING)
     )
     assert len(results.compare("mine(1)", "aps:e4m3"))  # no scheme of this process
-    with pytest.raises(ValueError, match="the results hold no scheme 'aps:e4m2'; did you mean 'aps:e4m3'"):
+    with pytest.raises(ValueError, match="the results have no scheme 'aps:e4m2'; did you mean 'aps:e4m3'"):
         results.compare("aps:e4m2", "aps:e4m3")
-    with pytest.raises(ValueError, match=r"no scheme 'thc'; they hold none:fp32, aps:e4m3, .* and 2 more"):
+    with pytest.raises(ValueError, match=r"no scheme 'thc'; they have none:fp32, aps:e4m3, .* and 2 more"):
         results.compare("thc", "aps:e4m3")
     with pytest.raises(ValueError, match="no scheme 'aps'; did you mean 'aps:e4m3'"):
         results.compare("aps", "aps:e4m3")
     with pytest.raises(ValueError, match="'aps:e4m3' has no topology 'tree' in the results; use one of exact, ring, sequential, wire"):
         results.compare("aps:e4m3", "none:fp32", topology="tree")
-    with pytest.raises(ValueError, match="no trace of the results holds both"):
+    with pytest.raises(ValueError, match="no trace of the results has both"):
         comparison.compare(results.frame[(results.frame.trace == "first") == (results.frame.scheme == "qsgd")], "aps:e4m3", "qsgd")
 
 

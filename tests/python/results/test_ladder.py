@@ -84,9 +84,9 @@ def test_results_give_the_rungs_that_they_hold(digits):
     assert set(apscope.ladder(results, topology="ring")["topology"]) == {"ring"}
     with pytest.raises(ValueError, match="the results have no topology 'butterfly'"):
         apscope.ladder(results, topology="butterfly")
-    with pytest.raises(ValueError, match="the results hold no"):
+    with pytest.raises(ValueError, match="the results have no"):
         apscope.ladder(results, ["e5m2"])
-    with pytest.raises(ValueError, match="the results hold no two rungs of the ladder with rule=ceil"):
+    with pytest.raises(ValueError, match="the results do not have two rungs of the ladder with rule=ceil"):
         apscope.ladder(results, rule="ceil")
 
 
@@ -128,14 +128,14 @@ def test_the_command_prints_errors_and_factors(request, capsys, tmp_path):
 def test_what_schemes_differ_in():
     assert differences("aps:e3m4", "aps:e3m4") == []
     assert differences("aps:e3m4,rule=tight", "loss_scaling:e3m4,scale=best,rule=tight") == [
-        ("scale", "one a layer and step", "one for all steps, the best in hindsight")
+        ("scale", "one per layer and step", "one for all steps, the best in hindsight")
     ]
     assert [d[0] for d in differences("aps:e3m4", "loss_scaling:e3m4,scale=best,rule=tight")] == ["rule", "scale"]
     assert differences("aps:e3m4", "aps:e4m3") == [("format", "e3m4", "e4m3")]
     assert [d[0] for d in differences("aps:e3m4", "stochastic:e3m4")] == ["headroom", "rounding", "sums"]
     assert differences("aps:e4m3,accumulate=fp32", "aps:e4m3") == [("sums", "in fp32", "rounded to the format")]
     assert differences("aps:e4m3", "qsgd")[0] == ("scheme", "aps:e4m3", "qsgd")
-    assert ("scale", "one a step, of the step before", "one a step") in differences("aps:e4m3,unit=model,delay=1", "aps:e4m3,unit=model")
+    assert ("scale", "one per step, of the step before", "one per step") in differences("aps:e4m3,unit=model,delay=1", "aps:e4m3,unit=model")
 
 
 def test_a_chain_changes_one_thing_at_a_time():
@@ -187,5 +187,5 @@ def test_compare_says_what_differs_and_what_to_replay(request, capsys, tmp_path)
     capsys.readouterr()
     assert main(["compare", str(tmp_path / "r"), "aps:e3m4", "loss_scaling:e3m4,scale=best,rule=tight"]) == 0
     out = capsys.readouterr().out
-    assert "in what they differ" in out and "one for all steps, the best in hindsight" in out
+    assert "how they differ" in out and "one for all steps, the best in hindsight" in out
     assert "--scheme loss_scaling:e3m4,scale=best --scheme aps:e3m4,unit=model, and merge" in out

@@ -40,10 +40,10 @@ def test_the_command_the_page_and_info_say_it(odd, tmp_path, capsys):
     assert main(["summary", str(tmp_path / "r")]) == 0
     out, err = capsys.readouterr()
     head, row = (line.split() for line in out.splitlines()[1:3])
-    assert row[head.index("nonfinite")] == "2" and "2 of 8 layer-steps hold gradients that are NaN or infinite" in err
-    assert "2 of 8 layer-steps hold gradients that are NaN or infinite" in page(tmp_path / "r")
+    assert row[head.index("nonfinite")] == "2" and "2 of 8 layer-steps have gradients that are NaN or infinite" in err
+    assert "2 of 8 layer-steps have gradients that are NaN or infinite" in page(tmp_path / "r")
     assert main(["info", str(odd)]) == 0
-    assert "4 of 30 values are NaN or infinite: a replay leaves them out of every error" in capsys.readouterr().out
+    assert "4 of 30 values are NaN or infinite: a replay omits them from every error" in capsys.readouterr().out
 
 
 def test_a_layer_without_a_finite_value_has_no_loss(odd):
@@ -57,7 +57,7 @@ def test_a_trace_of_zeros_is_told_in_a_sentence(tmp_path, capsys):
     zeros = record(tmp_path / "zeros", [[0, 0], [0, 0]])
     results = apscope.replay(zeros, "aps:e4m3", topology="ring")
     assert results.summary().step_nmse.isna().all()
-    sentence = "all gradients of zeros are zero, so that no error is relative to them: every NMSE and cosine is empty"
+    sentence = "all gradients of zeros are zero, so no error can be relative to them: every NMSE and cosine is empty"
     assert results.all_zero == sentence and sentence in repr(results) and sentence[1:] in page(results)
     results.save(tmp_path / "r")
     assert main(["summary", str(tmp_path / "r")]) == 0 and capsys.readouterr().err == f"apscope: {sentence}\n"

@@ -149,9 +149,9 @@ def test_results_are_a_table_at_a_prompt(results, monkeypatch):
 def test_of_many_schemes_and_traces_the_best_are_shown(results):
     copies = [results.frame.assign(scheme=results.frame["scheme"] + f"#{i}") for i in range(4)]
     many = apscope.Results(pd.concat(copies, ignore_index=True), results.histograms, results.provenance)
-    assert "and 6 more schemes that lost more" in repr(many)
+    assert "and 6 more schemes with larger errors" in repr(many)
     two = apscope.Results(pd.concat([many.frame, many.frame.assign(trace="b")], ignore_index=True), results.histograms, results.provenance)
-    assert repr(two).count("and 11 more schemes that lost more") == 2
+    assert repr(two).count("and 11 more schemes with larger errors") == 2
 
 
 def test_the_ranking_that_notebooks_show_says_by_what(results):

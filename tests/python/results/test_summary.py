@@ -200,7 +200,7 @@ def test_pooling_takes_the_rows_that_rank_unless_told_otherwise(results):
     assert results.pool("scheme").equals(results.pool(["scheme"]))
     with pytest.raises(ValueError, match="no column 'layer' to pool by; they have trace, step"):
         results.pool(["scheme", "layer"])
-    with pytest.raises(ValueError, match="pools 8 schemes into one number"):
+    with pytest.raises(ValueError, match="pools 8 schemes into one meaningless number"):
         results.pool(["tensor"])
     one = Results(frame[frame.scheme == "aps:e4m3"], pd.DataFrame(), results.provenance)
     assert one.pool(["tensor"]).tensor.tolist() == list(LAYERS)

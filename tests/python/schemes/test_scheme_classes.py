@@ -96,11 +96,11 @@ def test_a_projection_stands_for_the_keys_that_are_its_parts(d):
         made = cls(*first, projection=projection)
         assert made == cls(*first, **{part: getattr(projection, part) for part in parts}) and "projection" not in repr(made)
     for part in parts:
-        with pytest.raises(ValueError, match=f"^projection and {part} are both given, but one is a part of the other; leave one out$"):
+        with pytest.raises(ValueError, match=f"^projection and {part} are both given, but one is a part of the other; omit one$"):
             cls(*first, projection=projection, **{part: asked[part]})
     for part, value in {"overflow": "saturate", "underflow": "flush_both", "keep_payload": True}.items():
         if part not in parts:
-            with pytest.raises(ValueError, match=f"^the projection has {part}={value!r}, which scheme '{d.name}' does not know; leave it at"):
+            with pytest.raises(ValueError, match=f"^the projection has {part}={value!r}, which scheme '{d.name}' does not support; leave it at"):
                 cls(*first, projection=apscope.Projection(**{part: value}))
     with pytest.raises(TypeError, match="^projection is of type str; give a Projection"):
         cls(*first, projection="to_odd")

@@ -95,7 +95,7 @@ def test_the_text_names_the_best_and_the_nearest(capsys, digits, table):
     assert line.split()[-3:] == ["aps:e3m4finite,rule=tight", "e3m4fn:", "0.0022"]
     least = table[table["overflowed"] == 0].groupby("exponent_bits")["error_over_noise"].min()
     assert line.split()[1:-3] == [f"{value:.2g}" for value in least]
-    assert f"{table['stopped'].sum()} of 172 splits stopped early, no winner among them" in out and out.endswith("--bits 8\n")
+    assert f"{table['stopped'].sum()} of 172 splits stopped early, none of them a winner" in out and out.endswith("--bits 8\n")
 
 
 def test_the_text_has_a_row_a_layer(capsys, digits):
@@ -115,11 +115,11 @@ def test_the_text_has_a_row_a_layer(capsys, digits):
         (["{}"], "search: the following arguments are required: --bits"),
         (["--bits", "8"], "search: the following arguments are required: TRACE"),
         (["nowhere", "--bits", "8"], "nowhere is not a trace: it does not exist"),
-        (["{}", "--bits", "8", "--json", "-o", "x.json"], "search knows no argument '-o'; see apscope search --help"),
+        (["{}", "--bits", "8", "--json", "-o", "x.json"], "search has no argument '-o'; see apscope search --help"),
         (["{}", "--bits", "8", "--json", "--csv"], "search: argument --csv: not allowed with argument --json"),
         (
             ["{}", "--bits", "8", "--scheme", "aps:e4m3"],
-            "the scheme 'aps:e4m3' must have {{format}} in the place of its format, or {{biased}} for every bias",
+            "the scheme 'aps:e4m3' must have {{format}} in place of its format, or {{biased}} for every bias",
         ),
         (
             ["{}", "--bits", "8", "--minimize", "volume"],
@@ -147,7 +147,7 @@ def test_gradients_of_zeros_are_refused(tmp_path):
         for worker in range(2):
             writer.add(0, worker, "w", np.zeros(3, np.float32))
         writer.end_step(0)
-    with pytest.raises(ValueError, match="zero everywhere they are finite"):
+    with pytest.raises(ValueError, match="zero wherever they are finite"):
         apscope.search(tmp_path / "zeros")
 
 

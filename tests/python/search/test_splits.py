@@ -103,7 +103,7 @@ def test_layers_told_apart_reach_further_down(digits):
     )
     assert reach_of(histograms, 8, by_layer=False) == Reach(above=4, amax=0, middle=-20, smallest=-22)
     assert reach_of(histograms, 5, by_layer=True) == Reach(above=4, amax=-20, middle=-20, smallest=-22)
-    with pytest.raises(ValueError, match="zero everywhere"):
+    with pytest.raises(ValueError, match="zero wherever"):
         reach_of(histograms[5:], 8, by_layer=False)
 
 
@@ -121,12 +121,12 @@ def test_the_nearest_named_format(name, nearest):
     [
         (2, SCHEMES, None, "bits=2 is not between 3 and 16"),
         (17, SCHEMES, None, "bits=17 is not between 3 and 16"),
-        (8, ["aps:e4m3"], None, "the scheme 'aps:e4m3' must have {format} in the place of its format, or {biased} for every bias"),
+        (8, ["aps:e4m3"], None, "the scheme 'aps:e4m3' must have {format} in place of its format, or {biased} for every bias"),
         (
             8,
             ["aps:{format}{biased}"],
             None,
-            "the scheme 'aps:{format}{biased}' must have {format} in the place of its format, or {biased} for every bias",
+            "the scheme 'aps:{format}{biased}' must have {format} in place of its format, or {biased} for every bias",
         ),
         (8, [], None, "there is no scheme to search; give at least one, such as 'aps:{format}'"),
         (8, SCHEMES, ["fnuz"], "unknown special values 'fnuz'; use ieee, fn, finite"),

@@ -91,7 +91,7 @@ def test_a_cache_of_fsspec_serves_too(folder, url, tmp_path):
 
 def test_the_command_line_takes_urls(url, tmp_path, capsys):
     assert main(["info", url, "--check"]) == 0
-    assert "16 files are what the manifest says" in capsys.readouterr().out
+    assert "16 files agree with the manifest" in capsys.readouterr().out
     assert main(["replay", url, "-o", str(tmp_path / "r"), "--scheme", "none:e4m3"]) == 0
     assert main(["report", url, "-o", str(tmp_path / "r.html")]) == 0
 
@@ -106,7 +106,7 @@ def refused(source):
 def test_what_is_wrong_is_one_sentence(url):
     memory = fsspec.filesystem("memory")
     assert refused("memory://bucket/other") == "memory://bucket/other is not a trace: it has no manifest.json"
-    assert refused("nonsense://x/y").startswith("nonsense://x/y is no URL of a trace: Protocol not known: nonsense")
+    assert refused("nonsense://x/y").startswith("nonsense://x/y is not a URL of a trace: Protocol not known: nonsense")
     whole = memory.cat_file("/bucket/run/step_00000001/worker_0002.safetensors")
     memory.pipe_file("/bucket/run/step_00000001/worker_0002.safetensors", whole[:-1] + bytes([whole[-1] ^ 1]))
     assert refused(url).startswith(f"{url}/step_00000001/worker_0002.safetensors: its SHA-256 is ")

@@ -142,7 +142,7 @@ def test_the_writer_refuses_what_would_not_be_a_trace(tmp_path):
     refused("step 0 must be ended before step 1 begins", lambda: writer.add(1, 0, "w", one))
     refused("step 0 lacks the gradients of worker 1 of 2", lambda: writer.end_step(0))
     writer.add(0, 1, "w", np.ones(3, np.float32))
-    refused(r"worker 1 at step 0: tensor 'w' has shape \(3,\), before it was \(2,\)", lambda: writer.end_step(0))
+    refused(r"worker 1 at step 0: tensor 'w' has shape \(3,\), but had \(2,\)", lambda: writer.end_step(0))
     assert not [path for path in (tmp_path / "run").iterdir() if not path.name.startswith(".")]  # but its lock
     writer.close()
 
@@ -153,7 +153,7 @@ def test_the_writer_refuses_what_would_not_be_a_trace(tmp_path):
     for worker in range(2):
         writer.add(1, worker, "v", one)
     refused("worker 0 at step 1 lacks the tensor 'w'", lambda: writer.end_step(1))
-    refused("already holds a trace", lambda: TraceWriter(tmp_path / "run", workers=2))
+    refused("already has a trace", lambda: TraceWriter(tmp_path / "run", workers=2))
     refused("workers is 0", lambda: TraceWriter(tmp_path / "x", workers=0))
     refused("stage is 'global'", lambda: TraceWriter(tmp_path / "x", workers=1, stage="global"))
     refused("reduction is 'average'", lambda: TraceWriter(tmp_path / "x", workers=1, reduction="average"))
@@ -263,5 +263,5 @@ def test_every_fp8_value_is_widened_exactly(tmp_path, name, library):
 def test_what_numpy_cannot_hold_is_refused_in_one_sentence(tmp_path):
     torch = pytest.importorskip("torch")
     with TraceWriter(tmp_path / "run", workers=1) as writer:
-        with pytest.raises(ValueError, match=r"^gradient 'w' of step 0, worker 0, has dtype torch.float4_e2m1fn_x2; a trace holds real numbers$"):
+        with pytest.raises(ValueError, match=r"^gradient 'w' of step 0, worker 0, has dtype torch.float4_e2m1fn_x2; a trace has real numbers$"):
             writer.add(0, 0, "w", torch.zeros(4, dtype=torch.uint8).view(torch.float4_e2m1fn_x2))
