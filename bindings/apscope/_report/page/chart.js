@@ -2,18 +2,16 @@
 // that redraws.
 
 import { element } from "./dom.js";
-import { clip, tail } from "./text.js";
+import { clip, raised, tail } from "./text.js";
 
 // Paper is white, whatever the screen is.
 export const onPaper = { now: false };
 export const dark = () => matchMedia("(prefers-color-scheme: dark)").matches && !onPaper.now;
 
-// One colour and one symbol a family, legible on white and on black; the payload brings them.
-export const looks = {};
-export const colourOf = (family) => looks[family].colour;
-export const symbolOf = (family) => looks[family].symbol;
-export const A_COLOUR = "#3b82d6";
-export const B_COLOUR = "#e8871e";
+// Axes, marks, bands, colours and symbols, described in _charts/kinds.py; the payload brings them.
+export const charts = {};
+export const colourOf = (family) => charts.families[family].colour;
+export const symbolOf = (family) => charts.families[family].symbol;
 
 // Pixels of a chart's letters; smaller where the chart is narrow.
 const letters = (width) => (width < 500 ? 10 : 12);
@@ -96,12 +94,10 @@ export function stepScale(steps, width) {
   };
 }
 
-export const powerOfTen = (x) =>
-  x === 0
-    ? "0"
-    : x >= 0.001 && x <= 1000
-      ? String(x)
-      : `10${String(Math.round(Math.log10(x))).replace(/./g, (c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)])}`;
+export function powerOfTen(x) {
+  if (x === 0 || (x >= 0.001 && x <= 1000)) return String(x);
+  return `10${raised(Math.round(Math.log10(x)))}`;
+}
 
 // Ticks of a log axis: the powers of ten among the values, as many as have room in a width of
 // pixels.

@@ -1,7 +1,7 @@
 // The page: what is chosen, what follows from it, and the parts that show it.
 
 import { blockColumns, blocksPart } from "./blocks.js";
-import { looks, onPaper } from "./chart.js";
+import { charts, onPaper } from "./chart.js";
 import { decode, gunzip } from "./decode.js";
 import { element } from "./dom.js";
 import { filters } from "./filters.js";
@@ -42,7 +42,7 @@ async function start() {
     decode(document.getElementById("payload").textContent),
     loadLibrary(),
   ]);
-  Object.assign(looks, data.looks);
+  Object.assign(charts, data.charts);
   const rows = data.tables.rows;
   const every = (key) => new Set(data.schemes.map((s) => String(s[key])));
   const state = {
@@ -86,7 +86,8 @@ async function start() {
     view = look(data, traces.get(state.trace), state);
     for (const part of parts)
       part.stale ||= !DEPENDS[part.id] || DEPENDS[part.id](state) !== part.key;
-    const seen = new Set(parts.map((p) => p.section).filter(inWindow)); // asked before anything is drawn: the browser lays the page out once
+    // Asked before anything is drawn: the browser lays the page out once.
+    const seen = new Set(parts.map((p) => p.section).filter(inWindow));
     draw(false, (section) => seen.has(section));
     page.took = performance.now() - began;
     setTimeout(draw);
@@ -144,7 +145,8 @@ start().catch((error) => {
       element(
         "p",
         { class: "warning", role: "alert" },
-        `The live parts of this page cannot be drawn: ${error.message}. The tables above hold without them.`,
+        `The live parts of this page cannot be drawn: ${error.message}. ` +
+          "The tables above hold without them.",
       ),
     );
   throw error;

@@ -59,12 +59,8 @@ export function drawParts(place, view, sides, counts, layer) {
   const bars = told.flatMap((f) =>
     PARTS.map(([name, , says]) => ({ row: rowName(f), name, says, share: f.sums[name] / f.error })),
   );
-  const words = told
-    .map(
-      (f) =>
-        `${f.name}: ${PARTS.map(([name]) => `${name} ${percent(f.sums[name] / f.error)}`).join(", ")}`,
-    )
-    .join("; ");
+  const shares = (f) => PARTS.map(([name]) => `${name} ${percent(f.sums[name] / f.error)}`);
+  const words = told.map((f) => `${f.name}: ${shares(f).join(", ")}`).join("; ");
   chart(place, `What the squared errors are made of. ${words}.`, {
     height: 58 + 30 * told.length,
     marginLeft: 160,

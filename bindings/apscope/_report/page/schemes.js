@@ -22,7 +22,9 @@ export function schemesPart(box, state, redraw) {
     shown: narrow ? few.has(key) : shown,
   });
   const marked = (r) =>
-    `${figure(r.step_nmse)}${r.overflowed ? ` †${r.overflowed}` : ""}${r.skipped ? ` ‡${r.skipped}` : ""}`;
+    figure(r.step_nmse) +
+    (r.overflowed ? ` †${r.overflowed}` : "") +
+    (r.skipped ? ` ‡${r.skipped}` : "");
   const table = new Table({
     name: "schemes",
     caption:

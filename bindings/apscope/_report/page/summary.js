@@ -116,7 +116,8 @@ function add(g, rows, i, step) {
   const known = skipped || !Number.isNaN(rows.sum_squared_error[i]);
   g.cosine += skipped || rows.overflow[i] > 0 ? 0 : known ? rows.cosine[i] || 0 : NaN;
   g.cells++;
-  const value = rows.overflow[i] > 0 ? Infinity : known ? nmse(rows, i) : NaN; // no finite error is left of it
+  // Of one with overflow no finite error is left.
+  const value = rows.overflow[i] > 0 ? Infinity : known ? nmse(rows, i) : NaN;
   if (value > g.worst || (Number.isNaN(value) && !Number.isNaN(g.worst))) {
     g.worst = value;
     g.worstRow = i;

@@ -14,6 +14,8 @@ const SUPERSCRIPT = {
   9: "⁹",
 };
 
+export const raised = (power) => String(power).replace(/./g, (c) => SUPERSCRIPT[c]);
+
 // As figure() of report/text.py: significant digits, powers of ten written out, a dash for none.
 export function figure(value, digits = 3) {
   if (value == null || Number.isNaN(value)) return "–";
@@ -24,7 +26,7 @@ export function figure(value, digits = 3) {
   const text =
     power > -4 && power < 6
       ? value.toFixed(Math.max(digits - 1 - power, 0))
-      : `${mantissa} × 10${String(power).replace(/./g, (c) => SUPERSCRIPT[c])}`;
+      : `${mantissa} × 10${raised(power)}`;
   return text.replace("-", "−");
 }
 
@@ -59,9 +61,9 @@ export function times(ratio) {
 // A name that fits: what is too long keeps its beginning and its end.
 export function clip(name, longest = 42) {
   const letters = [...name];
-  return letters.length <= longest
-    ? name
-    : `${letters.slice(0, Math.ceil(longest * 0.55)).join("")}…${letters.slice(-Math.floor(longest * 0.4)).join("")}`;
+  if (letters.length <= longest) return name;
+  const end = letters.slice(-Math.floor(longest * 0.4)).join("");
+  return `${letters.slice(0, Math.ceil(longest * 0.55)).join("")}…${end}`;
 }
 
 // A name that fits: what is too long is cut at the front, as short_names() of _text.py does.
