@@ -16,6 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SUFFIXES = {".h", ".cpp", ".cu", ".py", ".sh", ".js"}
 MAX_LINES = 400
+#: Of JavaScript, whose formatter leaves texts as long as they are.
+MAX_LETTERS = 100
 
 # What each layer may include of the project, and of other libraries.
 LAYERS = ["core", "emulation", "analysis", "bindings"]
@@ -114,6 +116,10 @@ def findings(name: str, text: str) -> Iterator[str]:
         return
     if (lines := len(text.splitlines())) > MAX_LINES:
         yield f"has {lines} lines; {MAX_LINES} are the limit"
+    if path.suffix == ".js":
+        for place, line in enumerate(text.splitlines(), 1):
+            if len(line) > MAX_LETTERS:
+                yield f"has {len(line)} letters on line {place}; {MAX_LETTERS} are the limit"
     if path.suffix == ".h" and not text.startswith("//"):
         yield "does not begin with a comment that says what it is for"
     yield from wrong_includes(name, text)

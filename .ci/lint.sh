@@ -5,9 +5,11 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 bin=$PWD/.venv/bin
 mapfile -t cpp < <(git ls-files --cached --others --exclude-standard '*.h' '*.cpp' '*.cu')
+mapfile -t js < <(git ls-files --cached --others --exclude-standard '*.js')
 
 if [[ ${1:-} == --format ]]; then
     "$bin/clang-format" -i "${cpp[@]}"
+    "$bin/biome" format --write "${js[@]}"
     "$bin/ruff" check --quiet --fix-only .
     "$bin/ruff" format --quiet .
     exit
@@ -26,6 +28,7 @@ check() {  # title, command
 
 check tree "$bin/python" .ci/check_tree.py
 check clang-format "$bin/clang-format" --dry-run -Werror "${cpp[@]}"
+check biome "$bin/biome" format "${js[@]}"
 check "ruff check" "$bin/ruff" check --quiet .
 check "ruff format" "$bin/ruff" format --check --quiet .
 check mypy "$bin/python" -m mypy

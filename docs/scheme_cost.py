@@ -20,12 +20,15 @@ import page
 from cost_against_size import TOPOLOGY, write_trace
 
 import apscope
+from apscope._charts.colours import COLOURS
 from apscope._schemes.lists import schemes_of
+from apscope._text import raised
 
 BEGIN, END = "<!-- schemes: written by docs/scheme_cost.py -->", "<!-- end of schemes -->"
 VALUES = 1_000_000  # that a trace of small tensors has at least
 HELD = 250_000  # values of a step, from which on bytes are told: below, the blocks of a thread and chance are more
 SLOW = 40  # ns a value; what takes longer is named
+SHAPES = ("o", "s", "^")  # of the sizes
 
 
 def free_memory() -> int:
@@ -66,26 +69,38 @@ def measure(specs: list[str], elements: list[int], workers: int, seconds: float)
 
 
 def draw(found: dict[int, dict[str, dict[str, float]]], path: Path) -> None:
+    """A row a scheme, the dearest first: a mark a size for its time, and one for its memory."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
-    from matplotlib.ticker import LogLocator, NullFormatter
+    from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
-    order = sorted(next(iter(found.values())), key=lambda spec: [costs[spec]["ns"] for costs in found.values() if spec in costs][-1])
-    figure, axes = pyplot.subplots(1, 2, figsize=(13, 2 + 0.19 * len(order)), layout="constrained", sharey=True)
-    for axis, key, label in zip(axes, ("ns", "bytes"), ("ns of processor time a value", "bytes held a value of one step")):
-        for n, costs in found.items():
-            held = [(costs[spec][key], place) for place, spec in enumerate(order) if key in costs.get(spec, {})]
-            axis.plot([v for v, _ in held], [place for _, place in held], "o", ms=4, label=f"{n:.0e} elements")
+    largest = list(found)[::-1]
+    order = sorted(found[largest[-1]], key=lambda spec: next(found[n][spec]["ns"] for n in largest if spec in found[n]))
+    height = 1.2 + 0.17 * len(order)
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, height), layout="constrained", sharey=True, width_ratios=(2, 1))
+    kinds = (("ns", "ns of processor time a value"), ("bytes", "bytes held a value of one step"))
+    for axis, (key, label) in zip(axes, kinds, strict=True):
+        for place, (n, costs) in enumerate(found.items()):
+            held = [(costs[spec][key], row) for row, spec in enumerate(order) if key in costs.get(spec, {})]
+            if held:
+                label_of_size = f"10{raised(len(str(n)) - 1)} elements"
+                axis.plot(*zip(*held), SHAPES[place % 3], ms=4.5, color=COLOURS[place], label=label_of_size)
         axis.set(xscale="log", xlabel=label, ylim=(-1, len(order)))
         axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.xaxis.set_major_formatter("{x:g}")
         axis.xaxis.set_minor_formatter(NullFormatter())
-        axis.grid(alpha=0.3)
-    axes[0].set_yticks(range(len(order)), order, fontsize=7, parse_math=False)
-    axes[0].axvline(SLOW, color="grey", lw=0.8)
-    axes[0].legend(frameon=False)
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.tick_params(axis="x", labeltop=True, labelsize=8)
+        axis.tick_params(axis="y", length=0)
+        axis.grid(color="#e6e6e6", lw=0.7)
+        axis.set_axisbelow(True)
+        axis.spines[:].set_visible(False)
+    axes[0].set_yticks(range(len(order)), order, fontsize=8, parse_math=False)
+    axes[0].axvline(SLOW, color="#888888", lw=1)
+    axes[0].annotate(f"{SLOW} ns", (SLOW, 0), xytext=(-3, 0), textcoords="offset points", ha="right", fontsize=8, color="#555555")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=len(found), frameon=False, fontsize=9)
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
 
@@ -122,7 +137,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--schemes", nargs="+", default=["all"], metavar="SPEC")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=1.0, help="a point's, where one run does not take longer")
+    parser.add_argument("--draw", action="store_true", help="measure nothing: draw what scheme_cost.json of the folder holds")
     args = parser.parse_args(arguments)
+    if args.draw:
+        held = json.loads((args.folder / "scheme_cost.json").read_text())["elements"]
+        draw({int(n): costs for n, costs in held.items()}, args.folder / "scheme_cost.png")
+        return
     load, machine = os.getloadavg()[0], page.machine()
     found = measure([scheme.spec for scheme in schemes_of(args.schemes)], [int(n) for n in args.elements], args.workers, args.seconds)
     (args.folder / "scheme_cost.json").write_text(

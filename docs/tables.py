@@ -15,7 +15,7 @@ import pandas as pd
 
 import apscope
 from apscope._report.answer import ENOUGH_STEPS
-from apscope._report.text import figure, listed, nmse, over_noise, percent
+from apscope._report.text import figure, nmse, over_noise, percent
 from apscope._results.summary import headline
 
 DATA = Path(__file__).parents[1] / "notebooks" / "data"
@@ -37,6 +37,11 @@ COLUMNS = {
 }  # fmt: skip
 
 MARKERS = {name: (f"<!-- {name}: written by make tables -->", f"<!-- end of {name} -->") for name in ("ladder", "answer", "schemes", "all schemes")}
+
+
+def listed(names: list[str]) -> str:
+    """Names as a sentence lists them."""
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
 
 
 def replay() -> apscope.Results:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from .._html import name, paragraphs, table
+from .._results.volume import SIDE
 from .._text import aligned, clip, printable
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ _CORNERS = 12
 #: Of the noise: an error equivalent to 9 % fewer samples per step (docs/definitions.md, section
 #: 16).
 _HIGH = 0.1
+#: A plan of so many times the volume asked for is near; it is told of where its error is so many times less.
+_NEAR, _WORTH = 1.1, 2.0
 
 
 def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[str]]]:
@@ -92,6 +95,8 @@ def _other(scheme: str, error: float, own: float, loses_by: str) -> str:
 def notes(plan: Plan) -> list[str]:
     """Remarks on the figures."""
     said = [f"asked for: {plan.wish}"]
+    if plan.wish.max_volume is not None:
+        said += _near_the_limit(plan, plan.wish.max_volume)
     if plan.gap:
         said.append(f"not proved to be the optimum of the table, which is at most {plan.gap:.2%} better")
     if plan.wish.error == "error_over_noise" and len(high := plan.layers[plan.layers["error"] > _HIGH]):
@@ -109,6 +114,22 @@ def notes(plan: Plan) -> list[str]:
         said.append(f"not separable: {', '.join(plan.about['changed'])} behaved differently in the mixture than alone, so 'plan replayed' counts")
     if plan._banned:
         said.append(f"only alone, not in mixtures: {', '.join(plan._table.candidates[k] for k in sorted(plan._banned))}")
+    return said
+
+
+def _near_the_limit(plan: Plan, limit: float) -> list[str]:
+    """That side information is tolerated, where the plan needs that; and what a little more volume would buy."""
+    used, error = plan.figures["volume"].iloc[0], plan.wish.error
+    said = [f"volume {used:.4g}: side information of up to {SIDE:g} counts as within {limit:g}"] if used > limit else []
+    front = plan.front
+    inside = front.loc[front["volume"] <= limit + SIDE, error].min()
+    above = front[(front["volume"] > limit + SIDE) & (front["volume"] <= _NEAR * limit) & (front[error] * _WORTH <= inside)]
+    if len(above):
+        nearest = above.loc[above["volume"].idxmin()]
+        said.append(
+            f"just above {limit:g}: at volume {nearest['volume']:.4g} a plan, mostly of {clip(nearest['largest'], 60)}, "
+            f"has {error} {nearest[error]:.3g} instead of {inside:.3g}, on the steps it was chosen by"
+        )
     return said
 
 

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from .. import _core
-from .checks import text
+from .checks import text, workers_first
 from .inputs import FormatLike, _input, _like, _narrow, _on_gpu, as_format
 from .options import Options, RoundingOptions
 
@@ -56,7 +56,8 @@ def allreduce(
     Raises
     ------
     ValueError
-        No worker; an unknown topology; +kahan for a topology without an accumulator to compensate.
+        No worker; a vector, which has no axis of workers; an unknown topology; +kahan for a topology
+        without an accumulator to compensate.
     TypeError
         A dtype other than float32 and narrower floats.
     """
@@ -70,9 +71,7 @@ def allreduce(
     a = _input(x)
     if a.dtype != np.float32:
         raise TypeError(f"x has dtype {a.dtype}; allreduce takes float32")
-    if a.ndim == 0 or a.shape[0] == 0:
-        raise ValueError(f"x has shape {a.shape}; its first axis must be the workers, at least one")
-    shape = a.shape[1:]
+    shape = workers_first(a.shape)
     result = np.empty(shape, np.float64)
     _core.allreduce(
         a.reshape(a.shape[0], -1),

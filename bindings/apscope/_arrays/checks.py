@@ -9,7 +9,7 @@ import numpy as np
 
 from .._text import clip
 
-__all__ = ["flag", "integer", "number", "of_type", "taken", "text"]
+__all__ = ["flag", "integer", "number", "of_type", "taken", "text", "workers_first"]
 
 
 def integer(name: str, value: Any, low: int, high: int) -> int:
@@ -61,3 +61,19 @@ def flag(name: str, value: Any) -> bool:
 def taken(seed: Any) -> Any:
     """The seed of one call: the next one of a `Draws`, else the given number."""
     return seed.next() if hasattr(seed, "next") else seed
+
+
+def workers_first(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of one worker's array, of a shape that must be (workers, ...).
+
+    Raises
+    ------
+    ValueError
+        No worker, or a vector: whether its numbers are workers or values of one nobody could tell.
+    """
+    if len(shape) < 2 or not shape[0]:
+        said = f"x has shape {tuple(shape)}; its first axis must be the workers, at least one: give (workers, ...)"
+        if len(shape) == 1 and shape[0]:
+            said += f"; x[None] is one worker with {shape[0]} values, x[:, None] {shape[0]} workers with one value each"
+        raise ValueError(said)
+    return tuple(shape[1:])

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core import BlockFormat, FloatFormat
 from . import device_arrays
-from .checks import flag, integer, text
+from .checks import flag, integer, text, workers_first
 from .device_arrays import DeviceArray, DeviceView, device_view
 from .inputs import _is_torch, _on_gpu, _without_gradient
 from .options import Settings
@@ -173,11 +173,9 @@ def cast_statistics(x: Any, f: FloatFormat, s: Settings, out: Any) -> dict[str, 
 def allreduce(x: Any, f: FloatFormat, topology: str, s: Settings, accumulate: FloatFormat | None, hop_rounding: str | None, input_cast: bool) -> Any:
     """`apscope.allreduce`."""
     view = _floats(x, narrow=True)
-    if not view.shape or view.shape[0] == 0:
-        raise ValueError(f"x has shape {view.shape}; its first axis must be the workers, at least one")
+    shape = workers_first(view.shape)
     device = _located(view)
     device_arrays.module().require_device(device)
-    shape = view.shape[1:]
     result, address = _result(x, view, device, shape, np.float64)
     device_arrays.module().allreduce(
         view.address, view.shape[0], address, view.size // view.shape[0], f.name, text("topology", topology),

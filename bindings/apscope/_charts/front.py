@@ -12,10 +12,17 @@ from .._results.volume import SIDE
 from .colours import FAMILIES
 from .describe import Chart, Line, Log, Point, number, powers
 
-__all__ = ["FLOOR", "corners", "front_chart", "step_front"]
+__all__ = ["COSTS", "FLOOR", "MEASURES", "corners", "front_chart", "step_front"]
 
 #: Errors below it stand at the lower edge: they tell nothing about narrow formats and would flatten the rest.
 FLOOR = 1e-7
+#: What can stand on the vertical axis: columns of `Results.summary` and what they are called.
+MEASURES = {
+    "error_over_noise": "error over noise", "step_nmse": "step NMSE", "nmse": "NMSE, pooled over everything",
+    "distance": "1 − layer cosine", "worst_nmse": "NMSE of the worst layer and step",
+}  # fmt: skip
+#: And on the horizontal one.
+COSTS = {"volume": "bytes sent, of fp32's", "time": "modelled seconds a step"}
 
 
 def step_front(points: Iterable[tuple[float, float]], same: float = 0.0) -> list[tuple[float, float]]:
@@ -75,7 +82,7 @@ def front_chart(
         Hollow: a step overflowed or was skipped; such schemes are not of the front.
     """
     column = error or ("error_over_noise" if rows["error_over_noise"].notna().any() else "step_nmse")
-    unit = {"error_over_noise": "error over noise", "step_nmse": "step NMSE"}.get(column, column)
+    unit = MEASURES.get(column, column)
     held = rows[(rows[against] > 0) & np.isfinite(rows[column].astype(float))]
     if not len(held):
         return Chart("Error against volume", f"No scheme has an error and a {against}.", Log(against, 0.1, 1.0, ()), Log(unit, 0.1, 1.0, ()))
@@ -102,7 +109,7 @@ def front_chart(
     told = "; ".join(f"{p.says.splitlines()[0]} {number(p.y)} at {number(p.x)}" for p in sorted(points, key=lambda p: p.x) if not p.faint)
     return Chart(
         title="Error against volume", says=f"{unit} of {len(points)} schemes against {against}. None beats, from the least sent: {told}.",
-        x=Log("bytes sent, of fp32's" if against == "volume" else "modelled seconds a step", left, right, _shares(left, right) if against == "volume" else powers(left, right)),
+        x=Log(COSTS[against], left, right, _shares(left, right) if against == "volume" else powers(left, right)),
         y=Log(unit, low, high, powers(low, high)), lines=lines, points=points, legend=[(f, FAMILIES[f].colour, FAMILIES[f].symbol) for f in FAMILIES if (held["family"] == f).any()],
     )  # fmt: skip
 

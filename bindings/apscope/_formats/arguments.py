@@ -18,12 +18,18 @@ _KINDS = {
     "nan_codes": int, "has_infinity": bool, "nan_at_negative_zero": bool, "even_code_ties": bool,
 }  # fmt: skip
 _NEEDED = ("exponent_bits", "mantissa_bits")
+#: What people call having no infinity.
+_SPECIALS = ("inf", "infs", "infinity", "infinities", "has_inf", "has_infinities", "nan", "nans", "has_nan", "finite", "fn")
+#: What they mean by it.
+_FINITE = "specials='fn' has no infinity and one NaN, specials='finite' neither"
 _WORDS = {int: "an integer", str: "a word", bool: "True or False"}
 
 
 def explained(given: tuple[Any, ...], fields: dict[str, Any]) -> str:
     """Why ``FloatFormat(*given, **fields)`` is invalid."""
     if unknown := [name for name in fields if name not in _KINDS and name not in ("name", "dtype")]:
+        if unknown[0].lower() in _SPECIALS:
+            return f"FloatFormat has no argument '{unknown[0]}'; give specials: {_FINITE}"
         near = difflib.get_close_matches(unknown[0], _KINDS, n=1, cutoff=0.5)
         return f"FloatFormat has no argument '{clip(unknown[0])}'; " + (f"did you mean {near[0]}?" if near else f"its fields are {', '.join(_KINDS)}")
     names = [*given, *(fields[key] for key in ("name", "dtype") if key in fields)]
@@ -36,7 +42,7 @@ def explained(given: tuple[Any, ...], fields: dict[str, Any]) -> str:
         if not right and not (value is None and key not in _NEEDED):
             return f"{key}={clip(repr(value))} is not {_WORDS[kind]}"
     if names and own:
-        return f"FloatFormat takes a name or fields, not {clip(repr(names[0]))} and {', '.join(own)}" + _meant(names[0], own)
+        return f"FloatFormat takes a name or fields, not {clip(repr(names[0]))} and {', '.join(own)}" + _meant(names[0], own) + _kept(own)
     missing = [key for key in _NEEDED if key not in own]
     return f"FloatFormat needs {' and '.join(missing)}, or a format's name alone, such as FloatFormat('e4m3')"
 
@@ -52,3 +58,9 @@ def _meant(name: Any, own: dict[str, Any]) -> str:
         return f"; that format is FloatFormat('{FloatFormat(**(fields | own)).name}')"
     except (ValueError, TypeError):
         return "; give exponent_bits, mantissa_bits and what differs"
+
+
+def _kept(own: dict[str, Any]) -> str:
+    """That without infinity alone the other codes of its binade stay NaN."""
+    alone = own.get("has_infinity") is False and not {"nan_codes", "specials"} & set(own)
+    return f"; its NaN codes stay: {_FINITE}" if alone else ""

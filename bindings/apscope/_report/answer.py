@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._results.comparison import compare_both
+from .._results.comparison import compare
 from .._results.differences import differences
 from .._results.ladder import ladder
 from .._results.pooling import PARTS, headline_topology, is_own
@@ -158,9 +158,7 @@ def duels(frame: pd.DataFrame, pairs: list[tuple[str, str]], topology: str) -> p
     DataFrame
         Of every trace that has both: ``trace``, ``a``, ``b``, ``format``, the columns of `compare` of all layers together, and
         ``differ`` (`differences` of a and b), ``ratio`` (of the two errors over noise, or step NMSE where the noise is not known), ``cells``, ``cells_won``,
-        ``cells_lost`` (pairs of a layer and a step), ``layers``, ``layers_won`` (by geometric mean), ``best_layer`` and
-        ``best_ratio`` (the layer in which a gains most, and its geometric ratio), ``since`` (the first recorded step from which on a wins
-        every one; empty if it loses the last), ``verdict``: ``less``, ``more`` or ``level``.
+        ``cells_lost`` (pairs of a layer and a step), ``verdict``: ``less``, ``more`` or ``level``.
     """
     records = []
     # What `compare` reads and no more: it is called often.
@@ -171,21 +169,18 @@ def duels(frame: pd.DataFrame, pairs: list[tuple[str, str]], topology: str) -> p
         two = pd.concat([held[a], held[b]])
         wanted = topology if topology in set(two["topology"]) and not is_own(topology) else None
         try:
-            table, steps = compare_both(two, a, b, wanted)
+            table = compare(two, a, b, wanted)
         except ValueError:
             continue  # no trace has both, or they have no reduction in common
-        for trace, rows in table.groupby("trace", sort=False):
+        for _, rows in table.groupby("trace", sort=False):
             whole, layers = rows.iloc[0], rows.iloc[1:]
             if not whole["steps"]:
                 continue
-            gains = layers.loc[layers["geometric_ratio"].idxmin()] if layers["geometric_ratio"].notna().any() else layers.iloc[0]
             unit = "error_over_noise" if not np.isnan(whole["error_over_noise_a"]) else "step_nmse"
             ratio = ratio_of(whole[f"{unit}_a"], whole[f"{unit}_b"])
             records.append({
                 **whole, "a": a, "b": b, "format": as_scheme(a).format, "ratio": ratio, "differ": differences(a, b),
                 "cells": layers["steps"].sum(), "cells_won": layers["wins"].sum(), "cells_lost": layers["losses"].sum(),
-                "layers": len(layers), "layers_won": int((layers["geometric_ratio"] < 1 / (1 + LEVEL)).sum()),
-                "best_layer": gains["layer"], "best_ratio": gains["geometric_ratio"], "since": _since(steps[steps["trace"] == trace]),
                 "verdict": "level" if gap(ratio) < np.log1p(LEVEL) else "less" if ratio < 1 else "more",
             })  # fmt: skip
     return pd.DataFrame(records)
@@ -193,13 +188,6 @@ def duels(frame: pd.DataFrame, pairs: list[tuple[str, str]], topology: str) -> p
 
 def ratio_of(one: float, other: float) -> float:
     return 1.0 if one == other else one / other if other else float("inf")
-
-
-def _since(steps: pd.DataFrame) -> int | None:
-    """The first step from which on a loses less in every one."""
-    lost = np.flatnonzero(steps["nmse_a"].to_numpy() >= steps["nmse_b"].to_numpy())
-    first = lost[-1] + 1 if len(lost) else 0
-    return int(steps["step"].iloc[first]) if first < len(steps) else None
 
 
 def topology_of(frame: pd.DataFrame) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .._charts.kinds import as_json
 from .._charts.svg import symbol_path
 from .._core import FloatFormat
 from .._results.families import FAMILIES
@@ -170,7 +171,7 @@ def _facts(frame: pd.DataFrame, summary: pd.DataFrame, bits: dict[str, int], top
     start_of = {s["trace"]: _start(s, schemes) for s in sections}
     first = sections[0]["trace"]
     return {
-        "schemes": schemes, "looks": {family: {"colour": look.colour, "symbol": look.symbol} for family, look in FAMILIES.items()}, "modelled": modelled,
+        "schemes": schemes, "charts": as_json(), "modelled": modelled,
         "formats": _ranges(dict.fromkeys(formats.values())), "startOf": start_of,
         "start": {"trace": first, "topology": topology, **start_of[first]}, "ownReductions": [t for t in frame["topology"].unique() if t and is_own(t)],
     }  # fmt: skip

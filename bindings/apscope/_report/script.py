@@ -8,7 +8,7 @@ from pathlib import Path
 __all__ = ["script"]
 
 _FOLDER = Path(__file__).parent / "page"
-_IMPORT = re.compile(r'^import (\{.*\}) from "\./(.*)";$', re.MULTILINE)
+_IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(.*)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 
 

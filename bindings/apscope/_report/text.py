@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from .._text import raised
 
@@ -61,15 +60,3 @@ def seconds(value: float | None) -> str:
 def gap(ratio: float) -> float:
     """How far a ratio is from 1, either way: the size of its logarithm. Infinite for 0 and infinity, 0 where there is none."""
     return 0.0 if math.isnan(ratio) else abs(math.log(ratio)) if 0 < ratio < math.inf else math.inf
-
-
-def times(ratio: float) -> str:
-    """How many times as much: 0.25 reads "4.0 times less"."""
-    if ratio == 0:
-        return "infinitely less"
-    size = max(ratio, 1 / ratio)
-    return f"{'∞' if math.isinf(size) else f'{size:.0f}' if size >= 9.5 else f'{size:.2f}' if size < 1.5 else f'{size:.1f}'} times {'less' if ratio < 1 else 'more'}"
-
-
-def listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]

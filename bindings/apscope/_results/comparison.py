@@ -14,7 +14,7 @@ from .._text import clip, hint
 from .pooling import PARTS, frame_of, groups, infinite_with, is_own, losses, numbers, over_noise, quotient, total, total_of_present, whole_sums
 from .summary import cosines, step_losses
 
-__all__ = ["COLUMNS", "compare", "compare_both", "compare_steps", "hint", "met", "ratios", "scheme_in"]
+__all__ = ["COLUMNS", "compare", "compare_steps", "hint", "met", "ratios", "scheme_in"]
 
 #: Columns of `compare`, in order.
 COLUMNS = (
@@ -154,12 +154,6 @@ def compare_steps(results: Any, a: Any, b: Any, topology: str | None = None) -> 
         As `compare`.
     """
     return _by_step(_pairs(results, a, b, topology))
-
-
-def compare_both(results: Any, a: Any, b: Any, topology: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`compare` and `compare_steps` of the same schemes, together."""
-    pairs = _pairs(results, a, b, topology)
-    return _by_layer(pairs, True), _by_step(pairs)
 
 
 def _by_step(pairs: list[_Pair]) -> pd.DataFrame:

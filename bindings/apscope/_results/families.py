@@ -12,19 +12,18 @@ class Look(NamedTuple):
 
     colour: str
     symbol: str  # in Observable Plot
-    marker: str  # in matplotlib
 
 
 #: Every value of `Scheme.family`.
 FAMILIES = {
-    "baseline": Look("#8a8f98", "square", "s"),
-    "unscaled": Look("#b07aa1", "times", "x"),
-    "loss scaling": Look("#e8871e", "triangle", "^"),
-    "APS": Look("#3b82d6", "circle", "o"),
-    "stochastic": Look("#2f9e6e", "diamond", "D"),
-    "recipe": Look("#c9a227", "star", "*"),
-    "one bit": Look("#d1495b", "plus", "P"),
-    "transform": Look("#6c8ebf", "cross", "X"),
-    "mixed": Look("#8d6e63", "wye", "v"),
-    "other": Look("#777777", "asterisk", "h"),
+    "baseline": Look("#8a8f98", "square"),
+    "unscaled": Look("#b07aa1", "times"),
+    "loss scaling": Look("#e8871e", "triangle"),
+    "APS": Look("#3b82d6", "circle"),
+    "stochastic": Look("#2f9e6e", "diamond"),
+    "recipe": Look("#c9a227", "star"),
+    "one bit": Look("#d1495b", "plus"),
+    "transform": Look("#6c8ebf", "cross"),
+    "mixed": Look("#8d6e63", "wye"),
+    "other": Look("#777777", "asterisk"),
 }

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._arrays.checks import integer, taken, text
+from .._arrays.checks import integer, taken, text, workers_first
 from .._arrays.draws import Draws
 from .._arrays.inputs import _as_array, contiguous
 from .scheme import Scheme, as_scheme
@@ -90,9 +90,7 @@ def exchange(
     a = _as_array(x, "x")
     if a.dtype.newbyteorder("=") != np.float32:
         raise TypeError(f"x has dtype {a.dtype}; exchange takes float32")
-    if a.ndim == 0 or a.shape[0] == 0:
-        raise ValueError(f"x has shape {a.shape}; its first axis must be the workers, at least one")
-    shape = a.shape[1:]
+    shape = workers_first(a.shape)
     given = {"weights": weights, "full_batch": full_batch, "loss": loss, "learning_rate": learning_rate}
     for name in chosen.needs:
         if given[name] is None:

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from .._charts.kinds import KINDS
 from .._results.comparison import scheme_in
 from .._results.pooling import headline_rows, numbers, pool
 from ._asked import rows_of, specs_in, steps_of
-from ._maps import draw_bands, grid_of, map_axes, title
+from ._drawn import draw_map
+from ._maps import grid_of, title
 from ._names import shown, wrapped
 from ._numbers import logarithmic
 from ._style import HEIGHT, axes, label_lines, looks, note, overflow_marks, room_for, step_axis, styled
-
-#: Percent of the mean absolute reference; inside the middle band nothing is to be seen of it.
-BIAS_BANDS = (-100.0, -25.0, -5.0, -1.0, -0.2, 0.2, 1.0, 5.0, 25.0, 100.0)
 
 
 def _series(frame: pd.DataFrame) -> pd.DataFrame:
@@ -72,13 +70,8 @@ def bias_by_layer(results: Any, scheme: Any, *, trace: str | None = None, ax: Ax
     frame = rows_of(results, trace)
     spec = scheme_in(frame, scheme)
     rows = headline_rows(frame[frame["scheme"] == spec].reset_index(drop=True))
-    grid = grid_of(rows, 100.0 * np.clip(numbers(rows, "relative_bias"), -1.0, 1.0 - 1e-9))
-    ax = map_axes(ax, grid.index)
+    ax = draw_map(KINDS["bias"], grid_of(rows, numbers(rows, "relative_bias")), ax)
     title(ax, spec)
-    colours = matplotlib.colormaps["BrBG"].resampled(len(BIAS_BANDS) - 1)
-    draw_bands(ax, grid, BIAS_BANDS, colours, "relative bias, %", [f"{edge:g}" for edge in BIAS_BANDS])
-    if grid.isna().to_numpy().all():
-        note(ax, "nothing measured: steps skipped or empty")
     return ax
 
 

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from .._charts.colours import BANDS
 from .._charts.describe import Band, Cells, Chart, Log
+from .._charts.kinds import Kind
 from ._maps import draw_bands, grid_of_rows, map_axes
 from ._names import shown, wrapped
-from ._style import axes, label_lines, legend_below, note
+from ._style import MARKER_OF, axes, label_lines, legend_below, note
 
-__all__ = ["draw_cells", "draw_chart"]
-
-#: Observable Plot's names of marks -> matplotlib's.
-_MARKERS = {
-    "circle": "o",
-    "square": "s",
-    "triangle": "^",
-    "diamond": "D",
-    "times": "x",
-    "plus": "P",
-    "cross": "X",
-    "star": "*",
-    "wye": "v",
-    "asterisk": "h",
-}
+__all__ = ["draw_cells", "draw_chart", "draw_map"]
 
 
 def draw_chart(chart: Chart, ax: Axes | None = None, width: float = 5.2, height: float = 3.4) -> Axes:
@@ -47,7 +34,7 @@ def draw_chart(chart: Chart, ax: Axes | None = None, width: float = 5.2, height:
             ends += [(float(x[-1]), float(y[-1]), shown(line.label), line.colour)] if line.label else []
     for point in chart.points:
         ax.plot(
-            point.x, point.y, _MARKERS[point.symbol], color=point.colour, markerfacecolor="white" if point.hollow else point.colour, markersize=5.5,
+            point.x, point.y, MARKER_OF[point.symbol], color=point.colour, markerfacecolor="white" if point.hollow else point.colour, markersize=5.5,
             clip_on=False, zorder=3,
         )  # fmt: skip
         ends += [(point.x, point.y, wrapped(point.label), point.colour)] if point.label else []
@@ -55,7 +42,7 @@ def draw_chart(chart: Chart, ax: Axes | None = None, width: float = 5.2, height:
         ax.axhline(rule.y, color="#888888" if rule.limit else "#bbbbbb", linewidth=1, linestyle="-" if rule.limit else ":")
         ax.text(0.01, rule.y, rule.label, transform=ax.get_yaxis_transform(), color="#777777", fontsize=8, va="bottom")
     if chart.legend:
-        marks = [Line2D([], [], marker=_MARKERS[symbol], color=colour, linestyle="", label=name) for name, colour, symbol in chart.legend]
+        marks = [Line2D([], [], marker=MARKER_OF[symbol], color=colour, linestyle="", label=name) for name, colour, symbol in chart.legend]
         legend_below(ax, marks, min(len(marks), 5))
     if isinstance(chart.x, Log):
         ax.grid()
@@ -76,13 +63,35 @@ def _scale(ax: Axes, scale: Log | Band, which: str) -> None:
     axis.set_minor_locator(NullLocator())
 
 
+def draw_map(kind: Kind, grid: pd.DataFrame, ax: Axes | None = None, empty: str = "nothing measured: steps skipped or empty") -> Axes:
+    """Numbers, layers down and steps across, in the bands of a kind of map.
+
+    Parameters
+    ----------
+    kind : Kind
+        With bands. Shares are drawn in percent where they say so.
+    grid : DataFrame
+        NaN is hatched.
+    ax : Axes, optional
+        Drawn into, where given; else ones as high as the layers need.
+    empty : str
+        What stands there where every number is NaN.
+    """
+    bands = kind.bands
+    assert bands is not None
+    ax = map_axes(ax, grid.index)
+    scale = 100.0 if bands.percent else 1.0
+    edges = [scale * edge for edge in bands.edges]
+    draw_bands(ax, scale * grid, edges, bands.light, bands.label, bands.ticks)
+    if grid.isna().to_numpy().all():
+        note(ax, empty)
+    return ax
+
+
 def draw_cells(cells: Cells, ax: Axes | None = None) -> Axes:
     """The map in `ax`, or in a figure as high as its rows need: the worst rows first, framed, their reasons in their names."""
     grid = grid_of_rows(cells)
     ax = map_axes(ax, grid.index)
-    finite = [edge for edge, _ in cells.edges]
-    bands = [finite[0] / 10, *finite, finite[-1] * 10]
-    draw_bands(
-        ax, grid.clip(bands[0], bands[-1] * (1 - 1e-9)), bands, ListedColormap(BANDS), cells.unit, ["", *(text for _, text in cells.edges), ""]
-    )
+    edges, ticks = zip(*cells.edges)
+    draw_bands(ax, grid, edges, BANDS, cells.unit, ticks)
     return ax

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 from matplotlib.text import Annotation
 
+from .._charts.kinds import KINDS
 from .._core import FloatFormat
 from .._results.comparison import scheme_in
 from ._asked import float_format, histograms_of, layers_of, rows_of
@@ -108,8 +109,8 @@ def exponent_histogram(
     _apart(ax)
     ax.set_xlim(low, high)
     ax.set_ylim(0, top)
-    ax.set_xlabel("exponent of the value, log2 |g|")
-    ax.set_ylabel("share of values, % a binade")
+    ax.set_xlabel(KINDS["exponents"].x.label)
+    ax.set_ylabel(KINDS["exponents"].y.label)
     ax.set_title("\n".join(_title(f, spec, layer)), parse_math=False)
     return ax
 
@@ -129,7 +130,7 @@ def exponents_by_layer(results: Any, format: Any = None, *, scheme: Any = None, 
     ax = map_axes(ax, layers, 5.6)
     ax.set_ylim(len(layers) - 0.5, -0.5)
     name_ticks(ax.yaxis, layers)
-    ax.set_xlabel("exponent of the value, log2 |g|")
+    ax.set_xlabel(KINDS["exponents"].x.label)
     ax.set_title("\n".join(_title(f, spec, None)), parse_math=False, pad=16)
     if not shares:
         ax.set_xticks([])
@@ -158,7 +159,7 @@ def exponents_by_layer(results: Any, format: Any = None, *, scheme: Any = None, 
         ax.axvline(edge, color="#444444", linewidth=0.8, zorder=2)
     ax.set_xlim(low, high)
     bar = ax.figure.colorbar(image, ax=ax, pad=0.02, aspect=14, fraction=0.08, format=Numbers())
-    bar.set_label("share of values, % a binade")
+    bar.set_label(KINDS["exponents"].y.label)
     bar.outline.set_visible(False)
     return ax
 

@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from .._charts.kinds import KINDS
 from .._results.comparison import ratios, scheme_in
 from .._results.pooling import groups, headline_rows, losses, quotient, total
 from .._results.summary import step_losses
 from ._asked import layers_of, rows_of, specs_in, steps_of
-from ._maps import TITLE, draw_bands, grid_of, map_axes
+from ._drawn import draw_map
+from ._maps import TITLE, grid_of
 from ._names import name_ticks, shown, width_beside, wrapped
 from ._numbers import logarithmic
 from ._style import FLOOR, axes, legend_below, looks, note, overflow_marks, styled
-
-#: Of a ratio; the middle band is level, the outer ones are open.
-BANDS = (1 / 256, 1 / 64, 1 / 16, 1 / 4, 1 / 1.25, 1.25, 4.0, 16.0, 64.0, 256.0)
-_EDGES = ("1/256", "1/64", "1/16", "1/4", "1/1.25", "1.25", "4", "16", "64", "256")
 
 
 def layer_losses(frame: pd.DataFrame) -> pd.DataFrame:
@@ -90,7 +87,7 @@ def nmse_by_layer(results: Any, schemes: Iterable[Any] | None = None, *, trace: 
 
 @styled
 def nmse_ratio(results: Any, a: Any, b: Any, *, topology: str | None = None, trace: str | None = None, ax: Axes | None = None) -> Axes:
-    """The NMSE of scheme `a` over that of scheme `b`, at every layer and step: blue where `a` loses less, orange where `b` does.
+    """The NMSE of scheme `a` over that of scheme `b`, at every layer and step: teal where `a` loses less, magenta where `b` does.
 
     Parameters
     ----------
@@ -118,17 +115,11 @@ def nmse_ratio(results: Any, a: Any, b: Any, *, topology: str | None = None, tra
     frame = rows_of(results, trace)
     a, b = scheme_in(frame, a), scheme_in(frame, b)
     table = ratios(frame, a, b, topology)
-    grid = grid_of(table.rename(columns={"layer": "tensor"}), table["ratio"].clip(BANDS[0], BANDS[-1] * (1 - 1e-9)))
-    grid = grid.reindex(index=layers_of(frame), columns=steps_of(frame))
-    ax = map_axes(ax, grid.index)
+    grid = grid_of(table.rename(columns={"layer": "tensor"}), table["ratio"])
+    ax = draw_map(KINDS["ratio"], grid.reindex(index=layers_of(frame), columns=steps_of(frame)), ax, "no step in which both have numbers")
     names = dict.fromkeys([*table["topology_a"], *table["topology_b"]])
     ax.set_title("\n".join([wrapped(a, TITLE, 2), wrapped(f"against {b}", TITLE, 2), *([", ".join(names)] if names else [])]), parse_math=False)
-    colours = matplotlib.colors.LinearSegmentedColormap.from_list("a_or_b", ["#08519c", "#6baed6", "#f4f4f4", "#fdae6b", "#a63603"]).resampled(
-        len(BANDS) - 1
-    )
-    draw_bands(ax, grid, BANDS, colours, "NMSE, first over second", _EDGES)
     over = table[(table["overflow_a"] > 0) | (table["overflow_b"] > 0)]
-    overflow_marks(ax, grid.columns.get_indexer(over["step"]), grid.index.get_indexer(over["layer"]))
-    if grid.isna().to_numpy().all():
-        note(ax, "no step in which both have numbers")
+    steps, layers = pd.Index(steps_of(frame)), pd.Index(layers_of(frame))
+    overflow_marks(ax, steps.get_indexer(over["step"]), layers.get_indexer(over["layer"]))
     return ax

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import BoundaryNorm, Colormap
+from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.patches import Rectangle
 
 from .._charts.describe import Cells
@@ -19,6 +19,8 @@ from ._style import WIDTH, axes, step_axis
 _ROW, _TALLEST = 0.2, 14.0
 #: Letters of a title on one line.
 TITLE = 40
+#: Stands for infinity, which a mask would hide.
+_BEYOND = 1e300
 
 
 def grid_of(rows: pd.DataFrame, values: pd.Series) -> pd.DataFrame:
@@ -38,20 +40,38 @@ def map_axes(ax: Axes | None, layers: Sequence[str], width: float = WIDTH) -> Ax
     return axes(ax, width_beside([shown(str(layer)) for layer in layers], width), 1.15 + min(_ROW * max(len(layers), 3), _TALLEST))
 
 
-def draw_bands(ax: Axes, grid: pd.DataFrame, bands: Sequence[float], cmap: Colormap, label: str, ticks: Sequence[str]) -> None:
-    """The grid in bands of one colour each, its names and steps, and a bar that tells the bands' edges. NaN is hatched."""
+def draw_bands(ax: Axes, grid: pd.DataFrame, edges: Sequence[float], colours: Sequence[str], label: str, ticks: Sequence[str]) -> None:
+    """The grid in bands of one colour each, its names and steps, and a bar that tells the bands' edges. NaN is hatched.
+
+    Parameters
+    ----------
+    ax : Axes
+    grid : DataFrame
+        Infinite numbers lie in the outermost bands.
+    edges : sequence of float
+        Between the bands, ascending.
+    colours : sequence of str
+        One more than edges: of what is below the first, between two, above the last.
+    label : str
+        Of the bar.
+    ticks : sequence of str
+        Of the edges.
+    """
     ax.set_facecolor("#eeeeee")
     ax.patch.set_hatch("////")
     ax.patch.set_edgecolor("#bbbbbb")
     image = ax.pcolormesh(
-        np.arange(grid.shape[1] + 1) - 0.5, np.arange(grid.shape[0] + 1) - 0.5, np.ma.masked_invalid(grid.to_numpy(float)),
-        norm=BoundaryNorm(bands, cmap.N), cmap=cmap, rasterized=True,
+        np.arange(grid.shape[1] + 1) - 0.5, np.arange(grid.shape[0] + 1) - 0.5,
+        np.ma.masked_invalid(grid.to_numpy(float).clip(-_BEYOND, _BEYOND)),
+        norm=BoundaryNorm(edges, len(colours), extend="both"), cmap=ListedColormap(colours), rasterized=True,
     )  # fmt: skip
     ax.set_ylim(grid.shape[0] - 0.5, -0.5)
     name_ticks(ax.yaxis, [str(layer) for layer in grid.index])
     ax.tick_params(length=2)
     step_axis(ax, [int(step) for step in grid.columns], max_labels=6)
-    bar = ax.figure.colorbar(image, ax=ax, pad=0.02, aspect=14, fraction=0.08, spacing="uniform", ticks=list(bands))
+    bar = ax.figure.colorbar(
+        image, ax=ax, pad=0.02, aspect=14, fraction=0.08, spacing="uniform", ticks=list(edges), extendrect=True, extendfrac="auto"
+    )
     bar.ax.set_yticklabels(list(ticks))
     bar.ax.minorticks_off()
     bar.set_label(label)

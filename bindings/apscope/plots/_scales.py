@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from .._charts.kinds import KINDS
 from .._results.comparison import scheme_in
 from ._asked import layers_of, rows_of, steps_of
 from ._maps import TITLE
@@ -27,7 +28,7 @@ def scale_series(results: Any, scheme: Any, *, layer: str | None = None, trace: 
     rows = frame[(frame["scheme"] == spec) & (frame["stage"] == "wire")]
     steps = steps_of(rows)
     ax = axes(ax, height=2.4)
-    ax.set_ylabel("scale exponent s")
+    ax.set_ylabel(KINDS["scale"].y.label)
     step_axis(ax, steps, max_labels=5)
     lines_of_title = [wrapped(spec, TITLE, 2)]
     if "scale_exponent" not in rows or not rows["scale_exponent"].notna().any():

@@ -16,7 +16,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from .._charts.colours import COLOURS, FAMILIES
+from .._charts.colours import COLOURS, FAMILIES, SYMBOLS
 from .._charts.spread import spread
 from .._results.summary import family_of
 from ._names import font_families
@@ -54,8 +54,13 @@ STYLE = {
     "image.cmap": "viridis",
 }
 
+#: Observable Plot's names of marks, by which charts call them -> matplotlib's.
+MARKER_OF = {
+    "circle": "o", "square": "s", "triangle": "^", "diamond": "D", "times": "x", "plus": "P", "cross": "X", "star": "*",
+    "wye": "v", "asterisk": "h",
+}  # fmt: skip
 #: Of `COLOURS`, in their order.
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
+MARKERS = (*(MARKER_OF[symbol] for symbol in SYMBOLS), "<", ">")
 _LINES = ("-", "--", "-.", ":")
 #: Of the family's colour for its first, second, ... scheme: so much light taken away or added. After these the markers change.
 _SHADES = (0.0, -0.42, 0.38, -0.68)
@@ -76,7 +81,8 @@ def looks(specs: Sequence[str]) -> dict[str, SchemeLook]:
         families.setdefault(family_of(spec), []).append(spec)
     found = {}
     for family, members in families.items():
-        colour, _, first = FAMILIES[family]
+        colour, symbol = FAMILIES[family]
+        first = MARKER_OF[symbol]
         for i, spec in enumerate(members):
             shade = _SHADES[i % len(_SHADES)]
             ground = np.ones(3) if shade > 0 else np.zeros(3)

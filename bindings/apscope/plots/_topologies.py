@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from .._charts.kinds import KINDS
 from .._results.comparison import scheme_in
 from .._results.pooling import is_own, pool, topologies_of, whole_sums
 from ._asked import layers_of, rows_of, specs_in
@@ -73,7 +74,7 @@ def _split(frame: pd.DataFrame, by: str, groups: Sequence[str], names: Sequence[
     values = [v for v in values if np.isfinite(v) and v > 0]
     ax.set_yticks(range(len(groups)), names, parse_math=False)
     ax.set_ylim(len(groups) - 0.5, -0.5)
-    ax.set_xlabel("NMSE: bar = encoding, marker = additions")
+    ax.set_xlabel(KINDS["order"].x.label)
     if not values:
         ax.set_xticks([])
         note(ax, "overflow in every row" if any(overflow > 0 for *_, overflow in rows) else "no error in any exact row")

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
 
+from .._charts.kinds import KINDS
 from .._results.comparison import scheme_in
 from ._asked import rows_of
-from ._maps import box, draw_bands, grid_of, largest, map_axes, title
-from ._style import note, styled
-
-#: Percent. Below 0.5, to 2 and to 4 are the bands that users of scaling recipes act upon; above, steps that a look tells apart.
-BANDS = (0.0, 0.5, 2.0, 4.0, 10.0, 25.0, 50.0, 100.0)
-_COLOURS = ListedColormap([matplotlib.colormaps["YlGnBu"](x) for x in (0.0, 0.16, 0.32, 0.48, 0.64, 0.82, 1.0)])
+from ._drawn import draw_map
+from ._maps import box, grid_of, largest, title
+from ._style import styled
 
 
 @styled
@@ -39,7 +35,7 @@ def underflow_heat_map(results: Any, scheme: Any, *, trace: str | None = None, s
     Returns
     -------
     Axes
-        One cell a layer and step, in the bands `BANDS`. Hatched: step skipped, or no nonzero value.
+        One cell a layer and step, in the bands that the report has too. Hatched: step skipped, or no nonzero value.
 
     Raises
     ------
@@ -53,12 +49,8 @@ def underflow_heat_map(results: Any, scheme: Any, *, trace: str | None = None, s
     rows = frame[(frame["scheme"] == spec) & (frame["stage"] == "wire" if stage == "wire" else frame["topology"] == "exact")]
     if not len(rows):
         raise ValueError(f"the results hold no rows of '{spec}' at stage {stage}")
-    grid = grid_of(rows, 100.0 * rows["underflow_rate"].astype("Float64").astype(float))
-    ax = map_axes(ax, grid.index)
-    title(ax, spec)
-    where = "sent" if stage == "wire" else "summed"
-    draw_bands(ax, grid, BANDS, _COLOURS, f"nonzero values {where} as 0, %", [f"{edge:g}" for edge in BANDS])
+    grid = grid_of(rows, rows["underflow_rate"].astype("Float64").astype(float))
+    ax = draw_map(KINDS["underflow"], grid, ax, "every step skipped, or no value but 0")
+    title(ax, spec, "" if stage == "wire" else "of the workers' sum")
     box(ax, largest(grid, worst))
-    if grid.isna().to_numpy().all():
-        note(ax, "every step skipped, or no value but 0")
     return ax

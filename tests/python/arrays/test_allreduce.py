@@ -140,7 +140,14 @@ def test_other_axes_keep_their_shape():
     cube = apscope.allreduce(x.reshape(4, 3, 4, 5), "e4m3", topology="ring")
     assert cube.shape == (3, 4, 5) and same(cube.ravel(), flat.astype(np.float64)).all()
     assert apscope.allreduce(np.zeros((3, 0), np.float32), "e4m3").shape == (0,)
-    assert apscope.allreduce(np.float32([1, 2, 3]), "e4m3") == 6.0
+    assert apscope.allreduce(np.float32([[1], [2], [3]]), "e4m3") == [6.0]
+
+
+def test_a_vector_says_not_whose_its_values_are():
+    for sums in (apscope.allreduce, lambda x, _: apscope.exchange("aps:e4m3", x)):
+        with pytest.raises(ValueError, match="x has shape \\(8,\\); its first axis must be the workers") as caught:
+            sums(np.ones(8, np.float32), "e4m3")
+        assert "x[None] is one worker with 8 values, x[:, None] 8 workers with one value each" in str(caught.value)
 
 
 def test_a_group_beyond_any_machine_is_refused():

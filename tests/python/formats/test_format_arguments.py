@@ -11,10 +11,14 @@ from apscope import FloatFormat
 CASES = [
     (lambda: FloatFormat("e3m4", bias=6), "FloatFormat takes a name or fields, not 'e3m4' and bias; that format is FloatFormat('e3m4b6')"),
     (lambda: FloatFormat("e4m3", has_infinity=False, nan_codes=1), "that format is FloatFormat('e4m3fn')"),
+    (
+        lambda: FloatFormat("e4m3", has_infinity=False),
+        "that format is FloatFormat('e4m3noinf'); its NaN codes stay: specials='fn' has no infinity and one NaN, specials='finite' neither",
+    ),
     (lambda: FloatFormat("e4m3", specials="finite"), "not 'e4m3' and specials; give exponent_bits, mantissa_bits and what differs"),
     (
         lambda: FloatFormat(exponent_bits=3, mantissa_bits=4, infinities=False),
-        "FloatFormat has no argument 'infinities'; did you mean has_infinity?",
+        "FloatFormat has no argument 'infinities'; give specials: specials='fn' has no infinity and one NaN, specials='finite' neither",
     ),
     (
         lambda: FloatFormat(exponent_bits=3, mantissa_bits=4, exponent_bias=2),

@@ -154,7 +154,7 @@ def test_overflow_is_told_wherever_such_a_row_appears(browser, request, tmp_path
 def test_a_click_on_a_layer_and_on_a_cell_opens_it(opened):
     opened.run("document.querySelector('#versus tbody button').scrollIntoView()")
     opened.run("document.querySelector('#versus tbody button').click()")
-    opened.wait("document.querySelectorAll('#versus .detail .plot svg[role=img]').length == 5")
+    opened.wait("document.querySelectorAll('#versus .detail .plot svg[role=img]').length == 4")
     name = opened.run("document.querySelector('#versus tbody button').textContent")
     assert name in opened.run("document.querySelector('#versus .detail h4').textContent")
     assert opened.run("document.querySelector('#versus tbody button').getAttribute('aria-pressed')") == "true"

@@ -1,25 +1,27 @@
-// What the charts share: colours of the families, the theme, what a screen reader hears, a place that redraws.
+// What the charts share: colours of the families, the theme, what a screen reader hears, a place
+// that redraws.
 
 import { element } from "./dom.js";
-import { clip, tail } from "./text.js";
+import { clip, raised, tail } from "./text.js";
 
 // Paper is white, whatever the screen is.
 export const onPaper = { now: false };
 export const dark = () => matchMedia("(prefers-color-scheme: dark)").matches && !onPaper.now;
 
-// One colour and one symbol a family, legible on white and on black; the payload brings them.
-export const looks = {};
-export const colourOf = (family) => looks[family].colour;
-export const symbolOf = (family) => looks[family].symbol;
-export const A_COLOUR = "#3b82d6";
-export const B_COLOUR = "#e8871e";
+// Axes, marks, bands, colours and symbols, described in _charts/kinds.py; the payload brings them.
+export const charts = {};
+export const colourOf = (family) => charts.families[family].colour;
+export const symbolOf = (family) => charts.families[family].symbol;
 
 // Pixels of a chart's letters; smaller where the chart is narrow.
 const letters = (width) => (width < 500 ? 10 : 12);
 
-// Pixels of a text in letters of a size; each is measured, and shortened, once: a redraw has no time for it.
-const lengths = new Map(), fitted = new Map();
-let pen = null, family = "";
+// Pixels of a text in letters of a size; each is measured, and shortened, once: a redraw has no
+// time for it.
+const lengths = new Map(),
+  fitted = new Map();
+let pen = null,
+  family = "";
 function lengthOf(text, size) {
   const key = `${size} ${text}`;
   if (!lengths.has(key)) {
@@ -31,8 +33,8 @@ function lengthOf(text, size) {
   return lengths.get(key);
 }
 
-// Names beside an axis: the margin that they need, within limits, and what fits there of each, cut at the front; where that makes two
-// names one, both keep their beginning and their end.
+// Names beside an axis: the margin that they need, within limits, and what fits there of each, cut
+// at the front; where that makes two names one, both keep their beginning and their end.
 export function beside(names, width) {
   const wide = (text) => lengthOf(text, letters(width));
   const room = Math.min(Math.max(40, ...names.map(wide)), 260, width * (width < 500 ? 0.46 : 0.38));
@@ -40,14 +42,18 @@ export function beside(names, width) {
     const key = `${width} ${room} ${cut.name} ${name}`;
     if (!fitted.has(key)) {
       let text = name;
-      for (let longest = [...name].length; wide(text) > room && longest > 4; longest--) text = cut(name, longest - 1);
+      for (let longest = [...name].length; wide(text) > room && longest > 4; longest--)
+        text = cut(name, longest - 1);
       fitted.set(key, text);
     }
     return fitted.get(key);
   };
-  const ends = names.map((name) => shortened(name, tail)), counts = new Map();
+  const ends = names.map((name) => shortened(name, tail)),
+    counts = new Map();
   for (const text of ends) counts.set(text, (counts.get(text) ?? 0) + 1);
-  const told = new Map(names.map((name, i) => [name, counts.get(ends[i]) > 1 ? shortened(name, clip) : ends[i]]));
+  const told = new Map(
+    names.map((name, i) => [name, counts.get(ends[i]) > 1 ? shortened(name, clip) : ends[i]]),
+  );
   return { margin: Math.ceil(room) + 12, fit: (name) => told.get(name) };
 }
 
@@ -55,26 +61,51 @@ export function beside(names, width) {
 export function chart(place, says, options) {
   const width = Math.max(260, Math.floor(place.clientWidth || 600));
   const made = Plot.plot({
-    width, marginLeft: 44, ...options, ariaLabel: says,
-    style: { background: "none", color: "currentColor", fontFamily: "inherit", fontSize: `${letters(width)}px`, overflow: "visible", ...options.style },
+    width,
+    marginLeft: 44,
+    ...options,
+    ariaLabel: says,
+    style: {
+      background: "none",
+      color: "currentColor",
+      fontFamily: "inherit",
+      fontSize: `${letters(width)}px`,
+      overflow: "visible",
+      ...options.style,
+    },
   });
   (made.matches("svg") ? made : made.querySelector("svg[aria-label]")).setAttribute("role", "img");
   place.replaceChildren(made);
   return made;
 }
 
-// Steps are numbers with gaps: one place each, and as many labels as fit; the axis says where they are not evenly apart.
+// Steps are numbers with gaps: one place each, and as many labels as fit; the axis says where they
+// are not evenly apart.
 export function stepScale(steps, width) {
   const even = steps.every((s, i) => i < 2 || s - steps[i - 1] === steps[1] - steps[0]);
   const every = Math.ceil(steps.length / Math.max(2, Math.floor(width / 42)));
-  return { type: "band", domain: steps, ticks: steps.filter((_, i) => i % every === 0), label: even ? "step" : "step (recorded ones, equally spaced)", tickFormat: String, padding: 0 };
+  return {
+    type: "band",
+    domain: steps,
+    ticks: steps.filter((_, i) => i % every === 0),
+    label: even ? "step" : "step (recorded ones, equally spaced)",
+    tickFormat: String,
+    padding: 0,
+  };
 }
 
-export const powerOfTen = (x) => (x === 0 ? "0" : x >= 0.001 && x <= 1000 ? String(x) : `10${String(Math.round(Math.log10(x))).replace(/./g, (c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)])}`);
+export function powerOfTen(x) {
+  if (x === 0 || (x >= 0.001 && x <= 1000)) return String(x);
+  return `10${raised(Math.round(Math.log10(x)))}`;
+}
 
-// Ticks of a log axis: the powers of ten among the values, as many as have room in a width of pixels.
+// Ticks of a log axis: the powers of ten among the values, as many as have room in a width of
+// pixels.
 export function powersOfTen(values, floor = 0, width = Infinity) {
-  const [low, high] = d3.extent(values.filter((v) => v > 0), (v) => Math.log10(Math.max(v, floor)));
+  const [low, high] = d3.extent(
+    values.filter((v) => v > 0),
+    (v) => Math.log10(Math.max(v, floor)),
+  );
   const powers = d3.range(Math.ceil(low), Math.floor(high) + 1).map((k) => 10 ** k);
   const every = Math.max(1, Math.ceil((42 * powers.length) / width));
   return powers.filter((_, i) => i % every === 0);

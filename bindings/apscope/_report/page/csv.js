@@ -1,8 +1,11 @@
-// A table as a CSV file, by the rule of csv_table.py: text that begins like a formula gets an apostrophe.
+// A table as a CSV file, by the rule of csv_table.py: text that begins like a formula gets an
+// apostrophe.
 
 export function csv(columns, records) {
   const line = (cells) => cells.map(cell).join(",");
-  return [line(columns), ...records.map((r) => line(columns.map((c) => r[c])))].join("\r\n") + "\r\n";
+  return (
+    [line(columns), ...records.map((r) => line(columns.map((c) => r[c])))].join("\r\n") + "\r\n"
+  );
 }
 
 function cell(value) {

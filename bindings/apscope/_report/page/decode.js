@@ -1,11 +1,19 @@
 // The rows of a replay out of the compressed text that report/payload.py made.
 
-const ARRAYS = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f4: Float32Array, f8: Float64Array };
+const ARRAYS = {
+  u1: Uint8Array,
+  u2: Uint16Array,
+  u4: Uint32Array,
+  f4: Float32Array,
+  f8: Float64Array,
+};
 
 // Bytes of base64 text.
 function bytesOf(base64) {
   const text = base64.trim();
-  return Uint8Array.fromBase64 ? Uint8Array.fromBase64(text) : Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  return Uint8Array.fromBase64
+    ? Uint8Array.fromBase64(text)
+    : Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 }
 
 export async function gunzip(base64) {
@@ -13,7 +21,8 @@ export async function gunzip(base64) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// {tables: {name: {length, column: values, ...}}, ...}: text columns are {codes, levels}; an empty number is NaN.
+// {tables: {name: {length, column: values, ...}}, ...}: text columns are {codes, levels}; an empty
+// number is NaN.
 export async function decode(base64) {
   const bytes = await gunzip(base64);
   const length = new DataView(bytes.buffer).getUint32(0, true);
@@ -37,7 +46,8 @@ function unshuffled(bytes, length, Kind) {
   if (size === 1) return bytes;
   const out = new Uint8Array(length * size);
   for (let b = 0; b < size; b++) {
-    for (let i = 0, from = b * length, to = b; i < length; i++, from++, to += size) out[to] = bytes[from];
+    for (let i = 0, from = b * length, to = b; i < length; i++, from++, to += size)
+      out[to] = bytes[from];
   }
   return new Kind(out.buffer);
 }

@@ -6,23 +6,57 @@ import { clip } from "./text.js";
 export function filters(bar, data, state, traces, update) {
   const layerField = element("span");
   const layers = () => {
-    const trace = traces.get(state.trace), roles = new Set(trace.roles.values());
-    const options = [{ value: "", text: `all ${trace.layers.length}` }, ...[...roles].filter(Boolean).map((r) => ({ value: `role ${r}`, text: clip(r), group: "by role" })),
-      ...trace.layers.map((l) => ({ value: `layer ${l}`, text: clip(l), group: "one layer" }))];
-    layerField.replaceChildren(select("layers", options, state.layer, (value) => { state.layer = value; update(); }));
+    const trace = traces.get(state.trace),
+      roles = new Set(trace.roles.values());
+    const options = [
+      { value: "", text: `all ${trace.layers.length}` },
+      ...[...roles]
+        .filter(Boolean)
+        .map((r) => ({ value: `role ${r}`, text: clip(r), group: "by role" })),
+      ...trace.layers.map((l) => ({ value: `layer ${l}`, text: clip(l), group: "one layer" })),
+    ];
+    layerField.replaceChildren(
+      select("layers", options, state.layer, (value) => {
+        state.layer = value;
+        update();
+      }),
+    );
   };
   const values = (key) => [...new Set(data.schemes.map((s) => String(s[key])))];
-  const topologies = data.tables.rows.topology.levels.filter((t) => t && !data.ownReductions.includes(t));
+  const topologies = data.tables.rows.topology.levels.filter(
+    (t) => t && !data.ownReductions.includes(t),
+  );
   layers();
   bar.replaceChildren(
-    select("trace", [...traces.keys()].map((value) => ({ value, text: clip(value) })), state.trace, (value) => {
-      Object.assign(state, { trace: value, layer: "", picked: null }, data.startOf[value]);
-      layers();
-      update();
-    }),
-    topologies.length ? select("reduction", topologies.map((value) => ({ value })), state.topology, (value) => { state.topology = value; update(); }) : "",
+    select(
+      "trace",
+      [...traces.keys()].map((value) => ({ value, text: clip(value) })),
+      state.trace,
+      (value) => {
+        Object.assign(state, { trace: value, layer: "", picked: null }, data.startOf[value]);
+        layers();
+        update();
+      },
+    ),
+    topologies.length
+      ? select(
+          "reduction",
+          topologies.map((value) => ({ value })),
+          state.topology,
+          (value) => {
+            state.topology = value;
+            update();
+          },
+        )
+      : "",
     layerField,
     boxes("families", values("family"), state.families, update),
     boxes("formats", values("format"), state.formats, update),
-    boxes("bits", values("bits").sort((a, b) => a - b), state.bits, update));
+    boxes(
+      "bits",
+      values("bits").sort((a, b) => a - b),
+      state.bits,
+      update,
+    ),
+  );
 }

@@ -1,13 +1,17 @@
 // The first screen, which Python drew: the order of its layers, and where a click leads.
 
-// Two attributes of every row hold its place in the two orders; labels and boxes of the worst layers go with their rows.
+// Two attributes of every row hold its place in the two orders; labels and boxes of the worst
+// layers go with their rows.
 function order(svg, which) {
-  for (const row of svg.querySelectorAll("g[data-layer]")) row.setAttribute("transform", row.dataset[which]);
-  for (const mark of svg.querySelectorAll("[data-of]")) mark.style.display = which === "model" ? "none" : "";
+  for (const row of svg.querySelectorAll("g[data-layer]"))
+    row.setAttribute("transform", row.dataset[which]);
+  for (const mark of svg.querySelectorAll("[data-of]"))
+    mark.style.display = which === "model" ? "none" : "";
 }
 
 export function firstScreen(state, traces, update) {
-  const button = document.getElementById("layer-order"), maps = [...document.querySelectorAll(".chart.cells")];
+  const button = document.getElementById("layer-order"),
+    maps = [...document.querySelectorAll(".chart.cells")];
   let which = "worst";
   if (!maps.length) button.hidden = true;
   button.addEventListener("click", () => {
@@ -20,7 +24,12 @@ export function firstScreen(state, traces, update) {
     for (const row of article.querySelectorAll("g[data-layer]")) {
       row.addEventListener("click", () => {
         const scheme = article.querySelector(".spec")?.title;
-        Object.assign(state, { trace: names[i], layer: "", a: scheme ?? state.a, picked: { layer: row.dataset.layer, step: null } });
+        Object.assign(state, {
+          trace: names[i],
+          layer: "",
+          a: scheme ?? state.a,
+          picked: { layer: row.dataset.layer, step: null },
+        });
         update();
         document.getElementById("versus").scrollIntoView();
       });
@@ -28,13 +37,15 @@ export function firstScreen(state, traces, update) {
   });
   // A name is copied as the spec that commands take.
   document.addEventListener("copy", (event) => {
-    const node = document.getSelection()?.anchorNode, spec = (node?.nodeType === 1 ? node : node?.parentElement)?.closest(".spec");
+    const node = document.getSelection()?.anchorNode,
+      spec = (node?.nodeType === 1 ? node : node?.parentElement)?.closest(".spec");
     if (!spec?.title || document.getSelection().toString().length > spec.textContent.length) return;
     event.clipboardData.setData("text/plain", spec.title);
     event.preventDefault();
   });
   // A row of a table is shown where it lies in what is folded.
-  const open = () => document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
+  const open = () =>
+    document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
   addEventListener("hashchange", open);
   open();
 }

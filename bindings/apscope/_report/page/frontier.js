@@ -1,77 +1,194 @@
 // Part (b): NMSE against what crosses the wire and against modelled time, with the Pareto front.
 
-import { chart, colourOf, figureBox, powerOfTen, powersOfTen, symbolOf } from "./chart.js";
+import { chart, charts, colourOf, figureBox, powerOfTen, powersOfTen, symbolOf } from "./chart.js";
 import { element, select } from "./dom.js";
-import { clip, figure, seconds } from "./text.js";
+import { clip, figure, percent, seconds } from "./text.js";
 
-const MEASURES = {
-  error_over_noise: "error over noise", step_nmse: "step NMSE", nmse: "NMSE, pooled over everything", distance: "1 − layer cosine", worst_nmse: "NMSE of the worst layer and step",
-};
-// Errors below this are drawn at the lower edge: they tell nothing about narrow formats and would flatten the rest.
-const FLOOR = 1e-7;
+// Pixels of the names' letters.
+const LETTERS = 11;
 
-// Records that no other beats in both; by x, then by y.
-export function paretoFront(points) {
+// The points {x, y} that no other beats in both, as step_front() of _charts/front.py: by x, then
+// by y; costs that differ by at most `same` are one.
+export function stepFront(points, same = 0) {
   const front = [];
+  let anchor = -Infinity;
   for (const p of [...points].sort((a, b) => a.x - b.x || a.y - b.y)) {
-    if (!front.length || p.y < front[front.length - 1].y) front.push(p);
+    if (front.length && p.y >= front[front.length - 1].y) continue;
+    if (front.length && p.x <= anchor + same) front[front.length - 1] = p;
+    else {
+      front.push(p);
+      anchor = p.x;
+    }
   }
   return front;
 }
 
 export function frontierPart(box, state, redraw) {
-  const places = ["volume", "time"].map((key) => ({ key, place: element("div", { class: "plot" }) }));
+  const { measures, costs } = charts.front;
+  const options = Object.entries(measures).map(([value, text]) => ({ value, text }));
+  const places = Object.keys(costs).map((key) => [key, element("div", { class: "plot" })]);
+  const choose = (value) => {
+    state.measure = value;
+    redraw();
+  };
   box.append(
-    element("div", { class: "tools" }, select("error", Object.entries(MEASURES).map(([value, text]) => ({ value, text })), state.measure,
-      (value) => { state.measure = value; redraw(); })),
-    element("div", { class: "pair" }, ...places.map(({ key, place }) => figureBox(key === "volume"
-      ? "Against volume: bytes that the busiest rank sends, over those of an fp32 ring"
-      : "Against modelled time of a step's communication", place))));
+    element("div", { class: "tools" }, select("error", options, state.measure, choose)),
+    element(
+      "div",
+      { class: "pair" },
+      ...places.map(([key, place]) => figureBox(`Against ${costs[key]}`, place)),
+    ),
+  );
   return (view) => {
-    for (const { key, place } of places) drawOne(place, key, view, state.measure);
+    for (const [key, place] of places) drawOne(place, key, view, state.measure);
   };
 }
 
 function drawOne(place, key, view, measure) {
-  const known = view.records.map((r) => ({
-    ...r, x: r[key], y: measure === "distance" ? 1 - r.layer_cosine : r[measure],
-  })).filter((p) => p.x > 0 && p.y >= 0);
-  const points = known.filter((p) => p.y < Infinity), beyond = known.length - points.length;
+  const known = view.records
+    .map((r) => ({
+      ...r,
+      x: r[key],
+      y: measure === "distance" ? 1 - r.layer_cosine : r[measure],
+    }))
+    .filter((p) => p.x > 0 && p.y >= 0);
+  const points = known.filter((p) => p.y < Infinity);
+  const beyond = known.length - points.length;
   if (!points.length) {
-    place.replaceChildren(element("p", { class: "empty" }, `No scheme of this selection has a ${key}: exact and sequential sums have no communication cost, and at the wire nothing is exchanged.`));
+    const text =
+      `No scheme of this selection has a ${key}: exact and sequential sums have no communication ` +
+      "cost, and at the wire nothing is exchanged.";
+    place.replaceChildren(element("p", { class: "empty" }, text));
     return;
   }
-  const low = Math.max(FLOOR, Math.min(...points.map((p) => p.y || FLOOR)) / 2);
+  const { floor, same, measures, costs } = charts.front;
+  const unit = measures[measure];
+  const low = Math.max(floor, Math.min(...points.map((p) => p.y || floor)) / 2);
   for (const p of points) p.drawn = Math.max(p.y, low);
-  const front = paretoFront(points.filter((p) => !p.overflowed));
-  const narrow = place.clientWidth < 500, [smallest, largest] = d3.extent(points, (p) => p.x), middle = Math.sqrt(smallest * largest);
-  const text = (p) => `${p.scheme}\n${MEASURES[measure]} ${figure(p.y)}${p.y < low ? " (below the axis)" : ""}\n${key} ${key === "time" ? seconds(p.x) : figure(p.x)}`
-    + `\nunderflow on the wire ${figure(100 * p.underflow_wire)} %${p.skipped ? `\nskipped ${p.skipped} steps` : ""}${p.overflowed ? `\noverflow in ${p.overflowed} steps` : ""}`;
+  const sound = (p) => !p.overflowed && !p.skipped;
+  const front = stepFront(points.filter(sound), key === "volume" ? same : 0);
+  const text = (p) =>
+    [
+      p.scheme,
+      `${unit} ${figure(p.y)}${p.y < low ? " (below the axis)" : ""}`,
+      `${key} ${key === "time" ? seconds(p.x) : figure(p.x)}`,
+      `underflow on the wire ${percent(p.underflow_wire)}`,
+      ...(p.skipped ? [`skipped ${p.skipped} steps`] : []),
+      ...(p.overflowed ? [`overflow in ${p.overflowed} steps`] : []),
+    ].join("\n");
   const families = [...new Set(points.map((p) => p.family))];
-  chart(place, `Scatter plot of ${points.length} schemes, ${MEASURES[measure]} against ${key}. Pareto front: ${front.map((p) => p.scheme).slice(0, 12).join("; ")}.`, {
-    height: narrow ? 320 : 380, marginLeft: 50, marginBottom: 44, marginRight: 16, grid: true,
-    x: { type: "log", label: key === "volume" ? "volume (fp32 ring = 1)" : "modelled time", domain: d3.extent(points, (p) => p.x).map((x, i) => x * (i ? 1.25 : 0.85)), ticks: ticksOf(points, key), tickFormat: key === "volume" ? String : seconds },
-    y: { type: "log", label: MEASURES[measure], domain: [low, Math.max(...points.map((p) => p.drawn)) * 1.6], ticks: powersOfTen(points.map((p) => p.drawn)), tickFormat: (v) => (v <= FLOOR ? "≤ " : "") + powerOfTen(v), clamp: true },
+  const first = front.map((p) => p.scheme).slice(0, 12);
+  const says =
+    `Scatter plot of ${points.length} schemes, ${unit} against ${key}. ` +
+    `Pareto front: ${first.join("; ")}.`;
+  const width = place.clientWidth || 600;
+  const height = width < 500 ? 320 : 380;
+  const edge = { marginLeft: 50, marginBottom: 44, marginRight: 16, marginTop: 20 };
+  const xs = d3.extent(points, (p) => p.x).map((x, i) => x * (i ? 1.25 : 0.85));
+  const ys = [low, Math.max(...points.map((p) => p.drawn)) * 1.6];
+  const at = { x: "x", y: "drawn" };
+  const dot = { ...at, stroke: "family", symbol: "family", r: 5, strokeWidth: 2 };
+  const px = d3.scaleLog(xs, [edge.marginLeft, width - edge.marginRight]);
+  const py = d3.scaleLog(ys, [height - edge.marginBottom, edge.marginTop]);
+  const names = placed(labelled(front, points), (p) => [px(p.x), py(p.drawn)], width);
+  chart(place, says, {
+    height,
+    ...edge,
+    grid: true,
+    x: {
+      type: "log",
+      label: costs[key],
+      domain: xs,
+      ticks: ticksOf(xs, key),
+      tickFormat: key === "volume" ? share : seconds,
+    },
+    y: {
+      type: "log",
+      label: unit,
+      domain: ys,
+      ticks: powersOfTen(points.map((p) => p.drawn)),
+      tickFormat: (v) => (v <= floor ? "≤ " : "") + powerOfTen(v),
+      clamp: true,
+    },
     color: { domain: families, range: families.map(colourOf) },
     symbol: { domain: families, range: families.map(symbolOf), legend: true },
     marks: [
-      Plot.line(front, { x: "x", y: "drawn", curve: "step-after", stroke: "currentColor", strokeOpacity: 0.45, strokeWidth: 1.5 }),
-      Plot.dot(points, { x: "x", y: "drawn", stroke: "family", symbol: "family", r: 5, strokeWidth: 2, fill: "family", fillOpacity: 0.25 }),
-      // Names beside their points, inwards; every other one below, so that neighbours do not lie on each other, none on the axis.
-      ...["start", "end"].flatMap((textAnchor) => [-9, 13].map((dy, k) => Plot.text(
-        labelled(front, points).filter((p, i) => (p.x > middle) === (textAnchor === "end") && (p.y < low ? 0 : i % 2) === k),
-        { x: "x", y: "drawn", text: (p) => clip(p.scheme, narrow ? 16 : 30), dy, dx: textAnchor === "end" ? -7 : 7, textAnchor, fontSize: 11, stroke: "var(--paper)", strokeWidth: 3, fill: "currentColor" }))),
-      Plot.tip(points, Plot.pointer({ x: "x", y: "drawn", title: text })),
+      Plot.line(front, {
+        ...at,
+        curve: "step-after",
+        stroke: "currentColor",
+        strokeOpacity: 0.45,
+        strokeWidth: 1.5,
+      }),
+      Plot.dot(points.filter(sound), { ...dot, fill: "family", fillOpacity: 0.25 }),
+      Plot.dot(
+        points.filter((p) => !sound(p)),
+        dot,
+      ),
+      ...names.map(({ point, name, dx, dy, textAnchor }) =>
+        Plot.text([point], {
+          ...at,
+          text: () => name,
+          dx,
+          dy,
+          textAnchor,
+          fontSize: LETTERS,
+          stroke: "var(--paper)",
+          strokeWidth: 3,
+          fill: "currentColor",
+        }),
+      ),
+      Plot.tip(points, Plot.pointer({ ...at, title: text })),
     ],
   });
-  if (beyond) place.append(element("p", { class: "note" }, `Not drawn, because values overflowed and no finite error is left: ${beyond}.`));
+  if (beyond)
+    place.append(
+      element(
+        "p",
+        { class: "note" },
+        `Not drawn, because values overflowed and no finite error is left: ${beyond}.`,
+      ),
+    );
 }
 
-// Halves and doubles of the fp32 ring's volume; three times along the range.
-function ticksOf(points, key) {
-  const [low, high] = d3.extent(points, (p) => p.x);
-  if (key === "volume") return d3.range(-7, 8).map((k) => 2 ** k).filter((v) => v >= low * 0.85 && v <= high * 1.25);
-  return d3.range(3).map((i) => Number((low * (high / low) ** (i / 2)).toPrecision(2)));
+// Shares of fp32's bytes.
+const share = (v) => (v < 1 ? `1/${1 / v}` : String(v));
+
+// Halves and doubles of the fp32 ring's volume; of a time 1, 2 and 5 of its powers of ten.
+function ticksOf([low, high], key) {
+  const inside = (v) => v >= low && v <= high;
+  if (key === "volume")
+    return d3
+      .range(-7, 8, 1)
+      .map((k) => 2 ** k)
+      .filter(inside);
+  return d3
+    .range(-9, 5)
+    .flatMap((k) => [1, 2, 5].map((d) => Number(`${d}e${k}`)))
+    .filter(inside);
+}
+
+// Names beside their points, inwards, above or below; where two would lie on each other the pointer
+// alone tells the second, as _name_points() of _charts/svg.py does.
+function placed(points, pixels, width) {
+  const taken = [];
+  const found = [];
+  for (const point of points) {
+    const [x, y] = pixels(point);
+    const name = clip(point.scheme, width < 500 ? 16 : 30);
+    const wide = 0.6 * LETTERS * [...name].length;
+    const inward = x > width / 2;
+    const left = inward ? x - 7 - wide : x + 7;
+    const free = (at) =>
+      taken.every(
+        (t) => Math.abs(t.at - at) > LETTERS + 2 || left > t.right || left + wide < t.left,
+      );
+    const dy = [-9, 13].find((d) => free(y + d));
+    if (dy === undefined) continue;
+    taken.push({ left, right: left + wide, at: y + dy });
+    found.push({ point, name, dx: inward ? -7 : 7, dy, textAnchor: inward ? "end" : "start" });
+  }
+  return found;
 }
 
 // The front and the baselines carry their names.

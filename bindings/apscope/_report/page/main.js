@@ -1,7 +1,7 @@
 // The page: what is chosen, what follows from it, and the parts that show it.
 
 import { blockColumns, blocksPart } from "./blocks.js";
-import { looks, onPaper } from "./chart.js";
+import { charts, onPaper } from "./chart.js";
 import { decode, gunzip } from "./decode.js";
 import { element } from "./dom.js";
 import { filters } from "./filters.js";
@@ -13,10 +13,17 @@ import { underflowPart } from "./underflow.js";
 import { versusPart } from "./versus.js";
 import { look, traceOf } from "./view.js";
 
-const PARTS = { frontier: frontierPart, versus: versusPart, underflow: underflowPart, order: orderPart, blocks: blocksPart, schemes: schemesPart };
+const PARTS = {
+  frontier: frontierPart,
+  versus: versusPart,
+  underflow: underflowPart,
+  order: orderPart,
+  blocks: blocksPart,
+  schemes: schemesPart,
+};
 
-// What a part depends on, where that is not everything: a pair of schemes, or the blocks of one, look the same whatever other
-// schemes are kept.
+// What a part depends on, where that is not everything: a pair of schemes, or the blocks of one,
+// look the same whatever other schemes are kept.
 const DEPENDS = {
   versus: (s) => JSON.stringify([s.trace, s.topology, s.layer, s.a, s.b, s.picked]),
   blocks: (s) => JSON.stringify([s.trace, s.layer, s.blockScheme, s.blockColumn]),
@@ -31,24 +38,43 @@ async function loadLibrary() {
 }
 
 async function start() {
-  const [data] = await Promise.all([decode(document.getElementById("payload").textContent), loadLibrary()]);
-  Object.assign(looks, data.looks);
+  const [data] = await Promise.all([
+    decode(document.getElementById("payload").textContent),
+    loadLibrary(),
+  ]);
+  Object.assign(charts, data.charts);
   const rows = data.tables.rows;
   const every = (key) => new Set(data.schemes.map((s) => String(s[key])));
   const state = {
-    ...data.start, layer: "", picked: null, measure: rows.noise_blocks.some((v) => v > 0) ? "error_over_noise" : "step_nmse", families: every("family"), formats: every("format"), bits: every("bits"),
+    ...data.start,
+    layer: "",
+    picked: null,
+    measure: rows.noise_blocks.some((v) => v > 0) ? "error_over_noise" : "step_nmse",
+    families: every("family"),
+    formats: every("format"),
+    bits: every("bits"),
   };
   const traces = new Map(rows.trace.levels.map((name, code) => [name, traceOf(data, name, code)]));
   const sight = new Set();
-  const parts = Object.entries(PARTS).map(([id, make]) => ({ id, section: document.getElementById(id), make })).filter((p) => p.section);
+  const parts = Object.entries(PARTS)
+    .map(([id, make]) => ({ id, section: document.getElementById(id), make }))
+    .filter((p) => p.section);
   document.getElementById("blocks").hidden = !blockColumns(rows).length;
   let view;
 
-  // Parts in the window are drawn at once, near ones after that, the others when they come near or onto paper.
-  const inWindow = (section) => section.getBoundingClientRect().top < innerHeight && section.getBoundingClientRect().bottom > 0;
+  // Parts in the window are drawn at once, near ones after that, the others when they come near or
+  // onto paper.
+  const inWindow = (section) =>
+    section.getBoundingClientRect().top < innerHeight && section.getBoundingClientRect().bottom > 0;
   function draw(all = false, which = () => true) {
     for (const part of parts) {
-      if (!part.stale || part.section.hidden || !(all || sight.has(part.section)) || !which(part.section)) continue;
+      if (
+        !part.stale ||
+        part.section.hidden ||
+        !(all || sight.has(part.section)) ||
+        !which(part.section)
+      )
+        continue;
       part.stale = false;
       part.draw(view, part.again);
       part.again = false;
@@ -58,34 +84,70 @@ async function start() {
   function update() {
     const began = performance.now();
     view = look(data, traces.get(state.trace), state);
-    for (const part of parts) part.stale ||= !DEPENDS[part.id] || DEPENDS[part.id](state) !== part.key;
-    const seen = new Set(parts.map((p) => p.section).filter(inWindow)); // asked before anything is drawn: the browser lays the page out once
+    for (const part of parts)
+      part.stale ||= !DEPENDS[part.id] || DEPENDS[part.id](state) !== part.key;
+    // Asked before anything is drawn: the browser lays the page out once.
+    const seen = new Set(parts.map((p) => p.section).filter(inWindow));
     draw(false, (section) => seen.has(section));
     page.took = performance.now() - began;
     setTimeout(draw);
   }
-  const page = (window.apscopePage = { data, state, traces, update, drawAll: () => draw(true), view: () => view });
+  const page = (window.apscopePage = {
+    data,
+    state,
+    traces,
+    update,
+    drawAll: () => draw(true),
+    view: () => view,
+  });
 
-  for (const part of parts) part.draw = part.make(part.section.querySelector(".live"), state, update);
+  for (const part of parts)
+    part.draw = part.make(part.section.querySelector(".live"), state, update);
   filters(document.getElementById("filters"), data, state, traces, update);
   firstScreen(state, traces, update);
   update();
-  const watch = new IntersectionObserver((entries) => {
-    for (const e of entries) e.isIntersecting ? sight.add(e.target) : sight.delete(e.target);
-    draw();
-  }, { rootMargin: "300px" });
+  const watch = new IntersectionObserver(
+    (entries) => {
+      for (const e of entries) e.isIntersecting ? sight.add(e.target) : sight.delete(e.target);
+      draw();
+    },
+    { rootMargin: "300px" },
+  );
   parts.forEach((p) => watch.observe(p.section));
 
-  const again = () => { parts.forEach((p) => (p.stale = p.again = true)); draw(onPaper.now); };
-  addEventListener("beforeprint", () => { onPaper.now = true; again(); });
-  addEventListener("afterprint", () => { onPaper.now = false; again(); });
+  const again = () => {
+    parts.forEach((p) => (p.stale = p.again = true));
+    draw(onPaper.now);
+  };
+  addEventListener("beforeprint", () => {
+    onPaper.now = true;
+    again();
+  });
+  addEventListener("afterprint", () => {
+    onPaper.now = false;
+    again();
+  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
   let width = innerWidth;
-  addEventListener("resize", () => { if (innerWidth !== width && !onPaper.now) { width = innerWidth; again(); } });
+  addEventListener("resize", () => {
+    if (innerWidth !== width && !onPaper.now) {
+      width = innerWidth;
+      again();
+    }
+  });
   document.documentElement.classList.add("ready");
 }
 
 start().catch((error) => {
-  document.getElementById("filters").replaceChildren(element("p", { class: "warning", role: "alert" }, `The live parts of this page cannot be drawn: ${error.message}. The tables above hold without them.`));
+  document
+    .getElementById("filters")
+    .replaceChildren(
+      element(
+        "p",
+        { class: "warning", role: "alert" },
+        `The live parts of this page cannot be drawn: ${error.message}. ` +
+          "The tables above hold without them.",
+      ),
+    );
   throw error;
 });

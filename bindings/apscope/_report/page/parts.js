@@ -1,4 +1,5 @@
-// What the squared errors of A and B are made of: bars of the five columns split_..., which add up to the squared error.
+// What the squared errors of A and B are made of: bars of the five columns split_..., which add up
+// to the squared error.
 
 import { chart } from "./chart.js";
 import { element } from "./dom.js";
@@ -12,12 +13,20 @@ const PARTS = [
   ["interaction", "#d4a017", "products of these errors: below 0 where they undo each other"],
 ];
 
-// Sums over the steps that count of one layer, or of all where `layer` is below 0; skipped steps have no parts.
+// Sums over the steps that count of one layer, or of all where `layer` is below 0; skipped steps
+// have no parts.
 export function partSums(rows, layers, steps, judged, counts, layer) {
   const sums = Object.fromEntries(PARTS.map(([name]) => [name, 0]));
-  let error = 0, reference = 0, overflow = 0;
+  let error = 0,
+    reference = 0,
+    overflow = 0;
   for (let i = 0; i < judged.length; i++) {
-    if (!counts[i] || rows.skipped[judged[i]] || (layer >= 0 && Math.floor(i / steps.length) !== layer)) continue;
+    if (
+      !counts[i] ||
+      rows.skipped[judged[i]] ||
+      (layer >= 0 && Math.floor(i / steps.length) !== layer)
+    )
+      continue;
     for (const [name] of PARTS) sums[name] += rows[`split_${name}`][judged[i]];
     overflow += rows.overflow[judged[i]] || 0;
     error += rows.sum_squared_error[judged[i]];
@@ -27,18 +36,53 @@ export function partSums(rows, layers, steps, judged, counts, layer) {
 }
 
 export function drawParts(place, view, sides, counts, layer) {
-  const found = sides.map((s, k) => ({ name: "AB"[k], ...partSums(view.rows, view.layers, view.steps, s.judged, counts, view.layers.indexOf(layer)) }));
-  const told = found.filter((f) => f.error > 0 && !f.overflow && PARTS.every(([name]) => !Number.isNaN(f.sums[name])));
-  const over = found.filter((f) => f.overflow).map((f) => `${f.name} overflowed here: its error is not finite and has no parts.`).join(" ");
-  if (!told.length) return place.replaceChildren(element("p", { class: "empty" }, over || "No errors here that split: the two lose nothing, or round to no float grid."));
+  const found = sides.map((s, k) => ({
+    name: "AB"[k],
+    ...partSums(view.rows, view.layers, view.steps, s.judged, counts, view.layers.indexOf(layer)),
+  }));
+  const told = found.filter(
+    (f) => f.error > 0 && !f.overflow && PARTS.every(([name]) => !Number.isNaN(f.sums[name])),
+  );
+  const over = found
+    .filter((f) => f.overflow)
+    .map((f) => `${f.name} overflowed here: its error is not finite and has no parts.`)
+    .join(" ");
+  if (!told.length)
+    return place.replaceChildren(
+      element(
+        "p",
+        { class: "empty" },
+        over || "No errors here that split: the two lose nothing, or round to no float grid.",
+      ),
+    );
   const rowName = (f) => `${f.name}, pooled NMSE ${figure(f.nmse)}`;
-  const bars = told.flatMap((f) => PARTS.map(([name, , says]) => ({ row: rowName(f), name, says, share: f.sums[name] / f.error })));
-  const words = told.map((f) => `${f.name}: ${PARTS.map(([name]) => `${name} ${percent(f.sums[name] / f.error)}`).join(", ")}`).join("; ");
+  const bars = told.flatMap((f) =>
+    PARTS.map(([name, , says]) => ({ row: rowName(f), name, says, share: f.sums[name] / f.error })),
+  );
+  const shares = (f) => PARTS.map(([name]) => `${name} ${percent(f.sums[name] / f.error)}`);
+  const words = told.map((f) => `${f.name}: ${shares(f).join(", ")}`).join("; ");
   chart(place, `What the squared errors are made of. ${words}.`, {
-    height: 58 + 30 * told.length, marginLeft: 160, marginBottom: 34, x: { percent: true, label: "share of the squared error", tickFormat: (v) => `${v} %`, grid: true },
-    y: { type: "band", domain: told.map(rowName), label: null }, color: { domain: PARTS.map((p) => p[0]), range: PARTS.map((p) => p[1]), legend: true },
+    height: 58 + 30 * told.length,
+    marginLeft: 160,
+    marginBottom: 34,
+    x: {
+      percent: true,
+      label: "share of the squared error",
+      tickFormat: (v) => `${v} %`,
+      grid: true,
+    },
+    y: { type: "band", domain: told.map(rowName), label: null },
+    color: { domain: PARTS.map((p) => p[0]), range: PARTS.map((p) => p[1]), legend: true },
     marks: [
-      Plot.barX(bars, { x: "share", y: "row", fill: "name", insetTop: 2, insetBottom: 2, title: (b) => `${b.name}: ${percent(b.share)}\n${b.says}`, tip: true }),
+      Plot.barX(bars, {
+        x: "share",
+        y: "row",
+        fill: "name",
+        insetTop: 2,
+        insetBottom: 2,
+        title: (b) => `${b.name}: ${percent(b.share)}\n${b.says}`,
+        tip: true,
+      }),
       Plot.ruleX([0]),
     ],
   });

@@ -6,32 +6,103 @@ import { clip, figure, nmseText, percent, seconds } from "./text.js";
 export function schemesPart(box, state, redraw) {
   const narrow = matchMedia("(max-width: 640px)").matches;
   const few = new Set(["scheme", "error_over_noise", "step_nmse", "underflow_wire", "volume"]);
-  const column = (key, label, title, text, shown = false) => ({ key, label, title, text: (r) => text(r[key]), numeric: true, shown: narrow ? few.has(key) : shown });
-  const words = (key, label, title, shown = false) => ({ key, label, title, text: (r) => clip(String(r[key]), 60), shown: narrow ? few.has(key) : shown });
-  const marked = (r) => `${figure(r.step_nmse)}${r.overflowed ? ` †${r.overflowed}` : ""}${r.skipped ? ` ‡${r.skipped}` : ""}`;
+  const column = (key, label, title, text, shown = false) => ({
+    key,
+    label,
+    title,
+    text: (r) => text(r[key]),
+    numeric: true,
+    shown: narrow ? few.has(key) : shown,
+  });
+  const words = (key, label, title, shown = false) => ({
+    key,
+    label,
+    title,
+    text: (r) => clip(String(r[key]), 60),
+    shown: narrow ? few.has(key) : shown,
+  });
+  const marked = (r) =>
+    figure(r.step_nmse) +
+    (r.overflowed ? ` †${r.overflowed}` : "") +
+    (r.skipped ? ` ‡${r.skipped}` : "");
   const table = new Table({
-    name: "schemes", caption: "Schemes. † steps with overflow, which count at least 1; ‡ skipped steps, which count 1", sort: "rank", search: true,
+    name: "schemes",
+    caption:
+      "Schemes. † steps with overflow, which count at least 1; ‡ skipped steps, which count 1",
+    sort: "rank",
+    search: true,
     columns: [
       words("scheme", "scheme", "a spec that --scheme takes", true),
-      column("error_over_noise", "error over noise", "squared error over the noise of the batch, in the typical block", figure, true),
-      { ...column("step_nmse", "step NMSE", "mean over the steps of the step's NMSE", figure, true), text: marked },
-      column("layer_cosine", "layer cosine", "mean over layers and steps", (v) => (v == null || Number.isNaN(v) ? "–" : v.toFixed(4)), true),
+      column(
+        "error_over_noise",
+        "error over noise",
+        "squared error over the noise of the batch, in the typical block",
+        figure,
+        true,
+      ),
+      {
+        ...column("step_nmse", "step NMSE", "mean over the steps of the step's NMSE", figure, true),
+        text: marked,
+      },
+      column(
+        "layer_cosine",
+        "layer cosine",
+        "mean over layers and steps",
+        (v) => (v == null || Number.isNaN(v) ? "–" : v.toFixed(4)),
+        true,
+      ),
       column("worst_nmse", "worst NMSE", "of one layer at one step", nmseText, true),
-      column("underflow_wire", "underflow, wire", "nonzero values that a worker sends as 0", percent, true),
-      column("underflow_reduced", "underflow, reduced", "nonzero sums that come out as 0", percent, true),
-      column("relative_bias", "relative bias", "sum of sign(x)(y - x) over sum of |x|", percent, true),
-      column("volume", "volume", "bytes the busiest rank sends over those of an fp32 ring", figure, true),
+      column(
+        "underflow_wire",
+        "underflow, wire",
+        "nonzero values that a worker sends as 0",
+        percent,
+        true,
+      ),
+      column(
+        "underflow_reduced",
+        "underflow, reduced",
+        "nonzero sums that come out as 0",
+        percent,
+        true,
+      ),
+      column(
+        "relative_bias",
+        "relative bias",
+        "sum of sign(x)(y - x) over sum of |x|",
+        percent,
+        true,
+      ),
+      column(
+        "volume",
+        "volume",
+        "bytes the busiest rank sends over those of an fp32 ring",
+        figure,
+        true,
+      ),
       column("speedup", "speed-up", "modelled, against the fp32 ring", figure, true),
-      column("expected_variance", "expected variance", "over the random draws, relative to the mean square; 0 for deterministic schemes", figure),
+      column(
+        "expected_variance",
+        "expected variance",
+        "over the random draws, relative to the mean square; 0 for deterministic schemes",
+        figure,
+      ),
       column("nmse", "pooled NMSE", "all layers and steps together", nmseText),
       words("worst_layer", "worst layer", "where the worst NMSE is"),
       column("worst_step", "worst step", "when it is", (v) => String(v)),
       column("time", "time", "modelled, a step", seconds),
-      words("family", "family", "kind of scheme"), words("format", "format", "what is sent"),
+      words("family", "family", "kind of scheme"),
+      words("format", "format", "what is sent"),
       column("bits", "bits", "of a value, without side information", String),
       words("topology", "reduction", "order of the additions, or the scheme's own reduction"),
-      column("skipped", "skipped", "steps", String), column("overflowed", "overflowed", "steps", String),
-      column("nonfinite", "NaN or infinite", "steps with such gradients, which are left out", String),
+      column("skipped", "skipped", "steps", String),
+      column("overflowed", "overflowed", "steps", String),
+      column(
+        "nonfinite",
+        "NaN or infinite",
+        "steps with such gradients, which are left out",
+        String,
+      ),
     ],
   });
   box.append(table.box);

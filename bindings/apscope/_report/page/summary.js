@@ -1,4 +1,5 @@
-// Rows of a trace pooled: the numbers of results.summary() for the layers that are kept, and NMSE by layer and step.
+// Rows of a trace pooled: the numbers of results.summary() for the layers that are kept, and NMSE
+// by layer and step.
 
 // Where the rows of each trace lie (rows of one trace stand together).
 export function spans(rows) {
@@ -12,10 +13,13 @@ export function spans(rows) {
 }
 
 // Squared error, squared reference and so on of row i; of a skipped step all is lost (y = 0).
-const squared = (rows, i) => (rows.skipped[i] ? rows.sum_squared_reference[i] : rows.sum_squared_error[i]);
-const signed = (rows, i) => (rows.skipped[i] ? -rows.sum_absolute_reference[i] : rows.sum_signed_error[i]);
+const squared = (rows, i) =>
+  rows.skipped[i] ? rows.sum_squared_reference[i] : rows.sum_squared_error[i];
+const signed = (rows, i) =>
+  rows.skipped[i] ? -rows.sum_absolute_reference[i] : rows.sum_signed_error[i];
 
-// NMSE of row i: 1 where the step was skipped, at least 1 where values overflowed, NaN where the truth is all zero.
+// NMSE of row i: 1 where the step was skipped, at least 1 where values overflowed, NaN where the
+// truth is all zero.
 export function nmse(rows, i) {
   if (rows.skipped[i]) return rows.sum_squared_reference[i] > 0 ? 1 : NaN;
   const reference = rows.sum_squared_reference[i];
@@ -23,8 +27,8 @@ export function nmse(rows, i) {
   return rows.overflow[i] > 0 ? Math.max(1, value || 0) : value;
 }
 
-// One record a scheme and topology of rows [from, to) whose layer has kept[code]; kept = null keeps all.
-// Traces without reduced rows are summarised at the wire, topology "".
+// One record a scheme and topology of rows [from, to) whose layer has kept[code]; kept = null keeps
+// all. Traces without reduced rows are summarised at the wire, topology "".
 export function summarize(rows, [from, to], kept = null) {
   const { step, tensor, scheme, topology, stage } = rows;
   const topologies = topology.levels.length;
@@ -40,13 +44,25 @@ export function summarize(rows, [from, to], kept = null) {
     const atWire = stage.codes[i] === wire;
     if (atWire) {
       const counts = wires.get(scheme.codes[i]) ?? [0, 0];
-      if (!rows.skipped[i]) { counts[0] += rows.underflow[i] || 0; counts[1] += rows.nonzero[i] || 0; }
+      if (!rows.skipped[i]) {
+        counts[0] += rows.underflow[i] || 0;
+        counts[1] += rows.nonzero[i] || 0;
+      }
       wires.set(scheme.codes[i], counts);
       if (reduced) continue;
     }
     const key = scheme.codes[i] * topologies + topology.codes[i];
     let g = groups.get(key);
-    if (!g) groups.set(key, (g = group(scheme.levels[scheme.codes[i]], scheme.codes[i], topology.levels[topology.codes[i]], steps.size)));
+    if (!g)
+      groups.set(
+        key,
+        (g = group(
+          scheme.levels[scheme.codes[i]],
+          scheme.codes[i],
+          topology.levels[topology.codes[i]],
+          steps.size,
+        )),
+      );
     add(g, rows, i, steps.get(step[i]));
   }
   return [...groups.values()].map((g) => finish(g, rows, reduced ? wires.get(g.code) : null));
@@ -54,12 +70,29 @@ export function summarize(rows, [from, to], kept = null) {
 
 function group(scheme, code, topology, steps) {
   return {
-    scheme, code, topology, error: new Float64Array(steps), reference: new Float64Array(steps), flags: new Uint8Array(steps),
-    signed: 0, absolute: 0, log2: 0, blocks: 0, variance: 0, varianceKnown: true, cosine: 0, cells: 0, underflow: 0, nonzero: 0, worst: -1, worstRow: -1,
+    scheme,
+    code,
+    topology,
+    error: new Float64Array(steps),
+    reference: new Float64Array(steps),
+    flags: new Uint8Array(steps),
+    signed: 0,
+    absolute: 0,
+    log2: 0,
+    blocks: 0,
+    variance: 0,
+    varianceKnown: true,
+    cosine: 0,
+    cells: 0,
+    underflow: 0,
+    nonzero: 0,
+    worst: -1,
+    worstRow: -1,
   };
 }
 
-const SKIPPED = 1, OVERFLOWED = 2;
+const SKIPPED = 1,
+  OVERFLOWED = 2;
 
 function add(g, rows, i, step) {
   g.error[step] += squared(rows, i);
@@ -83,12 +116,21 @@ function add(g, rows, i, step) {
   const known = skipped || !Number.isNaN(rows.sum_squared_error[i]);
   g.cosine += skipped || rows.overflow[i] > 0 ? 0 : known ? rows.cosine[i] || 0 : NaN;
   g.cells++;
-  const value = rows.overflow[i] > 0 ? Infinity : known ? nmse(rows, i) : NaN; // no finite error is left of it
-  if (value > g.worst || (Number.isNaN(value) && !Number.isNaN(g.worst))) { g.worst = value; g.worstRow = i; }
+  // Of one with overflow no finite error is left.
+  const value = rows.overflow[i] > 0 ? Infinity : known ? nmse(rows, i) : NaN;
+  if (value > g.worst || (Number.isNaN(value) && !Number.isNaN(g.worst))) {
+    g.worst = value;
+    g.worstRow = i;
+  }
 }
 
 function finish(g, rows, wire) {
-  let total = 0, counted = 0, error = 0, reference = 0, skipped = 0, overflowed = 0;
+  let total = 0,
+    counted = 0,
+    error = 0,
+    reference = 0,
+    skipped = 0,
+    overflowed = 0;
   for (let s = 0; s < g.error.length; s++) {
     skipped += g.flags[s] & SKIPPED;
     overflowed += (g.flags[s] & OVERFLOWED) >> 1;
@@ -105,7 +147,8 @@ function finish(g, rows, wire) {
   const overNoise = g.blocks ? 2 ** (g.log2 / g.blocks) : NaN;
   const stepNmse = counted ? total / counted : NaN;
   return {
-    scheme: g.scheme, topology: g.topology,
+    scheme: g.scheme,
+    topology: g.topology,
     rank: Number.isNaN(overNoise) ? stepNmse : overNoise,
     error_over_noise: overNoise,
     step_nmse: stepNmse,
@@ -118,11 +161,13 @@ function finish(g, rows, wire) {
     expected_variance: g.varianceKnown && reference > 0 ? g.variance / reference : NaN,
     underflow_wire: wire ? (wire[1] ? wire[0] / wire[1] : NaN) : rate,
     underflow_reduced: wire ? rate : NaN,
-    skipped, overflowed,
+    skipped,
+    overflowed,
   };
 }
 
-// The topology by which a scheme is judged: the wanted one, else its own reduction, else exact, else the wire.
+// The topology by which a scheme is judged: the wanted one, else its own reduction, else exact,
+// else the wire.
 export function judgedTopology(available, wanted) {
   if (available.includes(wanted)) return wanted;
   return available.find((t) => t && t !== "exact") ?? (available.includes("exact") ? "exact" : "");
@@ -132,7 +177,10 @@ export function judgedTopology(available, wanted) {
 export function judged(records, wanted) {
   const bySchemes = Map.groupBy(records, (r) => r.scheme);
   return [...bySchemes.values()].map((group) => {
-    const topology = judgedTopology(group.map((r) => r.topology), wanted);
+    const topology = judgedTopology(
+      group.map((r) => r.topology),
+      wanted,
+    );
     return group.find((r) => r.topology === topology);
   });
 }

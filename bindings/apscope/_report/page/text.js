@@ -1,6 +1,20 @@
 // Numbers and names for reading.
 
-const SUPERSCRIPT = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+const SUPERSCRIPT = {
+  "-": "⁻",
+  0: "⁰",
+  1: "¹",
+  2: "²",
+  3: "³",
+  4: "⁴",
+  5: "⁵",
+  6: "⁶",
+  7: "⁷",
+  8: "⁸",
+  9: "⁹",
+};
+
+export const raised = (power) => String(power).replace(/./g, (c) => SUPERSCRIPT[c]);
 
 // As figure() of report/text.py: significant digits, powers of ten written out, a dash for none.
 export function figure(value, digits = 3) {
@@ -9,9 +23,10 @@ export function figure(value, digits = 3) {
   if (value === 0) return "0";
   const [mantissa, exponent] = value.toExponential(digits - 1).split("e");
   const power = Number(exponent);
-  const text = power > -4 && power < 6
-    ? value.toFixed(Math.max(digits - 1 - power, 0))
-    : `${mantissa} × 10${String(power).replace(/./g, (c) => SUPERSCRIPT[c])}`;
+  const text =
+    power > -4 && power < 6
+      ? value.toFixed(Math.max(digits - 1 - power, 0))
+      : `${mantissa} × 10${raised(power)}`;
   return text.replace("-", "−");
 }
 
@@ -21,7 +36,8 @@ export const nmseText = (value) => (value === Infinity ? "overflow" : figure(val
 // A share in percent; one that is not 0 never reads as 0, one that is not all never as 100.
 export function percent(rate) {
   if (rate == null || Number.isNaN(rate)) return "–";
-  const p = 100 * Math.abs(rate), sign = rate < 0 ? "−" : "";
+  const p = 100 * Math.abs(rate),
+    sign = rate < 0 ? "−" : "";
   if (p === 0) return "0 %";
   if (p < 0.005) return `${rate < 0 ? "> −" : "< "}0.01 %`;
   if (p >= 99.5 && p < 100) return `${sign}${p >= 99.995 ? "> 99.99" : p.toFixed(2)} %`;
@@ -45,7 +61,9 @@ export function times(ratio) {
 // A name that fits: what is too long keeps its beginning and its end.
 export function clip(name, longest = 42) {
   const letters = [...name];
-  return letters.length <= longest ? name : `${letters.slice(0, Math.ceil(longest * 0.55)).join("")}…${letters.slice(-Math.floor(longest * 0.4)).join("")}`;
+  if (letters.length <= longest) return name;
+  const end = letters.slice(-Math.floor(longest * 0.4)).join("");
+  return `${letters.slice(0, Math.ceil(longest * 0.55)).join("")}…${end}`;
 }
 
 // A name that fits: what is too long is cut at the front, as short_names() of _text.py does.

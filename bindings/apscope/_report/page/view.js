@@ -1,28 +1,46 @@
-// What the parts of the page are shown: one trace's rows, its layers that are kept, its schemes that are kept.
+// What the parts of the page are shown: one trace's rows, its layers that are kept, its schemes
+// that are kept.
 
 import { rowIndex } from "./compare.js";
 import { judged, spans, summarize } from "./summary.js";
 
 // What follows from a trace alone.
 export function traceOf(data, name, code) {
-  const rows = data.tables.rows, span = spans(rows)[code];
-  const steps = new Set(), layers = new Map(), found = new Map();
+  const rows = data.tables.rows,
+    span = spans(rows)[code];
+  const steps = new Set(),
+    layers = new Map(),
+    found = new Map();
   for (let i = span[0]; i < span[1]; i++) {
     steps.add(rows.step[i]);
-    if (!layers.has(rows.tensor.codes[i])) layers.set(rows.tensor.codes[i], rows.role.levels[rows.role.codes[i]]);
+    if (!layers.has(rows.tensor.codes[i]))
+      layers.set(rows.tensor.codes[i], rows.role.levels[rows.role.codes[i]]);
     const s = rows.scheme.codes[i];
     if (!found.has(s)) found.set(s, new Set());
     found.get(s).add(rows.topology.codes[i]);
   }
   return {
-    name, span, steps: [...steps].sort((a, b) => a - b), layers: [...layers.keys()].map((c) => rows.tensor.levels[c]),
-    roles: new Map([...layers].map(([c, role]) => [rows.tensor.levels[c], role])), rowsOf: rowIndex(rows, span),
-    topologies: new Map([...found].map(([s, t]) => [rows.scheme.levels[s], [...t].map((c) => rows.topology.levels[c])])),
-    pooled: new Map(), modelled: new Map(data.modelled.filter((m) => m.trace === name).map((m) => [`${m.scheme} ${m.topology}`, m])),
+    name,
+    span,
+    steps: [...steps].sort((a, b) => a - b),
+    layers: [...layers.keys()].map((c) => rows.tensor.levels[c]),
+    roles: new Map([...layers].map(([c, role]) => [rows.tensor.levels[c], role])),
+    rowsOf: rowIndex(rows, span),
+    topologies: new Map(
+      [...found].map(([s, t]) => [
+        rows.scheme.levels[s],
+        [...t].map((c) => rows.topology.levels[c]),
+      ]),
+    ),
+    pooled: new Map(),
+    modelled: new Map(
+      data.modelled.filter((m) => m.trace === name).map((m) => [`${m.scheme} ${m.topology}`, m]),
+    ),
   };
 }
 
-// Layers that a filter keeps: all (""), those of a role ("role conv"), or one ("layer conv1.weight").
+// Layers that a filter keeps: all (""), those of a role ("role conv"), or one ("layer
+// conv1.weight").
 export function keptLayers(trace, filter) {
   if (!filter) return trace.layers;
   const what = filter.slice(filter.indexOf(" ") + 1);
@@ -35,22 +53,51 @@ export function look(data, trace, state) {
   const layers = keptLayers(trace, state.layer);
   const mask = new Uint8Array(rows.tensor.levels.length);
   for (const layer of layers) mask[rows.tensor.levels.indexOf(layer)] = 1;
-  const schemes = new Map(data.schemes.filter((s) => trace.topologies.has(s.spec)).map((s) => [s.spec, s]));
+  const schemes = new Map(
+    data.schemes.filter((s) => trace.topologies.has(s.spec)).map((s) => [s.spec, s]),
+  );
   const kept = (spec) => {
     const s = schemes.get(spec);
-    return state.families.has(s.family) && state.formats.has(s.format) && state.bits.has(String(s.bits));
+    return (
+      state.families.has(s.family) && state.formats.has(s.format) && state.bits.has(String(s.bits))
+    );
   };
   // Pooling reads every row of the trace, and which schemes are kept does not change it.
   if (!trace.pooled.has(state.layer)) {
-    const records = summarize(rows, trace.span, layers.length === trace.layers.length ? null : mask);
-    trace.pooled.set(state.layer, records.map((r) => ({
-      ...r, ...schemes.get(r.scheme), ...pick(trace.modelled.get(`${r.scheme} ${r.topology}`), ["volume", "time", "speedup", "nonfinite"]),
-    })));
+    const records = summarize(
+      rows,
+      trace.span,
+      layers.length === trace.layers.length ? null : mask,
+    );
+    trace.pooled.set(
+      state.layer,
+      records.map((r) => ({
+        ...r,
+        ...schemes.get(r.scheme),
+        ...pick(trace.modelled.get(`${r.scheme} ${r.topology}`), [
+          "volume",
+          "time",
+          "speedup",
+          "nonfinite",
+        ]),
+      })),
+    );
   }
   const everyTopology = trace.pooled.get(state.layer).filter((r) => kept(r.scheme));
   return {
-    state, rows, layers, schemes, everyTopology, records: judged(everyTopology, state.topology), trace: trace.name, span: trace.span, steps: trace.steps,
-    rowsOf: trace.rowsOf, histograms: data.tables.histograms, formats: data.formats, topologiesOf: (spec) => (trace.topologies.get(spec) ?? []).filter(Boolean),
+    state,
+    rows,
+    layers,
+    schemes,
+    everyTopology,
+    records: judged(everyTopology, state.topology),
+    trace: trace.name,
+    span: trace.span,
+    steps: trace.steps,
+    rowsOf: trace.rowsOf,
+    histograms: data.tables.histograms,
+    formats: data.formats,
+    topologiesOf: (spec) => (trace.topologies.get(spec) ?? []).filter(Boolean),
   };
 }
 
