@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "analysis/statistics/row_kernels.h"
-#include "analysis/statistics/split_kernels.h"
 #include "core/fixed_shape_sum.h"
 #include "emulation/schemes/codecs/add_row.h"
 
@@ -22,12 +21,16 @@ struct AreFinite {
     }
 };
 
+bool are_finite(std::span<const double> row) {
+    bool finite = true;
+    simd::run<AreFinite>(row.data(), row.size(), &finite);
+    return finite;
+}
+
 void add_pairs(ErrorStatistics& s, std::span<const double> x, std::span<const double> y, std::span<const double> bias = none,
                std::span<const double> variance = none) {
     s.add_block<double>(x, y, nullptr, bias, variance);
-    bool finite = true;
-    simd::run<AreFinite>(variance.data(), variance.size(), &finite);
-    s.moments_defined = s.moments_defined && finite;
+    s.moments_defined = s.moments_defined && are_finite(variance);
 }
 
 std::uint64_t mean_up(const std::vector<std::uint64_t>& bits) {
@@ -116,8 +119,14 @@ void ExchangeSums::add_wire(const Exchange& e, std::size_t w, std::size_t at, st
         bias_.resize(known_ ? count : 0);
         if (known_) simd::run<BiasOfTruth>(m.bias.data() + at, intended.data(), static_cast<const double*>(truth_.data()), count, bias_.data());
         const std::span<const double> variance = known_ ? std::span(m.variance).subspan(at, count) : none;
-        add_pairs(wire_[w], truth_, values, bias_, variance);
-        if (splits_) split_sent(wire_[w], values, m.saturated.empty() ? nullptr : m.saturated.data() + at);
+        ErrorStatistics sent;
+        add_pairs(sent, truth_, values, bias_, variance);
+        const std::uint8_t* marks = m.saturated.empty() ? nullptr : m.saturated.data() + at;
+        if (marks != nullptr) marked_.assign(marks, marks + count);
+        const Marked saturated{marked_.data()};
+        account_.add_sent(sent, static_cast<const double*>(truth_.data()), values.data(),
+                          marks == nullptr ? nullptr : &saturated);
+        wire_[w].merge(sent);
         if (scheme_.compares_intended) add_pairs(own_[w], intended, values);
         if (context_.reduces && known_) {
             add_to(sum_bias_, bias_, false);
@@ -129,58 +138,46 @@ void ExchangeSums::add_wire(const Exchange& e, std::size_t w, std::size_t at, st
     if (scheme_.compares_intended) add_to(own_reference_, intended, w == 0);
 }
 
-// lost_ and clipped_ add up over the workers.
-void ExchangeSums::split_sent(ErrorStatistics& sent, std::span<const double> values, const std::uint8_t* marks) {
-    const auto split = [&]<class Saturated>(Saturated saturated) {
-        simd::run<SplitSent<double, Saturated>>(truth_.data(), values.data(), saturated, values.size(), lost_.data(), clipped_.data(), &sent.split);
-    };
-    if (marks == nullptr) return split(NoneSaturated{});
-    marked_.assign(marks, marks + values.size());
-    split(Marked{marked_.data()});
-}
-
 void ExchangeSums::add_block(const Exchange& e, std::size_t at, std::size_t first, std::size_t count) {
     sum_bias_.assign(known_ ? count : 0, 0.0);
     sum_variance_.assign(known_ ? count : 0, 0.0);
-    lost_.assign(splits_ ? count : 0, 0.0);
-    clipped_.assign(lost_.size(), 0.0);
+    account_.start(count, divisor_, noise_of(context_.noise, first, count), splits_);
     for (std::size_t w = 0; w < e.sent.size(); ++w) add_wire(e, w, at, first, count);
     if (!context_.reduces) return;
-    for (Row* row : {&reference_, &own_reference_, &sum_bias_, &lost_, &clipped_}) simd::run<DivideRow>(row->data(), divisor_, row->size());
+    for (Row* row : {&reference_, &own_reference_, &sum_bias_})
+        simd::run<DivideRow>(row->data(), divisor_, row->size());
     simd::run<DivideRow>(sum_variance_.data(), divisor_ * divisor_, sum_variance_.size());
-    add_reduced(e, at, first, count);
+    account_.end_sent();
+    add_reduced(e, at, count);
 }
 
-void ExchangeSums::add_reduced(const Exchange& e, std::size_t at, std::size_t first, std::size_t count) {
-    const std::span<const double> noise = noise_of(context_.noise, first, count);
+void ExchangeSums::add_reduced(const Exchange& e, std::size_t at, std::size_t count) {
+    const ResultMoments summed{sum_bias_, sum_variance_, are_finite(sum_variance_)};
     for (std::size_t r = 0; r < reduced_.size(); ++r) {
         Reduced& row = reduced_[r];
         if (e.skipped) {
-            add_pairs(row.statistics, reference_, reference_);
-            if (!noise.empty()) row.statistics.over_noise.add_lost(reference_, noise);
+            account_.add_skipped(row.statistics, reference_);
             continue;
         }
+        Row& y = r == 0 ? exact_ : y_;
         if (r > 0) {
             const std::span<const double> sum = std::span(e.reduced.at(r - 1)).subspan(at, count);
-            y_.assign(sum.begin(), sum.end());
+            y.assign(sum.begin(), sum.end());
         } else {
-            for (std::size_t w = 0; w < e.sent.size(); ++w) add_to(y_, std::span(e.sent[w].values).subspan(at, count), w == 0);
+            for (std::size_t w = 0; w < e.sent.size(); ++w)
+                add_to(y, std::span(e.sent[w].values).subspan(at, count), w == 0);
         }
-        simd::run<DivideRow>(y_.data(), divisor_, count);
-        add_pairs(row.statistics, reference_, y_, row.adds_moments ? std::span<const double>(sum_bias_) : none,
-                  row.adds_moments ? std::span<const double>(sum_variance_) : none);
-        if (!noise.empty()) row.statistics.over_noise.add(reference_, y_, noise);
-        if (splits_) {
-            if (r == 0) exact_ = y_;
-            simd::run<SplitReduced<true>>(reference_.data(), exact_.data(), y_.data(), lost_.data(), clipped_.data(), count, &row.statistics.split);
-        }
-        if (scheme_.compares_intended) add_pairs(row.own, own_reference_, y_);
+        simd::run<DivideRow>(y.data(), divisor_, count);
+        account_.add_result(row.statistics, reference_, y, r == 0,
+                            row.adds_moments ? summed : ResultMoments{});
+        if (scheme_.compares_intended) add_pairs(row.own, own_reference_, y);
         // The largest error in units in the last place, where the workers share a scale.
         for (std::size_t i = 0; i < count && scheme_.limits && !e.scales.empty(); ++i) {
-            if (!std::isfinite(reference_[i]) || !std::isfinite(y_[i])) continue;
+            if (!std::isfinite(reference_[i]) || !std::isfinite(y[i])) continue;
             const double scale = e.scales[e.scales.size() == 1 ? 0 : at + i];
             row.statistics.max_ulp =
-                std::max(row.statistics.max_ulp, in_ulps(reference_[i], y_[i] - reference_[i], scale, divisor_, *scheme_.limits));
+                std::max(row.statistics.max_ulp, in_ulps(reference_[i], y[i] - reference_[i], scale,
+                                                         divisor_, *scheme_.limits));
         }
     }
 }

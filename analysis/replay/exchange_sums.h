@@ -10,6 +10,7 @@
 
 #include "analysis/replay/row_builder.h"
 #include "analysis/replay/tensor_rows.h"
+#include "analysis/statistics/block_account.h"
 #include "emulation/schemes/tensor_scheme.h"
 
 namespace apscope::detail {
@@ -32,8 +33,7 @@ private:
     void count(const Exchange& e);
     void add_block(const Exchange& e, std::size_t at, std::size_t first, std::size_t count);
     void add_wire(const Exchange& e, std::size_t w, std::size_t at, std::size_t first, std::size_t count);
-    void split_sent(ErrorStatistics& sent, std::span<const double> values, const std::uint8_t* marks);
-    void add_reduced(const Exchange& e, std::size_t at, std::size_t first, std::size_t count);
+    void add_reduced(const Exchange& e, std::size_t at, std::size_t count);
 
     const TensorScheme& scheme_;
     std::span<const std::span<const float>> gradients_;
@@ -47,7 +47,8 @@ private:
     std::vector<Reduced> reduced_;
     // Of the block at hand.
     Row truth_, bias_, reference_, own_reference_, sum_bias_, sum_variance_, y_;
-    Row exact_, lost_, clipped_;  // the exact row, and what of its error is underflow and saturation
+    Row exact_;  // the exact row's result
+    BlockAccount account_;
     Row marked_;                  // 1 an element that saturated
 };
 

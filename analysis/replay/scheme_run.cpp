@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "analysis/statistics/row_kernels.h"
-#include "analysis/statistics/split_kernels.h"
 #include "core/fixed_shape_sum.h"
 #include "emulation/cast/row_moments.h"
 
@@ -90,7 +89,7 @@ bool SchemeRun::encode_and_add(std::size_t w, std::size_t first, std::size_t cou
     buffers_.narrow[w].resize(count);
     ErrorStatistics sent;
     if (!add_nearest(sent, item_.gradients[w].data() + first, buffers_.narrow[w].data(), count, *nearest_, StoreMode::stored)) return false;
-    split_sent(sent, w, first, count);
+    split_sent(sent, w, first);
     return true;
 }
 
@@ -122,7 +121,7 @@ void SchemeRun::add_wire(std::size_t w, std::size_t first, std::size_t count) {
         sent.add_block<double>(buffers_.x, buffers_.decoded[w], &scale_, bias, variance);
         sent.count_limits(buffers_.x, buffers_.codes[w], scale_);
     }
-    split_sent(sent, w, first, count);
+    split_sent(sent, w, first);
     if (!stochastic_ && !hops_draw_) return;
     for (std::size_t i = 0; i < count; ++i) {
         buffers_.wire_bias[i] += buffers_.bias[i];
@@ -131,35 +130,20 @@ void SchemeRun::add_wire(std::size_t w, std::size_t first, std::size_t count) {
 }
 
 // Adds what a block of worker w gave, and splits its error. buffers_.x is the block in fp64 unless sent_.
-void SchemeRun::split_sent(ErrorStatistics& sent, std::size_t w, std::size_t first, std::size_t count) {
-    if (sent.underflow == 0 && sent.saturated == 0) {
-        sent.split.sums[ErrorSplit::rounding] = sent.sums[ErrorStatistics::squared_error];
+void SchemeRun::split_sent(ErrorStatistics& sent, std::size_t w, std::size_t first) {
+    const auto split = [&]<class Real>(const Real* x, const Real* y,
+                                       const BeyondLargest<Real>& beyond) {
+        buffers_.account.add_sent(sent, x, y, sent.saturated == 0 ? nullptr : &beyond);
+    };
+    if (sent_) {
+        const float *x = item_.gradients[w].data() + first, *y = buffers_.narrow[w].data();
+        split(x, y, BeyondLargest<float>{x, y, 1.0, double{largest_}});
     } else {
-        if (!classed_) {
-            buffers_.lost.assign(count, 0.0);
-            buffers_.clipped.assign(count, 0.0);
-        }
-        classed_ = true;
-        const auto split = [&]<class Real>(const Real* x, const Real* y, const Real* codes, double scale, double largest) {
-            double *lost = buffers_.lost.data(), *clipped = buffers_.clipped.data();
-            if (sent.saturated == 0) simd::run<SplitSent<Real, NoneSaturated>>(x, y, NoneSaturated{}, count, lost, clipped, &sent.split);
-            else
-                simd::run<SplitSent<Real, BeyondLargest<Real>>>(x, y, BeyondLargest<Real>{x, codes, scale, largest}, count, lost, clipped,
-                                                                &sent.split);
-        };
-        const float* narrow = buffers_.narrow[w].data();
-        if (sent_) split(item_.gradients[w].data() + first, narrow, narrow, 1.0, double{largest_});
-        else split(buffers_.x.data(), buffers_.decoded[w].data(), buffers_.codes[w].data(), scale_.scale, scale_.largest);
+        const double *x = buffers_.x.data(), *codes = buffers_.codes[w].data();
+        split(x, static_cast<const double*>(buffers_.decoded[w].data()),
+              BeyondLargest<double>{x, codes, scale_.scale, scale_.largest});
     }
     wire_[w].merge(sent);
-}
-
-void SchemeRun::split_reduced(ErrorStatistics& statistics, std::span<const double> y, std::span<const double> reference) const {
-    const auto split = [&]<bool Classed>() {
-        simd::run<SplitReduced<Classed>>(reference.data(), buffers_.exact.data(), y.data(), buffers_.lost.data(), buffers_.clipped.data(),
-                                         reference.size(), &statistics.split);
-    };
-    classed_ ? split.template operator()<true>() : split.template operator()<false>();
 }
 
 void SchemeRun::reduce_into(const Reduced& reduced, std::size_t first, std::size_t count, std::uint32_t draw, std::span<double> y,
@@ -200,7 +184,6 @@ void SchemeRun::reduce_into(const Reduced& reduced, std::size_t first, std::size
 void SchemeRun::add_reduced(Reduced& r, std::size_t first, std::span<const double> reference) {
     const std::size_t count = reference.size();
     const bool closed_form = r.sums.moments == Moments::closed_form;
-    ErrorStatistics statistics;
     const bool is_first = &r == reduced_.data();  // the exact sum
     Buffer<double>& y = is_first ? buffers_.exact : buffers_.y;
     y.resize(count);
@@ -212,7 +195,7 @@ void SchemeRun::add_reduced(Reduced& r, std::size_t first, std::span<const doubl
     reduce_into(r, first, count, 0, y, closed_form ? &hops : nullptr);
 
     const double divisor = this->divisor();
-    const std::span<const double> none;
+    ResultMoments moments;
     if (closed_form) {
         for (std::size_t i = 0; i < count; ++i) {
             buffers_.hop_bias[i] = buffers_.wire_bias[i] + decode(buffers_.hop_bias[i]);
@@ -220,16 +203,11 @@ void SchemeRun::add_reduced(Reduced& r, std::size_t first, std::span<const doubl
         }
         simd::run<DivideRow>(buffers_.hop_bias.data(), divisor, count);
         simd::run<DivideRow>(buffers_.hop_variance.data(), divisor * divisor, count);
-        statistics.moments_defined = hops.defined && wire_moments_defined_;
+        moments = {buffers_.hop_bias, buffers_.hop_variance, hops.defined && wire_moments_defined_};
     }
     FloatScale scale = scale_;
     scale.units = divisor;
-    statistics.add_block<double>(reference, y, &scale, closed_form ? std::span<const double>(buffers_.hop_bias) : none,
-                                 closed_form ? std::span<const double>(buffers_.hop_variance) : none, &known_);
-    if (r.exact && !classed_) statistics.split.sums[ErrorSplit::rounding] = statistics.sums[ErrorStatistics::squared_error];
-    else split_reduced(statistics, y, reference);
-    if (const std::span<const double> noise = item_.noise_of(first, count); !noise.empty()) statistics.over_noise.add(reference, y, noise);
-    r.sums.statistics.merge(statistics);
+    buffers_.account.add_result(r.sums.statistics, reference, y, r.exact, moments, &scale, &known_);
 }
 
 // Draws 0..K-1 of every row without a closed form: per draw the error, per element the variance.
@@ -257,20 +235,17 @@ void SchemeRun::add_skipped(std::size_t first, std::span<const double> reference
         const std::span<const float> x = item_.gradients[w].subspan(first, reference.size());
         wire_[w].add_block<float>(x, x, nullptr, none, none);
     }
-    if (reduced_.empty()) return;
-    ErrorStatistics& lost = reduced_[0].sums.statistics;
-    lost.add_block<double>(reference, reference, nullptr, none, none);
-    if (const std::span<const double> noise = item_.noise_of(first, reference.size()); !noise.empty()) lost.over_noise.add_lost(reference, noise);
+    if (!reduced_.empty()) buffers_.account.add_skipped(reduced_[0].sums.statistics, reference);
 }
 
 void SchemeRun::block(std::size_t first, std::span<const double> reference) {
     const std::size_t count = reference.size();
+    buffers_.account.start(count, divisor(), item_.noise_of(first, count), true);
     if (decision_.skipped) {
         add_skipped(first, reference);
         return;
     }
     const bool moments = stochastic_ || hops_draw_;
-    classed_ = false;
     if (moments) {
         buffers_.wire_bias.assign(count, 0.0);
         buffers_.wire_variance.assign(count, 0.0);
@@ -281,9 +256,7 @@ void SchemeRun::block(std::size_t first, std::span<const double> reference) {
         add_wire(w, first, count);
     }
     if (!reduced_.empty()) known_ = reference_sums(reference);
-    if (item_.divide && classed_) {
-        for (Buffer<double>* row : {&buffers_.lost, &buffers_.clipped}) simd::run<DivideRow>(row->data(), divisor(), count);
-    }
+    buffers_.account.end_sent();
     bool samples = false;
     for (Reduced& r : reduced_) {
         add_reduced(r, first, reference);

@@ -10,6 +10,7 @@
 
 #include "analysis/replay/row_builder.h"
 #include "analysis/replay/row_device.h"
+#include "analysis/statistics/block_account.h"
 #include "analysis/statistics/nearest_statistics.h"
 #include "emulation/allreduce/reduce.h"
 #include "emulation/machine/buffers.h"
@@ -48,8 +49,8 @@ struct BlockBuffers {
     Buffer<double> bias, variance;               // of one worker's roundings, scaled back
     Buffer<double> wire_bias, wire_variance;     // their sums over the workers
     Buffer<double> x, y, hop_bias, hop_variance;
-    Buffer<double> exact;          // the exact row's result
-    Buffer<double> lost, clipped;  // of its error what underflow and saturation of the workers' values are
+    Buffer<double> exact;  // the exact row's result
+    BlockAccount account;
 };
 
 class SchemeRun {
@@ -82,8 +83,7 @@ private:
     // Both at once, into narrow[w] and wire_[w]; false where that way does not serve.
     bool encode_and_add(std::size_t w, std::size_t first, std::size_t count);
     void add_wire(std::size_t w, std::size_t first, std::size_t count);
-    void split_sent(ErrorStatistics& sent, std::size_t w, std::size_t first, std::size_t count);
-    void split_reduced(ErrorStatistics& statistics, std::span<const double> y, std::span<const double> reference) const;
+    void split_sent(ErrorStatistics& sent, std::size_t w, std::size_t first);
     void moments_of(std::size_t w, std::size_t first, std::size_t count);
     // The reduced values of the block as they were encoded, in x's units.
     void reduce_into(const Reduced& reduced, std::size_t first, std::size_t count, std::uint32_t draw, std::span<double> y, HopMoments* moments);
@@ -112,7 +112,6 @@ private:
     std::vector<Reduced> reduced_;
     BlockBuffers& buffers_;
     bool wire_moments_defined_ = true;
-    bool classed_ = false;               // some worker's value of the block at hand underflowed or saturated
 };
 
 }  // namespace apscope::detail
