@@ -35,16 +35,24 @@ LICENCES = {"LICENSE", "LICENSE-THIRD-PARTY.txt"}
 def run(*arguments: object) -> str:
     """What the `apscope` of this environment prints; fails where it does."""
     command = Path(sysconfig.get_path("scripts")) / "apscope"
-    return subprocess.run([command, *map(str, arguments)], check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        [command, *map(str, arguments)], check=True, capture_output=True, text=True
+    ).stdout
 
 
 def check_files(*, oracle: bool) -> None:
     """What the wheel must hold."""
     package = files("apscope")
-    assert Path(str(package)).is_relative_to(sys.prefix), f"apscope comes from {package}, not from {sys.prefix}"
+    assert Path(str(package)).is_relative_to(sys.prefix), (
+        f"apscope comes from {package}, not from {sys.prefix}"
+    )
     missing = [name for name in FILES if not (package / name).is_file()]
     assert not missing, f"the wheel lacks {missing}"
-    licences = {Path(str(path)).name for path in distribution("apscope").files or [] if ".dist-info/licenses" in str(path)}
+    licences = {
+        Path(str(path)).name
+        for path in distribution("apscope").files or []
+        if ".dist-info/licenses" in str(path)
+    }
     assert licences == LICENCES, f"the wheel's licences are {licences}"
     assert apscope.__version__ == distribution("apscope").version
     if oracle:
@@ -61,9 +69,25 @@ def check_commands(folder: Path) -> None:
     with TraceWriter(folder / "trace", workers=2, reduction="mean") as writer:
         for step in range(3):
             for worker in range(2):
-                writer.add(step, worker, "fc.weight", random.normal(scale=1e-3, size=(16, 8)).astype(np.float32))
+                writer.add(
+                    step,
+                    worker,
+                    "fc.weight",
+                    random.normal(scale=1e-3, size=(16, 8)).astype(np.float32),
+                )
             writer.end_step(step, loss=1.0, learning_rate=0.1)
-    run("replay", folder / "trace", "--scheme", "aps:e4m3", "--scheme", "none:fp16", "--topology", "ring", "-o", folder / "results")
+    run(
+        "replay",
+        folder / "trace",
+        "--scheme",
+        "aps:e4m3",
+        "--scheme",
+        "none:fp16",
+        "--topology",
+        "ring",
+        "-o",
+        folder / "results",
+    )
     assert "aps:e4m3" in run("summary", folder / "results")
     run("report", folder / "results", "-o", folder / "report.html")
     assert "<svg" in (folder / "report.html").read_text()

@@ -18,11 +18,17 @@ PIP = [sys.executable, "-m", "pip", "install", "--quiet", "--only-binary", ":all
 
 def reason_against() -> str | None:
     """Why not to install it, or None."""
-    asked = subprocess.run([*PIP, "--dry-run", "--report", "-", REQUIREMENT], capture_output=True, text=True)
+    asked = subprocess.run(
+        [*PIP, "--dry-run", "--report", "-", REQUIREMENT], capture_output=True, text=True
+    )
     if asked.returncode != 0:
         return "pip finds no " + REQUIREMENT + " for this Python and machine"
     plan = json.loads(asked.stdout)["install"]
-    cuda = [p["metadata"]["name"] for p in plan if p["metadata"]["name"].startswith(("nvidia-", "cuda-", "triton"))]
+    cuda = [
+        p["metadata"]["name"]
+        for p in plan
+        if p["metadata"]["name"].startswith(("nvidia-", "cuda-", "triton"))
+    ]
     if cuda:
         return f"this index's build brings {len(cuda)} CUDA packages ({cuda[0]}, ...)"
     size = 0
@@ -42,7 +48,11 @@ def main() -> int:
         reason = f"its size cannot be learned ({error})"
     if reason is None and subprocess.run([*PIP, REQUIREMENT]).returncode != 0:
         reason = "pip failed"
-    print(f"PyTorch is left out, and the tests that need it are skipped: {reason}." if reason else f"Installed {REQUIREMENT}.")
+    print(
+        f"PyTorch is left out, and the tests that need it are skipped: {reason}."
+        if reason
+        else f"Installed {REQUIREMENT}."
+    )
     return 0
 
 

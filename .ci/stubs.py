@@ -20,7 +20,9 @@ MODULES = ("_core", "_oracle")  # _oracle exists where MPFR does
 #: What stands first in a constructor, and one of its kind to try keys with.
 FIRST = {"format": "FormatLike", "scheme": "Scheme | str", "branches": "Mapping[str, Scheme | str]"}
 GIVEN = {"format": "e4m3", "scheme": "sign", "branches": {"else": "sign"}}
-ROUNDINGS = [name for name in _core.rounding_modes() if name != "stochastic_exact"]  # which is for casts alone
+ROUNDINGS = [
+    name for name in _core.rounding_modes() if name != "stochastic_exact"
+]  # which is for casts alone
 #: What a parameter takes in every class that has it.
 EVERYWHERE = {
     "projection": "Projection | None",
@@ -56,7 +58,10 @@ def annotation(made: type, p: inspect.Parameter) -> str:
 
     def takes(value: object) -> bool:
         try:
-            made(*(GIVEN[name] for name in inspect.signature(made).parameters if name in GIVEN), **{p.name: value})
+            made(
+                *(GIVEN[name] for name in inspect.signature(made).parameters if name in GIVEN),
+                **{p.name: value},
+            )
         except ValueError:
             return False
         return True
@@ -90,17 +95,28 @@ def scheme_stub() -> str:
         "]",
         "",
         *("_Rounding: TypeAlias = Literal[", *(f'    "{name}",' for name in ROUNDINGS), "]"),
-        *("_Overflow: TypeAlias = Literal[", *(f'    "{name}",' for name in _core.overflow_modes()), "]"),
+        *(
+            "_Overflow: TypeAlias = Literal[",
+            *(f'    "{name}",' for name in _core.overflow_modes()),
+            "]",
+        ),
     ]
     for name in schemes.__all__:
         made = getattr(schemes, name)
-        if not (inspect.isclass(made) and issubclass(made, schemes.Scheme)) or made is schemes.Scheme:
+        if (
+            not (inspect.isclass(made) and issubclass(made, schemes.Scheme))
+            or made is schemes.Scheme
+        ):
             continue
         taken = ["self"]
         for p in inspect.signature(made).parameters.values():
             if p.kind is p.KEYWORD_ONLY and "*" not in taken:
                 taken.append("*")
-            default = "" if p.default is p.empty else f" = {json.dumps(p.default) if isinstance(p.default, str) else repr(p.default)}"
+            default = (
+                ""
+                if p.default is p.empty
+                else f" = {json.dumps(p.default) if isinstance(p.default, str) else repr(p.default)}"
+            )
             taken.append(f"{p.name}: {annotation(made, p)}{default}")
         one = f"    def __init__({', '.join(taken)}) -> None: ..."
         several = ["    def __init__(", *(f"        {t}," for t in taken), "    ) -> None: ..."]
@@ -116,7 +132,9 @@ def write_stubs(folder: Path) -> list[Path]:
             if importlib.util.find_spec(f"apscope.{module}") is None:
                 continue
             command = [sys.executable, "-c", STUBGEN, f"apscope.{module}"]
-            subprocess.run([*command, "--numpy-array-use-type-var", "--exit-code", "-o", scratch], check=True)
+            subprocess.run(
+                [*command, "--numpy-array-use-type-var", "--exit-code", "-o", scratch], check=True
+            )
             text = (Path(scratch) / "apscope" / f"{module}.pyi").read_text()
             written.append(folder / f"{module}.pyi")
             written[-1].write_text("\n".join(line.rstrip() for line in text.splitlines()) + "\n")

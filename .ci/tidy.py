@@ -20,7 +20,9 @@ LAYERS = ("core/", "emulation/", "analysis/", "bindings/")
 
 def git(*arguments: str) -> list[str]:
     """The lines that git answers; none where it fails."""
-    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False).stdout.splitlines()
+    return subprocess.run(
+        ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.splitlines()
 
 
 def changed() -> set[str]:
@@ -51,7 +53,12 @@ def chosen(sources: list[str]) -> list[str]:
     picked = names & set(sources)
     for header in sorted(name for name in names if name.endswith(".h")):
         if not any(header in seen_by[source] for source in picked):
-            picked |= set(sorted((source for source in sources if header in seen_by[source]), key=lambda s: (len(seen_by[s]), s))[:1])
+            picked |= set(
+                sorted(
+                    (source for source in sources if header in seen_by[source]),
+                    key=lambda s: (len(seen_by[s]), s),
+                )[:1]
+            )
     return sorted(picked)
 
 
@@ -65,7 +72,11 @@ def tidy(source: str) -> str:
 def main() -> int:
     """Print each finding once."""
     commands = json.loads((BUILD / "compile_commands.json").read_text())
-    compiled = {Path(command["file"]).relative_to(ROOT).as_posix() for command in commands if Path(command["file"]).is_relative_to(ROOT)}
+    compiled = {
+        Path(command["file"]).relative_to(ROOT).as_posix()
+        for command in commands
+        if Path(command["file"]).is_relative_to(ROOT)
+    }
     sources = sorted(source for source in compiled if source.startswith(LAYERS))
     if len(sources) < 50:
         print(f"{len(sources)} sources in {BUILD}: that cannot be all", file=sys.stderr)

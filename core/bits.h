@@ -40,8 +40,10 @@ template <class Real>
 inline constexpr BitsOf<Real> sign_bit = BitsOf<Real>{1} << (sizeof(Real) * 8 - 1);
 template <class Real>
 inline constexpr BitsOf<Real> infinity_bits =
-    ((BitsOf<Real>{1} << (sizeof(Real) * 8 - 1 - Layout<Real>::fraction_bits)) - 1) << Layout<Real>::fraction_bits;
+    ((BitsOf<Real>{1} << (sizeof(Real) * 8 - 1 - Layout<Real>::fraction_bits)) - 1)
+    << Layout<Real>::fraction_bits;
 template <class Real>
-inline constexpr BitsOf<Real> nan_bits = infinity_bits<Real> | BitsOf<Real>{1} << (Layout<Real>::fraction_bits - 1);
+inline constexpr BitsOf<Real> nan_bits =
+    infinity_bits<Real> | BitsOf<Real>{1} << (Layout<Real>::fraction_bits - 1);
 
 }  // namespace apscope::detail

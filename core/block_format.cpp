@@ -15,7 +15,8 @@ namespace apscope {
 
 namespace {
 
-constexpr std::array<std::string_view, scale_rule_count> rule_names = {"floor", "ceil", "rceil", "even", "ratio"};
+constexpr std::array<std::string_view, scale_rule_count> rule_names = {"floor", "ceil", "rceil",
+                                                                       "even", "ratio"};
 constexpr int largest_block = 1 << 30;
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
@@ -37,7 +38,10 @@ const std::vector<NamedBlockFormat>& table() {
         {"mxfp6_e2m3", "OCP MX", microscaling(make_format(2, 3, Specials::finite))},
         {"mxfp4", "OCP MX", microscaling(make_format(2, 1, Specials::finite))},
         {"mxint8", "OCP MX", microscaling(fixed_point_element(8, true), true)},
-        {"nvfp4", "NVIDIA", {make_format(2, 1, Specials::finite), false, make_format(4, 3, Specials::fn), 16, ScaleRule::ratio, true}},
+        {"nvfp4",
+         "NVIDIA",
+         {make_format(2, 1, Specials::finite), false, make_format(4, 3, Specials::fn), 16,
+          ScaleRule::ratio, true}},
     };
     return formats;
 }
@@ -50,8 +54,9 @@ bool is_bfp(const BlockFormat& f) {
 [[noreturn]] void refuse_name(std::string_view name) {
     std::string known;
     for (const NamedBlockFormat& row : table()) known += std::string(row.name) + ", ";
-    refuse("unknown block format '" + detail::limits::clipped(name) + "'; use " + known +
-           "bfp:<bits>:<block> or blocks:<element>, with ,scale=<format> ,block=<size> ,rule=<rule> ,tensor behind it");
+    refuse(
+        "unknown block format '" + detail::limits::clipped(name) + "'; use " + known +
+        "bfp:<bits>:<block> or blocks:<element>, with ,scale=<format> ,block=<size> ,rule=<rule> ,tensor behind it");
 }
 
 // The text before the first comma.
@@ -63,7 +68,8 @@ BlockFormat parse_base(std::string_view base, std::string_view name) {
         const std::string_view rest = base.substr(4);
         const std::size_t colon = rest.find(':');
         if (colon == std::string_view::npos) refuse_name(name);
-        const std::optional<int> bits = detail::parse_number<int>(rest.substr(0, colon)), block = detail::parse_number<int>(rest.substr(colon + 1));
+        const std::optional<int> bits = detail::parse_number<int>(rest.substr(0, colon)),
+                                 block = detail::parse_number<int>(rest.substr(colon + 1));
         if (!bits || !block) refuse_name(name);
         BlockFormat f = microscaling(fixed_point_element(*bits, false));
         f.block_size = *block;
@@ -89,14 +95,16 @@ ScaleRule parse_scale_rule(std::string_view name) {
     for (std::size_t i = 0; i < rule_names.size(); ++i) {
         if (rule_names[i] == name) return static_cast<ScaleRule>(i);
     }
-    refuse("unknown scale rule '" + detail::limits::clipped(name) + "'; use one of floor, ceil, rceil, even, ratio");
+    refuse("unknown scale rule '" + detail::limits::clipped(name) +
+           "'; use one of floor, ceil, rceil, even, ratio");
 }
 
 std::span<const NamedBlockFormat> named_block_formats() { return table(); }
 
 FloatFormat fixed_point_element(int bits, bool twos_complement) {
     if (bits < 2 || bits > 8) {
-        refuse("block elements of " + std::to_string(bits) + " bits do not exist; use 2 to 8, the sign included");
+        refuse("block elements of " + std::to_string(bits) +
+               " bits do not exist; use 2 to 8, the sign included");
     }
     // Exponent field of no bits: magnitudes 0 .. 2^(bits-1) - 1 in units of 2^-(bits-2).
     FloatFormat f = make_format(0, bits - 1, Specials::finite);
@@ -110,7 +118,9 @@ int BlockFormat::top_mantissa_bits() const {
     return emax - (std::max(emax, min_exponent) - element.mantissa_bits);
 }
 
-double BlockFormat::bits_per_element() const { return element.storage_bits() + static_cast<double>(scale.storage_bits()) / block_size; }
+double BlockFormat::bits_per_element() const {
+    return element.storage_bits() + static_cast<double>(scale.storage_bits()) / block_size;
+}
 
 int scale_exponent(const BlockFormat& f, double amax) {
     const int emax = f.element.emax();
@@ -125,7 +135,9 @@ int scale_exponent(const BlockFormat& f, double amax) {
         case ScaleRule::rceil: k += fraction > std::ldexp(f.element.largest(), -emax); break;
         // The middle between the last value of a binade and the next binade rounds up: the last
         // significand is odd.
-        case ScaleRule::even: k += fraction >= 2 - std::ldexp(1.0, -f.top_mantissa_bits() - 1); break;
+        case ScaleRule::even:
+            k += fraction >= 2 - std::ldexp(1.0, -f.top_mantissa_bits() - 1);
+            break;
     }
     return std::clamp(k, std::ilogb(f.scale.smallest_positive()), f.scale.emax());
 }
@@ -145,7 +157,8 @@ std::string BlockFormat::name() const {
         text = "bfp:" + std::to_string(element.storage_bits()) + ":" + std::to_string(block_size);
         base.rule = ScaleRule::floor;
     } else if (text.empty()) {
-        text = "blocks:" + (twos_complement ? "int" + std::to_string(element.storage_bits()) : element.name());
+        text = "blocks:" +
+               (twos_complement ? "int" + std::to_string(element.storage_bits()) : element.name());
         base = microscaling(element, twos_complement);
     }
     if (scale != base.scale) text += ",scale=" + scale.name();
@@ -157,8 +170,10 @@ std::string BlockFormat::name() const {
 
 std::size_t BlockFormat::hash() const {
     std::size_t h = element.hash();
-    for (const std::size_t field : {scale.hash(), static_cast<std::size_t>(twos_complement), static_cast<std::size_t>(block_size),
-                                    static_cast<std::size_t>(rule), static_cast<std::size_t>(tensor_scale)}) {
+    for (const std::size_t field :
+         {scale.hash(), static_cast<std::size_t>(twos_complement),
+          static_cast<std::size_t>(block_size), static_cast<std::size_t>(rule),
+          static_cast<std::size_t>(tensor_scale)}) {
         h = (h ^ field) * 1099511628211ull;
     }
     return h;
@@ -167,13 +182,16 @@ std::size_t BlockFormat::hash() const {
 BlockFormat parse_block_format(std::string_view name) {
     const std::size_t comma = name.find(',');
     BlockFormat f = parse_base(name.substr(0, comma), name);
-    std::string_view rest = comma == std::string_view::npos ? std::string_view{} : name.substr(comma);
+    std::string_view rest =
+        comma == std::string_view::npos ? std::string_view{} : name.substr(comma);
     while (!rest.empty()) {
         rest.remove_prefix(1);
         const std::size_t end = std::min(rest.find(','), rest.size());
         const std::string_view option = rest.substr(0, end);
         rest.remove_prefix(end);
-        const std::optional<int> block = option.starts_with("block=") ? detail::parse_number<int>(option.substr(6)) : std::nullopt;
+        const std::optional<int> block = option.starts_with("block=")
+                                             ? detail::parse_number<int>(option.substr(6))
+                                             : std::nullopt;
         if (option.starts_with("scale=")) {
             f.scale = parse_format(option.substr(6));
         } else if (block) {
@@ -183,7 +201,8 @@ BlockFormat parse_block_format(std::string_view name) {
         } else if (option == "tensor") {
             f.tensor_scale = true;
         } else {
-            refuse("block format '" + detail::limits::clipped(name) + "': '" + detail::limits::clipped(option) +
+            refuse("block format '" + detail::limits::clipped(name) + "': '" +
+                   detail::limits::clipped(option) +
                    "' is none of scale=<format>, block=<size>, rule=<rule> and tensor");
         }
     }
@@ -204,23 +223,30 @@ void validate(const BlockFormat& f) {
         refuse("block_size=" + std::to_string(f.block_size) + " is not between 1 and 2^30");
     }
     if (f.element.storage_bits() > 8 || !f.element.is_signed || f.element.zero == Zero::none) {
-        refuse("the element format " + f.element.name() + " must be signed, have a zero and at most 8 bits");
+        refuse("the element format " + f.element.name() +
+               " must be signed, have a zero and at most 8 bits");
     }
     if (f.twos_complement && f.element != fixed_point_element(f.element.storage_bits(), true)) {
-        refuse("twos_complement needs fixed-point elements with one zero (int2 to int8), which " + f.element.name() + " is not");
+        refuse("twos_complement needs fixed-point elements with one zero (int2 to int8), which " +
+               f.element.name() + " is not");
     }
     if (f.scale.storage_bits() > 8 || !f.scale.has_nan()) {
-        refuse("the scale format " + f.scale.name() + " must have a NaN, for blocks that hold one, and at most 8 bits");
+        refuse("the scale format " + f.scale.name() +
+               " must have a NaN, for blocks that hold one, and at most 8 bits");
     }
     if (f.rule != ScaleRule::ratio && (f.scale.mantissa_bits != 0 || f.scale.is_signed)) {
-        refuse("rule='" + std::string(to_string(f.rule)) + "' gives powers of two and needs an unsigned scale format without mantissa bits, which " +
-               f.scale.name() + " is not; use e8m0fnu, or rule='ratio'");
+        refuse(
+            "rule='" + std::string(to_string(f.rule)) +
+            "' gives powers of two and needs an unsigned scale format without mantissa bits, which " +
+            f.scale.name() + " is not; use e8m0fnu, or rule='ratio'");
     }
     if (f.rule == ScaleRule::ratio && f.scale.zero == Zero::none) {
-        refuse("rule='ratio' needs a scale format with a zero, for blocks of zeros, which " + f.scale.name() + " is not; use e4m3fn");
+        refuse("rule='ratio' needs a scale format with a zero, for blocks of zeros, which " +
+               f.scale.name() + " is not; use e4m3fn");
     }
     if (f.tensor_scale && f.rule != ScaleRule::ratio) {
-        refuse("tensor_scale goes with rule='ratio', not with rule='" + std::string(to_string(f.rule)) + "'");
+        refuse("tensor_scale goes with rule='ratio', not with rule='" +
+               std::string(to_string(f.rule)) + "'");
     }
 }
 

@@ -21,21 +21,21 @@ namespace apscope {
 // the element format's.
 enum class ScaleRule {
     floor,  // k = floor(log2 amax) - emax (OCP)
-    ceil,   // k = ceil(log2 amax) - emax
+    ceil,  // k = ceil(log2 amax) - emax
     rceil,  // the least k with largest 2^k >= amax: nothing overflows
-    even,   // k = floor(log2 r) - emax, r = amax rounded to nearest at the element's precision
+    even,  // k = floor(log2 r) - emax, r = amax rounded to nearest at the element's precision
     ratio,  // amax / largest, rounded to a value of the scale's format (NVFP4)
 };
 inline constexpr int scale_rule_count = 5;
 
 struct BlockFormat {
-    FloatFormat element;            // at most 8 bits
-    bool twos_complement = false;   // element codes are integers in two's complement, not sign and
-                                    // magnitude; the element format is then fixed-point
-    FloatFormat scale;              // at most 8 bits
-    int block_size = 32;            // elements that share a scale; the last block of a line may be shorter
+    FloatFormat element;  // at most 8 bits
+    bool twos_complement = false;  // element codes are integers in two's complement, not sign and
+                                   // magnitude; the element format is then fixed-point
+    FloatFormat scale;  // at most 8 bits
+    int block_size = 32;  // elements that share a scale; the last block of a line may be shorter
     ScaleRule rule = ScaleRule::floor;
-    bool tensor_scale = false;      // one additional fp32 scale for the whole array (rule ratio only)
+    bool tensor_scale = false;  // one additional fp32 scale for the whole array (rule ratio only)
 
     friend bool operator==(const BlockFormat&, const BlockFormat&) = default;
 
@@ -64,8 +64,9 @@ std::span<const NamedBlockFormat> named_block_formats();
 FloatFormat fixed_point_element(int bits, bool twos_complement);
 
 // Reads a name of the table, bfp:<bits>:<block> (sign-magnitude elements of that many bits under an
-// 8-bit exponent) or blocks:<element> (element: a format's name, or int<bits>), each followed by any
-// of ,scale=<format> ,block=<size> ,rule=<rule> ,tensor. Throws std::invalid_argument otherwise.
+// 8-bit exponent) or blocks:<element> (element: a format's name, or int<bits>), each followed by
+// any of ,scale=<format> ,block=<size> ,rule=<rule> ,tensor. Throws std::invalid_argument
+// otherwise.
 BlockFormat parse_block_format(std::string_view name);
 
 std::string_view to_string(ScaleRule rule);

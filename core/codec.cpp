@@ -20,7 +20,8 @@ BasicCodec<Real> make_codec(const FloatFormat& f) {
     c.nan_at_negative_zero = f.nan_at_negative_zero;
     c.has_negative_zero = f.zero == Zero::both_signs;
     c.nan_has_sign = f.is_signed && f.nan_codes > 0 && !f.nan_at_negative_zero;
-    c.nan_has_payload = c.nan_has_sign && f.has_infinity && f.nan_codes + 1 == std::uint64_t{1} << f.mantissa_bits;
+    c.nan_has_payload =
+        c.nan_has_sign && f.has_infinity && f.nan_codes + 1 == std::uint64_t{1} << f.mantissa_bits;
     c.infinity_code = f.has_infinity ? static_cast<Bits>(f.infinity_code()) : 0;
     c.nan_code = f.has_nan() ? static_cast<Bits>(f.nan_code()) : 0;
     return c;

@@ -14,16 +14,16 @@ template <class Real>
 struct BasicCodec {
     using Bits = BitsOf<Real>;
     int mantissa_bits, exponent_bits, bias;
-    int subnormal_exponent;      // of exponent field 0
+    int subnormal_exponent;  // of exponent field 0
     bool subnormals, is_signed, code_zero_is_zero;
-    Bits sign_code;              // the sign bit's place, 0 if unsigned
-    Bits top_finite;             // magnitude code of the largest finite value
+    Bits sign_code;  // the sign bit's place, 0 if unsigned
+    Bits top_finite;  // magnitude code of the largest finite value
     Bits infinity_code, nan_code;  // meaningless if absent
     bool has_infinity, has_nan, nan_at_negative_zero;
-    bool has_negative_zero;      // otherwise the code of -0 is NaN or a second code of 0
-    bool nan_has_sign;           // a NaN code for either sign, and no other
-    bool nan_has_payload;        // all significands but 0 of the top exponent field are NaN (IEEE 754)
-    bool keep_payload;           // decode_one() gives a NaN its code's sign and payload
+    bool has_negative_zero;  // otherwise the code of -0 is NaN or a second code of 0
+    bool nan_has_sign;  // a NaN code for either sign, and no other
+    bool nan_has_payload;  // all significands but 0 of the top exponent field are NaN (IEEE 754)
+    bool keep_payload;  // decode_one() gives a NaN its code's sign and payload
 };
 using Codec = BasicCodec<float>;
 
@@ -44,19 +44,25 @@ APSCOPE_HD BitsOf<Real> encode_one(Real value, const BasicCodec<Real>& codec) {
     const Bits fraction = magnitude & fraction_mask;
     if (magnitude > infinity_bits<Real>) {
         // The payload's leading bits are the code's; the quiet bit alone is the canonical NaN.
-        const Bits code = codec.nan_has_payload ? codec.infinity_code + (fraction >> (L::fraction_bits - codec.mantissa_bits)) : codec.nan_code;
+        const Bits code =
+            codec.nan_has_payload
+                ? codec.infinity_code + (fraction >> (L::fraction_bits - codec.mantissa_bits))
+                : codec.nan_code;
         return codec.nan_has_sign ? code | sign : code;
     }
     if (magnitude == infinity_bits<Real>) return codec.infinity_code | sign;
     if (magnitude == 0) return sign;
     const int exponent = exponent_of<Real>(magnitude);
     // Left-aligned with the leading one at bit fraction_bits, also for subnormals of Real.
-    const Bits significand = magnitude > fraction_mask ? fraction | one << L::fraction_bits : fraction << (1 - L::bias - exponent);
+    const Bits significand = magnitude > fraction_mask ? fraction | one << L::fraction_bits
+                                                       : fraction << (1 - L::bias - exponent);
     const int field = exponent + codec.bias;
     if (codec.subnormals && field < 1) {
-        return sign | significand >> (L::fraction_bits - codec.mantissa_bits + codec.subnormal_exponent - exponent);
+        return sign | significand >> (L::fraction_bits - codec.mantissa_bits +
+                                      codec.subnormal_exponent - exponent);
     }
-    return sign | static_cast<Bits>(field) << codec.mantissa_bits | (significand & fraction_mask) >> (L::fraction_bits - codec.mantissa_bits);
+    return sign | static_cast<Bits>(field) << codec.mantissa_bits |
+           (significand & fraction_mask) >> (L::fraction_bits - codec.mantissa_bits);
 }
 
 template <class Real>
@@ -66,18 +72,23 @@ APSCOPE_HD Real decode_one(BitsOf<Real> code, const BasicCodec<Real>& codec) {
     const bool negative = (code & codec.sign_code) != 0;
     const Bits magnitude = code & ~codec.sign_code;
     const Real nan = bits_cast<Real>(nan_bits<Real>);
-    if (negative && magnitude == 0 && !codec.has_negative_zero) return codec.nan_at_negative_zero ? nan : Real{0};
+    if (negative && magnitude == 0 && !codec.has_negative_zero)
+        return codec.nan_at_negative_zero ? nan : Real{0};
     if (magnitude > codec.top_finite) {
-        if (codec.has_infinity && magnitude == codec.infinity_code) return bits_cast<Real>(infinity_bits<Real> | (negative ? sign_bit<Real> : 0));
+        if (codec.has_infinity && magnitude == codec.infinity_code)
+            return bits_cast<Real>(infinity_bits<Real> | (negative ? sign_bit<Real> : 0));
         if (!codec.keep_payload || !codec.nan_has_sign) return nan;
-        const Bits payload = codec.nan_has_payload ? (magnitude - codec.infinity_code) << (L::fraction_bits - codec.mantissa_bits) : 0;
+        const Bits payload = codec.nan_has_payload ? (magnitude - codec.infinity_code)
+                                                         << (L::fraction_bits - codec.mantissa_bits)
+                                                   : 0;
         return bits_cast<Real>(nan_bits<Real> | payload | (negative ? sign_bit<Real> : 0));
     }
     const Bits field = magnitude >> codec.mantissa_bits;
     const Bits fraction = magnitude & ((Bits{1} << codec.mantissa_bits) - 1);
     const bool subnormal = field == 0 && codec.subnormals;
     Bits significand = subnormal ? fraction : fraction | Bits{1} << codec.mantissa_bits;
-    int unit = (subnormal ? codec.subnormal_exponent : static_cast<int>(field) - codec.bias) - codec.mantissa_bits;
+    int unit = (subnormal ? codec.subnormal_exponent : static_cast<int>(field) - codec.bias) -
+               codec.mantissa_bits;
     if (magnitude == 0 && codec.code_zero_is_zero) significand = 0;
     // significand * 2^unit, both exact in fp64; 2^unit by its exponent field.
     double value = static_cast<double>(significand);

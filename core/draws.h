@@ -37,12 +37,16 @@ APSCOPE_HD UpCount up_count(Eta eta, int random_bits) {
     if constexpr (M == RoundingMode::stochastic_equal) {
         return {static_cast<std::uint64_t>((eta.digits != 0) | eta.below) << 63, false};
     } else if constexpr (M == RoundingMode::stochastic_exact) {
-        return eta.digits == ~std::uint64_t{0} && eta.below ? UpCount{0, true} : UpCount{eta.digits + (eta.below ? 1 : 0), false};
+        return eta.digits == ~std::uint64_t{0} && eta.below
+                   ? UpCount{0, true}
+                   : UpCount{eta.digits + (eta.below ? 1 : 0), false};
     } else if constexpr (M == RoundingMode::stochastic_b || M == RoundingMode::stochastic_c) {
         const std::uint64_t half = std::uint64_t{1} << (63 - random_bits);
-        const std::uint64_t digits = eta.digits | (eta.below ? 1 : 0);  // at most 62 bits: the last is far below a half
+        const std::uint64_t digits =
+            eta.digits | (eta.below ? 1 : 0);  // at most 62 bits: the last is far below a half
         const std::uint64_t odd = digits >> (64 - random_bits) & 1;
-        const std::uint64_t sum = digits + (M == RoundingMode::stochastic_b ? half : half - 1 + odd);
+        const std::uint64_t sum =
+            digits + (M == RoundingMode::stochastic_b ? half : half - 1 + odd);
         return {sum & mask, sum < digits};
     } else {
         return {eta.digits & mask, false};
@@ -51,10 +55,14 @@ APSCOPE_HD UpCount up_count(Eta eta, int random_bits) {
 
 APSCOPE_HD UpCount up_count(RoundingMode mode, Eta eta, int random_bits) {
     switch (mode) {
-        case RoundingMode::stochastic_b: return up_count<RoundingMode::stochastic_b>(eta, random_bits);
-        case RoundingMode::stochastic_c: return up_count<RoundingMode::stochastic_c>(eta, random_bits);
-        case RoundingMode::stochastic_equal: return up_count<RoundingMode::stochastic_equal>(eta, random_bits);
-        case RoundingMode::stochastic_exact: return up_count<RoundingMode::stochastic_exact>(eta, random_bits);
+        case RoundingMode::stochastic_b:
+            return up_count<RoundingMode::stochastic_b>(eta, random_bits);
+        case RoundingMode::stochastic_c:
+            return up_count<RoundingMode::stochastic_c>(eta, random_bits);
+        case RoundingMode::stochastic_equal:
+            return up_count<RoundingMode::stochastic_equal>(eta, random_bits);
+        case RoundingMode::stochastic_exact:
+            return up_count<RoundingMode::stochastic_exact>(eta, random_bits);
         default: return up_count<RoundingMode::stochastic>(eta, random_bits);
     }
 }
@@ -63,7 +71,8 @@ APSCOPE_HD UpCount up_count(RoundingMode mode, Eta eta, int random_bits) {
 // are not bits of a Real: inside an irregular gap, and exact results wider than fp64.
 // (stochastic_exact needs more digits.)
 template <RoundingMode M>
-APSCOPE_HD bool eta_rounds_up(Eta eta, bool odd, bool negative, int random_bits, std::uint64_t random) {
+APSCOPE_HD bool eta_rounds_up(Eta eta, bool odd, bool negative, int random_bits,
+                              std::uint64_t random) {
     constexpr std::uint64_t half = std::uint64_t{1} << 63;
     const bool inexact = (eta.digits != 0) | eta.below;
     const bool tie = (eta.digits == half) & !eta.below;
@@ -82,7 +91,9 @@ APSCOPE_HD bool eta_rounds_up(Eta eta, bool odd, bool negative, int random_bits,
 
 // The digits of a random number U in [0, 1), 64 at a time. A single word is followed by zeros; a
 // stream (core/philox.h) has any number of them.
-APSCOPE_HD std::uint64_t random_digits(std::uint64_t word, int index) { return index == 0 ? word : 0; }
+APSCOPE_HD std::uint64_t random_digits(std::uint64_t word, int index) {
+    return index == 0 ? word : 0;
+}
 
 // U < rest / 2^shift, comparing as many digits as needed.
 template <class Word, class Random>

@@ -1,9 +1,9 @@
-// ExactAccumulator: a fixed-point number wide enough for any sum of products, so that a sum is exact,
-// independent of order, and rounded once at its end.
+// ExactAccumulator: a fixed-point number wide enough for any sum of products, so that a sum is
+// exact, independent of order, and rounded once at its end.
 //
 // Bit 0 weighs 2^-Origin. Digits of 32 bits lie in signed 64-bit limbs, whose upper halves collect
-// carries. Two widths: products of fp32 numbers reach from 2^-298 to 2^256, products of fp64 numbers from
-// 2^-2148 to 2^2048; both leave room for 2^111 of them.
+// carries. Two widths: products of fp32 numbers reach from 2^-298 to 2^256, products of fp64
+// numbers from 2^-2148 to 2^2048; both leave room for 2^111 of them.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,10 @@ public:
     void add_product(double a, double b) {
         if (is_special<Operation::multiply>(a, b, 0)) return add_special(a * b);
         const std::uint64_t x = bits_cast<std::uint64_t>(a), y = bits_cast<std::uint64_t>(b);
-        const Significand53 s = significand53(x & ~sign_bit<double>), t = significand53(y & ~sign_bit<double>);
-        add_digits<5>(static_cast<unsigned __int128>(s.bits) * t.bits, s.unit + t.unit, (x ^ y) >> 63 != 0);
+        const Significand53 s = significand53(x & ~sign_bit<double>),
+                            t = significand53(y & ~sign_bit<double>);
+        add_digits<5>(static_cast<unsigned __int128>(s.bits) * t.bits, s.unit + t.unit,
+                      (x ^ y) >> 63 != 0);
     }
 
     bool finite() const { return !not_finite_; }
@@ -73,10 +75,12 @@ private:
         const std::int64_t sign = negative ? -1 : 1;
         const unsigned __int128 digits = significand << offset;
         for (int i = 0; i < (Digits < 4 ? Digits : 4); ++i) {
-            limb[i] += sign * static_cast<std::int64_t>(static_cast<std::uint32_t>(digits >> (32 * i)));
+            limb[i] +=
+                sign * static_cast<std::int64_t>(static_cast<std::uint32_t>(digits >> (32 * i)));
         }
         if constexpr (Digits == 5) {
-            if (offset != 0) limb[4] += sign * static_cast<std::int64_t>(significand >> (128 - offset));
+            if (offset != 0)
+                limb[4] += sign * static_cast<std::int64_t>(significand >> (128 - offset));
         }
         nonzero_ = true;
         if (++since_carry_ == 1 << 30) carry();
@@ -112,7 +116,8 @@ private:
 };
 
 // Normalised, the least significands count units of 2^-350 and 2^-2252.
-using Fp32ProductSum = ExactAccumulator<400, 24>;   // of fp32 numbers, or of products of two, held in fp64
+using Fp32ProductSum =
+    ExactAccumulator<400, 24>;   // of fp32 numbers, or of products of two, held in fp64
 using Fp64ProductSum = ExactAccumulator<2272, 139>;  // of any fp64 numbers and their products
 
 }  // namespace apscope::detail

@@ -33,10 +33,12 @@ APSCOPE_HD double sum_to_odd(double a, double b, bool down) {
     return down & opposite & (odd == 0.0) ? -0.0 : odd;
 }
 
-// Do the 53 bits of a round-to-odd number suffice for this rounding? The boundaries of a step in the
-// irregular gap have up to two bits more than those of others.
+// Do the 53 bits of a round-to-odd number suffice for this rounding? The boundaries of a step in
+// the irregular gap have up to two bits more than those of others.
 APSCOPE_HD bool odd_suffices(const Cast<double>& cast) {
-    return cast.mantissa_bits + 1 + (is_stochastic(cast.rounding) ? cast.random_bits : 0) + 2 + (cast.gap_high != 0 ? 2 : 0) <= 53;
+    return cast.mantissa_bits + 1 + (is_stochastic(cast.rounding) ? cast.random_bits : 0) + 2 +
+               (cast.gap_high != 0 ? 2 : 0) <=
+           53;
 }
 
 // One hop of a reduction: a + b rounded once into the cast's format.

@@ -17,7 +17,8 @@ inline double fixed_log2(double x) {
     }
     std::uint64_t bits = bits_cast<std::uint64_t>(x);
     k += static_cast<int>(bits >> 52) - 1023;
-    double m = bits_cast<double>((bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1023} << 52);  // [1, 2)
+    double m = bits_cast<double>((bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1023}
+                                                                               << 52);  // [1, 2)
     if (m > 1.4142135623730951) {
         m *= 0.5;
         k += 1;

@@ -8,10 +8,10 @@
 namespace apscope::detail {
 
 #if defined(__SSE2__)
-// Both control words as a process starts with them. MXCSR: bits 13-14 rounding, 15 flush results to zero, 6 read
-// subnormals as zero, 7-12 mask the exceptions, 0-5 which were raised. The x87's: bits 10-11
-// rounding, 0-5 the masks; we do not compute with it, but the C library uses its rounding mode when
-// it reads decimals.
+// Both control words as a process starts with them. MXCSR: bits 13-14 rounding, 15 flush results to
+// zero, 6 read subnormals as zero, 7-12 mask the exceptions, 0-5 which were raised. The x87's: bits
+// 10-11 rounding, 0-5 the masks; we do not compute with it, but the C library uses its rounding
+// mode when it reads decimals.
 FloatEnvironment::FloatEnvironment() {
     std::uint16_t x87 = 0;
     asm volatile("fnstcw %0" : "=m"(x87));
@@ -26,14 +26,18 @@ FloatEnvironment::~FloatEnvironment() {
     _mm_setcsr(static_cast<unsigned>(saved_control_));
 }
 #elif defined(__aarch64__)
-// FPCR as a process starts with it: bits 22-23 rounding 0, 24 flush to zero 0, 8-15 no exception traps.
+// FPCR as a process starts with it: bits 22-23 rounding 0, 24 flush to zero 0, 8-15 no exception
+// traps.
 FloatEnvironment::FloatEnvironment() {
     asm volatile("mrs %0, fpcr" : "=r"(saved_control_));
     asm volatile("msr fpcr, %0" ::"r"(std::uint64_t{0}));
 }
 FloatEnvironment::~FloatEnvironment() { asm volatile("msr fpcr, %0" ::"r"(saved_control_)); }
 #else
-FloatEnvironment::FloatEnvironment() : saved_control_(static_cast<std::uint64_t>(std::fegetround())) { std::fesetround(FE_TONEAREST); }
+FloatEnvironment::FloatEnvironment()
+    : saved_control_(static_cast<std::uint64_t>(std::fegetround())) {
+    std::fesetround(FE_TONEAREST);
+}
 FloatEnvironment::~FloatEnvironment() { std::fesetround(static_cast<int>(saved_control_)); }
 #endif
 

@@ -37,29 +37,37 @@ struct FloatFormat {
     bool has_infinity = false;        // one code per sign, just below the NaN codes
     bool nan_at_negative_zero = false;  // the code of -0 is NaN
     bool even_code_ties = false;      // precision 1 only: ties go to the even code (P3109), not
-                                      // to the larger magnitude (IEEE 754)
+                                  // to the larger magnitude (IEEE 754)
 
     friend constexpr bool operator==(const FloatFormat&, const FloatFormat&) = default;
 
     // Derived -----------------------------------------------------------------------------------
-    constexpr int storage_bits() const { return (is_signed ? 1 : 0) + exponent_bits + mantissa_bits; }
+    constexpr int storage_bits() const {
+        return (is_signed ? 1 : 0) + exponent_bits + mantissa_bits;
+    }
     constexpr int precision() const { return mantissa_bits + 1; }
     // The exponent of the unit of the smallest values.
-    constexpr int finest_exponent() const { return (subnormals ? subnormal_exponent : emin()) - mantissa_bits; }
+    constexpr int finest_exponent() const {
+        return (subnormals ? subnormal_exponent : emin()) - mantissa_bits;
+    }
     // Exponent of the smallest normal number.
     constexpr int emin() const { return subnormals ? 1 - bias : -bias; }
     // floor(log2(largest finite value)); the "emax" of scale rules.
     constexpr int emax() const;
     constexpr bool has_nan() const { return nan_codes > 0 || nan_at_negative_zero; }
-    constexpr std::uint64_t magnitude_codes() const { return std::uint64_t{1} << (exponent_bits + mantissa_bits); }
-    constexpr std::uint64_t top_finite_code() const { return magnitude_codes() - 1 - nan_codes - (has_infinity ? 1 : 0); }
-    constexpr std::uint64_t nan_code() const;       // the canonical NaN's code; throws if there is none
+    constexpr std::uint64_t magnitude_codes() const {
+        return std::uint64_t{1} << (exponent_bits + mantissa_bits);
+    }
+    constexpr std::uint64_t top_finite_code() const {
+        return magnitude_codes() - 1 - nan_codes - (has_infinity ? 1 : 0);
+    }
+    constexpr std::uint64_t nan_code() const;  // the canonical NaN's code; throws if there is none
     constexpr std::uint64_t infinity_code() const;  // +infinity's code; throws if there is none
     // The value of a code without its sign bit; `code` must be at most top_finite_code().
     constexpr double magnitude(std::uint64_t code) const;
     constexpr double largest() const { return magnitude(top_finite_code()); }
-    constexpr double smallest_normal() const;       // 0 if the format has no normal number
-    constexpr double smallest_positive() const;     // the smallest subnormal if there is one
+    constexpr double smallest_normal() const;  // 0 if the format has no normal number
+    constexpr double smallest_positive() const;  // the smallest subnormal if there is one
     // Whether every finite value is an fp32 number: such formats are stored in fp32, the others,
     // whose values are fp64 numbers, in fp64.
     constexpr bool fits_fp32() const;
@@ -72,17 +80,18 @@ struct FloatFormat {
 
 // Families of special values, the usual presets of the fields above.
 enum class Specials {
-    ieee,    // top exponent field: infinity and NaNs; both zeros
-    fn,      // finite + NaN: the top code of each sign is NaN, no infinity (OCP E4M3)
-    fnuz,    // finite, NaN at the code of -0, one zero
+    ieee,  // top exponent field: infinity and NaNs; both zeros
+    fn,  // finite + NaN: the top code of each sign is NaN, no infinity (OCP E4M3)
+    fnuz,  // finite, NaN at the code of -0, one zero
     finite,  // no NaN, no infinity (OCP FP4 and FP6 elements)
-    e8m0,    // unsigned powers of two, top code NaN, no zero (OCP scale)
+    e8m0,  // unsigned powers of two, top code NaN, no zero (OCP scale)
     p3109_extended,  // IEEE P3109: one zero, one NaN, infinities
-    p3109_finite,    // IEEE P3109: one zero, one NaN, no infinity
+    p3109_finite,  // IEEE P3109: one zero, one NaN, no infinity
 };
 
 // A format with the special values of `specials` and the usual bias of that family.
-constexpr FloatFormat make_format(int exponent_bits, int mantissa_bits, Specials specials = Specials::ieee, bool is_signed = true);
+constexpr FloatFormat make_format(int exponent_bits, int mantissa_bits,
+                                  Specials specials = Specials::ieee, bool is_signed = true);
 // P3109 BinaryKpP{s,u}{e,f}.
 constexpr FloatFormat make_p3109(int storage_bits, int precision, bool is_signed, bool extended);
 // The same format with another bias: its values times a power of two. Throws std::invalid_argument
@@ -104,7 +113,9 @@ namespace detail {
 
 // integer 2^exponent, for an integer of at most 53 bits: exact if fp64 can represent it.
 constexpr double times_power_of_two(double integer, int exponent) {
-    const auto power = [](int e) { return std::bit_cast<double>(static_cast<std::uint64_t>(e + 1023) << 52); };
+    const auto power = [](int e) {
+        return std::bit_cast<double>(static_cast<std::uint64_t>(e + 1023) << 52);
+    };
     for (; exponent > 1000; exponent -= 1000) integer *= power(1000);
     if (exponent >= -1000) return integer * power(exponent);
     // The first factors keep it a normal number.
@@ -120,8 +131,11 @@ constexpr int floor_log2(double x) {
     return field != 0 ? field - 1023 : -1011 - std::countl_zero(bits);
 }
 
-[[noreturn]] void refuse_format(const FloatFormat& f, std::string_view what);  // "the format NAME has no WHAT"
-constexpr bool is_bias(int bias) { return bias >= -2200 && bias <= 2200; }  // else every value is outside fp64's range
+[[noreturn]] void refuse_format(const FloatFormat& f,
+                                std::string_view what);  // "the format NAME has no WHAT"
+constexpr bool is_bias(int bias) {
+    return bias >= -2200 && bias <= 2200;
+}  // else every value is outside fp64's range
 [[noreturn]] void refuse_bias(int bias);
 [[noreturn]] void refuse_p3109(int storage_bits, int precision, bool is_signed);
 
@@ -131,11 +145,13 @@ constexpr double FloatFormat::magnitude(std::uint64_t code) const {
     const std::uint64_t field = code >> mantissa_bits;
     const std::uint64_t fraction = code & ((std::uint64_t{1} << mantissa_bits) - 1);
     if (field == 0 && subnormals) {
-        return detail::times_power_of_two(static_cast<double>(fraction), subnormal_exponent - mantissa_bits);
+        return detail::times_power_of_two(static_cast<double>(fraction),
+                                          subnormal_exponent - mantissa_bits);
     }
     if (code == 0 && zero != Zero::none) return 0.0;
     const std::uint64_t significand = (std::uint64_t{1} << mantissa_bits) + fraction;
-    return detail::times_power_of_two(static_cast<double>(significand), static_cast<int>(field) - bias - mantissa_bits);
+    return detail::times_power_of_two(static_cast<double>(significand),
+                                      static_cast<int>(field) - bias - mantissa_bits);
 }
 
 constexpr int FloatFormat::emax() const { return detail::floor_log2(largest()); }
@@ -146,7 +162,9 @@ constexpr double FloatFormat::smallest_normal() const {
     return code <= top_finite_code() ? magnitude(code) : 0.0;
 }
 
-constexpr double FloatFormat::smallest_positive() const { return magnitude(zero == Zero::none ? 0 : 1); }
+constexpr double FloatFormat::smallest_positive() const {
+    return magnitude(zero == Zero::none ? 0 : 1);
+}
 
 constexpr std::uint64_t FloatFormat::infinity_code() const {
     if (!has_infinity) detail::refuse_format(*this, "infinity");
@@ -160,7 +178,9 @@ constexpr std::uint64_t FloatFormat::nan_code() const {
     return has_infinity ? infinity_code() + (nan_codes + 1) / 2 : magnitude_codes() - 1;
 }
 
-constexpr bool FloatFormat::fits_fp32() const { return mantissa_bits <= 23 && finest_exponent() >= -149 && largest() <= 0x1.fffffep127; }
+constexpr bool FloatFormat::fits_fp32() const {
+    return mantissa_bits <= 23 && finest_exponent() >= -149 && largest() <= 0x1.fffffep127;
+}
 
 constexpr FloatFormat with_bias(FloatFormat f, int bias) {
     if (!detail::is_bias(bias)) detail::refuse_bias(bias);
@@ -169,7 +189,8 @@ constexpr FloatFormat with_bias(FloatFormat f, int bias) {
     return f;
 }
 
-constexpr FloatFormat make_format(int exponent_bits, int mantissa_bits, Specials specials, bool is_signed) {
+constexpr FloatFormat make_format(int exponent_bits, int mantissa_bits, Specials specials,
+                                  bool is_signed) {
     FloatFormat f;
     f.exponent_bits = exponent_bits;
     f.mantissa_bits = mantissa_bits;
@@ -215,7 +236,9 @@ constexpr FloatFormat make_p3109(int storage_bits, int precision, bool is_signed
     if (storage_bits < 3 || precision < 1 || precision > widest || widest - (precision - 1) > 11) {
         detail::refuse_p3109(storage_bits, precision, is_signed);
     }
-    FloatFormat f = make_format(widest - (precision - 1), precision - 1, extended ? Specials::p3109_extended : Specials::p3109_finite, is_signed);
+    FloatFormat f =
+        make_format(widest - (precision - 1), precision - 1,
+                    extended ? Specials::p3109_extended : Specials::p3109_finite, is_signed);
     // Bias 2^(K-P-1) signed, 2^(K-P) unsigned: 2^(exponent_bits - 1) either way.
     f.bias = 1 << (f.exponent_bits - 1);
     f.subnormal_exponent = 1 - f.bias;

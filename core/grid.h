@@ -1,12 +1,12 @@
 // Rounding to a format's grid by one hardware addition and one subtraction:
 //
 //      c = 1.5 2^(max(exponent(x), emin) + f - m)      f = 23 in fp32, 52 in fp64
-//      lifted = x + c                                  x to nearest, ties to even, in quanta of the format
-//      r = lifted - c                                  exact (Sterbenz)
+//      lifted = x + c                                  x to nearest, ties to even, in quanta of the
+//      format r = lifted - c                                  exact (Sterbenz)
 //
-// The sum has the format's quantum as its last place, subnormal numbers of the format included, so that the hardware
-// rounds to it; c is in the middle of its binade, so x may have either sign; and as an integer the
-// sum's bits count quanta, so the other roundings add or subtract one:
+// The sum has the format's quantum as its last place, subnormal numbers of the format included, so
+// that the hardware rounds to it; c is in the middle of its binade, so x may have either sign; and
+// as an integer the sum's bits count quanta, so the other roundings add or subtract one:
 //
 //      up (down)      lifted + 1 (- 1) where r < x (r > x)
 //      to odd         down, then the last bit set where r is not x
@@ -26,36 +26,45 @@ template <class Real>
 struct GridConstants {
     using Bits = BitsOf<Real>;
     Bits least = 0;  // 2^emin
-    Bits lift = 0;   // from the bits of a binade to those of its c
+    Bits lift = 0;  // from the bits of a binade to those of its c
 };
 
 template <class Real>
-inline constexpr BitsOf<Real> grid_half = BitsOf<Real>{1} << (Layout<Real>::fraction_bits - 1);  // the fraction of 1.5
+inline constexpr BitsOf<Real> grid_half =
+    BitsOf<Real>{1} << (Layout<Real>::fraction_bits - 1);  // the fraction of 1.5
 
 // c minus this is the quantum; this minus c is one over the quantum: bits of both.
 template <class Real>
-inline constexpr BitsOf<Real> c_above_quantum = (BitsOf<Real>{Layout<Real>::fraction_bits} << Layout<Real>::fraction_bits) + grid_half<Real>;
+inline constexpr BitsOf<Real> c_above_quantum =
+    (BitsOf<Real>{Layout<Real>::fraction_bits} << Layout<Real>::fraction_bits) + grid_half<Real>;
 template <class Real>
 inline constexpr BitsOf<Real> c_times_inverse =
-    (static_cast<BitsOf<Real>>(2 * Layout<Real>::bias + Layout<Real>::fraction_bits) << Layout<Real>::fraction_bits) + grid_half<Real>;
+    (static_cast<BitsOf<Real>>(2 * Layout<Real>::bias + Layout<Real>::fraction_bits)
+     << Layout<Real>::fraction_bits) +
+    grid_half<Real>;
 
 // Host only. `emin`: the exponent below which the quantum no longer shrinks (Cast::emin).
 template <class Real>
 constexpr GridConstants<Real> make_grid(int emin, int mantissa_bits) {
     using L = Layout<Real>;
     return {static_cast<BitsOf<Real>>(emin + L::bias) << L::fraction_bits,
-            (static_cast<BitsOf<Real>>(L::fraction_bits - mantissa_bits) << L::fraction_bits) + grid_half<Real>};
+            (static_cast<BitsOf<Real>>(L::fraction_bits - mantissa_bits) << L::fraction_bits) +
+                grid_half<Real>};
 }
 
-// Does the addition round to these formats? Regular spacing down to a zero, ties by the significand's parity where
-// the mode asks for one, room for x beside c (two bits), exponents that leave room for c, quanta that are normal numbers.
+// Does the addition round to these formats? Regular spacing down to a zero, ties by the
+// significand's parity where the mode asks for one, room for x beside c (two bits), exponents that
+// leave room for c, quanta that are normal numbers.
 template <class Real>
 bool grid_serves(const FloatFormat& f, const Cast<Real>& cast) {
     constexpr int fraction_bits = Layout<Real>::fraction_bits, bias = Layout<Real>::bias;
-    const bool asks_parity = cast.rounding == RoundingMode::ties_to_even || cast.rounding == RoundingMode::to_odd;
-    return f.is_signed && f.zero != Zero::none && cast.gap_high == 0 && !(cast.even_code_ties && asks_parity) &&
-           !(f.mantissa_bits == 0 && cast.rounding == RoundingMode::to_odd) && f.mantissa_bits <= fraction_bits - 2 &&
-           cast.emin - f.mantissa_bits >= 2 - bias && f.emax() + 1 + fraction_bits - f.mantissa_bits <= bias - 1 && f.emax() >= cast.emin;
+    const bool asks_parity =
+        cast.rounding == RoundingMode::ties_to_even || cast.rounding == RoundingMode::to_odd;
+    return f.is_signed && f.zero != Zero::none && cast.gap_high == 0 &&
+           !(cast.even_code_ties && asks_parity) &&
+           !(f.mantissa_bits == 0 && cast.rounding == RoundingMode::to_odd) &&
+           f.mantissa_bits <= fraction_bits - 2 && cast.emin - f.mantissa_bits >= 2 - bias &&
+           f.emax() + 1 + fraction_bits - f.mantissa_bits <= bias - 1 && f.emax() >= cast.emin;
 }
 
 // The bits of c. `field`: x's exponent field in its place.
@@ -70,9 +79,12 @@ template <class Real>
 APSCOPE_HD BitsOf<Real> first_overflow(const Cast<Real>& cast) {
     using Bits = BitsOf<Real>;
     constexpr int fraction_bits = Layout<Real>::fraction_bits;
-    const Real half_quantum = bits_cast<Real>((cast.largest & infinity_bits<Real>)-(static_cast<Bits>(cast.mantissa_bits + 1) << fraction_bits));
-    const bool largest_odd = (cast.largest >> (fraction_bits - cast.mantissa_bits) & 1) != 0 || cast.mantissa_bits == 0;
-    return static_cast<Bits>(bits_cast<Bits>(bits_cast<Real>(cast.largest) + half_quantum) + (largest_odd ? 0 : 1));
+    const Real half_quantum = bits_cast<Real>((cast.largest & infinity_bits<Real>)-(
+        static_cast<Bits>(cast.mantissa_bits + 1) << fraction_bits));
+    const bool largest_odd =
+        (cast.largest >> (fraction_bits - cast.mantissa_bits) & 1) != 0 || cast.mantissa_bits == 0;
+    return static_cast<Bits>(bits_cast<Bits>(bits_cast<Real>(cast.largest) + half_quantum) +
+                             (largest_odd ? 0 : 1));
 }
 
 // x to nearest, ties to even, and the sum on the way.
@@ -104,8 +116,10 @@ APSCOPE_HD Real round_to_grid(Real x, Real c) {
         const Bits sign = bits_cast<Bits>(x) & sign_bit<Real>;
         const Real size = bits_cast<Real>(bits_cast<Bits>(x) ^ sign);
         const OnGrid<Real> g = to_grid(size, c);
-        const Bits count = bits_cast<Bits>(g.lifted), step = (up ? g.even < size : g.even > size) ? 1 : 0;
-        return bits_cast<Real>(bits_cast<Bits>(bits_cast<Real>(up ? count + step : count - step) - c) | sign);
+        const Bits count = bits_cast<Bits>(g.lifted),
+                   step = (up ? g.even < size : g.even > size) ? 1 : 0;
+        return bits_cast<Real>(
+            bits_cast<Bits>(bits_cast<Real>(up ? count + step : count - step) - c) | sign);
     } else {
         const OnGrid<Real> g = to_grid(x, c);
         const Bits count = bits_cast<Bits>(g.lifted);

@@ -1,4 +1,5 @@
-// The table of named formats, as constants: tests/core/static_formats.cpp asserts their limits while it compiles.
+// The table of named formats, as constants: tests/core/static_formats.cpp asserts their limits
+// while it compiles.
 #pragma once
 
 #include <array>
@@ -28,16 +29,20 @@ inline constexpr auto named_format_table = std::to_array<NamedFormat>({
     {"tf32", "tensorfloat32 e8m10", "NVIDIA", make_format(8, 10)},
     {"bf16", "bfloat16 e8m7", "Google", make_format(8, 7)},
     {"fp16", "binary16 float16 half e5m10", "IEEE 754", make_format(5, 10)},
-    {"fp16_ahp", "arm_ahp e5m10finite", "Arm alternative half precision", make_format(5, 10, Specials::finite)},
+    {"fp16_ahp", "arm_ahp e5m10finite", "Arm alternative half precision",
+     make_format(5, 10, Specials::finite)},
     {"dlfloat16", "dlfloat", "IBM", dlfloat16()},
     {"e5m2", "float8_e5m2 f8E5M2 fp8_e5m2 bf8 ofp8_e5m2", "OCP, IEEE rules", make_format(5, 2)},
     {"e4m3", "float8_e4m3 f8E4M3", "IEEE rules", make_format(4, 3)},
     {"e3m4", "float8_e3m4 f8E3M4", "IEEE rules", make_format(3, 4)},
     {"e4m3fn", "float8_e4m3fn f8E4M3FN ofp8_e4m3 hf8", "OCP", make_format(4, 3, Specials::fn)},
     {"e3m4fn", "", "Intel", make_format(3, 4, Specials::fn)},
-    {"e4m3fnuz", "float8_e4m3fnuz f8E4M3FNUZ", "AMD, Graphcore, Qualcomm", make_format(4, 3, Specials::fnuz)},
-    {"e4m3b11fnuz", "float8_e4m3b11fnuz float8_e4m3b11 f8E4M3B11FNUZ", "Google", with_bias(make_format(4, 3, Specials::fnuz), 11)},
-    {"e5m2fnuz", "float8_e5m2fnuz f8E5M2FNUZ", "AMD, Graphcore, Qualcomm", make_format(5, 2, Specials::fnuz)},
+    {"e4m3fnuz", "float8_e4m3fnuz f8E4M3FNUZ", "AMD, Graphcore, Qualcomm",
+     make_format(4, 3, Specials::fnuz)},
+    {"e4m3b11fnuz", "float8_e4m3b11fnuz float8_e4m3b11 f8E4M3B11FNUZ", "Google",
+     with_bias(make_format(4, 3, Specials::fnuz), 11)},
+    {"e5m2fnuz", "float8_e5m2fnuz f8E5M2FNUZ", "AMD, Graphcore, Qualcomm",
+     make_format(5, 2, Specials::fnuz)},
     {"e8m0fnu", "float8_e8m0fnu f8E8M0FNU e8m0", "OCP MX scale", make_format(8, 0, Specials::e8m0)},
     {"hfp8_forward", "hfp8_143", "IBM HFP8, 1-4-3 with bias 11", hfp8_forward()},
     {"e3m2fn", "float6_e3m2fn f6E3M2FN", "OCP MX element", make_format(3, 2, Specials::finite)},

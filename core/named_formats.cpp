@@ -21,11 +21,13 @@ struct Ambiguous {
 };
 constexpr std::array<Ambiguous, 6> ambiguous = {{
     {"fp8 float8", "e4m3fn, e5m2, e4m3, e4m3fnuz and e5m2fnuz"},
-    {"fp8_e4m3 fp8e4m3 nv_fp8_e4m3", "e4m3fn (OCP, largest 448) and e4m3 (IEEE rules, largest 240)"},
+    {"fp8_e4m3 fp8e4m3 nv_fp8_e4m3",
+     "e4m3fn (OCP, largest 448) and e4m3 (IEEE rules, largest 240)"},
     {"hfp8", "hfp8_forward (1-4-3, bias 11) and e5m2 (its backward format)"},
     {"fp6 float6", "e3m2fn and e2m3fn"},
     {"fp4 float4", "e2m1fn (OCP) and binary4p2sf (P3109)"},
-    {"posit8 posit16", "no FloatFormat: a posit is not a floating-point format of this kind; e5m2 and fp16 are"},
+    {"posit8 posit16",
+     "no FloatFormat: a posit is not a floating-point format of this kind; e5m2 and fp16 are"},
 }};
 
 // Names and aliases of the table, in its order, a format's own name before its aliases.
@@ -88,7 +90,8 @@ std::optional<FloatFormat> parse_general(std::string_view name) {
     const auto exponent_bits = t.take_number("e");
     const auto mantissa_bits = t.take_number("m");
     if (!exponent_bits || !mantissa_bits) return std::nullopt;
-    if (*exponent_bits < 0 || *exponent_bits > 99 || *mantissa_bits < 0 || *mantissa_bits > 99) return std::nullopt;
+    if (*exponent_bits < 0 || *exponent_bits > 99 || *mantissa_bits < 0 || *mantissa_bits > 99)
+        return std::nullopt;
     Specials specials = Specials::ieee;
     if (t.take("fnuz")) specials = Specials::fnuz;
     else if (t.take("fn")) specials = Specials::fn;
@@ -123,25 +126,29 @@ std::string reordered(std::string_view name) {
         else if (const auto number = t.take_number("b")) bias = "b" + std::to_string(*number);
         else return "";
     }
-    const std::string right = "e" + std::to_string(*exponent_bits) + "m" + std::to_string(*mantissa_bits) + specials + unsigned_word + bias;
+    const std::string right = "e" + std::to_string(*exponent_bits) + "m" +
+                              std::to_string(*mantissa_bits) + specials + unsigned_word + bias;
     return right != name && parse_general(right) ? right : "";
 }
 
 FloatFormat cfloat8(int exponent_bits, int bias) {
-    FloatFormat f = with_bias(make_format(exponent_bits, 7 - exponent_bits, Specials::finite), bias);
+    FloatFormat f =
+        with_bias(make_format(exponent_bits, 7 - exponent_bits, Specials::finite), bias);
     f.subnormal_exponent = -bias;
     return f;
 }
 
-// Names of families with arguments: Tesla's configurable formats, with the bias as one, and QPyTorch's
-// (exponent, mantissa) pairs. Neither has infinities or NaN.
+// Names of families with arguments: Tesla's configurable formats, with the bias as one, and
+// QPyTorch's (exponent, mantissa) pairs. Neither has infinities or NaN.
 std::optional<FloatFormat> parse_family(std::string_view name) {
     Tokens t{name};
-    for (const auto& [word, exponent_bits] : {std::pair{"cfloat8_143", 4}, std::pair{"cfloat8_152", 5}}) {
+    for (const auto& [word, exponent_bits] :
+         {std::pair{"cfloat8_143", 4}, std::pair{"cfloat8_152", 5}}) {
         if (!t.take(word)) continue;
         const auto bias = t.take_number("b");
         if (!bias || *bias < 0 || *bias > 63 || !t.rest.empty()) {
-            throw std::invalid_argument("the format name '" + detail::limits::clipped(name) + "' needs its bias, 0 to 63, as in " + word + "b7");
+            throw std::invalid_argument("the format name '" + detail::limits::clipped(name) +
+                                        "' needs its bias, 0 to 63, as in " + word + "b7");
         }
         return cfloat8(exponent_bits, *bias);
     }
@@ -152,27 +159,35 @@ std::optional<FloatFormat> parse_family(std::string_view name) {
     return make_format(*exponent_bits, *mantissa_bits, Specials::finite);
 }
 
-// Does the table, or the list of ambiguous names, give `name` another meaning than `f`? OCP's e2m1fn has
-// no NaN, and e8m0 is its scale.
+// Does the table, or the list of ambiguous names, give `name` another meaning than `f`? OCP's
+// e2m1fn has no NaN, and e8m0 is its scale.
 bool means_another(std::string_view name, const FloatFormat& f) {
     for (const NamedFormat& row : named_format_table) {
         if (row.name == name || lists(row.aliases, name)) return row.format != f;
     }
-    return std::ranges::any_of(ambiguous, [&](const Ambiguous& row) { return lists(row.names, name); });
+    return std::ranges::any_of(ambiguous,
+                               [&](const Ambiguous& row) { return lists(row.names, name); });
 }
 
 // The general form of `f`, starting from the family of specials that needs the fewest words.
 std::string general_name(const FloatFormat& f) {
     std::string best;
     constexpr std::array<std::pair<Specials, std::string_view>, 4> families = {
-        {{Specials::ieee, ""}, {Specials::finite, "finite"}, {Specials::fn, "fn"}, {Specials::fnuz, "fnuz"}}};
+        {{Specials::ieee, ""},
+         {Specials::finite, "finite"},
+         {Specials::fn, "fn"},
+         {Specials::fnuz, "fnuz"}}};
     for (const auto& [specials, suffix] : families) {
-        const FloatFormat base = with_bias(make_format(f.exponent_bits, f.mantissa_bits, specials, f.is_signed), f.bias);
+        const FloatFormat base =
+            with_bias(make_format(f.exponent_bits, f.mantissa_bits, specials, f.is_signed), f.bias);
         const bool takes_nan_at_zero = f.nan_at_negative_zero && !base.nan_at_negative_zero;
         if (base.nan_at_negative_zero && !f.nan_at_negative_zero) continue;
-        if (takes_nan_at_zero && f.nan_codes != base.nan_codes) continue;  // one of the two words only
+        if (takes_nan_at_zero && f.nan_codes != base.nan_codes)
+            continue;  // one of the two words only
         std::string name = "e";
-        const auto append = [&name](std::string_view word, const auto& number) { name.append(word).append(std::to_string(number)); };
+        const auto append = [&name](std::string_view word, const auto& number) {
+            name.append(word).append(std::to_string(number));
+        };
         append("", f.exponent_bits);
         append("m", f.mantissa_bits);
         name += suffix;
@@ -181,7 +196,8 @@ std::string general_name(const FloatFormat& f) {
             append("b", f.bias);
         }
         if (!f.subnormals) name += "nosub";
-        else if (f.subnormal_exponent != base.subnormal_exponent) append("sub", f.subnormal_exponent);
+        else if (f.subnormal_exponent != base.subnormal_exponent)
+            append("sub", f.subnormal_exponent);
         if (f.zero != base.zero) {
             if (f.zero == Zero::both_signs) continue;
             name += f.zero == Zero::single ? "zero1" : "zero0";
@@ -204,11 +220,14 @@ std::string FloatFormat::name() const {
         if (row.format == *this) return std::string(row.name);
     }
     const int bits = storage_bits();
-    if (bits >= 3 && (nan_at_negative_zero || (!is_signed && nan_codes == 1)) && precision() <= bits - (is_signed ? 1 : 0) &&
+    if (bits >= 3 && (nan_at_negative_zero || (!is_signed && nan_codes == 1)) &&
+        precision() <= bits - (is_signed ? 1 : 0) &&
         *this == make_p3109(bits, precision(), is_signed, has_infinity)) {
-        return "binary" + std::to_string(bits) + "p" + std::to_string(precision()) + (is_signed ? "s" : "u") + (has_infinity ? "e" : "f");
+        return "binary" + std::to_string(bits) + "p" + std::to_string(precision()) +
+               (is_signed ? "s" : "u") + (has_infinity ? "e" : "f");
     }
-    if (bits == 8 && bias >= 0 && bias <= 63 && (exponent_bits == 4 || exponent_bits == 5) && *this == cfloat8(exponent_bits, bias)) {
+    if (bits == 8 && bias >= 0 && bias <= 63 && (exponent_bits == 4 || exponent_bits == 5) &&
+        *this == cfloat8(exponent_bits, bias)) {
         return (exponent_bits == 4 ? "cfloat8_143b" : "cfloat8_152b") + std::to_string(bias);
     }
     return general_name(*this);
@@ -230,15 +249,20 @@ FloatFormat parse_format(std::string_view name) {
         try {
             step();
         } catch (const std::invalid_argument& error) {
-            throw std::invalid_argument("format '" + detail::limits::clipped(name) + "': " + error.what());
+            throw std::invalid_argument("format '" + detail::limits::clipped(name) +
+                                        "': " + error.what());
         }
     };
     if (!f) of_name([&] { f = parse_general(name); });
     if (!f) {
         const std::string right = name.size() <= 64 ? reordered(name) : "";
-        const std::string near = right.empty() ? detail::did_you_mean(name, all_names()) : "; did you mean " + right + "?";
-        throw std::invalid_argument("unknown format '" + detail::limits::clipped(name) + "'" +
-                                    (near.empty() ? "; use a name from `apscope formats` or e<E>m<M>[fn|fnuz|finite][u][b<bias>]" : near));
+        const std::string near = right.empty() ? detail::did_you_mean(name, all_names())
+                                               : "; did you mean " + right + "?";
+        throw std::invalid_argument(
+            "unknown format '" + detail::limits::clipped(name) + "'" +
+            (near.empty()
+                 ? "; use a name from `apscope formats` or e<E>m<M>[fn|fnuz|finite][u][b<bias>]"
+                 : near));
     }
     of_name([&] { validate(*f); });
     return *f;

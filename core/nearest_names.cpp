@@ -8,7 +8,8 @@
 namespace apscope::detail {
 namespace {
 
-// The optimal string alignment distance: rows of a table over the prefixes of both words, the last three kept.
+// The optimal string alignment distance: rows of a table over the prefixes of both words, the last
+// three kept.
 std::size_t distance(std::string_view a, std::string_view b) {
     std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1);
     std::iota(last.begin(), last.end(), std::size_t{0});
@@ -16,7 +17,8 @@ std::size_t distance(std::string_view a, std::string_view b) {
         row[0] = i;
         for (std::size_t j = 1; j <= b.size(); ++j) {
             row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                row[j] = std::min(row[j], before[j - 2] + 1);
         }
         before = last;
         last.swap(row);
@@ -47,7 +49,8 @@ std::string did_you_mean(std::string_view word, std::span<const std::string_view
     }
     if (near.size() > 3) near.resize(3);
     std::string text;
-    for (std::size_t i = 0; i < near.size(); ++i) text += (i == 0 ? "" : i + 1 == near.size() ? " or " : ", ") + std::string(near[i]);
+    for (std::size_t i = 0; i < near.size(); ++i)
+        text += (i == 0 ? "" : i + 1 == near.size() ? " or " : ", ") + std::string(near[i]);
     return text.empty() ? text : "; did you mean " + text + "?";
 }
 

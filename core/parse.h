@@ -31,18 +31,22 @@ std::optional<Number> parse_number(std::string_view text) {
     return text.empty() ? number : std::nullopt;
 }
 
-// The value of a key. Throws std::invalid_argument, "KEY=TEXT must be WANTED", unless it is a number that accept()
-// returns true for.
+// The value of a key. Throws std::invalid_argument, "KEY=TEXT must be WANTED", unless it is a
+// number that accept() returns true for.
 template <class Number, class Accept>
-Number parse_value(std::string_view key, std::string_view text, const Accept& accept, const std::string& wanted) {
+Number parse_value(std::string_view key, std::string_view text, const Accept& accept,
+                   const std::string& wanted) {
     const std::optional<Number> number = parse_number<Number>(text);
     if (number && accept(*number)) return *number;
-    throw std::invalid_argument(std::string(key) + "=" + limits::clipped(text) + " must be " + wanted);
+    throw std::invalid_argument(std::string(key) + "=" + limits::clipped(text) + " must be " +
+                                wanted);
 }
 // For a key that also takes a word: "auto or ".
 std::string word_or(std::string_view word);
 // An integer from min to max, and a finite number from min to max, inclusive.
-long parse_integer(std::string_view key, std::string_view text, long min, long max, std::string_view word = {});
-double parse_real(std::string_view key, std::string_view text, double min, double max = std::numeric_limits<double>::infinity());
+long parse_integer(std::string_view key, std::string_view text, long min, long max,
+                   std::string_view word = {});
+double parse_real(std::string_view key, std::string_view text, double min,
+                  double max = std::numeric_limits<double>::infinity());
 
 }  // namespace apscope::detail

@@ -22,8 +22,10 @@ APSCOPE_HD PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
     for (int round = 0; round < 10; ++round) {
         const std::uint64_t product0 = std::uint64_t{0xD2511F53} * counter.word[0];
         const std::uint64_t product1 = std::uint64_t{0xCD9E8D57} * counter.word[2];
-        counter = {{static_cast<std::uint32_t>(product1 >> 32) ^ counter.word[1] ^ key.low, static_cast<std::uint32_t>(product1),
-                    static_cast<std::uint32_t>(product0 >> 32) ^ counter.word[3] ^ key.high, static_cast<std::uint32_t>(product0)}};
+        counter = {{static_cast<std::uint32_t>(product1 >> 32) ^ counter.word[1] ^ key.low,
+                    static_cast<std::uint32_t>(product1),
+                    static_cast<std::uint32_t>(product0 >> 32) ^ counter.word[3] ^ key.high,
+                    static_cast<std::uint32_t>(product0)}};
         key = {key.low + 0x9E3779B9u, key.high + 0xBB67AE85u};
     }
     return counter;
@@ -41,17 +43,22 @@ struct RandomStream {
     std::uint32_t stage_and_hop;
     int random_bits;
 
-    APSCOPE_HD static int slots(int random_bits) { return random_bits <= 16 ? 8 : random_bits <= 32 ? 4 : 2; }
+    APSCOPE_HD static int slots(int random_bits) {
+        return random_bits <= 16 ? 8 : random_bits <= 32 ? 4 : 2;
+    }
 
     APSCOPE_HD PhiloxBlock block(std::uint64_t index) const {
-        return philox({{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), worker, stage_and_hop}}, key);
+        return philox({{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
+                        worker, stage_and_hop}},
+                      key);
     }
 
     // The random_bits top bits of slot `slot`, left-aligned in 64 bits.
     APSCOPE_HD std::uint64_t slot(const PhiloxBlock& b, int slot) const {
         std::uint64_t value;
         if (random_bits <= 16) {
-            value = static_cast<std::uint64_t>(b.word[slot >> 1] >> (16 * (slot & 1)) & 0xFFFF) << 48;
+            value = static_cast<std::uint64_t>(b.word[slot >> 1] >> (16 * (slot & 1)) & 0xFFFF)
+                    << 48;
         } else if (random_bits <= 32) {
             value = static_cast<std::uint64_t>(b.word[slot]) << 32;
         } else {
@@ -86,25 +93,33 @@ enum class Stage : std::uint32_t {
     reduce = 2,    // a hop rounds a partial sum; the hop counts from 0
     deeper = 3,    // further digits of a number that 64 bits did not decide
 };
-APSCOPE_HD std::uint32_t stage_and_hop(Stage stage, std::uint32_t hop) { return static_cast<std::uint32_t>(stage) << 28 | hop; }
+APSCOPE_HD std::uint32_t stage_and_hop(Stage stage, std::uint32_t hop) {
+    return static_cast<std::uint32_t>(stage) << 28 | hop;
+}
 
 // Keys: apscope.quantize takes the seed itself; a replay mixes in the tensor's name, the step and
 // the number of the draw: philox(counter = (FNV-1a 64 of the name, step), key = seed), whose first
 // two words are the key for draw 0 and whose other two, added to the draw's number, key the others.
-APSCOPE_HD PhiloxKey seed_key(std::uint64_t seed) { return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}; }
+APSCOPE_HD PhiloxKey seed_key(std::uint64_t seed) {
+    return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
+}
 // The stream that quantizes an array: on the host and on a GPU.
-inline RandomStream array_stream(std::uint64_t seed, int random_bits) { return {seed_key(seed), 0, stage_and_hop(Stage::quantize, 0), random_bits}; }
+inline RandomStream array_stream(std::uint64_t seed, int random_bits) {
+    return {seed_key(seed), 0, stage_and_hop(Stage::quantize, 0), random_bits};
+}
 inline std::uint64_t fnv1a(std::string_view text) {
     std::uint64_t hash = 0xCBF29CE484222325;
     for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
     return hash;
 }
-inline PhiloxKey replay_key(std::uint64_t seed, std::string_view tensor, std::int64_t step, std::uint32_t draw = 0) {
+inline PhiloxKey replay_key(std::uint64_t seed, std::string_view tensor, std::int64_t step,
+                            std::uint32_t draw = 0) {
     const std::uint64_t name = fnv1a(tensor);
     const std::uint64_t number = static_cast<std::uint64_t>(step);
-    const PhiloxBlock b = philox({{static_cast<std::uint32_t>(name), static_cast<std::uint32_t>(name >> 32), static_cast<std::uint32_t>(number),
-                                   static_cast<std::uint32_t>(number >> 32)}},
-                                 seed_key(seed));
+    const PhiloxBlock b =
+        philox({{static_cast<std::uint32_t>(name), static_cast<std::uint32_t>(name >> 32),
+                 static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32)}},
+               seed_key(seed));
     if (draw == 0) return {b.word[0], b.word[1]};
     return {b.word[2] + draw, b.word[3]};
 }

@@ -11,10 +11,13 @@ namespace apscope {
 namespace {
 
 constexpr std::array<std::string_view, rounding_mode_count> rounding_names = {
-    "ties_to_even", "ties_to_away", "ties_to_zero", "toward_zero",  "toward_positive",  "toward_negative", "away_from_zero",
-    "to_odd",       "stochastic",   "stochastic_b", "stochastic_c", "stochastic_equal", "stochastic_exact"};
-constexpr std::array<std::string_view, overflow_count> overflow_names = {"ieee", "saturate", "propagate", "infinity", "nan"};
-constexpr std::array<std::string_view, underflow_count> underflow_names = {"gradual", "flush_result", "flush_input", "flush_both"};
+    "ties_to_even",    "ties_to_away",     "ties_to_zero",    "toward_zero", "toward_positive",
+    "toward_negative", "away_from_zero",   "to_odd",          "stochastic",  "stochastic_b",
+    "stochastic_c",    "stochastic_equal", "stochastic_exact"};
+constexpr std::array<std::string_view, overflow_count> overflow_names = {
+    "ieee", "saturate", "propagate", "infinity", "nan"};
+constexpr std::array<std::string_view, underflow_count> underflow_names = {
+    "gradual", "flush_result", "flush_input", "flush_both"};
 
 template <class Enum, std::size_t N>
 Enum parse(std::string_view name, const std::array<std::string_view, N>& names, const char* what) {
@@ -23,14 +26,21 @@ Enum parse(std::string_view name, const std::array<std::string_view, N>& names, 
         if (names[i] == name) return static_cast<Enum>(i);
         all += (i ? ", " : "") + std::string(names[i]);
     }
-    throw std::invalid_argument("unknown " + std::string(what) + " '" + detail::limits::clipped(name) + "'; use one of " + all);
+    throw std::invalid_argument("unknown " + std::string(what) + " '" +
+                                detail::limits::clipped(name) + "'; use one of " + all);
 }
 
 }  // namespace
 
-std::string_view to_string(RoundingMode mode) { return rounding_names[static_cast<std::size_t>(mode)]; }
-std::string_view to_string(Overflow overflow) { return overflow_names[static_cast<std::size_t>(overflow)]; }
-std::string_view to_string(Underflow underflow) { return underflow_names[static_cast<std::size_t>(underflow)]; }
+std::string_view to_string(RoundingMode mode) {
+    return rounding_names[static_cast<std::size_t>(mode)];
+}
+std::string_view to_string(Overflow overflow) {
+    return overflow_names[static_cast<std::size_t>(overflow)];
+}
+std::string_view to_string(Underflow underflow) {
+    return underflow_names[static_cast<std::size_t>(underflow)];
+}
 
 RoundingMode parse_rounding(std::string_view name) {
     if (name == "stochastic_a") return RoundingMode::stochastic;
@@ -41,30 +51,40 @@ Overflow parse_overflow(std::string_view name) {
     if (name == "saturate_propagate") return Overflow::propagate;
     return parse<Overflow>(name, overflow_names, "overflow");
 }
-Underflow parse_underflow(std::string_view name) { return parse<Underflow>(name, underflow_names, "underflow"); }
+Underflow parse_underflow(std::string_view name) {
+    return parse<Underflow>(name, underflow_names, "underflow");
+}
 
 void require_counted(RoundingMode mode, std::string_view what) {
     if (mode != RoundingMode::stochastic_exact) return;
-    throw std::invalid_argument("rounding='stochastic_exact' is for quantize and encode, whose results have a last digit, not for " +
-                                std::string(what) + "; use 'stochastic' with random_bits=64");
+    throw std::invalid_argument(
+        "rounding='stochastic_exact' is for quantize and encode, whose results have a last digit, not for " +
+        std::string(what) + "; use 'stochastic' with random_bits=64");
 }
 
 void validate(const Projection& projection, const FloatFormat& format) {
-    const bool integer_count = projection.rounding == RoundingMode::stochastic_b || projection.rounding == RoundingMode::stochastic_c;
+    const bool integer_count = projection.rounding == RoundingMode::stochastic_b ||
+                               projection.rounding == RoundingMode::stochastic_c;
     const int most = integer_count ? 62 : 64;  // the count is rounded, which needs two bits more
     if (projection.random_bits < 1 || projection.random_bits > most) {
-        throw std::invalid_argument("random_bits=" + std::to_string(projection.random_bits) + " is not between 1 and " + std::to_string(most) +
-                                    (integer_count ? ", as " + std::string(to_string(projection.rounding)) + " needs" : ""));
+        throw std::invalid_argument(
+            "random_bits=" + std::to_string(projection.random_bits) + " is not between 1 and " +
+            std::to_string(most) +
+            (integer_count ? ", as " + std::string(to_string(projection.rounding)) + " needs"
+                           : ""));
     }
     if (projection.overflow == Overflow::infinity && !format.has_infinity) {
-        throw std::invalid_argument("overflow='infinity' needs a format with infinity, which " + format.name() + " is not; use 'saturate' or 'ieee'");
+        throw std::invalid_argument("overflow='infinity' needs a format with infinity, which " +
+                                    format.name() + " is not; use 'saturate' or 'ieee'");
     }
     if (projection.overflow == Overflow::nan && !format.has_nan()) {
-        throw std::invalid_argument("overflow='nan' needs a format with NaN, which " + format.name() + " is not; use 'saturate' or 'ieee'");
+        throw std::invalid_argument("overflow='nan' needs a format with NaN, which " +
+                                    format.name() + " is not; use 'saturate' or 'ieee'");
     }
     if (projection.underflow != Underflow::gradual && format.smallest_normal() == 0) {
-        throw std::invalid_argument("underflow='" + std::string(to_string(projection.underflow)) + "' needs a format with normal numbers, which " +
-                                    format.name() + " is not; use 'gradual'");
+        throw std::invalid_argument("underflow='" + std::string(to_string(projection.underflow)) +
+                                    "' needs a format with normal numbers, which " + format.name() +
+                                    " is not; use 'gradual'");
     }
 }
 

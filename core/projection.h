@@ -19,35 +19,39 @@ enum class RoundingMode {
     to_odd,            // inexact: the neighbour with the odd significand
     // To the larger magnitude with a probability that depends on eta, the discarded fraction, by a
     // random integer R of N bits: if count + R >= 2^N, with the count
-    stochastic,        //   floor(eta 2^N)                    P3109 StochasticA
-    stochastic_b,      //   floor(eta 2^N + 1/2)              P3109 StochasticB
-    stochastic_c,      //   eta 2^N to nearest, ties to even  P3109 StochasticC
+    stochastic,  //   floor(eta 2^N)                    P3109 StochasticA
+    stochastic_b,  //   floor(eta 2^N + 1/2)              P3109 StochasticB
+    stochastic_c,  //   eta 2^N to nearest, ties to even  P3109 StochasticC
     stochastic_equal,  //   2^(N-1) if eta is not 0: both neighbours equally likely
     stochastic_exact,  // with probability eta: if U < eta, with as many bits of U as needed
 };
 inline constexpr int rounding_mode_count = 13;
-APSCOPE_HD constexpr bool is_stochastic(RoundingMode mode) { return mode >= RoundingMode::stochastic; }
+APSCOPE_HD constexpr bool is_stochastic(RoundingMode mode) {
+    return mode >= RoundingMode::stochastic;
+}
 
 // The result for a rounded magnitude above the largest finite value, and for an infinity.
 enum class Overflow {
-    ieee,       // by direction: infinity, or the largest value when rounding points towards zero;
-                // a format without infinity gives NaN, without both the largest value
-    saturate,   // the largest finite value, for infinities too (P3109 SatFinite)
+    ieee,  // by direction: infinity, or the largest value when rounding points towards zero;
+           // a format without infinity gives NaN, without both the largest value
+    saturate,  // the largest finite value, for infinities too (P3109 SatFinite)
     propagate,  // the largest finite value; infinities stay if the format has them (SatPropagate)
-    infinity,   // always infinity
-    nan,        // always NaN
+    infinity,  // always infinity
+    nan,  // always NaN
 };
 inline constexpr int overflow_count = 5;
 // Whether finite numbers beyond the largest become the largest.
-constexpr bool clamps(Overflow overflow) { return overflow == Overflow::saturate || overflow == Overflow::propagate; }
+constexpr bool clamps(Overflow overflow) {
+    return overflow == Overflow::saturate || overflow == Overflow::propagate;
+}
 
 // The result for magnitudes below the format's smallest normal number. Formats without subnormals
 // round them to zero or to the smallest number: that depends on the format.
 enum class Underflow {
-    gradual,       // subnormal numbers, if the format has them
+    gradual,  // subnormal numbers, if the format has them
     flush_result,  // a rounded result there is a zero of its sign
-    flush_input,   // an input there counts as a zero of its sign, before rounding
-    flush_both,    // both; for a cast the same as flush_input
+    flush_input,  // an input there counts as a zero of its sign, before rounding
+    flush_both,  // both; for a cast the same as flush_input
 };
 inline constexpr int underflow_count = 4;
 
@@ -60,8 +64,12 @@ struct Projection {
     // far as the format has codes for them.
     bool keep_payload = false;
 
-    bool flushes_input() const { return underflow == Underflow::flush_input || underflow == Underflow::flush_both; }
-    bool flushes_result() const { return underflow == Underflow::flush_result || underflow == Underflow::flush_both; }
+    bool flushes_input() const {
+        return underflow == Underflow::flush_input || underflow == Underflow::flush_both;
+    }
+    bool flushes_result() const {
+        return underflow == Underflow::flush_result || underflow == Underflow::flush_both;
+    }
     // Bits of a random word that a rounding draws.
     int drawn_bits() const { return rounding == RoundingMode::stochastic_exact ? 64 : random_bits; }
 
@@ -77,8 +85,8 @@ RoundingMode parse_rounding(std::string_view name);
 Overflow parse_overflow(std::string_view name);
 Underflow parse_underflow(std::string_view name);
 
-// Throws std::invalid_argument if the mode is stochastic_exact, whose probability only a cast can have:
-// a quotient or a root has no last digit.
+// Throws std::invalid_argument if the mode is stochastic_exact, whose probability only a cast can
+// have: a quotient or a root has no last digit.
 void require_counted(RoundingMode mode, std::string_view what);
 
 struct FloatFormat;

@@ -22,15 +22,16 @@ bool shrinks(RoundingMode mode, bool negative) {
     }
 }
 
-// The first magnitude inside the irregular gap that rounds up, or the gap's end: by bisection, since
-// rounding is monotone.
+// The first magnitude inside the irregular gap that rounds up, or the gap's end: by bisection,
+// since rounding is monotone.
 template <class Real>
 BitsOf<Real> gap_up(const Cast<Real>& cast, bool negative) {
     BitsOf<Real> low = cast.gap_low, high = cast.gap_high;
     while (high - low > 1) {
         const BitsOf<Real> middle = low + (high - low) / 2;
-        const bool up = dispatch(cast.rounding,
-                                 [&]<RoundingMode M>() { return round_in_gap<M, Real>(middle, negative, cast, std::uint64_t{0}) == cast.gap_high; });
+        const bool up = dispatch(cast.rounding, [&]<RoundingMode M>() {
+            return round_in_gap<M, Real>(middle, negative, cast, std::uint64_t{0}) == cast.gap_high;
+        });
         (up ? high : low) = middle;
     }
     return high;
@@ -41,7 +42,8 @@ BitsOf<Real> gap_up(const Cast<Real>& cast, bool negative) {
 template <class Real>
 Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
     using Bits = BitsOf<Real>;
-    const FloatEnvironment environment;  // limits may be fp32 subnormals, which the caller's settings may flush
+    const FloatEnvironment
+        environment;  // limits may be fp32 subnormals, which the caller's settings may flush
     const Bits largest = bits_of<Real>(f.largest());
     const Bits nan = nan_bits<Real>;
     const Bits infinity = infinity_bits<Real>;
@@ -59,8 +61,10 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
     c.input_floor = p.flushes_input() ? bits_of<Real>(f.smallest_normal()) : 0;
     c.result_floor = p.flushes_result() ? bits_of<Real>(f.smallest_normal()) : 0;
     if (p.keep_payload && f.is_signed && f.nan_codes > 0 && !f.nan_at_negative_zero) {
-        // One NaN a sign keeps the sign; the whole set of IEEE 754, as many payload bits as codes have.
-        const bool has_payloads = f.has_infinity && f.nan_codes + 1 == std::uint64_t{1} << f.mantissa_bits;
+        // One NaN a sign keeps the sign; the whole set of IEEE 754, as many payload bits as codes
+        // have.
+        const bool has_payloads = f.has_infinity && f.nan_codes + 1 == std::uint64_t{1}
+                                                                           << f.mantissa_bits;
         const int lost = Layout<Real>::fraction_bits - f.mantissa_bits;
         const Bits payload = (Bits{1} << Layout<Real>::fraction_bits) - (Bits{1} << lost);
         c.nan_kept = sign_bit<Real> | (has_payloads ? payload : 0);
@@ -94,9 +98,11 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
         const Bits sign = negative ? sign_bit<Real> : 0;
         const Bits special = f.has_infinity ? infinity | sign : f.has_nan() ? nan : largest | sign;
         switch (p.overflow) {
-            case Overflow::ieee: return {shrinks(p.rounding, negative) ? largest | sign : special, special};
+            case Overflow::ieee:
+                return {shrinks(p.rounding, negative) ? largest | sign : special, special};
             case Overflow::saturate: return {largest | sign, largest | sign};
-            case Overflow::propagate: return {largest | sign, (f.has_infinity ? infinity : largest) | sign};
+            case Overflow::propagate:
+                return {largest | sign, (f.has_infinity ? infinity : largest) | sign};
             case Overflow::infinity: return {infinity | sign, infinity | sign};
             case Overflow::nan: break;
         }
@@ -110,7 +116,8 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
         const Bits lowest = c.rounded_zero;
         const bool to_lowest = clamps(p.overflow) || !f.has_nan();
         c.infinite_negative = to_lowest ? lowest : nan;
-        c.below_zero = to_lowest || (p.overflow == Overflow::ieee && shrinks(p.rounding, true)) ? lowest : nan;
+        c.below_zero =
+            to_lowest || (p.overflow == Overflow::ieee && shrinks(p.rounding, true)) ? lowest : nan;
         c.overflow_negative = c.below_zero;
     }
     return c;
@@ -118,7 +125,8 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
 
 template <class Real>
 Real round_one(Real x, const Cast<Real>& cast, std::uint64_t random) {
-    return dispatch(cast.rounding, [&]<RoundingMode M>() { return round_to_format<M, Real>(x, cast, random); });
+    return dispatch(cast.rounding,
+                    [&]<RoundingMode M>() { return round_to_format<M, Real>(x, cast, random); });
 }
 
 template Cast<float> make_cast<float>(const FloatFormat&, const Projection&);

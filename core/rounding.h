@@ -32,28 +32,29 @@ template <class Real>
 struct Cast {
     using Bits = BitsOf<Real>;
     RoundingMode rounding;
-    bool saturates;        // finite numbers beyond the largest become the largest
-    int mantissa_bits;     // stored significand bits of the target
-    int emin;              // exponent below which the quantum no longer shrinks
-    int bias;              // for the parity of codes at precision 1
-    int random_bits;       // N of stochastic rounding
-    bool even_code_ties;   // precision 1 rounds ties to the even code
-    bool is_signed;        //
-    Bits one;              // 1, unknown to the compiler: g++ makes no vector shift of a constant
-    Bits quantum;          // 2^(emin - mantissa_bits), one unit below emin
-    Bits largest;          // largest finite magnitude
+    bool saturates;  // finite numbers beyond the largest become the largest
+    int mantissa_bits;  // stored significand bits of the target
+    int emin;  // exponent below which the quantum no longer shrinks
+    int bias;  // for the parity of codes at precision 1
+    int random_bits;  // N of stochastic rounding
+    bool even_code_ties;  // precision 1 rounds ties to the even code
+    bool is_signed;  //
+    Bits one;  // 1, unknown to the compiler: g++ makes no vector shift of a constant
+    Bits quantum;  // 2^(emin - mantissa_bits), one unit below emin
+    Bits largest;  // largest finite magnitude
     Bits gap_low, gap_high;  // the one irregular gap between neighbours, if gap_high != 0
-    bool gap_low_odd;      // parity of gap_low's code
-    Bits gap_up_positive, gap_up_negative;  // deterministic roundings: the first magnitude in the gap that rounds up, by sign
-    Bits exact_zero;       // result for a zero, without its sign (formats without zero)
-    Bits rounded_zero;     // result for a magnitude that rounds to zero
-    Bits negative_zero;    // sign bit if the format has a -0
+    bool gap_low_odd;  // parity of gap_low's code
+    Bits gap_up_positive, gap_up_negative;  // deterministic roundings: the first magnitude in the
+                                            // gap that rounds up, by sign
+    Bits exact_zero;  // result for a zero, without its sign (formats without zero)
+    Bits rounded_zero;  // result for a magnitude that rounds to zero
+    Bits negative_zero;  // sign bit if the format has a -0
     Bits overflow_positive, overflow_negative;  // finite overflow, by sign
     Bits infinite_positive, infinite_negative;  // infinite input, by sign
-    Bits below_zero;         // unsigned formats: a negative result
-    Bits input_floor;        // smaller inputs count as zero: the smallest normal number, or 0
-    Bits result_floor;       // smaller results become zero: the smallest normal number, or 0
-    Bits nan_kept;           // the bits of a NaN that stay: sign and leading payload, or none
+    Bits below_zero;  // unsigned formats: a negative result
+    Bits input_floor;  // smaller inputs count as zero: the smallest normal number, or 0
+    Bits result_floor;  // smaller results become zero: the smallest normal number, or 0
+    Bits nan_kept;  // the bits of a NaN that stay: sign and leading payload, or none
 };
 
 // Most casts have no irregular gap, flush nothing and keep no payload. Loops take such a Cast by
@@ -73,9 +74,11 @@ APSCOPE_HD Cast<Real> assume_plain(Cast<Real> c) {
 // no conversion to bool except a comparison; `one` is 1 (see Cast); `random` holds N bits,
 // left-aligned.
 template <RoundingMode M, class Word, class Random>
-APSCOPE_HD bool round_up(Word one, Word rest, int shift, Word capped_shift, Word odd, bool negative, int random_bits, const Random& random) {
+APSCOPE_HD bool round_up(Word one, Word rest, int shift, Word capped_shift, Word odd, bool negative,
+                         int random_bits, const Random& random) {
     const bool inexact = rest != 0;
-    if constexpr (M == RoundingMode::ties_to_even || M == RoundingMode::ties_to_away || M == RoundingMode::ties_to_zero) {
+    if constexpr (M == RoundingMode::ties_to_even || M == RoundingMode::ties_to_away ||
+                  M == RoundingMode::ties_to_zero) {
         // Twice the rest against one unit. Capped, the unit stays above any rest's double.
         const Word twice = static_cast<Word>(rest << 1);
         const Word unit = static_cast<Word>(one << capped_shift);
@@ -112,11 +115,15 @@ APSCOPE_HD int exponent_of(BitsOf<Real> magnitude) {
     if constexpr (std::is_same_v<Real, float>) {
         // A subnormal's fraction, read as an integer, is an exact fp32 number: take its exponent.
         const int fraction_exponent =
-            static_cast<int>(bits_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(magnitude & 0x7FFFFF))) >> 23);
+            static_cast<int>(bits_cast<std::uint32_t>(static_cast<float>(
+                                 static_cast<std::int32_t>(magnitude & 0x7FFFFF))) >>
+                             23);
         return field != 0 ? field - 127 : fraction_exponent - 127 - 149;
     } else {
         // A subnormal's fraction after a leading one, minus that one, is a normal number.
-        const double fraction = bits_cast<double>((magnitude & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1023} << 52) - 1.0;
+        const double fraction = bits_cast<double>((magnitude & ((std::uint64_t{1} << 52) - 1)) |
+                                                  std::uint64_t{1023} << 52) -
+                                1.0;
         const int fraction_exponent = static_cast<int>(bits_cast<std::uint64_t>(fraction) >> 52);
         return field != 0 ? field - L::bias : fraction_exponent - L::bias - 1022;
     }
@@ -124,11 +131,13 @@ APSCOPE_HD int exponent_of(BitsOf<Real> magnitude) {
 
 // The neighbours of a magnitude strictly inside the irregular gap are its two ends.
 template <RoundingMode M, class Real, class Random>
-APSCOPE_HD BitsOf<Real> round_in_gap(BitsOf<Real> magnitude, bool negative, const Cast<Real>& cast, const Random& random);
+APSCOPE_HD BitsOf<Real> round_in_gap(BitsOf<Real> magnitude, bool negative, const Cast<Real>& cast,
+                                     const Random& random);
 
 // The magnitude rounded with an unbounded exponent range above, as bits of Real.
 template <RoundingMode M, class Real, class Random>
-APSCOPE_HD BitsOf<Real> round_magnitude(BitsOf<Real> magnitude, bool negative, const Cast<Real>& cast, const Random& random) {
+APSCOPE_HD BitsOf<Real> round_magnitude(BitsOf<Real> magnitude, bool negative,
+                                        const Cast<Real>& cast, const Random& random) {
     using Bits = BitsOf<Real>;
     using L = Layout<Real>;
     constexpr int fraction_bits = L::fraction_bits;
@@ -144,8 +153,11 @@ APSCOPE_HD BitsOf<Real> round_magnitude(BitsOf<Real> magnitude, bool negative, c
     const Bits capped = static_cast<Bits>(shift < fraction_bits + 2 ? shift : fraction_bits + 2);
     const Bits kept = significand >> capped;
     const Bits rest = significand - (kept << capped);
-    const Bits odd = kept & (static_cast<Bits>(!cast.even_code_ties) | static_cast<Bits>(exponent + cast.bias)) & 1;
-    const bool up = round_up<M, Bits>(cast.one, rest, shift, capped, odd, negative, cast.random_bits, random);
+    const Bits odd =
+        kept & (static_cast<Bits>(!cast.even_code_ties) | static_cast<Bits>(exponent + cast.bias)) &
+        1;
+    const bool up =
+        round_up<M, Bits>(cast.one, rest, shift, capped, odd, negative, cast.random_bits, random);
     const Bits in_place = capped <= fraction_bits ? capped : 0;
     const Bits rounded = ((magnitude >> in_place) + (up ? 1 : 0)) << in_place;
     return select(capped <= fraction_bits, rounded, select(up, cast.quantum, Bits{0}));
@@ -154,20 +166,25 @@ APSCOPE_HD BitsOf<Real> round_magnitude(BitsOf<Real> magnitude, bool negative, c
 // Overflow, zero and sign: the last steps, common to casts and sums. Every step is a selection,
 // never a branch, so that loops over the rule become vector code.
 template <class Real>
-APSCOPE_HD BitsOf<Real> finish(BitsOf<Real> rounded, BitsOf<Real> magnitude, BitsOf<Real> sign, const Cast<Real>& cast) {
+APSCOPE_HD BitsOf<Real> finish(BitsOf<Real> rounded, BitsOf<Real> magnitude, BitsOf<Real> sign,
+                               const Cast<Real>& cast) {
     using Bits = BitsOf<Real>;
     const bool negative = sign != 0;
     const Bits zero_sign = sign & cast.negative_zero;
     rounded = select(rounded < cast.result_floor, Bits{0}, rounded);
     Bits result = select(rounded == 0, cast.rounded_zero | zero_sign, rounded | sign);
     result = select(magnitude == 0, cast.exact_zero | zero_sign, result);
-    result = select(rounded > cast.largest, select(negative, cast.overflow_negative, cast.overflow_positive), result);
+    result = select(rounded > cast.largest,
+                    select(negative, cast.overflow_negative, cast.overflow_positive), result);
     // Without a sign, a negative result is not representable; -0 and values that round to it are
     // zero.
-    const bool below = !cast.is_signed & negative & ((rounded != 0) | ((cast.rounded_zero != 0) & (magnitude != 0)));
+    const bool below = !cast.is_signed & negative &
+                       ((rounded != 0) | ((cast.rounded_zero != 0) & (magnitude != 0)));
     result = select(below, cast.below_zero, result);
-    result = select(magnitude == infinity_bits<Real>, select(negative, cast.infinite_negative, cast.infinite_positive), result);
-    return select(magnitude > infinity_bits<Real>, nan_bits<Real> | ((magnitude | sign) & cast.nan_kept), result);
+    result = select(magnitude == infinity_bits<Real>,
+                    select(negative, cast.infinite_negative, cast.infinite_positive), result);
+    return select(magnitude > infinity_bits<Real>,
+                  nan_bits<Real> | ((magnitude | sign) & cast.nan_kept), result);
 }
 
 // The rule. `random` matters to stochastic rounding only: N bits, left-aligned in 64, or a stream's
@@ -186,7 +203,8 @@ APSCOPE_HD Real round_to_format(Real x, const Cast<Real>& cast, const Random& ra
         if (in_gap) rounded = round_in_gap<M, Real>(magnitude, sign != 0, cast, random);
     } else {
         const Bits up_from = select(sign != 0, cast.gap_up_negative, cast.gap_up_positive);
-        rounded = select(in_gap, select(magnitude >= up_from, cast.gap_high, cast.gap_low), rounded);
+        rounded =
+            select(in_gap, select(magnitude >= up_from, cast.gap_high, cast.gap_low), rounded);
     }
     return bits_cast<Real>(finish<Real>(rounded, magnitude, sign, cast));
 }
@@ -205,10 +223,12 @@ APSCOPE_HD GapPlace gap_place(BitsOf<Real> magnitude, const Cast<Real>& cast) {
     const auto significand = [&](BitsOf<Real> m) {
         const BitsOf<Real> fraction = m & ((BitsOf<Real>{1} << L::fraction_bits) - 1);
         const int field = static_cast<int>(m >> L::fraction_bits);
-        return field != 0 ? fraction | BitsOf<Real>{1} << L::fraction_bits : fraction << (1 - L::bias - exponent(m));
+        return field != 0 ? fraction | BitsOf<Real>{1} << L::fraction_bits
+                          : fraction << (1 - L::bias - exponent(m));
     };
     const int high_exponent = exponent(cast.gap_high);
-    GapPlace place{significand(magnitude), significand(cast.gap_high), high_exponent - exponent(magnitude)};
+    GapPlace place{significand(magnitude), significand(cast.gap_high),
+                   high_exponent - exponent(magnitude)};
     if (cast.gap_low != 0) {
         // low, x and high lie within two binades: common unit of low's ulp.
         const int low_exponent = exponent(cast.gap_low);
@@ -234,7 +254,8 @@ APSCOPE_HD Eta next_digits(GapPlace& place) {
 }
 
 template <RoundingMode M, class Real, class Random>
-APSCOPE_HD BitsOf<Real> round_in_gap(BitsOf<Real> magnitude, bool negative, const Cast<Real>& cast, const Random& random) {
+APSCOPE_HD BitsOf<Real> round_in_gap(BitsOf<Real> magnitude, bool negative, const Cast<Real>& cast,
+                                     const Random& random) {
     bool up = false;
     GapPlace place = gap_place<Real>(magnitude, cast);
     if constexpr (M == RoundingMode::stochastic_exact) {
@@ -245,7 +266,8 @@ APSCOPE_HD BitsOf<Real> round_in_gap(BitsOf<Real> magnitude, bool negative, cons
             if (drawn != digits) break;
         }
     } else {
-        up = eta_rounds_up<M>(next_digits(place), cast.gap_low_odd, negative, cast.random_bits, random_digits(random, 0));
+        up = eta_rounds_up<M>(next_digits(place), cast.gap_low_odd, negative, cast.random_bits,
+                              random_digits(random, 0));
     }
     return up ? cast.gap_high : cast.gap_low;
 }
@@ -258,8 +280,8 @@ Cast<Real> make_cast(const FloatFormat& format, const Projection& projection);
 template <class Real>
 Real round_one(Real x, const Cast<Real>& cast, std::uint64_t random = 0);
 
-// Calls f.template operator()<M>() with the run-time mode as the compile-time M; on the device too, if f may
-// run there.
+// Calls f.template operator()<M>() with the run-time mode as the compile-time M; on the device too,
+// if f may run there.
 #if defined(__CUDACC__)
 #pragma nv_exec_check_disable
 #endif
@@ -270,14 +292,18 @@ APSCOPE_HD decltype(auto) dispatch(RoundingMode mode, F&& f) {
         case RoundingMode::ties_to_away: return f.template operator()<RoundingMode::ties_to_away>();
         case RoundingMode::ties_to_zero: return f.template operator()<RoundingMode::ties_to_zero>();
         case RoundingMode::toward_zero: return f.template operator()<RoundingMode::toward_zero>();
-        case RoundingMode::toward_positive: return f.template operator()<RoundingMode::toward_positive>();
-        case RoundingMode::toward_negative: return f.template operator()<RoundingMode::toward_negative>();
-        case RoundingMode::away_from_zero: return f.template operator()<RoundingMode::away_from_zero>();
+        case RoundingMode::toward_positive:
+            return f.template operator()<RoundingMode::toward_positive>();
+        case RoundingMode::toward_negative:
+            return f.template operator()<RoundingMode::toward_negative>();
+        case RoundingMode::away_from_zero:
+            return f.template operator()<RoundingMode::away_from_zero>();
         case RoundingMode::to_odd: return f.template operator()<RoundingMode::to_odd>();
         case RoundingMode::stochastic: return f.template operator()<RoundingMode::stochastic>();
         case RoundingMode::stochastic_b: return f.template operator()<RoundingMode::stochastic_b>();
         case RoundingMode::stochastic_c: return f.template operator()<RoundingMode::stochastic_c>();
-        case RoundingMode::stochastic_equal: return f.template operator()<RoundingMode::stochastic_equal>();
+        case RoundingMode::stochastic_equal:
+            return f.template operator()<RoundingMode::stochastic_equal>();
         case RoundingMode::stochastic_exact: break;
     }
     return f.template operator()<RoundingMode::stochastic_exact>();

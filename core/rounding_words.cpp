@@ -19,8 +19,10 @@ struct Row {
 // RISC-V, IEEE 754, P3109, MPFR's and C's; NumPy's and common ones. The names of this library,
 // folded, are accepted too.
 constexpr std::array<Row, 7> rows = {{
-    {RoundingMode::ties_to_even, " rne roundtiestoeven nearesttiestoeven nearesteven roundnearesteven roundtonearesteven halfeven halftoeven "},
-    {RoundingMode::ties_to_away, " rna rmm roundtiestoaway nearesttiestoaway nearestaway halfaway halfawayfromzero "},
+    {RoundingMode::ties_to_even,
+     " rne roundtiestoeven nearesttiestoeven nearesteven roundnearesteven roundtonearesteven halfeven halftoeven "},
+    {RoundingMode::ties_to_away,
+     " rna rmm roundtiestoaway nearesttiestoaway nearestaway halfaway halfawayfromzero "},
     {RoundingMode::toward_zero, " rtz rndz roundtowardzero towardszero truncate trunc "},
     {RoundingMode::toward_positive, " rup rndu roundtowardpositive towardinfinity ceil ceiling "},
     {RoundingMode::toward_negative, " rdn rndd roundtowardnegative floor "},
@@ -38,7 +40,9 @@ std::string folded(std::string_view word) {
     return out;
 }
 
-bool lists(std::string_view words, const std::string& word) { return words.find(" " + word + " ") != std::string_view::npos; }
+bool lists(std::string_view words, const std::string& word) {
+    return words.find(" " + word + " ") != std::string_view::npos;
+}
 
 }  // namespace
 
@@ -55,10 +59,12 @@ std::string_view rounding_word(std::string_view word) {
     }
     const std::string unknown = "unknown rounding '" + limits::clipped(word) + "'";
     if (lists(open_words, plain)) {
-        throw std::invalid_argument(unknown +
-                                    ", which leaves open where ties go; use ties_to_even, IEEE 754's default, ties_to_away or ties_to_zero");
+        throw std::invalid_argument(
+            unknown +
+            ", which leaves open where ties go; use ties_to_even, IEEE 754's default, ties_to_away or ties_to_zero");
     }
-    if (const std::string near = did_you_mean(word, names); !near.empty()) throw std::invalid_argument(unknown + near);
+    if (const std::string near = did_you_mean(word, names); !near.empty())
+        throw std::invalid_argument(unknown + near);
     return word;
 }
 

@@ -27,14 +27,19 @@ APSCOPE_HD RoundingMoments stochastic_moments(double v, const Cast<double>& cast
         GapPlace place = gap_place<double>(magnitude, cast);
         eta = next_digits(place);
     } else {
-        low = bits_cast<double>(round_magnitude<RoundingMode::toward_zero, double>(magnitude, false, cast, 0));
+        low = bits_cast<double>(
+            round_magnitude<RoundingMode::toward_zero, double>(magnitude, false, cast, 0));
         const int exponent = exponent_of<double>(magnitude);
-        const int quantum_exponent = (exponent > cast.emin ? exponent : cast.emin) - cast.mantissa_bits;
+        const int quantum_exponent =
+            (exponent > cast.emin ? exponent : cast.emin) - cast.mantissa_bits;
         gap = bits_cast<double>(static_cast<std::uint64_t>(quantum_exponent + 1023) << 52);
         // The rest of the rule: the bits of v below the quantum.
         const int shift = quantum_exponent - (exponent - 52);
-        const std::uint64_t significand = (magnitude & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1} << 52;
-        const std::uint64_t rest = shift >= 64 ? significand : shift <= 0 ? 0 : significand & ((std::uint64_t{1} << shift) - 1);
+        const std::uint64_t significand =
+            (magnitude & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1} << 52;
+        const std::uint64_t rest = shift >= 64  ? significand
+                                   : shift <= 0 ? 0
+                                                : significand & ((std::uint64_t{1} << shift) - 1);
         eta = eta_of(rest, shift);
     }
     const UpCount up = up_count(cast.rounding, eta, cast.random_bits);

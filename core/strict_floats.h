@@ -4,13 +4,17 @@
 // core/float_environment.h's.
 #pragma once
 
-#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__) || \
-    (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ != 0) || (defined(__GCC_IEC_559) && __GCC_IEC_559 == 0)
-#error "apscope rounds by IEEE 754, which this compiler option gives up; compile without -ffast-math and the options that it stands for"
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
+    defined(__NO_SIGNED_ZEROS__) ||                                                            \
+    (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ != 0) ||                            \
+    (defined(__GCC_IEC_559) && __GCC_IEC_559 == 0)
+#error \
+    "apscope rounds by IEEE 754, which this compiler option gives up; compile without -ffast-math and the options that it stands for"
 #endif
 
 #if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0
-#error "apscope needs sums of float in float and of double in double (FLT_EVAL_METHOD 0); compile with -msse2 -mfpmath=sse"
+#error \
+    "apscope needs sums of float in float and of double in double (FLT_EVAL_METHOD 0); compile with -msse2 -mfpmath=sse"
 #endif
 
 #if defined(__CUDACC__) && defined(__USE_FAST_MATH__)

@@ -13,11 +13,13 @@ APSCOPE_HD Real absolute(Real x) {
     return bits_cast<Real>(bits_cast<BitsOf<Real>>(x) & ~sign_bit<Real>);
 }
 
-// An error e of a number x that is compared under a scale S and stands for U x: |e| U S 2^-q in this order, with
-// q = max(floor(log2 (U S |x|)), emin) - m. Not found; by exponents alone, which U = 1 and S = 2^k move; or so.
+// An error e of a number x that is compared under a scale S and stands for U x: |e| U S 2^-q in
+// this order, with q = max(floor(log2 (U S |x|)), emin) - m. Not found; by exponents alone, which U
+// = 1 and S = 2^k move; or so.
 enum class Ulps { none, shifted, scaled };
 
-// 2^-q is formed in place: `top` less the exponent field of U S |x|, at least `min`. For formats of fp32.
+// 2^-q is formed in place: `top` less the exponent field of U S |x|, at least `min`. For formats of
+// fp32.
 struct UlpScale {
     std::int64_t min;
     std::uint64_t top;  // beyond the range of a signed number
@@ -26,19 +28,26 @@ struct UlpScale {
 template <Ulps How = Ulps::scaled>
 constexpr APSCOPE_HD UlpScale ulp_scale(int emin, int mantissa_bits, double scale, double units) {
     constexpr std::int64_t one = std::int64_t{1} << 52;
-    const std::int64_t k = How == Ulps::shifted ? static_cast<std::int64_t>(bits_cast<std::uint64_t>(scale) >> 52) - 1023 : 0;
-    return {(emin + 1023 - k) * one, static_cast<std::uint64_t>(2046 + mantissa_bits) << 52, scale, units};
+    const std::int64_t k =
+        How == Ulps::shifted
+            ? static_cast<std::int64_t>(bits_cast<std::uint64_t>(scale) >> 52) - 1023
+            : 0;
+    return {(emin + 1023 - k) * one, static_cast<std::uint64_t>(2046 + mantissa_bits) << 52, scale,
+            units};
 }
 // Of |x| and |e|.
 template <Ulps How = Ulps::scaled>
 APSCOPE_HD double in_ulps(double size, double error, const UlpScale& s) {
     const double at = How == Ulps::shifted ? size : size * s.units * s.scale;
-    const auto exponent = static_cast<std::int64_t>(bits_cast<std::uint64_t>(at) & infinity_bits<double>);
-    const double per_ulp = bits_cast<double>(s.top - static_cast<std::uint64_t>(exponent > s.min ? exponent : s.min));
+    const auto exponent =
+        static_cast<std::int64_t>(bits_cast<std::uint64_t>(at) & infinity_bits<double>);
+    const double per_ulp =
+        bits_cast<double>(s.top - static_cast<std::uint64_t>(exponent > s.min ? exponent : s.min));
     return How == Ulps::shifted ? error * per_ulp : error * s.units * s.scale * per_ulp;
 }
 
-// The sizes of a number and of what it was rounded to, in units of the limit: finite, beyond the largest, and ended there.
+// The sizes of a number and of what it was rounded to, in units of the limit: finite, beyond the
+// largest, and ended there.
 template <class Real>
 APSCOPE_HD bool is_saturated(Real size, Real rounded, Real largest) {
     return (size > largest) & (size < bits_cast<Real>(infinity_bits<Real>)) & (rounded == largest);
@@ -46,7 +55,8 @@ APSCOPE_HD bool is_saturated(Real size, Real rounded, Real largest) {
 
 // Of such, finite ones below the smallest normal number, and those that saturated.
 template <class Real, class Count>
-APSCOPE_HD void count_limits(Real size, Real rounded, Real smallest_normal, Real largest, Count& subnormal, Count& saturated) {
+APSCOPE_HD void count_limits(Real size, Real rounded, Real smallest_normal, Real largest,
+                             Count& subnormal, Count& saturated) {
     subnormal += (size != 0) & (size < smallest_normal);
     saturated += is_saturated(size, rounded, largest);
 }

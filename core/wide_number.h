@@ -1,4 +1,5 @@
-// Exact numbers wider than fp64: a 128-bit significand whose last bit is sticky, and their one rounding.
+// Exact numbers wider than fp64: a 128-bit significand whose last bit is sticky, and their one
+// rounding.
 //
 //      (-1)^negative * significand * 2^unit         significand   0|0|1xxxxxxxxxxxx...xxxs
 //                                                   bit           127 125               0
@@ -54,10 +55,11 @@ APSCOPE_HD WideNumber wide(double x) {
     return aligned(s.bits, s.unit, negative);
 }
 
-// The sum of two aligned numbers, or of one and zero. A product has 106 of the 126 bits, an fp64 number
-// 53, so the lowest 20 of both are zeros. Where the smaller one loses bits it was therefore moved down by
-// more than 20, is below 2^-20 of the larger, and cancels one bit at most: the leading bit stays at 124 at
-// least. The last bit is then sticky: the larger one's is 0, and `low` is made odd.
+// The sum of two aligned numbers, or of one and zero. A product has 106 of the 126 bits, an fp64
+// number 53, so the lowest 20 of both are zeros. Where the smaller one loses bits it was therefore
+// moved down by more than 20, is below 2^-20 of the larger, and cancels one bit at most: the
+// leading bit stays at 124 at least. The last bit is then sticky: the larger one's is 0, and `low`
+// is made odd.
 APSCOPE_HD WideNumber add_aligned(WideNumber x, WideNumber y) {
     using Wide = unsigned __int128;
     if (y.significand == 0) return x;
@@ -70,12 +72,14 @@ APSCOPE_HD WideNumber add_aligned(WideNumber x, WideNumber y) {
     const int drop = x.unit - y.unit;
     const Wide lost = drop < 128 ? y.significand & ((Wide{1} << drop) - 1) : y.significand;
     const Wide low = (drop < 128 ? y.significand >> drop : 0) | (lost != 0 ? 1 : 0);
-    return {x.negative != y.negative ? x.significand - low : x.significand + low, x.unit, x.negative};
+    return {x.negative != y.negative ? x.significand - low : x.significand + low, x.unit,
+            x.negative};
 }
 
 // |w| against a positive fp64 number: -1, 0, 1. Zero is below.
 APSCOPE_HD int compare_magnitude(const WideNumber& w, std::uint64_t magnitude) {
-    const WideNumber x = aligned(w.significand, w.unit, false), y = wide(bits_cast<double>(magnitude));
+    const WideNumber x = aligned(w.significand, w.unit, false),
+                     y = wide(bits_cast<double>(magnitude));
     if (y.significand == 0) return 1;
     if (x.unit != y.unit) return x.unit < y.unit ? -1 : 1;
     return x.significand < y.significand ? -1 : x.significand > y.significand;
@@ -89,34 +93,43 @@ APSCOPE_HD Eta gap_eta(const WideNumber& w, const Cast<double>& cast) {
     int unit = high.unit;  // of the denominator
     if (cast.gap_low != 0) {
         const Significand53 low = significand53(cast.gap_low);
-        unit = low.unit;  // the numerator's is far smaller, the leading ones being at most two places apart
+        unit = low.unit;  // the numerator's is far smaller, the leading ones being at most two
+                          // places apart
         denominator = (denominator << (high.unit - low.unit)) - low.bits;
         numerator -= static_cast<Wide>(low.bits) << (low.unit - w.unit);
     }
     // eta 2^64 = (quotient + rest / denominator) 2^-down
     const Wide quotient = numerator / denominator, rest = numerator % denominator;
-    const int down = unit - w.unit - 64;  // 7 or more: the number has 125 bits below its leading one
+    const int down =
+        unit - w.unit - 64;  // 7 or more: the number has 125 bits below its leading one
     if (down >= 128) return {0, true};
-    return {static_cast<std::uint64_t>(quotient >> down), (quotient & ((Wide{1} << down) - 1)) != 0 || rest != 0};
+    return {static_cast<std::uint64_t>(quotient >> down),
+            (quotient & ((Wide{1} << down) - 1)) != 0 || rest != 0};
 }
 
-// k 2^unit as the bits of an fp64 magnitude, or infinity. The number must be an fp64 number or too large.
+// k 2^unit as the bits of an fp64 magnitude, or infinity. The number must be an fp64 number or too
+// large.
 APSCOPE_HD std::uint64_t assemble(std::uint64_t k, int unit) {
     if (k == 0) return 0;
     const int leading = leading_bit(k), exponent = leading + unit;
     if (exponent > 1023) return infinity_bits<double>;
     if (exponent < -1022) return k << (unit + 1074);
     const std::uint64_t aligned_k = leading <= 52 ? k << (52 - leading) : k >> (leading - 52);
-    return static_cast<std::uint64_t>(exponent + 1023) << 52 | (aligned_k & ((std::uint64_t{1} << 52) - 1));
+    return static_cast<std::uint64_t>(exponent + 1023) << 52 |
+           (aligned_k & ((std::uint64_t{1} << 52) - 1));
 }
 
 // The magnitude of a wide number that is not zero, rounded as round_magnitude() does.
 template <RoundingMode M>
-APSCOPE_HD std::uint64_t round_wide(const WideNumber& w, const Cast<double>& cast, std::uint64_t random) {
+APSCOPE_HD std::uint64_t round_wide(const WideNumber& w, const Cast<double>& cast,
+                                    std::uint64_t random) {
     using Wide = unsigned __int128;
-    if (cast.gap_high != 0 && compare_magnitude(w, cast.gap_low) > 0 && compare_magnitude(w, cast.gap_high) < 0) {
+    if (cast.gap_high != 0 && compare_magnitude(w, cast.gap_low) > 0 &&
+        compare_magnitude(w, cast.gap_high) < 0) {
         const Eta eta = gap_eta(aligned(w.significand, w.unit, false), cast);
-        return eta_rounds_up<M>(eta, cast.gap_low_odd, w.negative, cast.random_bits, random) ? cast.gap_high : cast.gap_low;
+        return eta_rounds_up<M>(eta, cast.gap_low_odd, w.negative, cast.random_bits, random)
+                   ? cast.gap_high
+                   : cast.gap_low;
     }
     const int exponent = leading_bit(w.significand) + w.unit;
     const int quantum_exponent = (exponent > cast.emin ? exponent : cast.emin) - cast.mantissa_bits;
@@ -124,15 +137,18 @@ APSCOPE_HD std::uint64_t round_wide(const WideNumber& w, const Cast<double>& cas
     const Wide kept = shift < 128 ? w.significand >> shift : 0;  // at most 53 bits
     const Wide rest = shift < 128 ? w.significand - (kept << shift) : w.significand;
     const bool odd = ((kept & 1) != 0) & (!cast.even_code_ties | ((exponent + cast.bias) % 2 != 0));
-    const bool up = eta_rounds_up<M>(eta_of(rest, shift), odd, w.negative, cast.random_bits, random);
+    const bool up =
+        eta_rounds_up<M>(eta_of(rest, shift), odd, w.negative, cast.random_bits, random);
     return assemble(static_cast<std::uint64_t>(kept) + (up ? 1 : 0), w.unit + shift);
 }
 
 // A wide number that is not zero, in the cast's format.
 template <RoundingMode M>
-APSCOPE_HD double wide_to_format(const WideNumber& w, const Cast<double>& cast, std::uint64_t random) {
+APSCOPE_HD double wide_to_format(const WideNumber& w, const Cast<double>& cast,
+                                 std::uint64_t random) {
     const std::uint64_t rounded = round_wide<M>(w, cast, random);
-    return bits_cast<double>(finish<double>(rounded, bits_cast<std::uint64_t>(1.0), w.negative ? sign_bit<double> : 0, cast));
+    return bits_cast<double>(finish<double>(rounded, bits_cast<std::uint64_t>(1.0),
+                                            w.negative ? sign_bit<double> : 0, cast));
 }
 
 }  // namespace apscope::detail

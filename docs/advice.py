@@ -55,21 +55,42 @@ def cases(name: str) -> list[Case]:
         whole = apscope.recommend(results, minimize=figure, max_volume=1.1)
         for budget in BUDGETS:
             start = time.perf_counter()
-            plans.append((figure, budget, whole.solve(max_volume=budget), time.perf_counter() - start))
+            plans.append(
+                (figure, budget, whole.solve(max_volume=budget), time.perf_counter() - start)
+            )
     held_out = plans[0][2]._table.held_out.steps
     # A mixture counts as it is replayed: what looks at several layers does something else there than alone.
-    both = [results, apscope.replay(DATA / name, [plan for _, _, plan, _ in plans], topology="ring")]
-    frame = pd.concat([one.frame for one in both]).drop_duplicates(["step", "tensor", "scheme", "topology"])
-    rows = headline(summary(frame[frame["step"].isin(held_out)].reset_index(drop=True)), "ring").set_index("scheme")
+    both = [
+        results,
+        apscope.replay(DATA / name, [plan for _, _, plan, _ in plans], topology="ring"),
+    ]
+    frame = pd.concat([one.frame for one in both]).drop_duplicates(
+        ["step", "tensor", "scheme", "topology"]
+    )
+    rows = headline(
+        summary(frame[frame["step"].isin(held_out)].reset_index(drop=True)), "ring"
+    ).set_index("scheme")
     return [_case(name, *plan, rows) for plan in plans]
 
 
-def _case(name: str, figure: str, budget: float, plan: Any, seconds: float, rows: pd.DataFrame) -> Case:
+def _case(
+    name: str, figure: str, budget: float, plan: Any, seconds: float, rows: pd.DataFrame
+) -> Case:
     units = len(plan.layers)
     problem = Problem(plan._table, plan.wish, np.full(units, -1))
     within = [spec for k, spec in enumerate(plan.candidates) if problem.holds(np.full(units, k))]
     best = min(within, key=lambda spec: rows.at[spec, figure])
-    return Case(name, figure, budget, plan, rows.at[plan.spec, figure], rows.at[plan.single, figure], rows.at[best, figure], best, seconds)
+    return Case(
+        name,
+        figure,
+        budget,
+        plan,
+        rows.at[plan.spec, figure],
+        rows.at[plan.single, figure],
+        rows.at[best, figure],
+        best,
+        seconds,
+    )
 
 
 def lines(found: Iterable[Case]) -> Iterator[str]:
@@ -89,7 +110,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("page", type=Path)
     args = parser.parse_args()
-    page.replace_between(args.page, *MARKERS, list(lines(case for name in TRACES for case in cases(name))))
+    page.replace_between(
+        args.page, *MARKERS, list(lines(case for name in TRACES for case in cases(name)))
+    )
 
 
 if __name__ == "__main__":

@@ -29,7 +29,12 @@ def write_trace(folder: Path, elements: int, steps: int = STEPS) -> float:
     with TraceWriter(folder, workers=WORKERS) as writer:
         for step in range(steps):
             for worker in range(WORKERS):
-                writer.add(step, worker, "g", random.standard_normal(elements, dtype=np.float32) * np.float32(1e-3))
+                writer.add(
+                    step,
+                    worker,
+                    "g",
+                    random.standard_normal(elements, dtype=np.float32) * np.float32(1e-3),
+                )
             writer.end_step(step)
     return 4 * steps * WORKERS * elements / 1e6
 
@@ -37,7 +42,9 @@ def write_trace(folder: Path, elements: int, steps: int = STEPS) -> float:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("page", type=Path, help="docs/performance.md")
-    parser.add_argument("--rounds", type=int, default=9, help="of both commands in turn; medians count")
+    parser.add_argument(
+        "--rounds", type=int, default=9, help="of both commands in turn; medians count"
+    )
     parser.add_argument("--elements", type=int, default=1_000_000, help="of a gradient")
     args = parser.parse_args(arguments)
     load = os.getloadavg()[0]
@@ -62,7 +69,10 @@ def main(arguments: list[str] | None = None) -> None:
         for _ in range(args.rounds):
             for name, runs in taken.items():
                 runs.append(run(words if name == "with the check" else [*words, "--no-check"]))
-    middle = {name: [statistics.median(r[i] for r in runs) for i in range(2)] for name, runs in taken.items()}
+    middle = {
+        name: [statistics.median(r[i] for r in runs) for i in range(2)]
+        for name, runs in taken.items()
+    }
     checked, not_checked = middle.values()
     more = [statistics.median(a[i] - b[i] for a, b in zip(*taken.values())) for i in range(2)]
     page.replace_between(args.page, BEGIN, END, [

@@ -25,7 +25,9 @@ import apscope
 
 BEGIN, END = "<!-- cluster: written by docs/cluster_cost.py -->", "<!-- end of cluster -->"
 CLUSTERS = (1, 2)  # Dask workers
-Figures = tuple[float, float, int]  # wall and processor seconds, bytes that the fullest temporary folder of a Dask worker held
+Figures = tuple[
+    float, float, int
+]  # wall and processor seconds, bytes that the fullest temporary folder of a Dask worker held
 
 
 def log_removed_folders(log: str) -> None:
@@ -34,13 +36,17 @@ def log_removed_folders(log: str) -> None:
 
     def logged(folder: str, *others: Any, **keys: Any) -> None:
         with open(log, "a") as lines:
-            lines.write(f"{sum(path.stat().st_size for path in Path(folder).rglob('*') if path.is_file())}\n")
+            lines.write(
+                f"{sum(path.stat().st_size for path in Path(folder).rglob('*') if path.is_file())}\n"
+            )
         remove(folder, *others, **keys)
 
     shutil.rmtree = logged
 
 
-def measure(source: str, schemes: list[str], client: Any, log: Path) -> tuple[apscope.Results, Figures]:
+def measure(
+    source: str, schemes: list[str], client: Any, log: Path
+) -> tuple[apscope.Results, Figures]:
     """One replay; processor seconds are the workers' and this process's."""
 
     def used() -> float:
@@ -52,9 +58,13 @@ def measure(source: str, schemes: list[str], client: Any, log: Path) -> tuple[ap
     wall, processor = time.perf_counter() - begin, used() - before
     folders = len(client.nthreads()) if client and "://" in source else 0
     deadline = time.monotonic() + 60
-    while len(log.read_text().split()) < folders:  # workers are told that they need the trace no more, and remove its files
+    while (
+        len(log.read_text().split()) < folders
+    ):  # workers are told that they need the trace no more, and remove its files
         if time.monotonic() > deadline:
-            raise SystemExit("a Dask worker has kept the trace's files for a minute after the replay")
+            raise SystemExit(
+                "a Dask worker has kept the trace's files for a minute after the replay"
+            )
         time.sleep(0.05)
     return results, (wall, processor, max(map(int, log.read_text().split()), default=0))
 
@@ -63,9 +73,13 @@ def main(arguments: list[str] | None = None) -> None:
     import dask
     from distributed import Client, LocalCluster
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("page", type=Path, help="docs/performance.md")
-    parser.add_argument("--rounds", type=int, default=5, help="of all replays in turn; medians count")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="of all replays in turn; medians count"
+    )
     parser.add_argument("--steps", type=int, default=25)
     parser.add_argument("--elements", type=int, default=250_000, help="of a gradient")
     parser.add_argument("--schemes", nargs="+", default=["main"], metavar="SPEC")
@@ -76,10 +90,22 @@ def main(arguments: list[str] | None = None) -> None:
         size = write_trace(trace, args.elements, args.steps)
         write_trace(small, 10, args.steps)
         jobs: list[tuple[str, str, str, Any]] = [("here", "folder", str(trace), None)]
-        stack.enter_context(dask.config.set({"distributed.scheduler.work-stealing": False}))  # a part each, however late a worker begins
+        stack.enter_context(
+            dask.config.set({"distributed.scheduler.work-stealing": False})
+        )  # a part each, however late a worker begins
         for count in CLUSTERS:
-            cluster = stack.enter_context(LocalCluster(n_workers=count, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"))
-            client, name = stack.enter_context(Client(cluster)), f"{count} Dask worker{'s' * (count > 1)}"
+            cluster = stack.enter_context(
+                LocalCluster(
+                    n_workers=count,
+                    threads_per_worker=1,
+                    processes=True,
+                    dashboard_address="127.0.0.1:0",
+                )
+            )
+            client, name = (
+                stack.enter_context(Client(cluster)),
+                f"{count} Dask worker{'s' * (count > 1)}",
+            )
             client.run(log_removed_folders, str(log))
             jobs += [(name, "folder", str(trace), client), (name, "URL", trace.as_uri(), client)]
         for _, _, _, client in jobs:
@@ -89,11 +115,18 @@ def main(arguments: list[str] | None = None) -> None:
                 results, figures = measure(source, args.schemes, client, log)
                 if client is None:
                     here = results
-                elif not (results.frame.equals(here.frame) and results.histograms.equals(here.histograms)):
-                    raise SystemExit(f"{name}, trace by its {by}: the rows are not those of the replay here")
+                elif not (
+                    results.frame.equals(here.frame) and results.histograms.equals(here.histograms)
+                ):
+                    raise SystemExit(
+                        f"{name}, trace by its {by}: the rows are not those of the replay here"
+                    )
                 taken.setdefault((name, by), []).append(figures)
                 print(f"{name}, {by}: {figures}", file=sys.stderr)
-    middle = {job: [statistics.median(run[i] for run in runs) for i in range(3)] for job, runs in taken.items()}
+    middle = {
+        job: [statistics.median(run[i] for run in runs) for i in range(3)]
+        for job, runs in taken.items()
+    }
     page.replace_between(args.page, BEGIN, END, [
         f"{page.machine()}; load before it {load:.1f} (0 is a quiet machine). {size:.1f} MB of gradients, {args.steps} steps of {WORKERS} workers; "
         f"{len(here.provenance['schemes'])} schemes, four topologies; the middle one of {args.rounds} rounds. All gave the same rows.", "",

@@ -24,7 +24,9 @@ ROOT = Path(__file__).parents[1]
 
 project = "apscope"
 copyright = "apscope's authors, Apache-2.0"
-version = release = re.findall(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[0]
+version = release = re.findall(
+    r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE
+)[0]
 
 
 def notebook(path: Path) -> str:
@@ -37,7 +39,11 @@ def notebook(path: Path) -> str:
 def package() -> str:
     """Digest of what the notebooks run: the package's Python files and its extension modules, wherever they were built."""
     digest = hashlib.sha256()
-    for folder, pattern in (("bindings/apscope", "*.py"), ("bindings/apscope", "*.so"), ("build/release/bindings", "*.so")):
+    for folder, pattern in (
+        ("bindings/apscope", "*.py"),
+        ("bindings/apscope", "*.so"),
+        ("build/release/bindings", "*.so"),
+    ):
         for path in sorted((ROOT / folder).rglob(pattern)):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
@@ -49,22 +55,51 @@ NAVIGATION = {
     "Answers": ["docs/reading", "docs/advice", "docs/search", "docs/definitions", "docs/schemes"],
     "Python": ["docs/api"],
     "Notebooks": [notebook(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))],
-    "C++": ["docs/cpp", *(f"docs/cpp_{page}" for page in ("round_array", "gemm", "allreduce_orders", "replay_trace", "reference"))],
-    "Traces and results": ["docs/recording", "docs/dumps", "docs/trace_format", "docs/results_format", "docs/limits", "notebooks/data/README"],
+    "C++": [
+        "docs/cpp",
+        *(
+            f"docs/cpp_{page}"
+            for page in ("round_array", "gemm", "allreduce_orders", "replay_trace", "reference")
+        ),
+    ],
+    "Traces and results": [
+        "docs/recording",
+        "docs/dumps",
+        "docs/trace_format",
+        "docs/results_format",
+        "docs/limits",
+        "notebooks/data/README",
+    ],
     "Proofs and speed": ["docs/conformance", "docs/what_holds", "docs/performance"],
     "Inside": ["docs/design", "docs/ARCHITECTURE", "docs/style", "CONTRIBUTING", "CHANGELOG"],
 }
 
 root_doc = "README"
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "breathe"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "breathe",
+]
 breathe_projects = {"apscope": str(ROOT / "build" / "docs-cpp" / "xml")}  # of doxygen docs/Doxyfile
 breathe_default_project = "apscope"
 cpp_id_attributes = ["APSCOPE_API"]
-include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "docs/api/*.rst", "notebooks/*.ipynb", "notebooks/data/README.md"]
+include_patterns = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/*.md",
+    "docs/api/*.rst",
+    "notebooks/*.ipynb",
+    "notebooks/data/README.md",
+]
 
 myst_heading_anchors = 4
 logging.getLogger("traitlets").setLevel(logging.ERROR)  # that a kernel starts
-OutputWidget.sync_state = lambda _: None  # the echo of a front end that is not there; it can keep a slider's cell waiting for the timeout
+OutputWidget.sync_state = lambda _: (
+    None
+)  # the echo of a front end that is not there; it can keep a slider's cell waiting for the timeout
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(ROOT / "build" / "docs-notebooks" / package())
 nb_execution_timeout = 120
@@ -88,7 +123,11 @@ html_title = "apscope"
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {
-    "light_css_variables": {"color-brand-primary": "#1f5fa8", "color-brand-content": "#1f5fa8", "font-stack": "system-ui, sans-serif"},
+    "light_css_variables": {
+        "color-brand-primary": "#1f5fa8",
+        "color-brand-content": "#1f5fa8",
+        "font-stack": "system-ui, sans-serif",
+    },
     "dark_css_variables": {"color-brand-primary": "#8ab8ee", "color-brand-content": "#8ab8ee"},
 }
 html_static_path = ["site"]
@@ -99,7 +138,9 @@ def add_navigation(_: Sphinx, page: str, source: list[str]) -> None:
     """Give README.md, the first page, the site's table of contents."""
     if page == root_doc:
         for caption, pages in NAVIGATION.items():
-            source[0] += "\n".join(["", "", "```{toctree}", ":hidden:", f":caption: {caption}", *pages, "```", ""])
+            source[0] += "\n".join(
+                ["", "", "```{toctree}", ":hidden:", f":caption: {caption}", *pages, "```", ""]
+            )
 
 
 def write_index(app: Sphinx, error: Exception | None) -> None:

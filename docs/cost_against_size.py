@@ -27,15 +27,26 @@ import apscope
 
 BEGIN, END = "<!-- cost: written by docs/cost_against_size.py -->", "<!-- end of cost -->"
 TENSOR = 125_000  # elements of the tensor of large traces: 8 workers make 10^6 values a step
-FORMATS = [f"aps:e{e}m{m}" for m in range(1, 9) for e in range(3, 7)]  # 32 schemes that cost the same
+FORMATS = [
+    f"aps:e{e}m{m}" for m in range(1, 9) for e in range(3, 7)
+]  # 32 schemes that cost the same
 TOPOLOGY = "ring"
-MEMORY = ["aps:e4m3", "qsgd", "sign", "top_k", "error_feedback(sign)", "powersgd"]  # whose memory is measured on one large tensor
+MEMORY = [
+    "aps:e4m3",
+    "qsgd",
+    "sign",
+    "top_k",
+    "error_feedback(sign)",
+    "powersgd",
+]  # whose memory is measured on one large tensor
 
 
 def write_trace(folder: Path, steps: int, workers: int, elements: int) -> None:
     """A trace of one tensor whose files are all the same one."""
     values = np.random.default_rng(1).standard_normal(elements, dtype=np.float32) * np.float32(1e-3)
-    header = json.dumps({"g": {"dtype": "F32", "shape": [elements], "data_offsets": [0, 4 * elements]}}).encode()
+    header = json.dumps(
+        {"g": {"dtype": "F32", "shape": [elements], "data_offsets": [0, 4 * elements]}}
+    ).encode()
     header += b" " * (-len(header) % 8)
     contents = len(header).to_bytes(8, "little") + header + values.tobytes()
     first = folder / "step_00000000" / "worker_0000.safetensors"
@@ -43,7 +54,10 @@ def write_trace(folder: Path, steps: int, workers: int, elements: int) -> None:
     first.write_bytes(contents)
     files = {}
     for worker in range(workers):
-        files[f"worker_{worker:04d}.safetensors"] = {"bytes": len(contents), "sha256": hashlib.sha256(contents).hexdigest()}
+        files[f"worker_{worker:04d}.safetensors"] = {
+            "bytes": len(contents),
+            "sha256": hashlib.sha256(contents).hexdigest(),
+        }
     for step in range(steps):
         place = folder / f"step_{step:08d}"
         place.mkdir(exist_ok=True)
@@ -79,7 +93,9 @@ def measure(folder: str, schemes: list[str], seconds: float) -> dict:
         "seconds": statistics.median(times),
         "wall_seconds": statistics.median(wall),
         "runs": len(times),
-        "memory": max(0, largest_resident_set() - before),  # a later reading can be less than an earlier one
+        "memory": max(
+            0, largest_resident_set() - before
+        ),  # a later reading can be less than an earlier one
     }
 
 
@@ -89,9 +105,24 @@ def point(values: int, workers: int, schemes: int, seconds: float) -> dict:
     steps = max(1, values // (workers * elements))
     with tempfile.TemporaryDirectory() as place:
         write_trace(Path(place) / "trace", steps, workers, elements)
-        words = [sys.executable, __file__, "--measure", str(Path(place) / "trace"), "--seconds", str(seconds), "--schemes", str(schemes)]
+        words = [
+            sys.executable,
+            __file__,
+            "--measure",
+            str(Path(place) / "trace"),
+            "--seconds",
+            str(seconds),
+            "--schemes",
+            str(schemes),
+        ]
         found = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
-    made = {"values": steps * workers * elements, "workers": workers, "steps": steps, "elements": elements, "schemes": schemes} | found
+    made = {
+        "values": steps * workers * elements,
+        "workers": workers,
+        "steps": steps,
+        "elements": elements,
+        "schemes": schemes,
+    } | found
     print(
         f"{made['values']:>11} values, {workers:>3} workers, {schemes:>2} schemes: {found['seconds']:9.4f} s, {found['memory'] / 2**20:7.1f} MiB",
         file=sys.stderr,
@@ -105,9 +136,27 @@ def memory_of(spec: str, elements: int, workers: int = 4) -> dict:
     for n in (elements // 4, elements):
         with tempfile.TemporaryDirectory() as place:
             write_trace(Path(place) / "trace", 1, workers, n)
-            words = [sys.executable, __file__, "--measure", str(Path(place) / "trace"), "--seconds", "0", "--spec", spec]
-            most.append(json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)["memory"])
-    return {"scheme": spec, "elements": elements, "workers": workers, "bytes": (most[1] - most[0]) / (elements - elements // 4) / workers}
+            words = [
+                sys.executable,
+                __file__,
+                "--measure",
+                str(Path(place) / "trace"),
+                "--seconds",
+                "0",
+                "--spec",
+                spec,
+            ]
+            most.append(
+                json.loads(
+                    subprocess.run(words, check=True, capture_output=True, text=True).stdout
+                )["memory"]
+            )
+    return {
+        "scheme": spec,
+        "elements": elements,
+        "workers": workers,
+        "bytes": (most[1] - most[0]) / (elements - elements // 4) / workers,
+    }
 
 
 def powers(least: int, most: int, base: int) -> list[int]:
@@ -124,14 +173,22 @@ def draw(found: dict[str, list[dict]], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 4, figsize=(14, 3.4), layout="constrained")
-    panels = [("elements", "values", "values (elements x workers x steps)"), ("schemes", "schemes", "schemes"), ("workers", "workers", "workers")]
+    panels = [
+        ("elements", "values", "values (elements x workers x steps)"),
+        ("schemes", "schemes", "schemes"),
+        ("workers", "workers", "workers"),
+    ]
     for axis, (name, key, label) in zip(axes, panels):
         x, y = [p[key] for p in found[name]], [p["seconds"] for p in found[name]]
         axis.loglog(x, y, "o-", label="measured")
         axis.loglog(x, [y[-1] * v / x[-1] for v in x], ":", color="grey", label="linear")
         axis.set(xlabel=label, ylabel="processor seconds")
         axis.legend(frameon=False)
-    axes[3].semilogx([p["values"] for p in found["elements"]], [p["memory"] / 2**20 for p in found["elements"]], "o-")
+    axes[3].semilogx(
+        [p["values"] for p in found["elements"]],
+        [p["memory"] / 2**20 for p in found["elements"]],
+        "o-",
+    )
     axes[3].set(xlabel=panels[0][2], ylabel="MiB beyond a small replay's", ylim=(0, None))
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
@@ -152,7 +209,9 @@ def lines_of(found: dict[str, list[dict]], held: list[dict], machine: str) -> li
     ]
     for name, key in (("elements", "values"), ("schemes", "schemes"), ("workers", "workers")):
         rows = found[name]
-        lines.append(f"| {key} | {rows[0][key]} | {rows[-1][key]} | {', '.join(f'{visit(p):.3g}' for p in rows)} |")
+        lines.append(
+            f"| {key} | {rows[0][key]} | {rows[-1][key]} | {', '.join(f'{visit(p):.3g}' for p in rows)} |"
+        )
     lines += ["", f"At {largest['values']} values, {largest['seconds']:.1f} s of processor time, {largest['wall_seconds']:.1f} s on the clock, "
               f"and {largest['memory'] / 2**20:.0f} MiB beyond a small replay's, of which "
               f"the trace's largest tensor times the workers is {4 * largest['elements'] * largest['workers'] / 2**20:.1f} MiB.", "",
@@ -168,24 +227,46 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--largest", type=float, default=1e9, help="values of the largest trace")
     parser.add_argument("--schemes", type=int, default=32, help="the most schemes, 32 at most")
     parser.add_argument("--workers", type=int, default=256, help="the most workers")
-    parser.add_argument("--values", type=float, default=2e6, help="values where schemes are counted")
-    parser.add_argument("--elements", type=int, default=16384, help="elements a worker where workers are counted")
-    parser.add_argument("--seconds", type=float, default=3.0, help="a point's, where one run does not take longer")
-    parser.add_argument("--tensor", type=int, default=2**20, help="elements of the tensor whose memory is measured")
+    parser.add_argument(
+        "--values", type=float, default=2e6, help="values where schemes are counted"
+    )
+    parser.add_argument(
+        "--elements", type=int, default=16384, help="elements a worker where workers are counted"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=3.0, help="a point's, where one run does not take longer"
+    )
+    parser.add_argument(
+        "--tensor", type=int, default=2**20, help="elements of the tensor whose memory is measured"
+    )
     parser.add_argument("--spec", help="with --measure: this scheme")
     parser.add_argument("--measure", metavar="TRACE", help="one point on this trace, as JSON")
     args = parser.parse_args(arguments)
     if args.measure:
-        print(json.dumps(measure(args.measure, [args.spec] if args.spec else FORMATS[: args.schemes], args.seconds)))
+        print(
+            json.dumps(
+                measure(
+                    args.measure,
+                    [args.spec] if args.spec else FORMATS[: args.schemes],
+                    args.seconds,
+                )
+            )
+        )
         return
     found = {
         "elements": [point(v, 8, 1, args.seconds) for v in powers(1000, int(args.largest), 10)],
-        "schemes": [point(int(args.values), 8, s, args.seconds) for s in powers(1, args.schemes, 2)],
-        "workers": [point(w * args.elements, w, 1, args.seconds) for w in powers(2, args.workers, 2)],
+        "schemes": [
+            point(int(args.values), 8, s, args.seconds) for s in powers(1, args.schemes, 2)
+        ],
+        "workers": [
+            point(w * args.elements, w, 1, args.seconds) for w in powers(2, args.workers, 2)
+        ],
     }
     held = [memory_of(spec, args.tensor) for spec in MEMORY]
     where = page.machine()
-    (args.folder / "cost_against_size.json").write_text(json.dumps({"machine": where, "points": found, "memory": held}, indent=1) + "\n")
+    (args.folder / "cost_against_size.json").write_text(
+        json.dumps({"machine": where, "points": found, "memory": held}, indent=1) + "\n"
+    )
     draw(found, args.folder / "cost_against_size.png")
     page.replace_between(args.folder / "performance.md", BEGIN, END, lines_of(found, held, where))
 

@@ -50,21 +50,39 @@ def measure(trace: str, specs: list[str], threads: int, memory: str | None) -> d
     wall, now = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF)
     done.set()
     watcher.join()
-    return {"wall": wall, "user": now.ru_utime - used.ru_utime, "system": now.ru_stime - used.ru_stime, "memory": float(most - before)}
+    return {
+        "wall": wall,
+        "user": now.ru_utime - used.ru_utime,
+        "system": now.ru_stime - used.ru_stime,
+        "memory": float(most - before),
+    }
 
 
-def in_a_process(trace: str, specs: list[str], threads: int, memory: str | None) -> dict[str, float]:
+def in_a_process(
+    trace: str, specs: list[str], threads: int, memory: str | None
+) -> dict[str, float]:
     words = [sys.executable, __file__, "--measure", json.dumps([trace, specs, threads, memory])]
-    found: dict[str, float] = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
-    print(f"{specs[0] if len(specs) == 1 else f'{len(specs)} schemes'}, {threads} thread(s): {found}", file=sys.stderr)
+    found: dict[str, float] = json.loads(
+        subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    )
+    print(
+        f"{specs[0] if len(specs) == 1 else f'{len(specs)} schemes'}, {threads} thread(s): {found}",
+        file=sys.stderr,
+    )
     return found
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("page", type=Path, nargs="?", help="where the figures go")
     parser.add_argument("trace", nargs="?")
-    parser.add_argument("--memory", default="1G", help="budget of the replay of all schemes together; default %(default)s")
+    parser.add_argument(
+        "--memory",
+        default="1G",
+        help="budget of the replay of all schemes together; default %(default)s",
+    )
     parser.add_argument("--schemes", nargs="+", default=["all"], metavar="SPEC")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
@@ -79,7 +97,11 @@ def main(arguments: list[str] | None = None) -> None:
     specs = [scheme.spec for scheme in schemes_of(args.schemes)]
     apart = {spec: in_a_process(args.trace, [spec], 1, None) for spec in specs}
     counts = sorted({1, os.cpu_count() or 1})
-    together = {(threads, memory): in_a_process(args.trace, specs, threads, memory) for memory in (args.memory, None) for threads in counts}
+    together = {
+        (threads, memory): in_a_process(args.trace, specs, threads, memory)
+        for memory in (args.memory, None)
+        for threads in counts
+    }
     page.replace_between(args.page, BEGIN, END, [
         f"{page.machine()}; load before it {load:.1f} (0 is a quiet machine). {Path(args.trace).name}: {parameters} parameters, {trace.workers} workers, "
         f"{len(trace.manifest.steps)} steps, {values} values. Memory is what was resident beyond mapped files and Python.", "",

@@ -37,28 +37,46 @@ _VIEW = "application/vnd.jupyter.widget-view+json"
 
 def paths(names: list[str] | None = None) -> list[Path]:
     """The notebooks, or those whose names hold one of `names`."""
-    return [path for path in sorted(FOLDER.glob("*.ipynb")) if not names or any(name in path.name for name in names)]
+    return [
+        path
+        for path in sorted(FOLDER.glob("*.ipynb"))
+        if not names or any(name in path.name for name in names)
+    ]
 
 
 def executed(path: Path) -> NotebookNode:
     """A notebook as it is after a run, in the folder of notebooks."""
-    os.environ["PET_LOCAL_ADDR"] = "127.0.0.1"  # torchrun's: a machine's own name need not be one that it can reach
+    os.environ["PET_LOCAL_ADDR"] = (
+        "127.0.0.1"  # torchrun's: a machine's own name need not be one that it can reach
+    )
     OutputWidget.sync_state = lambda _: None  # a front end's echo, which can stall the next reply
     notebook = nbformat.read(path, 4)
-    NotebookClient(notebook, timeout=300, startup_timeout=300, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}).execute()
+    NotebookClient(
+        notebook,
+        timeout=300,
+        startup_timeout=300,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(FOLDER)}},
+    ).execute()
     return notebook
 
 
 def stripped(notebook: NotebookNode) -> NotebookNode:
     """The notebook without what changes from run to run."""
     models = notebook.metadata.get("widgets", {}).get(_STATE, {}).get("state", {})
-    metadata = {name: notebook.metadata[name] for name in ("kernelspec",) if name in notebook.metadata}
+    metadata = {
+        name: notebook.metadata[name] for name in ("kernelspec",) if name in notebook.metadata
+    }
     result = nbformat.from_dict(notebook | {"metadata": metadata})
     for cell in result.cells:
-        cell.metadata = nbformat.from_dict({name: value for name, value in cell.metadata.items() if name == "tags"})
+        cell.metadata = nbformat.from_dict(
+            {name: value for name, value in cell.metadata.items() if name == "tags"}
+        )
         if cell.cell_type == "code":
             cell.execution_count = None
-            cell.outputs = [_plain(output) for one in cell.outputs for output in _pictures(one, models)]
+            cell.outputs = [
+                _plain(output) for one in cell.outputs for output in _pictures(one, models)
+            ]
     return result
 
 
@@ -81,8 +99,17 @@ def _plain(output: NotebookNode) -> NotebookNode:
     if result.output_type == "stream":
         result.text = _text(result.text)
     else:
-        kept = {kind: value for kind, value in result.data.items() if kind != "text/html" or len(value) <= LONGEST}
-        result.data = nbformat.from_dict({kind: value if kind.startswith("image/") else _text(value) for kind, value in kept.items()})
+        kept = {
+            kind: value
+            for kind, value in result.data.items()
+            if kind != "text/html" or len(value) <= LONGEST
+        }
+        result.data = nbformat.from_dict(
+            {
+                kind: value if kind.startswith("image/") else _text(value)
+                for kind, value in kept.items()
+            }
+        )
     return result
 
 
@@ -103,8 +130,19 @@ def differences(stored: NotebookNode, fresh: NotebookNode) -> list[str]:
             found.append(f"cell {i} has outputs {list(pair[0])}, now {list(pair[1])}")
             continue
         for place, value in pair[0].items():
-            if not (alike(value, pair[1][place]) if place[1] == "image/png" else agree(value, pair[1][place])):
-                found.append(f"cell {i}, {place[1]}" + ("" if place[1] == "image/png" else f": {value[:200]!r}, now {pair[1][place][:200]!r}"))
+            if not (
+                alike(value, pair[1][place])
+                if place[1] == "image/png"
+                else agree(value, pair[1][place])
+            ):
+                found.append(
+                    f"cell {i}, {place[1]}"
+                    + (
+                        ""
+                        if place[1] == "image/png"
+                        else f": {value[:200]!r}, now {pair[1][place][:200]!r}"
+                    )
+                )
     return found
 
 
@@ -130,13 +168,23 @@ def alike(one: str, other: str) -> bool:
     """Whether two pictures, as base64, look the same."""
     if one == other:
         return True
-    pixels = [255 * matplotlib.image.imread(io.BytesIO(base64.b64decode(data)))[..., :3] for data in (one, other)]
-    return pixels[0].shape == pixels[1].shape and float(np.abs(pixels[0] - pixels[1]).mean()) < ALIKE
+    pixels = [
+        255 * matplotlib.image.imread(io.BytesIO(base64.b64decode(data)))[..., :3]
+        for data in (one, other)
+    ]
+    return (
+        pixels[0].shape == pixels[1].shape and float(np.abs(pixels[0] - pixels[1]).mean()) < ALIKE
+    )
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="notebooks whose names hold one of these; all if none")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="notebooks whose names hold one of these; all if none",
+    )
     for path in paths(parser.parse_args(arguments).names):
         with tempfile.TemporaryDirectory() as scratch:
             os.environ["TMPDIR"] = scratch

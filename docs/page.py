@@ -17,7 +17,9 @@ def machine() -> str:
     """Processor, how many, vector instructions, NumPy and the day, as a sentence's beginning."""
     name = platform.processor() or platform.machine()
     if os.path.exists("/proc/cpuinfo"):
-        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        found = re.search(
+            r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE
+        )
         name = found.group(1) if found else name
     return f"{name}, {os.cpu_count()} processors, {_core.simd_level()}, NumPy {np.__version__}, {time.strftime('%Y-%m-%d', time.gmtime())}"
 
@@ -25,7 +27,9 @@ def machine() -> str:
 def replace_between(page: Path, begin: str, end: str, lines: list[str]) -> None:
     """Put `lines` between the two markers, which must be there once."""
     block = "\n".join([begin, "", *lines, "", end])
-    text, count = re.subn(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: block, page.read_text(), flags=re.DOTALL)
+    text, count = re.subn(
+        f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: block, page.read_text(), flags=re.DOTALL
+    )
     if count != 1:
         raise SystemExit(f"{page} has {count} places marked '{begin}'; one is needed")
     page.write_text(text)

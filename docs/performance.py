@@ -19,7 +19,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("page", type=Path, help="docs/performance.md")
     parser.add_argument("--rounds", type=int, default=9, help="visits to each job in one run")
-    parser.add_argument("--elements", type=int, default=2**25, help="numbers of the arrays that stand for main memory")
+    parser.add_argument(
+        "--elements",
+        type=int,
+        default=2**25,
+        help="numbers of the arrays that stand for main memory",
+    )
     args = parser.parse_args(arguments)
     runs = [apscope.machine.bench(rounds=args.rounds, elements=args.elements) for _ in range(3)]
     by_job: dict[tuple, list[dict]] = {}
@@ -35,9 +40,21 @@ def main(arguments: list[str] | None = None) -> None:
     ]
     for (name, where, threads), rows in by_job.items():
         r = sorted(rows, key=lambda r: r["ratio"] if r["ratio"] is not None else r["ns"])[1]
-        rate = f"{r['gb_per_s']:.1f}" if r["gb_per_s"] else f"{r['ns_per_operation']:.2f} ns an operation"
-        ratio = "" if r["ratio"] is None else f"{r['ratio']:.2f}" if r["ratio"] >= 0.1 else f"1/{1 / r['ratio']:.0f}"
-        lines.append(f"| {name} | {where} | {threads} | {r['ns']:.3f} | {rate} | {ratio} | {r['floor']} |")
+        rate = (
+            f"{r['gb_per_s']:.1f}"
+            if r["gb_per_s"]
+            else f"{r['ns_per_operation']:.2f} ns an operation"
+        )
+        ratio = (
+            ""
+            if r["ratio"] is None
+            else f"{r['ratio']:.2f}"
+            if r["ratio"] >= 0.1
+            else f"1/{1 / r['ratio']:.0f}"
+        )
+        lines.append(
+            f"| {name} | {where} | {threads} | {r['ns']:.3f} | {rate} | {ratio} | {r['floor']} |"
+        )
     page.replace_between(args.page, BEGIN, END, lines)
 
 

@@ -20,7 +20,11 @@ import apscope
 from apscope import plots
 from apscope.plots._style import STYLE, label_lines
 
-TRACES = {"digits": "convolutional network", "characters": "transformer, on characters", "resnet18": "ResNet-18"}
+TRACES = {
+    "digits": "convolutional network",
+    "characters": "transformer, on characters",
+    "resnet18": "ResNet-18",
+}
 FORMATS = ("e5m2", "e4m3fn", "e3m4", "e2m5")
 LIMITS = (5e-4, 3)
 
@@ -28,18 +32,28 @@ LIMITS = (5e-4, 3)
 def ladders() -> pd.DataFrame:
     """The rungs of every trace, in a ring, by the rule `tight`."""
     data = Path(__file__).parents[1] / "notebooks" / "data"
-    return pd.concat([apscope.ladder(apscope.open_trace(data / name), FORMATS) for name in TRACES], ignore_index=True)
+    return pd.concat(
+        [apscope.ladder(apscope.open_trace(data / name), FORMATS) for name in TRACES],
+        ignore_index=True,
+    )
 
 
 def draw(ax: Axes, table: pd.DataFrame, trace: str, first: bool) -> None:
     """One trace; the limits are those of all three, so that what stands beside the lines is written anew."""
     plots.ladder(table, trace=trace, ax=ax)
-    lines = [(*text.xy, text.get_text(), text.get_color()) for text in ax.texts if isinstance(text, Annotation)]
+    lines = [
+        (*text.xy, text.get_text(), text.get_color())
+        for text in ax.texts
+        if isinstance(text, Annotation)
+    ]
     for text in list(ax.texts):
         text.remove()
     ax.set_ylim(*LIMITS)
     ax.set_title(f"{trace}\n{TRACES[trace]}")
-    ax.set_xticks(ax.get_xticks(), [label.get_text().replace("a step", "a\nstep") for label in ax.get_xticklabels()])
+    ax.set_xticks(
+        ax.get_xticks(),
+        [label.get_text().replace("a step", "a\nstep") for label in ax.get_xticklabels()],
+    )
     ax.set_yticks([0.001, 0.01, 0.1, 1], ["0.001", "0.01", "0.1", "1"])
     ax.minorticks_off()
     ax.set_xlabel("one scale for ... (numbers: elements)")
@@ -57,7 +71,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("picture", type=Path, help="docs/picture.png")
     args = parser.parse_args(arguments)
     table = ladders()
-    with matplotlib.rc_context(STYLE | {"font.size": 10, "axes.titlesize": 10.5, "axes.labelsize": 10, "xtick.labelsize": 9}):
+    with matplotlib.rc_context(
+        STYLE
+        | {"font.size": 10, "axes.titlesize": 10.5, "axes.labelsize": 10, "xtick.labelsize": 9}
+    ):
         figure = Figure(figsize=(9, 4))
         FigureCanvasAgg(figure)
         figure.subplots_adjust(left=0.085, right=0.925, bottom=0.2, top=0.88, wspace=0.34)

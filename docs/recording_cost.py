@@ -30,7 +30,11 @@ BEGIN, END = "<!-- recording: written by docs/recording_cost.py -->", "<!-- end 
 
 
 def train(
-    model: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: tuple, steps: int, folder: Path | None
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batch: tuple,
+    steps: int,
+    folder: Path | None,
 ) -> tuple[float, float, Overhead | None]:
     """Seconds and processor seconds of `steps` steps, and what the recorder says itself."""
     begin, begin_processor = time.perf_counter(), time.process_time()
@@ -41,7 +45,11 @@ def train(
         optimizer.step()
     if recorder is not None:
         recorder.close()
-    return time.perf_counter() - begin, time.process_time() - begin_processor, recorder and recorder.overhead
+    return (
+        time.perf_counter() - begin,
+        time.process_time() - begin_processor,
+        recorder and recorder.overhead,
+    )
 
 
 def measure(pairs: int, steps: int, size: int, work: Path) -> list[str]:
@@ -53,8 +61,12 @@ def measure(pairs: int, steps: int, size: int, work: Path) -> list[str]:
     train(model, optimizer, batch, 2, None)
     plain, recorded = [], []
     for pair in range(pairs):
-        for recording in (False, True) if pair % 2 else (True, False):  # a machine that slows down slows both
-            (recorded if recording else plain).append(train(model, optimizer, batch, steps, work / str(pair) if recording else None))
+        for recording in (
+            (False, True) if pair % 2 else (True, False)
+        ):  # a machine that slows down slows both
+            (recorded if recording else plain).append(
+                train(model, optimizer, batch, steps, work / str(pair) if recording else None)
+            )
         assert open_trace(work / str(pair)).steps == tuple(range(0, steps, EVERY))
     said = [overhead.share for _, _, overhead in recorded]
     megabytes = sum(p.numel() for p in model.parameters()) * 4 / 1e6
@@ -64,7 +76,10 @@ def measure(pairs: int, steps: int, size: int, work: Path) -> list[str]:
         "",
         f"| | {steps} steps without, s | with every tenth recorded, s | longer by, median | quarter to three quarters of the pairs |",
         "|---|---|---|---|---|",
-        *(row(what, [p[i] for p in plain], [r[i] for r in recorded]) for i, what in enumerate(("wall time", "processor time"))),
+        *(
+            row(what, [p[i] for p in plain], [r[i] for r in recorded])
+            for i, what in enumerate(("wall time", "processor time"))
+        ),
         "",
         f"The training's own thread spent {100 * statistics.median(said):.1f} % of its time on taking gradients and waiting for the disk, says the recorder.",
     ]

@@ -31,7 +31,19 @@ TRACES = [f"notebooks/data/{name}" for name in ("digits", "digits_w64", "charact
 
 def command(traces: list[str], threads: int, folder: str, schemes: list[str]) -> list[str]:
     words = [w for s in schemes for w in ("--scheme", s)]
-    return [sys.executable, "-m", "apscope", "replay", *traces, *words, "--threads", str(threads), "-o", folder, "--force"]
+    return [
+        sys.executable,
+        "-m",
+        "apscope",
+        "replay",
+        *traces,
+        *words,
+        "--threads",
+        str(threads),
+        "-o",
+        folder,
+        "--force",
+    ]
 
 
 def run(words: list[str]) -> tuple[float, float, int]:
@@ -47,21 +59,33 @@ def run(words: list[str]) -> tuple[float, float, int]:
 
 def parse_shares(report: str) -> list[tuple[str, float]]:
     """Names and percentages of a perf report of one column."""
-    lines = [re.fullmatch(r"\s*([\d.]+)%\s+(?:\[[.k]\]\s+)?(.*?)\s*", line) for line in report.splitlines()]
+    lines = [
+        re.fullmatch(r"\s*([\d.]+)%\s+(?:\[[.k]\]\s+)?(.*?)\s*", line)
+        for line in report.splitlines()
+    ]
     return [(m.group(2), float(m.group(1))) for m in lines if m]
 
 
-def sampled(words: list[str], folder: Path) -> tuple[list[tuple[str, float]], list[tuple[str, float]]] | None:
+def sampled(
+    words: list[str], folder: Path
+) -> tuple[list[tuple[str, float]], list[tuple[str, float]]] | None:
     """Shares of one run's samples by file and by function of the compiled module; None without perf."""
     if shutil.which("perf") is None:
         return None
     data = str(folder / "perf.data")
-    recorded = subprocess.run(["perf", "record", "-q", "-F", "499", "-o", data, *words], capture_output=True)
+    recorded = subprocess.run(
+        ["perf", "record", "-q", "-F", "499", "-o", data, *words], capture_output=True
+    )
     if recorded.returncode != 0:
         return None
     found = []
     for sort in ("dso", "symbol"):
-        report = subprocess.run(["perf", "report", "-q", "-i", data, "--sort", sort], capture_output=True, text=True, check=True)
+        report = subprocess.run(
+            ["perf", "report", "-q", "-i", data, "--sort", sort],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         found.append(parse_shares(report.stdout))
     files, functions = found
     return files, [(name, share) for name, share in functions if name.startswith("apscope::")]
@@ -129,7 +153,10 @@ def two_threads(elements: int, rounds: int = 15) -> tuple[float, float]:
         trace = Path(place) / "trace"
         write_trace(trace, 16, 8, elements)
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        processes = [subprocess.Popen([sys.executable, "-c", REPLAYS, str(trace), threads], **pipes) for threads in ("1", "1", "2")]
+        processes = [
+            subprocess.Popen([sys.executable, "-c", REPLAYS, str(trace), threads], **pipes)
+            for threads in ("1", "1", "2")
+        ]
         for process in processes:
             process.stdout.readline()
         singles, double = processes[:2], processes[2:]
@@ -148,7 +175,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("page", type=Path, help="docs/performance.md")
     parser.add_argument("--runs", type=int, default=3, help="of the command line; medians count")
     parser.add_argument("--traces", nargs="+", default=TRACES, metavar="TRACE")
-    parser.add_argument("--elements", type=int, default=2**20, help="of the tensor on which one and two threads are compared")
+    parser.add_argument(
+        "--elements",
+        type=int,
+        default=2**20,
+        help="of the tensor on which one and two threads are compared",
+    )
     parser.add_argument("--schemes", nargs="+", default=["all"], metavar="SPEC")
     args = parser.parse_args(arguments)
     specs = [scheme.spec for scheme in schemes_of(args.schemes)]
@@ -160,7 +192,10 @@ def main(arguments: list[str] | None = None) -> None:
                 runs.append(run(command(args.traces, threads, place, args.schemes)))
         rows = len(apscope.Results.open(place).frame)
         samples = sampled(command(args.traces, 1, place, args.schemes), Path(place))
-    middle = {threads: [statistics.median(r[i] for r in runs) for i in range(3)] for threads, runs in taken.items()}
+    middle = {
+        threads: [statistics.median(r[i] for r in runs) for i in range(3)]
+        for threads, runs in taken.items()
+    }
     threads, machine = two_threads(args.elements)
     ratio = statistics.median(one[0] / two[0] for one, two in zip(taken[1], taken[2]))
     lines = [
@@ -169,7 +204,10 @@ def main(arguments: list[str] | None = None) -> None:
         "",
         "| threads | seconds | processor seconds | largest resident set, MiB |",
         "|---|---|---|---|",
-        *(f"| {threads} | {m[0]:.2f} | {m[1]:.2f} | {m[2] / 2**20:.0f} |" for threads, m in middle.items()),
+        *(
+            f"| {threads} | {m[0]:.2f} | {m[1]:.2f} | {m[2] / 2**20:.0f} |"
+            for threads, m in middle.items()
+        ),
         "",
         f"Two threads are {ratio:.2f} times as fast as one; {threads:.2f} times where tables take no time: `aps:e4m3`, four topologies, "
         f"16 steps of 8 workers, one tensor of {args.elements} elements. Two processes at once, of one thread each, do {machine:.2f} times the work of one there: "
@@ -178,14 +216,26 @@ def main(arguments: list[str] | None = None) -> None:
     if samples is not None:
         files, functions = samples
         compiled = sum(share for name, share in files if name.startswith("_core"))
-        others = ", ".join(f"{name} {share:.0f} %" for name, share in files if not name.startswith("_core") and share >= 1)
-        lines += ["", f"Of `perf`'s samples of a run on one thread, {compiled:.0f} % lie in apscope's compiled code. The others: {others}."]
+        others = ", ".join(
+            f"{name} {share:.0f} %"
+            for name, share in files
+            if not name.startswith("_core") and share >= 1
+        )
+        lines += [
+            "",
+            f"Of `perf`'s samples of a run on one thread, {compiled:.0f} % lie in apscope's compiled code. The others: {others}.",
+        ]
         if functions:
             shares: dict[str, float] = {}
             for symbol, share in functions:
                 shares[short_name(symbol)] = shares.get(short_name(symbol), 0.0) + share
             short = sorted(shares.items(), key=lambda pair: -pair[1])[:10]
-            lines += ["", "| function | samples |", "|---|---|", *(f"| `{name}` | {share:.1f} % |" for name, share in short)]
+            lines += [
+                "",
+                "| function | samples |",
+                "|---|---|",
+                *(f"| `{name}` | {share:.1f} % |" for name, share in short),
+            ]
     costs = cost_of_schemes(args.traces, specs)
     lines += ["", "Each scheme by itself, processor time of `apscope.replay` over the traces' values, the tables of its results included:", "",
               "| scheme | ns a value |", "|---|---|", *(f"| `{spec}` | {cost:.0f} |" for spec, cost in costs)]  # fmt: skip

@@ -41,10 +41,15 @@ def measure(trace: str, folder: Path, schemes: list[str]) -> dict[str, Any]:
     words = [w for s in schemes for w in ("--scheme", s)]
     commands = {"replay": ["replay", trace, *words, "-o", str(results)], "summary": ["summary", str(results)],
                 "report": ["report", str(results), "-o", str(report)]}  # fmt: skip
-    found: dict[str, Any] = {name: run([sys.executable, "-m", "apscope", *command]) for name, command in commands.items()}
+    found: dict[str, Any] = {
+        name: run([sys.executable, "-m", "apscope", *command]) for name, command in commands.items()
+    }
     # Not from the table itself: what this process holds counts as resident in the programs that it starts.
     found["rows"] = pyarrow.parquet.read_metadata(results / "results.parquet").num_rows
-    found["bytes"] = {path.name: path.stat().st_size for path in (results / "results.csv", results / "results.parquet", report)}
+    found["bytes"] = {
+        path.name: path.stat().st_size
+        for path in (results / "results.csv", results / "results.parquet", report)
+    }
     found["browser"] = answers(report) if CHROMIUM else None
     return found
 
@@ -57,7 +62,9 @@ def answers(report: Path) -> dict[str, Any]:
         for part in ("frontier", "versus", "underflow", "order", "schemes"):
             browser.run(f"document.getElementById('{part}').scrollIntoView()")
             browser.wait(f"document.querySelector('#{part} svg, #{part} tbody tr')")
-            browser.run("new Promise((done) => setTimeout(done, 300))")  # until the page knows what is in sight
+            browser.run(
+                "new Promise((done) => setTimeout(done, 300))"
+            )  # until the page knows what is in sight
             found[part] = []
             for _ in range(5):
                 browser.run(CLICK)
@@ -86,7 +93,11 @@ def lines_of(trace: apscope.Trace, schemes: int, found: dict[str, Any]) -> list[
         ),
     ]
     if found["browser"]:
-        parts = {name: statistics.median(took) for name, took in found["browser"].items() if name != "open"}
+        parts = {
+            name: statistics.median(took)
+            for name, took in found["browser"].items()
+            if name != "open"
+        }
         lines += ["", f"Chromium has the page ready in {found['browser']['open']:.1f} s. A box of a filter is answered in "
                   f"{statistics.median(parts.values()):.0f} ms in the middle: " + ", ".join(f"{name} {took:.0f}" for name, took in parts.items()) + "."]  # fmt: skip
     return lines

@@ -34,7 +34,9 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         for width in SIZES:
             # A palette, for a third of the bytes; by coverage, so that the small coloured dots keep their colours.
-            picture = drawn(browser, address, width).quantize(128, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+            picture = drawn(browser, address, width).quantize(
+                128, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+            )
             picture.save(HERE / f"report_{width}.png", optimize=True)
     finally:
         browser.close()

@@ -34,28 +34,55 @@ SHAPES = ("o", "s", "^")  # of the sizes
 def free_memory() -> int:
     """Bytes; of Linux's /proc."""
     with open("/proc/meminfo") as lines:
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+        return next(
+            int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")
+        )
 
 
-def costs(trace: Path, specs: list[str], values: int, held: int, before: dict[str, dict[str, float]], seconds: float) -> dict[str, dict[str, float]]:
+def costs(
+    trace: Path,
+    specs: list[str],
+    values: int,
+    held: int,
+    before: dict[str, dict[str, float]],
+    seconds: float,
+) -> dict[str, dict[str, float]]:
     """Scheme -> ns of processor time a value and, of `HELD` values of a step on, bytes held a value of it beyond a small replay's; too large ones are left out."""
     script, found = Path(__file__).with_name("cost_against_size.py"), {}
     for spec in specs:
         if before.get(spec, {}).get("bytes", 0.0) * held > free_memory() / 2:
             continue
-        words = [sys.executable, str(script), "--measure", str(trace), "--seconds", str(seconds), "--spec", spec]
+        words = [
+            sys.executable,
+            str(script),
+            "--measure",
+            str(trace),
+            "--seconds",
+            str(seconds),
+            "--spec",
+            spec,
+        ]
         done = subprocess.run(words, capture_output=True, text=True)
-        if "is too little: tensor" in done.stderr:  # the budget of memory that a replay has by default
+        if (
+            "is too little: tensor" in done.stderr
+        ):  # the budget of memory that a replay has by default
             continue
         if done.returncode != 0:
             raise SystemExit(done.stderr)
         measured = json.loads(done.stdout)
-        found[spec] = {"ns": measured["seconds"] / values * 1e9} | ({"bytes": measured["memory"] / held} if held >= HELD else {})
-        print(f"{held:>11} values a step, {spec}: {', '.join(f'{v:.1f} {k}' for k, v in found[spec].items())}", file=sys.stderr)
+        found[spec] = {"ns": measured["seconds"] / values * 1e9} | (
+            {"bytes": measured["memory"] / held} if held >= HELD else {}
+        )
+        print(
+            f"{held:>11} values a step, {spec}: {', '.join(f'{v:.1f} {k}' for k, v in found[spec].items())}",
+            file=sys.stderr,
+        )
     return found
 
 
-def measure(specs: list[str], elements: list[int], workers: int, seconds: float) -> dict[int, dict[str, dict[str, float]]]:
+def measure(
+    specs: list[str], elements: list[int], workers: int, seconds: float
+) -> dict[int, dict[str, dict[str, float]]]:
     """Elements -> scheme -> its costs; sizes ascend."""
     found: dict[int, dict[str, dict[str, float]]] = {}
     last: dict[str, dict[str, float]] = {}
@@ -63,7 +90,14 @@ def measure(specs: list[str], elements: list[int], workers: int, seconds: float)
         steps = max(1, VALUES // (n * workers))
         with tempfile.TemporaryDirectory() as place:
             write_trace(Path(place) / "trace", steps, workers, n)
-            found[n] = costs(Path(place) / "trace", [s for s in specs if not last or s in last], n * workers * steps, n * workers, last, seconds)
+            found[n] = costs(
+                Path(place) / "trace",
+                [s for s in specs if not last or s in last],
+                n * workers * steps,
+                n * workers,
+                last,
+                seconds,
+            )
         last = found[n]
     return found
 
@@ -77,16 +111,31 @@ def draw(found: dict[int, dict[str, dict[str, float]]], path: Path) -> None:
     from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
     largest = list(found)[::-1]
-    order = sorted(found[largest[-1]], key=lambda spec: next(found[n][spec]["ns"] for n in largest if spec in found[n]))
+    order = sorted(
+        found[largest[-1]],
+        key=lambda spec: next(found[n][spec]["ns"] for n in largest if spec in found[n]),
+    )
     height = 1.2 + 0.17 * len(order)
-    figure, axes = pyplot.subplots(1, 2, figsize=(9, height), layout="constrained", sharey=True, width_ratios=(2, 1))
+    figure, axes = pyplot.subplots(
+        1, 2, figsize=(9, height), layout="constrained", sharey=True, width_ratios=(2, 1)
+    )
     kinds = (("ns", "ns of processor time a value"), ("bytes", "bytes held a value of one step"))
     for axis, (key, label) in zip(axes, kinds, strict=True):
         for place, (n, costs) in enumerate(found.items()):
-            held = [(costs[spec][key], row) for row, spec in enumerate(order) if key in costs.get(spec, {})]
+            held = [
+                (costs[spec][key], row)
+                for row, spec in enumerate(order)
+                if key in costs.get(spec, {})
+            ]
             if held:
                 label_of_size = f"10{raised(len(str(n)) - 1)} elements"
-                axis.plot(*zip(*held), SHAPES[place % 3], ms=4.5, color=COLOURS[place], label=label_of_size)
+                axis.plot(
+                    *zip(*held),
+                    SHAPES[place % 3],
+                    ms=4.5,
+                    color=COLOURS[place],
+                    label=label_of_size,
+                )
         axis.set(xscale="log", xlabel=label, ylim=(-1, len(order)))
         axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.xaxis.set_major_formatter("{x:g}")
@@ -99,13 +148,29 @@ def draw(found: dict[int, dict[str, dict[str, float]]], path: Path) -> None:
         axis.spines[:].set_visible(False)
     axes[0].set_yticks(range(len(order)), order, fontsize=8, parse_math=False)
     axes[0].axvline(SLOW, color="#888888", lw=1)
-    axes[0].annotate(f"{SLOW} ns", (SLOW, 0), xytext=(-3, 0), textcoords="offset points", ha="right", fontsize=8, color="#555555")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=len(found), frameon=False, fontsize=9)
+    axes[0].annotate(
+        f"{SLOW} ns",
+        (SLOW, 0),
+        xytext=(-3, 0),
+        textcoords="offset points",
+        ha="right",
+        fontsize=8,
+        color="#555555",
+    )
+    figure.legend(
+        *axes[0].get_legend_handles_labels(),
+        loc="outside upper right",
+        ncols=len(found),
+        frameon=False,
+        fontsize=9,
+    )
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
 
 
-def lines_of(found: dict[int, dict[str, dict[str, float]]], workers: int, machine: str, load: float) -> list[str]:
+def lines_of(
+    found: dict[int, dict[str, dict[str, float]]], workers: int, machine: str, load: float
+) -> list[str]:
     sizes, largest = list(found), max(found)
     slow = [spec for spec, cost in found[largest].items() if cost["ns"] > SLOW]
 
@@ -132,24 +197,45 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="where the figures go")
     parser.add_argument(
-        "--elements", type=float, nargs="+", default=[1e4, 1e6, 1e8], metavar="N", help="of the tensor, ascending; default 1e4 1e6 1e8"
+        "--elements",
+        type=float,
+        nargs="+",
+        default=[1e4, 1e6, 1e8],
+        metavar="N",
+        help="of the tensor, ascending; default 1e4 1e6 1e8",
     )
     parser.add_argument("--schemes", nargs="+", default=["all"], metavar="SPEC")
     parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--seconds", type=float, default=1.0, help="a point's, where one run does not take longer")
-    parser.add_argument("--draw", action="store_true", help="measure nothing: draw what scheme_cost.json of the folder holds")
+    parser.add_argument(
+        "--seconds", type=float, default=1.0, help="a point's, where one run does not take longer"
+    )
+    parser.add_argument(
+        "--draw",
+        action="store_true",
+        help="measure nothing: draw what scheme_cost.json of the folder holds",
+    )
     args = parser.parse_args(arguments)
     if args.draw:
         held = json.loads((args.folder / "scheme_cost.json").read_text())["elements"]
         draw({int(n): costs for n, costs in held.items()}, args.folder / "scheme_cost.png")
         return
     load, machine = os.getloadavg()[0], page.machine()
-    found = measure([scheme.spec for scheme in schemes_of(args.schemes)], [int(n) for n in args.elements], args.workers, args.seconds)
+    found = measure(
+        [scheme.spec for scheme in schemes_of(args.schemes)],
+        [int(n) for n in args.elements],
+        args.workers,
+        args.seconds,
+    )
     (args.folder / "scheme_cost.json").write_text(
-        json.dumps({"machine": machine, "load": load, "workers": args.workers, "elements": found}, indent=1) + "\n"
+        json.dumps(
+            {"machine": machine, "load": load, "workers": args.workers, "elements": found}, indent=1
+        )
+        + "\n"
     )
     draw(found, args.folder / "scheme_cost.png")
-    page.replace_between(args.folder / "performance.md", BEGIN, END, lines_of(found, args.workers, machine, load))
+    page.replace_between(
+        args.folder / "performance.md", BEGIN, END, lines_of(found, args.workers, machine, load)
+    )
 
 
 if __name__ == "__main__":

@@ -52,9 +52,16 @@ def searches(name: str, rounds: int = ROUNDS) -> Iterator[Found]:
         pairs = [(timed(trace, figure, True), timed(trace, figure, False)) for _ in range(rounds)]
         (table, _), (whole, _) = pairs[0]
         kept = table[~table["stopped"]].drop(columns="bound").reset_index(drop=True)
-        same = whole[whole["scheme"].isin(kept["scheme"])].drop(columns="bound").reset_index(drop=True)
+        same = (
+            whole[whole["scheme"].isin(kept["scheme"])].drop(columns="bound").reset_index(drop=True)
+        )
         pd.testing.assert_frame_equal(kept, same, check_exact=True)
-        yield Found(name, figure, table, *(statistics.median(pair[i][1] for pair in pairs) for i in range(2)))
+        yield Found(
+            name,
+            figure,
+            table,
+            *(statistics.median(pair[i][1] for pair in pairs) for i in range(2)),
+        )
 
 
 def lines(found: Iterable[Found]) -> Iterator[str]:
@@ -81,7 +88,9 @@ def main() -> None:
     parser.add_argument("page", type=Path)
     args = parser.parse_args()
     head = f"{page.machine()}, processor time of one thread, the median of {ROUNDS} rounds."
-    page.replace_between(args.page, *MARKERS, [head, "", *lines(one for name in TRACES for one in searches(name))])
+    page.replace_between(
+        args.page, *MARKERS, [head, "", *lines(one for name in TRACES for one in searches(name))]
+    )
 
 
 if __name__ == "__main__":

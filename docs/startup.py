@@ -29,7 +29,16 @@ def jobs(folder: str) -> dict[str, list[str]]:
         "`import apscope`": [sys.executable, "-c", "import apscope"],
         "`import pandas`": [sys.executable, "-c", "import pandas"],
         "`apscope schemes aps`": [*apscope, "schemes", "aps"],
-        f"`apscope replay {TRACE} --scheme aps:e4m3 -o RESULTS`": [*apscope, "replay", TRACE, "--scheme", "aps:e4m3", "-o", folder, "--force"],
+        f"`apscope replay {TRACE} --scheme aps:e4m3 -o RESULTS`": [
+            *apscope,
+            "replay",
+            TRACE,
+            "--scheme",
+            "aps:e4m3",
+            "-o",
+            folder,
+            "--force",
+        ],
         "`apscope summary RESULTS`": [*apscope, "summary", folder],
     }
 
@@ -37,7 +46,9 @@ def jobs(folder: str) -> dict[str, list[str]]:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("page", type=Path, help="docs/performance.md")
-    parser.add_argument("--rounds", type=int, default=15, help="of all commands in turn; medians count")
+    parser.add_argument(
+        "--rounds", type=int, default=15, help="of all commands in turn; medians count"
+    )
     args = parser.parse_args(arguments)
     taken: dict[str, list[tuple[float, float, int]]] = {}
     load = os.getloadavg()[0]
@@ -45,7 +56,10 @@ def main(arguments: list[str] | None = None) -> None:
         for _ in range(args.rounds):
             for name, words in jobs(str(Path(place) / "results")).items():
                 taken.setdefault(name, []).append(run(words))
-    rows = [(name, [statistics.median(r[i] for r in runs) for i in range(2)], min(r[0] for r in runs)) for name, runs in taken.items()]
+    rows = [
+        (name, [statistics.median(r[i] for r in runs) for i in range(2)], min(r[0] for r in runs))
+        for name, runs in taken.items()
+    ]
     page.replace_between(args.page, BEGIN, END, [
         f"{page.machine()}; the middle one of {args.rounds} rounds. Load before them: {load:.1f} (0 is a quiet machine).",
         "",

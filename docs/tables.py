@@ -28,15 +28,30 @@ SCHEMES = (
     "loss_scaling:{},scale=best,rule=tight", "aps:{},rule=tight,unit=model", "aps:{},rule=tight", "aps:{}", "aps:{},rounding=stochastic", "stochastic:{}",
 )  # fmt: skip
 #: What these do, in words.
-WORDS = ("one constant", "one per step", "one per layer", "APS's own rule", "and stochastic rounding", "stochastic, gathered")
-SPECS = ("none:fp32", "none:fp16", "none:bf16", *(scheme.format(name) for name in FORMATS for scheme in SCHEMES))
+WORDS = (
+    "one constant",
+    "one per step",
+    "one per layer",
+    "APS's own rule",
+    "and stochastic rounding",
+    "stochastic, gathered",
+)
+SPECS = (
+    "none:fp32",
+    "none:fp16",
+    "none:bf16",
+    *(scheme.format(name) for name in FORMATS for scheme in SCHEMES),
+)
 SAID = ("none", "none", "none", *(WORDS * len(FORMATS)))
 COLUMNS = {
     "error_over_noise": "error over noise", "step_nmse": "NMSE of a step", "layer_cosine": "cosine of a layer", "worst_layer": "worst layer, its NMSE",
     "underflow_wire": "underflow", "relative_bias": "relative bias", "volume": "volume", "speedup": "speed-up",
 }  # fmt: skip
 
-MARKERS = {name: (f"<!-- {name}: written by make tables -->", f"<!-- end of {name} -->") for name in ("ladder", "answer", "schemes", "all schemes")}
+MARKERS = {
+    name: (f"<!-- {name}: written by make tables -->", f"<!-- end of {name} -->")
+    for name in ("ladder", "answer", "schemes", "all schemes")
+}
 
 
 def listed(names: list[str]) -> str:
@@ -65,7 +80,11 @@ def markdown(table: pd.DataFrame, words: tuple[str, ...] = ()) -> list[str]:
     heads = ["scheme", *(["scale"] if words else []), *COLUMNS.values()]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for i, row in enumerate(table.to_dict("records")):
-        dropped = [f"{row[name]} {'step' if row[name] == 1 else 'steps'} {name}" for name in ("skipped", "overflowed") if row[name]]
+        dropped = [
+            f"{row[name]} {'step' if row[name] == 1 else 'steps'} {name}"
+            for name in ("skipped", "overflowed")
+            if row[name]
+        ]
         cells = [
             f"`{row['scheme']}`" + (f" ({', '.join(dropped)})" if dropped else ""), *words[i : i + 1], over_noise(row["error_over_noise"], 2), figure(row["step_nmse"], 2),
             cosine(row["layer_cosine"]), f"`{row['worst_layer']}` {nmse(row['worst_nmse'], 2)}" if isinstance(row["worst_layer"], str) else "–",
@@ -79,7 +98,9 @@ def registered() -> list[str]:
     """Every scheme of the registry: a spec, and what it does."""
     lines = ["| scheme | such as | what it does |", "|---|---|---|"]
     for d, spec in examples().items():
-        lines.append(f"| [`{d.name}`](#{d.name}) | `{spec}` | {d.summary.replace('|', chr(92) + '|')} |")
+        lines.append(
+            f"| [`{d.name}`](#{d.name}) | `{spec}` | {d.summary.replace('|', chr(92) + '|')} |"
+        )
     return lines
 
 
@@ -89,7 +110,9 @@ def examples() -> dict[apscope.schemes.SchemeDefinition, str]:
     for scheme in apscope.schemes.all_schemes():
         first.setdefault(scheme.name, scheme.spec)
     return {
-        d: f"{d.name}:{d.keys[0].name}={d.keys[0].default}" if first[d.name] == d.name and d.keys else first[d.name]
+        d: f"{d.name}:{d.keys[0].name}={d.keys[0].default}"
+        if first[d.name] == d.name and d.keys
+        else first[d.name]
         for d in apscope.schemes.definitions()
     }
 
@@ -151,17 +174,29 @@ def narrow(ladder: pd.DataFrame) -> list[str]:
 
 def factor(row: pd.Series) -> str:
     """How many times less the error is, with its interval where there are enough steps for one."""
-    spread = f" [{figure(row['factor_low'], 2)}, {figure(row['factor_high'], 2)}]" if row["steps"] >= ENOUGH_STEPS else ""
+    spread = (
+        f" [{figure(row['factor_low'], 2)}, {figure(row['factor_high'], 2)}]"
+        if row["steps"] >= ENOUGH_STEPS
+        else ""
+    )
     return f"{figure(row['factor'], 2)} ×{spread}"
 
 
 def matters(results: apscope.Results, ladder: pd.DataFrame) -> str:
     """Which traces have errors below, around and above the noise, at e3m4."""
-    errors = ladder.xs("e3m4", level="format")["error_over_noise"].unstack().loc[list(TRACES), list(RUNGS)]
+    errors = (
+        ladder.xs("e3m4", level="format")["error_over_noise"]
+        .unstack()
+        .loc[list(TRACES), list(RUNGS)]
+    )
     below, above = errors[(errors < 0.1).all(axis=1)], errors[(errors > 1).all(axis=1)]
     between = errors.drop([*below.index, *above.index])
     layers = results.pool(by=["trace", "scheme", "tensor"]).set_index(["trace", "scheme"])
-    layers = layers.loc[("transformer", "aps:e3m4,rule=tight")].set_index("tensor")["error_over_noise"].sort_values(ascending=False)
+    layers = (
+        layers.loc[("transformer", "aps:e3m4,rule=tight")]
+        .set_index("tensor")["error_over_noise"]
+        .sort_values(ascending=False)
+    )
 
     lost = chosen(results).set_index("scheme").loc["loss_scaling:e3m4,scale=best,rule=tight"]
 
@@ -182,7 +217,10 @@ def found(results: apscope.Results) -> list[str]:
     """What README.md says about the ladder of scales."""
     ladder = ladder_of(results)
     factors = ladder.xs("e3m4", level="format")["factor"].unstack()
-    step, layer = (" to ".join(figure(value, 2) for value in (factors[rung].min(), factors[rung].max())) for rung in RUNGS[1:])
+    step, layer = (
+        " to ".join(figure(value, 2) for value in (factors[rung].min(), factors[rung].max()))
+        for rung in RUNGS[1:]
+    )
     errors = ladder["error_over_noise"]
     wins = [t for t in TRACES if errors[t, "e3m4", "layer"] < errors[t, "e4m3fn", "constant"]]
     better = listed([f"`{name}`" for name in wins])
@@ -202,7 +240,11 @@ def main(arguments: list[str] | None = None) -> None:
     page.replace_between(args.readme, *MARKERS["ladder"], found(results))
     page.replace_between(args.readme, *MARKERS["answer"], markdown(chosen(results), SAID))
     page.replace_between(args.schemes, *MARKERS["schemes"], registered())
-    page.replace_between(args.schemes, *MARKERS["all schemes"], markdown(rows_of(apscope.replay(TRACE, "all", topology="ring"))))
+    page.replace_between(
+        args.schemes,
+        *MARKERS["all schemes"],
+        markdown(rows_of(apscope.replay(TRACE, "all", topology="ring"))),
+    )
 
 
 if __name__ == "__main__":

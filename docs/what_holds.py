@@ -10,7 +10,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "what_holds.md"
-ROW = re.compile(r"^\| (?P<promise>.+?) \| (?P<tests>`tests/.+`) \| *(?P<cases>[\d,]*) *\|$", re.MULTILINE)
+ROW = re.compile(
+    r"^\| (?P<promise>.+?) \| (?P<tests>`tests/.+`) \| *(?P<cases>[\d,]*) *\|$", re.MULTILINE
+)
 
 
 def named(cell: str) -> list[str]:
@@ -21,13 +23,31 @@ def named(cell: str) -> list[str]:
 def collected(names: set[str]) -> Counter[str]:
     """The cases of each of these, as pytest collects them, or the test macros of a C++ file."""
     python = sorted(name for name in names if not name.endswith(".cpp"))
-    words = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *{name.split("::")[0] for name in python}]
-    listed = subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT).stdout.splitlines()
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--collect-only",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *{name.split("::")[0] for name in python},
+    ]
+    listed = subprocess.run(
+        words, capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout.splitlines()
     found: Counter[str] = Counter()
     for name in python:
-        found[name] = sum(line == name or line.startswith((f"{name}::", f"{name}[", f"{name}/")) for line in listed)
+        found[name] = sum(
+            line == name or line.startswith((f"{name}::", f"{name}[", f"{name}/"))
+            for line in listed
+        )
     for name in names - set(python):
-        found[name] = len(re.findall(r"^TEST(?:_P|_F)?\(", (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE))
+        found[name] = len(
+            re.findall(
+                r"^TEST(?:_P|_F)?\(", (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE
+            )
+        )
     return found
 
 
@@ -42,12 +62,21 @@ def page(text: str) -> str:
     counts = collected({name for row in ROW.finditer(text) for name in named(row["tests"])})
     if missing := [name for name, count in counts.items() if not count]:
         raise ValueError(f"{', '.join(missing)}: no such test")
-    return ROW.sub(lambda row: f"| {row['promise']} | {row['tests']} | {sum(counts[name] for name in named(row['tests'])):,} |", text)
+    return ROW.sub(
+        lambda row: (
+            f"| {row['promise']} | {row['tests']} | {sum(counts[name] for name in named(row['tests'])):,} |"
+        ),
+        text,
+    )
 
 
 if __name__ == "__main__":
     before = PAGE.read_text(encoding="utf-8")
     after = page(before)
     if "--check" in sys.argv[1:]:
-        sys.exit(0 if after == before else "docs/what_holds.md is not of today: run python docs/what_holds.py")
+        sys.exit(
+            0
+            if after == before
+            else "docs/what_holds.md is not of today: run python docs/what_holds.py"
+        )
     PAGE.write_text(after, encoding="utf-8")

@@ -1,8 +1,8 @@
 // The jobs of `apscope bench`: every kernel and its reference ("floor"), in one interleaved run.
 //
-// A visit to a job repeats it until `visit_seconds` have passed and notes the mean time of one call;
-// rounds visit all jobs in turn, so that a slower machine slows all of them. Times are returned;
-// the caller computes medians and ratios.
+// A visit to a job repeats it until `visit_seconds` have passed and notes the mean time of one
+// call; rounds visit all jobs in turn, so that a slower machine slows all of them. Times are
+// returned; the caller computes medians and ratios.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,11 @@ namespace apscope::detail {
 struct BenchJob {
     std::string name;     // what is timed, with its format
     std::string where;    // "L2", "DRAM" or "CPU"
-    std::string floor;    // the name of its reference job, with the same `where` and threads; empty: it is one
+    std::string floor;  // the name of its reference job, with the same `where` and threads; empty:
+                        // it is one
     int threads = 1;
     double elements = 0;  // per call
-    double bytes = 0;     // read and written per element; 0 where operations count
+    double bytes = 0;  // read and written per element; 0 where operations count
     double operations = 0;  // per element: multiply-adds, additions
     std::function<void()> run;
 };
@@ -29,10 +30,10 @@ struct BenchTimes {
 };
 
 struct BenchSizes {
-    std::size_t l2_elements = std::size_t{1} << 16;    // of fp32: 256 KiB in, 256 KiB out
+    std::size_t l2_elements = std::size_t{1} << 16;  // of fp32: 256 KiB in, 256 KiB out
     std::size_t dram_elements = std::size_t{1} << 25;  // 128 MiB in, 128 MiB out
-    std::size_t matrix = 192;                          // rows, columns and terms
-    int threads = 1;                                   // the most that DRAM jobs take: 1 and this many
+    std::size_t matrix = 192;  // rows, columns and terms
+    int threads = 1;  // the most that DRAM jobs take: 1 and this many
 };
 
 // The jobs and their arrays; those whose name contains `only`, and their references.

@@ -68,7 +68,8 @@ void copy_in_pieces(std::span<const float> in, std::span<float> out, int threads
 void multiply_add_peak(std::span<float> sink, int count) {
 #if defined(__x86_64__)
     if (simd_level() == SimdLevel::avx512) return chains_avx512(sink.data(), count);
-    if (simd_level() == SimdLevel::avx2 && __builtin_cpu_supports("fma")) return chains_avx2(sink.data(), count);
+    if (simd_level() == SimdLevel::avx2 && __builtin_cpu_supports("fma"))
+        return chains_avx2(sink.data(), count);
 #endif
     chains_portable(sink.data(), count);
 }

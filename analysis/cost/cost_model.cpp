@@ -13,7 +13,8 @@ namespace apscope::detail {
 namespace {
 
 // In the order of CollectiveAlgorithm.
-constexpr std::array<std::string_view, 7> names{"ring", "tree", "halving", "all_gather", "shards", "hierarchical", "hierarchical_shards"};
+constexpr std::array<std::string_view, 7> names{
+    "ring", "tree", "halving", "all_gather", "shards", "hierarchical", "hierarchical_shards"};
 
 double binary_levels(int workers) {  // ceil(log2 W)
     int levels = 0;
@@ -26,13 +27,16 @@ double scattered(int workers) { return static_cast<double>(workers - 1) / worker
 
 }  // namespace
 
-std::string_view name_of(CollectiveAlgorithm collective) { return names[static_cast<std::size_t>(collective)]; }
+std::string_view name_of(CollectiveAlgorithm collective) {
+    return names[static_cast<std::size_t>(collective)];
+}
 
 CollectiveAlgorithm parse_collective(std::string_view name) {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) {
-        throw std::invalid_argument("unknown collective '" + std::string(name) +
-                                    "'; use ring, tree, halving, all_gather, shards, hierarchical or hierarchical_shards");
+        throw std::invalid_argument(
+            "unknown collective '" + std::string(name) +
+            "'; use ring, tree, halving, all_gather, shards, hierarchical or hierarchical_shards");
     }
     return static_cast<CollectiveAlgorithm>(found - names.begin());
 }
@@ -41,15 +45,21 @@ std::optional<std::pair<CollectiveAlgorithm, int>> collective_of(std::string_vie
     using namespace reductions;
     if (topology == "ring" || topology == linear) return {{CollectiveAlgorithm::ring, 1}};
     if (topology == "tree") return {{CollectiveAlgorithm::tree, 1}};
-    if (topology == vote || topology == code_sum || topology == two_phase) return {{CollectiveAlgorithm::shards, 1}};
-    if (topology == gather || topology == "sequential" || topology == "sequential+kahan") return {{CollectiveAlgorithm::all_gather, 1}};
-    if (topology.starts_with("hierarchical:")) return {{CollectiveAlgorithm::hierarchical, parse_topology(topology).group}};
+    if (topology == vote || topology == code_sum || topology == two_phase)
+        return {{CollectiveAlgorithm::shards, 1}};
+    if (topology == gather || topology == "sequential" || topology == "sequential+kahan")
+        return {{CollectiveAlgorithm::all_gather, 1}};
+    if (topology.starts_with("hierarchical:"))
+        return {{CollectiveAlgorithm::hierarchical, parse_topology(topology).group}};
     return std::nullopt;
 }
 
-Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int workers, int group) {
-    if (workers < 1) throw std::invalid_argument("workers=" + std::to_string(workers) + " must be at least 1");
-    if (group < 1) throw std::invalid_argument("group=" + std::to_string(group) + " must be at least 1");
+Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int workers,
+                     int group) {
+    if (workers < 1)
+        throw std::invalid_argument("workers=" + std::to_string(workers) + " must be at least 1");
+    if (group < 1)
+        throw std::invalid_argument("group=" + std::to_string(group) + " must be at least 1");
     Cost cost;
     cost.decoded = b.result;
     if (workers == 1) return cost;
@@ -81,9 +91,11 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
         case CollectiveAlgorithm::hierarchical:
         case CollectiveAlgorithm::hierarchical_shards: {
             // A node's workers divide its messages; the last node may have the fewest.
-            const int inside = group < workers ? group : workers, nodes = (workers + inside - 1) / inside;
+            const int inside = group < workers ? group : workers,
+                      nodes = (workers + inside - 1) / inside;
             const int fewest = workers - (nodes - 1) * inside;
-            const double between = collective == CollectiveAlgorithm::hierarchical ? partial : b.sent + b.side;
+            const double between =
+                collective == CollectiveAlgorithm::hierarchical ? partial : b.sent + b.side;
             cost.intra = {2.0 * (inside - 1), scattered(inside) * (partial + result)};
             cost.inter = {2.0 * (nodes - 1), scattered(nodes) * (between + result) / fewest};
             cost.added = scattered(inside) * b.partial + scattered(nodes) * between / fewest;
@@ -92,8 +104,9 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
     }
     cost.busiest = cost.inter.bytes;
     if (collective == CollectiveAlgorithm::tree) {
-        // The root sends the result on every level. Any other sends its partial sum once, and the result to those below
-        // it: at most on all levels but two, or, the last to join the root, on those of its own part.
+        // The root sends the result on every level. Any other sends its partial sum once, and the
+        // result to those below it: at most on all levels but two, or, the last to join the root,
+        // on those of its own part.
         const int last = workers - (1 << (static_cast<int>(levels) - 1));
         const double below = std::max(levels - 2.0, binary_levels(last));
         cost.busiest = std::max(levels * result, partial + std::max(below, 0.0) * result);
@@ -101,7 +114,8 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
     return cost;
 }
 
-std::optional<Way> way_of(const Transport& t, std::string_view topology, double values, double payload, double side, int workers) {
+std::optional<Way> way_of(const Transport& t, std::string_view topology, double values,
+                          double payload, double side, int workers) {
     const auto found = collective_of(topology);
     if (!found) return std::nullopt;
     Way way{found->first, found->second, t.rounds, {payload, payload, payload, side}};
@@ -118,21 +132,31 @@ std::optional<Way> way_of(const Transport& t, std::string_view topology, double 
     return way;
 }
 
-Volume volume_of(const Transport& t, std::string_view topology, double values, double payload_bits, double side_bits, int workers) {
+Volume volume_of(const Transport& t, std::string_view topology, double values, double payload_bits,
+                 double side_bits, int workers) {
     constexpr double missing = std::numeric_limits<double>::quiet_NaN();
-    if (workers == 1 || values == 0.0 || topology.starts_with("sequential")) return {missing, missing};
+    if (workers == 1 || values == 0.0 || topology.starts_with("sequential"))
+        return {missing, missing};
     const double agreed = std::min(side_bits, static_cast<double>(t.agreed_bits)) / 8.0;
-    const std::optional<Way> way = way_of(t, topology, values, payload_bits / 8.0, side_bits / 8.0 - agreed, workers);
+    const std::optional<Way> way =
+        way_of(t, topology, values, payload_bits / 8.0, side_bits / 8.0 - agreed, workers);
     if (!way) return {missing, missing};
     const Cost cost = collective_cost(way->collective, way->bytes, workers, way->group);
-    const auto in_ring = [&](double bytes) { return collective_cost(CollectiveAlgorithm::ring, {bytes, bytes, bytes}, workers).busiest; };
+    const auto in_ring = [&](double bytes) {
+        return collective_cost(CollectiveAlgorithm::ring, {bytes, bytes, bytes}, workers).busiest;
+    };
     const double fp32 = in_ring(4.0 * values);
-    const bool has_nodes = way->collective == CollectiveAlgorithm::hierarchical || way->collective == CollectiveAlgorithm::hierarchical_shards;
-    const bool one_node = has_nodes && way->group >= workers;  // no messages between nodes: the busiest link is inside
+    const bool has_nodes = way->collective == CollectiveAlgorithm::hierarchical ||
+                           way->collective == CollectiveAlgorithm::hierarchical_shards;
+    const bool one_node =
+        has_nodes &&
+        way->group >= workers;  // no messages between nodes: the busiest link is inside
     const double busiest = one_node ? cost.intra.bytes : cost.busiest;
     return {(busiest + in_ring(agreed)) / fp32, has_nodes ? cost.intra.bytes / fp32 : missing};
 }
 
-double seconds(const Traffic& traffic, const Link& link) { return traffic.messages * link.latency + traffic.bytes / link.bandwidth; }
+double seconds(const Traffic& traffic, const Link& link) {
+    return traffic.messages * link.latency + traffic.bytes / link.bandwidth;
+}
 
 }  // namespace apscope::detail

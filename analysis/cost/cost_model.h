@@ -34,11 +34,12 @@ struct MessageBytes {
 };
 
 enum class CollectiveAlgorithm {
-    ring,          // reduce-scatter and all-gather around a ring
-    tree,          // whole messages up a binary tree, and down
-    halving,       // recursive halving, then doubling
-    all_gather,    // every worker gets every message, and adds itself
-    shards,        // worker k gets the k-th part of all messages, reduces and shares it (two-phase, votes, integer sums)
+    ring,  // reduce-scatter and all-gather around a ring
+    tree,  // whole messages up a binary tree, and down
+    halving,  // recursive halving, then doubling
+    all_gather,  // every worker gets every message, and adds itself
+    shards,  // worker k gets the k-th part of all messages, reduces and shares it (two-phase,
+             // votes, integer sums)
     hierarchical,  // reduce-scatter inside a node, ring between nodes, all-gather inside
     hierarchical_shards,  // the same with `shards` between nodes: partial sums are encoded there
 };
@@ -49,7 +50,8 @@ CollectiveAlgorithm parse_collective(std::string_view name);
 
 // `group` is the number of workers in a node; hierarchies only. One worker sends nothing. Throws
 // std::invalid_argument for fewer than one worker or group of one.
-Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& bytes, int workers, int group = 1);
+Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& bytes, int workers,
+                     int group = 1);
 
 // The algorithm of a row's topology, and its group; none for `exact`, which is not an algorithm.
 std::optional<std::pair<CollectiveAlgorithm, int>> collective_of(std::string_view topology);
@@ -61,7 +63,8 @@ struct Way {
     int group = 1, rounds = 1;
     MessageBytes bytes;
 };
-std::optional<Way> way_of(const Transport& transport, std::string_view topology, double values, double payload, double side, int workers);
+std::optional<Way> way_of(const Transport& transport, std::string_view topology, double values,
+                          double payload, double side, int workers);
 
 // The columns `volume` and `intra_volume`: bytes that the busiest worker sends of one tensor,
 // including values agreed beforehand in a ring, divided by those in an fp32 ring. NaN if missing:
@@ -70,7 +73,8 @@ std::optional<Way> way_of(const Transport& transport, std::string_view topology,
 struct Volume {
     double inter, intra;
 };
-Volume volume_of(const Transport& transport, std::string_view topology, double values, double payload_bits, double side_bits, int workers);
+Volume volume_of(const Transport& transport, std::string_view topology, double values,
+                 double payload_bits, double side_bits, int workers);
 
 // Seconds per message, bytes per second.
 struct Link {

@@ -8,19 +8,24 @@
 
 namespace apscope::detail {
 
-inline FloatScale make_float_scale(const FloatFormat& format, const Projection& projection, double scale) {
-    return {make_cast<double>(format, projection), scale, 1.0, format.smallest_normal(), format.largest()};
+inline FloatScale make_float_scale(const FloatFormat& format, const Projection& projection,
+                                   double scale) {
+    return {make_cast<double>(format, projection), scale, 1.0, format.smallest_normal(),
+            format.largest()};
 }
 
 // Do the draws of this rounding have moments? Where they have, partials need room for them.
 inline bool has_moments(const Projection& projection) {
-    return is_stochastic(projection.rounding) && projection.rounding != RoundingMode::stochastic_exact;
+    return is_stochastic(projection.rounding) &&
+           projection.rounding != RoundingMode::stochastic_exact;
 }
 
-// Calls f(step). Element i draws word i of `stream`; without one, of the stream that quantize() takes.
+// Calls f(step). Element i draws word i of `stream`; without one, of the stream that quantize()
+// takes.
 template <class F>
-void with_error_step(const float* in, float* out, std::size_t n, const FloatFormat& format, const Projection& projection, double scale,
-                     std::uint64_t seed, const RandomStream* stream, const ErrorPartials& partials, F&& f) {
+void with_error_step(const float* in, float* out, std::size_t n, const FloatFormat& format,
+                     const Projection& projection, double scale, std::uint64_t seed,
+                     const RandomStream* stream, const ErrorPartials& partials, F&& f) {
     validate(projection, format);
     require_fp32(format, "an array of fp32 numbers");
     const FloatScale float_scale = make_float_scale(format, projection, scale);
@@ -29,17 +34,25 @@ void with_error_step(const float* in, float* out, std::size_t n, const FloatForm
     const bool draws = has_moments(projection);
     const auto call = [&]<class Rounding>(const Rounding& rounding) {
         if constexpr (!std::is_same_v<Rounding, AdditionRounding>) {
-            if (draws) return f(ErrorLaneStep<Rounding, true>{in, out, n, rounding, float_scale, inverse, partials});
+            if (draws)
+                return f(ErrorLaneStep<Rounding, true>{in, out, n, rounding, float_scale, inverse,
+                                                       partials});
         }
         f(ErrorLaneStep<Rounding, false>{in, out, n, rounding, float_scale, inverse, partials});
     };
     if (scale == 1.0 && stream == nullptr) {
-        return with_rounding<float>(format, projection, seed, [&]<int Size, class Rounding>(const Rounding& rounding) { call(rounding); });
+        return with_rounding<float>(
+            format, projection, seed,
+            [&]<int Size, class Rounding>(const Rounding& rounding) { call(rounding); });
     }
-    call(RuleRounding<double>{float_scale.cast, stream != nullptr ? *stream : array_stream(seed, projection.drawn_bits())});
+    call(RuleRounding<double>{float_scale.cast, stream != nullptr
+                                                    ? *stream
+                                                    : array_stream(seed, projection.drawn_bits())});
 }
 
-inline ErrorStatistics error_statistics_of(std::size_t n, const double* sums, const std::uint64_t* counts, double max_ulp, const double* moments) {
+inline ErrorStatistics error_statistics_of(std::size_t n, const double* sums,
+                                           const std::uint64_t* counts, double max_ulp,
+                                           const double* moments) {
     using C = ErrorCounts;
     ErrorStatistics s;
     s.count = n;

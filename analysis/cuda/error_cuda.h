@@ -1,4 +1,5 @@
-// Quantization fused with its error statistics on a GPU: the bits of quantize() and of ErrorStatistics.
+// Quantization fused with its error statistics on a GPU: the bits of quantize() and of
+// ErrorStatistics.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +14,18 @@ struct CUstream_st;
 
 namespace apscope::detail {
 
-// The statistics of y against x = in[0 .. n-1], where y is x scaled, rounded as quantize_on_device() does and
-// scaled back; out, if it is not null, receives y as fp32. `scale` is an fp32 number or a power of two. Device
-// pointers; waits for `stream`. Throws as quantize_on_device() does. The moments of stochastic draws are among the sums.
-ErrorStatistics quantize_statistics_on_device(const float* in, float* out, std::size_t n, const FloatFormat& format, const Projection& projection,
-                                              double scale, std::uint64_t seed, CUstream_st* stream);
-// The row that cast_statistics() (analysis/statistics/cast_statistics.h) gives for the same numbers.
-ResultRow cast_statistics_on_device(const float* in, float* out, std::size_t n, const FloatFormat& format, const Projection& projection,
+// The statistics of y against x = in[0 .. n-1], where y is x scaled, rounded as
+// quantize_on_device() does and scaled back; out, if it is not null, receives y as fp32. `scale` is
+// an fp32 number or a power of two. Device pointers; waits for `stream`. Throws as
+// quantize_on_device() does. The moments of stochastic draws are among the sums.
+ErrorStatistics quantize_statistics_on_device(const float* in, float* out, std::size_t n,
+                                              const FloatFormat& format,
+                                              const Projection& projection, double scale,
+                                              std::uint64_t seed, CUstream_st* stream);
+// The row that cast_statistics() (analysis/statistics/cast_statistics.h) gives for the same
+// numbers.
+ResultRow cast_statistics_on_device(const float* in, float* out, std::size_t n,
+                                    const FloatFormat& format, const Projection& projection,
                                     std::uint64_t seed, CUstream_st* stream);
 
 }  // namespace apscope::detail

@@ -1,8 +1,10 @@
-// Error statistics on a GPU, fused with the rounding: a number is read once, rounded, compared and, if asked
-// for, written. The sums have the shape of core/fixed_shape_sum.h, so that they are those of
-// analysis/error_statistics bit for bit. Three steps, none of which needs threads to talk to each other:
+// Error statistics on a GPU, fused with the rounding: a number is read once, rounded, compared and,
+// if asked for, written. The sums have the shape of core/fixed_shape_sum.h, so that they are those
+// of analysis/error_statistics bit for bit. Three steps, none of which needs threads to talk to
+// each other:
 //
-//      lanes    a thread a lane: 16 threads add the 4096 elements of a block, thread j those with i mod 16 = j,
+//      lanes    a thread a lane: 16 threads add the 4096 elements of a block, thread j those with i
+//      mod 16 = j,
 //               in order of i. Neighbouring threads read neighbouring elements.
 //      blocks   a thread a block: its 16 lanes joined, j += j+8, then j+4, j+2, j+1
 //      total    a thread a quantity: the blocks in block order
@@ -20,16 +22,17 @@
 
 namespace apscope::detail {
 
-inline constexpr int moment_sums = 3;  // those of a draw's error and variance, and how many have none
+inline constexpr int moment_sums =
+    3;  // those of a draw's error and variance, and how many have none
 struct ErrorCounts {
     enum Count { counted, nonzero, underflow, subnormal, saturated, overflow, nan, infinite, size };
 };
 
 struct ErrorPartials {
-    double* sums;           // error_sums quantities
+    double* sums;  // error_sums quantities
     std::uint64_t* counts;  // ErrorCounts::size quantities
     double* max_ulp;
-    double* moments;        // moment_sums quantities, or null
+    double* moments;  // moment_sums quantities, or null
     std::uint64_t places;
 };
 
@@ -53,12 +56,15 @@ struct ErrorLane {
     std::uint32_t count[ErrorCounts::size] = {};
     double max_ulp = 0.0;
 
-    APSCOPE_HD static bool finite(double v) { return (bits_cast<std::uint64_t>(v) & infinity_bits<double>) != infinity_bits<double>; }
+    APSCOPE_HD static bool finite(double v) {
+        return (bits_cast<std::uint64_t>(v) & infinity_bits<double>) != infinity_bits<double>;
+    }
 
     // x was sent as `code`, the scaled, rounded x.
     APSCOPE_HD void add_limits(double x, double code, const FloatScale& s) {
         using C = ErrorCounts;
-        count_limits(absolute(x * s.scale), absolute(code), s.smallest_normal, s.largest, count[C::subnormal], count[C::saturated]);
+        count_limits(absolute(x * s.scale), absolute(code), s.smallest_normal, s.largest,
+                     count[C::subnormal], count[C::saturated]);
     }
 
     // x became y.
@@ -79,13 +85,15 @@ struct ErrorLane {
         const double e = y - x;
         update_sums<PairTraits{}>(x, y, e, x == 0.0, [&](int k) -> double& { return sum[k]; });
         if (x != y) {
-            const double error = in_ulps<Ulps::scaled>(absolute(x), absolute(e), ulp_scale<Ulps::scaled>(s));
+            const double error =
+                in_ulps<Ulps::scaled>(absolute(x), absolute(e), ulp_scale<Ulps::scaled>(s));
             max_ulp = error > max_ulp ? error : max_ulp;
         }
     }
 };
 
-// Rounding: one of emulation/cuda/cast/group_rounding.h, of scaled numbers. Draws: it is stochastic, and its moments count.
+// Rounding: one of emulation/cuda/cast/group_rounding.h, of scaled numbers. Draws: it is
+// stochastic, and its moments count.
 template <class Rounding, bool Draws>
 struct ErrorLaneStep {
     using Real = typename Rounding::Number;
@@ -97,17 +105,22 @@ struct ErrorLaneStep {
     double inverse;  // of the scale, a power of two; 0: results are divided by the scale
     ErrorPartials partials;
 
-    APSCOPE_HD std::uint64_t count() const { return (elements + sum_block - 1) / sum_block * sum_lanes; }
+    APSCOPE_HD std::uint64_t count() const {
+        return (elements + sum_block - 1) / sum_block * sum_lanes;
+    }
     APSCOPE_HD void operator()(std::uint64_t place) const {
         const std::uint64_t begin = place / sum_lanes * sum_block, left = elements - begin;
         const std::uint64_t end = begin + (left < sum_block ? left : std::uint64_t{sum_block});
-        const auto decode = [&](double code) { return scale.scale == 1.0 ? code : inverse != 0.0 ? code * inverse : code / scale.scale; };
+        const auto decode = [&](double code) {
+            return scale.scale == 1.0 ? code : inverse != 0.0 ? code * inverse : code / scale.scale;
+        };
         ErrorLane lane;
         MomentLane moments;
         for (std::uint64_t i = begin + place % sum_lanes; i < end; i += sum_lanes) {
             const double x = in[i];
             Real value[1];
-            if constexpr (sizeof(Real) == sizeof(float)) value[0] = in[i];  // such a rounding serves scale 1 only
+            if constexpr (sizeof(Real) == sizeof(float))
+                value[0] = in[i];  // such a rounding serves scale 1 only
             else value[0] = x * scale.scale;
             rounding(value, i);
             const double code = value[0];
@@ -123,8 +136,11 @@ struct ErrorLaneStep {
                 moments.add(x, y, {decode(m.bias), decode(decode(m.variance)), m.defined});
             }
         }
-        for (int k = 0; k < error_sums; ++k) partials.sums[static_cast<std::uint64_t>(k) * partials.places + place] = lane.sum[k];
-        for (int k = 0; k < ErrorCounts::size; ++k) partials.counts[static_cast<std::uint64_t>(k) * partials.places + place] = lane.count[k];
+        for (int k = 0; k < error_sums; ++k)
+            partials.sums[static_cast<std::uint64_t>(k) * partials.places + place] = lane.sum[k];
+        for (int k = 0; k < ErrorCounts::size; ++k)
+            partials.counts[static_cast<std::uint64_t>(k) * partials.places + place] =
+                lane.count[k];
         partials.max_ulp[place] = lane.max_ulp;
         if constexpr (Draws) {
             partials.moments[place] = moments.error;
@@ -143,7 +159,8 @@ struct ErrorBlockStep {
             for (int k = 0; k < quantities; ++k) {
                 LaneSums<1> sums;
                 for (std::size_t j = 0; j < sum_lanes; ++j)
-                    sums.lane[0][j] = from[static_cast<std::uint64_t>(k) * lanes.places + block * sum_lanes + j];
+                    sums.lane[0][j] =
+                        from[static_cast<std::uint64_t>(k) * lanes.places + block * sum_lanes + j];
                 to[static_cast<std::uint64_t>(k) * blocks.places + block] = sums.join(0);
             }
         };
@@ -151,7 +168,9 @@ struct ErrorBlockStep {
         if (blocks.moments != nullptr) join(lanes.moments, blocks.moments, moment_sums);
         for (int k = 0; k < ErrorCounts::size; ++k) {
             std::uint64_t total = 0;
-            for (std::size_t j = 0; j < sum_lanes; ++j) total += lanes.counts[static_cast<std::uint64_t>(k) * lanes.places + block * sum_lanes + j];
+            for (std::size_t j = 0; j < sum_lanes; ++j)
+                total += lanes.counts[static_cast<std::uint64_t>(k) * lanes.places +
+                                      block * sum_lanes + j];
             blocks.counts[static_cast<std::uint64_t>(k) * blocks.places + block] = total;
         }
         double largest = 0.0;
@@ -166,7 +185,9 @@ struct ErrorBlockStep {
 struct ErrorTotalStep {
     ErrorPartials blocks, total;  // total: one place
 
-    APSCOPE_HD std::uint64_t count() const { return error_sums + ErrorCounts::size + 1 + (total.moments != nullptr ? moment_sums : 0); }
+    APSCOPE_HD std::uint64_t count() const {
+        return error_sums + ErrorCounts::size + 1 + (total.moments != nullptr ? moment_sums : 0);
+    }
     APSCOPE_HD void operator()(std::uint64_t quantity) const {
         const auto add = [&](const double* from) {
             double sum = 0.0;
@@ -178,14 +199,16 @@ struct ErrorTotalStep {
         } else if (quantity < error_sums + ErrorCounts::size) {
             const std::uint64_t k = quantity - error_sums;
             std::uint64_t sum = 0;
-            for (std::uint64_t b = 0; b < blocks.places; ++b) sum += blocks.counts[k * blocks.places + b];
+            for (std::uint64_t b = 0; b < blocks.places; ++b)
+                sum += blocks.counts[k * blocks.places + b];
             total.counts[k] = sum;
         } else if (quantity > error_sums + ErrorCounts::size) {
             const std::uint64_t k = quantity - error_sums - ErrorCounts::size - 1;
             total.moments[k] = add(blocks.moments + k * blocks.places);
         } else {
             double largest = 0.0;
-            for (std::uint64_t b = 0; b < blocks.places; ++b) largest = blocks.max_ulp[b] > largest ? blocks.max_ulp[b] : largest;
+            for (std::uint64_t b = 0; b < blocks.places; ++b)
+                largest = blocks.max_ulp[b] > largest ? blocks.max_ulp[b] : largest;
             total.max_ulp[0] = largest;
         }
     }

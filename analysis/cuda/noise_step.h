@@ -1,5 +1,6 @@
-// What GPU threads do for the noise of the batch in a replay (row_step.h): the squared errors of the noise blocks of reduced
-// rows, and the products of their ratios to the noise (analysis/statistics/batch_noise.h).
+// What GPU threads do for the noise of the batch in a replay (row_step.h): the squared errors of
+// the noise blocks of reduced rows, and the products of their ratios to the noise
+// (analysis/statistics/batch_noise.h).
 #pragma once
 
 #include <cstdint>
@@ -10,21 +11,26 @@
 
 namespace apscope::detail {
 
-// Elements first .. first + count - 1 of a row of `elements`; the first is the beginning of a block.
+// Elements first .. first + count - 1 of a row of `elements`; the first is the beginning of a
+// block.
 struct Piece {
     std::uint64_t elements, first, count;
 
     APSCOPE_HD std::uint64_t blocks() const { return (count + sum_block - 1) / sum_block; }
     APSCOPE_HD std::uint64_t places() const { return blocks() * sum_lanes; }
-    // NOLINTNEXTLINE(readability-convert-member-functions-to-static): end() is its other half, and asks for the piece
-    APSCOPE_HD std::uint64_t begin(std::uint64_t place) const { return place / sum_lanes * sum_block + place % sum_lanes; }
+    // end() is its other half, and needs the piece.
+    // NOLINTNEXTLINE(readability-convert-member-functions-to-static)
+    APSCOPE_HD std::uint64_t begin(std::uint64_t place) const {
+        return place / sum_lanes * sum_block + place % sum_lanes;
+    }
     APSCOPE_HD std::uint64_t end(std::uint64_t place) const {
         const std::uint64_t next = (place / sum_lanes + 1) * sum_block;
         return next < count ? next : count;
     }
 };
 
-// A lane's part of the squared errors of its noise blocks: of each two elements, the last perhaps one. They lie a pitch apart.
+// A lane's part of the squared errors of its noise blocks: of each two elements, the last perhaps
+// one. They lie a pitch apart.
 struct NoiseLane {
     double* out;
     std::uint64_t pitch;
@@ -41,25 +47,31 @@ struct NoiseLane {
     }
 };
 
-// The squared errors of every noise block of a piece: block b of row r at (r * blocks + b / 128) * 128 + b % 128.
+// The squared errors of every noise block of a piece: block b of row r at (r * blocks + b / 128) *
+// 128 + b % 128.
 struct NoiseErrorStep {
     const double* squares;
     Piece piece;
     std::uint64_t row_count;
     double* out;
 
-    APSCOPE_HD std::uint64_t count() const { return row_count * piece.blocks() * noise_blocks_a_sum; }
+    APSCOPE_HD std::uint64_t count() const {
+        return row_count * piece.blocks() * noise_blocks_a_sum;
+    }
     APSCOPE_HD void operator()(std::uint64_t item) const {
-        const std::uint64_t lines = row_count * piece.blocks(), line = item % lines, b = item / lines;
+        const std::uint64_t lines = row_count * piece.blocks(), line = item % lines,
+                            b = item / lines;
         const std::uint64_t first = line % piece.blocks() * sum_block + b * noise_block;
         if (first >= piece.count) return;
         double lane[sum_lanes];
-        for (std::uint64_t j = 0; j < sum_lanes; ++j) lane[j] = first + j < piece.count ? squares[(b * lines + line) * sum_lanes + j] : 0.0;
+        for (std::uint64_t j = 0; j < sum_lanes; ++j)
+            lane[j] = first + j < piece.count ? squares[(b * lines + line) * sum_lanes + j] : 0.0;
         out[line * noise_blocks_a_sum + b] = join_lanes(lane);
     }
 };
 
-// The product of a block's ratios: quantities exponent, significand, blocks, of line l at q * lines + l.
+// The product of a block's ratios: quantities exponent, significand, blocks, of line l at q * lines
+// + l.
 struct NoiseRatioStep {
     const double *errors, *noise;
     Piece piece;
@@ -71,7 +83,8 @@ struct NoiseRatioStep {
         const std::uint64_t block = line % piece.blocks(), left = piece.count - block * sum_block;
         const std::uint64_t elements = left < sum_block ? left : sum_block;
         const RatioProduct product =
-            product_of_ratios(errors + line * noise_blocks_a_sum, noise + block * noise_blocks_a_sum, noise_blocks_of(elements));
+            product_of_ratios(errors + line * noise_blocks_a_sum,
+                              noise + block * noise_blocks_a_sum, noise_blocks_of(elements));
         out[line] = static_cast<double>(product.exponent);
         out[count() + line] = product.significand;
         out[2 * count() + line] = static_cast<double>(product.blocks);

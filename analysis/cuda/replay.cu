@@ -11,7 +11,9 @@ namespace {
 // A stream of a device, and what device_rows.h asks of it.
 class StreamQueue {
 public:
-    explicit StreamQueue(int device) : device_(device) { APSCOPE_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
+    explicit StreamQueue(int device) : device_(device) {
+        APSCOPE_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    }
     StreamQueue(const StreamQueue&) = delete;
     StreamQueue& operator=(const StreamQueue&) = delete;
     ~StreamQueue() { cudaStreamDestroy(stream_); }
@@ -23,12 +25,15 @@ public:
     template <class T>
     void copy(const T* host, std::uint64_t n, T* to) {
         // Pageable memory is staged before the call returns.
-        if (n != 0) APSCOPE_CUDA(cudaMemcpyAsync(to, host, n * sizeof(T), cudaMemcpyHostToDevice, stream_));
+        if (n != 0)
+            APSCOPE_CUDA(cudaMemcpyAsync(to, host, n * sizeof(T), cudaMemcpyHostToDevice, stream_));
     }
     template <class T>
     std::vector<T> read(const T* from, std::uint64_t n) {
         std::vector<T> values(n);
-        if (n != 0) APSCOPE_CUDA(cudaMemcpyAsync(values.data(), from, n * sizeof(T), cudaMemcpyDeviceToHost, stream_));
+        if (n != 0)
+            APSCOPE_CUDA(cudaMemcpyAsync(values.data(), from, n * sizeof(T), cudaMemcpyDeviceToHost,
+                                         stream_));
         APSCOPE_CUDA(cudaStreamSynchronize(stream_));
         return values;
     }

@@ -17,10 +17,12 @@ public:
         int slots;
     };
     const Written& of(const Topology& topology) {
-        const auto known = std::find_if(written_.begin(), written_.end(), [&](const Written& w) { return w.topology == topology; });
+        const auto known = std::find_if(written_.begin(), written_.end(),
+                                        [&](const Written& w) { return w.topology == topology; });
         if (known != written_.end()) return *known;
         const HopProgram program = hop_program(topology, workers_);
-        const ReducedRow row{topology.kind == Topology::Kind::gather ? ReducedRow::Kind::gather : ReducedRow::Kind::hops,
+        const ReducedRow row{topology.kind == Topology::Kind::gather ? ReducedRow::Kind::gather
+                                                                     : ReducedRow::Kind::hops,
                              topology.kind == Topology::Kind::ring,
                              topology.kahan,
                              0,
@@ -42,8 +44,11 @@ void add_block(ErrorStatistics& s, const double* quantities, std::uint64_t pitch
     using C = ErrorCounts;
     const auto at = [&](int q) { return quantities[static_cast<std::uint64_t>(q) * pitch]; };
     for (std::size_t k = 0; k < s.sums.size(); ++k) s.sums[k] += at(Q::sums + static_cast<int>(k));
-    for (std::size_t k = 0; k < s.split.sums.size(); ++k) s.split.sums[k] += at(Q::split + static_cast<int>(k));
-    const auto count = [&](C::Count k) { return static_cast<std::uint64_t>(at(Q::counts + static_cast<int>(k))); };
+    for (std::size_t k = 0; k < s.split.sums.size(); ++k)
+        s.split.sums[k] += at(Q::split + static_cast<int>(k));
+    const auto count = [&](C::Count k) {
+        return static_cast<std::uint64_t>(at(Q::counts + static_cast<int>(k)));
+    };
     s.counted += count(C::counted);
     s.nonzero += count(C::nonzero);
     s.underflow += count(C::underflow);
@@ -85,7 +90,8 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor, bo
         plan.draws = sampled.empty() ? 0 : task.keys.size();
         rows_.insert(rows_.end(), sampled.begin(), sampled.end());
 
-        const std::uint64_t quantities = plan.row_quantities(workers), of_draws = plan.draw_quantities();
+        const std::uint64_t quantities = plan.row_quantities(workers),
+                            of_draws = plan.draw_quantities();
         plan.first_quantity = result_doubles_;
         result_doubles_ += quantities + of_draws + (has_noise ? plan.noise_quantities() : 0);
         most_rows_ = std::max(most_rows_, plan.row_count);
@@ -98,8 +104,9 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor, bo
 }
 
 std::uint64_t RowPlan::bytes() const {
-    const std::uint64_t doubles = sum_block + split_doubles() + moment_doubles() + lane_doubles_ + draw_doubles_ + result_doubles_ +
-                                  square_doubles() + error_doubles() + noise_doubles();
+    const std::uint64_t doubles = sum_block + split_doubles() + moment_doubles() + lane_doubles_ +
+                                  draw_doubles_ + result_doubles_ + square_doubles() +
+                                  error_doubles() + noise_doubles();
     return 2 * row_floats() * sizeof(float) + doubles * sizeof(double) + slots_ * sizeof(HopSlot);
 }
 
@@ -120,7 +127,8 @@ std::vector<RowTotals> RowPlan::no_totals(std::uint64_t elements) const {
     return totals;
 }
 
-void RowPlan::add(const std::vector<double>& results, std::uint64_t blocks, std::vector<RowTotals>& totals) const {
+void RowPlan::add(const std::vector<double>& results, std::uint64_t blocks,
+                  std::vector<RowTotals>& totals) const {
     const auto w = static_cast<std::uint64_t>(workers_);
     for (std::size_t t = 0; t < totals.size(); ++t) {
         const Task& plan = plans_[t];
@@ -131,7 +139,8 @@ void RowPlan::add(const std::vector<double>& results, std::uint64_t blocks, std:
         };
         for (std::uint64_t row = 0; row < w; ++row) {
             add_row(totals[t].wire[row], row);
-            totals[t].wire_moments_defined = totals[t].wire_moments_defined && totals[t].wire[row].moments_defined;
+            totals[t].wire_moments_defined =
+                totals[t].wire_moments_defined && totals[t].wire[row].moments_defined;
         }
         const double* drawn = rows + plan.row_quantities(workers_) * blocks;
         const std::uint64_t drawn_pitch = plan.sampled_count * blocks;
@@ -142,8 +151,9 @@ void RowPlan::add(const std::vector<double>& results, std::uint64_t blocks, std:
             for (std::uint64_t b = 0; b < blocks && has_noise_; ++b) {
                 const double* product = drawn + plan.draw_quantities() * blocks + r * blocks + b;
                 const std::uint64_t lines = plan.row_count * blocks;
-                reduced.statistics.over_noise.add(
-                    {product[lines], static_cast<std::int64_t>(product[0]), static_cast<std::uint64_t>(product[2 * lines])});
+                reduced.statistics.over_noise.add({product[lines],
+                                                   static_cast<std::int64_t>(product[0]),
+                                                   static_cast<std::uint64_t>(product[2 * lines])});
             }
             if (reduced.draw_error.empty()) continue;
             for (std::uint64_t b = 0; b < blocks; ++b) {

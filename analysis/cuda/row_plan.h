@@ -1,5 +1,6 @@
-// What the steps of row_step.h need of a replay's tasks, derived once an item on the host: the reduced rows as
-// programs, how much memory a block of elements takes, and where in what comes back a task's sums lie.
+// What the steps of row_step.h need of a replay's tasks, derived once an item on the host: the
+// reduced rows as programs, how much memory a block of elements takes, and where in what comes back
+// a task's sums lie.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +19,25 @@ public:
     struct Task {
         WireCast cast;
         FloatScale scale;         // of results
-        std::uint64_t first_row;  // in rows(): all reduced rows, then those that are sampled once more
+        std::uint64_t
+            first_row;  // in rows(): all reduced rows, then those that are sampled once more
         std::uint64_t row_count = 0, sampled_count = 0;
         std::uint64_t draws = 0;  // 0: none are compared
-        std::uint64_t first_quantity = 0;  // a block's: its sums begin at this times the piece's blocks
+        std::uint64_t first_quantity =
+            0;  // a block's: its sums begin at this times the piece's blocks
 
-        std::uint64_t all_rows(int workers) const { return row_count + static_cast<std::uint64_t>(workers); }
-        std::uint64_t row_quantities(int workers) const { return RowQuantities::size * all_rows(workers); }
-        std::uint64_t noise_quantities() const { return 3 * row_count; }  // of RatioProduct, where noise is known
-        std::uint64_t draw_quantities() const { return draws == 0 ? 0 : (2 * draws + 1) * sampled_count; }
+        std::uint64_t all_rows(int workers) const {
+            return row_count + static_cast<std::uint64_t>(workers);
+        }
+        std::uint64_t row_quantities(int workers) const {
+            return RowQuantities::size * all_rows(workers);
+        }
+        std::uint64_t noise_quantities() const {
+            return 3 * row_count;
+        }  // of RatioProduct, where noise is known
+        std::uint64_t draw_quantities() const {
+            return draws == 0 ? 0 : (2 * draws + 1) * sampled_count;
+        }
     };
     const std::vector<Task>& tasks() const { return plans_; }
     const std::vector<ReducedRow>& rows() const { return rows_; }
@@ -51,7 +62,8 @@ public:
 
     // Zeros, and what results of a piece add to them, block after block.
     std::vector<RowTotals> no_totals(std::uint64_t elements) const;
-    void add(const std::vector<double>& results, std::uint64_t blocks, std::vector<RowTotals>& totals) const;
+    void add(const std::vector<double>& results, std::uint64_t blocks,
+             std::vector<RowTotals>& totals) const;
 
 private:
     std::span<const RowTask> tasks_;
@@ -61,7 +73,8 @@ private:
     std::vector<Task> plans_;
     std::vector<ReducedRow> rows_;
     std::vector<HopInstruction> instructions_;
-    std::uint64_t lane_doubles_ = 0, slots_ = 0, draw_doubles_ = 0, result_doubles_ = 0, most_rows_ = 0;
+    std::uint64_t lane_doubles_ = 0, slots_ = 0, draw_doubles_ = 0, result_doubles_ = 0,
+                  most_rows_ = 0;
     bool wants_moments_ = false;
 };
 

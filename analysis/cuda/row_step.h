@@ -1,18 +1,19 @@
-// What GPU threads do in a replay, one scheme on a piece of an item, whole blocks of it: the work of
-// analysis/scheme_run, in steps that write what the next ones read.
+// What GPU threads do in a replay, one scheme on a piece of an item, whole blocks of it: the work
+// of analysis/scheme_run, in steps that write what the next ones read.
 //
 //      reference   an element    the fp64 sum of the workers' values, divided
 //      wire        a lane        a worker's values rounded, kept and compared with what they were
 //      moments     an element    bias and variance of the workers' roundings, added up
-//      split       an element    the exact sum of what was sent, and the parts of its error that underflow and saturation are
-//      reduced     a lane        a topology's hops, decoded and compared with the reference
-//      errors      a noise block the squared errors of a result, joined from the lanes'
-//      ratios      a block       their ratios to the noise, multiplied (analysis/statistics/batch_noise.h)
-//      draws       a lane        the same hops, the result kept; then what all K draws say together
-//      join        a quantity    the 16 lanes of a block
+//      split       an element    the exact sum of what was sent, and the parts of its error that
+//      underflow and saturation are reduced     a lane        a topology's hops, decoded and
+//      compared with the reference errors      a noise block the squared errors of a result, joined
+//      from the lanes' ratios      a block       their ratios to the noise, multiplied
+//      (analysis/statistics/batch_noise.h) draws       a lane        the same hops, the result
+//      kept; then what all K draws say together join        a quantity    the 16 lanes of a block
 //
-// A lane is a place of the fixed-shape sums (core/fixed_shape_sum.h): place p adds the elements of block p / 16
-// with i mod 16 = p mod 16, in order of i. Blocks are added on the host, in their order.
+// A lane is a place of the fixed-shape sums (core/fixed_shape_sum.h): place p adds the elements of
+// block p / 16 with i mod 16 = p mod 16, in order of i. Blocks are added on the host, in their
+// order.
 #pragma once
 
 #include <cstdint>
@@ -45,18 +46,21 @@ struct RowLane {
     // Quantity q goes to out[q * pitch].
     APSCOPE_HD void store(double* out, std::uint64_t pitch) const {
         using Q = RowQuantities;
-        for (int k = 0; k < error_sums; ++k) out[static_cast<std::uint64_t>(Q::sums + k) * pitch] = pairs.sum[k];
+        for (int k = 0; k < error_sums; ++k)
+            out[static_cast<std::uint64_t>(Q::sums + k) * pitch] = pairs.sum[k];
         out[ErrorStatistics::expected_error * pitch] = moments.error;
         out[ErrorStatistics::expected_variance * pitch] = moments.variance;
-        for (int k = 0; k < ErrorSplit::part_count; ++k) out[static_cast<std::uint64_t>(Q::split + k) * pitch] = split[k];
-        for (int k = 0; k < ErrorCounts::size; ++k) out[static_cast<std::uint64_t>(Q::counts + k) * pitch] = pairs.count[k];
+        for (int k = 0; k < ErrorSplit::part_count; ++k)
+            out[static_cast<std::uint64_t>(Q::split + k) * pitch] = split[k];
+        for (int k = 0; k < ErrorCounts::size; ++k)
+            out[static_cast<std::uint64_t>(Q::counts + k) * pitch] = pairs.count[k];
         out[Q::undefined * pitch] = moments.undefined;
         out[Q::max_ulp * pitch] = pairs.max_ulp;
     }
 };
 
-// How values go onto the wire and back. What is kept of a value is its code, an fp32 number; or, `narrow`, what the code
-// decodes to, where that is an fp32 number.
+// How values go onto the wire and back. What is kept of a value is its code, an fp32 number; or,
+// `narrow`, what the code decodes to, where that is an fp32 number.
 struct WireCast {
     FloatScale scale;
     double inverse;  // of the scale, a power of two; 0: divided by the scale
@@ -66,9 +70,13 @@ struct WireCast {
     APSCOPE_HD double value_of(float kept) const { return narrow ? kept : decode(kept); }
     // Of x and what was kept of it.
     APSCOPE_HD SentError error(double x, float kept) const {
-        return sent_error(x, value_of(kept), is_saturated(absolute(x * scale.scale), absolute(code_of(kept)), scale.largest));
+        return sent_error(
+            x, value_of(kept),
+            is_saturated(absolute(x * scale.scale), absolute(code_of(kept)), scale.largest));
     }
-    APSCOPE_HD double decode(double code) const { return inverse != 0.0 ? code * inverse : code / scale.scale; }
+    APSCOPE_HD double decode(double code) const {
+        return inverse != 0.0 ? code * inverse : code / scale.scale;
+    }
     // Of rounding x, which became y, in x's units.
     APSCOPE_HD RoundingMoments moments(float x, double y) const {
         if (!is_stochastic(scale.cast.rounding)) return {y - widened(x), 0.0, true};
@@ -87,12 +95,14 @@ struct ReferenceStep {
     APSCOPE_HD std::uint64_t count() const { return piece.count; }
     APSCOPE_HD void operator()(std::uint64_t i) const {
         double sum = rows[i];
-        for (int w = 1; w < workers; ++w) sum += rows[static_cast<std::uint64_t>(w) * piece.count + i];
+        for (int w = 1; w < workers; ++w)
+            sum += rows[static_cast<std::uint64_t>(w) * piece.count + i];
         out[i] = divisor != 1.0 ? sum / divisor : sum;
     }
 };
 
-// Rounding: one of emulation/cuda/cast/group_rounding.h; of fp32 numbers for narrow values, of scaled ones in fp64 for codes.
+// Rounding: one of emulation/cuda/cast/group_rounding.h; of fp32 numbers for narrow values, of
+// scaled ones in fp64 for codes.
 template <class Rounding>
 struct WireStep {
     using Number = typename Rounding::Number;
@@ -107,17 +117,21 @@ struct WireStep {
     double* lanes;  // null: what is kept only. Worker w's place p at w * places + p.
     std::uint64_t pitch;
 
-    APSCOPE_HD std::uint64_t count() const { return static_cast<std::uint64_t>(workers) * piece.places(); }
+    APSCOPE_HD std::uint64_t count() const {
+        return static_cast<std::uint64_t>(workers) * piece.places();
+    }
     APSCOPE_HD void operator()(std::uint64_t item) const {
         const std::uint64_t worker = item / piece.places(), place = item % piece.places();
         Rounding own = rounding;
         if constexpr (!std::is_same_v<Rounding, AdditionRounding>) {
-            own.stream = {key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, 0), cast.scale.cast.random_bits};
+            own.stream = {key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, 0),
+                          cast.scale.cast.random_bits};
         }
         const float* row = rows + worker * piece.count;
         float* sent = kept + worker * piece.count;
         RowLane lane;
-        for (std::uint64_t i = piece.begin(place), end = piece.end(place); i < end; i += sum_lanes) {
+        for (std::uint64_t i = piece.begin(place), end = piece.end(place); i < end;
+             i += sum_lanes) {
             Number value[1];
             if constexpr (sizeof(Number) == sizeof(float)) value[0] = row[i];
             else value[0] = widened(row[i]) * cast.scale.scale;
@@ -128,7 +142,8 @@ struct WireStep {
             const double x = row[i], y = cast.value_of(sent[i]);
             lane.pairs.add_limits(x, cast.code_of(sent[i]), cast.scale);
             lane.pairs.add_pair(x, y, cast.scale);
-            update_sent_split(cast.error(x, sent[i]), [&](int k) -> double& { return lane.split[k]; });
+            update_sent_split(cast.error(x, sent[i]),
+                              [&](int k) -> double& { return lane.split[k]; });
             if (moments) lane.moments.add(x, y, cast.moments(row[i], y));
         }
         if (lanes != nullptr) lane.store(lanes + item, pitch);
@@ -195,8 +210,8 @@ struct ReducedRow {
     std::int32_t instructions, result;
 };
 
-// The results of a scheme's reduced rows, lane by lane. Adder: one of emulation/cuda/allreduce/hop_program.h; StepAdder adds narrow
-// values.
+// The results of a scheme's reduced rows, lane by lane. Adder: one of
+// emulation/cuda/allreduce/hop_program.h; StepAdder adds narrow values.
 template <class Adder>
 struct Reducer {
     const float* kept;
@@ -210,13 +225,18 @@ struct Reducer {
     HopSlot* slots;
     std::uint64_t slots_pitch;
 
-    APSCOPE_HD double decoded(std::uint64_t worker, std::uint64_t i) const { return cast.value_of(kept[worker * piece.count + i]); }
+    APSCOPE_HD double decoded(std::uint64_t worker, std::uint64_t i) const {
+        return cast.value_of(kept[worker * piece.count + i]);
+    }
 
-    // Calls f(i, y, moments of the hops) for the elements of a place. slot: where this thread's slots begin.
+    // Calls f(i, y, moments of the hops) for the elements of a place. slot: where this thread's
+    // slots begin.
     template <class F>
-    APSCOPE_HD void each(const ReducedRow& row, std::uint64_t place, std::uint64_t slot, bool wants_moments, const F& f) const {
+    APSCOPE_HD void each(const ReducedRow& row, std::uint64_t place, std::uint64_t slot,
+                         bool wants_moments, const F& f) const {
         using Number = typename Adder::Number;
-        const HopRunner<Adder> runner{adder, row.kahan != 0, instructions + row.first_instruction, row.instructions, row.result};
+        const HopRunner<Adder> runner{adder, row.kahan != 0, instructions + row.first_instruction,
+                                      row.instructions, row.result};
         const auto w = static_cast<std::uint64_t>(workers);
         const std::uint64_t begin = piece.begin(place), end = piece.end(place);
         RingPlace ring(piece.elements, workers, piece.first + begin);
@@ -230,12 +250,14 @@ struct Reducer {
                 const bool gather = row.kind == ReducedRow::Kind::gather;
                 const std::uint64_t turn = row.ring != 0 ? ring.at(piece.first + i) + 1 : 0;
                 const auto leaf = [&](std::int32_t worker) -> Number {
-                    const std::uint64_t turned = static_cast<std::uint64_t>(worker) + turn, at = turned < w ? turned : turned - w;
+                    const std::uint64_t turned = static_cast<std::uint64_t>(worker) + turn,
+                                        at = turned < w ? turned : turned - w;
                     const float value = kept[at * piece.count + i];
                     if constexpr (sizeof(Number) == sizeof(float)) return value;
                     else return gather ? narrowed(cast.value_of(value)) : cast.code_of(value);
                 };
-                y = runner(piece.first + i, leaf, slots + slot, slots_pitch, wants_moments ? &moments : nullptr);
+                y = runner(piece.first + i, leaf, slots + slot, slots_pitch,
+                           wants_moments ? &moments : nullptr);
                 if (sizeof(Number) == sizeof(double) && !gather) y = cast.decode(y);
             }
             f(i, divisor != 1.0 ? y / divisor : y, moments);
@@ -252,7 +274,8 @@ struct ReducedStep {
     FloatScale scale;  // of results: its units are the divisor
     double* lanes;     // row r's place p at r * places + p
     std::uint64_t pitch;
-    double* squares;   // null, or of noise block b of a place, after one another: the lane's part of its squared errors
+    double* squares;  // null, or of noise block b of a place, after one another: the lane's part of
+                      // its squared errors
 
     APSCOPE_HD std::uint64_t count() const { return row_count * reducer.piece.places(); }
     APSCOPE_HD void operator()(std::uint64_t item) const {
@@ -260,15 +283,19 @@ struct ReducedStep {
         const ReducedRow row = reducer.rows[item / places];
         RowLane lane;
         NoiseLane noise{squares + item, count()};
-        reducer.each(row, item % places, item, row.closed_form != 0, [&](std::uint64_t i, double y, const HopSumMoments& hops) {
+        reducer.each(row, item % places, item, row.closed_form != 0,
+                     [&](std::uint64_t i, double y, const HopSumMoments& hops) {
             const double x = reference[i];
             if (squares != nullptr) noise.add(y - x);
             lane.pairs.add_pair(x, y, scale);
-            update_reduced_split(x, split.exact[i], y, split.lost[i], split.clipped[i], [&](int k) -> double& { return lane.split[k]; });
+            update_reduced_split(x, split.exact[i], y, split.lost[i], split.clipped[i],
+                                 [&](int k) -> double& { return lane.split[k]; });
             if (row.closed_form == 0) return;
             const double divisor = reducer.divisor;
             const double bias = (wire_bias[i] + reducer.cast.decode(hops.bias)) / divisor;
-            const double variance = (wire_variance[i] + reducer.cast.decode(reducer.cast.decode(hops.variance))) / (divisor * divisor);
+            const double variance =
+                (wire_variance[i] + reducer.cast.decode(reducer.cast.decode(hops.variance))) /
+                (divisor * divisor);
             lane.moments.add(x, y, {bias, variance, hops.defined});
         });
         lane.store(lanes + item, pitch);
@@ -287,12 +314,14 @@ struct DrawStep {
     APSCOPE_HD void operator()(std::uint64_t item) const {
         const std::uint64_t places = reducer.piece.places(), row = item / places;
         double* out = values + row * row_pitch;
-        reducer.each(reducer.rows[row], item % places, item, false, [&](std::uint64_t i, double y, const HopSumMoments&) { out[i] = y; });
+        reducer.each(reducer.rows[row], item % places, item, false,
+                     [&](std::uint64_t i, double y, const HopSumMoments&) { out[i] = y; });
     }
 };
 
-// What K draws say: quantity 0 is the sum of variances, 1 .. K the draws' sums of errors, K + 1 .. 2 K the sums of
-// variances without a draw. By deviations from draw 0, whose sums lose nothing to cancellation.
+// What K draws say: quantity 0 is the sum of variances, 1 .. K the draws' sums of errors, K + 1 ..
+// 2 K the sums of variances without a draw. By deviations from draw 0, whose sums lose nothing to
+// cancellation.
 struct DrawStatisticsStep {
     const double* values;  // draw d of row r at (r * draws + d) * piece.count
     Piece piece;
@@ -307,10 +336,12 @@ struct DrawStatisticsStep {
         const std::uint64_t place = item % piece.places();
         const auto k = static_cast<std::uint64_t>(draws);
         const double* row = values + item / piece.places() * k * piece.count;
-        double *variance_sum = lanes + item, *error = variance_sum + pitch, *left_out = error + k * pitch;
+        double *variance_sum = lanes + item, *error = variance_sum + pitch,
+               *left_out = error + k * pitch;
         for (std::uint64_t q = 0; q < 2 * k + 1; ++q) variance_sum[q * pitch] = 0.0;
         const double number = draws;
-        for (std::uint64_t i = piece.begin(place), end = piece.end(place); i < end; i += sum_lanes) {
+        for (std::uint64_t i = piece.begin(place), end = piece.end(place); i < end;
+             i += sum_lanes) {
             const auto y = [&](std::uint64_t d) { return row[d * piece.count + i]; };
             const double first = y(0), x = reference[i];
             double sum = 0.0, squares = 0.0;
@@ -323,7 +354,8 @@ struct DrawStatisticsStep {
             for (std::uint64_t d = 0; d < k; ++d) {
                 error[d * pitch] += y(d) - x;
                 const double z = y(d) - first, s = sum - z;
-                left_out[d * pitch] += ((squares - z * z) - s * s / (number - 1.0)) / (number - 2.0);
+                left_out[d * pitch] +=
+                    ((squares - z * z) - s * s / (number - 1.0)) / (number - 2.0);
             }
         }
     }

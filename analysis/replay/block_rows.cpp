@@ -5,8 +5,9 @@
 
 namespace apscope::detail {
 
-std::vector<ResultRow> block_rows(const TensorScheme& scheme, const TrainingStep& step, State& state,
-                                  std::span<const std::span<const float>> gradients, const ExchangeContext& context,
+std::vector<ResultRow> block_rows(const TensorScheme& scheme, const TrainingStep& step,
+                                  State& state, std::span<const std::span<const float>> gradients,
+                                  const ExchangeContext& context,
                                   const std::function<PhiloxKey(int draw)>& key) {
     State before = context.draws > 1 && scheme.draws ? state : State{};
     // work(first, exchange) on every piece; a tensor without elements has one, too.
@@ -28,7 +29,8 @@ std::vector<ResultRow> block_rows(const TensorScheme& scheme, const TrainingStep
     if (!samples.wanted()) return rows;
     BlockExchange again(scheme, step, before, gradients, context.topologies);
     for_pieces(again, [&](std::size_t first) {
-        for (int d = 0; d < context.draws; ++d) samples.take(static_cast<std::size_t>(d), again.send(key(d), false));
+        for (int d = 0; d < context.draws; ++d)
+            samples.take(static_cast<std::size_t>(d), again.send(key(d), false));
         samples.add(first);
     });
     samples.fill(rows);

@@ -27,8 +27,8 @@ bool are_finite(std::span<const double> row) {
     return finite;
 }
 
-void add_pairs(ErrorStatistics& s, std::span<const double> x, std::span<const double> y, std::span<const double> bias = none,
-               std::span<const double> variance = none) {
+void add_pairs(ErrorStatistics& s, std::span<const double> x, std::span<const double> y,
+               std::span<const double> bias = none, std::span<const double> variance = none) {
     s.add_block<double>(x, y, nullptr, bias, variance);
     s.moments_defined = s.moments_defined && are_finite(variance);
 }
@@ -57,7 +57,8 @@ void widen(std::span<const float> from, Row& row) {
 
 // Of the truth where moments are of what was intended.
 struct BiasOfTruth {
-    static APSCOPE_INLINE void run(const double* bias, const double* intended, const double* truth, std::size_t count, double* of_truth) {
+    static APSCOPE_INLINE void run(const double* bias, const double* intended, const double* truth,
+                                   std::size_t count, double* of_truth) {
 #pragma GCC ivdep  // a row of its own
         for (std::size_t i = 0; i < count; ++i) of_truth[i] = bias[i] + (intended[i] - truth[i]);
     }
@@ -65,7 +66,8 @@ struct BiasOfTruth {
 
 }  // namespace
 
-std::vector<std::string> topology_names(const TensorScheme& scheme, const ExchangeContext& context) {
+std::vector<std::string> topology_names(const TensorScheme& scheme,
+                                        const ExchangeContext& context) {
     std::vector<std::string> names{"exact"};
     if (!scheme.crosses_topologies) names.push_back(scheme.topology);
     else
@@ -73,21 +75,26 @@ std::vector<std::string> topology_names(const TensorScheme& scheme, const Exchan
     return names;
 }
 
-ExchangeSums::ExchangeSums(const TensorScheme& scheme, std::span<const std::span<const float>> gradients, const ExchangeContext& context)
-    : scheme_(scheme), gradients_(gradients), context_(context), divisor_(context.divide ? static_cast<double>(gradients.size()) : 1.0),
-      certain_(true), wire_(gradients.size()), own_(gradients.size()), use_(gradients.size()), blocks_(gradients.size()),
-      payload_bits_(gradients.size()), side_bits_(gradients.size()) {
+ExchangeSums::ExchangeSums(const TensorScheme& scheme,
+                           std::span<const std::span<const float>> gradients,
+                           const ExchangeContext& context)
+    : scheme_(scheme), gradients_(gradients), context_(context),
+      divisor_(context.divide ? static_cast<double>(gradients.size()) : 1.0), certain_(true),
+      wire_(gradients.size()), own_(gradients.size()), use_(gradients.size()),
+      blocks_(gradients.size()), payload_bits_(gradients.size()), side_bits_(gradients.size()) {
     if (!context.reduces) return;
     for (std::string& name : topology_names(scheme, context)) {
         const bool exact = reduced_.empty();
-        reduced_.push_back({std::move(name), (exact || scheme.is_exact_sum) && !scheme.shares_draws, {}, {}});
+        reduced_.push_back(
+            {std::move(name), (exact || scheme.is_exact_sum) && !scheme.shares_draws, {}, {}});
     }
 }
 
 void ExchangeSums::add(const Exchange& e, std::size_t first) {
     count(e);
     const std::size_t length = e.intended.at(0).size();
-    for (std::size_t at = 0; at < length; at += sum_block) add_block(e, at, first + at, std::min(sum_block, length - at));
+    for (std::size_t at = 0; at < length; at += sum_block)
+        add_block(e, at, first + at, std::min(sum_block, length - at));
 }
 
 void ExchangeSums::count(const Exchange& e) {
@@ -103,22 +110,28 @@ void ExchangeSums::count(const Exchange& e) {
         side_bits_[w] = m.side_bits;
     }
     // Is what the workers round to a float grid the gradient, element by element?
-    splits_ = float_grid_ && !scheme_.forward && !scheme_.rounds_turned && !scheme_.compensate && !e.skipped;
+    splits_ = float_grid_ && !scheme_.forward && !scheme_.rounds_turned && !scheme_.compensate &&
+              !e.skipped;
     has_scales_ = has_scales_ || !e.scales.empty();
 }
 
 // Moments are of what was intended; rows speak of the truth.
-void ExchangeSums::add_wire(const Exchange& e, std::size_t w, std::size_t at, std::size_t first, std::size_t count) {
+void ExchangeSums::add_wire(const Exchange& e, std::size_t w, std::size_t at, std::size_t first,
+                            std::size_t count) {
     const Message& m = e.sent[w];
     const std::span<const float> gradients = gradients_[w].subspan(first, count);
-    const std::span<const double> intended = std::span(e.intended[w]).subspan(at, count), values = std::span(m.values).subspan(at, count);
+    const std::span<const double> intended = std::span(e.intended[w]).subspan(at, count),
+                                  values = std::span(m.values).subspan(at, count);
     widen(gradients, truth_);
     if (e.skipped) {
         add_pairs(wire_[w], truth_, truth_);
     } else {
         bias_.resize(known_ ? count : 0);
-        if (known_) simd::run<BiasOfTruth>(m.bias.data() + at, intended.data(), static_cast<const double*>(truth_.data()), count, bias_.data());
-        const std::span<const double> variance = known_ ? std::span(m.variance).subspan(at, count) : none;
+        if (known_)
+            simd::run<BiasOfTruth>(m.bias.data() + at, intended.data(),
+                                   static_cast<const double*>(truth_.data()), count, bias_.data());
+        const std::span<const double> variance =
+            known_ ? std::span(m.variance).subspan(at, count) : none;
         ErrorStatistics sent;
         add_pairs(sent, truth_, values, bias_, variance);
         const std::uint8_t* marks = m.saturated.empty() ? nullptr : m.saturated.data() + at;
@@ -138,7 +151,8 @@ void ExchangeSums::add_wire(const Exchange& e, std::size_t w, std::size_t at, st
     if (scheme_.compares_intended) add_to(own_reference_, intended, w == 0);
 }
 
-void ExchangeSums::add_block(const Exchange& e, std::size_t at, std::size_t first, std::size_t count) {
+void ExchangeSums::add_block(const Exchange& e, std::size_t at, std::size_t first,
+                             std::size_t count) {
     sum_bias_.assign(known_ ? count : 0, 0.0);
     sum_variance_.assign(known_ ? count : 0, 0.0);
     account_.start(count, divisor_, noise_of(context_.noise, first, count), splits_);
@@ -184,7 +198,9 @@ void ExchangeSums::add_reduced(const Exchange& e, std::size_t at, std::size_t co
 
 std::vector<ResultRow> ExchangeSums::rows(std::optional<int> scale_exponent, bool skipped) const {
     const bool certain = !scheme_.draws || certain_;
-    const Moments drawn = certain ? Moments::deterministic : known_ ? Moments::closed_form : Moments::none;
+    const Moments drawn = certain  ? Moments::deterministic
+                          : known_ ? Moments::closed_form
+                                   : Moments::none;
     std::vector<RowSums> sums(1);
     RowSums& wire = sums.front();
     wire.moments = drawn;
@@ -211,24 +227,33 @@ std::vector<ResultRow> ExchangeSums::rows(std::optional<int> scale_exponent, boo
         row.statistics = r.statistics;
         if (skipped) continue;
         // Of certain messages only a reduction that draws makes something uncertain.
-        row.moments = r.adds_moments || (certain && !scheme_.reduction_draws) ? drawn : Moments::none;
+        row.moments =
+            r.adds_moments || (certain && !scheme_.reduction_draws) ? drawn : Moments::none;
         row.float_grid = scheme_.limits && has_scales_;
         row.has_split = splits_;
         if (scheme_.compares_intended) row.own = r.own;
     }
-    const SentItem sent{
-        scheme_.transport, gradients_[0].size(), static_cast<int>(gradients_.size()), mean_up(payload_bits_), mean_up(side_bits_), scale_exponent,
-        skipped,           context_.noise};
+    const SentItem sent{scheme_.transport,
+                        gradients_[0].size(),
+                        static_cast<int>(gradients_.size()),
+                        mean_up(payload_bits_),
+                        mean_up(side_bits_),
+                        scale_exponent,
+                        skipped,
+                        context_.noise};
     return make_rows(sent, sums);
 }
 
-ExchangeSamples::ExchangeSamples(const TensorScheme& scheme, std::span<const ResultRow> rows, std::span<const std::span<const float>> gradients,
+ExchangeSamples::ExchangeSamples(const TensorScheme& scheme, std::span<const ResultRow> rows,
+                                 std::span<const std::span<const float>> gradients,
                                  const ExchangeContext& context)
     : gradients_(gradients), divisor_(context.divide ? static_cast<double>(gradients.size()) : 1.0),
-      wire_(gradients.size(), DrawSamples(static_cast<std::size_t>(context.draws))), reduced_(rows.size() - 1, wire_[0]),
-      sent_(static_cast<std::size_t>(context.draws)), sums_(sent_.size()) {
+      wire_(gradients.size(), DrawSamples(static_cast<std::size_t>(context.draws))),
+      reduced_(rows.size() - 1, wire_[0]), sent_(static_cast<std::size_t>(context.draws)),
+      sums_(sent_.size()) {
     for (const ResultRow& row : rows) {
-        lacks_.push_back(std::isnan(row.expected_bias) && row.count > 0 && row.counted == row.count && !row.skipped);
+        lacks_.push_back(std::isnan(row.expected_bias) && row.count > 0 &&
+                         row.counted == row.count && !row.skipped);
         wanted_ = wanted_ || (lacks_.back() != 0 && scheme.draws && context.draws > 1);
     }
 }
@@ -250,7 +275,8 @@ void ExchangeSamples::add(std::size_t first) {
     const std::size_t length = lacks_[0] ? sent_[0][0].size() : 0;
     Row truth, reference;
     const auto blocks = [&](std::size_t size, auto&& work) {
-        for (std::size_t at = 0; at < size; at += sum_block) work(at, std::min(sum_block, size - at));
+        for (std::size_t at = 0; at < size; at += sum_block)
+            work(at, std::min(sum_block, size - at));
     };
     blocks(length, [&](std::size_t at, std::size_t count) {
         for (std::size_t w = 0; w < wire_.size(); ++w) {
@@ -268,7 +294,8 @@ void ExchangeSamples::add(std::size_t first) {
                 add_to(reference, truth, w == 0);
             }
             simd::run<DivideRow>(reference.data(), divisor_, count);
-            reduced_[r].add_block(reference, [&](std::size_t d) { return sums_[d][r].data() + at; });
+            reduced_[r].add_block(reference,
+                                  [&](std::size_t d) { return sums_[d][r].data() + at; });
         });
     }
 }

@@ -1,5 +1,6 @@
-// What the rows of an exchange (emulation/schemes/tensor_scheme.h) are made of, summed block by block: for row_builder.h.
-// Exchanges of whole tensors and those that come in pieces go through here, to the same bits.
+// What the rows of an exchange (emulation/schemes/tensor_scheme.h) are made of, summed block by
+// block: for row_builder.h. Exchanges of whole tensors and those that come in pieces go through
+// here, to the same bits.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +19,11 @@ namespace apscope::detail {
 class ExchangeSums {
 public:
     // gradients: as recorded, special values included.
-    ExchangeSums(const TensorScheme& scheme, std::span<const std::span<const float>> gradients, const ExchangeContext& context);
+    ExchangeSums(const TensorScheme& scheme, std::span<const std::span<const float>> gradients,
+                 const ExchangeContext& context);
 
-    // An exchange whose rows begin at element `first` of the tensor, which is the start of a block: all of it. In order.
+    // An exchange whose rows begin at element `first` of the tensor, which is the start of a block:
+    // all of it. In order.
     void add(const Exchange& e, std::size_t first);
     std::vector<ResultRow> rows(std::optional<int> scale_exponent, bool skipped) const;
 
@@ -32,14 +35,16 @@ private:
     };
     void count(const Exchange& e);
     void add_block(const Exchange& e, std::size_t at, std::size_t first, std::size_t count);
-    void add_wire(const Exchange& e, std::size_t w, std::size_t at, std::size_t first, std::size_t count);
+    void add_wire(const Exchange& e, std::size_t w, std::size_t at, std::size_t first,
+                  std::size_t count);
     void add_reduced(const Exchange& e, std::size_t at, std::size_t count);
 
     const TensorScheme& scheme_;
     std::span<const std::span<const float>> gradients_;
     const ExchangeContext& context_;
     double divisor_;
-    bool known_ = true, certain_, float_grid_ = true, in_blocks_ = true, splits_ = true, has_scales_ = false;  // of all messages
+    bool known_ = true, certain_, float_grid_ = true, in_blocks_ = true, splits_ = true,
+         has_scales_ = false;  // of all messages
     std::vector<ErrorStatistics> wire_, own_;                               // one a worker
     std::vector<GridUse> use_;
     std::vector<BlockUse> blocks_;
@@ -56,11 +61,13 @@ private:
 class ExchangeSamples {
 public:
     // Of those of `rows`, the exchange's first draw, that lack it.
-    ExchangeSamples(const TensorScheme& scheme, std::span<const ResultRow> rows, std::span<const std::span<const float>> gradients,
+    ExchangeSamples(const TensorScheme& scheme, std::span<const ResultRow> rows,
+                    std::span<const std::span<const float>> gradients,
                     const ExchangeContext& context);
 
     bool wanted() const { return wanted_; }
-    // Draw d of an exchange, of which the same elements of all K draws come one after another; then add() them.
+    // Draw d of an exchange, of which the same elements of all K draws come one after another; then
+    // add() them.
     void take(std::size_t d, const Exchange& e);
     void add(std::size_t first);
     void fill(std::span<ResultRow> rows) const;
@@ -74,7 +81,8 @@ private:
     std::vector<Rows> sent_, sums_;          // per draw
 };
 
-// What column `topology` of the reduced rows says: exact, then the scheme's own or those that it crosses with.
+// What column `topology` of the reduced rows says: exact, then the scheme's own or those that it
+// crosses with.
 std::vector<std::string> topology_names(const TensorScheme& scheme, const ExchangeContext& context);
 
 }  // namespace apscope::detail

@@ -19,11 +19,15 @@ AgreedStatistics read_item(const ItemViews& item, ExponentHistogram& histogram, 
     for (const std::span<const float> row : item.rows) {
         histogram.add(row);
         for (std::size_t b = 0; with_sums && b < row.size(); b += sum_block) {
-            const auto finite = [&](std::size_t i) { return std::isfinite(row[b + i]) ? static_cast<double>(row[b + i]) : 0.0; };
+            const auto finite = [&](std::size_t i) {
+                return std::isfinite(row[b + i]) ? static_cast<double>(row[b + i]) : 0.0;
+            };
             const std::size_t count = std::min(sum_block, row.size() - b);
             agreed.sum += block_sum(count, finite);
-            agreed.sum_absolute += block_sum(count, [&](std::size_t i) { return std::abs(finite(i)); });
-            agreed.sum_squares += block_sum(count, [&](std::size_t i) { return finite(i) * finite(i); });
+            agreed.sum_absolute +=
+                block_sum(count, [&](std::size_t i) { return std::abs(finite(i)); });
+            agreed.sum_squares +=
+                block_sum(count, [&](std::size_t i) { return finite(i) * finite(i); });
         }
     }
     agreed.nonfinite = histogram.nan + histogram.infinite;
@@ -33,28 +37,35 @@ AgreedStatistics read_item(const ItemViews& item, ExponentHistogram& histogram, 
 
 }  // namespace
 
-FirstPass first_pass(const Trace& trace, const ReplayOptions& options, const WorkList& work, bool with_sums, const std::vector<std::size_t>& pairs,
-                     const std::function<void(std::size_t)>& visited, const std::function<void()>& report) {
+FirstPass first_pass(const Trace& trace, const ReplayOptions& options, const WorkList& work,
+                     bool with_sums, const std::vector<std::size_t>& pairs,
+                     const std::function<void(std::size_t)>& visited,
+                     const std::function<void()>& report) {
     const std::size_t tensors = options.tensors.size();
     const auto values_of = [&](std::size_t pair) {
-        return trace.manifest().tensors[options.tensors[pair % tensors]].size() * static_cast<std::size_t>(options.workers);
+        return trace.manifest().tensors[options.tensors[pair % tensors]].size() *
+               static_cast<std::size_t>(options.workers);
     };
-    std::vector<std::size_t> order, needs;  // places in `pairs`, as the work list would go through them, and the bytes of each
+    std::vector<std::size_t> order,
+        needs;  // places in `pairs`, as the work list would go through them, and the bytes of each
     for (const std::size_t pair : work.order()) {
         const auto found = std::lower_bound(pairs.begin(), pairs.end(), pair);
         if (found == pairs.end() || *found != pair) continue;
         order.push_back(static_cast<std::size_t>(found - pairs.begin()));
         needs.push_back(values_of(pair) * sizeof(float));
     }
-    FirstPass pass{std::vector<AgreedStatistics>(pairs.size()), std::vector<ExponentHistogram>(pairs.size())};
+    FirstPass pass{std::vector<AgreedStatistics>(pairs.size()),
+                   std::vector<ExponentHistogram>(pairs.size())};
     ItemQueue queue(std::move(needs), options.memory);
     const auto read_one = [&](std::size_t j, Workspace&) {
         const std::size_t place = order[j], pair = pairs[place];
-        const ItemViews item(trace, options.steps[pair / tensors], options.tensors[pair % tensors], options.workers);
+        const ItemViews item(trace, options.steps[pair / tensors], options.tensors[pair % tensors],
+                             options.workers);
         pass.agreed[place] = read_item(item, pass.histograms[place], with_sums);
         visited(values_of(pair));
     };
-    parallel_for(order.size(), options.threads, [&](std::size_t) { queue.do_one(read_one); }, [&](std::size_t) { report(); });
+    parallel_for(order.size(), options.threads, [&](std::size_t) { queue.do_one(read_one); },
+                 [&](std::size_t) { report(); });
     return pass;
 }
 

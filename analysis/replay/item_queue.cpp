@@ -5,18 +5,21 @@
 
 namespace apscope::detail {
 
-ItemQueue::ItemQueue(std::vector<std::size_t> needs, std::size_t budget) : needs_(std::move(needs)), budget_(budget), taken_(needs_.size(), 0) {}
+ItemQueue::ItemQueue(std::vector<std::size_t> needs, std::size_t budget)
+    : needs_(std::move(needs)), budget_(budget), taken_(needs_.size(), 0) {}
 
 std::size_t ItemQueue::first_that_fits() {
     while (first_ < needs_.size() && taken_[first_]) ++first_;
     for (std::size_t i = first_; i < needs_.size(); ++i) {
-        if (!taken_[i] && (running_ == 0 || needs_[i] <= budget_ - std::min(budget_, used_))) return i;
+        if (!taken_[i] && (running_ == 0 || needs_[i] <= budget_ - std::min(budget_, used_)))
+            return i;
     }
     return needs_.size();
 }
 
-// Workspaces keep what they hold for the next item as long as half of the budget is left: what they hold need not be of the
-// lengths that the next item asks for, and not all that it allocates is theirs.
+// Workspaces keep what they hold for the next item as long as half of the budget is left: what they
+// hold need not be of the lengths that the next item asks for, and not all that it allocates is
+// theirs.
 std::unique_ptr<Workspace> ItemQueue::workspace_for(std::size_t need) {
     std::unique_ptr<Workspace> mine;
     if (idle_.empty()) {

@@ -1,4 +1,5 @@
-// ItemQueue: gives items to threads in their order, but for those whose memory does not fit beside what runs already.
+// ItemQueue: gives items to threads in their order, but for those whose memory does not fit beside
+// what runs already.
 #pragma once
 
 #include <condition_variable>
@@ -14,12 +15,12 @@ namespace apscope::detail {
 
 class ItemQueue {
 public:
-    // What each item needs, in bytes, and what all that run at once may have together. An item that needs more than that
-    // runs alone.
+    // What each item needs, in bytes, and what all that run at once may have together. An item that
+    // needs more than that runs alone.
     ItemQueue(std::vector<std::size_t> needs, std::size_t budget);
 
-    // Takes one item, waits for its memory, and does it in a workspace, whose buffers are the thread's meanwhile. To be
-    // called once an item, by any number of threads.
+    // Takes one item, waits for its memory, and does it in a workspace, whose buffers are the
+    // thread's meanwhile. To be called once an item, by any number of threads.
     void do_one(const std::function<void(std::size_t item, Workspace&)>& work);
 
 private:

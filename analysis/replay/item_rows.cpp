@@ -11,7 +11,8 @@ namespace apscope::detail {
 namespace {
 
 // The device's part of an item's schemes; returns the others.
-std::vector<SchemeRun*> run_on_device(std::vector<SchemeRun>& runs, const ItemContext& item, RowDevice* device) {
+std::vector<SchemeRun*> run_on_device(std::vector<SchemeRun>& runs, const ItemContext& item,
+                                      RowDevice* device) {
     std::vector<SchemeRun*> here, there;
     std::vector<RowTask> tasks;
     for (SchemeRun& run : runs) {
@@ -20,16 +21,18 @@ std::vector<SchemeRun*> run_on_device(std::vector<SchemeRun>& runs, const ItemCo
         if (serves) tasks.push_back(run.task());
     }
     if (there.empty()) return here;
-    std::vector<RowTotals> totals = device->run(item.gradients, item.divide ? item.workers : 1.0, item.noise_of(0, item.elements), tasks);
+    std::vector<RowTotals> totals = device->run(item.gradients, item.divide ? item.workers : 1.0,
+                                                item.noise_of(0, item.elements), tasks);
     for (std::size_t r = 0; r < there.size(); ++r) there[r]->take(std::move(totals[r]));
     return here;
 }
 
-// Whether two schemes come to the same sums on an item. Rows alone know of side information and transport, and random words
-// do not depend on the scheme.
+// Whether two schemes come to the same sums on an item. Rows alone know of side information and
+// transport, and random words do not depend on the scheme.
 bool have_same_sums(const Streamed& a, const Streamed& b) {
-    return a.decision->scale == b.decision->scale && a.decision->exponent == b.decision->exponent && a.decision->skipped == b.decision->skipped &&
-           a.scheme->grid == b.scheme->grid && a.scheme->reduction == b.scheme->reduction;
+    return a.decision->scale == b.decision->scale && a.decision->exponent == b.decision->exponent &&
+           a.decision->skipped == b.decision->skipped && a.scheme->grid == b.scheme->grid &&
+           a.scheme->reduction == b.scheme->reduction;
 }
 
 }  // namespace
@@ -39,37 +42,46 @@ BlockBuffers& Workspace::blocks_of(int workers) {
     return *blocks;
 }
 
-std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> schemes, std::span<const Topology> topologies, const ItemContext& item,
-                                                  BlockBuffers& buffers, RowDevice* device) {
+std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> schemes,
+                                                  std::span<const Topology> topologies,
+                                                  const ItemContext& item, BlockBuffers& buffers,
+                                                  RowDevice* device) {
     std::vector<SchemeRun> runs;
     runs.reserve(schemes.size());
     std::vector<std::size_t> run_of;  // of each scheme
     for (const Streamed& s : schemes) {
-        const auto same = std::find_if(schemes.begin(), schemes.begin() + static_cast<std::ptrdiff_t>(run_of.size()),
-                                       [&](const Streamed& earlier) { return have_same_sums(earlier, s); });
+        const auto same = std::find_if(
+            schemes.begin(), schemes.begin() + static_cast<std::ptrdiff_t>(run_of.size()),
+            [&](const Streamed& earlier) { return have_same_sums(earlier, s); });
         const auto place = static_cast<std::size_t>(same - schemes.begin());
         run_of.push_back(place < run_of.size() ? run_of[place] : runs.size());
-        if (run_of.back() == runs.size()) runs.emplace_back(*s.scheme, *s.decision, topologies, item, buffers);
+        if (run_of.back() == runs.size())
+            runs.emplace_back(*s.scheme, *s.decision, topologies, item, buffers);
     }
     const std::vector<SchemeRun*> here = run_on_device(runs, item, device);
     std::vector<double> reference;
     for (std::size_t first = 0; first < item.elements && !here.empty(); first += sum_block) {
         const std::size_t count = std::min(sum_block, item.elements - first);
         reference.assign(count, -0.0);  // -0 + x is x
-        for (const std::span<const float> row : item.gradients) simd::run<AddWidened>(reference.data(), row.data() + first, count);
-        if (item.divide) simd::run<DivideRow>(reference.data(), static_cast<double>(item.workers), count);
+        for (const std::span<const float> row : item.gradients)
+            simd::run<AddWidened>(reference.data(), row.data() + first, count);
+        if (item.divide)
+            simd::run<DivideRow>(reference.data(), static_cast<double>(item.workers), count);
         for (SchemeRun* run : here) run->block(first, reference);
     }
     std::vector<std::vector<ResultRow>> rows;
-    for (std::size_t s = 0; s < schemes.size(); ++s) rows.push_back(runs[run_of[s]].rows(*schemes[s].scheme, *schemes[s].decision));
+    for (std::size_t s = 0; s < schemes.size(); ++s)
+        rows.push_back(runs[run_of[s]].rows(*schemes[s].scheme, *schemes[s].decision));
     return rows;
 }
 
-std::vector<ResultRow> scheme_rows(const TensorScheme& scheme, const TrainingStep& step, State& state,
-                                   std::span<const std::span<const float>> gradients, const ExchangeContext& context,
+std::vector<ResultRow> scheme_rows(const TensorScheme& scheme, const TrainingStep& step,
+                                   State& state, std::span<const std::span<const float>> gradients,
+                                   const ExchangeContext& context,
                                    const std::function<PhiloxKey(int draw)>& key) {
     if (scheme.blocks) return block_rows(scheme, step, state, gradients, context, key);
-    const State before = context.draws > 1 && scheme.draws ? state : State{};  // the state goes on from draw 0
+    const State before =
+        context.draws > 1 && scheme.draws ? state : State{};  // the state goes on from draw 0
     const Exchange e = exchange(scheme, step, state, gradients, context.topologies);
     return tensor_rows(scheme, e, gradients, context, [&](int draw) {
         TrainingStep again = step;

@@ -1,4 +1,5 @@
-// The rows of one item, a (step, tensor) pair: of all schemes that scale and round, at once; of any other, by itself.
+// The rows of one item, a (step, tensor) pair: of all schemes that scale and round, at once; of any
+// other, by itself.
 #pragma once
 
 #include <functional>
@@ -26,15 +27,18 @@ struct Streamed {
     const Decision* decision;
 };
 
-// Block by block, or on a device what that can do; rows in the order of the schemes. Those that send and add the same codes
-// are worked out once.
-std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> schemes, std::span<const Topology> topologies, const ItemContext& item,
-                                                  BlockBuffers& buffers, RowDevice* device = nullptr);
+// Block by block, or on a device what that can do; rows in the order of the schemes. Those that
+// send and add the same codes are worked out once.
+std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> schemes,
+                                                  std::span<const Topology> topologies,
+                                                  const ItemContext& item, BlockBuffers& buffers,
+                                                  RowDevice* device = nullptr);
 
-// One exchange: block by block where the scheme has a block part. key: of draw 0, which is the step's own, and of draws
-// 1..K-1. The state goes on by one step.
-std::vector<ResultRow> scheme_rows(const TensorScheme& scheme, const TrainingStep& step, State& state,
-                                   std::span<const std::span<const float>> gradients, const ExchangeContext& context,
+// One exchange: block by block where the scheme has a block part. key: of draw 0, which is the
+// step's own, and of draws 1..K-1. The state goes on by one step.
+std::vector<ResultRow> scheme_rows(const TensorScheme& scheme, const TrainingStep& step,
+                                   State& state, std::span<const std::span<const float>> gradients,
+                                   const ExchangeContext& context,
                                    const std::function<PhiloxKey(int draw)>& key);
 
 }  // namespace apscope::detail

@@ -28,12 +28,14 @@ class Replay {
 public:
     Replay(const Trace& trace, ReplayOptions options)
         : trace_(trace), manifest_(trace.manifest()), options_(std::move(options)),
-          schemes_(resolve_policies(options_.schemes, manifest_, options_.steps, options_.tensors)), work_(manifest_, options_, schemes_) {
+          schemes_(resolve_policies(options_.schemes, manifest_, options_.steps, options_.tensors)),
+          work_(manifest_, options_, schemes_) {
         for (const Topology& t : options_.topologies) {
             if (t.kind != Topology::Kind::exact) topologies_.push_back(t);
         }
         for (const ResolvedScheme& scheme : schemes_) {
-            wants_sums_ = wants_sums_ || (scheme.streaming() != nullptr && scheme.streaming()->wants_sums);
+            wants_sums_ =
+                wants_sums_ || (scheme.streaming() != nullptr && scheme.streaming()->wants_sums);
         }
         if (options_.memory == 0) options_.memory = machine_memory() / 2;
     }
@@ -53,8 +55,12 @@ private:
     std::size_t steps() const { return options_.steps.size(); }
     std::size_t tensors() const { return options_.tensors.size(); }
     const TensorInfo& tensor(std::size_t k) const { return manifest_.tensors[options_.tensors[k]]; }
-    std::size_t values_of(std::size_t k) const { return tensor(k).size() * static_cast<std::size_t>(options_.workers); }
-    ItemViews views(std::size_t t, std::size_t k) const { return {trace_, options_.steps[t], options_.tensors[k], options_.workers}; }
+    std::size_t values_of(std::size_t k) const {
+        return tensor(k).size() * static_cast<std::size_t>(options_.workers);
+    }
+    ItemViews views(std::size_t t, std::size_t k) const {
+        return {trace_, options_.steps[t], options_.tensors[k], options_.workers};
+    }
     void report() const {
         if (options_.progress) options_.progress(done_.load(std::memory_order_relaxed), total_);
     }
@@ -65,12 +71,16 @@ private:
     FirstPass read(const std::vector<std::size_t>& pairs);
     void select(std::vector<AgreedStatistics> statistics);
     Made do_item(const WorkItem& item, Workspace& workspace);
-    std::vector<ResultRow> stream(std::size_t t, std::size_t k, const ItemViews& item, const BatchNoise& noise,
+    std::vector<ResultRow> stream(std::size_t t, std::size_t k, const ItemViews& item,
+                                  const BatchNoise& noise,
                                   const std::vector<std::size_t>& streaming, Workspace& workspace);
-    std::vector<ResultRow> whole(std::size_t t, std::size_t k, const ItemViews& item, const BatchNoise& noise, const ResolvedScheme& resolved,
+    std::vector<ResultRow> whole(std::size_t t, std::size_t k, const ItemViews& item,
+                                 const BatchNoise& noise, const ResolvedScheme& resolved,
                                  State& state);
-    State& state_of(const ResolvedScheme& resolved, std::size_t k, std::map<std::string, State>& states);
-    void name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k, const ResolvedScheme& resolved) const;
+    State& state_of(const ResolvedScheme& resolved, std::size_t k,
+                    std::map<std::string, State>& states);
+    void name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k,
+              const ResolvedScheme& resolved) const;
 
     const Trace& trace_;
     const Manifest& manifest_;
@@ -79,13 +89,15 @@ private:
     WorkList work_;
     std::vector<Topology> topologies_;  // exact left out
     bool wants_sums_ = false;
-    std::vector<std::vector<Decision>> decisions_;  // a row a resolved scheme; empty for those that do not stream
+    std::vector<std::vector<Decision>>
+        decisions_;  // a row a resolved scheme; empty for those that do not stream
     std::map<std::string, State> states_;
     std::atomic<std::size_t> done_{0};  // values visited so far, over both passes
     std::size_t total_ = 0;
 };
 
-void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k, const ResolvedScheme& resolved) const {
+void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k,
+                  const ResolvedScheme& resolved) const {
     for (ResultRow& row : rows) {
         row.step_index = static_cast<std::uint32_t>(options_.steps[t]);
         row.tensor_index = static_cast<std::uint32_t>(options_.tensors[k]);
@@ -96,8 +108,10 @@ void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k, co
 }
 
 // Schemes that scale and round, block by block, all at once.
-std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemViews& item, const BatchNoise& noise,
-                                      const std::vector<std::size_t>& streaming, Workspace& workspace) {
+std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemViews& item,
+                                      const BatchNoise& noise,
+                                      const std::vector<std::size_t>& streaming,
+                                      Workspace& workspace) {
     ItemContext context;
     context.tensor = tensor(k).name;
     context.step_number = manifest_.steps[options_.steps[t]].number;
@@ -111,9 +125,11 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemVi
     context.noise = &noise;
 
     std::vector<Streamed> schemes;
-    for (const std::size_t s : streaming) schemes.push_back({schemes_[s].streaming(), &decisions_[s][t * tensors() + k]});
+    for (const std::size_t s : streaming)
+        schemes.push_back({schemes_[s].streaming(), &decisions_[s][t * tensors() + k]});
     std::vector<std::vector<ResultRow>> made =
-        streamed_rows(schemes, options_.topologies, context, workspace.blocks_of(context.workers), options_.device);
+        streamed_rows(schemes, options_.topologies, context, workspace.blocks_of(context.workers),
+                      options_.device);
     std::vector<ResultRow> rows;
     for (std::size_t r = 0; r < made.size(); ++r) {
         name(made[r], t, k, schemes_[streaming[r]]);
@@ -123,20 +139,27 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemVi
 }
 
 // A scheme of a whole tensor at one step: block by block where it has a block part.
-std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemViews& item, const BatchNoise& noise, const ResolvedScheme& resolved,
+std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemViews& item,
+                                     const BatchNoise& noise, const ResolvedScheme& resolved,
                                      State& state) {
     const StepInfo& info = manifest_.steps[options_.steps[t]];
     const bool reduces = manifest_.stage == "local";
-    const std::span<const Topology> wanted = reduces ? std::span<const Topology>(topologies_) : std::span<const Topology>{};
-    const ExchangeContext context{manifest_.reduction == "mean", reduces, wanted, options_.draws, &noise};
+    const std::span<const Topology> wanted =
+        reduces ? std::span<const Topology>(topologies_) : std::span<const Topology>{};
+    const ExchangeContext context{manifest_.reduction == "mean", reduces, wanted, options_.draws,
+                                  &noise};
     const TensorScheme& scheme = *resolved.whole();
     const std::string missing = missing_at(scheme, trace_, options_.steps[t]);
     if (!missing.empty()) {
-        std::vector<ResultRow> rows = unmeasurable_rows(scheme, item.rows[0].size(), options_.workers, missing, context);
+        std::vector<ResultRow> rows =
+            unmeasurable_rows(scheme, item.rows[0].size(), options_.workers, missing, context);
         name(rows, t, k, resolved);
         return rows;
     }
-    const auto key = [&](int draw) { return replay_key(options_.seed, tensor(k).name, info.number, static_cast<std::uint32_t>(draw)); };
+    const auto key = [&](int draw) {
+        return replay_key(options_.seed, tensor(k).name, info.number,
+                          static_cast<std::uint32_t>(draw));
+    };
     TrainingStep step;
     step.tensor = tensor(k).name;
     step.role = tensor(k).role;
@@ -159,30 +182,40 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemVie
 }
 
 // What a scheme remembers of a tensor; from an earlier replay at first.
-State& Replay::state_of(const ResolvedScheme& resolved, std::size_t k, std::map<std::string, State>& states) {
+State& Replay::state_of(const ResolvedScheme& resolved, std::size_t k,
+                        std::map<std::string, State>& states) {
     const std::string key = resolved.name + "|" + tensor(k).name;
     const auto found = states.find(key);
     if (found != states.end()) return found->second;
-    const auto earlier = options_.states.find(key);  // of this item alone, so that threads are not in each other's way
-    return states.emplace(key, earlier == options_.states.end() ? State{} : std::move(earlier->second)).first->second;
+    const auto earlier = options_.states.find(
+        key);  // of this item alone, so that threads are not in each other's way
+    return states
+        .emplace(key, earlier == options_.states.end() ? State{} : std::move(earlier->second))
+        .first->second;
 }
 
-// Pass 2 on one item: a step's schemes that remember no elements, or one that does, through all steps.
+// Pass 2 on one item: a step's schemes that remember no elements, or one that does, through all
+// steps.
 Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
     Made made;
-    const auto add = [&](std::vector<ResultRow> rows) { std::move(rows.begin(), rows.end(), std::back_inserter(made.rows)); };
+    const auto add = [&](std::vector<ResultRow> rows) {
+        std::move(rows.begin(), rows.end(), std::back_inserter(made.rows));
+    };
     const std::size_t k = item.tensor;
     for (std::size_t t = item.step.value_or(0); t < (item.step ? *item.step + 1 : steps()); ++t) {
         const ItemViews read = views(t, k);
         BatchNoise noise;
-        if (manifest_.stage == "local") noise = batch_noise(read.rows, manifest_.reduction == "mean");
+        if (manifest_.stage == "local")
+            noise = batch_noise(read.rows, manifest_.reduction == "mean");
         std::vector<std::size_t> streaming;
         for (std::size_t s = 0; s < schemes_.size(); ++s) {
             const ResolvedScheme& resolved = schemes_[s];
             if (!work_.includes(item, resolved, t)) continue;
             State none;
             if (resolved.streaming() != nullptr) streaming.push_back(s);
-            else add(whole(t, k, read, noise, resolved, item.step ? none : state_of(resolved, k, made.states)));
+            else
+                add(whole(t, k, read, noise, resolved,
+                          item.step ? none : state_of(resolved, k, made.states)));
         }
         if (!streaming.empty()) add(stream(t, k, read, noise, streaming, workspace));
         if (item.step && !noise.blocks.empty()) {
@@ -197,15 +230,18 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
 void Replay::select(std::vector<AgreedStatistics> statistics) {
     SelectionInput input{steps(), tensors(), options_.workers, std::move(statistics), {}, {}};
     for (std::size_t k = 0; k < tensors(); ++k) input.names.push_back(tensor(k).name);
-    for (const std::size_t step : options_.steps) input.step_numbers.push_back(manifest_.steps[step].number);
+    for (const std::size_t step : options_.steps)
+        input.step_numbers.push_back(manifest_.steps[step].number);
     decisions_.resize(schemes_.size());
     for (std::size_t s = 0; s < schemes_.size(); ++s) {
         const ResolvedScheme& resolved = schemes_[s];
         if (resolved.streaming() == nullptr) continue;
         const auto earlier = options_.states.find(resolved.name);
         State state = earlier == options_.states.end() ? State{} : earlier->second;
-        decisions_[s] = resolved.streaming()->select(resolved.serves.empty() ? input : seen_by(resolved, input), state);
-        if (resolved.streaming()->keeps_state && options_.keeps_states) states_[resolved.name] = std::move(state);
+        decisions_[s] = resolved.streaming()->select(
+            resolved.serves.empty() ? input : seen_by(resolved, input), state);
+        if (resolved.streaming()->keeps_state && options_.keeps_states)
+            states_[resolved.name] = std::move(state);
     }
 }
 
@@ -227,7 +263,9 @@ ItemHistogram Replay::histogram_of(std::size_t pair, const ExponentHistogram& hi
 }
 
 FirstPass Replay::read(const std::vector<std::size_t>& pairs) {
-    const auto visited = [&](std::size_t values) { done_.fetch_add(values, std::memory_order_relaxed); };
+    const auto visited = [&](std::size_t values) {
+        done_.fetch_add(values, std::memory_order_relaxed);
+    };
     return first_pass(trace_, options_, work_, wants_sums_, pairs, visited, [&] { report(); });
 }
 
@@ -238,7 +276,8 @@ SelectionStatistics Replay::statistics(const std::vector<std::size_t>& pairs) {
     trace_.check_unchanged();
     SelectionStatistics statistics{std::move(found.agreed), {}};
     for (std::size_t i = 0; i < pairs.size(); ++i) {
-        if (pairs[i] % options_.shards == options_.shard) statistics.histograms.push_back(histogram_of(pairs[i], found.histograms[i]));
+        if (pairs[i] % options_.shards == options_.shard)
+            statistics.histograms.push_back(histogram_of(pairs[i], found.histograms[i]));
     }
     return statistics;
 }
@@ -246,20 +285,24 @@ SelectionStatistics Replay::statistics(const std::vector<std::size_t>& pairs) {
 ReplayResult Replay::run() {
     const std::vector<WorkItem> items = wanted_items();
     WorkList::Needs needs = work_.needs(items, options_.memory);
-    for (std::size_t k = 0; k < tensors() && !options_.statistics; ++k) total_ += values_of(k) * steps();
+    for (std::size_t k = 0; k < tensors() && !options_.statistics; ++k)
+        total_ += values_of(k) * steps();
     for (const WorkItem& item : items) total_ += work_.visits(item);
 
     // The whole selection in every shard, so that a shard never changes a number.
-    FirstPass found = options_.statistics ? FirstPass{std::move(*options_.statistics), {}} : read(all_pairs());
+    FirstPass found =
+        options_.statistics ? FirstPass{std::move(*options_.statistics), {}} : read(all_pairs());
     select(std::move(found.agreed));
 
     std::vector<Made> made(items.size());
-    ItemQueue queue(std::move(needs.items), options_.memory - std::min(options_.memory, needs.kept));
+    ItemQueue queue(std::move(needs.items),
+                    options_.memory - std::min(options_.memory, needs.kept));
     const auto do_one = [&](std::size_t j, Workspace& workspace) {
         made[j] = do_item(items[j], workspace);
         done_.fetch_add(work_.visits(items[j]), std::memory_order_relaxed);
     };
-    parallel_for(items.size(), options_.threads, [&](std::size_t) { queue.do_one(do_one); }, [&](std::size_t) { report(); });
+    parallel_for(items.size(), options_.threads, [&](std::size_t) { queue.do_one(do_one); },
+                 [&](std::size_t) { report(); });
     report();  // what the other threads did last
     trace_.check_unchanged();
 
@@ -273,19 +316,23 @@ ReplayResult Replay::run() {
         states_.merge(part.states);
     }
     const auto comes_first = [](const ResultRow& a, const ResultRow& b) {
-        return std::tie(a.step_index, a.tensor_index, a.scheme_index) < std::tie(b.step_index, b.tensor_index, b.scheme_index);
+        return std::tie(a.step_index, a.tensor_index, a.scheme_index) <
+               std::tie(b.step_index, b.tensor_index, b.scheme_index);
     };
     if (!std::is_sorted(result.rows.begin(), result.rows.end(), comes_first)) {
         std::stable_sort(result.rows.begin(), result.rows.end(), comes_first);
     }
-    std::sort(result.noise.begin(), result.noise.end(),
-              [](const ItemNoise& a, const ItemNoise& b) { return std::tie(a.step_index, a.tensor_index) < std::tie(b.step_index, b.tensor_index); });
+    std::sort(result.noise.begin(), result.noise.end(), [](const ItemNoise& a, const ItemNoise& b) {
+        return std::tie(a.step_index, a.tensor_index) < std::tie(b.step_index, b.tensor_index);
+    });
     std::vector<std::size_t> here;  // whose histograms are this shard's to tell
     for (const WorkItem& item : items) {
-        if (item.step && !found.histograms.empty()) here.push_back(*item.step * tensors() + item.tensor);
+        if (item.step && !found.histograms.empty())
+            here.push_back(*item.step * tensors() + item.tensor);
     }
     std::sort(here.begin(), here.end());
-    for (const std::size_t pair : here) result.histograms.push_back(histogram_of(pair, found.histograms[pair]));
+    for (const std::size_t pair : here)
+        result.histograms.push_back(histogram_of(pair, found.histograms[pair]));
     result.states = std::move(states_);
     return result;
 }
@@ -293,20 +340,25 @@ ReplayResult Replay::run() {
 void check(const Trace& trace, const ReplayOptions& options) {
     const Manifest& manifest = trace.manifest();
     if (options.workers < 1 || options.workers > manifest.workers) {
-        throw std::invalid_argument("workers=" + std::to_string(options.workers) + " is not between 1 and the " + std::to_string(manifest.workers) +
-                                    " that trace '" + manifest.name + "' recorded");
+        throw std::invalid_argument(
+            "workers=" + std::to_string(options.workers) + " is not between 1 and the " +
+            std::to_string(manifest.workers) + " that trace '" + manifest.name + "' recorded");
     }
     if (options.shards == 0 || options.shard >= options.shards) {
-        throw std::invalid_argument("shard " + std::to_string(options.shard) + "/" + std::to_string(options.shards) +
+        throw std::invalid_argument("shard " + std::to_string(options.shard) + "/" +
+                                    std::to_string(options.shards) +
                                     " does not exist; shards count from 0 to N-1");
     }
     const std::size_t pairs = options.steps.size() * options.tensors.size();
     if (options.statistics && options.statistics->size() != pairs) {
-        throw std::invalid_argument("there are statistics of " + std::to_string(options.statistics->size()) +
-                                    " (step, tensor) pairs; give those of all " + std::to_string(pairs) + " of the selection");
+        throw std::invalid_argument("there are statistics of " +
+                                    std::to_string(options.statistics->size()) +
+                                    " (step, tensor) pairs; give those of all " +
+                                    std::to_string(pairs) + " of the selection");
     }
     if (options.draws != 1 && options.draws < 3) {
-        throw std::invalid_argument("draws=" + std::to_string(options.draws) + " gives no standard error; use 1 for none or at least 3");
+        throw std::invalid_argument("draws=" + std::to_string(options.draws) +
+                                    " gives no standard error; use 1 for none or at least 3");
     }
 }
 
@@ -330,12 +382,16 @@ void check_memory(const Trace& trace, ReplayOptions options) {
     Replay(trace, std::move(options)).check_memory();
 }
 
-SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options, const std::vector<std::size_t>& pairs) {
+SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options,
+                                    const std::vector<std::size_t>& pairs) {
     const FloatEnvironment environment;
     check(trace, options);
     const std::size_t all = options.steps.size() * options.tensors.size();
-    if (std::adjacent_find(pairs.begin(), pairs.end(), std::greater_equal<>{}) != pairs.end() || (!pairs.empty() && pairs.back() >= all)) {
-        throw std::invalid_argument("the places of (step, tensor) pairs must ascend, and be less than " + std::to_string(all));
+    if (std::adjacent_find(pairs.begin(), pairs.end(), std::greater_equal<>{}) != pairs.end() ||
+        (!pairs.empty() && pairs.back() >= all)) {
+        throw std::invalid_argument(
+            "the places of (step, tensor) pairs must ascend, and be less than " +
+            std::to_string(all));
     }
     check_files(trace, options);
     return Replay(trace, std::move(options)).statistics(pairs);
@@ -344,7 +400,8 @@ SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options, c
 std::vector<WorkCost> work_costs(const Trace& trace, const ReplayOptions& options) {
     const FloatEnvironment environment;
     check(trace, options);
-    const std::vector<ResolvedScheme> schemes = resolve_policies(options.schemes, trace.manifest(), options.steps, options.tensors);
+    const std::vector<ResolvedScheme> schemes =
+        resolve_policies(options.schemes, trace.manifest(), options.steps, options.tensors);
     WorkList work(trace.manifest(), options, schemes);
     const std::vector<double> seconds = work.seconds();
     std::vector<WorkCost> costs;

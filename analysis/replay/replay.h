@@ -4,8 +4,9 @@
 // Selection turns them into scales, scheme by scheme, in step order. Pass 2 works on items,
 // (step, tensor) pairs in any order: for every scheme and topology encode, reduce, decode, compare.
 // Schemes that remember elements from step to step go tensor by tensor through all steps in order.
-// Machines share out either pass: read_statistics() is the first alone, of some pairs, and replay() takes what they found.
-// How many items run at once is bounded by the threads and by the memory that they need.
+// Machines share out either pass: read_statistics() is the first alone, of some pairs, and replay()
+// takes what they found. How many items run at once is bounded by the threads and by the memory
+// that they need.
 #pragma once
 
 #include <cstdint>
@@ -25,23 +26,28 @@
 namespace apscope::detail {
 
 struct ReplayOptions {
-    std::vector<std::size_t> steps;    // indices into the manifest's steps, ascending
+    std::vector<std::size_t> steps;  // indices into the manifest's steps, ascending
     std::vector<std::size_t> tensors;  // indices into the manifest's tensors, ascending
-    int workers = 0;                   // ranks 0..workers-1
+    int workers = 0;  // ranks 0..workers-1
     std::vector<Scheme> schemes;
     std::vector<Topology> topologies;
     std::uint64_t seed = 0;
     int threads = 0;
     std::size_t shard = 0, shards = 1;  // items shard, shard + shards, ...
-    std::optional<std::vector<std::size_t>> items;  // of these, places in work_costs(); all without it
-    // What read_statistics() finds of the whole selection: pass 1 is left out, and no histograms come back.
+    std::optional<std::vector<std::size_t>>
+        items;  // of these, places in work_costs(); all without it
+    // What read_statistics() finds of the whole selection: pass 1 is left out, and no histograms
+    // come back.
     std::optional<std::vector<AgreedStatistics>> statistics;
-    std::size_t memory = 0;             // bytes that tensors may take at once; 0: half of the machine's
-    std::map<std::string, State> states;  // what schemes remember from an earlier replay; ReplayResult::states
-    bool keeps_states = false;          // whether that is asked for; a tensor's is dropped with its last step otherwise
-    int draws = 1;                      // K >= 3: sample what has no closed form
-    RowDevice* device = nullptr;        // does what it can of pass 2; null: the CPU does all
-    std::function<void(std::size_t done, std::size_t total)> progress;  // values visited so far: by pass 1 and by every scheme
+    std::size_t memory = 0;  // bytes that tensors may take at once; 0: half of the machine's
+    std::map<std::string, State>
+        states;  // what schemes remember from an earlier replay; ReplayResult::states
+    bool keeps_states =
+        false;  // whether that is asked for; a tensor's is dropped with its last step otherwise
+    int draws = 1;  // K >= 3: sample what has no closed form
+    RowDevice* device = nullptr;  // does what it can of pass 2; null: the CPU does all
+    std::function<void(std::size_t done, std::size_t total)>
+        progress;  // values visited so far: by pass 1 and by every scheme
 };
 
 struct ItemHistogram {
@@ -59,30 +65,32 @@ struct ReplayResult {
     std::vector<ResultRow> rows;  // by step, tensor, scheme, stage, topology
     std::vector<ItemNoise> noise;  // by step, tensor; of local traces with two workers or more
     std::vector<ItemHistogram> histograms;
-    // After the last step, if they are kept: by scheme; by scheme and tensor where elements are remembered. Of a policy's
-    // branches each has its own.
+    // After the last step, if they are kept: by scheme; by scheme and tensor where elements are
+    // remembered. Of a policy's branches each has its own.
     std::map<std::string, State> states;
 };
 
 // Throws std::invalid_argument for options that the trace or the memory does not bear.
 ReplayResult replay(const Trace& trace, ReplayOptions options);
 
-// Throws what replay() would, before anything is read: std::invalid_argument where the memory does not do for one item.
+// Throws what replay() would, before anything is read: std::invalid_argument where the memory does
+// not do for one item.
 void check_memory(const Trace& trace, ReplayOptions options);
 
 // Pass 1 alone, of some (step, tensor) pairs of the selection, step * tensors + tensor, ascending.
 struct SelectionStatistics {
-    std::vector<AgreedStatistics> agreed;   // of each of them
+    std::vector<AgreedStatistics> agreed;  // of each of them
     std::vector<ItemHistogram> histograms;  // of those that are the shard's
 };
-SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options, const std::vector<std::size_t>& pairs);
+SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options,
+                                    const std::vector<std::size_t>& pairs);
 
 // What a cluster divides: the items of the shard, and what each costs.
 struct WorkCost {
     std::optional<std::size_t> step;  // place in ReplayOptions::steps; none: all of them, in order
-    std::size_t tensor;               // place in ReplayOptions::tensors
-    std::size_t values;               // that its schemes visit, as progress counts them
-    double seconds;                   // of one thread of this machine
+    std::size_t tensor;  // place in ReplayOptions::tensors
+    std::size_t values;  // that its schemes visit, as progress counts them
+    double seconds;  // of one thread of this machine
 };
 std::vector<WorkCost> work_costs(const Trace& trace, const ReplayOptions& options);
 

@@ -2,7 +2,9 @@
 
 namespace apscope::detail {
 
-std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes, const Manifest& manifest, std::span<const std::size_t> steps,
+std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes,
+                                             const Manifest& manifest,
+                                             std::span<const std::size_t> steps,
                                              std::span<const std::size_t> tensors) {
     std::vector<std::string> names, roles;
     for (const TensorInfo& t : manifest.tensors) {
@@ -21,11 +23,13 @@ std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes, co
         }
         const std::size_t first = resolved.size();
         for (const PolicyBranch& branch : policy->branches)
-            resolved.push_back(
-                {branch.scheme.get(), s, schemes[s].spec + "/" + branch.scheme->spec, std::vector<char>(steps.size() * tensors.size())});
+            resolved.push_back({branch.scheme.get(), s, schemes[s].spec + "/" + branch.scheme->spec,
+                                std::vector<char>(steps.size() * tensors.size())});
         for (std::size_t k = 0; k < tensors.size(); ++k) {
-            const std::vector<std::size_t> branches = policy->branches_for(known[tensors[k]], numbers);
-            for (std::size_t t = 0; t < steps.size(); ++t) resolved[first + branches[t]].serves[t * tensors.size() + k] = 1;
+            const std::vector<std::size_t> branches =
+                policy->branches_for(known[tensors[k]], numbers);
+            for (std::size_t t = 0; t < steps.size(); ++t)
+                resolved[first + branches[t]].serves[t * tensors.size() + k] = 1;
         }
     }
     return resolved;
@@ -35,7 +39,8 @@ SelectionInput seen_by(const ResolvedScheme& resolved, const SelectionInput& inp
     SelectionInput seen = input;
     seen.served = resolved.serves;
     for (std::size_t item = 0; item < seen.statistics.size(); ++item) {
-        if (!resolved.serves_item(item)) seen.statistics[item] = {0.0, 0, input.statistics[item].elements};
+        if (!resolved.serves_item(item))
+            seen.statistics[item] = {0.0, 0, input.statistics[item].elements};
     }
     return seen;
 }

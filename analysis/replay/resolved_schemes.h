@@ -1,5 +1,5 @@
-// The schemes of a replay with policies taken apart: a resolved scheme serves the items (step, tensor) that its policy
-// gives it; a scheme that is no policy is one that serves all.
+// The schemes of a replay with policies taken apart: a resolved scheme serves the items (step,
+// tensor) that its policy gives it; a scheme that is no policy is one that serves all.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +15,24 @@ namespace apscope::detail {
 struct ResolvedScheme {
     const Scheme* scheme = nullptr;    // no policy
     std::size_t requested = 0;         // index of the scheme it belongs to
-    std::string name;                  // of its state: a policy's branches are not the same schemes by themselves
-    std::vector<char> serves;          // per item; empty: every item
+    std::string name;  // of its state: a policy's branches are not the same schemes by themselves
+    std::vector<char> serves;  // per item; empty: every item
 
     bool serves_item(std::size_t item) const { return serves.empty() || serves[item] != 0; }
-    const FloatScheme* streaming() const { return std::get_if<FloatScheme>(&scheme->kind); }  // block by block; else null
-    const TensorScheme* whole() const { return std::get_if<TensorScheme>(&scheme->kind); }    // on whole tensors; else null
+    const FloatScheme* streaming() const {
+        return std::get_if<FloatScheme>(&scheme->kind);
+    }  // block by block; else null
+    const TensorScheme* whole() const {
+        return std::get_if<TensorScheme>(&scheme->kind);
+    }  // on whole tensors; else null
     bool needs_order() const { return whole() != nullptr && whole()->keeps_state; }
 };
 
-// The schemes must outlive what is resolved. Items count step by step over the chosen steps and tensors.
-std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes, const Manifest& manifest, std::span<const std::size_t> steps,
+// The schemes must outlive what is resolved. Items count step by step over the chosen steps and
+// tensors.
+std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes,
+                                             const Manifest& manifest,
+                                             std::span<const std::size_t> steps,
                                              std::span<const std::size_t> tensors);
 
 // What the select() of one of them sees: items that it does not serve count as zero tensors.

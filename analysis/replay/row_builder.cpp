@@ -26,8 +26,9 @@ std::vector<ResultRow> make_rows(const SentItem& item, std::span<const RowSums> 
         row.topology = s.topology;
         row.wire_bits = static_cast<std::int64_t>(item.wire_bits);
         row.side_bits = static_cast<std::int64_t>(item.side_bits);
-        const Volume volume = volume_of(item.transport, s.topology, static_cast<double>(item.elements), static_cast<double>(item.wire_bits),
-                                        static_cast<double>(item.side_bits), item.workers);
+        const Volume volume = volume_of(
+            item.transport, s.topology, static_cast<double>(item.elements),
+            static_cast<double>(item.wire_bits), static_cast<double>(item.side_bits), item.workers);
         row.volume = volume.inter;
         row.intra_volume = volume.intra;
         row.scale_exponent = item.scale_exponent;

@@ -1,6 +1,6 @@
-// The rows of one scheme on one item, from what was summed of them: wire, exact, then the scheme's own reduction or the
-// topologies that it crosses with. Float grids (scheme_run.h) and exchanges, in blocks or of whole
-// tensors (exchange_sums.h), fill in the same sums.
+// The rows of one scheme on one item, from what was summed of them: wire, exact, then the scheme's
+// own reduction or the topologies that it crosses with. Float grids (scheme_run.h) and exchanges,
+// in blocks or of whole tensors (exchange_sums.h), fill in the same sums.
 #pragma once
 
 #include <cstddef>
@@ -26,19 +26,20 @@ struct SentItem {
     std::uint64_t wire_bits = 0, side_bits = 0;
     std::optional<int> scale_exponent;
     bool skipped = false;  // statistics are then of a reference with itself
-    const BatchNoise* noise = nullptr;  // of the item; none, or without blocks: nothing is known of it
+    const BatchNoise* noise =
+        nullptr;  // of the item; none, or without blocks: nothing is known of it
 };
 
 // What one row is made of.
 struct RowSums {
     std::string topology;                // empty at the wire
     Moments moments = Moments::none;
-    bool float_grid = false;             // the statistics counted limits and ulps of a float format
-    bool has_split = false;              // and what the error comes from
+    bool float_grid = false;  // the statistics counted limits and ulps of a float format
+    bool has_split = false;  // and what the error comes from
     ErrorStatistics statistics;
     std::optional<ErrorStatistics> own;  // against the scheme's own truth
-    std::optional<BlockUse> blocks;      // of the wire, of schemes whose scales are blocks' own
-    DrawSamples samples;                 // empty where none are taken
+    std::optional<BlockUse> blocks;  // of the wire, of schemes whose scales are blocks' own
+    DrawSamples samples;  // empty where none are taken
 };
 
 std::vector<ResultRow> make_rows(const SentItem& item, std::span<const RowSums> sums);

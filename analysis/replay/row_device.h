@@ -1,6 +1,6 @@
-// What replay() hands to a device: float schemes on the rows of one item, and what comes back, sums that the
-// rows of a result follow from. SchemeRun (scheme_run.h) writes the tasks and takes the totals; without a
-// device it does the same work itself, block by block, to the same bits.
+// What replay() hands to a device: float schemes on the rows of one item, and what comes back, sums
+// that the rows of a result follow from. SchemeRun (scheme_run.h) writes the tasks and takes the
+// totals; without a device it does the same work itself, block by block, to the same bits.
 #pragma once
 
 #include <cstddef>
@@ -18,26 +18,28 @@
 
 namespace apscope::detail {
 
-// One scheme that rounds to a format of fp32 numbers. Every worker sends round(scale x), which decodes to itself
-// times `inverse`, or divided by the scale.
+// One scheme that rounds to a format of fp32 numbers. Every worker sends round(scale x), which
+// decodes to itself times `inverse`, or divided by the scale.
 struct RowTask {
-    FloatScale wire;               // the cast and the scale
-    Projection projection;         // of the cast
-    // Where fp32 holds what is sent, decoded: the format of such values, whose cast scales by itself; and where their
-    // sums are fp32's, each rounded by a step (emulation/allreduce/fp32_sums.h), the step.
+    FloatScale wire;  // the cast and the scale
+    Projection projection;  // of the cast
+    // Where fp32 holds what is sent, decoded: the format of such values, whose cast scales by
+    // itself; and where their sums are fp32's, each rounded by a step
+    // (emulation/allreduce/fp32_sums.h), the step.
     std::optional<FloatFormat> narrow;
     std::optional<StepCast<float>> step;
-    double inverse = 1.0;          // of a scale that is a power of two; 0 for others
-    Cast<double> accumulator;      // of the hops, whatever the step
-    bool wire_draws = false;       // the wire's rows have moments
-    bool wants_moments = false;    // some reduced row has a closed form with draws in it
-    std::vector<PhiloxKey> keys;   // of draw 0, which makes the rows, and of all K where some row is sampled
+    double inverse = 1.0;  // of a scale that is a power of two; 0 for others
+    Cast<double> accumulator;  // of the hops, whatever the step
+    bool wire_draws = false;  // the wire's rows have moments
+    bool wants_moments = false;  // some reduced row has a closed form with draws in it
+    std::vector<PhiloxKey>
+        keys;  // of draw 0, which makes the rows, and of all K where some row is sampled
 
     struct Reduced {
         Topology topology;
-        bool exact = false;        // decoded values are added in fp64, whatever the topology
+        bool exact = false;  // decoded values are added in fp64, whatever the topology
         bool closed_form = false;  // moments of wire and hops
-        bool sampled = false;      // all K draws are compared
+        bool sampled = false;  // all K draws are compared
     };
     std::vector<Reduced> reduced;
 };
@@ -58,10 +60,12 @@ struct RowTotals {
 class RowDevice {
 public:
     virtual ~RowDevice() = default;
-    // Every task on an item: `gradients` holds one row a worker, `divisor` is what sums and the reference are divided
-    // by, `noise` the noise of every block (batch_noise.h) or is empty. Called by several threads at once. Throws std::bad_alloc where the device has
-    // no room for one block of 4096 elements, std::runtime_error where it fails.
-    virtual std::vector<RowTotals> run(std::span<const std::span<const float>> gradients, double divisor, std::span<const double> noise,
+    // Every task on an item: `gradients` holds one row a worker, `divisor` is what sums and the
+    // reference are divided by, `noise` the noise of every block (batch_noise.h) or is empty.
+    // Called by several threads at once. Throws std::bad_alloc where the device has no room for one
+    // block of 4096 elements, std::runtime_error where it fails.
+    virtual std::vector<RowTotals> run(std::span<const std::span<const float>> gradients,
+                                       double divisor, std::span<const double> noise,
                                        std::span<const RowTask> tasks) = 0;
 };
 

@@ -14,9 +14,11 @@ namespace apscope::detail {
 
 namespace {
 
-// Beyond a power of two, where transforms take the next one. Matrices, as schemes that make factors want them.
+// Beyond a power of two, where transforms take the next one. Matrices, as schemes that make factors
+// want them.
 constexpr std::int64_t columns = 64;
-// Where tensors are large, so that what grows with them is not hidden by what does not: pieces in cache take up to a megabyte.
+// Where tensors are large, so that what grows with them is not hidden by what does not: pieces in
+// cache take up to a megabyte.
 constexpr std::int64_t small_rows = 65, more_rows = 129, many_rows = 2049;
 constexpr std::array<int, 2> workers{2, 4};
 constexpr std::int64_t steps = 2;  // what is remembered of the first is there at the second
@@ -28,7 +30,8 @@ std::vector<float> some_gradients(std::size_t n, std::uint64_t seed) {
     std::vector<float> x(n);
     for (float& v : x) {
         const std::uint64_t word = random();
-        v = std::ldexp(static_cast<float>(static_cast<std::int32_t>(word)), -31 - static_cast<int>(word >> 32) % 24);
+        v = std::ldexp(static_cast<float>(static_cast<std::int32_t>(word)),
+                       -31 - static_cast<int>(word >> 32) % 24);
     }
     return x;
 }
@@ -38,11 +41,13 @@ struct Probe {
     double seconds = 0.0;
 };
 
-using Run = std::function<void(std::int64_t step, std::span<const std::span<const float>> gradients, State& state)>;
+using Run = std::function<void(std::int64_t step, std::span<const std::span<const float>> gradients,
+                               State& state)>;
 
 Probe probe(std::size_t n, int ranks, const Run& run) {
     std::vector<std::vector<float>> held;
-    for (int w = 0; w < ranks; ++w) held.push_back(some_gradients(n, static_cast<std::uint64_t>(w)));
+    for (int w = 0; w < ranks; ++w)
+        held.push_back(some_gradients(n, static_cast<std::uint64_t>(w)));
     const std::vector<std::span<const float>> gradients(held.begin(), held.end());
     Probe found;
     BufferPool pool;
@@ -61,16 +66,22 @@ Probe probe(std::size_t n, int ranks, const Run& run) {
 }
 
 // Through the four corners.
-Bytes through(const std::array<std::array<double, 2>, 2>& found, const std::array<std::int64_t, 2>& rows) {  // by rows, by workers
-    const double n0 = static_cast<double>(rows[0] * columns), dn = static_cast<double>((rows[1] - rows[0]) * columns);
+Bytes through(const std::array<std::array<double, 2>, 2>& found,
+              const std::array<std::int64_t, 2>& rows) {  // by rows, by workers
+    const double n0 = static_cast<double>(rows[0] * columns),
+                 dn = static_cast<double>((rows[1] - rows[0]) * columns);
     const double w0 = workers[0], dw = workers[1] - workers[0];
     const double mixed = (found[1][1] - found[1][0] - found[0][1] + found[0][0]) / (dn * dw);
-    const double by_n = (found[1][0] - found[0][0]) / dn - mixed * w0, by_w = (found[0][1] - found[0][0]) / dw - mixed * n0;
+    const double by_n = (found[1][0] - found[0][0]) / dn - mixed * w0,
+                 by_w = (found[0][1] - found[0][0]) / dw - mixed * n0;
     return {found[0][0] - by_n * n0 - by_w * w0 - mixed * n0 * w0, by_n, by_w, mixed};
 }
 
-Run run_of(const ResolvedScheme& resolved, std::span<const Topology> topologies, bool reduces, int draws) {
-    const auto key = [](std::int64_t step, int draw) { return replay_key(0, "", step, static_cast<std::uint32_t>(draw)); };
+Run run_of(const ResolvedScheme& resolved, std::span<const Topology> topologies, bool reduces,
+           int draws) {
+    const auto key = [](std::int64_t step, int draw) {
+        return replay_key(0, "", step, static_cast<std::uint32_t>(draw));
+    };
     if (const FloatScheme* scheme = resolved.streaming()) {
         return [=](std::int64_t step, std::span<const std::span<const float>> gradients, State&) {
             ItemContext item;
@@ -86,7 +97,9 @@ Run run_of(const ResolvedScheme& resolved, std::span<const Topology> topologies,
             streamed_rows({&streamed, 1}, topologies, item, buffers);
         };
     }
-    return [=, scheme = resolved.whole()](std::int64_t number, std::span<const std::span<const float>> gradients, State& state) {
+    return [=, scheme = resolved.whole()](std::int64_t number,
+                                          std::span<const std::span<const float>> gradients,
+                                          State& state) {
         TrainingStep step;
         step.shape = {static_cast<std::int64_t>(gradients[0].size()) / columns, columns};
         step.number = number;
@@ -96,7 +109,8 @@ Run run_of(const ResolvedScheme& resolved, std::span<const Topology> topologies,
         step.loss = step.learning_rate = 1.0;
         step.weights = step.full_batch = gradients[0];
         const ExchangeContext context{false, reduces, topologies, draws};
-        scheme_rows(*scheme, step, state, gradients, context, [&](int draw) { return key(number, draw); });
+        scheme_rows(*scheme, step, state, gradients, context,
+                    [&](int draw) { return key(number, draw); });
     };
 }
 
@@ -104,20 +118,24 @@ Run run_of(const ResolvedScheme& resolved, std::span<const Topology> topologies,
 
 std::size_t Bytes::of(std::size_t elements, int workers) const {
     const auto n = static_cast<double>(elements), w = static_cast<double>(workers);
-    return static_cast<std::size_t>(std::max(0.0, constant + an_element * n + a_worker * w + a_value * n * w));
+    return static_cast<std::size_t>(
+        std::max(0.0, constant + an_element * n + a_worker * w + a_value * n * w));
 }
 
-SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topologies, bool reduces, int draws, std::size_t largest) {
+SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topologies, bool reduces,
+                   int draws, std::size_t largest) {
     constexpr double number = sizeof(double);
     SchemeCost cost;
     if (const TensorScheme* whole = scheme.whole(); whole != nullptr && whole->has_own_parts) {
         // Rows and messages, and each once more as an array of the caller's.
         cost.state.a_value = whole->keeps_state ? number : 0.0;
-        cost.most = {0.0, number * 2.0 * static_cast<double>(topologies.size() + 1), 0.0, number * (10.0 + draws) + 4.0 * cost.state.a_value};
+        cost.most = {0.0, number * 2.0 * static_cast<double>(topologies.size() + 1), 0.0,
+                     number * (10.0 + draws) + 4.0 * cost.state.a_value};
         cost.seconds_a_value = 1e-7;
         return cost;
     }
-    const bool grows = scheme.whole() != nullptr && largest > static_cast<std::size_t>(many_rows * columns);
+    const bool grows =
+        scheme.whole() != nullptr && largest > static_cast<std::size_t>(many_rows * columns);
     const std::array<std::int64_t, 2> rows{small_rows, grows ? many_rows : more_rows};
     const int tried = std::min(draws, max_draws);
     const Run run = run_of(scheme, topologies, reduces, tried);
@@ -128,8 +146,10 @@ SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topol
             const auto n = static_cast<std::size_t>(rows[r] * columns);
             // On a thread of its own: what threads keep from one tensor to the next counts.
             const Probe found = std::async(std::launch::async, probe, n, workers[w], run).get();
-            const std::size_t tables = scheme.whole() != nullptr && scheme.whole()->tables ? scheme.whole()->tables(n) : 0;
-            most[r][w] = static_cast<double>(found.most - std::min(found.most, tables)) * draws / tried;
+            const std::size_t tables =
+                scheme.whole() != nullptr && scheme.whole()->tables ? scheme.whole()->tables(n) : 0;
+            most[r][w] =
+                static_cast<double>(found.most - std::min(found.most, tables)) * draws / tried;
             state[r][w] = static_cast<double>(found.state);
             seconds += found.seconds * draws / tried;
             values += static_cast<double>(steps) * static_cast<double>(n) * workers[w];

@@ -1,5 +1,6 @@
-// What a scheme takes of memory and time, found by running it: its rows of four tensors of a fixed content are
-// made, and what was allocated for them and how long that took says what larger ones take. Nothing else knows it.
+// What a scheme takes of memory and time, found by running it: its rows of four tensors of a fixed
+// content are made, and what was allocated for them and how long that took says what larger ones
+// take. Nothing else knows it.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +19,15 @@ struct Bytes {
 };
 
 struct SchemeCost {
-    Bytes most;   // at once on a tensor at a step, what the scheme remembers included, but not the tables that it names itself
+    Bytes most;  // at once on a tensor at a step, what the scheme remembers included, but not the
+                 // tables that it names itself
     Bytes state;  // what it remembers of the tensor
     double seconds_a_value = 0.0;  // on one thread of this machine
 };
 
-// draws: K of the replay. largest: elements of the largest tensor that is asked about. A scheme with parts of a caller's own is not run: it counts as
-// one that copies its rows a few times.
-SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topologies, bool reduces, int draws, std::size_t largest);
+// draws: K of the replay. largest: elements of the largest tensor that is asked about. A scheme
+// with parts of a caller's own is not run: it counts as one that copies its rows a few times.
+SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topologies, bool reduces,
+                   int draws, std::size_t largest);
 
 }  // namespace apscope::detail

@@ -1,5 +1,5 @@
-// SchemeRun: a scheme that scales and rounds to a float grid, on one item, a (step, tensor) pair, block by block: encode,
-// reduce by every topology, decode, compare.
+// SchemeRun: a scheme that scales and rounds to a float grid, on one item, a (step, tensor) pair,
+// block by block: encode, reduce by every topology, decode, compare.
 #pragma once
 
 #include <cstddef>
@@ -29,25 +29,28 @@ struct ItemContext {
     std::uint64_t seed = 0;
     int draws = 1;
     std::span<const std::span<const float>> gradients;  // one row a worker
-    const BatchNoise* noise = nullptr;                  // of these gradients, where the rows are to have it
+    const BatchNoise* noise = nullptr;  // of these gradients, where the rows are to have it
 
     // That of elements first .. first + count - 1, which begin a block; empty without.
-    std::span<const double> noise_of(std::size_t first, std::size_t count) const { return detail::noise_of(noise, first, count); }
+    std::span<const double> noise_of(std::size_t first, std::size_t count) const {
+        return detail::noise_of(noise, first, count);
+    }
 };
 
-// What a block is worked on in. All schemes and items of a thread share it, one after another: nothing here outlives a call
-// of SchemeRun::block().
+// What a block is worked on in. All schemes and items of a thread share it, one after another:
+// nothing here outlives a call of SchemeRun::block().
 struct BlockBuffers {
-    explicit BlockBuffers(int workers) : narrow(static_cast<std::size_t>(workers)), codes(narrow.size()), decoded(narrow.size()) {}
+    explicit BlockBuffers(int workers)
+        : narrow(static_cast<std::size_t>(workers)), codes(narrow.size()), decoded(narrow.size()) {}
 
-    std::vector<Buffer<float>> narrow;           // one row a worker
+    std::vector<Buffer<float>> narrow;  // one row a worker
     std::vector<Buffer<double>> codes, decoded;  // one row a worker
     Buffer<float> narrow_sum;
     std::vector<const float*> narrow_rows;
     ReduceScratch<float> narrow_scratch;
     ReduceScratch<double> scratch;
-    Buffer<double> bias, variance;               // of one worker's roundings, scaled back
-    Buffer<double> wire_bias, wire_variance;     // their sums over the workers
+    Buffer<double> bias, variance;  // of one worker's roundings, scaled back
+    Buffer<double> wire_bias, wire_variance;  // their sums over the workers
     Buffer<double> x, y, hop_bias, hop_variance;
     Buffer<double> exact;  // the exact row's result
     BlockAccount account;
@@ -55,60 +58,67 @@ struct BlockBuffers {
 
 class SchemeRun {
 public:
-    SchemeRun(const FloatScheme& scheme, const Decision& decision, std::span<const Topology> topologies, const ItemContext& item,
-              BlockBuffers& buffers);
+    SchemeRun(const FloatScheme& scheme, const Decision& decision,
+              std::span<const Topology> topologies, const ItemContext& item, BlockBuffers& buffers);
 
     // Elements first .. first + reference.size() - 1; blocks come in order. reference: R.
     void block(std::size_t first, std::span<const double> reference);
-    // The same work as a device's task (scheme_task.cpp), instead of block(): for formats of fp32 numbers.
+    // The same work as a device's task (scheme_task.cpp), instead of block(): for formats of fp32
+    // numbers.
     bool serves_device() const;
     RowTask task() const;
     void take(RowTotals totals);
-    // The rows of this item: wire, exact, then the topologies. Of the scheme, or of another that comes to the same sums.
+    // The rows of this item: wire, exact, then the topologies. Of the scheme, or of another that
+    // comes to the same sums.
     std::vector<ResultRow> rows(const FloatScheme& scheme, const Decision& decision) const;
 
 private:
     // One reduced row in the making.
     struct Reduced {
         Topology topology;
-        bool exact = false;    // decoded values are added in fp64, whatever the topology
+        bool exact = false;  // decoded values are added in fp64, whatever the topology
         bool sampled = false;  // stochastic wire, deterministic hops: needs draws
         RowSums sums;
     };
 
     void choose_fp32();
-    // Fills narrow[w], or codes[w] and decoded[w], or all of them; with `moments` those of worker w's
-    // rounding in bias and variance.
-    void encode(std::size_t w, std::size_t first, std::size_t count, std::uint32_t draw, bool moments);
+    // Fills narrow[w], or codes[w] and decoded[w], or all of them; with `moments` those of worker
+    // w's rounding in bias and variance.
+    void encode(std::size_t w, std::size_t first, std::size_t count, std::uint32_t draw,
+                bool moments);
     // Both at once, into narrow[w] and wire_[w]; false where that way does not serve.
     bool encode_and_add(std::size_t w, std::size_t first, std::size_t count);
     void add_wire(std::size_t w, std::size_t first, std::size_t count);
     void split_sent(ErrorStatistics& sent, std::size_t w, std::size_t first);
     void moments_of(std::size_t w, std::size_t first, std::size_t count);
     // The reduced values of the block as they were encoded, in x's units.
-    void reduce_into(const Reduced& reduced, std::size_t first, std::size_t count, std::uint32_t draw, std::span<double> y, HopMoments* moments);
+    void reduce_into(const Reduced& reduced, std::size_t first, std::size_t count,
+                     std::uint32_t draw, std::span<double> y, HopMoments* moments);
     void add_skipped(std::size_t first, std::span<const double> reference);
     void add_reduced(Reduced& reduced, std::size_t first, std::span<const double> reference);
     void sample(std::size_t first, std::span<const double> reference);
     double divisor() const { return item_.divide ? item_.workers : 1.0; }
-    double decode(double code) const { return decision_.exponent ? code * inverse_ : code / decision_.scale; }
+    double decode(double code) const {
+        return decision_.exponent ? code * inverse_ : code / decision_.scale;
+    }
 
     const FloatScheme& scheme_;
     Decision decision_;
     ItemContext item_;
-    bool stochastic_;        // the wire draws
+    bool stochastic_;  // the wire draws
     bool hops_draw_ = false;  // some topology's hops draw
     double inverse_ = 1.0;
     FloatScale scale_;  // float grids: for the wire's limits and ulps
     RowCast wire_cast_, accumulator_;
-    // Where fp32 holds what is sent in x's units: the cast that scales by itself, and sums without fp64.
+    // Where fp32 holds what is sent in x's units: the cast that scales by itself, and sums without
+    // fp64.
     std::optional<QuantizeJob<float>> sent_;
     std::optional<NearestCast> nearest_;  // and its statistics with it
     std::optional<Fp32Sums> sums_;
     float smallest_normal_ = 0.0f, largest_ = 0.0f;  // in x's units
-    bool wide_ = true;                               // some row takes codes and decoded
+    bool wide_ = true;  // some row takes codes and decoded
     std::vector<ErrorStatistics> wire_;  // one a worker
-    ReferenceSums known_;                // of the block at hand
+    ReferenceSums known_;  // of the block at hand
     std::vector<Reduced> reduced_;
     BlockBuffers& buffers_;
     bool wire_moments_defined_ = true;

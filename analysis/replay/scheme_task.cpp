@@ -6,26 +6,32 @@
 
 namespace apscope::detail {
 
-bool SchemeRun::serves_device() const { return scheme_.grid.format.fits_fp32() && !decision_.skipped; }
+bool SchemeRun::serves_device() const {
+    return scheme_.grid.format.fits_fp32() && !decision_.skipped;
+}
 
 RowTask SchemeRun::task() const {
     RowTask task;
     task.wire = scale_;
     task.projection = scheme_.grid.projection;
     task.inverse = decision_.exponent ? inverse_ : 0.0;
-    if (sent_ && decision_.exponent) task.narrow = scaled_format(scheme_.grid.format, *decision_.exponent);
-    if (sums_ && (sums_->in_hardware || sums_->step)) task.step = sums_->step.value_or(StepCast<float>{});
+    if (sent_ && decision_.exponent)
+        task.narrow = scaled_format(scheme_.grid.format, *decision_.exponent);
+    if (sums_ && (sums_->in_hardware || sums_->step))
+        task.step = sums_->step.value_or(StepCast<float>{});
     task.accumulator = accumulator_.cast();
     task.wire_draws = stochastic_;
     task.wants_moments = stochastic_ || hops_draw_;
     bool samples = false;
     for (const Reduced& r : reduced_) {
-        task.reduced.push_back({r.topology, r.exact, r.sums.moments == Moments::closed_form, r.sampled});
+        task.reduced.push_back(
+            {r.topology, r.exact, r.sums.moments == Moments::closed_form, r.sampled});
         samples = samples || !r.sums.samples.empty();
     }
     const int draws = samples ? item_.draws : 1;
     for (int d = 0; d < draws; ++d) {
-        task.keys.push_back(replay_key(item_.seed, item_.tensor, item_.step_number, static_cast<std::uint32_t>(d)));
+        task.keys.push_back(
+            replay_key(item_.seed, item_.tensor, item_.step_number, static_cast<std::uint32_t>(d)));
     }
     return task;
 }
@@ -37,7 +43,9 @@ void SchemeRun::take(RowTotals totals) {
         RowTotals::Reduced& from = totals.reduced[r];
         RowSums& sums = reduced_[r].sums;
         sums.statistics = from.statistics;
-        if (sums.moments == Moments::closed_form) sums.statistics.moments_defined = from.statistics.moments_defined && wire_moments_defined_;
+        if (sums.moments == Moments::closed_form)
+            sums.statistics.moments_defined =
+                from.statistics.moments_defined && wire_moments_defined_;
         sums.samples.draw_error = std::move(from.draw_error);
         sums.samples.left_out = std::move(from.left_out);
         sums.samples.variance_sum = from.variance_sum;

@@ -4,8 +4,10 @@
 
 namespace apscope::detail {
 
-std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const Exchange& e, std::span<const std::span<const float>> gradients,
-                                   const ExchangeContext& context, const std::function<Exchange(int draw)>& redraw) {
+std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const Exchange& e,
+                                   std::span<const std::span<const float>> gradients,
+                                   const ExchangeContext& context,
+                                   const std::function<Exchange(int draw)>& redraw) {
     ExchangeSums sums(scheme, gradients, context);
     sums.add(e, 0);
     std::vector<ResultRow> rows = sums.rows(e.scale_exponent, e.skipped);
@@ -18,7 +20,8 @@ std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const Exchange& e
     return rows;
 }
 
-std::vector<ResultRow> unmeasurable_rows(const TensorScheme& scheme, std::size_t elements, int workers, const std::string& missing,
+std::vector<ResultRow> unmeasurable_rows(const TensorScheme& scheme, std::size_t elements,
+                                         int workers, const std::string& missing,
                                          const ExchangeContext& context) {
     std::vector<std::string> names{""};
     if (context.reduces) {
@@ -29,7 +32,8 @@ std::vector<ResultRow> unmeasurable_rows(const TensorScheme& scheme, std::size_t
         ResultRow& row = rows.emplace_back();
         row.wire = name.empty();
         row.topology = name;
-        row.count = static_cast<std::int64_t>(elements * static_cast<std::size_t>(name.empty() ? workers : 1));
+        row.count = static_cast<std::int64_t>(elements *
+                                              static_cast<std::size_t>(name.empty() ? workers : 1));
         row.note = std::string(not_measurable) + missing;
     }
     return rows;

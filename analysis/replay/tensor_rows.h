@@ -19,17 +19,20 @@ struct ExchangeContext {
     bool divide = false;   // the reference is divided by the number of workers
     bool reduces = true;   // false where the trace holds reduced gradients: the wire's row only
     std::span<const Topology> topologies;  // those that the exchange was asked for, exact left out
-    int draws = 1;                         // K >= 3: sample what has no closed form
-    const BatchNoise* noise = nullptr;     // of the gradients, where the rows are to have it
+    int draws = 1;  // K >= 3: sample what has no closed form
+    const BatchNoise* noise = nullptr;  // of the gradients, where the rows are to have it
 };
 
-// gradients: as recorded, special values included. redraw: the same exchange from the same state with the words of draw
-// 1..K-1.
-std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const Exchange& exchange, std::span<const std::span<const float>> gradients,
-                                   const ExchangeContext& context, const std::function<Exchange(int draw)>& redraw);
+// gradients: as recorded, special values included. redraw: the same exchange from the same state
+// with the words of draw 1..K-1.
+std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const Exchange& exchange,
+                                   std::span<const std::span<const float>> gradients,
+                                   const ExchangeContext& context,
+                                   const std::function<Exchange(int draw)>& redraw);
 
 // The same rows, empty but for their names and a note that says what the trace lacks.
-std::vector<ResultRow> unmeasurable_rows(const TensorScheme& scheme, std::size_t elements, int workers, const std::string& missing,
+std::vector<ResultRow> unmeasurable_rows(const TensorScheme& scheme, std::size_t elements,
+                                         int workers, const std::string& missing,
                                          const ExchangeContext& context);
 
 }  // namespace apscope::detail

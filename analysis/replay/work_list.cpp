@@ -12,16 +12,19 @@ namespace apscope::detail {
 
 namespace {
 
-// The items of pass 1: some steps at a time, whose files stay open meanwhile, and of these steps the largest tensor
-// first. Neighbours belong to different steps, so that threads seldom want the same file at once, and the smallest come last.
-std::vector<std::size_t> in_groups(std::span<const std::size_t> by_size, std::size_t steps, int workers) {
+// The items of pass 1: some steps at a time, whose files stay open meanwhile, and of these steps
+// the largest tensor first. Neighbours belong to different steps, so that threads seldom want the
+// same file at once, and the smallest come last.
+std::vector<std::size_t> in_groups(std::span<const std::size_t> by_size, std::size_t steps,
+                                   int workers) {
     constexpr std::size_t files = 128;  // half of what a trace keeps open
     const std::size_t group = std::max<std::size_t>(1, files / static_cast<std::size_t>(workers));
     std::vector<std::size_t> order;
     order.reserve(steps * by_size.size());
     for (std::size_t first = 0; first < steps; first += group) {
         for (const std::size_t k : by_size) {
-            for (std::size_t t = first; t < std::min(first + group, steps); ++t) order.push_back(t * by_size.size() + k);
+            for (std::size_t t = first; t < std::min(first + group, steps); ++t)
+                order.push_back(t * by_size.size() + k);
         }
     }
     return order;
@@ -29,16 +32,19 @@ std::vector<std::size_t> in_groups(std::span<const std::size_t> by_size, std::si
 
 }  // namespace
 
-WorkList::WorkList(const Manifest& manifest, const ReplayOptions& options, std::span<const ResolvedScheme> schemes)
+WorkList::WorkList(const Manifest& manifest, const ReplayOptions& options,
+                   std::span<const ResolvedScheme> schemes)
     : manifest_(manifest), options_(options), schemes_(schemes) {
     std::vector<std::size_t> by_size(tensors());
     std::iota(by_size.begin(), by_size.end(), std::size_t{0});
-    std::stable_sort(by_size.begin(), by_size.end(), [&](std::size_t a, std::size_t b) { return elements(a) > elements(b); });
+    std::stable_sort(by_size.begin(), by_size.end(),
+                     [&](std::size_t a, std::size_t b) { return elements(a) > elements(b); });
     order_ = in_groups(by_size, steps(), options.workers);
 
     std::vector<std::size_t> in_order;
     for (const ResolvedScheme& scheme : schemes) {
-        if (scheme.needs_order() && (in_order.empty() || in_order.back() != scheme.requested)) in_order.push_back(scheme.requested);
+        if (scheme.needs_order() && (in_order.empty() || in_order.back() != scheme.requested))
+            in_order.push_back(scheme.requested);
     }
     for (const std::size_t k : by_size) {
         for (const std::size_t s : in_order) {
@@ -46,13 +52,16 @@ WorkList::WorkList(const Manifest& manifest, const ReplayOptions& options, std::
         }
     }
     for (const std::size_t i : order_) {
-        if (i % options.shards == options.shard) items_.push_back({i % tensors(), i / tensors(), 0});
+        if (i % options.shards == options.shard)
+            items_.push_back({i % tensors(), i / tensors(), 0});
     }
 }
 
-bool WorkList::includes(const WorkItem& item, const ResolvedScheme& scheme, std::size_t step) const {
+bool WorkList::includes(const WorkItem& item, const ResolvedScheme& scheme,
+                        std::size_t step) const {
     if (!scheme.serves_item(step * tensors() + item.tensor)) return false;
-    return item.step ? !scheme.needs_order() : scheme.needs_order() && scheme.requested == item.requested;
+    return item.step ? !scheme.needs_order()
+                     : scheme.needs_order() && scheme.requested == item.requested;
 }
 
 template <class Visit>
@@ -66,7 +75,9 @@ void WorkList::for_visits(const WorkItem& item, Visit&& visit) const {
 
 std::size_t WorkList::visits(const WorkItem& item) const {
     std::size_t values = 0;
-    for_visits(item, [&](std::size_t) { values += elements(item.tensor) * static_cast<std::size_t>(options_.workers); });
+    for_visits(item, [&](std::size_t) {
+        values += elements(item.tensor) * static_cast<std::size_t>(options_.workers);
+    });
     return values;
 }
 
@@ -84,7 +95,9 @@ void WorkList::find_costs() {
     const bool reduces = manifest_.stage == "local";
     if (!reduces) topologies.clear();
     const std::size_t largest = largest_tensor();
-    while (costs_.size() < schemes_.size()) costs_.push_back(cost_of(schemes_[costs_.size()], topologies, reduces, options_.draws, largest));
+    while (costs_.size() < schemes_.size())
+        costs_.push_back(
+            cost_of(schemes_[costs_.size()], topologies, reduces, options_.draws, largest));
 }
 
 WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t budget) {
@@ -92,18 +105,22 @@ WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t bud
     needs.items.resize(items.size());
     // Nothing has to be found out where no scheme could come near the budget.
     constexpr double copies = 128.0;
-    const double values = static_cast<double>(largest_tensor()) * options_.workers, draws = options_.draws;
-    if (!options_.keeps_states &&
-        copies * draws * thread_count(options_.threads) * sizeof(double) * (values + 4096.0 * options_.workers) < static_cast<double>(budget)) {
+    const double values = static_cast<double>(largest_tensor()) * options_.workers,
+                 draws = options_.draws;
+    if (!options_.keeps_states && copies * draws * thread_count(options_.threads) * sizeof(double) *
+                                          (values + 4096.0 * options_.workers) <
+                                      static_cast<double>(budget)) {
         return needs;
     }
     find_costs();
-    // The values themselves, mapped or widened, and weights and a full batch where they are needed. Buffers that are used
-    // again may be a quarter longer than what is asked for.
+    // The values themselves, mapped or widened, and weights and a full batch where they are needed.
+    // Buffers that are used again may be a quarter longer than what is asked for.
     const auto need_of = [&](std::size_t s, std::size_t n) {
         const TensorScheme* whole = schemes_[s].whole();
-        const std::size_t rows = static_cast<std::size_t>(options_.workers) + (whole != nullptr ? whole->needs.size() : 0);
-        const std::size_t most = costs_[s].most.of(n, options_.workers) + (whole != nullptr && whole->tables ? whole->tables(n) : 0);
+        const std::size_t rows = static_cast<std::size_t>(options_.workers) +
+                                 (whole != nullptr ? whole->needs.size() : 0);
+        const std::size_t most = costs_[s].most.of(n, options_.workers) +
+                                 (whole != nullptr && whole->tables ? whole->tables(n) : 0);
         return rows * n * sizeof(float) + noise_blocks_of(n) * sizeof(double) + most + most / 4;
     };
     std::size_t most = 0, worst = 0, worst_scheme = 0;
@@ -117,16 +134,19 @@ WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t bud
                 worst = i;
                 worst_scheme = s;
             }
-            if (options_.keeps_states && !items[i].step) kept = std::max(kept, costs_[s].state.of(n, options_.workers));
+            if (options_.keeps_states && !items[i].step)
+                kept = std::max(kept, costs_[s].state.of(n, options_.workers));
         });
         needs.kept += kept;
     }
     if (most + needs.kept <= budget) return needs;
     const std::string& tensor = manifest_.tensors[options_.tensors[items[worst].tensor]].name;
-    throw std::invalid_argument("memory " + memory_text(budget) + " is too little: tensor '" + tensor + "' with scheme '" +
-                                schemes_[worst_scheme].scheme->spec + "' takes " + memory_text(most) + " at once" +
-                                (needs.kept > 0 ? ", and the states that are kept " + memory_text(needs.kept) : std::string()) + "; give at least " +
-                                memory_text(most + needs.kept) + ", or fewer workers");
+    throw std::invalid_argument(
+        "memory " + memory_text(budget) + " is too little: tensor '" + tensor + "' with scheme '" +
+        schemes_[worst_scheme].scheme->spec + "' takes " + memory_text(most) + " at once" +
+        (needs.kept > 0 ? ", and the states that are kept " + memory_text(needs.kept)
+                        : std::string()) +
+        "; give at least " + memory_text(most + needs.kept) + ", or fewer workers");
 }
 
 std::vector<double> WorkList::seconds() {
@@ -134,7 +154,8 @@ std::vector<double> WorkList::seconds() {
     std::vector<double> seconds(items_.size());
     for (std::size_t i = 0; i < items_.size(); ++i) {
         const double values = static_cast<double>(elements(items_[i].tensor)) * options_.workers;
-        for_visits(items_[i], [&](std::size_t s) { seconds[i] += values * costs_[s].seconds_a_value; });
+        for_visits(items_[i],
+                   [&](std::size_t s) { seconds[i] += values * costs_[s].seconds_a_value; });
     }
     return seconds;
 }
@@ -145,7 +166,8 @@ std::string memory_text(std::size_t bytes) {
     std::size_t unit = 0;
     for (; amount >= 1024.0 && unit + 1 < units.size(); ++unit) amount /= 1024.0;
     const auto tenths = static_cast<std::uint64_t>(std::ceil(amount * 10.0));
-    return std::to_string(tenths / 10) + (tenths % 10 == 0 ? "" : "." + std::to_string(tenths % 10)) + units[unit];
+    return std::to_string(tenths / 10) +
+           (tenths % 10 == 0 ? "" : "." + std::to_string(tenths % 10)) + units[unit];
 }
 
 }  // namespace apscope::detail

@@ -1,4 +1,5 @@
-// What pass 2 of a replay consists of: items that threads, and machines, do in any order, and what each needs and costs.
+// What pass 2 of a replay consists of: items that threads, and machines, do in any order, and what
+// each needs and costs.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +15,19 @@ namespace apscope::detail {
 
 struct WorkItem {
     std::size_t tensor = 0;            // index into ReplayOptions::tensors
-    std::optional<std::size_t> step;   // into ReplayOptions::steps: all schemes that remember no elements; without one
+    std::optional<std::size_t>
+        step;   // into ReplayOptions::steps: all schemes that remember no elements; without one
     std::size_t requested = 0;         // that scheme, through all steps in their order
 };
 
 class WorkList {
 public:
     // Everything must outlive it.
-    WorkList(const Manifest& manifest, const ReplayOptions& options, std::span<const ResolvedScheme> schemes);
+    WorkList(const Manifest& manifest, const ReplayOptions& options,
+             std::span<const ResolvedScheme> schemes);
 
-    // The items of the shard as they should begin: the longest first. The same wherever it is asked for.
+    // The items of the shard as they should begin: the longest first. The same wherever it is asked
+    // for.
     const std::vector<WorkItem>& items() const { return items_; }
     // All steps and tensors, as pass 1 goes through them: step * tensors + tensor.
     const std::vector<std::size_t>& order() const { return order_; }
@@ -34,8 +38,9 @@ public:
 
     // What follows runs every scheme on small tensors first (scheme_cost.h).
     struct Needs {
-        std::vector<std::size_t> items;  // bytes at once; none where nothing could come near the budget
-        std::size_t kept = 0;            // bytes of all that is remembered at the end, where it is asked for
+        std::vector<std::size_t>
+            items;  // bytes at once; none where nothing could come near the budget
+        std::size_t kept = 0;  // bytes of all that is remembered at the end, where it is asked for
     };
     // Throws std::invalid_argument where the budget does not do for one of the items.
     Needs needs(std::span<const WorkItem> items, std::size_t budget);
@@ -46,7 +51,9 @@ private:
     void find_costs();
     std::size_t steps() const { return options_.steps.size(); }
     std::size_t tensors() const { return options_.tensors.size(); }
-    std::size_t elements(std::size_t k) const { return manifest_.tensors[options_.tensors[k]].size(); }
+    std::size_t elements(std::size_t k) const {
+        return manifest_.tensors[options_.tensors[k]].size();
+    }
     std::size_t largest_tensor() const;  // elements
     template <class Visit>
     void for_visits(const WorkItem& item, Visit&& visit) const;

@@ -11,7 +11,8 @@ namespace apscope::detail {
 
 namespace {
 
-// The sum of (y - x)^2 of every noise block of a block of 4096 elements. Differences that are not finite count as 0.
+// The sum of (y - x)^2 of every noise block of a block of 4096 elements. Differences that are not
+// finite count as 0.
 struct SquaredDifferences {
     template <class Real>
     static APSCOPE_INLINE void run(const Real* x, const double* y, std::size_t count, double* out) {
@@ -19,7 +20,8 @@ struct SquaredDifferences {
             const double e = y[i] - static_cast<double>(x[i]), kept = e - e == 0.0 ? e : 0.0;
             return kept * kept;
         };
-        // The lanes' joins down to four, then across: two loops that compilers turn into vector code.
+        // The lanes' joins down to four, then across: two loops that compilers turn into vector
+        // code.
         double quarter[noise_blocks_a_sum][4];
         const std::size_t whole = count / noise_block;
         for (std::size_t b = 0; b < whole; ++b) {
@@ -27,11 +29,14 @@ struct SquaredDifferences {
                 const std::size_t i = b * noise_block + lane;
                 return square(i) + square(i + sum_lanes);
             };
-            for (std::size_t j = 0; j < 4; ++j) quarter[b][j] = (pair(j) + pair(j + 8)) + (pair(j + 4) + pair(j + 12));
+            for (std::size_t j = 0; j < 4; ++j)
+                quarter[b][j] = (pair(j) + pair(j + 8)) + (pair(j + 4) + pair(j + 12));
         }
-        for (std::size_t b = 0; b < whole; ++b) out[b] = (quarter[b][0] + quarter[b][2]) + (quarter[b][1] + quarter[b][3]);
+        for (std::size_t b = 0; b < whole; ++b)
+            out[b] = (quarter[b][0] + quarter[b][2]) + (quarter[b][1] + quarter[b][3]);
         const std::size_t first = whole * noise_block;
-        if (first < count) out[whole] = block_sum(count - first, [&](std::size_t i) { return square(first + i); });
+        if (first < count)
+            out[whole] = block_sum(count - first, [&](std::size_t i) { return square(first + i); });
     }
 };
 
@@ -40,7 +45,8 @@ using ElementRow = std::array<double, sum_block>;
 
 }  // namespace
 
-void OverNoise::add(std::span<const double> reference, std::span<const double> result, std::span<const double> noise) {
+void OverNoise::add(std::span<const double> reference, std::span<const double> result,
+                    std::span<const double> noise) {
     NoiseRow errors;
     simd::run<SquaredDifferences>(reference.data(), result.data(), reference.size(), errors.data());
     add(product_of_ratios(errors.data(), noise.data(), noise.size()));
@@ -63,20 +69,27 @@ BatchNoise batch_noise(std::span<const std::span<const float>> gradients, bool d
         noise.log2_without.assign(workers, 0.0);
     }
     // (variance of one worker's gradient) / W, of a mean; W times that of a sum
-    const double unit = divide ? w * (w - 1.0) : (w - 1.0) / w, unit_without = divide ? w * (w - 2.0) : (w - 2.0) / w;
+    const double unit = divide ? w * (w - 1.0) : (w - 1.0) / w,
+                 unit_without = divide ? w * (w - 2.0) : (w - 2.0) / w;
     ElementRow reference, mean;
     std::vector<NoiseRow> of_worker(workers);
     for (std::size_t first = 0; first < elements; first += sum_block) {
-        const std::size_t count = std::min(sum_block, elements - first), blocks = noise_blocks_of(count);
+        const std::size_t count = std::min(sum_block, elements - first),
+                          blocks = noise_blocks_of(count);
         std::fill_n(reference.begin(), count, -0.0);  // -0 + x is x
-        for (const std::span<const float> row : gradients) simd::run<AddWidened>(reference.data(), row.data() + first, count);
+        for (const std::span<const float> row : gradients)
+            simd::run<AddWidened>(reference.data(), row.data() + first, count);
         if (divide) simd::run<DivideRow>(reference.data(), w, count);
         mean = reference;
         if (!divide) simd::run<DivideRow>(mean.data(), w, count);
-        noise.squared_reference += block_sum(count, [&](std::size_t i) { return std::isfinite(reference[i]) ? reference[i] * reference[i] : 0.0; });
+        noise.squared_reference += block_sum(count, [&](std::size_t i) {
+            return std::isfinite(reference[i]) ? reference[i] * reference[i] : 0.0;
+        });
         NoiseRow deviations{};
         for (std::size_t j = 0; j < workers; ++j) {
-            simd::run<SquaredDifferences>(gradients[j].data() + first, static_cast<const double*>(mean.data()), count, of_worker[j].data());
+            simd::run<SquaredDifferences>(gradients[j].data() + first,
+                                          static_cast<const double*>(mean.data()), count,
+                                          of_worker[j].data());
             for (std::size_t b = 0; b < blocks; ++b) deviations[b] += of_worker[j][b];
         }
         double* n = noise.blocks.data() + first / noise_block;

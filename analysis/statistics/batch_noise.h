@@ -2,13 +2,15 @@
 // their batches independently, so the scatter of their gradients estimates the distance of their
 // mean from that of all data.
 //
-//      noise block   32 consecutive elements, counted from the start of the tensor; the last is shorter
-//      D[w]          sum over the block of (g[w] - m)^2, m the mean of the workers, in fp64
-//      N             sum of D / (W (W - 1)): the variance of m; of a sum of gradients W^2 times that
-//      q             max(E / N, 2^-30), E the sum over the block of the squared error of a result
+//      noise block   32 consecutive elements, counted from the start of the tensor; the last is
+//      shorter D[w]          sum over the block of (g[w] - m)^2, m the mean of the workers, in fp64
+//      N             sum of D / (W (W - 1)): the variance of m; of a sum of gradients W^2 times
+//      that q             max(E / N, 2^-30), E the sum over the block of the squared error of a
+//      result
 //
-// Sums of a noise block: element i adds to lane i mod 16 in order of i; lanes join as in core/fixed_shape_sum.h.
-// Sums of log2 q need no libm: exponents add up as integers, and significands are multiplied.
+// Sums of a noise block: element i adds to lane i mod 16 in order of i; lanes join as in
+// core/fixed_shape_sum.h. Sums of log2 q need no libm: exponents add up as integers, and
+// significands are multiplied.
 #pragma once
 
 #include <cstddef>
@@ -24,17 +26,22 @@ namespace apscope::detail {
 
 inline constexpr std::size_t noise_block = 32;
 inline constexpr std::size_t noise_blocks_a_sum = sum_block / noise_block;
-APSCOPE_HD std::size_t noise_blocks_of(std::size_t elements) { return (elements + noise_block - 1) / noise_block; }
+APSCOPE_HD std::size_t noise_blocks_of(std::size_t elements) {
+    return (elements + noise_block - 1) / noise_block;
+}
 
-// The product of ratios, as it is before the logarithm. Significands of 128 ratios multiply to less than 2^128.
+// The product of ratios, as it is before the logarithm. Significands of 128 ratios multiply to less
+// than 2^128.
 struct RatioProduct {
     double significand = 1.0;
     std::int64_t exponent = 0;
     std::uint64_t blocks = 0;
 };
 
-// Of at most 128 noise blocks with N > 0: block b multiplies lane b mod 16, in order of b; lanes join as those of sums do.
-APSCOPE_HD RatioProduct product_of_ratios(const double* errors, const double* noise, std::size_t count) {
+// Of at most 128 noise blocks with N > 0: block b multiplies lane b mod 16, in order of b; lanes
+// join as those of sums do.
+APSCOPE_HD RatioProduct product_of_ratios(const double* errors, const double* noise,
+                                          std::size_t count) {
     double lane[sum_lanes];
     for (double& l : lane) l = 1.0;
     RatioProduct product;
@@ -42,7 +49,8 @@ APSCOPE_HD RatioProduct product_of_ratios(const double* errors, const double* no
         if (!(noise[b] > 0.0)) continue;
         const double ratio = errors[b] / noise[b], q = ratio > 0x1p-30 ? ratio : 0x1p-30;
         const std::uint64_t bits = bits_cast<std::uint64_t>(q);
-        lane[b % sum_lanes] *= bits_cast<double>((bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1023} << 52);
+        lane[b % sum_lanes] *=
+            bits_cast<double>((bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1023} << 52);
         product.exponent += static_cast<std::int64_t>(bits >> 52) - 1023;
         ++product.blocks;
     }
@@ -64,7 +72,8 @@ struct OverNoise {
         blocks += product.blocks;
     }
     // Of one block of 4096 elements. Pairs that are not both finite have no error.
-    void add(std::span<const double> reference, std::span<const double> result, std::span<const double> noise);
+    void add(std::span<const double> reference, std::span<const double> result,
+             std::span<const double> noise);
     // The same for a result that is 0 everywhere.
     void add_lost(std::span<const double> reference, std::span<const double> noise);
     void merge(const OverNoise& next) {
@@ -80,14 +89,18 @@ struct BatchNoise {
     double sum = 0.0;               // of N
     double squared_reference = 0.0;  // the sum of R^2, R the sum or the mean of the gradients
     std::uint64_t noisy_blocks = 0;  // with N > 0
-    std::uint64_t lone_blocks = 0;   // with nearly all noise from one worker: without it less than 2^-10 of N is left
-    // For the jackknife: the same without worker w, N still that of a mean over all W. Empty for W = 2.
-    std::vector<double> sum_without;   // sum of N without w
-    std::vector<double> log2_without;  // sum of log2 of N without w over N, over the noisy blocks that are not lone
+    std::uint64_t lone_blocks =
+        0;   // with nearly all noise from one worker: without it less than 2^-10 of N is left
+    // For the jackknife: the same without worker w, N still that of a mean over all W. Empty for W
+    // = 2.
+    std::vector<double> sum_without;  // sum of N without w
+    std::vector<double>
+        log2_without;  // sum of log2 of N without w over N, over the noisy blocks that are not lone
 };
 // Of the noise blocks of elements first .. first + count - 1, which begin one; empty if it is
 // unknown.
-inline std::span<const double> noise_of(const BatchNoise* noise, std::size_t first, std::size_t count) {
+inline std::span<const double> noise_of(const BatchNoise* noise, std::size_t first,
+                                        std::size_t count) {
     if (noise == nullptr || noise->blocks.empty()) return {};
     return std::span(noise->blocks).subspan(first / noise_block, noise_blocks_of(count));
 }

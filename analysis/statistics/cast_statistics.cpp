@@ -37,9 +37,12 @@ struct Buffers {
 };
 
 // One block; `out` may be null.
-ErrorStatistics add_block(ArrayCast& c, Buffers& b, const float* in, float* out, bool streams, std::size_t first, std::size_t count) {
+ErrorStatistics add_block(ArrayCast& c, Buffers& b, const float* in, float* out, bool streams,
+                          std::size_t first, std::size_t count) {
     ErrorStatistics s;
-    const StoreMode how = out == nullptr ? StoreMode::unused : streams ? StoreMode::streamed : StoreMode::stored;
+    const StoreMode how = out == nullptr ? StoreMode::unused
+                          : streams      ? StoreMode::streamed
+                                         : StoreMode::stored;
     if (c.nearest && add_nearest(s, in, out, count, *c.nearest, how)) return s;
     float* y = out != nullptr && !streams ? out : b.rounded;
     round_row(c.job, in, y, count, c.stream, first);
@@ -60,13 +63,15 @@ ErrorStatistics add_block(ArrayCast& c, Buffers& b, const float* in, float* out,
 
 }  // namespace
 
-ResultRow cast_statistics(std::span<const float> in, std::span<float> out, const FloatFormat& format, const Projection& projection,
+ResultRow cast_statistics(std::span<const float> in, std::span<float> out,
+                          const FloatFormat& format, const Projection& projection,
                           std::uint64_t seed, int threads) {
     require_fp32(format, "an array of fp32 numbers");
     validate(projection, format);
     require_counted(projection.rounding, "error statistics");
     if (!out.empty() && out.size() != in.size()) {
-        throw std::invalid_argument("the output holds " + std::to_string(out.size()) + " elements, the input " + std::to_string(in.size()) +
+        throw std::invalid_argument("the output holds " + std::to_string(out.size()) +
+                                    " elements, the input " + std::to_string(in.size()) +
                                     "; they must agree");
     }
     const FloatEnvironment environment;
@@ -85,12 +90,15 @@ ResultRow cast_statistics(std::span<const float> in, std::span<float> out, const
     // Blocks are added in order, whichever thread computed them.
     constexpr std::size_t piece = 16;  // blocks at a time
     std::vector<ErrorStatistics> found(blocks);
-    parallel_for((blocks + piece - 1) / piece, std::max<int>(1, blocks < 2 * piece ? 1 : thread_count(threads)), [&](std::size_t p) {
+    parallel_for((blocks + piece - 1) / piece,
+                 std::max<int>(1, blocks < 2 * piece ? 1 : thread_count(threads)),
+                 [&](std::size_t p) {
         ArrayCast own = prepared;
         Buffers buffers;
         for (std::size_t b = p * piece; b < std::min(blocks, (p + 1) * piece); ++b) {
             const std::size_t first = b * sum_block, count = std::min(sum_block, n - first);
-            found[b] = add_block(own, buffers, in.data() + first, out.empty() ? nullptr : out.data() + first, streams, first, count);
+            found[b] = add_block(own, buffers, in.data() + first,
+                                 out.empty() ? nullptr : out.data() + first, streams, first, count);
         }
         if (streams) finish_streaming();
     });

@@ -7,7 +7,8 @@
 
 namespace apscope::detail {
 
-void DrawSamples::add_block(std::span<const double> reference, const std::function<const double*(std::size_t d)>& values) {
+void DrawSamples::add_block(std::span<const double> reference,
+                            const std::function<const double*(std::size_t d)>& values) {
     const std::size_t count = reference.size(), draws = draw_error.size();
     std::vector<const double*> y;
     for (std::size_t d = 0; d < draws; ++d) y.push_back(values(d));
@@ -24,7 +25,8 @@ void DrawSamples::add_block(std::span<const double> reference, const std::functi
             squares[i] += z * z;
         }
     }
-    variance_sum += block_sum(count, [&](std::size_t i) { return (squares[i] - sum[i] * sum[i] / k) / (k - 1.0); });
+    variance_sum += block_sum(
+        count, [&](std::size_t i) { return (squares[i] - sum[i] * sum[i] / k) / (k - 1.0); });
     for (std::size_t d = 0; d < draws; ++d) {
         left_out[d] += block_sum(count, [&](std::size_t i) {
             const double z = y[d][i] - y[0][i];

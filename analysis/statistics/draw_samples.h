@@ -22,7 +22,8 @@ struct DrawSamples {
     bool empty() const { return draw_error.empty(); }
 
     // One block of a tensor, at most 4096 elements: values(d) is the result of draw d.
-    void add_block(std::span<const double> reference, const std::function<const double*(std::size_t d)>& values);
+    void add_block(std::span<const double> reference,
+                   const std::function<const double*(std::size_t d)>& values);
     void merge(const DrawSamples& next);  // the next worker's
     // Fills the row's four expected columns; leaves them empty if a pair was not finite, or a draw
     // overflowed.

@@ -59,10 +59,12 @@ APSCOPE_HD void update_sent_split(const SentError& e, const SumOf& sum) {
 // saturation. A pair that is not finite adds nothing; an infinite exact sum with a finite result
 // has no split.
 template <class SumOf>
-APSCOPE_HD void update_reduced_split(double x, double exact, double y, double underflow, double saturation, const SumOf& sum) {
+APSCOPE_HD void update_reduced_split(double x, double exact, double y, double underflow,
+                                     double saturation, const SumOf& sum) {
     const double e = y - x;
     const bool counts = e - e == 0.0;
-    const double u = counts ? underflow : 0.0, s = counts ? saturation : 0.0, a = counts ? y - exact : 0.0;
+    const double u = counts ? underflow : 0.0, s = counts ? saturation : 0.0,
+                 a = counts ? y - exact : 0.0;
     const double r = counts ? ((exact - x) - underflow) - saturation : 0.0;
     update_split(u, r, s, a, sum);
 }

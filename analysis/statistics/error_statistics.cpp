@@ -14,19 +14,25 @@ namespace apscope::detail {
 
 namespace {
 
-bool finite(double v) { return (bits_cast<std::uint64_t>(v) & infinity_bits<double>) != infinity_bits<double>; }
+bool finite(double v) {
+    return (bits_cast<std::uint64_t>(v) & infinity_bits<double>) != infinity_bits<double>;
+}
 
 // How max_ulp is found; powers of two within fp32's reach only move exponents.
 Ulps ulps_of(const FloatScale* s) {
     if (s == nullptr) return Ulps::none;
     const std::uint64_t bits = bits_cast<std::uint64_t>(s->scale);
     const int exponent = static_cast<int>(bits >> 52) - 1023;
-    return s->units == 1.0 && (bits & ((std::uint64_t{1} << 52) - 1)) == 0 && std::abs(exponent) <= 300 ? Ulps::shifted : Ulps::scaled;
+    return s->units == 1.0 && (bits & ((std::uint64_t{1} << 52) - 1)) == 0 &&
+                   std::abs(exponent) <= 300
+               ? Ulps::shifted
+               : Ulps::scaled;
 }
 
 // False, and nothing added, if a number is not finite.
 template <class Real>
-bool add_finite_pairs(ErrorStatistics& s, std::span<const Real> x, std::span<const Real> y, const FloatScale* scale, const ReferenceSums* known) {
+bool add_finite_pairs(ErrorStatistics& s, std::span<const Real> x, std::span<const Real> y,
+                      const FloatScale* scale, const ReferenceSums* known) {
     using S = ErrorStatistics;
     const FloatScale any{};
     const FloatScale* given = scale == nullptr ? &any : scale;
@@ -34,11 +40,17 @@ bool add_finite_pairs(ErrorStatistics& s, std::span<const Real> x, std::span<con
     const auto add = [&]<Ulps U>() {
         if constexpr (std::is_same_v<Real, float>) {
             if (simd_level() == SimdLevel::avx512)
-                return simd::run_avx512<AddFinitePairs<U, false, true, float>>(x.data(), y.data(), x.size(), given, &f);
-            simd::run<AddFinitePairs<U, false, false, float>>(x.data(), y.data(), x.size(), given, &f);
+                return simd::run_avx512<AddFinitePairs<U, false, true, float>>(x.data(), y.data(),
+                                                                               x.size(), given, &f);
+            simd::run<AddFinitePairs<U, false, false, float>>(x.data(), y.data(), x.size(), given,
+                                                              &f);
         } else {
-            if (known != nullptr) simd::run<AddFinitePairs<U, true, false, double>>(x.data(), y.data(), x.size(), given, &f);
-            else simd::run<AddFinitePairs<U, false, false, double>>(x.data(), y.data(), x.size(), given, &f);
+            if (known != nullptr)
+                simd::run<AddFinitePairs<U, true, false, double>>(x.data(), y.data(), x.size(),
+                                                                  given, &f);
+            else
+                simd::run<AddFinitePairs<U, false, false, double>>(x.data(), y.data(), x.size(),
+                                                                   given, &f);
         }
     };
     switch (ulps_of(scale)) {
@@ -62,9 +74,11 @@ bool add_finite_pairs(ErrorStatistics& s, std::span<const Real> x, std::span<con
 
 // Pairs that are not all finite.
 template <class Real>
-void add_pairs(ErrorStatistics& s, std::span<const Real> x, std::span<const Real> y, const FloatScale* scale) {
+void add_pairs(ErrorStatistics& s, std::span<const Real> x, std::span<const Real> y,
+               const FloatScale* scale) {
     std::vector<Real> kept(2 * x.size());
-    const std::span<Real> kept_x = std::span(kept).first(x.size()), kept_y = std::span(kept).last(x.size());
+    const std::span<Real> kept_x = std::span(kept).first(x.size()),
+                          kept_y = std::span(kept).last(x.size());
     LeftOut left{};
     simd::run<LeaveOut<Real>>(x.data(), y.data(), x.size(), kept_x.data(), kept_y.data(), &left);
     add_finite_pairs<Real>(s, kept_x, kept_y, scale, nullptr);
@@ -84,7 +98,8 @@ ReferenceSums reference_sums(std::span<const double> x) {
 }
 
 template <class Real>
-void ErrorStatistics::add_block(std::span<const Real> x, std::span<const Real> y, const FloatScale* scale, std::span<const double> bias,
+void ErrorStatistics::add_block(std::span<const Real> x, std::span<const Real> y,
+                                const FloatScale* scale, std::span<const double> bias,
                                 std::span<const double> variance, const ReferenceSums* known) {
     count += x.size();
     if (add_finite_pairs(*this, x, y, scale, known)) {
@@ -95,25 +110,34 @@ void ErrorStatistics::add_block(std::span<const Real> x, std::span<const Real> y
     }
     add_pairs(*this, x, y, scale);
     if (bias.empty()) return;
-    const auto pair = [&](std::size_t i, double v) { return finite(x[i]) && finite(y[i]) ? v : 0.0; };
+    const auto pair = [&](std::size_t i, double v) {
+        return finite(x[i]) && finite(y[i]) ? v : 0.0;
+    };
     sums[expected_error] += block_sum(x.size(), [&](std::size_t i) { return pair(i, bias[i]); });
-    sums[expected_variance] += block_sum(x.size(), [&](std::size_t i) { return pair(i, variance[i]); });
+    sums[expected_variance] +=
+        block_sum(x.size(), [&](std::size_t i) { return pair(i, variance[i]); });
 }
-template void ErrorStatistics::add_block(std::span<const float>, std::span<const float>, const FloatScale*, std::span<const double>,
+template void ErrorStatistics::add_block(std::span<const float>, std::span<const float>,
+                                         const FloatScale*, std::span<const double>,
                                          std::span<const double>, const ReferenceSums*);
-template void ErrorStatistics::add_block(std::span<const double>, std::span<const double>, const FloatScale*, std::span<const double>,
+template void ErrorStatistics::add_block(std::span<const double>, std::span<const double>,
+                                         const FloatScale*, std::span<const double>,
                                          std::span<const double>, const ReferenceSums*);
 
-void ErrorStatistics::count_limits(std::span<const double> x, std::span<const double> codes, const FloatScale& s) {
+void ErrorStatistics::count_limits(std::span<const double> x, std::span<const double> codes,
+                                   const FloatScale& s) {
     std::uint64_t found[2] = {};
-    simd::run<CountLimits<double>>(x.data(), codes.data(), x.size(), s.scale, s.smallest_normal, s.largest, found + 0, found + 1);
+    simd::run<CountLimits<double>>(x.data(), codes.data(), x.size(), s.scale, s.smallest_normal,
+                                   s.largest, found + 0, found + 1);
     subnormal += found[0];
     saturated += found[1];
 }
 
-void ErrorStatistics::count_limits(std::span<const float> x, std::span<const float> y, float smallest_normal, float largest) {
+void ErrorStatistics::count_limits(std::span<const float> x, std::span<const float> y,
+                                   float smallest_normal, float largest) {
     std::uint64_t found[2] = {};
-    simd::run<CountLimits<float>>(x.data(), y.data(), x.size(), 1.0f, smallest_normal, largest, found + 0, found + 1);
+    simd::run<CountLimits<float>>(x.data(), y.data(), x.size(), 1.0f, smallest_normal, largest,
+                                  found + 0, found + 1);
     subnormal += found[0];
     saturated += found[1];
 }

@@ -17,8 +17,8 @@ namespace apscope::detail {
 // Inputs of the columns about a float format's limits; absent for other grids.
 struct FloatScale {
     Cast<double> cast;
-    double scale = 1.0;            // S
-    double units = 1.0;            // W if the reference was divided, else 1: x represents units x
+    double scale = 1.0;  // S
+    double units = 1.0;  // W if the reference was divided, else 1: x represents units x
     double smallest_normal = 0.0;  // of the format, in scaled units
     double largest = 0.0;
 };
@@ -46,22 +46,27 @@ struct ErrorStatistics {
         sum_count
     };
 
-    std::uint64_t count = 0, counted = 0, nonzero = 0, underflow = 0, subnormal = 0, saturated = 0, overflow = 0, nan = 0, infinite = 0;
+    std::uint64_t count = 0, counted = 0, nonzero = 0, underflow = 0, subnormal = 0, saturated = 0,
+                  overflow = 0, nan = 0, infinite = 0;
     std::array<double, sum_count> sums{};
     ErrorSplit split;  // of float grids: split_kernels.h fills it in
     OverNoise over_noise;  // of reduced rows with several workers: their caller adds it
     double max_ulp = 0.0;
     bool moments_defined = true;  // expected_* hold; false once a draw could have overflowed
 
-    // x, y: one block, at most 4096 values, both fp64 or both fp32 numbers. bias and variance: per element, or
-    // empty. `known`, for fp64 numbers: the block's reference_sums(), if the caller has them.
+    // x, y: one block, at most 4096 values, both fp64 or both fp32 numbers. bias and variance: per
+    // element, or empty. `known`, for fp64 numbers: the block's reference_sums(), if the caller has
+    // them.
     template <class Real>
-    void add_block(std::span<const Real> x, std::span<const Real> y, const FloatScale* scale, std::span<const double> bias,
-                   std::span<const double> variance, const ReferenceSums* known = nullptr);
+    void add_block(std::span<const Real> x, std::span<const Real> y, const FloatScale* scale,
+                   std::span<const double> bias, std::span<const double> variance,
+                   const ReferenceSums* known = nullptr);
     // Wire only: `codes` are the scaled, rounded values.
-    void count_limits(std::span<const double> x, std::span<const double> codes, const FloatScale& scale);
+    void count_limits(std::span<const double> x, std::span<const double> codes,
+                      const FloatScale& scale);
     // The same for y in x's units, whose limits are these.
-    void count_limits(std::span<const float> x, std::span<const float> y, float smallest_normal, float largest);
+    void count_limits(std::span<const float> x, std::span<const float> y, float smallest_normal,
+                      float largest);
     // The statistics of the next worker, in rank order.
     void merge(const ErrorStatistics& next);
 };

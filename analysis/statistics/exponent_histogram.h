@@ -12,7 +12,8 @@
 namespace apscope::detail {
 
 struct ExponentHistogram {
-    static constexpr int min_exponent = -149, max_exponent = 127;  // floor(log2 |x|) of fp32's finite values
+    static constexpr int min_exponent = -149,
+                         max_exponent = 127;  // floor(log2 |x|) of fp32's finite values
     std::array<std::uint64_t, max_exponent - min_exponent + 1> finite{};
     std::uint64_t zero = 0, infinite = 0, nan = 0;
     float amax = 0.0f;
@@ -26,7 +27,9 @@ struct ExponentHistogram {
         nan += other.nan;
         amax = std::max(amax, other.amax);
     }
-    std::uint64_t count(int exponent) const { return finite[static_cast<std::size_t>(exponent - min_exponent)]; }
+    std::uint64_t count(int exponent) const {
+        return finite[static_cast<std::size_t>(exponent - min_exponent)];
+    }
 };
 
 }  // namespace apscope::detail

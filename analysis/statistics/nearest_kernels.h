@@ -6,7 +6,8 @@
 //      e = y - x                exact in fp32: a multiple of x's last place, and not above |x|
 //      y = x + e                in fp64, where the products x x, x y, y y, e e are exact too
 //
-// An exact product may be multiplied and added in one instruction: the addition's rounding is the only one.
+// An exact product may be multiplied and added in one instruction: the addition's rounding is the
+// only one.
 #pragma once
 
 #include <cstddef>
@@ -38,21 +39,29 @@ struct NearestFound {
 
 template <bool Fused, StoreMode Store>
 struct CastAndCompare {
-    static constexpr std::size_t ahead = 512;  // elements from a load to what memory should send meanwhile
+    static constexpr std::size_t ahead =
+        512;  // elements from a load to what memory should send meanwhile
     static constexpr std::size_t piece = Store == StoreMode::streamed ? 1024 : sum_block;
 
-    static APSCOPE_INLINE void run(const float* __restrict in, float* __restrict out, std::size_t count, const NearestCast* given,
+    static APSCOPE_INLINE void run(const float* __restrict in, float* __restrict out,
+                                   std::size_t count, const NearestCast* given,
                                    NearestFound* found) {
         // Locals, which stay in registers.
         LaneSums<error_sums> sums;
-        std::uint32_t zero[sum_lanes] = {}, lost[sum_lanes] = {}, below[sum_lanes] = {}, max[sum_lanes] = {}, ulps[sum_lanes] = {};
+        std::uint32_t zero[sum_lanes] = {}, lost[sum_lanes] = {}, below[sum_lanes] = {},
+                      max[sum_lanes] = {}, ulps[sum_lanes] = {};
         const NearestCast cast = *given;
-        const auto add = [&](const float* from, float* to, std::size_t lane) __attribute__((always_inline)) {
+        const auto add = [&](const float* from, float* to, std::size_t lane)
+                             __attribute__((always_inline)) {
             const float x = from[lane];
-            const std::uint32_t bits = bits_cast<std::uint32_t>(x), magnitude = bits & 0x7FFFFFFF, binade = bits & 0x7F800000;
+            const std::uint32_t bits = bits_cast<std::uint32_t>(x), magnitude = bits & 0x7FFFFFFF,
+                                binade = bits & 0x7F800000;
             const std::uint32_t c_bits = grid_c(binade, cast.grid);
-            const float rounded = to_grid(x, bits_cast<float>(c_bits)).even, narrow_error = rounded - x;
-            if constexpr (Store != StoreMode::unused) to[lane] = bits_cast<float>(bits_cast<std::uint32_t>(rounded) | (bits & cast.zero_sign));
+            const float rounded = to_grid(x, bits_cast<float>(c_bits)).even,
+                        narrow_error = rounded - x;
+            if constexpr (Store != StoreMode::unused)
+                to[lane] =
+                    bits_cast<float>(bits_cast<std::uint32_t>(rounded) | (bits & cast.zero_sign));
             const float quanta = narrow_error * bits_cast<float>(c_times_inverse<float> - c_bits);
             const std::uint32_t in_quanta = bits_cast<std::uint32_t>(quanta) & 0x7FFFFFFF;
             ulps[lane] = in_quanta > ulps[lane] ? in_quanta : ulps[lane];
@@ -61,8 +70,10 @@ struct CastAndCompare {
             lost[lane] = rounded == 0.0f ? lost[lane] + 1 : lost[lane];
             below[lane] = binade < cast.grid.least ? below[lane] + 1 : below[lane];
             const double a = x, e = narrow_error, b = a + e;
-            update_sums<PairTraits{Fused, Fused, false}>(a, b, e, false,
-                                                         [&](int k) __attribute__((always_inline)) -> double& { return sums.lane[k][lane]; });
+            update_sums<PairTraits{Fused, Fused, false}>(
+                a, b, e, false, [&](int k) __attribute__((always_inline)) -> double& {
+                return sums.lane[k][lane];
+            });
         };
         const auto sixteen = [&](const float* from, float* to) __attribute__((always_inline)) {
             __builtin_prefetch(from + ahead);
@@ -77,8 +88,10 @@ struct CastAndCompare {
                 copy_streaming(held, out + i, sizeof held);
             }
         }
-        for (; i + sum_lanes <= count; i += sum_lanes) sixteen(in + i, Store == StoreMode::unused ? nullptr : out + i);
-        for (std::size_t lane = 0; i + lane < count; ++lane) add(in + i, Store == StoreMode::unused ? nullptr : out + i, lane);
+        for (; i + sum_lanes <= count; i += sum_lanes)
+            sixteen(in + i, Store == StoreMode::unused ? nullptr : out + i);
+        for (std::size_t lane = 0; i + lane < count; ++lane)
+            add(in + i, Store == StoreMode::unused ? nullptr : out + i, lane);
 
         NearestFound f{};
         for (int k = 0; k < error_sums; ++k) f.sums[k] = sums.join(static_cast<std::size_t>(k));

@@ -9,23 +9,29 @@ namespace apscope::detail {
 namespace {
 
 template <StoreMode Store>
-void run(const float* in, float* out, std::size_t count, const NearestCast* cast, NearestFound* found) {
-    if (simd_level() == SimdLevel::avx512) simd::run_avx512<CastAndCompare<true, Store>>(in, out, count, cast, found);
+void run(const float* in, float* out, std::size_t count, const NearestCast* cast,
+         NearestFound* found) {
+    if (simd_level() == SimdLevel::avx512)
+        simd::run_avx512<CastAndCompare<true, Store>>(in, out, count, cast, found);
     else simd::run<CastAndCompare<false, Store>>(in, out, count, cast, found);
 }
 
 }  // namespace
 
-std::optional<NearestCast> make_nearest_cast(const FloatFormat& format, const Projection& projection) {
+std::optional<NearestCast> make_nearest_cast(const FloatFormat& format,
+                                             const Projection& projection) {
     if (!format.fits_fp32() || projection.rounding != RoundingMode::ties_to_even) return {};
     const CastPlan<float> plan = make_plan<float>(format, projection);
     if (plan.path != CastPath::addition || format.mantissa_bits < 1) return {};
     // Without subnormals the smallest normal number is another limit than 2^emin.
-    if (bits_cast<std::uint32_t>(static_cast<float>(format.smallest_normal())) != plan.addition.grid.least) return {};
+    if (bits_cast<std::uint32_t>(static_cast<float>(format.smallest_normal())) !=
+        plan.addition.grid.least)
+        return {};
     return NearestCast{plan.addition.grid, plan.cast.negative_zero, plan.cast.largest};
 }
 
-bool add_nearest(ErrorStatistics& s, const float* in, float* out, std::size_t count, const NearestCast& cast, StoreMode how) {
+bool add_nearest(ErrorStatistics& s, const float* in, float* out, std::size_t count,
+                 const NearestCast& cast, StoreMode how) {
     NearestFound f{};
     switch (how) {
         case StoreMode::unused: run<StoreMode::unused>(in, out, count, &cast, &f); break;

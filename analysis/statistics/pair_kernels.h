@@ -30,21 +30,26 @@ struct SumRow {
 // Finite scaled numbers below the smallest normal one, and beyond the largest and rounded to it.
 template <class Real>
 struct CountLimits {
-    static APSCOPE_INLINE void run(const Real* x, const Real* y, std::size_t count, Real scale, Real smallest_normal, Real largest,
-                                   std::uint64_t* subnormal, std::uint64_t* saturated) {
+    static APSCOPE_INLINE void run(const Real* x, const Real* y, std::size_t count, Real scale,
+                                   Real smallest_normal, Real largest, std::uint64_t* subnormal,
+                                   std::uint64_t* saturated) {
         BitsOf<Real> below = 0, above = 0;  // a block is small
-        for (std::size_t i = 0; i < count; ++i) detail::count_limits(absolute(x[i] * scale), absolute(y[i]), smallest_normal, largest, below, above);
+        for (std::size_t i = 0; i < count; ++i)
+            detail::count_limits(absolute(x[i] * scale), absolute(y[i]), smallest_normal, largest,
+                                 below, above);
         *subnormal += below;
         *saturated += above;
     }
 };
 
-// Sums, counts and the largest error in units in the last place. fp32 numbers are widened first: their products are
-// exact in fp64, and Fused may be set. Known: sums that depend only on x are skipped.
+// Sums, counts and the largest error in units in the last place. fp32 numbers are widened first:
+// their products are exact in fp64, and Fused may be set. Known: sums that depend only on x are
+// skipped.
 template <Ulps U, bool Known, bool Fused, class Real>
 struct AddFinitePairs {
     static_assert(!Fused || sizeof(Real) == sizeof(float));
-    static APSCOPE_INLINE void run(const Real* x, const Real* y, std::size_t count, const FloatScale* given, PairsFound* found) {
+    static APSCOPE_INLINE void run(const Real* x, const Real* y, std::size_t count,
+                                   const FloatScale* given, PairsFound* found) {
         // Locals, which stay in registers.
         LaneSums<error_sums> sums;
         using Count = BitsOf<Real>;
@@ -54,8 +59,10 @@ struct AddFinitePairs {
         const auto add = [&](std::size_t i, std::size_t lane) __attribute__((always_inline)) {
             const double a = x[i], b = y[i], e = b - a;
             const bool is_zero = x[i] == 0, is_lost = (x[i] != 0) & (y[i] == 0);
-            update_sums<PairTraits{Fused, false, Known}>(a, b, e, is_zero,
-                                                         [&](int k) __attribute__((always_inline)) -> double& { return sums.lane[k][lane]; });
+            update_sums<PairTraits{Fused, false, Known}>(
+                a, b, e, is_zero, [&](int k) __attribute__((always_inline)) -> double& {
+                return sums.lane[k][lane];
+            });
             if constexpr (!Known) zero[lane] += is_zero;
             lost[lane] += is_lost;
             if constexpr (U != Ulps::none) {
@@ -87,19 +94,23 @@ struct LeftOut {
 };
 template <class Real>
 struct LeaveOut {
-    static APSCOPE_INLINE void run(const Real* x, const Real* y, std::size_t count, Real* kept_x, Real* kept_y, LeftOut* found) {
+    static APSCOPE_INLINE void run(const Real* x, const Real* y, std::size_t count, Real* kept_x,
+                                   Real* kept_y, LeftOut* found) {
         using Bits = BitsOf<Real>;
         constexpr Bits infinity = infinity_bits<Real>;
         Bits pairs = 0, nan = 0, infinite = 0, nonzero = 0;  // a block is small
         for (std::size_t i = 0; i < count; ++i) {
-            const Bits a = bits_cast<Bits>(x[i]), b = bits_cast<Bits>(y[i]), size = a & ~sign_bit<Real>;
-            const Bits is_left_out = static_cast<Bits>((size >= infinity) | ((b & ~sign_bit<Real>) >= infinity));
+            const Bits a = bits_cast<Bits>(x[i]), b = bits_cast<Bits>(y[i]),
+                       size = a & ~sign_bit<Real>;
+            const Bits is_left_out =
+                static_cast<Bits>((size >= infinity) | ((b & ~sign_bit<Real>) >= infinity));
             kept_x[i] = bits_cast<Real>(a & (is_left_out - 1));
             kept_y[i] = bits_cast<Real>(b & (is_left_out - 1));
             pairs += is_left_out;
             nan += size > infinity;
             infinite += size == infinity;
-            nonzero += is_left_out & static_cast<Bits>(size != 0) & static_cast<Bits>(size < infinity);
+            nonzero +=
+                is_left_out & static_cast<Bits>(size != 0) & static_cast<Bits>(size < infinity);
         }
         *found = {pairs, nan, infinite, nonzero};
     }
@@ -107,7 +118,8 @@ struct LeaveOut {
 
 // Sums that depend only on x.
 struct AddReference {
-    static APSCOPE_INLINE void run(const double* x, std::size_t count, double* squared, double* absolute, std::uint64_t* zeros) {
+    static APSCOPE_INLINE void run(const double* x, std::size_t count, double* squared,
+                                   double* absolute, std::uint64_t* zeros) {
         *squared = block_sum(count, [&](std::size_t i) { return x[i] * x[i]; });
         *absolute = block_sum(count, [&](std::size_t i) { return detail::absolute(x[i]); });
         std::uint64_t zero = 0;

@@ -11,35 +11,44 @@ namespace apscope::detail {
 
 namespace {
 
-constexpr double missing = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+constexpr double missing = std::numeric_limits<double>::quiet_NaN(),
+                 infinity = std::numeric_limits<double>::infinity();
 
-double quotient(double numerator, double denominator) { return denominator == 0.0 ? missing : numerator / denominator; }
+double quotient(double numerator, double denominator) {
+    return denominator == 0.0 ? missing : numerator / denominator;
+}
 
 // The sums omit non-finite values, so a result with overflow has no finite error, whatever they
 // are.
 double cosine_of(const ErrorStatistics& s) {
     using S = ErrorStatistics;
     if (s.overflow > 0) return 0.0;
-    return quotient(s.sums[S::product], std::sqrt(s.sums[S::squared_reference]) * std::sqrt(s.sums[S::squared_result]));
+    return quotient(s.sums[S::product],
+                    std::sqrt(s.sums[S::squared_reference]) * std::sqrt(s.sums[S::squared_result]));
 }
 
 double nmse_of(const ErrorStatistics& s) {
     using S = ErrorStatistics;
-    return s.overflow > 0 ? infinity : quotient(s.sums[S::squared_error], s.sums[S::squared_reference]);
+    return s.overflow > 0 ? infinity
+                          : quotient(s.sums[S::squared_error], s.sums[S::squared_reference]);
 }
 
 double sqnr_of(const ErrorStatistics& s) {
     using S = ErrorStatistics;
     if (s.overflow > 0) return -infinity;
     if (!(s.sums[S::squared_reference] > 0.0)) return missing;
-    return s.sums[S::squared_error] == 0.0 ? infinity : fixed_decibel(s.sums[S::squared_reference] / s.sums[S::squared_error]);
+    return s.sums[S::squared_error] == 0.0
+               ? infinity
+               : fixed_decibel(s.sums[S::squared_reference] / s.sums[S::squared_error]);
 }
 
-// The least NMSE of a y over factors a, 1 - cosine^2, from the error's own sums: no digits cancel where it is small.
+// The least NMSE of a y over factors a, 1 - cosine^2, from the error's own sums: no digits cancel
+// where it is small.
 double rescaled_nmse_of(const ErrorStatistics& s) {
     using S = ErrorStatistics;
     if (s.overflow > 0) return 1.0;
-    const double xx = s.sums[S::squared_reference], ee = s.sums[S::squared_error], yy = s.sums[S::squared_result];
+    const double xx = s.sums[S::squared_reference], ee = s.sums[S::squared_error],
+                 yy = s.sums[S::squared_result];
     if (xx == 0.0) return missing;
     if (yy == 0.0) return 1.0;
     const double xe = s.sums[S::product] - xx;
@@ -109,7 +118,9 @@ void fill_columns(ResultRow& row, const ErrorStatistics& s, Moments moments, boo
     row.sum_absolute_reference = s.sums[S::absolute_reference];
     row.relative_bias = quotient(row.sum_signed_error, row.sum_absolute_reference);
     row.mse = s.overflow > 0 ? infinity : quotient(row.sum_squared_error, pairs);
-    row.variance = s.overflow > 0 ? infinity : s.counted == 0 ? missing : std::max(row.mse - row.bias * row.bias, 0.0);
+    row.variance = s.overflow > 0   ? infinity
+                   : s.counted == 0 ? missing
+                                    : std::max(row.mse - row.bias * row.bias, 0.0);
     row.nmse = nmse_of(s);
     row.sqnr_db = sqnr_of(s);
     row.cosine = cosine_of(s);
@@ -154,7 +165,8 @@ void fill_noise(ResultRow& row, const OverNoise& over_noise, double noise) {
     row.sum_noise = noise;
     row.sum_log2_error_over_noise = overflows ? infinity : over_noise.sum_log2;
     if (over_noise.blocks == 0) return;
-    row.error_over_noise = fixed_exp2(row.sum_log2_error_over_noise / static_cast<double>(over_noise.blocks));
+    row.error_over_noise =
+        fixed_exp2(row.sum_log2_error_over_noise / static_cast<double>(over_noise.blocks));
     row.pooled_error_over_noise = overflows ? infinity : quotient(lost, noise);
 }
 

@@ -20,8 +20,10 @@ struct ResultRow {
     using Count = std::optional<std::int64_t>;
     Count count, counted, nonzero, underflow, subnormal, saturated, overflow, nan, infinite;
     // Missing is NaN: no column can be NaN otherwise.
-    double underflow_rate, bias, relative_bias, variance, expected_bias, expected_variance, expected_bias_error, expected_variance_error, mse, nmse,
-        sqnr_db, cosine, rescaled_nmse, max_ulp, sum_error, sum_squared_error, sum_squared_reference, sum_signed_error, sum_absolute_reference;
+    double underflow_rate, bias, relative_bias, variance, expected_bias, expected_variance,
+        expected_bias_error, expected_variance_error, mse, nmse, sqnr_db, cosine, rescaled_nmse,
+        max_ulp, sum_error, sum_squared_error, sum_squared_reference, sum_signed_error,
+        sum_absolute_reference;
     Count noise_blocks;
     double sum_noise, sum_log2_error_over_noise, error_over_noise, pooled_error_over_noise;
     double split_underflow, split_rounding, split_saturation, split_accumulation, split_interaction;
@@ -45,7 +47,8 @@ enum class Moments {
 };
 
 // Fills the columns that follow from the statistics.
-void fill_columns(ResultRow& row, const ErrorStatistics& statistics, Moments moments, bool float_grid);
+void fill_columns(ResultRow& row, const ErrorStatistics& statistics, Moments moments,
+                  bool float_grid);
 
 // The columns of a dropped step: those that depend only on the reference, compared with itself.
 void fill_skipped(ResultRow& row, const ErrorStatistics& reference);

@@ -17,7 +17,8 @@ struct AddWidened {
 
 // out = row / divisor
 struct WidenAndDivide {
-    static APSCOPE_INLINE void run(const float* row, double* out, double divisor, std::size_t count) {
+    static APSCOPE_INLINE void run(const float* row, double* out, double divisor,
+                                   std::size_t count) {
         divide_by(divisor, [&](auto quotient) __attribute__((always_inline)) {
             for (std::size_t i = 0; i < count; ++i) out[i] = quotient(row[i]);
         });
@@ -26,7 +27,8 @@ struct WidenAndDivide {
 
 // decoded = row, codes = scale row
 struct WidenAndScale {
-    static APSCOPE_INLINE void run(const float* row, double* decoded, double* codes, double scale, std::size_t count) {
+    static APSCOPE_INLINE void run(const float* row, double* decoded, double* codes, double scale,
+                                   std::size_t count) {
         for (std::size_t i = 0; i < count; ++i) {
             decoded[i] = row[i];
             codes[i] = row[i] * scale;

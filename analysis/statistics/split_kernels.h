@@ -1,5 +1,5 @@
-// The loops behind ErrorSplit over one block, compiled per instruction set by simd::run(). Sums have the shape of
-// core/fixed_shape_sum.h.
+// The loops behind ErrorSplit over one block, compiled per instruction set by simd::run(). Sums
+// have the shape of core/fixed_shape_sum.h.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,8 @@ struct BeyondLargest {
     const Real *x, *codes;
     double scale, largest;
     APSCOPE_INLINE bool operator()(std::size_t i) const {
-        return is_saturated(absolute(static_cast<double>(x[i]) * scale), absolute(static_cast<double>(codes[i])), largest);
+        return is_saturated(absolute(static_cast<double>(x[i]) * scale),
+                            absolute(static_cast<double>(codes[i])), largest);
     }
 };
 struct Marked {
@@ -35,15 +36,18 @@ struct Marked {
 // `clipped`.
 template <class Real, class Saturated>
 struct SplitSent {
-    static APSCOPE_INLINE void run(const Real* __restrict x, const Real* __restrict y, Saturated is_clipped, std::size_t count,
-                                   double* __restrict lost, double* __restrict clipped, ErrorSplit* found) {
+    static APSCOPE_INLINE void run(const Real* __restrict x, const Real* __restrict y,
+                                   Saturated is_clipped, std::size_t count, double* __restrict lost,
+                                   double* __restrict clipped, ErrorSplit* found) {
         LaneSums<ErrorSplit::part_count> sums;
         const auto add = [&](std::size_t i, std::size_t lane) __attribute__((always_inline)) {
             const double a = x[i], b = y[i];
             const SentError e = sent_error(a, b, is_clipped(i));
             lost[i] += e.underflow;
             if constexpr (!std::is_same_v<Saturated, NoneSaturated>) clipped[i] += e.saturation;
-            update_sent_split(e, [&](int k) __attribute__((always_inline)) -> double& { return sums.lane[k][lane]; });
+            update_sent_split(e, [&](int k) __attribute__((always_inline)) -> double& {
+                return sums.lane[k][lane];
+            });
         };
         std::size_t i = 0;
         for (; i + sum_lanes <= count; i += sum_lanes) {
@@ -60,11 +64,14 @@ struct SplitSent {
 // are not read, and the sums are the same.
 template <bool Classed>
 struct SplitReduced {
-    static APSCOPE_INLINE void run(const double* x, const double* exact, const double* y, const double* lost, const double* clipped,
-                                   std::size_t count, ErrorSplit* found) {
+    static APSCOPE_INLINE void run(const double* x, const double* exact, const double* y,
+                                   const double* lost, const double* clipped, std::size_t count,
+                                   ErrorSplit* found) {
         LaneSums<ErrorSplit::part_count> sums;
         const auto add = [&](std::size_t i, std::size_t lane) __attribute__((always_inline)) {
-            const auto sum = [&](int k) __attribute__((always_inline)) -> double& { return sums.lane[k][lane]; };
+            const auto sum = [&](int k) __attribute__((always_inline)) -> double& {
+                return sums.lane[k][lane];
+            };
             if constexpr (Classed) {
                 update_reduced_split(x[i], exact[i], y[i], lost[i], clipped[i], sum);
             } else {

@@ -20,18 +20,24 @@ namespace {
 // A smaller file is read: mapping its pages would take longer than copying.
 constexpr std::size_t smallest_mapped = std::size_t{1} << 16;
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) { throw std::invalid_argument(one_line(path.string() + what)); }
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
+    throw std::invalid_argument(one_line(path.string() + what));
+}
 
 [[noreturn]] void fail(const std::filesystem::path& path, int code) {
-    throw std::system_error(code, std::generic_category(), one_line(path.string()) + " cannot be read");
+    throw std::system_error(code, std::generic_category(),
+                            one_line(path.string()) + " cannot be read");
 }
 
 void read_whole(int descriptor, void* into, std::size_t length, const std::filesystem::path& path) {
     for (std::size_t done = 0; done < length;) {
-        const ::ssize_t got = ::read(descriptor, static_cast<std::byte*>(into) + done, length - done);
+        const ::ssize_t got =
+            ::read(descriptor, static_cast<std::byte*>(into) + done, length - done);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) fail(path, errno);
-        if (got == 0) refuse(path, ": truncated while it was read: " + std::to_string(done) + " bytes of " + std::to_string(length));
+        if (got == 0)
+            refuse(path, ": truncated while it was read: " + std::to_string(done) + " bytes of " +
+                             std::to_string(length));
         done += static_cast<std::size_t>(got);
     }
 }
@@ -39,18 +45,21 @@ void read_whole(int descriptor, void* into, std::size_t length, const std::files
 }  // namespace
 
 FileStamp::FileStamp(const struct ::stat& status)
-    : device(status.st_dev), inode(status.st_ino), size(static_cast<std::uint64_t>(status.st_size)), seconds(status.st_mtim.tv_sec),
-      nanoseconds(status.st_mtim.tv_nsec) {}
+    : device(status.st_dev), inode(status.st_ino), size(static_cast<std::uint64_t>(status.st_size)),
+      seconds(status.st_mtim.tv_sec), nanoseconds(status.st_mtim.tv_nsec) {}
 
 void check_file_unchanged(const std::filesystem::path& path, const FileState& state) {
     struct ::stat now{};
     const bool there = ::stat(path.c_str(), &now) == 0;
-    if (there && FileStamp(now) == state.stamp && !state.cut.load(std::memory_order_relaxed)) return;
+    if (there && FileStamp(now) == state.stamp && !state.cut.load(std::memory_order_relaxed))
+        return;
     refuse(path,
-           std::string(there ? " changed" : " was taken away") + " while it was read; open the trace and repeat this when nothing writes to it");
+           std::string(there ? " changed" : " was taken away") +
+               " while it was read; open the trace and repeat this when nothing writes to it");
 }
 
-MappedFile::MappedFile(const std::filesystem::path& path, std::shared_ptr<FileState> known) : path_(path), state_(std::move(known)) {
+MappedFile::MappedFile(const std::filesystem::path& path, std::shared_ptr<FileState> known)
+    : path_(path), state_(std::move(known)) {
     const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) fail(path, errno);
     const auto close = [](const int* opened) { ::close(*opened); };
@@ -86,7 +95,8 @@ MappedFile::~MappedFile() {
 void MappedFile::drop_pages(const std::byte* begin, std::size_t length) const {
     if (!mapped()) return;
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    const std::size_t before = (page - reinterpret_cast<std::uintptr_t>(begin) % page) % page;  // bytes of a page that begins earlier
+    const std::size_t before = (page - reinterpret_cast<std::uintptr_t>(begin) % page) %
+                               page;  // bytes of a page that begins earlier
     if (length < before + page) return;
     madvise(const_cast<std::byte*>(begin) + before, (length - before) / page * page, MADV_DONTNEED);
 }

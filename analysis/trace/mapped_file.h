@@ -37,7 +37,8 @@ class MappedFile {
 public:
     // Throws std::invalid_argument if it is not a regular file, or not the one that was `known`
     // before, std::system_error if it cannot be opened.
-    explicit MappedFile(const std::filesystem::path& path, std::shared_ptr<FileState> known = nullptr);
+    explicit MappedFile(const std::filesystem::path& path,
+                        std::shared_ptr<FileState> known = nullptr);
     ~MappedFile();
     MappedFile(const MappedFile&) = delete;
     MappedFile& operator=(const MappedFile&) = delete;

@@ -31,10 +31,13 @@ std::uintptr_t page_size = 0;
 struct sigaction before;
 
 const Range* range_of(std::uintptr_t address) {
-    for (const Table* table = &first_table; table != nullptr; table = table->next.load(std::memory_order_acquire)) {
+    for (const Table* table = &first_table; table != nullptr;
+         table = table->next.load(std::memory_order_acquire)) {
         for (const Range& range : table->ranges) {
             const std::uintptr_t begin = range.begin.load(std::memory_order_acquire);
-            if (begin != 0 && begin <= address && address - begin < range.length.load(std::memory_order_acquire)) return &range;
+            if (begin != 0 && begin <= address &&
+                address - begin < range.length.load(std::memory_order_acquire))
+                return &range;
         }
     }
     return nullptr;
@@ -54,11 +57,13 @@ void pass_on(int signal, siginfo_t* about, void* context) {
 void on_bus_error(int signal, siginfo_t* about, void* context) {
     const int error = errno;
     const auto address = reinterpret_cast<std::uintptr_t>(about->si_addr);
-    const Range* range = about->si_code > 0 ? range_of(address) : nullptr;  // 0 or less: sent by a process
+    const Range* range =
+        about->si_code > 0 ? range_of(address) : nullptr;  // 0 or less: sent by a process
     if (range != nullptr) {
         const std::uintptr_t page = address / page_size * page_size;
         const std::size_t rest = range->begin.load() + range->length.load() - page;
-        void* const zeros = ::mmap(reinterpret_cast<void*>(page), rest, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        void* const zeros = ::mmap(reinterpret_cast<void*>(page), rest, PROT_READ,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         if (zeros == MAP_FAILED) range = nullptr;
         else range->cut.load()->store(true, std::memory_order_relaxed);
     }
@@ -100,7 +105,8 @@ void forget_range(const void* begin) {
     const std::lock_guard lock(writing);
     for (Table* table = &first_table; table != nullptr; table = table->next.load()) {
         for (Range& range : table->ranges) {
-            if (range.begin.load() == reinterpret_cast<std::uintptr_t>(begin)) return range.begin.store(0, std::memory_order_release);
+            if (range.begin.load() == reinterpret_cast<std::uintptr_t>(begin))
+                return range.begin.store(0, std::memory_order_release);
         }
     }
 }

@@ -10,14 +10,18 @@ namespace apscope::detail {
 // The number of bytes of a UTF-8 character beyond ASCII from here on; 0 if invalid.
 inline std::size_t utf8_length(std::string_view text) {
     const auto lead = static_cast<unsigned char>(text[0]);
-    const std::size_t length = lead >= 0xF0 && lead < 0xF5 ? 4 : lead >= 0xE0 && lead < 0xF0 ? 3 : lead >= 0xC2 && lead < 0xE0 ? 2 : 0;
+    const std::size_t length = lead >= 0xF0 && lead < 0xF5   ? 4
+                               : lead >= 0xE0 && lead < 0xF0 ? 3
+                               : lead >= 0xC2 && lead < 0xE0 ? 2
+                                                             : 0;
     if (length == 0 || text.size() < length) return 0;
     for (std::size_t i = 1; i < length; ++i) {
         if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return 0;
     }
     const auto second = static_cast<unsigned char>(text[1]);
     const bool shorter = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
-    const bool outside = (lead == 0xED && second >= 0xA0) || (lead == 0xF4 && second >= 0x90);  // half a pair, or above U+10FFFF
+    const bool outside = (lead == 0xED && second >= 0xA0) ||
+                         (lead == 0xF4 && second >= 0x90);  // half a pair, or above U+10FFFF
     return shorter || outside ? 0 : length;
 }
 

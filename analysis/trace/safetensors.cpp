@@ -16,7 +16,8 @@
 namespace apscope::detail {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "safetensors bytes are little-endian and are used in place");
+static_assert(std::endian::native == std::endian::little,
+              "safetensors bytes are little-endian and are used in place");
 
 // A view of at least this many bytes releases its pages when it is destroyed. Smaller ones release
 // them together, per file, once that many bytes, or the whole file, were read: one by one would
@@ -52,10 +53,13 @@ void convert_all(const std::byte* bytes, Buffer<float>& out, Convert convert) {
 
 }  // namespace
 
-std::shared_ptr<const SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path, SafetensorsHeaders* seen,
+std::shared_ptr<const SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path,
+                                                             SafetensorsHeaders* seen,
                                                              std::shared_ptr<FileState> known) {
     std::shared_ptr<SafetensorsFile> file(new SafetensorsFile(path, std::move(known)));
-    if (file->length() < 8) refuse(path, "truncated: " + std::to_string(file->length()) + " bytes, fewer than the 8 that give the header's length");
+    if (file->length() < 8)
+        refuse(path, "truncated: " + std::to_string(file->length()) +
+                         " bytes, fewer than the 8 that give the header's length");
     file->parse(seen);
     return file;
 }
@@ -64,19 +68,23 @@ void SafetensorsFile::parse(SafetensorsHeaders* seen) {
     std::uint64_t header_length = 0;
     std::memcpy(&header_length, file_.data(), 8);
     if (header_length > limits::safetensors_header)
-        refuse(path(), "the header's length is " + std::to_string(header_length) + " bytes, above the format's limit of " +
+        refuse(path(), "the header's length is " + std::to_string(header_length) +
+                           " bytes, above the format's limit of " +
                            std::to_string(limits::safetensors_header));
     if (header_length > length() - 8)
-        refuse(path(), "truncated: the header needs " + std::to_string(8 + header_length) + " bytes, the file has " + std::to_string(length()));
+        refuse(path(), "truncated: the header needs " + std::to_string(8 + header_length) +
+                           " bytes, the file has " + std::to_string(length()));
     const std::string_view text(reinterpret_cast<const char*>(file_.data()) + 8, header_length);
     const std::uint64_t data_length = length() - 8 - header_length;
-    header_ = seen != nullptr ? seen->header(text, data_length, path()) : parse_safetensors_header(text, data_length, path());
+    header_ = seen != nullptr ? seen->header(text, data_length, path())
+                              : parse_safetensors_header(text, data_length, path());
     data_ = file_.data() + 8 + header_length;
 }
 
 const SafetensorsEntry& SafetensorsFile::entry(const std::string& name) const {
     const auto found = entries().find(name);
-    if (found == entries().end()) refuse(path(), "no tensor '" + limits::clipped(name) + "' in this file");
+    if (found == entries().end())
+        refuse(path(), "no tensor '" + limits::clipped(name) + "' in this file");
     return found->second;
 }
 
@@ -116,22 +124,27 @@ TensorView SafetensorsFile::read(const std::string& name) const {
     if (entry.dtype == "F32") {
         if (length > 0) std::memcpy(copy->data(), bytes, length);
     } else if (entry.dtype == "F16") {
-        convert_all<std::uint16_t>(bytes, *copy, [](std::uint16_t v, std::size_t) { return widen_fp16(v); });
+        convert_all<std::uint16_t>(bytes, *copy,
+                                   [](std::uint16_t v, std::size_t) { return widen_fp16(v); });
     } else if (entry.dtype == "BF16") {
-        convert_all<std::uint16_t>(bytes, *copy, [](std::uint16_t v, std::size_t) { return widen_bf16(v); });
+        convert_all<std::uint16_t>(bytes, *copy,
+                                   [](std::uint16_t v, std::size_t) { return widen_bf16(v); });
     } else if (entry.dtype == "F64") {
         const FloatEnvironment environment;  // fp32 subnormals are fp32 values
         convert_all<double>(bytes, *copy, [&](double v, std::size_t i) {
             // A double beyond fp32's range is not an fp32 value, and its conversion would be
             // undefined.
-            const bool in_range = std::isfinite(v) ? std::fabs(v) <= double{3.40282346638528859812e38f} : true;
+            const bool in_range =
+                std::isfinite(v) ? std::fabs(v) <= double{3.40282346638528859812e38f} : true;
             if (!std::isnan(v) && (!in_range || double{static_cast<float>(v)} != v))
-                refuse(path(), "tensor '" + limits::clipped(name) + "' is F64 and its element " + std::to_string(i) +
+                refuse(path(), "tensor '" + limits::clipped(name) + "' is F64 and its element " +
+                                   std::to_string(i) +
                                    " is no fp32 value; convert the trace with --round-to-fp32");
             return static_cast<float>(v);
         });
     } else {
-        refuse(path(), "tensor '" + limits::clipped(name) + "' has dtype " + entry.dtype + "; gradients must be F32, F16, BF16 or F64");
+        refuse(path(), "tensor '" + limits::clipped(name) + "' has dtype " + entry.dtype +
+                           "; gradients must be F32, F16, BF16 or F64");
     }
     let_go();
     view.values = {copy->data(), copy->size()};

@@ -1,7 +1,9 @@
-// One safetensors file, memory-mapped (a small one is read) and checked before anything in it is used.
+// One safetensors file, memory-mapped (a small one is read) and checked before anything in it is
+// used.
 //
-// A safetensors file is an 8-byte little-endian header length, a JSON header (safetensors_header.h) and the
-// tensors' bytes. Opening checks all of it; every failure is one sentence that names the file and the field.
+// A safetensors file is an 8-byte little-endian header length, a JSON header (safetensors_header.h)
+// and the tensors' bytes. Opening checks all of it; every failure is one sentence that names the
+// file and the field.
 #pragma once
 
 #include <atomic>
@@ -31,8 +33,10 @@ struct TensorView {
 class SafetensorsFile : public std::enable_shared_from_this<SafetensorsFile> {
 public:
     // Throws std::invalid_argument for a malformed file, std::system_error for one that cannot be
-    // opened. A header that was `seen` is not parsed again; a file that was `known` must be as it was then.
-    static std::shared_ptr<const SafetensorsFile> open(const std::filesystem::path& path, SafetensorsHeaders* seen = nullptr,
+    // opened. A header that was `seen` is not parsed again; a file that was `known` must be as it
+    // was then.
+    static std::shared_ptr<const SafetensorsFile> open(const std::filesystem::path& path,
+                                                       SafetensorsHeaders* seen = nullptr,
                                                        std::shared_ptr<FileState> known = nullptr);
 
     const std::filesystem::path& path() const { return file_.path(); }
@@ -53,7 +57,8 @@ public:
     TensorView read(const std::string& name) const;
 
 private:
-    SafetensorsFile(const std::filesystem::path& path, std::shared_ptr<FileState> known) : file_(path, std::move(known)) {}
+    SafetensorsFile(const std::filesystem::path& path, std::shared_ptr<FileState> known)
+        : file_(path, std::move(known)) {}
     void parse(SafetensorsHeaders* seen);
     const SafetensorsEntry& entry(const std::string& name) const;
     void count_small_view(std::size_t length) const;
@@ -61,7 +66,8 @@ private:
     MappedFile file_;
     const std::byte* data_ = nullptr;  // behind the header
     SafetensorsHeader header_;
-    mutable std::atomic<std::size_t> small_views_{0};  // bytes of small views gone since pages were dropped
+    mutable std::atomic<std::size_t> small_views_{
+        0};  // bytes of small views gone since pages were dropped
 };
 
 }  // namespace apscope::detail

@@ -1,5 +1,5 @@
-// The JSON header of a safetensors file: every tensor's dtype, shape and byte range, checked. The ranges must cover
-// the file's data exactly: no overlap, no gap, nothing after them.
+// The JSON header of a safetensors file: every tensor's dtype, shape and byte range, checked. The
+// ranges must cover the file's data exactly: no overlap, no gap, nothing after them.
 #pragma once
 
 #include <cstddef>
@@ -31,14 +31,16 @@ struct SafetensorsHeader {
 
 // `data_length` is the number of bytes after the header. Throws std::invalid_argument, in one
 // sentence that names the file and the field.
-SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t data_length, const std::filesystem::path& path);
+SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t data_length,
+                                           const std::filesystem::path& path);
 
 // The last few headers that were read. The files of a trace describe the same tensors, byte for
 // byte, after their own metadata: the tensors are parsed once. Safe to call from several threads.
 class SafetensorsHeaders {
 public:
     // As parse_safetensors_header().
-    SafetensorsHeader header(std::string_view text, std::uint64_t data_length, const std::filesystem::path& path);
+    SafetensorsHeader header(std::string_view text, std::uint64_t data_length,
+                             const std::filesystem::path& path);
 
 private:
     struct Seen {

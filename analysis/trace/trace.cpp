@@ -38,10 +38,12 @@ public:
                 return order_.front().second;
             }
         }
-        auto file = SafetensorsFile::open(path(), &headers_, known(key));  // outside the lock: it reads and parses
+        auto file = SafetensorsFile::open(path(), &headers_,
+                                          known(key));  // outside the lock: it reads and parses
         const std::lock_guard lock(mutex_);
         opened_.try_emplace(key, file->path(), file->state());
-        if (const auto found = index_.find(key); found != index_.end()) return found->second->second;
+        if (const auto found = index_.find(key); found != index_.end())
+            return found->second->second;
         order_.emplace_front(key, file);
         index_[key] = order_.begin();
         bytes_ += file->length();
@@ -67,7 +69,8 @@ private:
         return found == opened_.end() ? nullptr : found->second.second;
     }
     std::mutex mutex_;
-    std::map<FileKey, std::pair<fs::path, std::shared_ptr<FileState>>> opened_;  // all of them, including closed ones
+    std::map<FileKey, std::pair<fs::path, std::shared_ptr<FileState>>>
+        opened_;  // all of them, including closed ones
     Order order_;
     std::map<FileKey, Order::iterator> index_;
     std::size_t bytes_ = 0;
@@ -77,7 +80,8 @@ private:
 std::string read_whole(const fs::path& path) {
     std::error_code unknown;
     if (const auto size = fs::file_size(path, unknown); !unknown && size > limits::manifest_length)
-        throw std::invalid_argument(one_line(path.string()) + " has " + std::to_string(size) + " bytes; a manifest has at most " +
+        throw std::invalid_argument(one_line(path.string()) + " has " + std::to_string(size) +
+                                    " bytes; a manifest has at most " +
                                     std::to_string(limits::manifest_length));
     std::ifstream stream(path, std::ios::binary);
     std::string bytes{std::istreambuf_iterator<char>(stream), {}};
@@ -91,15 +95,20 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
     return text + "]";
 }
 
-void check_shape(const SafetensorsFile& file, const TensorInfo& tensor, const std::vector<std::int64_t>& shape) {
+void check_shape(const SafetensorsFile& file, const TensorInfo& tensor,
+                 const std::vector<std::int64_t>& shape) {
     if (shape != tensor.shape)
-        throw std::invalid_argument(one_line(file.path().string()) + ": tensor '" + one_line(limits::clipped(tensor.name)) + "' has shape " +
-                                    shape_text(shape) + ", but the manifest says " + shape_text(tensor.shape));
+        throw std::invalid_argument(one_line(file.path().string()) + ": tensor '" +
+                                    one_line(limits::clipped(tensor.name)) + "' has shape " +
+                                    shape_text(shape) + ", but the manifest says " +
+                                    shape_text(tensor.shape));
 }
 
 bool per_step(Kind kind) { return kind == Kind::weights || kind == Kind::full_batch; }
 bool of_layers(Kind kind) { return kind == Kind::activation_gradient || kind == Kind::layer_input; }
-std::string prefix_of(Kind kind) { return of_layers(kind) ? std::string(to_string(kind)) + "/" : ""; }
+std::string prefix_of(Kind kind) {
+    return of_layers(kind) ? std::string(to_string(kind)) + "/" : "";
+}
 
 }  // namespace
 
@@ -116,10 +125,15 @@ struct Trace::State {
         return nullptr;
     }
     std::shared_ptr<const SafetensorsFile> open(std::size_t step_index, Kind kind, int worker) {
-        const FileKey key{step_index, of_layers(kind) ? Kind::activation_gradient : kind, per_step(kind) ? 0 : worker};
-        return files.open(key, [&] { return folder / step_folder(manifest.steps[step_index].number) / file_name(kind, worker); });
+        const FileKey key{step_index, of_layers(kind) ? Kind::activation_gradient : kind,
+                          per_step(kind) ? 0 : worker};
+        return files.open(key, [&] {
+            return folder / step_folder(manifest.steps[step_index].number) /
+                   file_name(kind, worker);
+        });
     }
-    TensorView read_tensor(std::size_t step_index, const TensorInfo& tensor, int worker, Kind kind) {
+    TensorView read_tensor(std::size_t step_index, const TensorInfo& tensor, int worker,
+                           Kind kind) {
         const auto file = open(step_index, kind, worker);
         TensorView view = file->read(tensor.name);
         check_shape(*file, tensor, view.shape);
@@ -131,9 +145,11 @@ Trace Trace::open(const fs::path& folder, bool arriving) {
     const fs::path manifest_path = folder / "manifest.json";
     std::error_code ignored;
     if (!fs::is_directory(folder, ignored))
-        throw std::invalid_argument(one_line(folder.string()) + " is not a trace: a trace is a folder with a manifest.json");
+        throw std::invalid_argument(one_line(folder.string()) +
+                                    " is not a trace: a trace is a folder with a manifest.json");
     if (!fs::is_regular_file(manifest_path, ignored))
-        throw std::invalid_argument(one_line(folder.string()) + " is not a trace: it has no manifest.json");
+        throw std::invalid_argument(one_line(folder.string()) +
+                                    " is not a trace: it has no manifest.json");
 
     Trace trace;
     trace.state_ = std::make_shared<State>();
@@ -147,10 +163,14 @@ Trace Trace::open(const fs::path& folder, bool arriving) {
             const fs::path path = folder / step_folder(step.number) / file.name;
             std::error_code error;
             const auto bytes = fs::file_size(path, error);
-            if (error) throw std::invalid_argument(one_line(path.string()) + " is missing, but the manifest lists it");
+            if (error)
+                throw std::invalid_argument(one_line(path.string()) +
+                                            " is missing, but the manifest lists it");
             if (bytes != file.bytes)
-                throw std::invalid_argument(one_line(path.string()) + (bytes < file.bytes ? " is truncated: it" : "") + " has " +
-                                            std::to_string(bytes) + " bytes, but the manifest says " + std::to_string(file.bytes));
+                throw std::invalid_argument(
+                    one_line(path.string()) + (bytes < file.bytes ? " is truncated: it" : "") +
+                    " has " + std::to_string(bytes) + " bytes, but the manifest says " +
+                    std::to_string(file.bytes));
         }
     }
     return trace;
@@ -162,41 +182,54 @@ const std::string& Trace::manifest_bytes() const { return state_->manifest_bytes
 
 TensorView Trace::gradient(std::size_t step_index, std::size_t tensor_index, int worker) const {
     const Manifest& manifest = state_->manifest;
-    if (step_index >= manifest.steps.size() || tensor_index >= manifest.tensors.size() || worker < 0 || worker >= manifest.workers)
-        throw std::out_of_range("no such step, tensor or worker in " + one_line(state_->folder.string()));
+    if (step_index >= manifest.steps.size() || tensor_index >= manifest.tensors.size() ||
+        worker < 0 || worker >= manifest.workers)
+        throw std::out_of_range("no such step, tensor or worker in " +
+                                one_line(state_->folder.string()));
     return state_->read_tensor(step_index, manifest.tensors[tensor_index], worker, Kind::gradient);
 }
 
-TensorView Trace::read(std::int64_t step_number, const std::string& name, int worker, Kind kind) const {
+TensorView Trace::read(std::int64_t step_number, const std::string& name, int worker,
+                       Kind kind) const {
     const Manifest& manifest = state_->manifest;
     const std::string where = one_line(state_->folder.string()) + ": ";
-    const auto step = std::find_if(manifest.steps.begin(), manifest.steps.end(), [&](const StepInfo& s) { return s.number == step_number; });
+    const auto step = std::find_if(manifest.steps.begin(), manifest.steps.end(),
+                                   [&](const StepInfo& s) { return s.number == step_number; });
     if (step == manifest.steps.end()) {
         std::string range = "it has none";
         if (!manifest.steps.empty())
-            range = "its " + std::to_string(manifest.steps.size()) + " steps lie between " + std::to_string(manifest.steps.front().number) + " and " +
+            range = "its " + std::to_string(manifest.steps.size()) + " steps lie between " +
+                    std::to_string(manifest.steps.front().number) + " and " +
                     std::to_string(manifest.steps.back().number);
-        throw std::invalid_argument(where + "step " + std::to_string(step_number) + " was not recorded; " + range);
+        throw std::invalid_argument(where + "step " + std::to_string(step_number) +
+                                    " was not recorded; " + range);
     }
     if (!per_step(kind) && (worker < 0 || worker >= manifest.workers))
-        throw std::invalid_argument(where + "no worker " + std::to_string(worker) + "; the trace has workers 0 to " +
+        throw std::invalid_argument(where + "no worker " + std::to_string(worker) +
+                                    "; the trace has workers 0 to " +
                                     std::to_string(manifest.workers - 1));
     const auto step_index = static_cast<std::size_t>(step - manifest.steps.begin());
     if (!state_->file(step_index, kind, worker))
-        throw std::invalid_argument(where + std::string(to_string(kind)) + " was not recorded at step " + std::to_string(step_number));
+        throw std::invalid_argument(where + std::string(to_string(kind)) +
+                                    " was not recorded at step " + std::to_string(step_number));
     const auto file = state_->open(step_index, kind, worker);
     check_file_unchanged(file->path(), *file->state());
     if (of_layers(kind)) return file->read(prefix_of(kind) + name);
-    const auto tensor = std::find_if(manifest.tensors.begin(), manifest.tensors.end(), [&](const TensorInfo& t) { return t.name == name; });
-    if (tensor == manifest.tensors.end()) throw std::invalid_argument(where + "no tensor '" + one_line(limits::clipped(name)) + "' in the manifest");
+    const auto tensor = std::find_if(manifest.tensors.begin(), manifest.tensors.end(),
+                                     [&](const TensorInfo& t) { return t.name == name; });
+    if (tensor == manifest.tensors.end())
+        throw std::invalid_argument(where + "no tensor '" + one_line(limits::clipped(name)) +
+                                    "' in the manifest");
     return state_->read_tensor(step_index, *tensor, worker, kind);
 }
 
 void Trace::check_unchanged() const { state_->files.check_unchanged(); }
 
 void Trace::check_shapes(std::size_t step_index, std::span<const std::size_t> tensors) const {
-    const auto place = state_->folder / step_folder(state_->manifest.steps.at(step_index).number) / file_name(Kind::gradient, 0);
-    if (std::error_code unknown; !fs::exists(place, unknown)) return;  // of a trace that is being fetched: not here yet, or for another part
+    const auto place = state_->folder / step_folder(state_->manifest.steps.at(step_index).number) /
+                       file_name(Kind::gradient, 0);
+    if (std::error_code unknown; !fs::exists(place, unknown))
+        return;  // of a trace that is being fetched: not here yet, or for another part
     const auto file = state_->open(step_index, Kind::gradient, 0);
     for (const std::size_t tensor : tensors) {
         const TensorInfo& info = state_->manifest.tensors.at(tensor);

@@ -21,8 +21,8 @@ namespace apscope::detail {
 
 class Trace {
 public:
-    // Throws std::invalid_argument with one sentence that names the file and the field. `arriving`: the files that the manifest
-    // lists need not exist before they are read.
+    // Throws std::invalid_argument with one sentence that names the file and the field. `arriving`:
+    // the files that the manifest lists need not exist before they are read.
     static Trace open(const std::filesystem::path& folder, bool arriving = false);
 
     const Manifest& manifest() const;
@@ -36,7 +36,8 @@ public:
 
     // Anything recorded; `worker` is ignored if the kind exists once per step. Throws
     // std::invalid_argument naming the step, the worker or the name that the trace lacks.
-    TensorView read(std::int64_t step_number, const std::string& name, int worker, Kind kind = Kind::gradient) const;
+    TensorView read(std::int64_t step_number, const std::string& name, int worker,
+                    Kind kind = Kind::gradient) const;
 
     // Throws std::invalid_argument, naming the file, unless every file that was read is unchanged
     // since it was opened.

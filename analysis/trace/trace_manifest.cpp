@@ -18,7 +18,8 @@ using nlohmann::json;
 // One object of the manifest, read field by field; `where` begins every error.
 class Fields {
 public:
-    Fields(const json& object, std::string where, std::initializer_list<std::string_view> known) : object_(object), where_(std::move(where)) {
+    Fields(const json& object, std::string where, std::initializer_list<std::string_view> known)
+        : object_(object), where_(std::move(where)) {
         if (!object.is_object()) refuse("must be an object");
         for (const auto& [key, value] : object.items()) {
             bool found = false;
@@ -26,7 +27,9 @@ public:
             if (!found) refuse("has the unknown field '" + limits::clipped(key) + "'");
         }
     }
-    [[noreturn]] void refuse(const std::string& what) const { throw std::invalid_argument(one_line(where_ + " " + what)); }
+    [[noreturn]] void refuse(const std::string& what) const {
+        throw std::invalid_argument(one_line(where_ + " " + what));
+    }
     bool has(const char* key) const { return object_.contains(key) && !object_[key].is_null(); }
     const json& at(const char* key) const {
         if (!has(key)) refuse(std::string("lacks the field '") + key + "'");
@@ -43,7 +46,8 @@ public:
             if (value == name) return value;
             list += (list.empty() ? "" : ", ") + std::string(name);
         }
-        refuse(std::string("has ") + key + " '" + limits::clipped(value) + "'; it must be one of " + list);
+        refuse(std::string("has ") + key + " '" + limits::clipped(value) + "'; it must be one of " +
+               list);
     }
     bool boolean(const char* key) const {
         if (!at(key).is_boolean()) refuse_type(key, "true or false");
@@ -51,7 +55,8 @@ public:
     }
     std::int64_t natural(const char* key) const {
         const json& value = at(key);
-        if (!value.is_number_unsigned() || value.get<std::uint64_t>() > std::uint64_t{INT64_MAX}) refuse_type(key, "an integer of at least 0");
+        if (!value.is_number_unsigned() || value.get<std::uint64_t>() > std::uint64_t{INT64_MAX})
+            refuse_type(key, "an integer of at least 0");
         return value.get<std::int64_t>();
     }
     // JSON has no NaN and no infinity; a diverged loss is written as a string.
@@ -71,7 +76,8 @@ public:
 
 private:
     [[noreturn]] void refuse_type(const char* key, const char* what) const {
-        refuse(std::string("has ") + key + " " + limits::clipped(at(key).dump()) + "; it must be " + what);
+        refuse(std::string("has ") + key + " " + limits::clipped(at(key).dump()) + "; it must be " +
+               what);
     }
     const json& object_;
     std::string where_;
@@ -82,14 +88,17 @@ TensorInfo parse_tensor(const json& object, const std::string& where) {
     TensorInfo tensor;
     tensor.name = fields.text("name");
     if (tensor.name.size() > limits::name_length)
-        fields.refuse("has the name '" + limits::clipped(tensor.name) + "' of " + std::to_string(tensor.name.size()) + " bytes; at most " +
+        fields.refuse("has the name '" + limits::clipped(tensor.name) + "' of " +
+                      std::to_string(tensor.name.size()) + " bytes; at most " +
                       std::to_string(limits::name_length) + " are read");
     tensor.role = fields.has("role") ? fields.text("role") : "other";
     std::uint64_t elements = 1;
     for (const auto& extent : fields.array("shape")) {
-        const bool natural = extent.is_number_unsigned() && extent.get<std::uint64_t>() <= std::uint64_t{INT64_MAX};
+        const bool natural =
+            extent.is_number_unsigned() && extent.get<std::uint64_t>() <= std::uint64_t{INT64_MAX};
         if (!natural || __builtin_mul_overflow(elements, extent.get<std::uint64_t>(), &elements))
-            fields.refuse("has shape " + limits::clipped(object["shape"].dump()) + "; it must be integers of at least 0");
+            fields.refuse("has shape " + limits::clipped(object["shape"].dump()) +
+                          "; it must be integers of at least 0");
         tensor.shape.push_back(extent.get<std::int64_t>());
     }
     return tensor;
@@ -113,16 +122,21 @@ StepInfo parse_step(const json& object, const std::string& where, int workers) {
     for (const auto& [name, value] : files.items()) {
         const std::string file_where = where + ", file '" + name + "',";
         const Fields file_fields(value, file_where, {"bytes", "sha256"});
-        if (!allowed.contains(name)) file_fields.refuse("is not a file of a trace with " + std::to_string(workers) + " workers");
-        FileInfo file{name, static_cast<std::uint64_t>(file_fields.natural("bytes")), file_fields.text("sha256")};
-        if (file.sha256.size() != 64 || file.sha256.find_first_not_of("0123456789abcdef") != std::string::npos)
+        if (!allowed.contains(name))
+            file_fields.refuse("is not a file of a trace with " + std::to_string(workers) +
+                               " workers");
+        FileInfo file{name, static_cast<std::uint64_t>(file_fields.natural("bytes")),
+                      file_fields.text("sha256")};
+        if (file.sha256.size() != 64 ||
+            file.sha256.find_first_not_of("0123456789abcdef") != std::string::npos)
             file_fields.refuse("has a sha256 that is not 64 lower-case hexadecimal digits");
         step.files.push_back(std::move(file));
     }
     for (int worker = 0; worker < workers; ++worker)
         if (!files.contains(file_name(Kind::gradient, worker)))
-            fields.refuse("(number " + std::to_string(step.number) + ") lists no file '" + file_name(Kind::gradient, worker) +
-                          "', but the trace has " + std::to_string(workers) + " workers");
+            fields.refuse("(number " + std::to_string(step.number) + ") lists no file '" +
+                          file_name(Kind::gradient, worker) + "', but the trace has " +
+                          std::to_string(workers) + " workers");
     return step;
 }
 
@@ -146,10 +160,12 @@ std::string_view to_string(Kind kind) {
 }
 
 Kind parse_kind(std::string_view name) {
-    for (const Kind kind : {Kind::gradient, Kind::weights, Kind::full_batch, Kind::activation_gradient, Kind::layer_input})
+    for (const Kind kind : {Kind::gradient, Kind::weights, Kind::full_batch,
+                            Kind::activation_gradient, Kind::layer_input})
         if (to_string(kind) == name) return kind;
-    throw std::invalid_argument("unknown kind '" + std::string(name) +
-                                "'; it must be gradient, weights, full_batch, activation_gradient or layer_input");
+    throw std::invalid_argument(
+        "unknown kind '" + std::string(name) +
+        "'; it must be gradient, weights, full_batch, activation_gradient or layer_input");
 }
 
 std::string step_folder(std::int64_t number) {
@@ -163,7 +179,9 @@ std::string file_name(Kind kind, int worker) {
     switch (kind) {
         case Kind::weights: return "weights.safetensors";
         case Kind::full_batch: return "full_batch.safetensors";
-        case Kind::gradient: std::snprintf(text, sizeof text, "worker_%04d.safetensors", worker); break;
+        case Kind::gradient:
+            std::snprintf(text, sizeof text, "worker_%04d.safetensors", worker);
+            break;
         default: std::snprintf(text, sizeof text, "activations_worker_%04d.safetensors", worker);
     }
     return text;
@@ -173,43 +191,55 @@ Manifest parse_manifest(std::string_view bytes, const std::filesystem::path& pat
     const std::string where = one_line(path.string()) + ":";
     const json root = parse_strict_json(bytes, one_line(path.string()));
     // The version comes first: a later version may have new fields.
-    if (root.is_object() && root.contains("schema_version") && root["schema_version"] != trace_schema_version)
-        throw std::invalid_argument(where + " schema_version is " + limits::clipped(root["schema_version"].dump()) + "; this apscope reads " +
-                                    std::to_string(trace_schema_version));
-    const Fields fields(
-        root, where + " the manifest",
-        {"schema_version", "name", "model", "stage", "reduction", "loss_divided_by_workers", "workers", "metadata", "tensors", "steps"});
+    if (root.is_object() && root.contains("schema_version") &&
+        root["schema_version"] != trace_schema_version)
+        throw std::invalid_argument(where + " schema_version is " +
+                                    limits::clipped(root["schema_version"].dump()) +
+                                    "; this apscope reads " + std::to_string(trace_schema_version));
+    const Fields fields(root, where + " the manifest",
+                        {"schema_version", "name", "model", "stage", "reduction",
+                         "loss_divided_by_workers", "workers", "metadata", "tensors", "steps"});
     Manifest manifest;
     manifest.schema_version = static_cast<int>(fields.natural("schema_version"));
     manifest.name = fields.has("name") ? fields.text("name") : "";
-    if (manifest.name.empty()) manifest.name = one_line(std::filesystem::absolute(path).lexically_normal().parent_path().filename().string());
+    if (manifest.name.empty())
+        manifest.name = one_line(
+            std::filesystem::absolute(path).lexically_normal().parent_path().filename().string());
     manifest.model = fields.has("model") ? fields.text("model") : "";
     manifest.stage = fields.one_of("stage", {"local", "reduced", "clipped"});
     manifest.reduction = fields.one_of("reduction", {"sum", "mean"});
-    manifest.loss_divided_by_workers = fields.has("loss_divided_by_workers") && fields.boolean("loss_divided_by_workers");
+    manifest.loss_divided_by_workers =
+        fields.has("loss_divided_by_workers") && fields.boolean("loss_divided_by_workers");
     const std::int64_t workers = fields.natural("workers");
     if (workers < 1 || workers > limits::workers)
-        fields.refuse("has workers " + std::to_string(workers) + "; it must be between 1 and " + std::to_string(limits::workers));
+        fields.refuse("has workers " + std::to_string(workers) + "; it must be between 1 and " +
+                      std::to_string(limits::workers));
     manifest.workers = static_cast<int>(workers);
     if (fields.has("metadata")) {
         if (!fields.at("metadata").is_object()) fields.refuse("has metadata that is not an object");
         for (const auto& [key, value] : fields.at("metadata").items()) {
-            if (!value.is_string()) fields.refuse("has metadata '" + limits::clipped(key) + "' that is not a string");
+            if (!value.is_string())
+                fields.refuse("has metadata '" + limits::clipped(key) + "' that is not a string");
             manifest.metadata[key] = value.get<std::string>();
         }
     }
 
     std::set<std::string> seen;
     for (const auto& object : fields.array("tensors")) {
-        manifest.tensors.push_back(parse_tensor(object, where + " tensors[" + std::to_string(manifest.tensors.size()) + "]"));
+        manifest.tensors.push_back(parse_tensor(
+            object, where + " tensors[" + std::to_string(manifest.tensors.size()) + "]"));
         if (!seen.insert(manifest.tensors.back().name).second)
-            fields.refuse("names the tensor '" + limits::clipped(manifest.tensors.back().name) + "' twice");
+            fields.refuse("names the tensor '" + limits::clipped(manifest.tensors.back().name) +
+                          "' twice");
     }
     for (const auto& object : fields.array("steps")) {
-        manifest.steps.push_back(parse_step(object, where + " steps[" + std::to_string(manifest.steps.size()) + "]", manifest.workers));
+        manifest.steps.push_back(
+            parse_step(object, where + " steps[" + std::to_string(manifest.steps.size()) + "]",
+                       manifest.workers));
         const auto n = manifest.steps.size();
         if (n > 1 && manifest.steps[n - 1].number <= manifest.steps[n - 2].number)
-            fields.refuse("has step " + std::to_string(manifest.steps[n - 1].number) + " after step " + std::to_string(manifest.steps[n - 2].number) +
+            fields.refuse("has step " + std::to_string(manifest.steps[n - 1].number) +
+                          " after step " + std::to_string(manifest.steps[n - 2].number) +
                           "; numbers must ascend");
     }
     return manifest;

@@ -30,7 +30,14 @@ from typing import Any as _Any
 from . import _interrupt  # noqa: F401  # first: the others take their time
 from ._arrays.allreduce import allreduce
 from ._arrays.arithmetic import add, divide, fma, multiply, sqrt, subtract
-from ._arrays.blocks import decode_blocks, encode_blocks, named_block_formats, pack, quantize_blocks, unpack
+from ._arrays.blocks import (
+    decode_blocks,
+    encode_blocks,
+    named_block_formats,
+    pack,
+    quantize_blocks,
+    unpack,
+)
 from ._arrays.cast_statistics import cast_statistics
 from ._arrays.casts import decode, encode, quantize
 from ._arrays.draws import Draws
@@ -40,7 +47,20 @@ from ._core import BlockFormat, FloatFormat, __version__
 from ._formats.formats import named_formats
 
 if _TYPE_CHECKING:
-    from . import cli, conformance, cost, cuda, hybrid, machine, p3109, plots, record, schemes, studies, types
+    from . import (
+        cli,
+        conformance,
+        cost,
+        cuda,
+        hybrid,
+        machine,
+        p3109,
+        plots,
+        record,
+        schemes,
+        studies,
+        types,
+    )
     from ._advice.plan import Plan
     from ._advice.recommend import recommend
     from ._arrays.plan import plan
@@ -77,7 +97,20 @@ _LAZY = {
     "search": "_search.search",
 }
 #: The public modules, also imported on first use.
-_MODULES = ("cli", "conformance", "cost", "cuda", "hybrid", "machine", "p3109", "plots", "record", "schemes", "studies", "types")
+_MODULES = (
+    "cli",
+    "conformance",
+    "cost",
+    "cuda",
+    "hybrid",
+    "machine",
+    "p3109",
+    "plots",
+    "record",
+    "schemes",
+    "studies",
+    "types",
+)
 
 __all__ = [
     "BlockFormat",

@@ -16,7 +16,9 @@ def with_sections(text: str) -> Callable[[Function], Function]:
 
     def write(function: Function) -> Function:
         operands = ", ".join(inspect.signature(function).parameters).partition(", format")[0]
-        own, examples, calls = inspect.cleandoc(function.__doc__ or "").partition("Examples\n--------\n")
+        own, examples, calls = inspect.cleandoc(function.__doc__ or "").partition(
+            "Examples\n--------\n"
+        )
         function.__doc__ = f"{own.rstrip()}\n\n{text.strip().format(operands=operands)}\n\n{examples}{calls}".rstrip()
         return function
 

@@ -24,7 +24,14 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence
 
     def line(tag: str, cells: Iterable[str]) -> str:
         sides = ("right" if n else "left" for n in numeric)
-        return "<tr>" + "".join(f'<{tag} style="text-align:{side}">{cell}</{tag}>' for cell, side in zip(cells, sides)) + "</tr>"
+        return (
+            "<tr>"
+            + "".join(
+                f'<{tag} style="text-align:{side}">{cell}</{tag}>'
+                for cell, side in zip(cells, sides)
+            )
+            + "</tr>"
+        )
 
     shown = "".join(line("td", row) for row in rows[:MAX_ROWS])
     more = f"<div>and {len(rows) - MAX_ROWS} more rows</div>" if len(rows) > MAX_ROWS else ""

@@ -10,8 +10,12 @@ from typing import Any
 
 def _guard() -> None:
     """If this process is the command line, Ctrl-C ends it with one line until `release`."""
-    of_module = sys.argv[:1] == ["-m"] and ("-m", "apscope") in zip(sys.orig_argv, sys.orig_argv[1:])
-    of_script = os.path.basename((sys.argv or [""])[0]) == "apscope" and sys.argv[0] in sys.orig_argv
+    of_module = sys.argv[:1] == ["-m"] and ("-m", "apscope") in zip(
+        sys.orig_argv, sys.orig_argv[1:]
+    )
+    of_script = (
+        os.path.basename((sys.argv or [""])[0]) == "apscope" and sys.argv[0] in sys.orig_argv
+    )
     if (of_module or of_script) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
 

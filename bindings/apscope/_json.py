@@ -12,7 +12,19 @@ from typing import Any, TypeAlias
 from ._limits import JSON_DEPTH, JSON_DIGITS, JSON_LENGTH
 from ._text import clip
 
-__all__ = ["INTEGER", "LIST", "NUMBER", "OBJECT", "TEXT", "Rule", "check_keys", "is_integer", "is_number", "parse_json", "read_json"]
+__all__ = [
+    "INTEGER",
+    "LIST",
+    "NUMBER",
+    "OBJECT",
+    "TEXT",
+    "Rule",
+    "check_keys",
+    "is_integer",
+    "is_number",
+    "parse_json",
+    "read_json",
+]
 
 #: The test of a JSON value, and its description.
 Rule: TypeAlias = tuple[Callable[[Any], bool], str]
@@ -63,7 +75,10 @@ def parse_json(data: bytes | str, longest: int = JSON_LENGTH) -> Any:
     if len(data) > longest:
         raise ValueError(f"its JSON has {len(data)} bytes; at most {longest} are read")
     try:
-        value = json.loads(data.decode("utf-8") if isinstance(data, bytes) else data, object_pairs_hook=_without_duplicates)
+        value = json.loads(
+            data.decode("utf-8") if isinstance(data, bytes) else data,
+            object_pairs_hook=_without_duplicates,
+        )
     except _TwiceError:
         raise
     except RecursionError:
@@ -71,7 +86,9 @@ def parse_json(data: bytes | str, longest: int = JSON_LENGTH) -> Any:
     except UnicodeDecodeError as error:
         raise ValueError(f"its JSON is not UTF-8 (at byte {error.start})") from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"its JSON is damaged at line {error.lineno}, column {error.colno}") from None
+        raise ValueError(
+            f"its JSON is damaged at line {error.lineno}, column {error.colno}"
+        ) from None
     except ValueError:  # Python's message on an integer
         raise ValueError(f"its JSON has an integer of more than {JSON_DIGITS} digits") from None
     _check_depth(value)
@@ -92,7 +109,12 @@ def read_json(path: str | os.PathLike[str], longest: int = JSON_LENGTH) -> Any:
 def _check_depth(value: Any) -> None:
     level: list[Any] = [[value]]
     for _ in range(JSON_DEPTH + 1):
-        level = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer) if isinstance(inner, dict | list)]
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
         if not level:
             return
     raise ValueError(f"its JSON is nested more than {JSON_DEPTH} deep")

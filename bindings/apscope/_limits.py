@@ -38,7 +38,9 @@ def available_memory() -> int:
     return min(found)
 
 
-def check_fits(shape: Sequence[int], itemsize: int, remedy: str = "leave it out of the dump") -> None:
+def check_fits(
+    shape: Sequence[int], itemsize: int, remedy: str = "leave it out of the dump"
+) -> None:
     """Check before an array from elsewhere is allocated.
 
     Raises
@@ -48,12 +50,21 @@ def check_fits(shape: Sequence[int], itemsize: int, remedy: str = "leave it out 
     """
     needed = math.prod(shape) * itemsize
     if needed > _SMALL and needed > (there := available_memory()):
-        raise ValueError(f"an array of shape {list(shape)} needs {_size(needed)} of memory, and this machine has {_size(there)}; {remedy}")
+        raise ValueError(
+            f"an array of shape {list(shape)} needs {_size(needed)} of memory, and this machine has {_size(there)}; {remedy}"
+        )
 
 
 def is_of_memory(error: BaseException) -> bool:
     """Whether memory ran out; libraries use various messages while loading or starting threads."""
-    words = ("failed to map", "cannot allocate memory", "start new thread", "bad_alloc", "MemoryError", "error return without exception set")
+    words = (
+        "failed to map",
+        "cannot allocate memory",
+        "start new thread",
+        "bad_alloc",
+        "MemoryError",
+        "error return without exception set",
+    )
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 

@@ -14,7 +14,11 @@ _RAISED = str.maketrans("0123456789-\N{MINUS SIGN}", "⁰¹²³⁴⁵⁶⁷⁸�
 
 def clip(name: str, longest: int = 60) -> str:
     """A name that fits: a long one keeps its beginning and its end."""
-    return name if len(name) <= longest else f"{name[: math.ceil(longest * 0.55)]}…{name[-math.floor(longest * 0.4) :]}"
+    return (
+        name
+        if len(name) <= longest
+        else f"{name[: math.ceil(longest * 0.55)]}…{name[-math.floor(longest * 0.4) :]}"
+    )
 
 
 def printable(name: str, longest: int = 200) -> str:
@@ -36,7 +40,9 @@ def count_of(count: int, noun: str) -> str:
 
 def hint(word: str, held: Sequence[str], shown: int = 6, have: str = "they have") -> str:
     """A hint: the nearest of the existing names, else the first of them."""
-    near = [name for name in held if name.startswith(word)][:1] or difflib.get_close_matches(word, held, n=1, cutoff=0.5)
+    near = [name for name in held if name.startswith(word)][:1] or difflib.get_close_matches(
+        word, held, n=1, cutoff=0.5
+    )
     if near:
         return f"did you mean '{near[0]}'?"
     more = f" and {len(held) - shown} more" if len(held) > shown else ""
@@ -46,14 +52,21 @@ def hint(word: str, held: Sequence[str], shown: int = 6, have: str = "they have"
 def wrapped(spec: str, width: int = 22, lines: int = 4) -> list[str]:
     """A spec on lines of at most `width` letters, broken after punctuation; clipped to `lines`."""
     broken = [""]
-    for piece in re.findall(rf"[^,;:(]{{0,{width - 1}}}[,;:(]|[^,;:(]{{1,{width}}}", printable(spec, width * lines)):
+    for piece in re.findall(
+        rf"[^,;:(]{{0,{width - 1}}}[,;:(]|[^,;:(]{{1,{width}}}", printable(spec, width * lines)
+    ):
         if broken[-1] and len(broken[-1]) + len(piece) > width:
             broken.append("")
         broken[-1] += piece
     return broken
 
 
-def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str] = (), width: int | None = None) -> tuple[list[str], int]:
+def aligned(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    words: Collection[str] = (),
+    width: int | None = None,
+) -> tuple[list[str], int]:
     """The lines of a table, two spaces between its columns, and the number of columns.
 
     Parameters
@@ -75,7 +88,12 @@ def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collecti
     shown = len(heads)
     while width is not None and shown > 1 and sum(widths[:shown]) + 2 * (shown - 1) > width:
         shown -= 1
-    return ["  ".join(c.ljust(w) if h in words else c.rjust(w) for c, w, h in zip(line[:shown], widths, heads)).rstrip() for line in lines], shown
+    return [
+        "  ".join(
+            c.ljust(w) if h in words else c.rjust(w) for c, w, h in zip(line[:shown], widths, heads)
+        ).rstrip()
+        for line in lines
+    ], shown
 
 
 def short_names(names: Sequence[str], longest: int) -> list[str]:
@@ -85,14 +103,19 @@ def short_names(names: Sequence[str], longest: int) -> list[str]:
     ellipsis; if that is not enough, the whole name is kept.
     """
     longest = max(longest, 4)
-    short = [name if len(name) <= longest else f"…{name[1 - longest :].lstrip('._/')}" for name in names]
+    short = [
+        name if len(name) <= longest else f"…{name[1 - longest :].lstrip('._/')}" for name in names
+    ]
     clashing: dict[str, set[str]] = {}
     for name, text in zip(names, short):
         clashing.setdefault(text, set()).add(name)
     for alike in clashing.values():
         if len(alike) < 2:
             continue
-        shared = next((i for i, letters in enumerate(zip(*alike)) if len(set(letters)) > 1), min(map(len, alike)))
+        shared = next(
+            (i for i, letters in enumerate(zip(*alike)) if len(set(letters)) > 1),
+            min(map(len, alike)),
+        )
         for name in alike:
             start = max(name.rfind(mark, 0, shared) for mark in "._/") + 1
             part = re.match(r"[^._/]*[._/]?", name[start:])[0]  # type: ignore[index]  # it matches the empty text

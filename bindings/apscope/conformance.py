@@ -89,7 +89,9 @@ def inputs_of(format: FormatLike) -> np.ndarray:
     """
     f = as_format(format)
     if f.storage_bits > 16:
-        raise ValueError(f"{f.name} has {f.storage_bits} bits; the conformance pack covers formats of at most 16")
+        raise ValueError(
+            f"{f.name} has {f.storage_bits} bits; the conformance pack covers formats of at most 16"
+        )
     codes = np.arange(2 ** (f.storage_bits - f.is_signed), dtype=np.uint16)
     values = decode(codes, f).astype(np.float64)
     values = values[np.isfinite(values)]
@@ -112,7 +114,9 @@ def inputs_of(format: FormatLike) -> np.ndarray:
 
 def expected(inputs: np.ndarray, format: FormatLike, rounding: str, overflow: str) -> np.ndarray:
     """The fp32 patterns of the results; every NaN is 0x7FC00000."""
-    y = quantize(inputs.astype(np.uint32).view(np.float32), format, rounding=rounding, overflow=overflow)
+    y = quantize(
+        inputs.astype(np.uint32).view(np.float32), format, rounding=rounding, overflow=overflow
+    )
     bits = y.view(np.uint32).copy()
     bits[np.isnan(y)] = NAN
     return bits.astype("<u4")
@@ -142,7 +146,9 @@ def write(directory: str | Path, formats: Sequence[str] | None = None) -> dict[s
     chosen = [FloatFormat(name) for name in formats or pack_formats()]
     for f in chosen:
         if f.storage_bits > 16:
-            raise ValueError(f"{f.name} has {f.storage_bits} bits; the conformance pack covers formats of at most 16")
+            raise ValueError(
+                f"{f.name} has {f.storage_bits} bits; the conformance pack covers formats of at most 16"
+            )
     directory = Path(directory)
     refuse_dangling(directory)
     if directory.exists() and not _is_free(directory):
@@ -150,15 +156,23 @@ def write(directory: str | Path, formats: Sequence[str] | None = None) -> dict[s
         raise ValueError(f"{directory} is not an empty folder; give a new one")
     with Writing(directory, "apscope conformance write") as writing:
         manifest = _write_pack(writing.new, chosen)
-        writing.put_files([path.name for path in writing.new.iterdir()], mark="manifest.json") if writing.into else writing.put_folder()
+        writing.put_files(
+            [path.name for path in writing.new.iterdir()], mark="manifest.json"
+        ) if writing.into else writing.put_folder()
         writing.clear()
     return manifest
 
 
 def _is_free(directory: Path) -> bool:
     """Whether it is an empty folder, or has the remains of a killed write of a pack."""
-    names = {path.name for path in directory.iterdir() if not is_hidden(path)} if directory.is_dir() else {""}
-    return not names or bool(halves(directory, "manifest.json") and all(name.endswith(".bin") for name in names))
+    names = (
+        {path.name for path in directory.iterdir() if not is_hidden(path)}
+        if directory.is_dir()
+        else {""}
+    )
+    return not names or bool(
+        halves(directory, "manifest.json") and all(name.endswith(".bin") for name in names)
+    )
 
 
 def _write_pack(directory: Path, chosen: Sequence[FloatFormat]) -> dict[str, Any]:
@@ -174,10 +188,25 @@ def _write_pack(directory: Path, chosen: Sequence[FloatFormat]) -> dict[str, Any
         for overflow in OVERFLOWS:
             for rounding in ROUNDINGS:
                 name = f"{f.name}.{rounding}.{overflow}.bin"
-                results[f"{rounding}.{overflow}"] = _store(directory, name, expected(inputs, f, rounding, overflow))
-        entries[f.name] = {"descriptor": f.to_dict(), "count": len(inputs), **files, "results": results}
-    manifest = {"kind": KIND, "version": VERSION, "word": "uint32, little-endian", "nan": f"{NAN:#x}", "formats": entries}
-    (directory / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+                results[f"{rounding}.{overflow}"] = _store(
+                    directory, name, expected(inputs, f, rounding, overflow)
+                )
+        entries[f.name] = {
+            "descriptor": f.to_dict(),
+            "count": len(inputs),
+            **files,
+            "results": results,
+        }
+    manifest = {
+        "kind": KIND,
+        "version": VERSION,
+        "word": "uint32, little-endian",
+        "nan": f"{NAN:#x}",
+        "formats": entries,
+    }
+    (directory / "manifest.json").write_text(
+        json.dumps(manifest, indent=1) + "\n", encoding="utf-8"
+    )
     return manifest
 
 
@@ -196,13 +225,19 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
         manifest = read_json(path)
     except ValueError as error:
         raise ValueError(f"{error}; write the pack again") from None
-    if not isinstance(manifest, dict) or manifest.get("kind") != KIND or manifest.get("version") != VERSION:
+    if (
+        not isinstance(manifest, dict)
+        or manifest.get("kind") != KIND
+        or manifest.get("version") != VERSION
+    ):
         raise ValueError(f"{path} is not a manifest of a conformance pack of version {VERSION}")
     if not isinstance(formats := manifest.get("formats"), dict):
         raise ValueError(f"{path}: formats is missing or not an object; write the pack again")
     for name, entry in formats.items():
         results = entry.get("results") if isinstance(entry, dict) else None
-        if not isinstance(results, dict) or not all(map(_is_file, (entry.get("inputs"), entry.get("table"), *results.values()))):
+        if not isinstance(results, dict) or not all(
+            map(_is_file, (entry.get("inputs"), entry.get("table"), *results.values()))
+        ):
             raise ValueError(
                 f"{path}: formats.{printable(name)} must have inputs, table and results, each with file, a name in this folder, and sha256; "
                 "write the pack again"
@@ -212,7 +247,11 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
 
 def _is_file(about: object) -> bool:
     """Whether it names a file of the pack's folder, with its digest."""
-    if not isinstance(about, dict) or not isinstance(about.get("sha256"), str) or not isinstance(name := about.get("file"), str):
+    if (
+        not isinstance(about, dict)
+        or not isinstance(about.get("sha256"), str)
+        or not isinstance(name := about.get("file"), str)
+    ):
         return False
     return name not in ("", ".", "..") and "/" not in name and "\0" not in name
 
@@ -241,7 +280,9 @@ def _read(directory: Path, entry: dict[str, str]) -> np.ndarray:
     path = directory / entry["file"]
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != entry["sha256"]:
-        raise ValueError(f"{path} does not have the SHA-256 that manifest.json gives; write the pack again")
+        raise ValueError(
+            f"{path} does not have the SHA-256 that manifest.json gives; write the pack again"
+        )
     return np.frombuffer(data, "<u4").astype(np.uint32)
 
 
@@ -269,7 +310,13 @@ class Check:
 
 
 @CHECK
-def check(directory: str | Path, cast: Any, *, format: FormatLike | None = None, **options: Unpack[RoundingOptions]) -> Check:
+def check(
+    directory: str | Path,
+    cast: Any,
+    *,
+    format: FormatLike | None = None,
+    **options: Unpack[RoundingOptions],
+) -> Check:
     """Run a cast on a pack.
 
     Parameters
@@ -304,14 +351,18 @@ def check(directory: str | Path, cast: Any, *, format: FormatLike | None = None,
     name = as_format(format).name
     entry = manifest["formats"].get(name)
     if entry is None:
-        raise ValueError(f"the pack {directory} has no format '{name}'; it has {', '.join(map(printable, manifest['formats']))}")
+        raise ValueError(
+            f"the pack {directory} has no format '{name}'; it has {', '.join(map(printable, manifest['formats']))}"
+        )
     rounding, overflow = s.projection.rounding, s.projection.overflow
     if rounding not in ROUNDINGS:
         raise ValueError(f"the pack has no rounding '{rounding}'; it has {', '.join(ROUNDINGS)}")
     if overflow not in OVERFLOWS:
         raise ValueError(f"the pack has no overflow '{overflow}'; it has {', '.join(OVERFLOWS)}")
     if (which := f"{rounding}.{overflow}") not in entry["results"]:
-        raise ValueError(f"the pack {directory} has no results of {which} for {name}; write the pack again")
+        raise ValueError(
+            f"the pack {directory} has no results of {which} for {name}; write the pack again"
+        )
     directory = Path(directory)
     inputs = _read(directory, entry["inputs"]).view(np.float32)
     right = _read(directory, entry["results"][which]).view(np.float32).astype(np.float64)
@@ -326,7 +377,9 @@ def _as_values(got: np.ndarray, table: np.ndarray) -> np.ndarray:
         return got
     if got.size and not 0 <= got.min() <= got.max() < len(table):
         bad = got.min() if got.min() < 0 else got.max()
-        raise ValueError(f"the cast returned the integer {bad}; codes of this format are 0 to {len(table) - 1}")
+        raise ValueError(
+            f"the cast returned the integer {bad}; codes of this format are 0 to {len(table) - 1}"
+        )
     return table.view(np.float32)[got].astype(np.float64)
 
 

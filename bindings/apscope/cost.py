@@ -62,8 +62,14 @@ class Network:
     def __str__(self) -> str:
         words = f"{self.bandwidth / 1e9:g} GB/s and {self.latency * 1e6:g} µs per message"
         if self.intra_bandwidth is not None or self.intra_latency is not None:
-            words += f", inside a node {self._intra[1] / 1e9:g} GB/s and {self._intra[0] * 1e6:g} µs"
-        return words + (f"; {self.pass_cost * 1e12:g} ps per byte of a pass over memory" if self.pass_cost else "; passes over memory are free")
+            words += (
+                f", inside a node {self._intra[1] / 1e9:g} GB/s and {self._intra[0] * 1e6:g} µs"
+            )
+        return words + (
+            f"; {self.pass_cost * 1e12:g} ps per byte of a pass over memory"
+            if self.pass_cost
+            else "; passes over memory are free"
+        )
 
     @property
     def _intra(self) -> tuple[float, float]:
@@ -96,7 +102,14 @@ class CollectiveCost:
 
 @guarded
 def collective(
-    name: str, sent: float, workers: int, *, group: int = 1, partial: float | None = None, result: float | None = None, messages: int = 1
+    name: str,
+    sent: float,
+    workers: int,
+    *,
+    group: int = 1,
+    partial: float | None = None,
+    result: float | None = None,
+    messages: int = 1,
 ) -> CollectiveCost:
     """The cost of one collective operation.
 
@@ -125,7 +138,12 @@ def collective(
     """
     workers, group = integer("workers", workers, 1, 2**30), integer("group", group, 1, 2**30)
     partial, result = (float(sent if given is None else given) for given in (partial, result))
-    return _in_messages(_core.collective_cost(text("name", name), float(sent), partial, result, 0.0, workers, group), messages)
+    return _in_messages(
+        _core.collective_cost(
+            text("name", name), float(sent), partial, result, 0.0, workers, group
+        ),
+        messages,
+    )
 
 
 def _collective_of(topology: str) -> tuple[str, int] | None:
@@ -184,30 +202,55 @@ def step_time(
     if side not in ("fused", "bucket", "delayed"):
         raise ValueError(f"side='{side}' is unknown; use fused, bucket or delayed")
     if side_collective not in ("ring", "tree", "halving"):
-        raise ValueError(f"side_collective='{side_collective}' is unknown; use ring, tree or halving")
+        raise ValueError(
+            f"side_collective='{side_collective}' is unknown; use ring, tree or halving"
+        )
     if _collective_of(baseline) is None:
         raise ValueError(f"baseline='{baseline}' has no model; use a topology such as ring")
     frame = frame_of(results)
     if elements is not None and not (elements > 0 and math.isfinite(elements)):
         raise ValueError(f"elements={elements} must be a number of parameters above 0")
     if bucket_bytes is not None and not bucket_bytes >= 0:
-        raise ValueError(f"bucket_bytes={bucket_bytes} is not a size; give bytes, 0 for one message per tensor")
-    needed = ["trace", "scheme", "topology", "format", "workers", "step", "count", "wire_bits", "side_bits", "note"]
-    rows = frame.loc[frame["stage"] == "reduced", [c for c in needed if c in frame]].reset_index(drop=True)
+        raise ValueError(
+            f"bucket_bytes={bucket_bytes} is not a size; give bytes, 0 for one message per tensor"
+        )
+    needed = [
+        "trace",
+        "scheme",
+        "topology",
+        "format",
+        "workers",
+        "step",
+        "count",
+        "wire_bits",
+        "side_bits",
+        "note",
+    ]
+    rows = frame.loc[frame["stage"] == "reduced", [c for c in needed if c in frame]].reset_index(
+        drop=True
+    )
     rows = whole_sums(rows.assign(reduction=rows["topology"]))
     key = ["trace", "scheme", "topology"]
     whole, first = groups(rows, key)
     # Tensors of one reduction and one grid share messages. The model is linear in the bytes, so those of all steps add up first.
     part, part_first = groups(rows, [*key, "reduction", "format"])
     owner, of_part = whole[part_first], len(part_first)
-    specs, grids, reductions = (rows[c].to_numpy(object)[part_first] for c in ("scheme", "format", "reduction"))
+    specs, grids, reductions = (
+        rows[c].to_numpy(object)[part_first] for c in ("scheme", "format", "reduction")
+    )
     step = pd.factorize(rows["step"])[0]
     steps = distinct(whole, groups(rows, [*key, "step"])[0], len(first))
     count = numbers(rows, "count")
     recorded = np.bincount(whole, count, len(first)) / steps
-    factor = np.where(recorded > 0, elements / recorded, 1.0) if elements and len(first) else np.ones(len(first))
+    factor = (
+        np.where(recorded > 0, elements / recorded, 1.0)
+        if elements and len(first)
+        else np.ones(len(first))
+    )
     known = {spec: known_spec(spec) for spec in set(specs)}
-    limit = np.array([float(_core.agreed_bits(known[spec], grid)) for spec, grid in zip(specs, grids)])
+    limit = np.array(
+        [float(_core.agreed_bits(known[spec], grid)) for spec, grid in zip(specs, grids)]
+    )
     side_bits = numbers(rows, "side_bits")
     agreed_bits = np.minimum(side_bits, limit[part]) if of_part else side_bits
     own: list[list[Part]] = [[] for _ in first]
@@ -221,18 +264,40 @@ def step_time(
     )):  # fmt: skip
         own[place].append(Part(*values))
     buckets = _buckets(whole, step, factor[whole] * count, len(first), bucket_bytes) / steps
-    unknown = {note for note in rows["note"].unique() if str(note).startswith(_core.NOT_MEASURABLE)} if "note" in rows else set()
-    dark = np.bincount(whole, rows["note"].isin(unknown), len(first)) > 0 if unknown else np.zeros(len(first), bool)
+    unknown = (
+        {note for note in rows["note"].unique() if str(note).startswith(_core.NOT_MEASURABLE)}
+        if "note" in rows
+        else set()
+    )
+    dark = (
+        np.bincount(whole, rows["note"].isin(unknown), len(first)) > 0
+        if unknown
+        else np.zeros(len(first), bool)
+    )
     out = rows[[*key, "workers"]].iloc[first].reset_index(drop=True).astype({"workers": int})
     found = []
-    for place, (spec, workers, parts) in enumerate(zip(out["scheme"].to_numpy(object), out["workers"], own)):
-        one = None if dark[place] else part_cost(parts, known[spec], workers, network, side, side_collective)
+    for place, (spec, workers, parts) in enumerate(
+        zip(out["scheme"].to_numpy(object), out["workers"], own)
+    ):
+        one = (
+            None
+            if dark[place]
+            else part_cost(parts, known[spec], workers, network, side, side_collective)
+        )
         if one:
             name, group = _collective_of(baseline) or ("ring", 1)
             fp32 = collective(name, 4 * factor[place] * recorded[place], workers, group=group)
-            fp32 = replace(fp32, messages=buckets[place] * fp32.messages, intra_messages=buckets[place] * fp32.intra_messages)
+            fp32 = replace(
+                fp32,
+                messages=buckets[place] * fp32.messages,
+                intra_messages=buckets[place] * fp32.intra_messages,
+            )
             one["fp32_seconds"] = fp32.seconds(network)
-            one["speedup"] = one["fp32_seconds"] / one["seconds"] if one["seconds"] and one["fp32_seconds"] else math.nan
+            one["speedup"] = (
+                one["fp32_seconds"] / one["seconds"]
+                if one["seconds"] and one["fp32_seconds"]
+                else math.nan
+            )
         found.append(one or dict.fromkeys(_NUMBERS, math.nan))
     return out.join(pd.DataFrame(found, columns=list(_NUMBERS), dtype=float))
 
@@ -254,12 +319,16 @@ class Part(NamedTuple):
     grid: str
 
 
-def part_cost(parts: list[Part], known: str, workers: int, network: Network, side: str, side_collective: str) -> dict[str, float] | None:
+def part_cost(
+    parts: list[Part], known: str, workers: int, network: Network, side: str, side_collective: str
+) -> dict[str, float] | None:
     """Total of the parts of one trace, scheme and topology; None if one has no algorithm."""
     sums = dict.fromkeys(("messages", "bytes", "intra_messages", "intra_bytes"), 0.0)
     passes = agreed_bytes = agreed_buckets = travelling_side = 0.0
     for part in parts:
-        way = _core.way(known, part.grid, part.reduction, part.values, part.payload, part.travelling, workers)
+        way = _core.way(
+            known, part.grid, part.reduction, part.values, part.payload, part.travelling, workers
+        )
         if way is None:
             return None
         cost = _cost(way, workers, way["side"])
@@ -267,7 +336,11 @@ def part_cost(parts: list[Part], known: str, workers: int, network: Network, sid
         sums["intra_messages"] += part.buckets * cost.intra_messages
         sums["bytes"] += cost.bytes
         sums["intra_bytes"] += cost.intra_bytes
-        passes += cost.added + (0.0 if part.grid == "fp32" else 4 * part.values + part.payload + cost.decoded + 4 * part.values)
+        passes += cost.added + (
+            0.0
+            if part.grid == "fp32"
+            else 4 * part.values + part.payload + cost.decoded + 4 * part.values
+        )
         travelling_side += cost.bytes - _cost(way, workers, 0.0).bytes
         if part.agreed:
             agreed_bytes += part.agreed
@@ -298,7 +371,9 @@ def part_cost(parts: list[Part], known: str, workers: int, network: Network, sid
     return out
 
 
-def _buckets(codes: np.ndarray, step: np.ndarray, values: np.ndarray, count: int, limit: float | None) -> np.ndarray:
+def _buckets(
+    codes: np.ndarray, step: np.ndarray, values: np.ndarray, count: int, limit: float | None
+) -> np.ndarray:
     """The number of messages of the tensors of every group, over all steps."""
     if limit is None:  # one per step
         return distinct(codes, codes * (step.max(initial=0) + 1) + step, count)
@@ -321,17 +396,24 @@ def one_number(bits: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
 
 def _bytes(bits: np.ndarray, codes: np.ndarray, count: int, factor: np.ndarray) -> np.ndarray:
     """Bytes of side information; one number per tensor does not grow with it."""
-    return np.where(one_number(bits, codes, count), 1.0, factor) * np.bincount(codes, bits, count) / 8
+    return (
+        np.where(one_number(bits, codes, count), 1.0, factor) * np.bincount(codes, bits, count) / 8
+    )
 
 
 def _cost(way: dict[str, Any], workers: int, side: float) -> CollectiveCost:
     """Cost of the messages of `_core.way`, with this much side information in each."""
-    c = _core.collective_cost(way["collective"], way["sent"], way["partial"], way["result"], side, workers, way["group"])
+    c = _core.collective_cost(
+        way["collective"], way["sent"], way["partial"], way["result"], side, workers, way["group"]
+    )
     return _in_messages(c, way["rounds"])
 
 
 def _in_messages(c: dict[str, float], messages: int) -> CollectiveCost:
-    return CollectiveCost(**c | {"messages": c["messages"] * messages, "intra_messages": c["intra_messages"] * messages})
+    return CollectiveCost(
+        **c
+        | {"messages": c["messages"] * messages, "intra_messages": c["intra_messages"] * messages}
+    )
 
 
 def known_spec(spec: str) -> str:

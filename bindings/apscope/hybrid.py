@@ -94,7 +94,9 @@ def warmup(steps: int, first: SchemeLike, then: SchemeLike) -> Scheme:
         A step number, at least 0.
     first, then : Scheme or str
     """
-    return Scheme(f"hybrid(steps:0:{integer('steps', steps, 0, 2**62)}={as_scheme(first)};else={as_scheme(then)})")
+    return Scheme(
+        f"hybrid(steps:0:{integer('steps', steps, 0, 2**62)}={as_scheme(first)};else={as_scheme(then)})"
+    )
 
 
 def exactly(names: list[str]) -> str:
@@ -118,11 +120,20 @@ def exactly(names: list[str]) -> str:
     if not names:
         raise ValueError("names is empty; a condition needs at least one tensor")
     # Special characters of specs and regular expressions are written by their codes.
-    escaped = [re.sub(r"[^\w-]", lambda c: r"\." if c[0] == "." else f"\\x{ord(c[0]):02x}" if ord(c[0]) < 128 else c[0], name) for name in names]
+    escaped = [
+        re.sub(
+            r"[^\w-]",
+            lambda c: r"\." if c[0] == "." else f"\\x{ord(c[0]):02x}" if ord(c[0]) < 128 else c[0],
+            name,
+        )
+        for name in names
+    ]
     return f"name:^{escaped[0]}$" if len(escaped) == 1 else f"name:^({'|'.join(escaped)})$"
 
 
-def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, topology: str = "exact") -> Promotions:
+def greedy(
+    results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, topology: str = "exact"
+) -> Promotions:
     """Promote the tensors with the largest error reduction per bit, until a budget is spent.
 
     Over all replayed steps, err and bits are a tensor's squared error and its bits per worker,
@@ -154,26 +165,47 @@ def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, 
     specs = as_scheme(low).spec, as_scheme(high).spec
     frame = of_type("results", results, Results, "a Results").frame
     if frame.trace.nunique() > 1:
-        raise ValueError(f"the results have {frame.trace.nunique()} traces; greedy chooses the tensors of one")
+        raise ValueError(
+            f"the results have {frame.trace.nunique()} traces; greedy chooses the tensors of one"
+        )
     chosen = frame[frame.topology.fillna("") == text("topology", topology)]
     tables = []
     for spec in specs:
         rows = chosen[chosen.scheme == spec]
         if rows.empty:
-            raise ValueError(f"the results have no rows of '{spec}' at topology '{topology}'; replay both schemes")
-        error = rows.sum_squared_error.where(~rows.skipped.astype(bool), rows.sum_squared_reference)  # a skipped step gives 0
-        error = error.where(~(rows.overflow > 0).fillna(False), math.inf)  # the sums omit values with overflow
-        rows = rows.assign(sum_squared_error=error, bits=rows.wire_bits.astype(float) + rows.side_bits.astype(float), values=_values(rows, results))
-        tables.append(rows.groupby("tensor", sort=False)[["sum_squared_error", "sum_squared_reference", "bits", "values"]].sum())
+            raise ValueError(
+                f"the results have no rows of '{spec}' at topology '{topology}'; replay both schemes"
+            )
+        error = rows.sum_squared_error.where(
+            ~rows.skipped.astype(bool), rows.sum_squared_reference
+        )  # a skipped step gives 0
+        error = error.where(
+            ~(rows.overflow > 0).fillna(False), math.inf
+        )  # the sums omit values with overflow
+        rows = rows.assign(
+            sum_squared_error=error,
+            bits=rows.wire_bits.astype(float) + rows.side_bits.astype(float),
+            values=_values(rows, results),
+        )
+        tables.append(
+            rows.groupby("tensor", sort=False)[
+                ["sum_squared_error", "sum_squared_reference", "bits", "values"]
+            ].sum()
+        )
     a, b = tables
     if list(a.index) != list(b.index):
         raise ValueError("the two schemes were replayed on different tensors")
     gain, cost = a.sum_squared_error - b.sum_squared_error, b.bits - a.bits
-    order = sorted((t for t in a.index if gain[t] > 0), key=lambda t: -math.inf if cost[t] <= 0 else -gain[t] / cost[t])
+    order = sorted(
+        (t for t in a.index if gain[t] > 0),
+        key=lambda t: -math.inf if cost[t] <= 0 else -gain[t] / cost[t],
+    )
 
     total, values, reference = a.bits.sum(), a["values"].sum(), a.sum_squared_reference.sum()
     if not at_most(total / values / 32, bits / 32):
-        raise ValueError(f"bits={bits} is below the {total / values:.6g} bits per value that '{specs[0]}' needs")
+        raise ValueError(
+            f"bits={bits} is below the {total / values:.6g} bits per value that '{specs[0]}' needs"
+        )
     promoted: list[str] = []
     front = []
     fits = True
@@ -185,8 +217,19 @@ def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, 
         fits = fits and at_most(mean / 32, bits / 32)
         if fits:
             promoted = some
-        front.append({"promoted": some[-1] if some else "", "chosen": fits, "bits": mean, "nmse": error / reference if reference else math.nan})
-    scheme = Scheme(f"hybrid({exactly(promoted)}={specs[1]};else={specs[0]})") if promoted else Scheme(specs[0])
+        front.append(
+            {
+                "promoted": some[-1] if some else "",
+                "chosen": fits,
+                "bits": mean,
+                "nmse": error / reference if reference else math.nan,
+            }
+        )
+    scheme = (
+        Scheme(f"hybrid({exactly(promoted)}={specs[1]};else={specs[0]})")
+        if promoted
+        else Scheme(specs[0])
+    )
     return Promotions(scheme, pd.DataFrame(front))
 
 

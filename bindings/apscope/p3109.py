@@ -82,7 +82,9 @@ def projection(
     if mode is None:
         raise ValueError(f"unknown P3109 rounding {rounding!r}; use one of {', '.join(ROUNDINGS)}")
     if saturation not in SATURATIONS:
-        raise ValueError(f"unknown P3109 saturation {saturation!r}; use one of {', '.join(SATURATIONS)}")
+        raise ValueError(
+            f"unknown P3109 saturation {saturation!r}; use one of {', '.join(SATURATIONS)}"
+        )
     if version not in VERSIONS:
         raise ValueError(f"unknown P3109 version {version!r}; use one of {', '.join(VERSIONS)}")
     drawn = 32
@@ -114,5 +116,7 @@ def _overflow(f: FloatFormat, rounding: str, saturation: str, version: str) -> s
         return "ieee"
     # ToOdd has no direction: overflow is the infinity, or the NaN, whatever its sign.
     if version == "v4.0" and not f.is_signed:
-        raise ValueError(f"ToOdd with SatNone on {f.name} clamps only above in P3109 v4.0, unlike any overflow rule here; use version='2026-07'")
+        raise ValueError(
+            f"ToOdd with SatNone on {f.name} clamps only above in P3109 v4.0, unlike any overflow rule here; use version='2026-07'"
+        )
     return "infinity" if f.has_infinity else "nan"

@@ -10,7 +10,17 @@ from ._schemes.definitions import SchemeDefinition, SchemeKey, definitions
 from ._schemes.lists import all_schemes, main_schemes
 from ._schemes.scheme import Scheme, as_scheme, define
 
-__all__ = ["Scheme", "SchemeDefinition", "SchemeKey", "all_schemes", "as_scheme", "define", "definitions", "main_schemes", *CLASSES]  # noqa: PLE0604  # their names
+__all__ = [  # noqa: PLE0604  # the classes' names are strings
+    "Scheme",
+    "SchemeDefinition",
+    "SchemeKey",
+    "all_schemes",
+    "as_scheme",
+    "define",
+    "definitions",
+    "main_schemes",
+    *CLASSES,
+]
 __dir__ = __all__.copy
 
 globals().update(CLASSES)

@@ -1,5 +1,5 @@
-// Arithmetic on contiguous NumPy arrays. The package's arithmetic.py checks and broadcasts before it
-// calls these.
+// Arithmetic on contiguous NumPy arrays. The package's arithmetic.py checks and broadcasts before
+// it calls these.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -30,8 +30,9 @@ std::span<T> span_of(py::array_t<T>& a) {
     return {a.mutable_data(), static_cast<std::size_t>(a.size())};
 }
 
-SumOptions make_options(const FloatFormat& format, const std::string& order, std::optional<FloatFormat> accumulate,
-                        std::optional<FloatFormat> product, const Projection& projection, std::uint64_t seed, int threads) {
+SumOptions make_options(const FloatFormat& format, const std::string& order,
+                        std::optional<FloatFormat> accumulate, std::optional<FloatFormat> product,
+                        const Projection& projection, std::uint64_t seed, int threads) {
     return {parse_sum_order(order), format, accumulate, product, projection, seed, threads};
 }
 
@@ -39,16 +40,18 @@ template <class T>
 void define_operations(apscope::python::Module& m) {
     using Array = py::array_t<T>;
     m.def("arithmetic",
-          [](const std::string& operation, const Array& a, const Array& b, const Array& c, Array& out, const FloatFormat& format,
-             const Projection& p, std::uint64_t seed, int threads) {
+          [](const std::string& operation, const Array& a, const Array& b, const Array& c,
+             Array& out, const FloatFormat& format, const Projection& p, std::uint64_t seed,
+             int threads) {
         const Operation op = parse_operation(operation);
         const std::span<const T> x = span_of(a), y = span_of(b), z = span_of(c);
         const std::span<T> result = span_of(out);
         const py::gil_scoped_release release;
         arithmetic(op, x, y, z, result, format, p, seed, threads);
     },
-          py::arg("operation"), py::arg("a").noconvert(), py::arg("b").noconvert(), py::arg("c").noconvert(), py::arg("out").noconvert(),
-          py::arg("format"), py::arg("projection"), py::arg("seed"), py::arg("threads"));
+          py::arg("operation"), py::arg("a").noconvert(), py::arg("b").noconvert(),
+          py::arg("c").noconvert(), py::arg("out").noconvert(), py::arg("format"),
+          py::arg("projection"), py::arg("seed"), py::arg("threads"));
 }
 
 template <class T>
@@ -56,8 +59,9 @@ void define_sums(apscope::python::Module& m) {
     using Array = py::array_t<T>;
     using Numbers = std::span<const T>;
     m.def("ordered_sum",
-          [](const Array& x, std::size_t terms, Array& out, const FloatFormat& format, const std::string& order,
-             std::optional<FloatFormat> accumulate, const Projection& projection, std::uint64_t seed, int threads) {
+          [](const Array& x, std::size_t terms, Array& out, const FloatFormat& format,
+             const std::string& order, std::optional<FloatFormat> accumulate,
+             const Projection& projection, std::uint64_t seed, int threads) {
         const SumOptions options =
             make_options(format, order, accumulate, {}, projection, seed, threads);
         const Numbers terms_of_x = span_of(x);
@@ -65,13 +69,15 @@ void define_sums(apscope::python::Module& m) {
         const py::gil_scoped_release release;
         ordered_sum<T>(terms_of_x, terms, result, options);
     },
-          py::arg("x").noconvert(), py::arg("terms"), py::arg("out").noconvert(), py::arg("format"), py::arg("order"), py::arg("accumulate"),
-          py::arg("projection"), py::arg("seed"), py::arg("threads"));
+          py::arg("x").noconvert(), py::arg("terms"), py::arg("out").noconvert(), py::arg("format"),
+          py::arg("order"), py::arg("accumulate"), py::arg("projection"), py::arg("seed"),
+          py::arg("threads"));
 
     const auto define_products = [&](const char* name, auto function) {
         m.def(name,
-              [function](const Array& a, const Array& b, std::size_t batches, std::size_t size, Array& out, const FloatFormat& format,
-                         const std::string& order, std::optional<FloatFormat> accumulate, std::optional<FloatFormat> product,
+              [function](const Array& a, const Array& b, std::size_t batches, std::size_t size,
+                         Array& out, const FloatFormat& format, const std::string& order,
+                         std::optional<FloatFormat> accumulate, std::optional<FloatFormat> product,
                          const Projection& projection, std::uint64_t seed, int threads) {
             const SumOptions options =
                 make_options(format, order, accumulate, product, projection, seed, threads);
@@ -80,17 +86,21 @@ void define_sums(apscope::python::Module& m) {
             const py::gil_scoped_release release;
             function(x, y, batches, size, result, options);
         },
-              py::arg("a").noconvert(), py::arg("b").noconvert(), py::arg("batches"), py::arg("size"), py::arg("out").noconvert(), py::arg("format"),
-              py::arg("order"), py::arg("accumulate"), py::arg("product"), py::arg("projection"), py::arg("seed"),
+              py::arg("a").noconvert(), py::arg("b").noconvert(), py::arg("batches"),
+              py::arg("size"), py::arg("out").noconvert(), py::arg("format"), py::arg("order"),
+              py::arg("accumulate"), py::arg("product"), py::arg("projection"), py::arg("seed"),
               py::arg("threads"));
     };
     // size: the number of terms; of matrix products, the number of rows of one of a's matrices.
-    define_products("ordered_dot", [](Numbers a, Numbers b, std::size_t, std::size_t terms, std::span<T> out, const SumOptions& options) {
-        ordered_dot<T>(a, b, terms, out, options);
-    });
-    define_products("ordered_matmul", [](Numbers a, Numbers b, std::size_t batches, std::size_t rows, std::span<T> out, const SumOptions& options) {
+    define_products("ordered_dot",
+                    [](Numbers a, Numbers b, std::size_t, std::size_t terms, std::span<T> out,
+                       const SumOptions& options) { ordered_dot<T>(a, b, terms, out, options); });
+    define_products("ordered_matmul",
+                    [](Numbers a, Numbers b, std::size_t batches, std::size_t rows,
+                       std::span<T> out, const SumOptions& options) {
         const std::size_t all_rows = batches * rows;
-        ordered_matmul<T>(a, b, batches, rows, all_rows == 0 ? 0 : a.size() / all_rows, out, options);
+        ordered_matmul<T>(a, b, batches, rows, all_rows == 0 ? 0 : a.size() / all_rows, out,
+                          options);
     });
 }
 
@@ -102,7 +112,8 @@ void bind_arithmetic(apscope::python::Module& m) {
     define_sums<float>(m);
     define_sums<double>(m);
     m.def("arithmetic_path",
-          [](const std::string& operation, const FloatFormat& format, const Projection& projection, bool narrow) {
+          [](const std::string& operation, const FloatFormat& format, const Projection& projection,
+             bool narrow) {
         constexpr std::array names = {"exact", "odd", "wide"};
         const Operation op = parse_operation(operation);
         const Rounder rounder = make_rounder(format, projection, narrow && format.fits_fp32());
@@ -115,8 +126,9 @@ void bind_arithmetic(apscope::python::Module& m) {
           py::arg("operation"), py::arg("format"), py::arg("projection"), py::arg("narrow"));
     // `operands`: the format of the arrays' numbers; by default any fp32 numbers.
     m.def("sum_path",
-          [](bool products, const FloatFormat& format, const std::string& order, std::optional<FloatFormat> accumulate,
-             std::optional<FloatFormat> product, std::optional<FloatFormat> operands, const Projection& projection) {
+          [](bool products, const FloatFormat& format, const std::string& order,
+             std::optional<FloatFormat> accumulate, std::optional<FloatFormat> product,
+             std::optional<FloatFormat> operands, const Projection& projection) {
         const SumOptions options =
             make_options(format, order, accumulate, product, projection, 0, 1);
         for (const auto& f : {std::optional(format), accumulate, product}) {
@@ -125,6 +137,6 @@ void bind_arithmetic(apscope::python::Module& m) {
         const ValueRange range = range_of(operands.value_or(make_format(8, 23)));
         return std::string(to_string(sum_path(options, products, range, range)));
     },
-          py::arg("products"), py::arg("format"), py::arg("order"), py::arg("accumulate"), py::arg("product"), py::arg("operands"),
-          py::arg("projection"));
+          py::arg("products"), py::arg("format"), py::arg("order"), py::arg("accumulate"),
+          py::arg("product"), py::arg("operands"), py::arg("projection"));
 }

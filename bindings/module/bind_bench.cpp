@@ -12,13 +12,15 @@ using namespace apscope::detail;
 
 void bind_bench(apscope::python::Module& m) {
     m.def("bench",
-          [](std::size_t l2_elements, std::size_t dram_elements, std::size_t matrix, int threads, int rounds, double visit_seconds,
-             const std::string& only, const py::object& progress) {
+          [](std::size_t l2_elements, std::size_t dram_elements, std::size_t matrix, int threads,
+             int rounds, double visit_seconds, const std::string& only,
+             const py::object& progress) {
         std::vector<BenchTimes> times;
         {
             const py::gil_scoped_release release;
-            times = run_bench(bench_jobs({l2_elements, dram_elements, matrix, threads}, only), rounds, visit_seconds,
-                              [&progress](std::size_t done, std::size_t total) {
+            times =
+                run_bench(bench_jobs({l2_elements, dram_elements, matrix, threads}, only), rounds,
+                          visit_seconds, [&progress](std::size_t done, std::size_t total) {
                 const py::gil_scoped_acquire acquire;
                 if (PyErr_CheckSignals() != 0) throw py::error_already_set();
                 if (!progress.is_none()) progress(done, total);
@@ -39,6 +41,6 @@ void bind_bench(apscope::python::Module& m) {
         }
         return rows;
     },
-          py::arg("l2_elements"), py::arg("dram_elements"), py::arg("matrix"), py::arg("threads"), py::arg("rounds"), py::arg("visit_seconds"),
-          py::arg("only"), py::arg("progress"));
+          py::arg("l2_elements"), py::arg("dram_elements"), py::arg("matrix"), py::arg("threads"),
+          py::arg("rounds"), py::arg("visit_seconds"), py::arg("only"), py::arg("progress"));
 }

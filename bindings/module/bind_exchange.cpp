@@ -27,8 +27,11 @@ void read_back(State& state, const py::dict& d) { state = State(to_named_rows(d)
 void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
     if (!parts.empty()) t.blocks.reset();  // user-defined parts work on whole rows
     t.has_own_parts = t.has_own_parts || !parts.empty();
-    if (parts.contains("forward") || parts.contains("select")) t.agrees_unturned = false;  // user-defined ones get all rows, transformed
-    const auto part = [&](const char* name) -> Function { return parts.contains(name) ? keep(parts[name]) : nullptr; };
+    if (parts.contains("forward") || parts.contains("select"))
+        t.agrees_unturned = false;  // user-defined ones get all rows, transformed
+    const auto part = [&](const char* name) -> Function {
+        return parts.contains(name) ? keep(parts[name]) : nullptr;
+    };
     if (const Function f = part("compensate")) {
         t.compensate = [f](const TrainingStep& step, State& state, Rows& rows) {
             const py::gil_scoped_acquire acquire;
@@ -40,7 +43,8 @@ void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
     if (const Function f = part("forward")) {
         t.forward = [f](const TrainingStep& step, const State& state, const Rows& rows) {
             const py::gil_scoped_acquire acquire;
-            return to_rows((*f)(step, to_dict(state.rows()), to_array(rows)).cast<Array>(), rows.size(), "forward");
+            return to_rows((*f)(step, to_dict(state.rows()), to_array(rows)).cast<Array>(),
+                           rows.size(), "forward");
         };
         t.inverse_variance = {};
     }
@@ -54,13 +58,15 @@ void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
         t.select = [f](const TrainingStep& step, State& state, const Rows& rows) {
             const py::gil_scoped_acquire acquire;
             const py::dict d = to_dict(state.rows());
-            Parameters theta = Parameters::of_rows(to_named_rows((*f)(step, d, to_array(rows)).cast<py::dict>()));
+            Parameters theta =
+                Parameters::of_rows(to_named_rows((*f)(step, d, to_array(rows)).cast<py::dict>()));
             read_back(state, d);
             return theta;
         };
     }
     if (const Function f = part("encode")) {
-        t.encode = [f, bits](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
+        t.encode = [f, bits](const TrainingStep& step, const Parameters& theta,
+                             std::span<const double> x, int worker) {
             const py::gil_scoped_acquire acquire;
             py::object made = (*f)(step, to_dict(theta.rows()), to_array(x), worker);
             Message m;
@@ -80,7 +86,9 @@ void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
         t.decode_sum = {};
         t.limits.reset();
         t.transport = {};
-        if (t.crosses_topologies && !parts.contains("reduce")) {  // user-defined values are not numbers of the base's format
+        if (t.crosses_topologies &&
+            !parts.contains(
+                "reduce")) {  // user-defined values are not numbers of the base's format
             t.crosses_topologies = false;
             t.reduce = {};
         }
@@ -89,7 +97,8 @@ void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
         t.crosses_topologies = t.is_exact_sum = false;
         t.decode_sum = {};
         t.reduction_draws = t.draws;
-        t.reduce = [f](const TrainingStep& step, State& state, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
+        t.reduce = [f](const TrainingStep& step, State& state, const Parameters& theta,
+                       const std::vector<Message>& sent, const Topology&) {
             const py::gil_scoped_acquire acquire;
             Rows values;
             for (const Message& m : sent) values.push_back(m.values);
@@ -105,14 +114,17 @@ void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
             Rows values;
             for (const Message& m : e.sent) values.push_back(m.values);
             const py::dict d = to_dict(state.rows());
-            (*f)(step, d, to_array(e.intended), to_array(values), e.reduced.empty() ? Array(0) : to_array(e.reduced[0]));
+            (*f)(step, d, to_array(e.intended), to_array(values),
+                 e.reduced.empty() ? Array(0) : to_array(e.reduced[0]));
             read_back(state, d);
         };
     }
 }
 
-py::dict run_exchange(const MadeSchemes& made, const std::string& spec, const py::array_t<float, py::array::c_style>& x, const TrainingStep& given,
-                      const py::dict& earlier, const std::string& topology, const py::object& weights, const py::object& full_batch) {
+py::dict run_exchange(const MadeSchemes& made, const std::string& spec,
+                      const py::array_t<float, py::array::c_style>& x, const TrainingStep& given,
+                      const py::dict& earlier, const std::string& topology,
+                      const py::object& weights, const py::object& full_batch) {
     using Floats = py::array_t<float, py::array::c_style | py::array::forcecast>;
     const TensorScheme tensor = as_tensor_scheme(parse_scheme(spec, &made));
     TrainingStep step = given;
@@ -128,7 +140,8 @@ py::dict run_exchange(const MadeSchemes& made, const std::string& spec, const py
     }
     std::vector<std::span<const float>> rows;
     const auto n = static_cast<std::size_t>(x.shape(1));
-    for (py::ssize_t i = 0; i < x.shape(0); ++i) rows.emplace_back(x.data() + static_cast<std::size_t>(i) * n, n);
+    for (py::ssize_t i = 0; i < x.shape(0); ++i)
+        rows.emplace_back(x.data() + static_cast<std::size_t>(i) * n, n);
     State state(to_named_rows(earlier));
     const std::vector<Topology> topologies{parse_topology(topology)};
     Exchange e;
@@ -140,7 +153,8 @@ py::dict run_exchange(const MadeSchemes& made, const std::string& spec, const py
     Rows values, bias, variance;
     py::list payload, payload_bits, side_bits;
     for (Message& m : e.sent) {
-        payload.append(py::bytes(reinterpret_cast<const char*>(m.payload.data()), m.payload.size()));
+        payload.append(
+            py::bytes(reinterpret_cast<const char*>(m.payload.data()), m.payload.size()));
         payload_bits.append(m.payload_bits);
         side_bits.append(m.side_bits);
         if (!m.variance.empty()) {
@@ -169,7 +183,8 @@ py::dict run_exchange(const MadeSchemes& made, const std::string& spec, const py
 
 void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
     python::Class<TrainingStep>(m, "TrainingStep")
-        .def(py::init([](const std::string& tensor, const std::string& role, std::vector<std::int64_t> shape, std::int64_t number, std::size_t index,
+        .def(py::init([](const std::string& tensor, const std::string& role,
+                         std::vector<std::int64_t> shape, std::int64_t number, std::size_t index,
                          std::uint64_t seed, double loss, double learning_rate) {
         TrainingStep step;
         step.shape = std::move(shape);
@@ -183,8 +198,8 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes
         step.role = role;
         return step;
     }),
-             py::arg("tensor"), py::arg("role"), py::arg("shape"), py::arg("number"), py::arg("index"), py::arg("seed"), py::arg("loss"),
-             py::arg("learning_rate"))
+             py::arg("tensor"), py::arg("role"), py::arg("shape"), py::arg("number"),
+             py::arg("index"), py::arg("seed"), py::arg("loss"), py::arg("learning_rate"))
         .def_readonly("tensor", &TrainingStep::tensor)
         .def_readonly("role", &TrainingStep::role)
         .def_readonly("shape", &TrainingStep::shape)
@@ -193,25 +208,32 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes
         .def_readonly("workers", &TrainingStep::workers)
         .def_readonly("loss", &TrainingStep::loss)
         .def_readonly("learning_rate", &TrainingStep::learning_rate)
-        .def("random",
-             [](const TrainingStep& s, int worker, std::size_t count, int bits, std::uint32_t hop) {
-        if (bits < 1 || bits > 64) throw py::value_error("bits=" + std::to_string(bits) + " is not between 1 and 64");
+        .def(
+            "random",
+            [](const TrainingStep& s, int worker, std::size_t count, int bits, std::uint32_t hop) {
+        if (bits < 1 || bits > 64)
+            throw py::value_error("bits=" + std::to_string(bits) + " is not between 1 and 64");
         py::array_t<std::uint64_t> words(static_cast<py::ssize_t>(count));
         const RandomStream stream = s.stream(worker, bits, hop);
-        for (std::size_t i = 0; i < count; ++i) words.mutable_data()[i] = stream.at(i) >> (64 - bits);
+        for (std::size_t i = 0; i < count; ++i)
+            words.mutable_data()[i] = stream.at(i) >> (64 - bits);
         return words;
     }, py::arg("worker"), py::arg("count"), py::arg("bits") = 32, py::arg("hop") = 0,
-             "Random integers of `bits` bits for the elements 0..count-1 of a worker, the same for every call.");
+            "Random integers of `bits` bits for the elements 0..count-1 of a worker, the same for every call.");
 
     m.def("exchange",
-          [made](const std::string& spec, const py::array_t<float, py::array::c_style>& x, const TrainingStep& step, const py::dict& state,
-                 const std::string& topology, const py::object& weights,
-                 const py::object& full_batch) { return run_exchange(*made, spec, x, step, state, topology, weights, full_batch); },
-          py::arg("scheme"), py::arg("x"), py::arg("step"), py::arg("state"), py::arg("topology"), py::arg("weights"), py::arg("full_batch"));
+          [made](const std::string& spec, const py::array_t<float, py::array::c_style>& x,
+                 const TrainingStep& step, const py::dict& state, const std::string& topology,
+                 const py::object& weights, const py::object& full_batch) {
+        return run_exchange(*made, spec, x, step, state, topology, weights, full_batch);
+    },
+          py::arg("scheme"), py::arg("x"), py::arg("step"), py::arg("state"), py::arg("topology"),
+          py::arg("weights"), py::arg("full_batch"));
 
     m.def("make_scheme",
-          [made](const std::string& name, const std::string& base, const py::dict& parts, std::optional<bool> keeps_state, bool compares_intended,
-                 int bits, const std::string& grid) {
+          [made](const std::string& name, const std::string& base, const py::dict& parts,
+                 std::optional<bool> keeps_state, bool compares_intended, int bits,
+                 const std::string& grid) {
         Scheme scheme = parse_scheme(base, made.get());
         TensorScheme tensor = inner_tensor_scheme(scheme);
         set_parts(tensor, parts, bits);
@@ -223,5 +245,6 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes
         scheme.kind = std::move(tensor);
         made->add(std::move(scheme));
     },
-          py::arg("name"), py::arg("base"), py::arg("parts"), py::arg("keeps_state"), py::arg("compares_intended"), py::arg("bits"), py::arg("grid"));
+          py::arg("name"), py::arg("base"), py::arg("parts"), py::arg("keeps_state"),
+          py::arg("compares_intended"), py::arg("bits"), py::arg("grid"));
 }

@@ -23,7 +23,9 @@ void bind_float_environment(python::Module& m);
 
 void bind_float_environment(python::Module& m) {
     // Not a python::Class: its guard would undo the entering.
-    py::class_<Scope>(m, "FloatEnvironment").def(py::init<>()).def("__enter__", [](Scope& s) {
+    py::class_<Scope>(m, "FloatEnvironment")
+        .def(py::init<>())
+        .def("__enter__", [](Scope& s) {
         s.environment.emplace();
     }).def("__exit__", [](Scope& s, const py::args&) { s.environment.reset(); });
 }

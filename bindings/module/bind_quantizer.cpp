@@ -22,15 +22,20 @@ namespace {
 // Exactly NumPy's type, with native numbers of type T, in C order, aligned for T.
 template <class T>
 bool is_plain(py::handle a) {
-    if (Py_TYPE(a.ptr()) != py::detail::npy_api::get().PyArray_Type_ || !py::array_t<T, py::array::c_style>::check_(a)) return false;
+    if (Py_TYPE(a.ptr()) != py::detail::npy_api::get().PyArray_Type_ ||
+        !py::array_t<T, py::array::c_style>::check_(a))
+        return false;
     return (py::detail::array_proxy(a.ptr())->flags & py::detail::npy_api::NPY_ARRAY_ALIGNED_) != 0;
 }
 
-std::span<const py::ssize_t> shape_of(const py::array& a) { return {a.shape(), static_cast<std::size_t>(a.ndim())}; }
+std::span<const py::ssize_t> shape_of(const py::array& a) {
+    return {a.shape(), static_cast<std::size_t>(a.ndim())};
+}
 
 class Quantizer {
 public:
-    Quantizer(const FloatFormat& format, const Projection& projection, int threads) : wide_(format, projection), threads_(threads) {
+    Quantizer(const FloatFormat& format, const Projection& projection, int threads)
+        : wide_(format, projection), threads_(threads) {
         if (format.fits_fp32()) narrow_.emplace(format, projection);
     }
 
@@ -43,9 +48,11 @@ public:
 
 private:
     template <class T>
-    py::object round_plain(const py::object& given, const py::object& out, std::uint64_t seed) const {
+    py::object round_plain(const py::object& given, const py::object& out,
+                           std::uint64_t seed) const {
         const auto x = py::reinterpret_borrow<py::array>(given);
-        const auto in = std::span(static_cast<const T*>(x.data()), static_cast<std::size_t>(x.size()));
+        const auto in =
+            std::span(static_cast<const T*>(x.data()), static_cast<std::size_t>(x.size()));
         if (out.is_none()) {
             py::array_t<T> made(std::vector<py::ssize_t>(x.shape(), x.shape() + x.ndim()));
             run<T>(in, {made.mutable_data(), in.size()}, seed);
@@ -53,9 +60,11 @@ private:
         }
         if (!is_plain<T>(out)) return py::none();
         auto target = py::reinterpret_borrow<py::array>(out);
-        if (!target.writeable() || !std::ranges::equal(shape_of(x), shape_of(target))) return py::none();
+        if (!target.writeable() || !std::ranges::equal(shape_of(x), shape_of(target)))
+            return py::none();
         const auto result = std::span(static_cast<T*>(target.mutable_data()), in.size());
-        const bool apart = result.data() + result.size() <= in.data() || in.data() + in.size() <= result.data();
+        const bool apart =
+            result.data() + result.size() <= in.data() || in.data() + in.size() <= result.data();
         if (!apart && result.data() != in.data()) return py::none();
         run<T>(in, result, seed);
         return out;
@@ -81,6 +90,7 @@ void bind_quantizer(apscope::python::Module& m);
 
 void bind_quantizer(apscope::python::Module& m) {
     apscope::python::Class<Quantizer>(m, "Quantizer")
-        .def(py::init<const FloatFormat&, const Projection&, int>(), py::arg("format"), py::arg("projection"), py::arg("threads"))
+        .def(py::init<const FloatFormat&, const Projection&, int>(), py::arg("format"),
+             py::arg("projection"), py::arg("threads"))
         .def("__call__", &Quantizer::round, py::arg("x"), py::arg("out"), py::arg("seed"));
 }

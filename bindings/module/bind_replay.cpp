@@ -26,13 +26,18 @@ namespace {
 const std::string& name_of(const TensorInfo& t) { return t.name; }
 const std::string& role_of(const TensorInfo& t) { return t.role; }
 
-py::dict columns(const Trace& trace, const std::vector<Scheme>& schemes, int workers, const std::vector<ResultRow>& rows) {
+py::dict columns(const Trace& trace, const std::vector<Scheme>& schemes, int workers,
+                 const std::vector<ResultRow>& rows) {
     const Manifest& manifest = trace.manifest();
-    const python::Texts names(manifest.tensors, name_of), roles(manifest.tensors, role_of), specs(schemes, [](const Scheme& s) { return s.spec; });
-    const python::Texts stages(std::array{"reduced", "wire"}, [](const char* stage) { return stage; });
+    const python::Texts names(manifest.tensors, name_of), roles(manifest.tensors, role_of),
+        specs(schemes, [](const Scheme& s) { return s.spec; });
+    const python::Texts stages(std::array{"reduced", "wire"},
+                               [](const char* stage) { return stage; });
     python::TextPool formats, topologies, notes;
     python::Columns<ResultRow> c(rows);
-    c.integers("step", [&](const ResultRow& r) { return std::optional(manifest.steps[r.step_index].number); });
+    c.integers("step", [&](const ResultRow& r) {
+        return std::optional(manifest.steps[r.step_index].number);
+    });
     c.texts("tensor", [&](const ResultRow& r) { return names[r.tensor_index]; });
     c.texts("role", [&](const ResultRow& r) { return roles[r.tensor_index]; });
     c.texts("scheme", [&](const ResultRow& r) { return specs[r.scheme_index]; });
@@ -40,7 +45,8 @@ py::dict columns(const Trace& trace, const std::vector<Scheme>& schemes, int wor
     c.texts("topology", [&](const ResultRow& r) { return topologies(r.topology); });
     c.integers("workers", [&](const ResultRow&) { return std::optional<std::int64_t>(workers); });
     c.texts("stage", [&](const ResultRow& r) { return stages[r.wire ? 1 : 0]; });
-#define APSCOPE_COUNT(name) c.integers(#name, [](const ResultRow& r) -> std::optional<std::int64_t> { return r.name; });
+#define APSCOPE_COUNT(name) \
+    c.integers(#name, [](const ResultRow& r) -> std::optional<std::int64_t> { return r.name; });
 #define APSCOPE_REAL(name) c.plain<double>(#name, [](const ResultRow& r) { return r.name; });
     APSCOPE_NUMBER_COLUMNS(APSCOPE_COUNT, APSCOPE_REAL)
 #undef APSCOPE_COUNT
@@ -65,7 +71,8 @@ py::dict histogram_columns(const Trace& trace, const std::vector<ItemHistogram>&
             if (count != 0) bins.push_back({&item, kind, exponent, count});
         };
         const ExponentHistogram& h = item.histogram;
-        for (int e = ExponentHistogram::min_exponent; e <= ExponentHistogram::max_exponent; ++e) add("finite", e, h.count(e));
+        for (int e = ExponentHistogram::min_exponent; e <= ExponentHistogram::max_exponent; ++e)
+            add("finite", e, h.count(e));
         add("zero", {}, h.zero);
         add("infinite", {}, h.infinite);
         add("nan", {}, h.nan);
@@ -73,7 +80,8 @@ py::dict histogram_columns(const Trace& trace, const std::vector<ItemHistogram>&
     const python::Texts names(manifest.tensors, name_of), roles(manifest.tensors, role_of);
     python::TextPool kinds;
     python::Columns<Bin> c(bins);
-    c.plain<std::int64_t>("step", [&](const Bin& b) { return manifest.steps[b.item->step_index].number; });
+    c.plain<std::int64_t>("step",
+                          [&](const Bin& b) { return manifest.steps[b.item->step_index].number; });
     c.texts("tensor", [&](const Bin& b) { return names[b.item->tensor_index]; });
     c.texts("role", [&](const Bin& b) { return roles[b.item->tensor_index]; });
     c.texts("kind", [&](const Bin& b) { return kinds(b.kind); });
@@ -82,7 +90,8 @@ py::dict histogram_columns(const Trace& trace, const std::vector<ItemHistogram>&
     return c.take();
 }
 
-// The noise of every step and tensor: a row with all workers, then one without each of them (docs/definitions.md, section 16).
+// The noise of every step and tensor: a row with all workers, then one without each of them
+// (docs/definitions.md, section 16).
 py::dict noise_columns(const Trace& trace, int workers, const std::vector<ItemNoise>& items) {
     struct Line {
         const ItemNoise* item;
@@ -94,22 +103,34 @@ py::dict noise_columns(const Trace& trace, int workers, const std::vector<ItemNo
     for (const ItemNoise& item : items) {
         lines.push_back({&item, {}, item.noise.sum, 0.0});
         for (std::size_t w = 0; w < item.noise.sum_without.size(); ++w) {
-            lines.push_back({&item, static_cast<std::int64_t>(w), item.noise.sum_without[w], item.noise.log2_without[w]});
+            lines.push_back({&item, static_cast<std::int64_t>(w), item.noise.sum_without[w],
+                             item.noise.log2_without[w]});
         }
     }
     const python::Texts names(manifest.tensors, name_of), roles(manifest.tensors, role_of);
-    const auto elements = [&](const Line& l) { return static_cast<std::int64_t>(manifest.tensors[l.item->tensor_index].size()); };
+    const auto elements = [&](const Line& l) {
+        return static_cast<std::int64_t>(manifest.tensors[l.item->tensor_index].size());
+    };
     python::Columns<Line> c(lines);
-    c.plain<std::int64_t>("step", [&](const Line& l) { return manifest.steps[l.item->step_index].number; });
+    c.plain<std::int64_t>("step",
+                          [&](const Line& l) { return manifest.steps[l.item->step_index].number; });
     c.texts("tensor", [&](const Line& l) { return names[l.item->tensor_index]; });
     c.texts("role", [&](const Line& l) { return roles[l.item->tensor_index]; });
-    c.plain<std::int64_t>("workers", [&](const Line&) { return static_cast<std::int64_t>(workers); });
+    c.plain<std::int64_t>("workers",
+                          [&](const Line&) { return static_cast<std::int64_t>(workers); });
     c.integers("without", [](const Line& l) { return l.without; });
     c.plain<std::int64_t>("elements", elements);
-    c.plain<std::int64_t>("blocks", [&](const Line& l) { return static_cast<std::int64_t>(noise_blocks_of(static_cast<std::size_t>(elements(l)))); });
-    c.plain<std::int64_t>("noise_blocks", [](const Line& l) { return static_cast<std::int64_t>(l.item->noise.noisy_blocks); });
-    c.plain<std::int64_t>("lone_blocks", [](const Line& l) { return static_cast<std::int64_t>(l.item->noise.lone_blocks); });
-    c.plain<double>("sum_squared_reference", [](const Line& l) { return l.item->noise.squared_reference; });
+    c.plain<std::int64_t>("blocks", [&](const Line& l) {
+        return static_cast<std::int64_t>(noise_blocks_of(static_cast<std::size_t>(elements(l))));
+    });
+    c.plain<std::int64_t>("noise_blocks", [](const Line& l) {
+        return static_cast<std::int64_t>(l.item->noise.noisy_blocks);
+    });
+    c.plain<std::int64_t>("lone_blocks", [](const Line& l) {
+        return static_cast<std::int64_t>(l.item->noise.lone_blocks);
+    });
+    c.plain<double>("sum_squared_reference",
+                    [](const Line& l) { return l.item->noise.squared_reference; });
     c.plain<double>("sum_noise", [](const Line& l) { return l.sum; });
     c.plain<double>("sum_log2_ratio", [](const Line& l) { return l.log2; });
     return c.take();
@@ -118,7 +139,8 @@ py::dict noise_columns(const Trace& trace, int workers, const std::vector<ItemNo
 // Reports a replay's progress to Python, and lets Ctrl-C end it; not at every item, because that
 // takes longer than small items.
 auto telling(const py::object& progress) {
-    return [&progress, next = std::chrono::steady_clock::time_point{}](std::size_t done, std::size_t total) mutable {
+    return [&progress, next = std::chrono::steady_clock::time_point{}](std::size_t done,
+                                                                       std::size_t total) mutable {
         const auto now = std::chrono::steady_clock::now();
         if (done < total && now < next) return;
         next = now + std::chrono::milliseconds(20);
@@ -135,11 +157,14 @@ using Agreed = py::array_t<AgreedStatistics, py::array::c_style>;
 
 void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
     m.attr("NOT_MEASURABLE") = std::string(not_measurable);
-    PYBIND11_NUMPY_DTYPE(AgreedStatistics, amax, nonfinite, elements, sum, sum_absolute, sum_squares);
+    PYBIND11_NUMPY_DTYPE(AgreedStatistics, amax, nonfinite, elements, sum, sum_absolute,
+                         sum_squares);
     python::Class<ReplayOptions>(m, "ReplayOptions")
-        .def(py::init([made](const std::vector<std::string>& schemes, const std::vector<std::string>& topologies, std::vector<std::size_t> steps,
-                             std::vector<std::size_t> tensors, int workers, std::uint64_t seed, std::size_t shard, std::size_t shards, int draws,
-                             int threads, std::size_t memory) {
+        .def(py::init([made](const std::vector<std::string>& schemes,
+                             const std::vector<std::string>& topologies,
+                             std::vector<std::size_t> steps, std::vector<std::size_t> tensors,
+                             int workers, std::uint64_t seed, std::size_t shard, std::size_t shards,
+                             int draws, int threads, std::size_t memory) {
         ReplayOptions options;
         for (const std::string& s : schemes) options.schemes.push_back(parse_scheme(s, made.get()));
         for (const std::string& t : topologies) options.topologies.push_back(parse_topology(t));
@@ -154,8 +179,9 @@ void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>&
         options.memory = memory;
         return options;
     }),
-             py::arg("schemes"), py::arg("topologies"), py::arg("steps"), py::arg("tensors"), py::arg("workers"), py::arg("seed") = 0,
-             py::arg("shard") = 0, py::arg("shards") = 1, py::arg("draws") = 1, py::arg("threads") = 0, py::arg("memory") = 0);
+             py::arg("schemes"), py::arg("topologies"), py::arg("steps"), py::arg("tensors"),
+             py::arg("workers"), py::arg("seed") = 0, py::arg("shard") = 0, py::arg("shards") = 1,
+             py::arg("draws") = 1, py::arg("threads") = 0, py::arg("memory") = 0);
     m.def("work_costs", [](const Trace& trace, const ReplayOptions& options) {
         std::vector<WorkCost> found;
         {
@@ -163,26 +189,33 @@ void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>&
             found = work_costs(trace, options);
         }
         py::list costs;
-        for (const WorkCost& cost : found) costs.append(py::make_tuple(cost.step, cost.tensor, cost.values, cost.seconds));
+        for (const WorkCost& cost : found)
+            costs.append(py::make_tuple(cost.step, cost.tensor, cost.values, cost.seconds));
         return costs;
     }, py::arg("trace"), py::arg("options"));
     m.def("check_memory", [](const Trace& trace, const ReplayOptions& options) {
         const py::gil_scoped_release release;
         check_memory(trace, options);
     }, py::arg("trace"), py::arg("options"));
-    m.def("read_statistics", [](const Trace& trace, ReplayOptions options, const std::vector<std::size_t>& pairs, const py::object& progress) {
+    m.def("read_statistics",
+          [](const Trace& trace, ReplayOptions options, const std::vector<std::size_t>& pairs,
+             const py::object& progress) {
         options.progress = telling(progress);
         SelectionStatistics found;
         {
             const py::gil_scoped_release release;
             found = read_statistics(trace, std::move(options), pairs);
         }
-        const py::array agreed = Agreed(static_cast<py::ssize_t>(found.agreed.size()), found.agreed.data());
+        const py::array agreed =
+            Agreed(static_cast<py::ssize_t>(found.agreed.size()), found.agreed.data());
         return py::make_tuple(agreed, histogram_columns(trace, found.histograms));
-    }, py::arg("trace"), py::arg("options"), py::arg("pairs"), py::arg("progress") = py::none());
+    },
+          py::arg("trace"), py::arg("options"), py::arg("pairs"), py::arg("progress") = py::none());
     m.def("replay",
-          [](const Trace& trace, ReplayOptions options, std::optional<std::vector<std::size_t>> items, const std::optional<py::array>& statistics,
-             const py::dict& states, bool keep_states, const py::object& progress, const py::object& device) {
+          [](const Trace& trace, ReplayOptions options,
+             std::optional<std::vector<std::size_t>> items,
+             const std::optional<py::array>& statistics, const py::dict& states, bool keep_states,
+             const py::object& progress, const py::object& device) {
         options.items = std::move(items);
         if (statistics) {
             const auto agreed = statistics->cast<Agreed>();
@@ -191,7 +224,9 @@ void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>&
         options.keeps_states = keep_states;
         options.device = python::from_capsule(device);
         options.progress = telling(progress);
-        for (const auto& [key, state] : states) options.states[key.cast<std::string>()] = State(python::to_named_rows(state.cast<py::dict>()));
+        for (const auto& [key, state] : states)
+            options.states[key.cast<std::string>()] =
+                State(python::to_named_rows(state.cast<py::dict>()));
         const std::vector<Scheme> asked = options.schemes;
         const int workers = options.workers;
         ReplayResult result;
@@ -200,10 +235,14 @@ void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>&
             result = replay(trace, std::move(options));
         }
         py::dict after;
-        for (auto& [key, state] : result.states) after[py::str(key)] = python::to_dict(std::move(state).rows());
-        return py::make_tuple(columns(trace, asked, workers, result.rows), histogram_columns(trace, result.histograms),
+        for (auto& [key, state] : result.states)
+            after[py::str(key)] = python::to_dict(std::move(state).rows());
+        return py::make_tuple(columns(trace, asked, workers, result.rows),
+                              histogram_columns(trace, result.histograms),
                               noise_columns(trace, workers, result.noise), after);
     },
-          py::arg("trace"), py::arg("options"), py::arg("items") = py::none(), py::arg("statistics") = py::none(), py::arg("states") = py::dict(),
-          py::arg("keep_states") = false, py::arg("progress") = py::none(), py::arg("device") = py::none());
+          py::arg("trace"), py::arg("options"), py::arg("items") = py::none(),
+          py::arg("statistics") = py::none(), py::arg("states") = py::dict(),
+          py::arg("keep_states") = false, py::arg("progress") = py::none(),
+          py::arg("device") = py::none());
 }

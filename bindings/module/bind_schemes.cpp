@@ -15,7 +15,8 @@ void bind_schemes(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
         py::list rows;
         for (const SchemeDefinition& d : scheme_definitions()) {
             py::list keys;
-            for (const SchemeKey& key : d.keys) keys.append(py::make_tuple(key.name, key.default_value, key.meaning));
+            for (const SchemeKey& key : d.keys)
+                keys.append(py::make_tuple(key.name, key.default_value, key.meaning));
             py::dict row;
             row["name"] = d.name;
             row["class_name"] = d.class_name;
@@ -26,7 +27,9 @@ void bind_schemes(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
             row["note"] = d.note;
             row["takes_format"] = d.takes_format;
             row["keys"] = keys;
-            row["body"] = d.body == SchemeDefinition::Body::none ? "" : d.body == SchemeDefinition::Body::scheme ? "scheme" : "policy";
+            row["body"] = d.body == SchemeDefinition::Body::none     ? ""
+                          : d.body == SchemeDefinition::Body::scheme ? "scheme"
+                                                                     : "policy";
             rows.append(row);
         }
         return rows;
@@ -46,15 +49,19 @@ void bind_schemes(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
         d["needs"] = s.needs();
         py::list branches;
         if (const auto* policy = std::get_if<Policy>(&s.kind)) {
-            for (const PolicyBranch& branch : policy->branches) branches.append(py::make_tuple(branch.condition.text(), branch.scheme->spec));
+            for (const PolicyBranch& branch : policy->branches)
+                branches.append(py::make_tuple(branch.condition.text(), branch.scheme->spec));
         }
         d["branches"] = branches;
         return d;
     }, py::arg("spec"));
-    m.attr("OWN_REDUCTIONS") = [] {  // column `topology` of schemes that reduce in a way of their own
+    m.attr("OWN_REDUCTIONS") =
+        [] {  // column `topology` of schemes that reduce in a way of their own
         py::tuple names(reductions::own.size());
-        for (std::size_t i = 0; i < reductions::own.size(); ++i) names[i] = py::str(std::string(reductions::own[i]));
+        for (std::size_t i = 0; i < reductions::own.size(); ++i)
+            names[i] = py::str(std::string(reductions::own[i]));
         return names;
     }();
-    m.def("parse_topology", [](const std::string& name) { return parse_topology(name).name(); }, py::arg("name"));
+    m.def("parse_topology", [](const std::string& name) { return parse_topology(name).name(); },
+          py::arg("name"));
 }

@@ -42,7 +42,10 @@ void bind_trace(apscope::python::Module& m) {
     });
     using File = SafetensorsFile;
     python::Class<File, std::shared_ptr<File>>(m, "SafetensorsFile")
-        .def_static("open", [](const std::filesystem::path& path) { return std::const_pointer_cast<File>(File::open(path)); }, py::arg("path"))
+        .def_static("open",
+                    [](const std::filesystem::path& path) {
+        return std::const_pointer_cast<File>(File::open(path));
+    }, py::arg("path"))
         .def_property_readonly("names",
                                [](const File& file) {
         std::vector<std::string> names;
@@ -65,14 +68,18 @@ void bind_trace(apscope::python::Module& m) {
         const auto bytes = file.bytes(name);
         return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     }, py::arg("name"))
-        .def("read", [](const File& file, const std::string& name) { return as_array(file.read(name)); }, py::arg("name"));
+        .def("read", [](const File& file, const std::string& name) {
+        return as_array(file.read(name));
+    }, py::arg("name"));
     python::Class<TensorInfo>(m, "TensorInfo")
         .def_readonly("name", &TensorInfo::name)
-        .def_property_readonly("shape", [](const TensorInfo& t) { return py::tuple(py::cast(t.shape)); })
+        .def_property_readonly("shape",
+                               [](const TensorInfo& t) { return py::tuple(py::cast(t.shape)); })
         .def_readonly("role", &TensorInfo::role)
         .def_property_readonly("size", &TensorInfo::size)
         .def("__repr__", [](const TensorInfo& t) {
-        return py::str("TensorInfo(name={!r}, shape={}, role={!r})").format(t.name, py::tuple(py::cast(t.shape)), t.role);
+        return py::str("TensorInfo(name={!r}, shape={}, role={!r})")
+            .format(t.name, py::tuple(py::cast(t.shape)), t.role);
     });
     python::Class<FileInfo>(m, "FileInfo")
         .def_readonly("name", &FileInfo::name)
@@ -84,8 +91,10 @@ void bind_trace(apscope::python::Module& m) {
         .def_readonly("learning_rate", &StepInfo::learning_rate)
         .def_readonly("loss_scale", &StepInfo::loss_scale)
         .def_readonly("files", &StepInfo::files)
-        .def("__repr__",
-             [](const StepInfo& s) { return py::str("StepInfo(number={}, loss={}, learning_rate={})").format(s.number, s.loss, s.learning_rate); });
+        .def("__repr__", [](const StepInfo& s) {
+        return py::str("StepInfo(number={}, loss={}, learning_rate={})")
+            .format(s.number, s.loss, s.learning_rate);
+    });
     python::Class<Manifest>(m, "Manifest")
         .def_readonly("schema_version", &Manifest::schema_version)
         .def_readonly("name", &Manifest::name)
@@ -99,15 +108,24 @@ void bind_trace(apscope::python::Module& m) {
         .def_readonly("metadata", &Manifest::metadata);
     python::Class<Trace>(m, "Trace")
         .def_static("open", &Trace::open, py::arg("path"), py::arg("arriving") = false)
-        .def_property_readonly("manifest", &Trace::manifest, py::return_value_policy::reference_internal)
+        .def_property_readonly("manifest", &Trace::manifest,
+                               py::return_value_policy::reference_internal)
         .def_property_readonly("path", &Trace::path)
-        .def_property_readonly("manifest_bytes", [](const Trace& t) { return py::bytes(t.manifest_bytes()); })
-        .def("names", [](const Trace& t, std::size_t step_index, const std::string& kind) { return t.names(step_index, parse_kind(kind)); },
-             py::arg("step_index"), py::arg("kind"))
-        .def("has", [](const Trace& t, std::size_t step_index, const std::string& kind) { return t.has(step_index, parse_kind(kind)); },
-             py::arg("step_index"), py::arg("kind"))
+        .def_property_readonly("manifest_bytes",
+                               [](const Trace& t) { return py::bytes(t.manifest_bytes()); })
+        .def("names",
+             [](const Trace& t, std::size_t step_index, const std::string& kind) {
+        return t.names(step_index, parse_kind(kind));
+    }, py::arg("step_index"), py::arg("kind"))
+        .def("has",
+             [](const Trace& t, std::size_t step_index, const std::string& kind) {
+        return t.has(step_index, parse_kind(kind));
+    }, py::arg("step_index"), py::arg("kind"))
         .def("check_unchanged", &Trace::check_unchanged)
-        .def("read", [](const Trace& t, std::int64_t step, const std::string& name, int worker, const std::string& kind) {
+        .def("read",
+             [](const Trace& t, std::int64_t step, const std::string& name, int worker,
+                const std::string& kind) {
         return as_array(t.read(step, name, worker, parse_kind(kind)));
-    }, py::arg("step"), py::arg("name"), py::arg("worker"), py::arg("kind") = "gradient");
+    },
+             py::arg("step"), py::arg("name"), py::arg("worker"), py::arg("kind") = "gradient");
 }

@@ -27,7 +27,9 @@ public:
     Texts(const List& list, Get get) {
         for (const auto& one : list) strings_.append(py::str(get(one)));
     }
-    PyObject* operator[](std::size_t i) const { return PyList_GET_ITEM(strings_.ptr(), static_cast<py::ssize_t>(i)); }
+    PyObject* operator[](std::size_t i) const {
+        return PyList_GET_ITEM(strings_.ptr(), static_cast<py::ssize_t>(i));
+    }
 
 private:
     py::list strings_;
@@ -37,7 +39,8 @@ private:
 class TextPool {
 public:
     PyObject* operator()(const std::string& text) {
-        if (last_ == nullptr || last_->first != text) last_ = &*known_.try_emplace(text, text).first;
+        if (last_ == nullptr || last_->first != text)
+            last_ = &*known_.try_emplace(text, text).first;
         return last_->second.ptr();
     }
 
@@ -56,7 +59,9 @@ public:
     void plain(const char* name, Get get) {
         py::array_t<T> values(length());
         dict_[name] = values;
-        fill([out = values.mutable_data(), get](const Row& row, std::size_t i) { out[i] = get(row); });
+        fill([out = values.mutable_data(), get](const Row& row, std::size_t i) {
+            out[i] = get(row);
+        });
     }
     // Integers with empty places: values and a mask of the empty ones.
     template <class Get>
@@ -64,7 +69,8 @@ public:
         py::array_t<std::int64_t> values(length());
         py::array_t<bool> empty(length());
         dict_[name] = py::make_tuple(values, empty);
-        fill([out = values.mutable_data(), mask = empty.mutable_data(), get](const Row& row, std::size_t i) {
+        fill([out = values.mutable_data(), mask = empty.mutable_data(), get](const Row& row,
+                                                                             std::size_t i) {
             const std::optional<std::int64_t> v = get(row);
             out[i] = v.value_or(0);
             mask[i] = !v;
@@ -75,7 +81,8 @@ public:
     void texts(const char* name, Get get) {
         py::array objects(py::dtype("O"), py::array::ShapeContainer{length()});
         dict_[name] = objects;
-        fill([out = static_cast<PyObject**>(objects.mutable_data()), get](const Row& row, std::size_t i) mutable {
+        fill([out = static_cast<PyObject**>(objects.mutable_data()), get](const Row& row,
+                                                                          std::size_t i) mutable {
             PyObject* text = get(row);
             Py_INCREF(text);
             Py_XDECREF(out[i]);

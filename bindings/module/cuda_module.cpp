@@ -1,6 +1,6 @@
-// The optional module behind arrays in a GPU's memory. Arrays are addresses, streams are CUDA's handles as
-// numbers; the package's cuda.py checks shapes and dtypes before it calls these. Formats are passed
-// by name, so this module does not need _core.
+// The optional module behind arrays in a GPU's memory. Arrays are addresses, streams are CUDA's
+// handles as numbers; the package's cuda.py checks shapes and dtypes before it calls these. Formats
+// are passed by name, so this module does not need _core.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -50,7 +50,8 @@ FloatFormat format_for(const std::string& name, const Projection& projection) {
 }
 
 [[noreturn]] void refuse_width(const char* what, int bytes) {
-    throw std::invalid_argument(std::string(what) + " of " + std::to_string(bytes) + " bytes are not served on a GPU");
+    throw std::invalid_argument(std::string(what) + " of " + std::to_string(bytes) +
+                                " bytes are not served on a GPU");
 }
 
 // Calls f with a null pointer to the type of codes.
@@ -68,52 +69,69 @@ BlockShape as_shape(const std::array<std::size_t, 3>& s) { return {s[0], s[1], s
 
 void define_arrays(apscope::python::Module& m) {
     m.def("quantize",
-          [](Address in, Address out, std::size_t n, int bytes, const std::string& format, const Projection& projection, std::uint64_t seed, int device,
-             Address stream) {
+          [](Address in, Address out, std::size_t n, int bytes, const std::string& format,
+             const Projection& projection, std::uint64_t seed, int device, Address stream) {
         const FloatFormat f = format_for(format, projection);
         const Queue q(device, stream);
-        if (bytes == 4) quantize_on_device(at<const float>(in), at<float>(out), n, f, projection, seed, q.stream);
-        else if (bytes == 8) quantize_on_device(at<const double>(in), at<double>(out), n, f, projection, seed, q.stream);
+        if (bytes == 4)
+            quantize_on_device(at<const float>(in), at<float>(out), n, f, projection, seed,
+                               q.stream);
+        else if (bytes == 8)
+            quantize_on_device(at<const double>(in), at<double>(out), n, f, projection, seed,
+                               q.stream);
         else refuse_width("numbers", bytes);
     });
-    m.def("encode", [](Address in, Address out, std::size_t n, int bytes, int code_bytes, const std::string& format, const Projection& projection,
-                       std::uint64_t seed, std::optional<std::uint64_t> nan, int device, Address stream) {
+    m.def("encode", [](Address in, Address out, std::size_t n, int bytes, int code_bytes,
+                       const std::string& format, const Projection& projection, std::uint64_t seed,
+                       std::optional<std::uint64_t> nan, int device, Address stream) {
         const FloatFormat f = format_for(format, projection);
         const Queue q(device, stream);
         const py::gil_scoped_release release;
         if (bytes == 8 && code_bytes == 8) {
-            return encode_on_device(at<const double>(in), at<std::uint64_t>(out), n, f, projection, nan, seed, q.stream);
+            return encode_on_device(at<const double>(in), at<std::uint64_t>(out), n, f, projection,
+                                    nan, seed, q.stream);
         }
         with_code(code_bytes, [&]<class Code>(Code*) {
-            if (bytes == 4) encode_on_device(at<const float>(in), at<Code>(out), n, f, projection, nan, seed, q.stream);
-            else encode_on_device(at<const double>(in), at<Code>(out), n, f, projection, nan, seed, q.stream);
+            if (bytes == 4)
+                encode_on_device(at<const float>(in), at<Code>(out), n, f, projection, nan, seed,
+                                 q.stream);
+            else
+                encode_on_device(at<const double>(in), at<Code>(out), n, f, projection, nan, seed,
+                                 q.stream);
         });
     });
-    m.def("decode", [](Address in, Address out, std::size_t n, int code_bytes, int bytes, const std::string& format, bool keep_payload, int device,
-                       Address stream) {
+    m.def("decode", [](Address in, Address out, std::size_t n, int code_bytes, int bytes,
+                       const std::string& format, bool keep_payload, int device, Address stream) {
         const FloatFormat f = parse_format(format);
         const Queue q(device, stream);
         const py::gil_scoped_release release;
-        if (bytes == 8 && code_bytes == 8) return decode_on_device(at<const std::uint64_t>(in), at<double>(out), n, f, keep_payload, q.stream);
+        if (bytes == 8 && code_bytes == 8)
+            return decode_on_device(at<const std::uint64_t>(in), at<double>(out), n, f,
+                                    keep_payload, q.stream);
         with_code(code_bytes, [&]<class Code>(Code*) {
-            if (bytes == 4) decode_on_device(at<const Code>(in), at<float>(out), n, f, keep_payload, q.stream);
-            else decode_on_device(at<const Code>(in), at<double>(out), n, f, keep_payload, q.stream);
+            if (bytes == 4)
+                decode_on_device(at<const Code>(in), at<float>(out), n, f, keep_payload, q.stream);
+            else
+                decode_on_device(at<const Code>(in), at<double>(out), n, f, keep_payload, q.stream);
         });
     });
-    m.def("cast_statistics", [](Address in, Address out, std::size_t n, const std::string& format, const Projection& projection,
-                                std::uint64_t seed, int device, Address stream) {
+    m.def("cast_statistics",
+          [](Address in, Address out, std::size_t n, const std::string& format,
+             const Projection& projection, std::uint64_t seed, int device, Address stream) {
         const FloatFormat f = format_for(format, projection);
         const Queue q(device, stream);
         ResultRow row;
         {
             const py::gil_scoped_release release;
-            row = cast_statistics_on_device(at<const float>(in), at<float>(out), n, f, projection, seed, q.stream);
+            row = cast_statistics_on_device(at<const float>(in), at<float>(out), n, f, projection,
+                                            seed, q.stream);
         }
         return python::statistics_dict(row);
     });
     m.def("allreduce",
-          [](Address in, std::size_t workers, Address out, std::size_t n, const std::string& format, const std::string& topology,
-             const std::optional<std::string>& accumulate, const std::optional<std::string>& hop_rounding, bool input_cast,
+          [](Address in, std::size_t workers, Address out, std::size_t n, const std::string& format,
+             const std::string& topology, const std::optional<std::string>& accumulate,
+             const std::optional<std::string>& hop_rounding, bool input_cast,
              const Projection& projection, std::uint64_t seed, int device, Address stream) {
         const FloatFormat f = format_for(format, projection);
         require_fp32(f, "allreduce");
@@ -128,12 +146,14 @@ void define_arrays(apscope::python::Module& m) {
         options.input_cast = input_cast;
         options.seed = seed;
         const Queue q(device, stream);
-        all_reduce_on_device(at<const float>(in), workers, at<double>(out), n, f, options, {}, q.stream);
+        all_reduce_on_device(at<const float>(in), workers, at<double>(out), n, f, options, {},
+                             q.stream);
     });
-    m.def("matmul", [](Address a, Address b, Address out, std::size_t batches, std::size_t rows, std::size_t terms, std::size_t columns,
-                       const std::string& format, const std::string& order, const std::optional<std::string>& accumulate,
-                       const std::optional<std::string>& product, const Projection& projection, std::uint64_t seed, int device,
-                       Address stream) {
+    m.def("matmul", [](Address a, Address b, Address out, std::size_t batches, std::size_t rows,
+                       std::size_t terms, std::size_t columns, const std::string& format,
+                       const std::string& order, const std::optional<std::string>& accumulate,
+                       const std::optional<std::string>& product, const Projection& projection,
+                       std::uint64_t seed, int device, Address stream) {
         const FloatFormat f = format_for(format, projection);
         SumOptions options;
         options.order = parse_sum_order(order);
@@ -143,30 +163,37 @@ void define_arrays(apscope::python::Module& m) {
         options.projection = projection;
         options.seed = seed;
         const Queue q(device, stream);
-        matmul_on_device(at<const float>(a), at<const float>(b), at<float>(out), batches, rows, terms, columns, options, q.stream);
+        matmul_on_device(at<const float>(a), at<const float>(b), at<float>(out), batches, rows,
+                         terms, columns, options, q.stream);
     });
 }
 
 void define_blocks(apscope::python::Module& m) {
     using Shape = std::array<std::size_t, 3>;
-    m.def("quantize_blocks", [](Address in, Address out, const Shape& shape, const std::string& format, const Projection& p,
-                                std::uint64_t seed, int device, Address stream) {
+    m.def("quantize_blocks",
+          [](Address in, Address out, const Shape& shape, const std::string& format,
+             const Projection& p, std::uint64_t seed, int device, Address stream) {
         const Queue q(device, stream);
-        quantize_blocks_on_device(at<const float>(in), at<float>(out), as_shape(shape), parse_block_format(format), p, seed, q.stream);
+        quantize_blocks_on_device(at<const float>(in), at<float>(out), as_shape(shape),
+                                  parse_block_format(format), p, seed, q.stream);
     });
-    m.def("encode_blocks", [](Address in, Address codes, Address scales, const Shape& shape, const std::string& format, const Projection& p,
-                              std::uint64_t seed, int device, Address stream) {
-        const Queue q(device, stream);
-        const py::gil_scoped_release release;
-        return static_cast<double>(encode_blocks_on_device(at<const float>(in), at<std::uint8_t>(codes), at<std::uint8_t>(scales), as_shape(shape),
-                                                           parse_block_format(format), p, seed, q.stream));
-    });
-    m.def("decode_blocks", [](Address codes, Address scales, double tensor_scale, Address out, const Shape& shape, const std::string& format,
+    m.def("encode_blocks", [](Address in, Address codes, Address scales, const Shape& shape,
+                              const std::string& format, const Projection& p, std::uint64_t seed,
                               int device, Address stream) {
         const Queue q(device, stream);
         const py::gil_scoped_release release;
-        decode_blocks_on_device(at<const std::uint8_t>(codes), at<const std::uint8_t>(scales), static_cast<float>(tensor_scale), at<float>(out),
-                                as_shape(shape), parse_block_format(format), q.stream);
+        return static_cast<double>(encode_blocks_on_device(
+            at<const float>(in), at<std::uint8_t>(codes), at<std::uint8_t>(scales), as_shape(shape),
+            parse_block_format(format), p, seed, q.stream));
+    });
+    m.def("decode_blocks",
+          [](Address codes, Address scales, double tensor_scale, Address out, const Shape& shape,
+             const std::string& format, int device, Address stream) {
+        const Queue q(device, stream);
+        const py::gil_scoped_release release;
+        decode_blocks_on_device(at<const std::uint8_t>(codes), at<const std::uint8_t>(scales),
+                                static_cast<float>(tensor_scale), at<float>(out), as_shape(shape),
+                                parse_block_format(format), q.stream);
     });
 }
 
@@ -197,18 +224,21 @@ PYBIND11_MODULE(_cuda, plain) {
     m.def("release", [](Address address) { release_on_device(at<void>(address)); });
     m.def("to_host", [](Address address, py::array_t<std::uint8_t>& out, int device) {
         const CurrentDevice current(device);
-        copy_to_host(at<const void>(address), out.mutable_data(), static_cast<std::size_t>(out.size()));
+        copy_to_host(at<const void>(address), out.mutable_data(),
+                     static_cast<std::size_t>(out.size()));
     });
     // The content of a DLPack capsule: address, shape, strides in elements or None, type code,
     // bits, lanes, device type and number.
     m.def("read_dlpack", [](const py::capsule& capsule) {
-        const auto* t = static_cast<const DlTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+        const auto* t =
+            static_cast<const DlTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
         if (t == nullptr) throw py::error_already_set();
         const std::vector<std::int64_t> shape(t->shape, t->shape + t->dimensions);
         std::optional<std::vector<std::int64_t>> strides;
         if (t->strides != nullptr) strides.emplace(t->strides, t->strides + t->dimensions);
-        return py::make_tuple(reinterpret_cast<Address>(t->data) + t->byte_offset, shape, strides, int{t->type_code}, int{t->type_bits},
-                              int{t->lanes}, t->device_type, t->device_id);
+        return py::make_tuple(reinterpret_cast<Address>(t->data) + t->byte_offset, shape, strides,
+                              int{t->type_code}, int{t->type_bits}, int{t->lanes}, t->device_type,
+                              t->device_id);
     });
     python::bind_projection(m);
     define_arrays(m);

@@ -15,9 +15,12 @@ using namespace detail;
 
 namespace py = pybind11;
 // In C order and aligned for double; else copied.
-using Array = py::array_t<double, py::array::c_style | py::array::forcecast | py::detail::npy_api::NPY_ARRAY_ALIGNED_>;
+using Array = py::array_t<double, py::array::c_style | py::array::forcecast |
+                                      py::detail::npy_api::NPY_ARRAY_ALIGNED_>;
 
-inline Array to_array(std::span<const double> row) { return Array(static_cast<py::ssize_t>(row.size()), row.data()); }
+inline Array to_array(std::span<const double> row) {
+    return Array(static_cast<py::ssize_t>(row.size()), row.data());
+}
 
 // The row itself, which the array then owns.
 inline Array to_array(Row&& row) {
@@ -29,7 +32,8 @@ inline Array to_array(Row&& row) {
 inline Array to_array(const Rows& rows) {
     const std::size_t n = rows.empty() ? 0 : rows[0].size();
     Array a({rows.size(), n});
-    for (std::size_t w = 0; w < rows.size(); ++w) std::copy(rows[w].begin(), rows[w].end(), a.mutable_data() + w * n);
+    for (std::size_t w = 0; w < rows.size(); ++w)
+        std::copy(rows[w].begin(), rows[w].end(), a.mutable_data() + w * n);
     return a;
 }
 
@@ -38,12 +42,14 @@ inline Row to_row(const Array& a) { return Row(a.data(), a.data() + a.size()); }
 // One row per worker, from an array whose first axis is the workers.
 inline Rows to_rows(const Array& a, std::size_t workers, const std::string& part) {
     if (a.ndim() == 0 || static_cast<std::size_t>(a.shape(0)) != workers) {
-        throw py::value_error(part + " gave an array of shape " + std::string(py::str(a.attr("shape"))) + "; its first axis must be the " +
-                              std::to_string(workers) + " workers");
+        throw py::value_error(
+            part + " gave an array of shape " + std::string(py::str(a.attr("shape"))) +
+            "; its first axis must be the " + std::to_string(workers) + " workers");
     }
     const std::size_t n = static_cast<std::size_t>(a.size()) / workers;
     Rows rows;
-    for (std::size_t w = 0; w < workers; ++w) rows.emplace_back(a.data() + w * n, a.data() + (w + 1) * n);
+    for (std::size_t w = 0; w < workers; ++w)
+        rows.emplace_back(a.data() + w * n, a.data() + (w + 1) * n);
     return rows;
 }
 
@@ -55,7 +61,8 @@ inline py::dict to_dict(NamedRows rows) {
 
 inline NamedRows to_named_rows(const py::dict& d) {
     NamedRows rows;
-    for (const auto& [name, value] : d) rows[name.cast<std::string>()] = to_row(value.cast<Array>());
+    for (const auto& [name, value] : d)
+        rows[name.cast<std::string>()] = to_row(value.cast<Array>());
     return rows;
 }
 

@@ -53,8 +53,9 @@ public:
     }
     template <class Getter, class... Extra>
     Class& def_property_readonly(const char* name, const Getter& getter, const Extra&... extra) {
-        Base::def_property_readonly(name, pybind11::cpp_function(pybind11::method_adaptor<T>(getter), Guard()),
-                                    pybind11::return_value_policy::reference_internal, extra...);
+        Base::def_property_readonly(
+            name, pybind11::cpp_function(pybind11::method_adaptor<T>(getter), Guard()),
+            pybind11::return_value_policy::reference_internal, extra...);
         return *this;
     }
     // Reading a stored value needs no guard.

@@ -9,24 +9,29 @@
 void bind_arithmetic(apscope::python::Module& m);
 void bind_arrays(apscope::python::Module& m);
 void bind_blocks(apscope::python::Module& m);
-void bind_cost(apscope::python::Module& m, const std::shared_ptr<apscope::detail::MadeSchemes>& made);
+void bind_cost(apscope::python::Module& m,
+               const std::shared_ptr<apscope::detail::MadeSchemes>& made);
 void bind_bench(apscope::python::Module& m);
 void bind_cast_statistics(apscope::python::Module& m);
-void bind_exchange(apscope::python::Module& m, const std::shared_ptr<apscope::detail::MadeSchemes>& made);
+void bind_exchange(apscope::python::Module& m,
+                   const std::shared_ptr<apscope::detail::MadeSchemes>& made);
 void bind_float_environment(apscope::python::Module& m);
 void bind_formats(apscope::python::Module& m);
 void bind_levels(apscope::python::Module& m);
 void bind_limits(apscope::python::Module& m);
 void bind_quantizer(apscope::python::Module& m);
-void bind_replay(apscope::python::Module& m, const std::shared_ptr<apscope::detail::MadeSchemes>& made);
-void bind_schemes(apscope::python::Module& m, const std::shared_ptr<apscope::detail::MadeSchemes>& made);
+void bind_replay(apscope::python::Module& m,
+                 const std::shared_ptr<apscope::detail::MadeSchemes>& made);
+void bind_schemes(apscope::python::Module& m,
+                  const std::shared_ptr<apscope::detail::MadeSchemes>& made);
 void bind_trace(apscope::python::Module& m);
 
 PYBIND11_MODULE(_core, plain) {
     apscope::python::Module m(plain);
     m.doc() = "apscope's C++ core; use the apscope package.";
     m.attr("__version__") = APSCOPE_VERSION;
-    const auto made = std::make_shared<apscope::detail::MadeSchemes>();  // in Python, by this module
+    const auto made =
+        std::make_shared<apscope::detail::MadeSchemes>();  // in Python, by this module
     bind_float_environment(m);
     bind_formats(m);
     bind_arrays(m);

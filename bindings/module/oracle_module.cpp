@@ -21,9 +21,11 @@ namespace {
 using namespace apscope;
 using namespace apscope::detail;
 
-Projection make_projection(const std::string& rounding, const std::string& overflow, int random_bits, const std::string& underflow = "gradual",
+Projection make_projection(const std::string& rounding, const std::string& overflow,
+                           int random_bits, const std::string& underflow = "gradual",
                            bool keep_payload = false) {
-    return {parse_rounding(rounding), parse_overflow(overflow), random_bits, parse_underflow(underflow), keep_payload};
+    return {parse_rounding(rounding), parse_overflow(overflow), random_bits,
+            parse_underflow(underflow), keep_payload};
 }
 
 // Reports progress to Python, and polls for signals: Ctrl-C stops the work within a moment.
@@ -61,7 +63,8 @@ py::dict to_dict(const oracle::OperationMismatch& m) {
     d["rounding"] = std::string(to_string(m.projection.rounding));
     d["overflow"] = std::string(to_string(m.projection.overflow));
     d["fp64"] = m.fp64;
-    d["operands"] = std::vector<std::uint64_t>(m.operands.begin(), m.operands.begin() + operand_count(m.operation));
+    d["operands"] = std::vector<std::uint64_t>(m.operands.begin(),
+                                               m.operands.begin() + operand_count(m.operation));
     d["expected"] = m.expected;
     d["got"] = m.got;
     d["random"] = m.random;
@@ -78,8 +81,9 @@ py::dict findings(const Result& result) {
     return d;
 }
 
-py::dict verify(const std::string& format, const std::string& rounding, const std::string& overflow, const std::string& underflow, bool keep_payload,
-                int random_bits, bool exhaustive, bool exhaustive_oracle, int threads, std::size_t random_cases, std::uint64_t seed,
+py::dict verify(const std::string& format, const std::string& rounding, const std::string& overflow,
+                const std::string& underflow, bool keep_payload, int random_bits, bool exhaustive,
+                bool exhaustive_oracle, int threads, std::size_t random_cases, std::uint64_t seed,
                 std::size_t thinning, const py::object& progress) {
     oracle::VerifyOptions options;
     options.exhaustive = exhaustive;
@@ -99,8 +103,10 @@ py::dict verify(const std::string& format, const std::string& rounding, const st
     return findings(result);
 }
 
-py::dict verify_operation(const std::string& format, const std::string& operation, const std::string& rounding, const std::string& overflow,
-                          const std::string& underflow, int random_bits, bool exhaustive, int threads, std::size_t samples, std::uint64_t seed,
+py::dict verify_operation(const std::string& format, const std::string& operation,
+                          const std::string& rounding, const std::string& overflow,
+                          const std::string& underflow, int random_bits, bool exhaustive,
+                          int threads, std::size_t samples, std::uint64_t seed,
                           const py::object& progress) {
     const oracle::OperationOptions options{exhaustive, threads, samples, seed, {}};
     const FloatFormat f = parse_format(format);
@@ -121,15 +127,19 @@ std::vector<std::string> overflow_rules(const std::string& format) {
     std::vector<std::string> names;
     for (int i = 0; i < overflow_count; ++i) {
         const auto overflow = static_cast<Overflow>(i);
-        const bool allowed = overflow == Overflow::infinity ? f.has_infinity : overflow != Overflow::nan || f.has_nan();
+        const bool allowed = overflow == Overflow::infinity
+                                 ? f.has_infinity
+                                 : overflow != Overflow::nan || f.has_nan();
         if (allowed) names.emplace_back(to_string(overflow));
     }
     return names;
 }
 
-double project(double x, const std::string& format, const std::string& rounding, const std::string& overflow, const std::string& underflow,
-               bool keep_payload, int random_bits, std::uint64_t random) {
-    const Projection projection = make_projection(rounding, overflow, random_bits, underflow, keep_payload);
+double project(double x, const std::string& format, const std::string& rounding,
+               const std::string& overflow, const std::string& underflow, bool keep_payload,
+               int random_bits, std::uint64_t random) {
+    const Projection projection =
+        make_projection(rounding, overflow, random_bits, underflow, keep_payload);
     return oracle::MpfrOracle(parse_format(format), projection).project(x, random);
 }
 
@@ -137,24 +147,36 @@ double project(double x, const std::string& format, const std::string& rounding,
 
 PYBIND11_MODULE(_oracle, plain) {
     apscope::python::Module m(plain);
-    m.doc() = "The MPFR oracle: what a cast should give, and the comparison of the emulator with it.";
-    m.def("verify", &verify, py::arg("format"), py::kw_only(), py::arg("rounding") = "ties_to_even", py::arg("overflow") = "ieee",
-          py::arg("underflow") = "gradual", py::arg("keep_payload") = false, py::arg("random_bits") = 32, py::arg("exhaustive") = false,
-          py::arg("exhaustive_oracle") = false, py::arg("threads") = 2, py::arg("random_cases") = 1'000'000, py::arg("seed") = 1,
-          py::arg("thinning") = 1, py::arg("progress") = py::none(),
-          "Compares the emulator with the oracles for one format and projection.\n\n"
-          "Returns a dict: cases, mismatches, first (a dict of the first mismatch, or None).\n"
-          "progress(done, total) is called every now and then; an exception from it stops the work.");
-    m.def("verify_operation", &verify_operation, py::arg("format"), py::arg("operation"), py::kw_only(), py::arg("rounding") = "ties_to_even",
-          py::arg("overflow") = "ieee", py::arg("underflow") = "gradual", py::arg("random_bits") = 32, py::arg("exhaustive") = false,
-          py::arg("threads") = 2, py::arg("samples") = 100'000, py::arg("seed") = 1, py::arg("progress") = py::none(),
+    m.doc() =
+        "The MPFR oracle: what a cast should give, and the comparison of the emulator with it.";
+    m.def(
+        "verify", &verify, py::arg("format"), py::kw_only(), py::arg("rounding") = "ties_to_even",
+        py::arg("overflow") = "ieee", py::arg("underflow") = "gradual",
+        py::arg("keep_payload") = false, py::arg("random_bits") = 32, py::arg("exhaustive") = false,
+        py::arg("exhaustive_oracle") = false, py::arg("threads") = 2,
+        py::arg("random_cases") = 1'000'000, py::arg("seed") = 1, py::arg("thinning") = 1,
+        py::arg("progress") = py::none(),
+        "Compares the emulator with the oracles for one format and projection.\n\n"
+        "Returns a dict: cases, mismatches, first (a dict of the first mismatch, or None).\n"
+        "progress(done, total) is called every now and then; an exception from it stops the work.");
+    m.def("verify_operation", &verify_operation, py::arg("format"), py::arg("operation"),
+          py::kw_only(), py::arg("rounding") = "ties_to_even", py::arg("overflow") = "ieee",
+          py::arg("underflow") = "gradual", py::arg("random_bits") = 32,
+          py::arg("exhaustive") = false, py::arg("threads") = 2, py::arg("samples") = 100'000,
+          py::arg("seed") = 1, py::arg("progress") = py::none(),
           "Compares an arithmetic operation in a format with MPFR. The rest as in verify().");
-    m.def("simd_level", [] { return std::string(to_string(simd_level())); }, "The instruction set of what is verified here.");
-    m.def("set_simd_level", [](const std::string& level) { set_simd_level(parse_simd_level(level)); }, py::arg("level"),
+    m.def("simd_level", [] { return std::string(to_string(simd_level())); },
+          "The instruction set of what is verified here.");
+    m.def("set_simd_level",
+          [](const std::string& level) { set_simd_level(parse_simd_level(level)); },
+          py::arg("level"),
           "This module holds the emulator a second time, with an instruction set of its own.");
     m.def("mpfr_version", &oracle::version_of_mpfr, "The version of MPFR that runs here.");
-    m.def("overflow_rules", &overflow_rules, py::arg("format"), "The names of the overflow rules the format can follow.");
-    m.def("project", &project, py::arg("x"), py::arg("format"), py::kw_only(), py::arg("rounding") = "ties_to_even", py::arg("overflow") = "ieee",
-          py::arg("underflow") = "gradual", py::arg("keep_payload") = false, py::arg("random_bits") = 32, py::arg("random") = 0,
+    m.def("overflow_rules", &overflow_rules, py::arg("format"),
+          "The names of the overflow rules the format can follow.");
+    m.def("project", &project, py::arg("x"), py::arg("format"), py::kw_only(),
+          py::arg("rounding") = "ties_to_even", py::arg("overflow") = "ieee",
+          py::arg("underflow") = "gradual", py::arg("keep_payload") = false,
+          py::arg("random_bits") = 32, py::arg("random") = 0,
           "One number projected by MPFR; random: random_bits bits, left-aligned in 64.");
 }

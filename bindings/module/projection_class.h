@@ -1,5 +1,5 @@
-// Projection as a Python class. _core and _cuda each have their own, so that each stands without the
-// other.
+// Projection as a Python class. _core and _cuda each have their own, so that each stands without
+// the other.
 #pragma once
 
 #include <pybind11/pybind11.h>

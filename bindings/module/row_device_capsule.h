@@ -15,12 +15,15 @@ namespace apscope::python {
 using namespace detail;
 
 inline constexpr const char* row_device_name = "apscope.RowDevice " APSCOPE_VERSION;
-inline constexpr std::size_t row_device_layout = sizeof(RowTask) << 32 | sizeof(RowTotals) << 16 | sizeof(ErrorStatistics);
+inline constexpr std::size_t row_device_layout =
+    sizeof(RowTask) << 32 | sizeof(RowTotals) << 16 | sizeof(ErrorStatistics);
 
 inline pybind11::capsule to_capsule(std::unique_ptr<RowDevice> device) {
-    pybind11::capsule capsule(device.release(), row_device_name,
-                              [](PyObject* o) { delete static_cast<RowDevice*>(PyCapsule_GetPointer(o, row_device_name)); });
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): a context is a number here, compared and never followed
+    pybind11::capsule capsule(device.release(), row_device_name, [](PyObject* o) {
+        delete static_cast<RowDevice*>(PyCapsule_GetPointer(o, row_device_name));
+    });
+    // A context is a number here, compared and never dereferenced.
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
     PyCapsule_SetContext(capsule.ptr(), reinterpret_cast<void*>(row_device_layout));
     return capsule;
 }
@@ -29,9 +32,11 @@ inline pybind11::capsule to_capsule(std::unique_ptr<RowDevice> device) {
 inline RowDevice* from_capsule(const pybind11::object& device) {
     if (device.is_none()) return nullptr;
     // NOLINTNEXTLINE(performance-no-int-to-ptr): as above
-    if (PyCapsule_IsValid(device.ptr(), row_device_name) == 0 || PyCapsule_GetContext(device.ptr()) != reinterpret_cast<void*>(row_device_layout)) {
+    if (PyCapsule_IsValid(device.ptr(), row_device_name) == 0 ||
+        PyCapsule_GetContext(device.ptr()) != reinterpret_cast<void*>(row_device_layout)) {
         PyErr_Clear();
-        throw std::runtime_error("the CUDA module and the rest of apscope were not built from the same sources; build both again");
+        throw std::runtime_error(
+            "the CUDA module and the rest of apscope were not built from the same sources; build both again");
     }
     return static_cast<RowDevice*>(PyCapsule_GetPointer(device.ptr(), row_device_name));
 }

@@ -15,8 +15,12 @@ using namespace detail;
 inline pybind11::dict statistics_dict(const ResultRow& row) {
     namespace py = pybind11;
     py::dict d;
-    const auto real = [](double v) -> py::object { return std::isnan(v) ? py::object(py::none()) : py::float_(v); };
-    const auto count = [](const ResultRow::Count& v) -> py::object { return v ? py::object(py::int_(*v)) : py::none(); };
+    const auto real = [](double v) -> py::object {
+        return std::isnan(v) ? py::object(py::none()) : py::float_(v);
+    };
+    const auto count = [](const ResultRow::Count& v) -> py::object {
+        return v ? py::object(py::int_(*v)) : py::none();
+    };
 #define APSCOPE_COUNT(name) d[#name] = count(row.name);
 #define APSCOPE_REAL(name) d[#name] = real(row.name);
     APSCOPE_STATISTICS_COLUMNS(APSCOPE_COUNT, APSCOPE_REAL)

@@ -18,14 +18,16 @@ constexpr int fraction_bits = std::numeric_limits<Real>::digits - 1;
 template <class Real>
 constexpr BitsOf<Real> sign_bit = BitsOf<Real>{1} << (sizeof(Real) * 8 - 1);
 template <class Real>
-const BitsOf<Real> infinity_bits = std::bit_cast<BitsOf<Real>>(std::numeric_limits<Real>::infinity());
+const BitsOf<Real> infinity_bits =
+    std::bit_cast<BitsOf<Real>>(std::numeric_limits<Real>::infinity());
 
 // The value of a magnitude code; codes continue above the format's last one.
 double value(const FloatFormat& f, std::uint64_t code) {
     const double hidden = std::ldexp(1.0, f.mantissa_bits);
     const auto field = static_cast<int>(code >> f.mantissa_bits);
     const auto fraction = static_cast<double>(code & ((std::uint64_t{1} << f.mantissa_bits) - 1));
-    if (field == 0 && f.subnormals) return std::ldexp(fraction, f.subnormal_exponent - f.mantissa_bits);
+    if (field == 0 && f.subnormals)
+        return std::ldexp(fraction, f.subnormal_exponent - f.mantissa_bits);
     if (code == 0 && f.zero != Zero::none) return 0.0;
     return std::ldexp(hidden + fraction, field - f.bias - f.mantissa_bits);
 }
@@ -44,7 +46,8 @@ public:
     // bits.
     void beside(double x) {
         if constexpr (std::is_same_v<Real, double>) {
-            for (const int step : {-(1 << 12), 1 << 12}) exactly_if_number(std::bit_cast<Bits>(x), step);
+            for (const int step : {-(1 << 12), 1 << 12})
+                exactly_if_number(std::bit_cast<Bits>(x), step);
         }
     }
     void exactly(Bits bits) { bits_.push_back(bits); }
@@ -56,7 +59,8 @@ public:
         std::sort(bits_.begin(), bits_.end());
         bits_.erase(std::unique(bits_.begin(), bits_.end()), bits_.end());
         std::vector<Real> result(bits_.size());
-        std::transform(bits_.begin(), bits_.end(), result.begin(), [](Bits b) { return std::bit_cast<Real>(b); });
+        std::transform(bits_.begin(), bits_.end(), result.begin(),
+                       [](Bits b) { return std::bit_cast<Real>(b); });
         return result;
     }
 
@@ -83,8 +87,10 @@ std::set<std::uint64_t> boundary_codes(const FloatFormat& f) {
     std::set<std::uint64_t> codes;
     const std::uint64_t hidden = std::uint64_t{1} << f.mantissa_bits;
     for (std::uint64_t first = 0; first <= f.top_finite_code(); first += hidden) {
-        for (const std::uint64_t offset : {std::uint64_t{0}, hidden / 3, hidden / 2, hidden / 3 * 2, hidden}) {
-            for (std::uint64_t code = first + offset - std::min<std::uint64_t>(3, first + offset); code <= first + offset + 3; ++code) {
+        for (const std::uint64_t offset :
+             {std::uint64_t{0}, hidden / 3, hidden / 2, hidden / 3 * 2, hidden}) {
+            for (std::uint64_t code = first + offset - std::min<std::uint64_t>(3, first + offset);
+                 code <= first + offset + 3; ++code) {
                 if (code <= f.top_finite_code()) codes.insert(code);
             }
         }
@@ -105,7 +111,8 @@ void add_nans(Collector<Real>& inputs) {
     for (const int divisor : {1, 3, 5, 7, 255}) inputs.exactly(infinity | ones / divisor);
 }
 
-// Exponents from that of the smallest value to that of the largest, some binades more on either side.
+// Exponents from that of the smallest value to that of the largest, some binades more on either
+// side.
 double near_the_range(const FloatFormat& f, std::uint64_t draw, std::uint64_t fraction) {
     const int low = std::ilogb(value(f, f.zero == Zero::none ? 0 : 1)) - f.mantissa_bits - 4;
     const int count = std::max(std::ilogb(value(f, f.top_finite_code())) + 4 - low, 1);
@@ -122,7 +129,8 @@ std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std
     constexpr bool narrow = std::is_same_v<Real, float>;
     Collector<Real> inputs;
     if (format.storage_bits() <= full_storage_bits) {
-        for (std::uint64_t code = 0; code <= format.top_finite_code(); ++code) add_code(inputs, format, code);
+        for (std::uint64_t code = 0; code <= format.top_finite_code(); ++code)
+            add_code(inputs, format, code);
     } else {
         for (const std::uint64_t code : boundary_codes(format)) add_code(inputs, format, code);
     }
@@ -131,7 +139,8 @@ std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std
     const double smallest = value(format, format.zero == Zero::none ? 0 : 1);
     const double largest = value(format, format.top_finite_code());
     const double next = value(format, format.top_finite_code() + 1);
-    for (const double edge : {0.0, smallest / 4, smallest / 2, smallest, smallest * 0.75, smallest * 1.5, std::ldexp(1.0, format.emin()), largest,
+    for (const double edge : {0.0, smallest / 4, smallest / 2, smallest, smallest * 0.75,
+                              smallest * 1.5, std::ldexp(1.0, format.emin()), largest,
                               largest + (next - largest) / 2, next, 2 * next, 4 * next}) {
         inputs.around(edge, 8);
     }
@@ -144,8 +153,8 @@ std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std
         inputs.beside(low + step / 4);
         inputs.beside(low + step / 65536);
     }
-    // Real itself: every power of two with its neighbours, subnormals included; of fp64's, far from the
-    // format's range, every 16th.
+    // Real itself: every power of two with its neighbours, subnormals included; of fp64's, far from
+    // the format's range, every 16th.
     const int low = std::ilogb(smallest) - 64, high = std::ilogb(largest) + 64;
     for (int exponent = narrow ? -149 : -1074; exponent <= (narrow ? 127 : 1023); ++exponent) {
         const bool far = !narrow && (exponent < low || exponent > high);
@@ -153,14 +162,17 @@ std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std
     }
     inputs.around(std::numeric_limits<Real>::max(), 4);
     const Bits subnormals = (Bits{1} << fraction_bits<Real>)-1;
-    for (const Bits bits : {Bits{1}, Bits{3}, subnormals / 24, subnormals, infinity_bits<Real>}) inputs.exactly(bits);
+    for (const Bits bits : {Bits{1}, Bits{3}, subnormals / 24, subnormals, infinity_bits<Real>})
+        inputs.exactly(bits);
     add_nans(inputs);
     inputs.with_both_signs();
     std::mt19937_64 random(seed);
     for (std::size_t i = 0; i < random_cases; ++i) {
         const std::uint64_t draw = random();
         const bool aimed = !narrow && i % 2 != 0;
-        inputs.exactly(aimed ? std::bit_cast<Bits>(static_cast<Real>(near_the_range(format, draw, random()))) : static_cast<Bits>(draw));
+        inputs.exactly(
+            aimed ? std::bit_cast<Bits>(static_cast<Real>(near_the_range(format, draw, random())))
+                  : static_cast<Bits>(draw));
     }
     return inputs.sorted();
 }

@@ -18,13 +18,15 @@ const double infinity = std::numeric_limits<double>::infinity();
 
 // The projection's result for a NaN.
 template <class Bits>
-Bits nan_result(Bits input, int fraction_bits, const FloatFormat& format, const Projection& projection) {
+Bits nan_result(Bits input, int fraction_bits, const FloatFormat& format,
+                const Projection& projection) {
     constexpr Bits one = 1, sign = one << (sizeof(Bits) * 8 - 1);
     const Bits quiet = one << (fraction_bits - 1);
     const Bits canonical = ((sign >> fraction_bits) - 1) << fraction_bits | quiet;
     if (!projection.keep_payload || !format.is_signed || format.nan_codes == 0) return canonical;
     Bits kept = input & sign;
-    const bool every_ieee_nan = format.has_infinity && format.nan_codes == (std::uint64_t{1} << format.mantissa_bits) - 1;
+    const bool every_ieee_nan =
+        format.has_infinity && format.nan_codes == (std::uint64_t{1} << format.mantissa_bits) - 1;
     if (every_ieee_nan) {
         for (int i = 1; i <= format.mantissa_bits; ++i) kept |= input & one << (fraction_bits - i);
     }
@@ -35,10 +37,11 @@ Bits nan_result(Bits input, int fraction_bits, const FloatFormat& format, const 
 
 std::string version_of_mpfr() { return mpfr_get_version(); }
 
-MpfrOracle::MpfrOracle(const FloatFormat& format, const Projection& projection) : format_(format), projection_(projection) {
+MpfrOracle::MpfrOracle(const FloatFormat& format, const Projection& projection)
+    : format_(format), projection_(projection) {
     validate(projection, format);
-    mpfr_inits2(working_precision, gap_lower_, gap_upper_, smallest_, smallest_normal_, largest_, magnitude_, lower_, upper_, scratch_, width_,
-                static_cast<mpfr_ptr>(nullptr));
+    mpfr_inits2(working_precision, gap_lower_, gap_upper_, smallest_, smallest_normal_, largest_,
+                magnitude_, lower_, upper_, scratch_, width_, static_cast<mpfr_ptr>(nullptr));
     set_to_code(largest_, format.top_finite_code());
     set_to_code(smallest_, format.zero == Zero::none ? 0 : 1);
     if (format.subnormals) set_to_code(smallest_normal_, std::uint64_t{1} << format.mantissa_bits);
@@ -50,7 +53,8 @@ MpfrOracle::MpfrOracle(const FloatFormat& format, const Projection& projection) 
         mpfr_set_zero(gap_lower_, +1);
         mpfr_set(gap_upper_, smallest_, MPFR_RNDN);
     } else if (format.subnormal_exponent != 1 - format.bias) {
-        has_gap_ = true;  // between the last value of field 0 (at precision 1, zero) and the first normal
+        has_gap_ =
+            true;  // between the last value of field 0 (at precision 1, zero) and the first normal
         set_to_code(gap_lower_, (std::uint64_t{1} << m) - 1);
         set_to_code(gap_upper_, std::uint64_t{1} << m);
         gap_lower_is_odd_ = m > 0;
@@ -58,8 +62,8 @@ MpfrOracle::MpfrOracle(const FloatFormat& format, const Projection& projection) 
 }
 
 MpfrOracle::~MpfrOracle() {
-    mpfr_clears(gap_lower_, gap_upper_, smallest_, smallest_normal_, largest_, magnitude_, lower_, upper_, scratch_, width_,
-                static_cast<mpfr_ptr>(nullptr));
+    mpfr_clears(gap_lower_, gap_upper_, smallest_, smallest_normal_, largest_, magnitude_, lower_,
+                upper_, scratch_, width_, static_cast<mpfr_ptr>(nullptr));
 }
 
 void MpfrOracle::set_to_code(mpfr_ptr value, std::uint64_t code) const {
@@ -67,14 +71,16 @@ void MpfrOracle::set_to_code(mpfr_ptr value, std::uint64_t code) const {
     const std::uint64_t hidden = std::uint64_t{1} << m;
     const auto field = static_cast<int>(code / hidden);
     const std::uint64_t fraction = code % hidden;
-    if (field == 0 && format_.subnormals) mpfr_set_ui_2exp(value, fraction, format_.subnormal_exponent - m, MPFR_RNDN);
+    if (field == 0 && format_.subnormals)
+        mpfr_set_ui_2exp(value, fraction, format_.subnormal_exponent - m, MPFR_RNDN);
     else if (code == 0 && format_.zero != Zero::none) mpfr_set_zero(value, +1);
     else mpfr_set_ui_2exp(value, hidden + fraction, field - format_.bias - m, MPFR_RNDN);
 }
 
 MpfrOracle::Step MpfrOracle::bracket(bool inexact) {
     Step step{};
-    const bool above_gap_lower = has_gap_ && (mpfr_cmp(magnitude_, gap_lower_) > 0 || (inexact && mpfr_equal_p(magnitude_, gap_lower_)));
+    const bool above_gap_lower = has_gap_ && (mpfr_cmp(magnitude_, gap_lower_) > 0 ||
+                                              (inexact && mpfr_equal_p(magnitude_, gap_lower_)));
     if (above_gap_lower && mpfr_less_p(magnitude_, gap_upper_)) {
         mpfr_set(lower_, gap_lower_, MPFR_RNDN);
         mpfr_set(upper_, gap_upper_, MPFR_RNDN);
@@ -85,15 +91,19 @@ MpfrOracle::Step MpfrOracle::bracket(bool inexact) {
         // MPFR's significands lie in [1/2, 1), so its exponents are one more than IEEE 754's.
         const long floor_log2 = mpfr_zero_p(magnitude_) ? emin - 1 : mpfr_get_exp(magnitude_) - 1;
         const bool subnormal = floor_log2 < emin;
-        const long exponent = !subnormal ? floor_log2 : format_.subnormals ? format_.subnormal_exponent : emin;
+        const long exponent = !subnormal           ? floor_log2
+                              : format_.subnormals ? format_.subnormal_exponent
+                                                   : emin;
         mpfr_div_2si(scratch_, magnitude_, exponent - m, MPFR_RNDN);
         const unsigned long kept = mpfr_get_ui(scratch_, MPFR_RNDZ);
         mpfr_set_ui_2exp(lower_, kept, exponent - m, MPFR_RNDN);
         mpfr_set_ui_2exp(upper_, kept + 1, exponent - m, MPFR_RNDN);
         step.lower_is_odd = kept % 2 != 0;
-        if (format_.even_code_ties && m == 0) step.lower_is_odd = !subnormal && (exponent + format_.bias) % 2 != 0;
+        if (format_.even_code_ties && m == 0)
+            step.lower_is_odd = !subnormal && (exponent + format_.bias) % 2 != 0;
     }
-    const bool lost = mpfr_sub(scratch_, magnitude_, lower_, MPFR_RNDN) != 0 || mpfr_sub(width_, upper_, lower_, MPFR_RNDN) != 0;
+    const bool lost = mpfr_sub(scratch_, magnitude_, lower_, MPFR_RNDN) != 0 ||
+                      mpfr_sub(width_, upper_, lower_, MPFR_RNDN) != 0;
     if (lost) throw std::logic_error("a difference is longer than the oracle's precision");
     step.exact = mpfr_zero_p(scratch_) && !inexact;
     if (is_stochastic(projection_.rounding)) {
@@ -106,15 +116,21 @@ MpfrOracle::Step MpfrOracle::bracket(bool inexact) {
     return step;
 }
 
-// From eta = scratch_ / width_, not 0, with `inexact` a little more than that. The definitions' counts
-// in whole halves: a half more or less of eta 2^N is seen in floor(2 eta 2^N), and whether that is all.
+// From eta = scratch_ / width_, not 0, with `inexact` a little more than that. The definitions'
+// counts in whole halves: a half more or less of eta 2^N is seen in floor(2 eta 2^N), and whether
+// that is all.
 MpfrOracle::Count MpfrOracle::count_of(bool inexact) {
     const RoundingMode mode = projection_.rounding;
     const int n = projection_.random_bits;
     if (mode == RoundingMode::stochastic_equal) return Count{1} << (n - 1);
     const bool halves = mode == RoundingMode::stochastic_b || mode == RoundingMode::stochastic_c;
-    mpfr_mul_2si(scratch_, scratch_, mode == RoundingMode::stochastic_exact ? 64 : halves ? n + 1 : n, MPFR_RNDN);
-    const int cut = mpfr_div(scratch_, scratch_, width_, MPFR_RNDZ);  // truncation never passes an integer
+    mpfr_mul_2si(scratch_, scratch_,
+                 mode == RoundingMode::stochastic_exact ? 64
+                 : halves                               ? n + 1
+                                                        : n,
+                 MPFR_RNDN);
+    const int cut =
+        mpfr_div(scratch_, scratch_, width_, MPFR_RNDZ);  // truncation never passes an integer
     const Count whole = mpfr_get_ui(scratch_, MPFR_RNDZ);
     const bool more = cut != 0 || inexact || !mpfr_integer_p(scratch_);
     switch (mode) {
@@ -132,7 +148,8 @@ MpfrOracle::Count MpfrOracle::count_of(bool inexact) {
 bool MpfrOracle::rounds_away(const Step& step, bool negative, std::uint64_t random) const {
     if (step.exact) return false;
     switch (projection_.rounding) {
-        case RoundingMode::ties_to_even: return step.against_half > 0 || (step.against_half == 0 && step.lower_is_odd);
+        case RoundingMode::ties_to_even:
+            return step.against_half > 0 || (step.against_half == 0 && step.lower_is_odd);
         case RoundingMode::ties_to_away: return step.against_half >= 0;
         case RoundingMode::ties_to_zero: return step.against_half > 0;
         case RoundingMode::toward_zero: return false;
@@ -152,10 +169,12 @@ bool MpfrOracle::rounds_away(const Step& step, bool negative, std::uint64_t rand
     throw std::logic_error("unknown rounding mode");
 }
 
-// NOLINTNEXTLINE(readability-convert-member-functions-to-static): a step of the oracle like those around it
+// A step of the oracle like those around it.
+// NOLINTNEXTLINE(readability-convert-member-functions-to-static)
 double MpfrOracle::to_double(mpfr_srcptr value, bool negative) const {
     const double result = mpfr_get_d(value, MPFR_RNDN);
-    if (mpfr_cmp_d(value, result) != 0) throw std::logic_error("the format holds a value that fp64 does not");
+    if (mpfr_cmp_d(value, result) != 0)
+        throw std::logic_error("the format holds a value that fp64 does not");
     return negative ? -result : result;
 }
 
@@ -164,14 +183,16 @@ double MpfrOracle::overflowed(bool negative, bool infinite_input) const {
     const double signed_largest = to_double(largest_, negative);
     switch (projection_.overflow) {
         case Overflow::saturate: return signed_largest;
-        case Overflow::propagate: return infinite_input && format_.has_infinity ? signed_infinity : signed_largest;
+        case Overflow::propagate:
+            return infinite_input && format_.has_infinity ? signed_infinity : signed_largest;
         case Overflow::infinity: return signed_infinity;
         case Overflow::nan: return quiet_nan;
         case Overflow::ieee: break;
     }
     const RoundingMode mode = projection_.rounding;
     const bool stays_finite = mode == RoundingMode::toward_zero || mode == RoundingMode::to_odd ||
-                              (mode == RoundingMode::toward_positive && negative) || (mode == RoundingMode::toward_negative && !negative);
+                              (mode == RoundingMode::toward_positive && negative) ||
+                              (mode == RoundingMode::toward_negative && !negative);
     if (stays_finite && !infinite_input) return signed_largest;
     if (format_.has_infinity) return signed_infinity;
     return format_.has_nan() ? quiet_nan : signed_largest;
@@ -186,7 +207,9 @@ double MpfrOracle::below_an_unsigned_format(bool infinite_input) const {
         case Overflow::infinity: break;
         case Overflow::ieee: {
             const RoundingMode mode = projection_.rounding;
-            const bool upwards = mode == RoundingMode::toward_zero || mode == RoundingMode::to_odd || mode == RoundingMode::toward_positive;
+            const bool upwards = mode == RoundingMode::toward_zero ||
+                                 mode == RoundingMode::to_odd ||
+                                 mode == RoundingMode::toward_positive;
             if (upwards && !infinite_input) return lowest;
             break;
         }
@@ -197,8 +220,11 @@ double MpfrOracle::below_an_unsigned_format(bool infinite_input) const {
 double MpfrOracle::project(mpfr_srcptr truncated, bool inexact, std::uint64_t random) {
     if (mpfr_nan_p(truncated)) return quiet_nan;
     const bool negative = mpfr_signbit(truncated) != 0;
-    if (mpfr_inf_p(truncated)) return negative && !format_.is_signed ? below_an_unsigned_format(true) : overflowed(negative, true);
-    if (mpfr_get_prec(truncated) > most_precision) throw std::logic_error("more bits than the oracle works with");
+    if (mpfr_inf_p(truncated))
+        return negative && !format_.is_signed ? below_an_unsigned_format(true)
+                                              : overflowed(negative, true);
+    if (mpfr_get_prec(truncated) > most_precision)
+        throw std::logic_error("more bits than the oracle works with");
     mpfr_abs(magnitude_, truncated, MPFR_RNDN);
     if (projection_.flushes_input() && mpfr_less_p(magnitude_, smallest_normal_)) {
         mpfr_set_zero(magnitude_, +1);
@@ -217,14 +243,17 @@ double MpfrOracle::project(mpfr_srcptr truncated, bool inexact, std::uint64_t ra
     const bool no_zero = format_.zero == Zero::none && mpfr_zero_p(rounded);
     if (no_zero) return to_double(smallest_, negative);
     const bool flushed = projection_.flushes_result() && mpfr_less_p(rounded, smallest_normal_);
-    if (mpfr_zero_p(rounded) || flushed) return negative && format_.zero == Zero::both_signs ? -0.0 : 0.0;
+    if (mpfr_zero_p(rounded) || flushed)
+        return negative && format_.zero == Zero::both_signs ? -0.0 : 0.0;
     if (negative && !format_.is_signed) return below_an_unsigned_format(false);
     if (mpfr_greater_p(rounded, largest_)) return overflowed(negative, false);
     return to_double(rounded, negative);
 }
 
 double MpfrOracle::project(double x, std::uint64_t random) {
-    if (std::isnan(x)) return std::bit_cast<double>(nan_result(std::bit_cast<std::uint64_t>(x), 52, format_, projection_));
+    if (std::isnan(x))
+        return std::bit_cast<double>(
+            nan_result(std::bit_cast<std::uint64_t>(x), 52, format_, projection_));
     mpfr_t exact;
     unsigned long limb[1] = {0};
     mpfr_custom_init(limb, 53);
@@ -234,10 +263,13 @@ double MpfrOracle::project(double x, std::uint64_t random) {
 }
 
 float MpfrOracle::project(float x, std::uint64_t random) {
-    if (std::isnan(x)) return std::bit_cast<float>(nan_result(std::bit_cast<std::uint32_t>(x), 23, format_, projection_));
+    if (std::isnan(x))
+        return std::bit_cast<float>(
+            nan_result(std::bit_cast<std::uint32_t>(x), 23, format_, projection_));
     const double wide = project(static_cast<double>(x), random);
     const auto result = static_cast<float>(wide);
-    if (!std::isnan(wide) && static_cast<double>(result) != wide) throw std::logic_error("the format holds a value that fp32 does not");
+    if (!std::isnan(wide) && static_cast<double>(result) != wide)
+        throw std::logic_error("the format holds a value that fp32 does not");
     return result;
 }
 

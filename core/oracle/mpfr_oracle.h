@@ -48,9 +48,9 @@ public:
 private:
     struct Step {
         bool lower_is_odd;
-        bool exact;        // the magnitude is the lower neighbour itself
+        bool exact;  // the magnitude is the lower neighbour itself
         int against_half;  // the magnitude against the midpoint: -1, 0, 1; deterministic modes only
-        Count up_count;    // stochastic modes only
+        Count up_count;  // stochastic modes only
     };
     // Sets lower_ and upper_ to the neighbours of magnitude_, with no upper limit to the exponent.
     Step bracket(bool inexact);
@@ -65,7 +65,8 @@ private:
     Projection projection_;
     bool has_gap_ = false;  // one step near zero is wider than its neighbours
     bool gap_lower_is_odd_ = false;
-    mpfr_t gap_lower_, gap_upper_, smallest_, smallest_normal_, largest_, magnitude_, lower_, upper_, scratch_, width_;
+    mpfr_t gap_lower_, gap_upper_, smallest_, smallest_normal_, largest_, magnitude_, lower_,
+        upper_, scratch_, width_;
 };
 
 }  // namespace apscope::detail::oracle

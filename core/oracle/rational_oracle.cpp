@@ -27,7 +27,8 @@ Magnitude<Real> to_magnitude(Real x) {
     const auto significand = static_cast<std::uint64_t>(std::ldexp(fraction, precision<Real>));
     if (significand == 0) return 0;
     const int shift = exponent - precision<Real> - unit_exponent<Real>;
-    return shift >= 0 ? Magnitude<Real>(significand) << shift : Magnitude<Real>(significand >> -shift);
+    return shift >= 0 ? Magnitude<Real>(significand) << shift
+                      : Magnitude<Real>(significand >> -shift);
 }
 
 template <class Real>
@@ -36,19 +37,25 @@ Real to_real(const Magnitude<Real>& magnitude) {
     const int top = static_cast<int>(msb(magnitude));
     const int shift = std::max(top - precision<Real> + 1, 0);
     const auto significand = static_cast<std::uint64_t>(magnitude >> shift);
-    if (Magnitude<Real>(significand) << shift != magnitude || top + unit_exponent<Real> > top_exponent<Real>)
+    if (Magnitude<Real>(significand) << shift != magnitude ||
+        top + unit_exponent<Real> > top_exponent<Real>)
         throw std::logic_error("the format holds a value that the number type does not");
-    return static_cast<Real>(std::ldexp(static_cast<double>(significand), shift + unit_exponent<Real>));
+    return static_cast<Real>(
+        std::ldexp(static_cast<double>(significand), shift + unit_exponent<Real>));
 }
 
 template <class Real>
-BasicRationalOracle<Real>::BasicRationalOracle(const FloatFormat& format, const Projection& projection) : format_(format), projection_(projection) {
+BasicRationalOracle<Real>::BasicRationalOracle(const FloatFormat& format,
+                                               const Projection& projection)
+    : format_(format), projection_(projection) {
     validate(projection, format);
     const int field = std::max(top_exponent<Real> + 2 + format.bias, 1);
     last_code_ = static_cast<std::uint64_t>(field) << format.mantissa_bits;
     const std::uint64_t first_above_zero = format.zero == Zero::none ? 0 : 1;
-    smallest_normal_ = value(format.subnormals ? std::uint64_t{1} << format.mantissa_bits : first_above_zero);
-    largest_ = value(format.top_finite_code());  // NOLINT(cppcoreguidelines-prefer-member-initializer): value() needs what stands above
+    smallest_normal_ =
+        value(format.subnormals ? std::uint64_t{1} << format.mantissa_bits : first_above_zero);
+    largest_ = value(format.top_finite_code());  // NOLINT(cppcoreguidelines-prefer-member-initializer):
+                                                 // value() needs what stands above
 }
 
 template <class Real>
@@ -64,7 +71,8 @@ Magnitude<Real> BasicRationalOracle<Real>::value(std::uint64_t code) const {
     }
     const std::int64_t shift = exponent - m - unit_exponent<Real>;
     if (shift < 0) {
-        if ((significand >> -shift) << -shift != significand) throw std::logic_error("the format holds a value that the number type does not");
+        if ((significand >> -shift) << -shift != significand)
+            throw std::logic_error("the format holds a value that the number type does not");
         return significand >> -shift;
     }
     return Magnitude<Real>(significand) << static_cast<unsigned>(shift);
@@ -91,7 +99,8 @@ typename BasicRationalOracle<Real>::Neighbours BasicRationalOracle<Real>::neighb
     return result;
 }
 
-// A quiet NaN with the leading bits of a payload of so many bits, as far as the format tells NaNs apart.
+// A quiet NaN with the leading bits of a payload of so many bits, as far as the format tells NaNs
+// apart.
 template <class Real>
 Real BasicRationalOracle<Real>::nan(bool negative, std::uint64_t payload, int payload_bits) const {
     const Real canonical = std::numeric_limits<Real>::quiet_NaN();
@@ -105,7 +114,8 @@ Real BasicRationalOracle<Real>::nan(bool negative, std::uint64_t payload, int pa
         const std::uint64_t leading = more >= 0 ? payload << more : payload >> -more;  // in m bits
         fraction |= static_cast<Bits>(leading << (real_bits - format_.mantissa_bits));
     }
-    const Real positive = std::bit_cast<Real>(std::bit_cast<Bits>(std::numeric_limits<Real>::infinity()) + fraction);
+    const Real positive =
+        std::bit_cast<Real>(std::bit_cast<Bits>(std::numeric_limits<Real>::infinity()) + fraction);
     return std::copysign(positive, negative ? Real{-1} : Real{1});
 }
 
@@ -115,10 +125,13 @@ Real BasicRationalOracle<Real>::out_of_range(bool negative, bool infinite_input)
     const Real infinity = std::numeric_limits<Real>::infinity();
     const bool below_zero = negative && !format_.is_signed;
     const bool has_infinity = !below_zero && format_.has_infinity;
-    const Real bound = below_zero ? to_real<Real>(value(0)) : negative ? -to_real<Real>(largest_) : to_real<Real>(largest_);
+    const Real bound = below_zero ? to_real<Real>(value(0))
+                       : negative ? -to_real<Real>(largest_)
+                                  : to_real<Real>(largest_);
     const Real signed_infinity = negative ? -infinity : infinity;
     if (projection_.overflow == Overflow::saturate) return bound;
-    if (projection_.overflow == Overflow::propagate) return infinite_input && has_infinity ? signed_infinity : bound;
+    if (projection_.overflow == Overflow::propagate)
+        return infinite_input && has_infinity ? signed_infinity : bound;
     if (projection_.overflow == Overflow::nan) return nan;
 
     // The bound is on the way of the rounding: above a negative number, below a positive one.
@@ -138,7 +151,8 @@ Real BasicRationalOracle<Real>::out_of_range(bool negative, bool infinite_input)
 }
 
 template <class Real>
-bool BasicRationalOracle<Real>::takes_upper(const Neighbours& n, const Magnitude<Real>& magnitude, bool negative, std::uint64_t random) const {
+bool BasicRationalOracle<Real>::takes_upper(const Neighbours& n, const Magnitude<Real>& magnitude,
+                                            bool negative, std::uint64_t random) const {
     const Magnitude<Real> to_lower = magnitude - n.lower;
     if (to_lower == 0) return false;
     const Magnitude<Real> step = n.upper - n.lower, to_upper = n.upper - magnitude;
@@ -152,10 +166,13 @@ bool BasicRationalOracle<Real>::takes_upper(const Neighbours& n, const Magnitude
     // Stochastic: `drawn` of 2^N, against eta = to_lower / step.
     const auto bits = static_cast<unsigned>(projection_.random_bits);
     const std::uint64_t drawn = random >> (64 - bits);
-    const auto reaches_one = [&](const Magnitude<Real>& count) { return count + drawn >= Magnitude<Real>(1) << bits; };
+    const auto reaches_one = [&](const Magnitude<Real>& count) {
+        return count + drawn >= Magnitude<Real>(1) << bits;
+    };
 
     switch (projection_.rounding) {
-        case RoundingMode::ties_to_even: return to_upper < to_lower || (to_upper == to_lower && lower_odd);
+        case RoundingMode::ties_to_even:
+            return to_upper < to_lower || (to_upper == to_lower && lower_odd);
         case RoundingMode::ties_to_away: return to_upper <= to_lower;
         case RoundingMode::ties_to_zero: return to_upper < to_lower;
         case RoundingMode::toward_zero: return false;
@@ -164,7 +181,8 @@ bool BasicRationalOracle<Real>::takes_upper(const Neighbours& n, const Magnitude
         case RoundingMode::away_from_zero: return true;
         case RoundingMode::to_odd: return !lower_odd;
         case RoundingMode::stochastic: return reaches_one((to_lower << bits) / step);
-        case RoundingMode::stochastic_b: return reaches_one(((to_lower << (bits + 1)) + step) / (2 * step));
+        case RoundingMode::stochastic_b:
+            return reaches_one(((to_lower << (bits + 1)) + step) / (2 * step));
         case RoundingMode::stochastic_c: {
             const Magnitude<Real> scaled = to_lower << bits;
             Magnitude<Real> count = scaled / step;
@@ -199,9 +217,11 @@ std::optional<Real> BasicRationalOracle<Real>::special(Real x) const {
 }
 
 template <class Real>
-void BasicRationalOracle<Real>::project(Real x, std::span<const std::uint64_t> words, std::span<Real> results) const {
+void BasicRationalOracle<Real>::project(Real x, std::span<const std::uint64_t> words,
+                                        std::span<Real> results) const {
     const bool finite = std::isfinite(x), negative = std::signbit(x);
-    if (finite && projection_.flushes_input() && to_magnitude(x) < smallest_normal_) x = std::copysign(Real{0}, x);
+    if (finite && projection_.flushes_input() && to_magnitude(x) < smallest_normal_)
+        x = std::copysign(Real{0}, x);
     if (const std::optional<Real> result = special(x)) {
         std::fill_n(results.begin(), words.size(), *result);
         return;
@@ -213,7 +233,8 @@ void BasicRationalOracle<Real>::project(Real x, std::span<const std::uint64_t> w
         if (format_.zero == Zero::none && rounded == 0) rounded = value(0);
         if (projection_.flushes_result() && rounded < smallest_normal_) rounded = 0;
         const bool in_range = !(negative && !format_.is_signed) && rounded <= largest_;
-        if (rounded == 0) results[i] = negative && format_.zero == Zero::both_signs ? Real{-0.0} : Real{0};
+        if (rounded == 0)
+            results[i] = negative && format_.zero == Zero::both_signs ? Real{-0.0} : Real{0};
         else if (!in_range) results[i] = out_of_range(negative, false);
         else results[i] = negative ? -to_real<Real>(rounded) : to_real<Real>(rounded);
     }
@@ -236,9 +257,11 @@ Real BasicRationalOracle<Real>::decode(std::uint64_t code) const {
         return format_.zero == Zero::both_signs ? Real{-0.0} : Real{0};
     }
     if (magnitude_code >= count - format_.nan_codes)
-        return nan(negative, magnitude_code % (std::uint64_t{1} << format_.mantissa_bits), format_.mantissa_bits);
+        return nan(negative, magnitude_code % (std::uint64_t{1} << format_.mantissa_bits),
+                   format_.mantissa_bits);
     Real result = std::numeric_limits<Real>::infinity();
-    if (!(format_.has_infinity && magnitude_code == count - format_.nan_codes - 1)) result = to_real<Real>(value(magnitude_code));
+    if (!(format_.has_infinity && magnitude_code == count - format_.nan_codes - 1))
+        result = to_real<Real>(value(magnitude_code));
     return negative ? -result : result;
 }
 

@@ -22,14 +22,17 @@ namespace apscope::detail::oracle {
 // that does not fit throws.
 namespace mp = boost::multiprecision;
 template <unsigned bits>
-using CheckedInteger = mp::number<mp::cpp_int_backend<bits, bits, mp::unsigned_magnitude, mp::checked, void>>;
+using CheckedInteger =
+    mp::number<mp::cpp_int_backend<bits, bits, mp::unsigned_magnitude, mp::checked, void>>;
 template <class Real>
-using Magnitude = std::conditional_t<std::is_same_v<Real, float>, CheckedInteger<512>, CheckedInteger<2304>>;
+using Magnitude =
+    std::conditional_t<std::is_same_v<Real, float>, CheckedInteger<512>, CheckedInteger<2304>>;
 
 template <class Real>
 Magnitude<Real> to_magnitude(Real x);  // of |x|, x finite
 template <class Real>
-Real to_real(const Magnitude<Real>& magnitude);  // throws std::logic_error if Real cannot represent it
+Real to_real(
+    const Magnitude<Real>& magnitude);  // throws std::logic_error if Real cannot represent it
 
 template <class Real>
 class BasicRationalOracle {
@@ -43,15 +46,16 @@ public:
     void project(Real x, std::span<const std::uint64_t> words, std::span<Real> results) const;
 
     struct Neighbours {
-        Magnitude<Real> lower, upper;   // lower <= |x| < upper
-        std::uint64_t lower_code = 0;   // codes go on above the largest finite one
+        Magnitude<Real> lower, upper;  // lower <= |x| < upper
+        std::uint64_t lower_code = 0;  // codes go on above the largest finite one
         bool below_the_lowest = false;  // lower is a 0 that the format does not have
     };
     Neighbours neighbours(Real x) const;
 
     // The meaning of a whole code: a value, an infinity or a NaN. The code of -0 of a format with a
     // single zero and no NaN there is +0. A NaN is the canonical one, or with keep_payload has its
-    // code's sign where there are NaN codes of both, and its code's payload where IEEE 754's all are.
+    // code's sign where there are NaN codes of both, and its code's payload where IEEE 754's all
+    // are.
     Real decode(std::uint64_t code) const;
 
 private:
@@ -59,7 +63,8 @@ private:
     std::optional<Real> special(Real x) const;  // special cases, not between two neighbours
     Real out_of_range(bool negative, bool infinite_input) const;
     Real nan(bool negative, std::uint64_t payload, int payload_bits) const;
-    bool takes_upper(const Neighbours& n, const Magnitude<Real>& magnitude, bool negative, std::uint64_t random) const;
+    bool takes_upper(const Neighbours& n, const Magnitude<Real>& magnitude, bool negative,
+                     std::uint64_t random) const;
 
     FloatFormat format_;
     Projection projection_;

@@ -9,22 +9,28 @@ namespace apscope::detail {
 
 namespace {
 
-int quantum_exponent(const FloatFormat& f) { return std::min(f.emin(), f.subnormals ? f.subnormal_exponent : f.emin()) - f.mantissa_bits; }
+int quantum_exponent(const FloatFormat& f) {
+    return std::min(f.emin(), f.subnormals ? f.subnormal_exponent : f.emin()) - f.mantissa_bits;
+}
 
 // Whether fp32's own addition is the requested rounding.
 bool is_fp32_addition(const FloatFormat& accumulate, const Projection& p) {
     static const FloatFormat fp32 = parse_format("fp32");
-    return accumulate == fp32 && p.rounding == RoundingMode::ties_to_even && p.overflow == Overflow::ieee && p.underflow == Underflow::gradual &&
-           !p.keep_payload;
+    return accumulate == fp32 && p.rounding == RoundingMode::ties_to_even &&
+           p.overflow == Overflow::ieee && p.underflow == Underflow::gradual && !p.keep_payload;
 }
 
 }  // namespace
 
-std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& accumulate, const Projection& projection, int k, int workers) {
+std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& accumulate,
+                                  const Projection& projection, int k, int workers) {
     const std::optional<FloatFormat> terms = scaled_format(sent, k);
-    if (!terms || projection.rounding == RoundingMode::toward_negative || projection.rounding == RoundingMode::stochastic_exact) return std::nullopt;
+    if (!terms || projection.rounding == RoundingMode::toward_negative ||
+        projection.rounding == RoundingMode::stochastic_exact)
+        return std::nullopt;
     if (projection.underflow != Underflow::gradual || projection.keep_payload) return std::nullopt;
-    constexpr double room = 0x1p126;  // no sum, and nothing on the way of a compensated one, overflows fp32
+    constexpr double room =
+        0x1p126;  // no sum, and nothing on the way of a compensated one, overflows fp32
     if (is_fp32_addition(accumulate, projection)) {
         // Scaled, the same sums as long as they meet neither end of fp32.
         const double max_sum = 8.0 * workers * std::max(sent.largest(), terms->largest());
@@ -39,12 +45,14 @@ std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& ac
     const int finest = std::min(quantum_exponent(*terms), quantum_exponent(*grid));
     const bool exact = std::max(terms->emax(), grid->emax()) + 2 - finest <= 24;
     const RoundingMode mode = projection.rounding;
-    const bool nearest = mode == RoundingMode::ties_to_even || mode == RoundingMode::ties_to_away || mode == RoundingMode::ties_to_zero;
+    const bool nearest = mode == RoundingMode::ties_to_even || mode == RoundingMode::ties_to_away ||
+                         mode == RoundingMode::ties_to_zero;
     // An fp32 sum that overflows is an infinity, and so is what the format makes of a sum so large.
-    const bool same_overflow = nearest && job.plan.cast.overflow_positive == infinity_bits<float> &&
-                               job.plan.cast.overflow_negative == (infinity_bits<float> | sign_bit<float>) &&
-                               job.plan.cast.infinite_positive == job.plan.cast.overflow_positive &&
-                               job.plan.cast.infinite_negative == job.plan.cast.overflow_negative;
+    const bool same_overflow =
+        nearest && job.plan.cast.overflow_positive == infinity_bits<float> &&
+        job.plan.cast.overflow_negative == (infinity_bits<float> | sign_bit<float>) &&
+        job.plan.cast.infinite_positive == job.plan.cast.overflow_positive &&
+        job.plan.cast.infinite_negative == job.plan.cast.overflow_negative;
     if (std::max(terms->largest(), grid->largest()) > room && !same_overflow) return std::nullopt;
     Fp32Sums sums;
     sums.step = make_step<float>(*grid, projection);
@@ -54,8 +62,9 @@ std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& ac
     sums.random_bits = projection.drawn_bits();
     sums.accumulator = make_cast<double>(accumulate, projection);
     sums.scale = std::ldexp(1.0, k);
-    const bool innocuous = nearest && sums.job.plan.cast.gap_high == 0 && terms->precision() <= grid->precision() &&
-                           2 * grid->precision() + 2 <= 24 && quantum_exponent(*terms) >= quantum_exponent(*grid);
+    const bool innocuous =
+        nearest && sums.job.plan.cast.gap_high == 0 && terms->precision() <= grid->precision() &&
+        2 * grid->precision() + 2 <= 24 && quantum_exponent(*terms) >= quantum_exponent(*grid);
     if (!exact && !innocuous) return std::nullopt;
     return sums;
 }

@@ -1,10 +1,11 @@
-// Sums of values of a format in fp32: an addition in hardware, then one cast. Two steps that are one
-// rounding if a theorem says so:
+// Sums of values of a format in fp32: an addition in hardware, then one cast. Two steps that are
+// one rounding if a theorem says so:
 //
 //   exact      fp32 can represent every sum of two values: they are multiples of the finest
 // quantum, and the largest
 //              sum spans at most 24 bits of it. Any rounding.
-//   innocuous  the terms are values of the accumulator's grid of precision p, 24 >= 2p + 2, the cast is to
+//   innocuous  the terms are values of the accumulator's grid of precision p, 24 >= 2p + 2, the
+//   cast is to
 //              nearest: an inexact fp32 sum lies next to a value of the grid, never at a midpoint
 //              (Figueroa, SIGNUM Newsletter 30(3), 1995)
 //   fp32       the accumulator is fp32 itself
@@ -33,6 +34,7 @@ struct Fp32Sums {
 
 // Sums of up to `workers` rows of values of `sent`, partial sums in `accumulate`, all times 2^-k.
 // Rounding towards negative is not included: its zero for x - x is different.
-std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& accumulate, const Projection& projection, int k, int workers);
+std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& accumulate,
+                                  const Projection& projection, int k, int workers);
 
 }  // namespace apscope::detail

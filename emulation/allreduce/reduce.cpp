@@ -16,14 +16,17 @@ namespace {
 // One rounded addition of rows, with the moments of its draws.
 class RowAdder {
 public:
-    RowAdder(const RowCast& accumulator, PhiloxKey key, std::size_t first, std::size_t count, HopMoments* moments, std::size_t moments_offset)
-        : accumulator_(accumulator), key_(key), first_(first), count_(count), moments_(moments), offset_(moments_offset) {}
+    RowAdder(const RowCast& accumulator, PhiloxKey key, std::size_t first, std::size_t count,
+             HopMoments* moments, std::size_t moments_offset)
+        : accumulator_(accumulator), key_(key), first_(first), count_(count), moments_(moments),
+          offset_(moments_offset) {}
 
     // target = round(a + sign * b), drawing at `hop`; `target` may be `a`.
     void add(double* target, const double* a, const double* b, double sign, std::uint32_t hop) {
         const Cast<double>& cast = accumulator_.cast();
         if (moments_ != nullptr && is_stochastic(cast.rounding)) note_moments(a, b, sign);
-        accumulator_.add(a, b, sign, target, count_, {key_, 0, stage_and_hop(Stage::reduce, hop), cast.random_bits}, first_);
+        accumulator_.add(a, b, sign, target, count_,
+                         {key_, 0, stage_and_hop(Stage::reduce, hop), cast.random_bits}, first_);
     }
 
 private:
@@ -32,7 +35,8 @@ private:
         odd_.resize(count_);
         sums_to_odd(a, b, sign, odd_.data(), count_);
         const bool defined =
-            add_moments(odd_.data(), count_, 1.0, accumulator_.cast(), moments_->bias.data() + offset_, moments_->variance.data() + offset_);
+            add_moments(odd_.data(), count_, 1.0, accumulator_.cast(),
+                        moments_->bias.data() + offset_, moments_->variance.data() + offset_);
         moments_->defined = moments_->defined && defined;
     }
 
@@ -46,7 +50,8 @@ private:
 
 // The same in fp32, if a theorem covers it.
 struct AddFp32 {
-    static APSCOPE_INLINE void run(float* target, const float* a, const float* b, float sign, std::size_t count) {
+    static APSCOPE_INLINE void run(float* target, const float* a, const float* b, float sign,
+                                   std::size_t count) {
 #pragma GCC ivdep  // rows of their own, or the same
         for (std::size_t i = 0; i < count; ++i) target[i] = a[i] + sign * b[i];
     }
@@ -54,7 +59,8 @@ struct AddFp32 {
 // The sum and its rounding in the same registers.
 template <Step S>
 struct AddAndRound {
-    static APSCOPE_INLINE void run(float* target, const float* a, const float* b, float sign, std::size_t count, const StepCast<float>* given) {
+    static APSCOPE_INLINE void run(float* target, const float* a, const float* b, float sign,
+                                   std::size_t count, const StepCast<float>* given) {
         const StepCast<float> step = *given;
 #pragma GCC ivdep  // rows of their own, or the same
         for (std::size_t i = 0; i < count; ++i) target[i] = round_step<S>(a[i] + sign * b[i], step);
@@ -62,20 +68,26 @@ struct AddAndRound {
 };
 class Fp32Adder {
 public:
-    Fp32Adder(Fp32Sums& sums, PhiloxKey key, std::size_t first, std::size_t count, HopMoments* moments, std::size_t moments_offset)
-        : sums_(sums), key_(key), first_(first), count_(count), moments_(moments), offset_(moments_offset) {}
+    Fp32Adder(Fp32Sums& sums, PhiloxKey key, std::size_t first, std::size_t count,
+              HopMoments* moments, std::size_t moments_offset)
+        : sums_(sums), key_(key), first_(first), count_(count), moments_(moments),
+          offset_(moments_offset) {}
     // target = round(a + sign * b), drawing at `hop`; `target` may be `a`.
     void add(float* target, const float* a, const float* b, float sign, std::uint32_t hop) {
-        if (sums_.step && sums_.step->step == Step::addition) return simd::run<AddAndRound<Step::addition>>(target, a, b, sign, count_, &*sums_.step);
-        if (sums_.step && sums_.step->step == Step::bits) return simd::run<AddAndRound<Step::bits>>(target, a, b, sign, count_, &*sums_.step);
+        if (sums_.step && sums_.step->step == Step::addition)
+            return simd::run<AddAndRound<Step::addition>>(target, a, b, sign, count_, &*sums_.step);
+        if (sums_.step && sums_.step->step == Step::bits)
+            return simd::run<AddAndRound<Step::bits>>(target, a, b, sign, count_, &*sums_.step);
         simd::run<AddFp32>(target, a, b, sign, count_);
         if (sums_.in_hardware) return;
         if (moments_ != nullptr && is_stochastic(sums_.accumulator.rounding)) {
             const bool defined =
-                add_moments(target, count_, sums_.scale, sums_.accumulator, moments_->bias.data() + offset_, moments_->variance.data() + offset_);
+                add_moments(target, count_, sums_.scale, sums_.accumulator,
+                            moments_->bias.data() + offset_, moments_->variance.data() + offset_);
             moments_->defined = moments_->defined && defined;
         }
-        round_row(sums_.job, target, target, count_, {key_, 0, stage_and_hop(Stage::reduce, hop), sums_.random_bits}, first_);
+        round_row(sums_.job, target, target, count_,
+                  {key_, 0, stage_and_hop(Stage::reduce, hop), sums_.random_bits}, first_);
     }
 
 private:
@@ -90,7 +102,8 @@ private:
 // format may lack.
 struct Canonicalize {
     static APSCOPE_INLINE void run(float* row, std::size_t count, std::uint32_t zero_sign) {
-        for (std::size_t i = 0; i < count; ++i) row[i] = canonicalize_nan_and_zero(row[i], zero_sign);
+        for (std::size_t i = 0; i < count; ++i)
+            row[i] = canonicalize_nan_and_zero(row[i], zero_sign);
     }
 };
 
@@ -101,13 +114,15 @@ RowCast make_accumulator(const FloatFormat& format, const Projection& projection
     return {format, projection};
 }
 
-void encode_row(std::span<const float> in, double* out, double scale, const RowCast& cast, PhiloxKey key, std::uint32_t worker, std::uint64_t first) {
+void encode_row(std::span<const float> in, double* out, double scale, const RowCast& cast,
+                PhiloxKey key, std::uint32_t worker, std::uint64_t first) {
     const RandomStream wire{key, worker, stage_and_hop(Stage::wire, 0), cast.cast().random_bits};
     cast.round(in.data(), scale, out, in.size(), wire, first);
 }
 
-void reduce(const Topology& topology, std::span<const double* const> rows, std::size_t first, std::size_t count, std::size_t n,
-            const RowCast& accumulator, PhiloxKey key, std::span<double> out, ReduceScratch<double>& scratch, HopMoments* moments) {
+void reduce(const Topology& topology, std::span<const double* const> rows, std::size_t first,
+            std::size_t count, std::size_t n, const RowCast& accumulator, PhiloxKey key,
+            std::span<double> out, ReduceScratch<double>& scratch, HopMoments* moments) {
     if (topology.kind == Topology::Kind::exact) {
         std::copy_n(rows[0], count, out.data());
         for (std::size_t w = 1; w < rows.size(); ++w) {
@@ -116,19 +131,28 @@ void reduce(const Topology& topology, std::span<const double* const> rows, std::
         return;
     }
     reduce_walk<double>(topology, rows, first, count, n, out.data(), scratch,
-                        [&](std::size_t at, std::size_t size) { return RowAdder(accumulator, key, at, size, moments, at - first); });
+                        [&](std::size_t at, std::size_t size) {
+        return RowAdder(accumulator, key, at, size, moments, at - first);
+    });
 }
 
-void reduce(const Topology& topology, std::span<const float* const> rows, std::size_t first, std::size_t count, std::size_t n, Fp32Sums& sums,
-            PhiloxKey key, std::span<float> out, ReduceScratch<float>& scratch, HopMoments* moments) {
+void reduce(const Topology& topology, std::span<const float* const> rows, std::size_t first,
+            std::size_t count, std::size_t n, Fp32Sums& sums, PhiloxKey key, std::span<float> out,
+            ReduceScratch<float>& scratch, HopMoments* moments) {
     reduce_walk<float>(topology, rows, first, count, n, out.data(), scratch,
-                       [&](std::size_t at, std::size_t size) { return Fp32Adder(sums, key, at, size, moments, at - first); });
+                       [&](std::size_t at, std::size_t size) {
+        return Fp32Adder(sums, key, at, size, moments, at - first);
+    });
     // The code of a single worker is unchanged: nothing was added.
-    if (rows.size() > 1 && (sums.in_hardware || sums.step)) simd::run<Canonicalize>(out.data(), count, sums.zero_sign);
+    if (rows.size() > 1 && (sums.in_hardware || sums.step))
+        simd::run<Canonicalize>(out.data(), count, sums.zero_sign);
 }
 
-HopTarget checked_hops(std::size_t workers, const FloatFormat& format, const AllReduceOptions& options) {
-    if (workers == 0) throw std::invalid_argument("an all-reduce needs at least one worker; the first axis of x is empty");
+HopTarget checked_hops(std::size_t workers, const FloatFormat& format,
+                       const AllReduceOptions& options) {
+    if (workers == 0)
+        throw std::invalid_argument(
+            "an all-reduce needs at least one worker; the first axis of x is empty");
     HopTarget hops{options.accumulate.value_or(format), options.projection};
     if (options.hop_rounding) hops.projection.rounding = *options.hop_rounding;
     require_counted(options.projection.rounding, "all-reduces");
@@ -137,17 +161,21 @@ HopTarget checked_hops(std::size_t workers, const FloatFormat& format, const All
     return hops;
 }
 
-void all_reduce(std::span<const float> in, std::size_t workers, std::span<double> out, const FloatFormat& format, const AllReduceOptions& options) {
+void all_reduce(std::span<const float> in, std::size_t workers, std::span<double> out,
+                const FloatFormat& format, const AllReduceOptions& options) {
     const HopTarget hops = checked_hops(workers, format, options);
     const std::size_t n = out.size();
-    if (in.size() != workers * n) throw std::invalid_argument("the workers' rows and the result differ in length");
-    const RowCast accumulator = make_accumulator(hops.format, hops.projection), cast(format, options.projection);
+    if (in.size() != workers * n)
+        throw std::invalid_argument("the workers' rows and the result differ in length");
+    const RowCast accumulator = make_accumulator(hops.format, hops.projection),
+                  cast(format, options.projection);
     const PhiloxKey key = seed_key(options.seed);
 
     // Unrounded rows may have any values.
-    const std::optional<Fp32Sums> sums = options.input_cast && options.topology.kind != Topology::Kind::exact
-                                             ? fp32_sums(format, hops.format, hops.projection, 0, static_cast<int>(workers))
-                                             : std::nullopt;
+    const std::optional<Fp32Sums> sums =
+        options.input_cast && options.topology.kind != Topology::Kind::exact
+            ? fp32_sums(format, hops.format, hops.projection, 0, static_cast<int>(workers))
+            : std::nullopt;
     const auto narrow = [&](std::size_t first, std::size_t count) {
         std::vector<float> values(workers * count), sum(count);
         ReduceScratch<float> scratch;
@@ -156,7 +184,8 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
         for (std::size_t w = 0; w < workers; ++w) {
             float* row = values.data() + w * count;
             rows[w] = row;
-            const RandomStream wire{key, static_cast<std::uint32_t>(w), stage_and_hop(Stage::wire, 0), options.projection.drawn_bits()};
+            const RandomStream wire{key, static_cast<std::uint32_t>(w),
+                                    stage_and_hop(Stage::wire, 0), options.projection.drawn_bits()};
             round_row(sent, in.data() + w * n + first, row, count, wire, first);
         }
         Fp32Sums own = *sums;
@@ -177,7 +206,8 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
             }
             encode_row({source, count}, row, 1.0, cast, key, static_cast<std::uint32_t>(w), first);
         }
-        reduce(options.topology, rows, first, count, n, accumulator, key, out.subspan(first, count), scratch);
+        reduce(options.topology, rows, first, count, n, accumulator, key, out.subspan(first, count),
+               scratch);
     };
     constexpr std::size_t block = 4096;
     parallel_for((n + block - 1) / block, options.threads, [&](std::size_t b) {

@@ -22,7 +22,8 @@ RowCast make_accumulator(const FloatFormat& format, const Projection& projection
 
 // The message of one worker: out[i] = round(scale in[i]), drawn at element first + i of the wire's
 // stream. `scale` is an fp32 number or a power of two, so that the product is exact in fp64.
-void encode_row(std::span<const float> in, double* out, double scale, const RowCast& cast, PhiloxKey key, std::uint32_t worker, std::uint64_t first);
+void encode_row(std::span<const float> in, double* out, double scale, const RowCast& cast,
+                PhiloxKey key, std::uint32_t worker, std::uint64_t first);
 
 // Per element, the contribution of the stochastic hops of the drawn path to the sum's bias and
 // variance.
@@ -34,13 +35,15 @@ struct HopMoments {
 // Sums elements first .. first + count - 1 of rows of length n into `out` (count values).
 // rows[w] points at element `first` of worker w's row. Scratch grows as needed and may be reused.
 // Kind::exact adds in fp64 without rounding to a format. `moments`, if given, is added to.
-void reduce(const Topology& topology, std::span<const double* const> rows, std::size_t first, std::size_t count, std::size_t n,
-            const RowCast& accumulator, PhiloxKey key, std::span<double> out, ReduceScratch<double>& scratch, HopMoments* moments = nullptr);
+void reduce(const Topology& topology, std::span<const double* const> rows, std::size_t first,
+            std::size_t count, std::size_t n, const RowCast& accumulator, PhiloxKey key,
+            std::span<double> out, ReduceScratch<double>& scratch, HopMoments* moments = nullptr);
 
 // The same in fp32 if fp32_sums() allows it, not for Kind::exact. The moments are those of the
 // unscaled sums.
-void reduce(const Topology& topology, std::span<const float* const> rows, std::size_t first, std::size_t count, std::size_t n, Fp32Sums& sums,
-            PhiloxKey key, std::span<float> out, ReduceScratch<float>& scratch, HopMoments* moments = nullptr);
+void reduce(const Topology& topology, std::span<const float* const> rows, std::size_t first,
+            std::size_t count, std::size_t n, Fp32Sums& sums, PhiloxKey key, std::span<float> out,
+            ReduceScratch<float>& scratch, HopMoments* moments = nullptr);
 
 // The same for whole fp32 arrays, as apscope.allreduce does it: rows of n values each, one after
 // another; rounded to the format first if input_cast. The result is in the accumulator's format.
@@ -59,8 +62,10 @@ struct HopTarget {
     FloatFormat format;
     Projection projection;
 };
-HopTarget checked_hops(std::size_t workers, const FloatFormat& format, const AllReduceOptions& options);
+HopTarget checked_hops(std::size_t workers, const FloatFormat& format,
+                       const AllReduceOptions& options);
 
-void all_reduce(std::span<const float> in, std::size_t workers, std::span<double> out, const FloatFormat& format, const AllReduceOptions& options);
+void all_reduce(std::span<const float> in, std::size_t workers, std::span<double> out,
+                const FloatFormat& format, const AllReduceOptions& options);
 
 }  // namespace apscope::detail

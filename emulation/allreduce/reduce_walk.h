@@ -18,26 +18,30 @@ namespace apscope::detail {
 template <class Real>
 std::size_t tile_of(std::size_t workers) {
     constexpr std::size_t cache = 24576, min = 256, max = 2048;
-    return std::clamp(cache / (sizeof(Real) * std::max<std::size_t>(workers, 1)) / 64 * 64, min, max);
+    return std::clamp(cache / (sizeof(Real) * std::max<std::size_t>(workers, 1)) / 64 * 64, min,
+                      max);
 }
 
-// The hops of one tile. at[r] is where row r is read, which is changed as rows of partial sums take their place:
-// they lie in `partial`, and the last one, which is the result, in `out`.
+// The hops of one tile. at[r] is where row r is read, which is changed as rows of partial sums take
+// their place: they lie in `partial`, and the last one, which is the result, in `out`.
 template <class Real, class Adder>
-void reduce_tile(const Topology& topology, const ReductionProgram& program, std::span<const Real*> at, std::size_t count, Adder& adder, Real* out,
+void reduce_tile(const Topology& topology, const ReductionProgram& program,
+                 std::span<const Real*> at, std::size_t count, Adder& adder, Real* out,
                  Real* partial, std::size_t stride) {
     const std::size_t workers = at.size();
     const auto row = [&](std::size_t r) { return partial + r * stride; };
     const auto result = static_cast<std::size_t>(program.result);
     std::uint32_t hop_number = 0;
     for (const Hop& hop : program.hops) {
-        const std::size_t target = static_cast<std::size_t>(hop.target), source = static_cast<std::size_t>(hop.source);
+        const std::size_t target = static_cast<std::size_t>(hop.target),
+                          source = static_cast<std::size_t>(hop.source);
         const bool last = &hop == &program.hops.back() && target == result;
         Real* sum = last ? out : row(target);
         if (topology.kahan) {
             Real *lost = row(workers + target), *y = row(2 * workers), *next = row(2 * workers + 1);
             if (hop.starts_accumulator) std::fill_n(lost, count, Real{0});
-            kahan_add(at[source], at[target], lost, y, next, [&](Real* to, const Real* a, int sign, const Real* b, std::uint32_t k) {
+            kahan_add(at[source], at[target], lost, y, next,
+                      [&](Real* to, const Real* a, int sign, const Real* b, std::uint32_t k) {
                 adder.add(to, a, b, static_cast<Real>(sign), hop_number + k);
             });
             std::copy_n(next, count, sum);
@@ -53,16 +57,19 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program, std:
 // Elements first .. first + count - 1 of rows of length n, into out; make_adder(at, count) returns
 // the adder of elements at .. at + count - 1.
 //
-// Chunk c of a ring runs the program of chunk 0 on ranks that are c further on, so that all chunks run it at once on
-// rows composed of theirs:
+// Chunk c of a ring runs the program of chunk 0 on ranks that are c further on, so that all chunks
+// run it at once on rows composed of theirs:
 //
-//      row r of the scratch      | rank r, chunk 0 | rank r + 1, chunk 1 | rank r + 2, chunk 2 | ...
+//      row r of the scratch      | rank r, chunk 0 | rank r + 1, chunk 1 | rank r + 2, chunk 2 |
+//      ...
 // A tile within one chunk reads the rows in place.
 template <class Real, class MakeAdder>
-void reduce_walk(const Topology& topology, std::span<const Real* const> rows, std::size_t first, std::size_t count, std::size_t n, Real* out,
-                 ReduceScratch<Real>& scratch, MakeAdder&& make_adder) {
+void reduce_walk(const Topology& topology, std::span<const Real* const> rows, std::size_t first,
+                 std::size_t count, std::size_t n, Real* out, ReduceScratch<Real>& scratch,
+                 MakeAdder&& make_adder) {
     const int workers = static_cast<int>(rows.size());
-    const std::size_t tile = tile_of<Real>(rows.size()), stride = (std::min(tile, count) + 15) / 16 * 16;
+    const std::size_t tile = tile_of<Real>(rows.size()),
+                      stride = (std::min(tile, count) + 15) / 16 * 16;
     const ReductionProgram& program = scratch.program(topology, workers);
     // Composed rows, or partial sums; Kahan's compensations, y and t.
     Real* partial = scratch.rows((rows.size() + (topology.kahan ? rows.size() + 2 : 0)) * stride);
@@ -72,7 +79,9 @@ void reduce_walk(const Topology& topology, std::span<const Real* const> rows, st
     for (std::size_t at = first; at < first + count; at += tile) {
         const std::size_t end = std::min(at + tile, first + count);
         const auto chunk_end = [&](int c) { return chunk_begin(topology, workers, c + 1, n); };
-        const auto rank = [&](std::size_t r, int c) { return rows[(r + static_cast<std::size_t>(c)) % rows.size()]; };
+        const auto rank = [&](std::size_t r, int c) {
+            return rows[(r + static_cast<std::size_t>(c)) % rows.size()];
+        };
         while (chunk_end(chunk) <= at) ++chunk;
         if (chunk_end(chunk) >= end) {
             for (std::size_t r = 0; r < rows.size(); ++r) read[r] = rank(r, chunk) + (at - first);
@@ -80,13 +89,16 @@ void reduce_walk(const Topology& topology, std::span<const Real* const> rows, st
             int c = chunk;
             for (std::size_t begin = at; begin < end; ++c) {
                 const std::size_t size = std::min(end, chunk_end(c)) - begin;
-                for (std::size_t r = 0; r < rows.size(); ++r) std::copy_n(rank(r, c) + (begin - first), size, partial + r * stride + (begin - at));
+                for (std::size_t r = 0; r < rows.size(); ++r)
+                    std::copy_n(rank(r, c) + (begin - first), size,
+                                partial + r * stride + (begin - at));
                 begin += size;
             }
             for (std::size_t r = 0; r < rows.size(); ++r) read[r] = partial + r * stride;
         }
         auto adder = make_adder(at, end - at);
-        reduce_tile<Real>(topology, program, read, end - at, adder, out + (at - first), partial, stride);
+        reduce_tile<Real>(topology, program, read, end - at, adder, out + (at - first), partial,
+                          stride);
     }
 }
 

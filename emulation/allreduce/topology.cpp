@@ -10,7 +10,8 @@ namespace apscope::detail {
 
 namespace {
 
-constexpr const char* choices = "exact, sequential, ring, tree, hierarchical:G, sequential+kahan or hierarchical:G+kahan";
+constexpr const char* choices =
+    "exact, sequential, ring, tree, hierarchical:G, sequential+kahan or hierarchical:G+kahan";
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
 
@@ -46,8 +47,11 @@ Topology parse_topology(std::string_view name) {
     else if (name == "tree") t.kind = Topology::Kind::tree;
     else if (name.starts_with("hierarchical")) {
         t.kind = Topology::Kind::hierarchical;
-        t.group = name.starts_with("hierarchical:") ? parse_number<int>(name.substr(13)).value_or(0) : 0;
-        if (t.group < 1) refuse("topology '" + limits::clipped(whole) + "' needs a group size of 1 to 2147483647, as in hierarchical:4");
+        t.group =
+            name.starts_with("hierarchical:") ? parse_number<int>(name.substr(13)).value_or(0) : 0;
+        if (t.group < 1)
+            refuse("topology '" + limits::clipped(whole) +
+                   "' needs a group size of 1 to 2147483647, as in hierarchical:4");
     } else {
         refuse("unknown topology '" + limits::clipped(whole) + "'; use " + choices);
     }
@@ -110,7 +114,9 @@ ReductionProgram reduction_program(const Topology& t, int workers, int chunk) {
     return program;
 }
 
-int chunk_count(const Topology& t, int workers) { return t.kind == Topology::Kind::ring ? workers : 1; }
+int chunk_count(const Topology& t, int workers) {
+    return t.kind == Topology::Kind::ring ? workers : 1;
+}
 
 std::size_t chunk_begin(const Topology& t, int workers, int chunk, std::size_t n) {
     if (t.kind != Topology::Kind::ring) return chunk == 0 ? 0 : n;

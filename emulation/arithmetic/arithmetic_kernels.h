@@ -1,5 +1,5 @@
-// The loops of arithmetic over rows of fp64 numbers. Two steps that are vector code each: the operation,
-// exact or rounded to odd, then the one rounding; or one step on wide numbers.
+// The loops of arithmetic over rows of fp64 numbers. Two steps that are vector code each: the
+// operation, exact or rounded to odd, then the one rounding; or one step on wide numbers.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace apscope::detail {
 
-// An operand below the smallest normal number counts as a zero of its sign. A floor of 0 changes nothing.
+// An operand below the smallest normal number counts as a zero of its sign. A floor of 0 changes
+// nothing.
 APSCOPE_HD double flush_operand(double x, double floor) {
     const std::uint64_t bits = bits_cast<std::uint64_t>(x), sign = bits & sign_bit<double>;
     return bits_cast<double>(select(bits_cast<double>(bits ^ sign) < floor, sign, bits));
@@ -19,11 +20,13 @@ APSCOPE_HD double flush_operand(double x, double floor) {
 // out = a op b (op c), rounded to odd; out may be any of the operands' rows.
 template <Operation Op, bool Flush>
 struct OperateToOdd {
-    static APSCOPE_INLINE void run(const double* a, const double* b, const double* c, double* out, std::size_t count, bool down, double floor) {
+    static APSCOPE_INLINE void run(const double* a, const double* b, const double* c, double* out,
+                                   std::size_t count, bool down, double floor) {
 #pragma GCC ivdep  // out is a row of its own or exactly an operand's
         for (std::size_t i = 0; i < count; ++i) {
             if constexpr (Flush) {
-                out[i] = to_odd<Op>(flush_operand(a[i], floor), flush_operand(b[i], floor), flush_operand(c[i], floor), down);
+                out[i] = to_odd<Op>(flush_operand(a[i], floor), flush_operand(b[i], floor),
+                                    flush_operand(c[i], floor), down);
             } else {
                 out[i] = to_odd<Op>(a[i], b[i], c[i], down);
             }
@@ -34,19 +37,23 @@ struct OperateToOdd {
 // row = round(row). `words`: if the mode draws.
 template <RoundingMode M, bool Plain>
 struct RoundRow {
-    static APSCOPE_INLINE void run(double* row, std::size_t count, const Cast<double>* given, const std::uint64_t* words) {
+    static APSCOPE_INLINE void run(double* row, std::size_t count, const Cast<double>* given,
+                                   const std::uint64_t* words) {
         const Cast<double> cast = assume_plain<Plain>(*given);
-        for (std::size_t i = 0; i < count; ++i) row[i] = round_to_format<M, double>(row[i], cast, is_stochastic(M) ? words[i] : 0);
+        for (std::size_t i = 0; i < count; ++i)
+            row[i] = round_to_format<M, double>(row[i], cast, is_stochastic(M) ? words[i] : 0);
     }
 };
 
 // out = round(a op b (op c)) on wide numbers; no vector code.
 template <Operation Op, RoundingMode M>
-void operate_wide_row(const double* a, const double* b, const double* c, double* out, std::size_t count, const Cast<double>& cast, double floor,
+void operate_wide_row(const double* a, const double* b, const double* c, double* out,
+                      std::size_t count, const Cast<double>& cast, double floor,
                       const std::uint64_t* words) {
     for (std::size_t i = 0; i < count; ++i) {
         const std::uint64_t random = is_stochastic(M) ? words[i] : 0;
-        out[i] = operate_wide<Op, M>(flush_operand(a[i], floor), flush_operand(b[i], floor), flush_operand(c[i], floor), cast, random);
+        out[i] = operate_wide<Op, M>(flush_operand(a[i], floor), flush_operand(b[i], floor),
+                                     flush_operand(c[i], floor), cast, random);
     }
 }
 

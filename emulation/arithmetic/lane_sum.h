@@ -1,4 +1,5 @@
-// A few sums side by side, in any order but `exact`: they take blocks of terms and keep their state between.
+// A few sums side by side, in any order but `exact`: they take blocks of terms and keep their state
+// between.
 #pragma once
 
 #include <algorithm>
@@ -16,16 +17,24 @@ template <class Real>
 struct SumKernels {
     StepCast<Real> sum, product;
     std::size_t lanes = 0;
-    void (*accumulate)(Real* sum, const Real* terms, std::size_t stride, std::size_t count, const StepCast<Real>* step) = nullptr;
-    void (*accumulate_products)(Real* sum, const Real* a, const Real* b, std::size_t stride, std::size_t count, const StepCast<Real>* product,
+    void (*accumulate)(Real* sum, const Real* terms, std::size_t stride, std::size_t count,
+                       const StepCast<Real>* step) = nullptr;
+    void (*accumulate_products)(Real* sum, const Real* a, const Real* b, std::size_t stride,
+                                std::size_t count, const StepCast<Real>* product,
                                 const StepCast<Real>* step) = nullptr;
-    void (*kahan)(Real* sum, Real* lost, const Real* terms, std::size_t stride, std::size_t count, const StepCast<Real>* step) = nullptr;
-    void (*add_neighbours)(const Real* terms, Real* out, std::size_t pairs, const StepCast<Real>* step) = nullptr;
-    void (*multiply)(const Real* a, const Real* b, Real* out, std::size_t count, const StepCast<Real>* product) = nullptr;
+    void (*kahan)(Real* sum, Real* lost, const Real* terms, std::size_t stride, std::size_t count,
+                  const StepCast<Real>* step) = nullptr;
+    void (*add_neighbours)(const Real* terms, Real* out, std::size_t pairs,
+                           const StepCast<Real>* step) = nullptr;
+    void (*multiply)(const Real* a, const Real* b, Real* out, std::size_t count,
+                     const StepCast<Real>* product) = nullptr;
 };
-// `odd`: fp64 sums are rounded to odd first. Either step may be `none`. `lanes` is many_lanes or few_lanes.
-SumKernels<float> sum_kernels(const StepCast<float>& sum, const StepCast<float>& product, bool odd, std::size_t lanes);
-SumKernels<double> sum_kernels(const StepCast<double>& sum, const StepCast<double>& product, bool odd, std::size_t lanes);
+// `odd`: fp64 sums are rounded to odd first. Either step may be `none`. `lanes` is many_lanes or
+// few_lanes.
+SumKernels<float> sum_kernels(const StepCast<float>& sum, const StepCast<float>& product, bool odd,
+                              std::size_t lanes);
+SumKernels<double> sum_kernels(const StepCast<double>& sum, const StepCast<double>& product,
+                               bool odd, std::size_t lanes);
 
 template <class Real>
 class LaneSum {
@@ -34,7 +43,8 @@ public:
 
     LaneSum(const SumKernels<Real>& kernels, SumOrder order)
         : kernels_(&kernels), lanes_(kernels.lanes), kind_(order.kind),
-          chunk_(order.kind == Kind::chunked ? order.chunk : std::numeric_limits<std::size_t>::max()),
+          chunk_(order.kind == Kind::chunked ? order.chunk
+                                             : std::numeric_limits<std::size_t>::max()),
           // Adding to it returns the addend unchanged.
           nothing_(kernels.sum.down_sign != 0 ? Real(0) : -Real(0)), sum_(lanes_, nothing_) {
         if (kind_ == Kind::chunked) total_.assign(lanes_, nothing_);
@@ -45,14 +55,17 @@ public:
     void add(const Real* terms, std::size_t stride, std::size_t count) {
         if (kind_ == Kind::pairwise) return add_pairwise(terms, stride, count);
         if (kind_ == Kind::kahan) return add_kahan(terms, stride, count);
-        in_chunks(count,
-                  [&](std::size_t first, std::size_t n) { kernels_->accumulate(sum_.data(), terms + first * stride, stride, n, &kernels_->sum); });
+        in_chunks(count, [&](std::size_t first, std::size_t n) {
+            kernels_->accumulate(sum_.data(), terms + first * stride, stride, n, &kernels_->sum);
+        });
     }
-    // The terms a[k] * b[k][j], rounded as products are. `scratch` holds count rows, and the orders that need it.
+    // The terms a[k] * b[k][j], rounded as products are. `scratch` holds count rows, and the orders
+    // that need it.
     void add_products(const Real* a, const Real* b, std::size_t count, std::vector<Real>& scratch) {
         if (kind_ != Kind::pairwise && kind_ != Kind::kahan) {
             in_chunks(count, [&](std::size_t first, std::size_t n) {
-                kernels_->accumulate_products(sum_.data(), a + first, b + first * lanes_, lanes_, n, &kernels_->product, &kernels_->sum);
+                kernels_->accumulate_products(sum_.data(), a + first, b + first * lanes_, lanes_, n,
+                                              &kernels_->product, &kernels_->sum);
             });
             return;
         }
@@ -60,7 +73,8 @@ public:
         Real* factor = scratch.data() + count * lanes_;
         for (std::size_t k = 0; k < count; ++k) {
             std::fill_n(factor, lanes_, a[k]);
-            kernels_->multiply(factor, b + k * lanes_, scratch.data() + k * lanes_, lanes_, &kernels_->product);
+            kernels_->multiply(factor, b + k * lanes_, scratch.data() + k * lanes_, lanes_,
+                               &kernels_->product);
         }
         add(scratch.data(), lanes_, count);
     }
@@ -88,7 +102,9 @@ private:
         std::fill(sum_.begin(), sum_.end(), nothing_);
         in_chunk_ = 0;
     }
-    void merge(Real* into, const Real* row) { kernels_->accumulate(into, row, lanes_, 1, &kernels_->sum); }
+    void merge(Real* into, const Real* row) {
+        kernels_->accumulate(into, row, lanes_, 1, &kernels_->sum);
+    }
 
     void add_kahan(const Real* terms, std::size_t stride, std::size_t count) {
         if (!begun_ && count > 0) {
@@ -111,7 +127,8 @@ private:
             if (whole) {
                 run_.resize(run / 2 * lanes_);
                 kernels_->add_neighbours(terms, run_.data(), run / 2, &kernels_->sum);
-                for (std::size_t pairs = run / 4; pairs > 0; pairs /= 2) kernels_->add_neighbours(run_.data(), run_.data(), pairs, &kernels_->sum);
+                for (std::size_t pairs = run / 4; pairs > 0; pairs /= 2)
+                    kernels_->add_neighbours(run_.data(), run_.data(), pairs, &kernels_->sum);
             }
             std::copy_n(whole ? run_.data() : terms, lanes_, level(depth_++));
             taken_ += n;

@@ -30,7 +30,8 @@ struct Rounders {
     bool fused() const { return !product && (!sum.narrow || sum.operand_floor != 0); }
 };
 
-// The exact terms of a tile's outputs: load(k, a, b) writes term k, or the two factors of product k.
+// The exact terms of a tile's outputs: load(k, a, b) writes term k, or the two factors of product
+// k.
 struct Terms {
     std::function<void(std::size_t, double*, double*)> load;
     bool products = false;
@@ -39,9 +40,11 @@ struct Terms {
 // One tile of outputs: first .. first + count - 1 of the flat result.
 class TileSum {
 public:
-    TileSum(const SumOptions& options, const Rounders& rounders, const Terms& terms, std::size_t first, std::size_t count)
-        : options_(options), rounders_(rounders), terms_(terms), first_(first), count_(count), fused_(terms.products && rounders.fused()), a_(count),
-          b_(count), term_(count), scratch_(count) {}
+    TileSum(const SumOptions& options, const Rounders& rounders, const Terms& terms,
+            std::size_t first, std::size_t count)
+        : options_(options), rounders_(rounders), terms_(terms), first_(first), count_(count),
+          fused_(terms.products && rounders.fused()), a_(count), b_(count), term_(count),
+          scratch_(count) {}
 
     Row run(std::size_t terms) {
         Row sum(count_, 0.0);
@@ -60,16 +63,19 @@ public:
         } else {
             kahan(terms, sum);
         }
-        if (rounders_.result) rounders_.result->round(sum.data(), count_, stream(Stage::quantize, 0), first_);
+        if (rounders_.result)
+            rounders_.result->round(sum.data(), count_, stream(Stage::quantize, 0), first_);
         return sum;
     }
 
 private:
     RandomStream stream(Stage stage, std::size_t hop) const {
-        return {seed_key(options_.seed), 0, stage_and_hop(stage, static_cast<std::uint32_t>(hop)), options_.projection.random_bits};
+        return {seed_key(options_.seed), 0, stage_and_hop(stage, static_cast<std::uint32_t>(hop)),
+                options_.projection.random_bits};
     }
     void apply(Operation operation, const Row& a, const Row& b, const Row& c, Row& out) {
-        rounders_.sum.apply(operation, a.data(), b.data(), c.data(), out.data(), count_, stream(Stage::reduce, hop_++), first_);
+        rounders_.sum.apply(operation, a.data(), b.data(), c.data(), out.data(), count_,
+                            stream(Stage::reduce, hop_++), first_);
     }
 
     // Term k: a number, or a product rounded to its format, or exact in fp64.
@@ -77,7 +83,8 @@ private:
         if (!terms_.products) return terms_.load(k, row.data(), nullptr);
         terms_.load(k, a_.data(), b_.data());
         if (rounders_.product) {
-            rounders_.product->apply(Operation::multiply, a_.data(), b_.data(), b_.data(), row.data(), count_, stream(Stage::wire, k), first_);
+            rounders_.product->apply(Operation::multiply, a_.data(), b_.data(), b_.data(),
+                                     row.data(), count_, stream(Stage::wire, k), first_);
         } else {
             std::transform(a_.begin(), a_.end(), b_.begin(), row.begin(), std::multiplies<>());
         }
@@ -102,7 +109,9 @@ private:
             apply(Operation::add, sum, term_, term_, out);
         }
     }
-    void round(Row& row) { rounders_.sum.round(row.data(), count_, stream(Stage::reduce, hop_++), first_); }
+    void round(Row& row) {
+        rounders_.sum.round(row.data(), count_, stream(Stage::reduce, hop_++), first_);
+    }
 
     void sequential(std::size_t first, std::size_t end, Row& sum) {
         begin(first, sum);
@@ -144,7 +153,8 @@ private:
         Row lost(count_, 0.0), next(count_), y(count_);
         for (std::size_t k = 1; k < terms; ++k) {
             if (!fused_) load(k, term_);
-            kahan_add(term_, sum, lost, y, next, [&](Row& out, const Row& a, int sign, const Row& b, int rounding) {
+            kahan_add(term_, sum, lost, y, next,
+                      [&](Row& out, const Row& a, int sign, const Row& b, int rounding) {
                 if (fused_ && rounding == 0) {
                     std::transform(b.begin(), b.end(), out.begin(), std::negate<>());
                     add_term(k, out, out);
@@ -159,7 +169,9 @@ private:
     template <class Accumulator>
     void exact(std::size_t terms, Row& sum) {
         const Rounder& rounder = rounders_.sum;
-        const auto flushed = [&](double x) { return rounder.operand_floor != 0 ? flush_operand(x, rounder.operand_floor) : x; };
+        const auto flushed = [&](double x) {
+            return rounder.operand_floor != 0 ? flush_operand(x, rounder.operand_floor) : x;
+        };
         const bool products = terms_.products && !rounders_.product;
         std::vector<Accumulator> accumulators(count_);
         for (std::size_t k = 0; k < terms; ++k) {
@@ -172,7 +184,8 @@ private:
             }
         }
         std::uint64_t words[tile];
-        if (is_stochastic(rounder.cast.rounding)) random_words(stream(Stage::reduce, 0), first_, count_, words);
+        if (is_stochastic(rounder.cast.rounding))
+            random_words(stream(Stage::reduce, 0), first_, count_, words);
         dispatch(rounder.cast.rounding, [&]<RoundingMode M>() {
             constexpr bool down = M == RoundingMode::toward_negative;
             for (std::size_t i = 0; i < count_; ++i) {
@@ -182,7 +195,8 @@ private:
                 if (a.finite() && total.significand != 0) {
                     sum[i] = wide_to_format<M>(total, rounder.cast, random);
                 } else {
-                    sum[i] = round_to_format<M, double>(a.finite() ? a.zero(down) : a.special(), rounder.cast, random);
+                    sum[i] = round_to_format<M, double>(a.finite() ? a.zero(down) : a.special(),
+                                                        rounder.cast, random);
                 }
             }
         });
@@ -199,11 +213,14 @@ private:
 
 Rounders make_rounders(const SumOptions& options, std::size_t terms, bool products, bool narrow) {
     if (options.order.kind == SumOrder::Kind::exact && options.accumulate) {
-        throw std::invalid_argument("order=exact has no partial sums to round; leave out accumulate, which is " + options.accumulate->name());
+        throw std::invalid_argument(
+            "order=exact has no partial sums to round; leave out accumulate, which is " +
+            options.accumulate->name());
     }
     if (is_stochastic(options.projection.rounding) && terms >= std::size_t{1} << 26) {
-        throw std::invalid_argument("a sum of " + std::to_string(terms) +
-                                    " terms has more stochastic roundings than random streams; use fewer than 2^26 terms");
+        throw std::invalid_argument(
+            "a sum of " + std::to_string(terms) +
+            " terms has more stochastic roundings than random streams; use fewer than 2^26 terms");
     }
     const auto rounder = [&](const FloatFormat& format) {
         if (narrow) require_fp32(format, "a sum of fp32 numbers");
@@ -211,25 +228,33 @@ Rounders make_rounders(const SumOptions& options, std::size_t terms, bool produc
     };
     Rounders r{rounder(options.accumulate.value_or(options.format)), {}, {}};
     if (options.product) r.product = rounder(*options.product);
-    if (options.accumulate && *options.accumulate != options.format) r.result = rounder(options.format);
+    if (options.accumulate && *options.accumulate != options.format)
+        r.result = rounder(options.format);
     if (products && r.fused() && options.order.kind == SumOrder::Kind::pairwise) {
-        throw std::invalid_argument("order=pairwise adds two products at once, which are exact for fp32 numbers without flushed inputs only; "
-                                    "give product, or use another order");
+        throw std::invalid_argument(
+            "order=pairwise adds two products at once, which are exact for fp32 numbers without flushed inputs only; "
+            "give product, or use another order");
     }
     return r;
 }
 
-// Every row of `columns` outputs, in tiles; load(row, k, column, count, a, b) writes exact terms or factors.
+// Every row of `columns` outputs, in tiles; load(row, k, column, count, a, b) writes exact terms or
+// factors.
 template <class Real, class Load>
-void sum_tiles(std::size_t rows, std::size_t columns, std::size_t terms, std::span<Real> out, const SumOptions& options, const Rounders& rounders,
-               bool products, const Load& load) {
+void sum_tiles(std::size_t rows, std::size_t columns, std::size_t terms, std::span<Real> out,
+               const SumOptions& options, const Rounders& rounders, bool products,
+               const Load& load) {
     const std::size_t tiles = (columns + tile - 1) / tile;
     parallel_for(rows * tiles, options.threads, [&](std::size_t item) {
-        const std::size_t row = item / tiles, column = item % tiles * tile, count = std::min(tile, columns - column);
-        const Terms of_tile{[&](std::size_t k, double* a, double* b) { load(row, k, column, count, a, b); }, products};
+        const std::size_t row = item / tiles, column = item % tiles * tile,
+                          count = std::min(tile, columns - column);
+        const Terms of_tile{[&](std::size_t k, double* a, double* b) {
+            load(row, k, column, count, a, b);
+        }, products};
         const std::size_t first = row * columns + column;
         const Row sum = TileSum(options, rounders, of_tile, first, count).run(terms);
-        std::transform(sum.begin(), sum.end(), out.data() + first, [](double x) { return static_cast<Real>(x); });
+        std::transform(sum.begin(), sum.end(), out.data() + first,
+                       [](double x) { return static_cast<Real>(x); });
     });
 }
 
@@ -238,17 +263,20 @@ void round_results(std::span<float> out, const Rounders& rounders, int threads) 
     if (!rounders.result) return;
     constexpr std::size_t piece = std::size_t{1} << 12;
     parallel_for((out.size() + piece - 1) / piece, threads, [&](std::size_t p) {
-        const std::span<float> sums = out.subspan(p * piece, std::min(piece, out.size() - p * piece));
+        const std::span<float> sums =
+            out.subspan(p * piece, std::min(piece, out.size() - p * piece));
         Row row(sums.begin(), sums.end());
         rounders.result->round(row.data(), row.size(), RandomStream{}, 0);
-        std::transform(row.begin(), row.end(), sums.begin(), [](double x) { return static_cast<float>(x); });
+        std::transform(row.begin(), row.end(), sums.begin(),
+                       [](double x) { return static_cast<float>(x); });
     });
 }
 
 template <class Real>
 void check_size(std::span<const Real> operand, std::size_t wanted, const char* what) {
     if (operand.size() != wanted) {
-        throw std::invalid_argument("operand " + std::string(what) + " holds " + std::to_string(operand.size()) + " elements, not " +
+        throw std::invalid_argument("operand " + std::string(what) + " holds " +
+                                    std::to_string(operand.size()) + " elements, not " +
                                     std::to_string(wanted));
     }
 }
@@ -266,42 +294,51 @@ SumOrder parse_sum_order(std::string_view text) {
         const std::size_t chunk = parse_number<std::size_t>(text.substr(prefix.size())).value_or(0);
         if (chunk > 0) return {Kind::chunked, chunk};
     }
-    throw std::invalid_argument("unknown order '" + std::string(text) + "'; use sequential, pairwise, chunked:N with N at least 1, kahan or exact");
+    throw std::invalid_argument(
+        "unknown order '" + std::string(text) +
+        "'; use sequential, pairwise, chunked:N with N at least 1, kahan or exact");
 }
 
 template <class Real>
-void ordered_sum(std::span<const Real> x, std::size_t terms, std::span<Real> out, const SumOptions& options) {
+void ordered_sum(std::span<const Real> x, std::size_t terms, std::span<Real> out,
+                 const SumOptions& options) {
     const std::size_t n = out.size();
     check_size(x, terms * n, "x");
     const Rounders rounders = make_rounders(options, terms, false, std::is_same_v<Real, float>);
     if constexpr (std::is_same_v<Real, float>) {
-        if (n > 0 && terms > 0 && register_sum(x, terms, out, options)) return round_results(out, rounders, options.threads);
+        if (n > 0 && terms > 0 && register_sum(x, terms, out, options))
+            return round_results(out, rounders, options.threads);
     }
-    sum_tiles(1, n, terms, out, options, rounders, false, [&](std::size_t, std::size_t k, std::size_t column, std::size_t count, double* a, double*) {
-        std::copy_n(x.data() + k * n + column, count, a);
-    });
+    sum_tiles(1, n, terms, out, options, rounders, false,
+              [&](std::size_t, std::size_t k, std::size_t column, std::size_t count, double* a,
+                  double*) { std::copy_n(x.data() + k * n + column, count, a); });
 }
 
 template <class Real>
-void ordered_dot(std::span<const Real> a, std::span<const Real> b, std::size_t terms, std::span<Real> out, const SumOptions& options) {
+void ordered_dot(std::span<const Real> a, std::span<const Real> b, std::size_t terms,
+                 std::span<Real> out, const SumOptions& options) {
     const std::size_t n = out.size();
     check_size(a, terms * n, "a");
     check_size(b, terms * n, "b");
     const Rounders rounders = make_rounders(options, terms, true, std::is_same_v<Real, float>);
     if constexpr (std::is_same_v<Real, float>) {
-        if (n > 0 && terms > 0 && register_dot(a, b, terms, out, options)) return round_results(out, rounders, options.threads);
+        if (n > 0 && terms > 0 && register_dot(a, b, terms, out, options))
+            return round_results(out, rounders, options.threads);
     }
     sum_tiles(1, n, terms, out, options, rounders, true,
-              [&](std::size_t, std::size_t k, std::size_t column, std::size_t count, double* x, double* y) {
+              [&](std::size_t, std::size_t k, std::size_t column, std::size_t count, double* x,
+                  double* y) {
         std::copy_n(a.data() + k * n + column, count, x);
         std::copy_n(b.data() + k * n + column, count, y);
     });
 }
 
 template <class Real>
-void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_t batches, std::size_t rows, std::size_t terms, std::span<Real> out,
+void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_t batches,
+                    std::size_t rows, std::size_t terms, std::span<Real> out,
                     const SumOptions& options) {
-    const std::size_t all_rows = batches * rows, columns = all_rows == 0 ? 0 : out.size() / all_rows;
+    const std::size_t all_rows = batches * rows,
+                      columns = all_rows == 0 ? 0 : out.size() / all_rows;
     check_size(a, all_rows * terms, "a");
     if (all_rows != 0) check_size(b, batches * terms * columns, "b");
     const Rounders rounders = make_rounders(options, terms, true, std::is_same_v<Real, float>);
@@ -310,17 +347,20 @@ void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_
             return round_results(out, rounders, options.threads);
     }
     sum_tiles(all_rows, columns, terms, out, options, rounders, true,
-              [&](std::size_t row, std::size_t k, std::size_t column, std::size_t count, double* x, double* y) {
+              [&](std::size_t row, std::size_t k, std::size_t column, std::size_t count, double* x,
+                  double* y) {
         std::fill_n(x, count, static_cast<double>(a[row * terms + k]));
         std::copy_n(b.data() + (row / rows * terms + k) * columns + column, count, y);
     });
 }
 
-#define APSCOPE_REAL(Real)                                                                                                             \
-    template void ordered_sum(std::span<const Real>, std::size_t, std::span<Real>, const SumOptions&);                                 \
-    template void ordered_dot(std::span<const Real>, std::span<const Real>, std::size_t, std::span<Real>, const SumOptions&);          \
-    template void ordered_matmul(std::span<const Real>, std::span<const Real>, std::size_t, std::size_t, std::size_t, std::span<Real>, \
-                                 const SumOptions&);
+#define APSCOPE_REAL(Real)                                                                  \
+    template void ordered_sum(std::span<const Real>, std::size_t, std::span<Real>,          \
+                              const SumOptions&);                                           \
+    template void ordered_dot(std::span<const Real>, std::span<const Real>, std::size_t,    \
+                              std::span<Real>, const SumOptions&);                          \
+    template void ordered_matmul(std::span<const Real>, std::span<const Real>, std::size_t, \
+                                 std::size_t, std::size_t, std::span<Real>, const SumOptions&);
 APSCOPE_REAL(float)
 APSCOPE_REAL(double)
 #undef APSCOPE_REAL

@@ -17,10 +17,11 @@ namespace apscope::detail {
 struct SumOrder {
     enum class Kind {
         sequential,  // s = round(t0); s = round(s + t) for every further term
-        pairwise,    // neighbours are added, then neighbouring sums; an odd last one passes to the next level
-        chunked,     // `chunk` consecutive terms sequentially, then the chunks' sums sequentially
-        kahan,       // y = round(t - e), u = round(s + y), e = round(round(u - s) - y), s = u
-        exact,       // the exact sum, rounded once
+        pairwise,  // neighbours are added, then neighbouring sums; an odd last one passes to the
+                   // next level
+        chunked,  // `chunk` consecutive terms sequentially, then the chunks' sums sequentially
+        kahan,  // y = round(t - e), u = round(s + y), e = round(round(u - s) - y), s = u
+        exact,  // the exact sum, rounded once
     };
     Kind kind = Kind::sequential;
     std::size_t chunk = 0;
@@ -30,13 +31,13 @@ SumOrder parse_sum_order(std::string_view text);
 
 struct SumOptions {
     SumOrder order;
-    FloatFormat format;                     // of the result
+    FloatFormat format;  // of the result
     std::optional<FloatFormat> accumulate;  // of partial sums, if not the result's
-    std::optional<FloatFormat> product;     // products are exact if not given
-    Projection projection;                  // of all roundings
+    std::optional<FloatFormat> product;  // products are exact if not given
+    Projection projection;  // of all roundings
     std::uint64_t seed = 0;
     int threads = 1;
-    bool registers = true;                  // false: the general path even if a faster one gives the same bits
+    bool registers = true;  // false: the general path even if a faster one gives the same bits
 };
 
 // Stochastic rounding draws for output i (flat): product k at stage wire, hop k; the additions, in
@@ -48,13 +49,16 @@ struct SumOptions {
 
 // out[j] = the sum over k of x[k][j]; x has `terms` rows of out.size() numbers.
 template <class Real>
-void ordered_sum(std::span<const Real> x, std::size_t terms, std::span<Real> out, const SumOptions& options);
+void ordered_sum(std::span<const Real> x, std::size_t terms, std::span<Real> out,
+                 const SumOptions& options);
 // out[j] = the sum over k of a[k][j] b[k][j].
 template <class Real>
-void ordered_dot(std::span<const Real> a, std::span<const Real> b, std::size_t terms, std::span<Real> out, const SumOptions& options);
+void ordered_dot(std::span<const Real> a, std::span<const Real> b, std::size_t terms,
+                 std::span<Real> out, const SumOptions& options);
 // out[h][i][j] = the sum over k of a[h][i][k] b[h][k][j]; `batches` matrices of `rows` rows each.
 template <class Real>
-void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_t batches, std::size_t rows, std::size_t terms, std::span<Real> out,
+void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_t batches,
+                    std::size_t rows, std::size_t terms, std::span<Real> out,
                     const SumOptions& options);
 
 }  // namespace apscope::detail

@@ -12,7 +12,8 @@ namespace {
 using StepOf64 = const StepCast<double>*;
 using StepOf32 = const StepCast<float>*;
 
-// divide_to_odd() and sqrt_to_odd() of core/exact_arithmetic.h, whose remainders they take, without branches.
+// divide_to_odd() and sqrt_to_odd() of core/exact_arithmetic.h, whose remainders they take, without
+// branches.
 APSCOPE_HD double odd_quotient(double a, double b) {
     const double q = a / b, high = high_part(q, 24);
     return moved_to_odd(q, (a - high * b) - (q - high) * b, a);
@@ -25,33 +26,42 @@ APSCOPE_HD double odd_root(double x) {
 // In fp64: the exact result or the odd one, then the rounding.
 template <Operation Op, Step S>
 struct OperateInFp64 {
-    static APSCOPE_INLINE void run(const float* a, const float* b, const float* c, float* out, std::size_t count, StepOf64 given) {
+    static APSCOPE_INLINE void run(const float* a, const float* b, const float* c, float* out,
+                                   std::size_t count, StepOf64 given) {
         const StepCast<double> step = *given;
 #pragma GCC ivdep  // out is an array of its own or exactly an operand's
         for (std::size_t i = 0; i < count; ++i) {
             const double x = a[i];
             double result;
-            if constexpr (Op == Operation::add) result = add_for_step<true, S>(x, static_cast<double>(b[i]), step);
-            if constexpr (Op == Operation::subtract) result = add_for_step<true, S>(x, -static_cast<double>(b[i]), step);
+            if constexpr (Op == Operation::add)
+                result = add_for_step<true, S>(x, static_cast<double>(b[i]), step);
+            if constexpr (Op == Operation::subtract)
+                result = add_for_step<true, S>(x, -static_cast<double>(b[i]), step);
             if constexpr (Op == Operation::multiply) result = x * b[i];
             if constexpr (Op == Operation::divide) result = odd_quotient(x, b[i]);
             if constexpr (Op == Operation::sqrt) result = odd_root(x);
-            if constexpr (Op == Operation::fma) result = add_for_step<true, S>(x * b[i], static_cast<double>(c[i]), step);
-            out[i] = static_cast<float>(canonicalize_nan_and_zero(round_step<S>(result, step), step.zero_sign));
+            if constexpr (Op == Operation::fma)
+                result = add_for_step<true, S>(x * b[i], static_cast<double>(c[i]), step);
+            out[i] = static_cast<float>(
+                canonicalize_nan_and_zero(round_step<S>(result, step), step.zero_sign));
         }
     }
 };
 
-// In fp32, then the rounding: sums rounded to odd of any operands, products for which that is the one rounding.
+// In fp32, then the rounding: sums rounded to odd of any operands, products for which that is the
+// one rounding.
 template <Operation Op, Step S>
 struct OperateInFp32 {
-    static APSCOPE_INLINE void run(const float* a, const float* b, float* out, std::size_t count, StepOf32 given) {
+    static APSCOPE_INLINE void run(const float* a, const float* b, float* out, std::size_t count,
+                                   StepOf32 given) {
         const StepCast<float> step = *given;
 #pragma GCC ivdep
         for (std::size_t i = 0; i < count; ++i) {
             float result;
-            if constexpr (Op == Operation::add) result = add_for_step<S != Step::none, S>(a[i], b[i], step);
-            if constexpr (Op == Operation::subtract) result = add_for_step<S != Step::none, S>(a[i], -b[i], step);
+            if constexpr (Op == Operation::add)
+                result = add_for_step<S != Step::none, S>(a[i], b[i], step);
+            if constexpr (Op == Operation::subtract)
+                result = add_for_step<S != Step::none, S>(a[i], -b[i], step);
             if constexpr (Op == Operation::multiply) result = a[i] * b[i];
             out[i] = canonicalize_nan_and_zero(round_step<S>(result, step), step.zero_sign);
         }
@@ -62,7 +72,8 @@ struct OperateInFp32 {
 // difference of rounding, possibly also for a NaN or a huge number.
 template <Step S>
 struct FindOffGrid {
-    static APSCOPE_INLINE void run(const float* x, std::size_t count, StepOf32 given, std::uint32_t* off) {
+    static APSCOPE_INLINE void run(const float* x, std::size_t count, StepOf32 given,
+                                   std::uint32_t* off) {
         const StepCast<float> step = *given;
         std::uint32_t found = 0;
         for (std::size_t i = 0; i < count; ++i) {
@@ -70,8 +81,10 @@ struct FindOffGrid {
             if constexpr (S == Step::bits) {
                 found |= magnitude & step.rest;
             } else {
-                const float c = bits_cast<float>(grid_c(magnitude & infinity_bits<float>, step.grid));
-                found |= bits_cast<std::uint32_t>(to_grid(bits_cast<float>(magnitude), c).even) ^ magnitude;
+                const float c =
+                    bits_cast<float>(grid_c(magnitude & infinity_bits<float>, step.grid));
+                found |= bits_cast<std::uint32_t>(to_grid(bits_cast<float>(magnitude), c).even) ^
+                         magnitude;
             }
         }
         *off = found;
@@ -86,9 +99,11 @@ bool on_grid(const float* x, std::size_t count, StepOf32 step) {
 }
 
 template <Operation Op>
-void run_fp64(const float* a, const float* b, const float* c, float* out, std::size_t count, StepOf64 step) {
+void run_fp64(const float* a, const float* b, const float* c, float* out, std::size_t count,
+              StepOf64 step) {
     switch (step->step) {
-        case Step::threshold: return simd::run<OperateInFp64<Op, Step::threshold>>(a, b, c, out, count, step);
+        case Step::threshold:
+            return simd::run<OperateInFp64<Op, Step::threshold>>(a, b, c, out, count, step);
         case Step::odd: return simd::run<OperateInFp64<Op, Step::odd>>(a, b, c, out, count, step);
         default: return simd::run<OperateInFp64<Op, Step::addition>>(a, b, c, out, count, step);
     }
@@ -98,7 +113,9 @@ void run_fp64(const float* a, const float* b, const float* c, float* out, std::s
 template <Operation Op>
 bool run_fp32(const float* a, const float* b, float* out, std::size_t count, StepOf32 step) {
     const auto run_checked = [&]<Step S>() {
-        if (Op == Operation::multiply && (!on_grid<S>(a, count, step) || !on_grid<S>(b, count, step))) return false;
+        if (Op == Operation::multiply &&
+            (!on_grid<S>(a, count, step) || !on_grid<S>(b, count, step)))
+            return false;
         simd::run<OperateInFp32<Op, S>>(a, b, out, count, step);
         return true;
     };
@@ -115,15 +132,20 @@ bool runs_in_fp32(Operation operation, const FloatFormat& f, const StepCast<floa
     const ValueRange values = range_of(f);
     switch (operation) {
         case Operation::add:
-        case Operation::subtract: return step.step == Step::none || sum_to_odd_rounds_safely(fp32_hardware, values);
-        case Operation::multiply: return step.step == Step::none || product_rounds_twice_safely(fp32_hardware, values, values, values.quantum);
+        case Operation::subtract:
+            return step.step == Step::none || sum_to_odd_rounds_safely(fp32_hardware, values);
+        case Operation::multiply:
+            return step.step == Step::none ||
+                   product_rounds_twice_safely(fp32_hardware, values, values, values.quantum);
         default: return false;
     }
 }
 
 }  // namespace
 
-std::optional<RegisterOperation> RegisterOperation::make(Operation operation, const FloatFormat& format, const Projection& projection) {
+std::optional<RegisterOperation> RegisterOperation::make(Operation operation,
+                                                         const FloatFormat& format,
+                                                         const Projection& projection) {
     const auto fp64 = make_step<double>(format, projection);
     if (!fp64) return {};
     RegisterOperation made;
@@ -134,11 +156,14 @@ std::optional<RegisterOperation> RegisterOperation::make(Operation operation, co
     return made;
 }
 
-void RegisterOperation::run(const float* a, const float* b, const float* c, float* out, std::size_t count) const {
+void RegisterOperation::run(const float* a, const float* b, const float* c, float* out,
+                            std::size_t count) const {
     if (fp32_) {
-        const bool done = operation_ == Operation::add        ? run_fp32<Operation::add>(a, b, out, count, &*fp32_)
-                          : operation_ == Operation::subtract ? run_fp32<Operation::subtract>(a, b, out, count, &*fp32_)
-                                                              : run_fp32<Operation::multiply>(a, b, out, count, &*fp32_);
+        const bool done = operation_ == Operation::add
+                              ? run_fp32<Operation::add>(a, b, out, count, &*fp32_)
+                          : operation_ == Operation::subtract
+                              ? run_fp32<Operation::subtract>(a, b, out, count, &*fp32_)
+                              : run_fp32<Operation::multiply>(a, b, out, count, &*fp32_);
         if (done) return;
     }
     switch (operation_) {

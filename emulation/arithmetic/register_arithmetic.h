@@ -1,5 +1,5 @@
-// Operations on fp32 arrays with every number in registers from its load to its store: the same bits as
-// emulation/arithmetic/arithmetic.cpp's general path.
+// Operations on fp32 arrays with every number in registers from its load to its store: the same
+// bits as emulation/arithmetic/arithmetic.cpp's general path.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,11 @@ namespace apscope::detail {
 class RegisterOperation {
 public:
     // None for stochastic rounding, flushed operands or results, and formats without a step.
-    static std::optional<RegisterOperation> make(Operation operation, const FloatFormat& format, const Projection& projection);
+    static std::optional<RegisterOperation> make(Operation operation, const FloatFormat& format,
+                                                 const Projection& projection);
 
-    // out[i] = round(a[i] op b[i] (op c[i])); arrays that the operation does not take may be any, `out` one of
-    // the operands'.
+    // out[i] = round(a[i] op b[i] (op c[i])); arrays that the operation does not take may be any,
+    // `out` one of the operands'.
     void run(const float* a, const float* b, const float* c, float* out, std::size_t count) const;
     // Whether fp32 operations are enough (for products if the factors are numbers of the format),
     // not only fp64's.

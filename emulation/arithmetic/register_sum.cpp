@@ -12,7 +12,8 @@ namespace apscope::detail {
 
 namespace {
 
-// Terms of a block, and sums that share one: a block of fp64 terms takes half of a second-level cache.
+// Terms of a block, and sums that share one: a block of fp64 terms takes half of a second-level
+// cache.
 constexpr std::size_t block_terms = 256, block_rows = 32;
 
 // The two roundings, and their operands.
@@ -22,8 +23,10 @@ struct Steps {
 };
 template <class Real>
 std::optional<Steps<Real>> make_steps(const SumOptions& options) {
-    const auto sum = make_step<Real>(options.accumulate.value_or(options.format), options.projection);
-    const auto product = options.product ? make_step<Real>(*options.product, options.projection) : StepCast<Real>{};
+    const auto sum =
+        make_step<Real>(options.accumulate.value_or(options.format), options.projection);
+    const auto product =
+        options.product ? make_step<Real>(*options.product, options.projection) : StepCast<Real>{};
     if (!sum || !product) return {};
     // Between the two a -0 of the product must not be a zero of another sign.
     if (options.product && product->zero_sign == 0 && sum->zero_sign != 0) return {};
@@ -31,33 +34,44 @@ std::optional<Steps<Real>> make_steps(const SumOptions& options) {
 }
 
 // The operands of the additions: terms, rounded or exact products, and partial sums.
-ValueRange added_range(const SumOptions& options, bool products, const ValueRange& a, const ValueRange& b) {
-    const ValueRange terms = !products ? a : options.product ? range_of(*options.product) : product_range(a, b);
+ValueRange added_range(const SumOptions& options, bool products, const ValueRange& a,
+                       const ValueRange& b) {
+    const ValueRange terms = !products         ? a
+                             : options.product ? range_of(*options.product)
+                                               : product_range(a, b);
     return union_range(terms, range_of(options.accumulate.value_or(options.format)));
 }
 
 bool nearest(RoundingMode mode) {
-    return mode == RoundingMode::ties_to_even || mode == RoundingMode::ties_to_away || mode == RoundingMode::ties_to_zero;
+    return mode == RoundingMode::ties_to_even || mode == RoundingMode::ties_to_away ||
+           mode == RoundingMode::ties_to_zero;
 }
 
 // Whether hardware sums followed by the rounding are one rounding.
-bool plain_sums_serve(const Hardware& hardware, const SumOptions& options, const ValueRange& added) {
+bool plain_sums_serve(const Hardware& hardware, const SumOptions& options,
+                      const ValueRange& added) {
     const ValueRange sums = range_of(options.accumulate.value_or(options.format));
     return sums_are_exact(hardware, added) ||
-           (nearest(options.projection.rounding) && sum_rounds_twice_safely(hardware, added, sums.precision, sums.quantum));
+           (nearest(options.projection.rounding) &&
+            sum_rounds_twice_safely(hardware, added, sums.precision, sums.quantum));
 }
 
-bool sums_run_in_fp32(const SumOptions& options, bool products, const ValueRange& a, const ValueRange& b) {
+bool sums_run_in_fp32(const SumOptions& options, bool products, const ValueRange& a,
+                      const ValueRange& b) {
     const auto steps = make_steps<float>(options);
     if (!steps) return false;
     if (products) {
         // A product format whose step is none is fp32.
-        const bool exact = holds(fp32_hardware, product_range(a, b)), rounded = options.product.has_value();
+        const bool exact = holds(fp32_hardware, product_range(a, b)),
+                   rounded = options.product.has_value();
         const bool safe =
-            rounded && (steps->product.step == Step::none || product_rounds_twice_safely(fp32_hardware, a, b, range_of(*options.product).quantum));
+            rounded &&
+            (steps->product.step == Step::none ||
+             product_rounds_twice_safely(fp32_hardware, a, b, range_of(*options.product).quantum));
         if (!exact && !safe) return false;
     }
-    return steps->sum.step == Step::none || plain_sums_serve(fp32_hardware, options, added_range(options, products, a, b));
+    return steps->sum.step == Step::none ||
+           plain_sums_serve(fp32_hardware, options, added_range(options, products, a, b));
 }
 
 // An operand of a matrix product, by strides.
@@ -67,24 +81,30 @@ struct Operand {
     float at(std::size_t k, std::size_t i) const { return data[k * along_terms + i * across]; }
 };
 
-// Terms first .. first + count - 1 of the operand's elements begin .. begin + width - 1, in rows of `lanes`; zeros
-// beside them.
+// Terms first .. first + count - 1 of the operand's elements begin .. begin + width - 1, in rows of
+// `lanes`; zeros beside them.
 template <class Real>
-void pack(const Operand& from, std::size_t first, std::size_t count, std::size_t begin, std::size_t width, std::size_t lanes, Real* block) {
+void pack(const Operand& from, std::size_t first, std::size_t count, std::size_t begin,
+          std::size_t width, std::size_t lanes, Real* block) {
     if (width < lanes) std::fill_n(block, count * lanes, Real(0));
     if (from.across == 1) {
-        for (std::size_t k = 0; k < count; ++k) std::copy_n(from.data + (first + k) * from.along_terms + begin, width, block + k * lanes);
+        for (std::size_t k = 0; k < count; ++k)
+            std::copy_n(from.data + (first + k) * from.along_terms + begin, width,
+                        block + k * lanes);
     } else {
         for (std::size_t j = 0; j < width; ++j) {
-            for (std::size_t k = 0; k < count; ++k) block[k * lanes + j] = static_cast<Real>(from.at(first + k, begin + j));
+            for (std::size_t k = 0; k < count; ++k)
+                block[k * lanes + j] = static_cast<Real>(from.at(first + k, begin + j));
         }
     }
 }
 
 template <class Real>
-void write(LaneSum<Real>& sums, const StepCast<Real>& step, std::size_t width, float* out, std::size_t across) {
+void write(LaneSum<Real>& sums, const StepCast<Real>& step, std::size_t width, float* out,
+           std::size_t across) {
     const Real* sum = sums.finish();
-    for (std::size_t j = 0; j < width; ++j) out[j * across] = static_cast<float>(canonicalize_nan_and_zero(sum[j], step.zero_sign));
+    for (std::size_t j = 0; j < width; ++j)
+        out[j * across] = static_cast<float>(canonicalize_nan_and_zero(sum[j], step.zero_sign));
 }
 
 // Matrix products. `wide` is the operand whose elements lie side by side in registers.
@@ -94,55 +114,70 @@ struct MatrixJob {
     SumOrder order;
     std::size_t terms;
 
-    void run(const Operand& narrow, std::size_t first_row, std::size_t rows, const Operand& wide, std::size_t begin, std::size_t width, float* out,
-             std::size_t down, std::size_t across) const {
+    void run(const Operand& narrow, std::size_t first_row, std::size_t rows, const Operand& wide,
+             std::size_t begin, std::size_t width, float* out, std::size_t down,
+             std::size_t across) const {
         const std::size_t lanes = kernels.lanes;
         std::vector<LaneSum<Real>> sums(rows, LaneSum<Real>(kernels, order));
-        std::vector<Real> block(std::min(block_terms, terms) * lanes), factors(std::min(block_terms, terms)), scratch;
+        std::vector<Real> block(std::min(block_terms, terms) * lanes),
+            factors(std::min(block_terms, terms)), scratch;
         for (std::size_t first = 0; first < terms; first += block_terms) {
             const std::size_t count = std::min(block_terms, terms - first);
             pack(wide, first, count, begin, width, lanes, block.data());
             for (std::size_t i = 0; i < rows; ++i) {
-                for (std::size_t k = 0; k < count; ++k) factors[k] = static_cast<Real>(narrow.at(first + k, first_row + i));
+                for (std::size_t k = 0; k < count; ++k)
+                    factors[k] = static_cast<Real>(narrow.at(first + k, first_row + i));
                 sums[i].add_products(factors.data(), block.data(), count, scratch);
             }
         }
-        for (std::size_t i = 0; i < rows; ++i) write(sums[i], kernels.sum, width, out + (first_row + i) * down + begin * across, across);
+        for (std::size_t i = 0; i < rows; ++i)
+            write(sums[i], kernels.sum, width, out + (first_row + i) * down + begin * across,
+                  across);
     }
 };
 
 template <class Real>
-void multiply_matrices(const SumKernels<Real>& kernels, std::span<const float> a, std::span<const float> b, std::size_t batches, std::size_t rows,
-                       std::size_t columns, std::size_t terms, std::span<float> out, const SumOptions& options) {
+void multiply_matrices(const SumKernels<Real>& kernels, std::span<const float> a,
+                       std::span<const float> b, std::size_t batches, std::size_t rows,
+                       std::size_t columns, std::size_t terms, std::span<float> out,
+                       const SumOptions& options) {
     // Few columns leave lanes empty: then rows lie side by side.
     const bool by_rows = columns < many_lanes && rows > columns;
     const std::size_t lanes = kernels.lanes;
     const std::size_t narrow = by_rows ? columns : rows, wide = by_rows ? rows : columns;
-    const std::size_t row_blocks = (narrow + block_rows - 1) / block_rows, panels = (wide + lanes - 1) / lanes;
+    const std::size_t row_blocks = (narrow + block_rows - 1) / block_rows,
+                      panels = (wide + lanes - 1) / lanes;
     const MatrixJob<Real> job{kernels, options.order, terms};
     parallel_for(batches * row_blocks * panels, options.threads, [&](std::size_t item) {
-        const std::size_t batch = item / (row_blocks * panels), row = item / panels % row_blocks * block_rows, begin = item % panels * lanes;
-        const Operand left{a.data() + batch * rows * terms, 1, terms}, right{b.data() + batch * terms * columns, columns, 1};
-        job.run(by_rows ? right : left, row, std::min(block_rows, narrow - row), by_rows ? left : right, begin, std::min(lanes, wide - begin),
+        const std::size_t batch = item / (row_blocks * panels),
+                          row = item / panels % row_blocks * block_rows,
+                          begin = item % panels * lanes;
+        const Operand left{a.data() + batch * rows * terms, 1, terms},
+            right{b.data() + batch * terms * columns, columns, 1};
+        job.run(by_rows ? right : left, row, std::min(block_rows, narrow - row),
+                by_rows ? left : right, begin, std::min(lanes, wide - begin),
                 out.data() + batch * rows * columns, by_rows ? 1 : columns, by_rows ? columns : 1);
     });
 }
 
 // Sums of x, or of products of x and y.
 template <class Real>
-void sum_columns(const SumKernels<Real>& kernels, std::span<const float> x, std::span<const float> y, std::size_t terms, std::span<float> out,
+void sum_columns(const SumKernels<Real>& kernels, std::span<const float> x,
+                 std::span<const float> y, std::size_t terms, std::span<float> out,
                  const SumOptions& options) {
     const std::size_t n = out.size(), lanes = kernels.lanes, panels = (n + lanes - 1) / lanes;
     parallel_for(panels, options.threads, [&](std::size_t panel) {
         const std::size_t begin = panel * lanes, width = std::min(lanes, n - begin);
         LaneSum<Real> sums(kernels, options.order);
-        std::vector<Real> block(std::min(block_terms, terms) * lanes), other(y.empty() ? 0 : block.size());
+        std::vector<Real> block(std::min(block_terms, terms) * lanes),
+            other(y.empty() ? 0 : block.size());
         for (std::size_t first = 0; first < terms; first += block_terms) {
             const std::size_t count = std::min(block_terms, terms - first);
             pack(Operand{x.data(), n, 1}, first, count, begin, width, lanes, block.data());
             if (!y.empty()) {
                 pack(Operand{y.data(), n, 1}, first, count, begin, width, lanes, other.data());
-                kernels.multiply(block.data(), other.data(), block.data(), count * lanes, &kernels.product);
+                kernels.multiply(block.data(), other.data(), block.data(), count * lanes,
+                                 &kernels.product);
             }
             sums.add(block.data(), lanes, count);
         }
@@ -152,8 +187,8 @@ void sum_columns(const SumKernels<Real>& kernels, std::span<const float> x, std:
 
 // Calls compute(kernels) if the path uses registers; `side_by_side` sums can share them.
 template <class Compute>
-bool with_kernels(const SumOptions& options, bool products, std::span<const float> a, std::span<const float> b, std::size_t side_by_side,
-                  const Compute& compute) {
+bool with_kernels(const SumOptions& options, bool products, std::span<const float> a,
+                  std::span<const float> b, std::size_t side_by_side, const Compute& compute) {
     if (!options.registers) return false;
     const auto fp64 = make_steps<double>(options);
     if (!fp64 || options.order.kind == SumOrder::Kind::exact) return false;
@@ -180,23 +215,35 @@ std::string_view to_string(SumPath path) {
     return names[static_cast<std::size_t>(path)];
 }
 
-SumPath sum_path(const SumOptions& options, bool products, const ValueRange& a, const ValueRange& b) {
-    if (options.order.kind == SumOrder::Kind::exact || !make_steps<double>(options)) return SumPath::general;
+SumPath sum_path(const SumOptions& options, bool products, const ValueRange& a,
+                 const ValueRange& b) {
+    if (options.order.kind == SumOrder::Kind::exact || !make_steps<double>(options))
+        return SumPath::general;
     if (sums_run_in_fp32(options, products, a, b)) return SumPath::fp32;
-    return plain_sums_serve(fp64_hardware, options, added_range(options, products, a, b)) ? SumPath::fp64 : SumPath::fp64_odd;
+    return plain_sums_serve(fp64_hardware, options, added_range(options, products, a, b))
+               ? SumPath::fp64
+               : SumPath::fp64_odd;
 }
 
-bool register_sum(std::span<const float> x, std::size_t terms, std::span<float> out, const SumOptions& options) {
-    return with_kernels(options, false, x, {}, out.size(), [&](const auto& kernels) { sum_columns(kernels, x, {}, terms, out, options); });
+bool register_sum(std::span<const float> x, std::size_t terms, std::span<float> out,
+                  const SumOptions& options) {
+    return with_kernels(options, false, x, {}, out.size(), [&](const auto& kernels) {
+        sum_columns(kernels, x, {}, terms, out, options);
+    });
 }
-bool register_dot(std::span<const float> a, std::span<const float> b, std::size_t terms, std::span<float> out, const SumOptions& options) {
-    return with_kernels(options, true, a, b, out.size(), [&](const auto& kernels) { sum_columns(kernels, a, b, terms, out, options); });
+bool register_dot(std::span<const float> a, std::span<const float> b, std::size_t terms,
+                  std::span<float> out, const SumOptions& options) {
+    return with_kernels(options, true, a, b, out.size(), [&](const auto& kernels) {
+        sum_columns(kernels, a, b, terms, out, options);
+    });
 }
-bool register_matmul(std::span<const float> a, std::span<const float> b, std::size_t batches, std::size_t rows, std::size_t terms,
-                     std::span<float> out, const SumOptions& options) {
+bool register_matmul(std::span<const float> a, std::span<const float> b, std::size_t batches,
+                     std::size_t rows, std::size_t terms, std::span<float> out,
+                     const SumOptions& options) {
     const std::size_t columns = out.size() / (batches * rows);
-    return with_kernels(options, true, a, b, std::max(rows, columns),
-                        [&](const auto& kernels) { multiply_matrices(kernels, a, b, batches, rows, columns, terms, out, options); });
+    return with_kernels(options, true, a, b, std::max(rows, columns), [&](const auto& kernels) {
+        multiply_matrices(kernels, a, b, batches, rows, columns, terms, out, options);
+    });
 }
 
 }  // namespace apscope::detail

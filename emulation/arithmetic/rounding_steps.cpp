@@ -38,14 +38,17 @@ template <class Real>
 std::optional<StepCast<Real>> make_step(const FloatFormat& f, const Projection& p) {
     using Bits = BitsOf<Real>;
     constexpr int fraction_bits = Layout<Real>::fraction_bits, bias = Layout<Real>::bias;
-    const FloatEnvironment environment;  // limits may be fp32 subnormals, which the caller's settings may flush
-    if (is_stochastic(p.rounding) || p.underflow != Underflow::gradual || p.keep_payload || !f.is_signed || f.zero == Zero::none || !f.fits_fp32())
+    const FloatEnvironment
+        environment;  // limits may be fp32 subnormals, which the caller's settings may flush
+    if (is_stochastic(p.rounding) || p.underflow != Underflow::gradual || p.keep_payload ||
+        !f.is_signed || f.zero == Zero::none || !f.fits_fp32())
         return {};
     if (std::is_same_v<Real, float> && p.rounding != RoundingMode::ties_to_even) return {};
     const Cast<Real> cast = make_cast<Real>(f, p);
     if (cast.gap_high != 0 || cast.even_code_ties || f.emax() < cast.emin) return {};
     const auto magnitude = [](Bits bits) { return bits & ~sign_bit<Real>; };
-    const bool one_overflow = magnitude(cast.overflow_positive) == magnitude(cast.infinite_positive);
+    const bool one_overflow =
+        magnitude(cast.overflow_positive) == magnitude(cast.infinite_positive);
 
     StepCast<Real> s;
     s.largest = cast.largest;
@@ -57,7 +60,8 @@ std::optional<StepCast<Real>> make_step(const FloatFormat& f, const Projection& 
     s.zero_sign = cast.negative_zero;
     if (p.rounding == RoundingMode::ties_to_even && !one_overflow) return {};
     if constexpr (std::is_same_v<Real, float>) {
-        if (is_fp32(f)) return s.overflow_positive == infinity_bits<float> ? std::optional(s) : std::nullopt;
+        if (is_fp32(f))
+            return s.overflow_positive == infinity_bits<float> ? std::optional(s) : std::nullopt;
         if (cast.emin == 1 - bias && f.mantissa_bits < fraction_bits) {
             s.step = Step::bits;
             s.shift = fraction_bits - f.mantissa_bits;

@@ -1,11 +1,11 @@
-// The rounding of one computed number as a few operations on registers, without shifts by counts that differ
-// from lane to lane: the sums and matrix products run it after every operation. The bits are those
-// of round_to_format() (core/rounding.h), except for two things that no later step depends on and
-// that canonicalize_nan_and_zero() corrects at the end: the sign and payload of a NaN, and the sign
-// of a zero in formats without -0.
+// The rounding of one computed number as a few operations on registers, without shifts by counts
+// that differ from lane to lane: the sums and matrix products run it after every operation. The
+// bits are those of round_to_format() (core/rounding.h), except for two things that no later step
+// depends on and that canonicalize_nan_and_zero() corrects at the end: the sign and payload of a
+// NaN, and the sign of a zero in formats without -0.
 //
-// Numbers are rounded to nearest by the addition of core/grid.h; the other deterministic modes correct the result by
-// one quantum, depending on the difference, which is exact.
+// Numbers are rounded to nearest by the addition of core/grid.h; the other deterministic modes
+// correct the result by one quantum, depending on the difference, which is exact.
 #pragma once
 
 #include <optional>
@@ -18,24 +18,26 @@ namespace apscope::detail {
 enum class Step {
     none,       // no rounding needed: exact, or fp32 by the hardware
     addition,   // ties to even by the addition of c
-    bits,       // ties to even on the bits of fp32, for formats with fp32's emin, where c has no room
+    bits,  // ties to even on the bits of fp32, for formats with fp32's emin, where c has no room
     threshold,  // up from a fraction of the quantum on, which may depend on the sign
-    odd,        // the odd neighbour
+    odd,  // the odd neighbour
 };
 
 template <class Real>
 struct StepCast {
     using Bits = BitsOf<Real>;
     Step step = Step::none;
-    GridConstants<Real> grid;                 // addition, threshold, odd
-    Real overflow_from = 0;                   // first magnitude that rounds beyond the largest
+    GridConstants<Real> grid;  // addition, threshold, odd
+    Real overflow_from = 0;  // first magnitude that rounds beyond the largest
     Bits largest = 0;
     Bits overflow_positive = 0, overflow_negative = 0, infinite_positive = 0, infinite_negative = 0;
-    int shift = 0;                            // bits: of the discarded ones
+    int shift = 0;  // bits: of the discarded ones
     Bits rest = 0;
-    Bits up_positive = 0, up_negative = 0;    // threshold: up if more than this many quanta (a Real's bits) are discarded
-    Bits down_sign = 0;                       // an exact zero of operands of two signs is -0: toward_negative
-    Bits zero_sign = 0;                       // the sign bit, if the format has a -0
+    Bits up_positive = 0,
+         up_negative =
+             0;  // threshold: up if more than this many quanta (a Real's bits) are discarded
+    Bits down_sign = 0;  // an exact zero of operands of two signs is -0: toward_negative
+    Bits zero_sign = 0;  // the sign bit, if the format has a -0
 };
 
 // x rounded; S is s.step.
@@ -44,7 +46,8 @@ APSCOPE_HD Real round_step(Real x, const StepCast<Real>& s) {
     using Bits = BitsOf<Real>;
     constexpr Bits infinity = infinity_bits<Real>;
     if constexpr (S == Step::none) return x;
-    const Bits bits = bits_cast<Bits>(x), magnitude = bits & ~sign_bit<Real>, sign = bits & sign_bit<Real>;
+    const Bits bits = bits_cast<Bits>(x), magnitude = bits & ~sign_bit<Real>,
+               sign = bits & sign_bit<Real>;
     if constexpr (S == Step::bits) {
         const Bits half = (s.rest >> 1) + 1;
         Bits rounded = (magnitude + (half - 1) + (magnitude >> s.shift & 1)) & ~s.rest;
@@ -53,21 +56,26 @@ APSCOPE_HD Real round_step(Real x, const StepCast<Real>& s) {
         return bits_cast<Real>(rounded | sign);
     }
     const Real value = bits_cast<Real>(magnitude);
-    const Bits c_bits = grid_c(magnitude & infinity, s.grid);  // of an infinity or NaN: something finite
+    const Bits c_bits =
+        grid_c(magnitude & infinity, s.grid);  // of an infinity or NaN: something finite
     const OnGrid<Real> g = to_grid(value, bits_cast<Real>(c_bits));
     const Real even = g.even;
     if constexpr (S == Step::addition) {
-        const Bits rounded = value >= s.overflow_from ? s.overflow_positive : bits_cast<Bits>(even);  // no NaN is
+        const Bits rounded =
+            value >= s.overflow_from ? s.overflow_positive : bits_cast<Bits>(even);  // no NaN is
         return bits_cast<Real>(rounded | sign);
     } else {
         const Bits quantum = c_bits - c_above_quantum<Real>, none = 0;
         const Bits negative = Bits{0} - (sign >> (sizeof(Bits) * 8 - 1));
-        const auto by_sign = [negative](Bits positive_one, Bits negative_one) { return positive_one ^ ((positive_one ^ negative_one) & negative); };
+        const auto by_sign = [negative](Bits positive_one, Bits negative_one) {
+            return positive_one ^ ((positive_one ^ negative_one) & negative);
+        };
         Real rounded;
         if constexpr (S == Step::threshold) {
             const Bits excess = value < even ? quantum : none;
             const Real below = even - bits_cast<Real>(excess);
-            const Real limit = bits_cast<Real>(by_sign(s.up_positive, s.up_negative)) * bits_cast<Real>(quantum);
+            const Real limit =
+                bits_cast<Real>(by_sign(s.up_positive, s.up_negative)) * bits_cast<Real>(quantum);
             const Bits more = value - below > limit ? quantum : none;
             rounded = below + bits_cast<Real>(more);
         } else {
@@ -75,7 +83,8 @@ APSCOPE_HD Real round_step(Real x, const StepCast<Real>& s) {
             const Bits up = value > even ? step : none, down = value < even ? step : none;
             rounded = (even + bits_cast<Real>(up)) - bits_cast<Real>(down);
         }
-        const Bits overflow = by_sign(s.overflow_positive, s.overflow_negative), infinite = by_sign(s.infinite_positive, s.infinite_negative);
+        const Bits overflow = by_sign(s.overflow_positive, s.overflow_negative),
+                   infinite = by_sign(s.infinite_positive, s.infinite_negative);
         Bits result = rounded > bits_cast<Real>(s.largest) ? overflow : bits_cast<Bits>(rounded);
         result = value == bits_cast<Real>(infinity) ? infinite : result;
         return bits_cast<Real>(result | sign);
@@ -120,8 +129,8 @@ APSCOPE_HD Real canonicalize_nan_and_zero(Real x, BitsOf<Real> zero_sign) {
     return bits_cast<Real>(result);
 }
 
-// The step that rounds computed numbers of type Real as this cast does, if there is one. In fp32: ties to even
-// only. Host only; the projection must be validated.
+// The step that rounds computed numbers of type Real as this cast does, if there is one. In fp32:
+// ties to even only. Host only; the projection must be validated.
 template <class Real>
 std::optional<StepCast<Real>> make_step(const FloatFormat& format, const Projection& projection);
 

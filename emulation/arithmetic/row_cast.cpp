@@ -13,19 +13,24 @@ namespace {
 
 template <Step S, class Real>
 struct RoundSteps {
-    static APSCOPE_INLINE void run(const Real* in, double scale, double* out, std::size_t count, const StepCast<double>* given) {
+    static APSCOPE_INLINE void run(const Real* in, double scale, double* out, std::size_t count,
+                                   const StepCast<double>* given) {
         const StepCast<double> step = *given;
 #pragma GCC ivdep  // rows of their own, or the same
-        for (std::size_t i = 0; i < count; ++i) out[i] = canonicalize_nan_and_zero(round_step<S>(in[i] * scale, step), step.zero_sign);
+        for (std::size_t i = 0; i < count; ++i)
+            out[i] = canonicalize_nan_and_zero(round_step<S>(in[i] * scale, step), step.zero_sign);
     }
 };
 template <Step S>
 struct AddSteps {
-    static APSCOPE_INLINE void run(const double* a, const double* b, double sign, double* out, std::size_t count, const StepCast<double>* given) {
+    static APSCOPE_INLINE void run(const double* a, const double* b, double sign, double* out,
+                                   std::size_t count, const StepCast<double>* given) {
         const StepCast<double> step = *given;
 #pragma GCC ivdep  // rows of their own, or the same
         for (std::size_t i = 0; i < count; ++i) {
-            out[i] = canonicalize_nan_and_zero(round_step<S>(add_for_step<true, S>(a[i], sign * b[i], step), step), step.zero_sign);
+            out[i] = canonicalize_nan_and_zero(
+                round_step<S>(add_for_step<true, S>(a[i], sign * b[i], step), step),
+                step.zero_sign);
         }
     }
 };
@@ -40,20 +45,27 @@ void with_step(Step step, F&& f) {
 
 template <class Real>
 struct RoundDrawn {
-    static APSCOPE_INLINE void run(const Real* in, double scale, double* out, std::size_t count, const double* words, const DrawnStep* given) {
+    static APSCOPE_INLINE void run(const Real* in, double scale, double* out, std::size_t count,
+                                   const double* words, const DrawnStep* given) {
         using Bits = std::uint64_t;
         const DrawnStep d = *given;
         const StepCast<double> s = d.step;
-        const double largest = bits_cast<double>(s.largest), infinity = bits_cast<double>(infinity_bits<double>);
+        const double largest = bits_cast<double>(s.largest),
+                     infinity = bits_cast<double>(infinity_bits<double>);
 #pragma GCC ivdep  // rows of their own, or the same
         for (std::size_t i = 0; i < count; ++i) {
-            const Bits bits = bits_cast<Bits>(in[i] * scale), sign = bits & sign_bit<double>, magnitude = bits ^ sign, none = 0;
+            const Bits bits = bits_cast<Bits>(in[i] * scale), sign = bits & sign_bit<double>,
+                       magnitude = bits ^ sign, none = 0;
             const double value = bits_cast<double>(magnitude);
-            const Bits c = grid_c(magnitude & infinity_bits<double>, s.grid), quantum = c - c_above_quantum<double>;
+            const Bits c = grid_c(magnitude & infinity_bits<double>, s.grid),
+                       quantum = c - c_above_quantum<double>;
             const double even = to_grid(value, bits_cast<double>(c)).even;
             const Bits excess = value < even ? quantum : none;
             const double below = even - bits_cast<double>(excess);
-            const Bits more = value - below >= (d.draws - words[i]) * (d.per_draw * bits_cast<double>(quantum)) ? quantum : none;
+            const Bits more =
+                value - below >= (d.draws - words[i]) * (d.per_draw * bits_cast<double>(quantum))
+                    ? quantum
+                    : none;
             const double rounded = below + bits_cast<double>(more);
             const Bits overflow = select(sign != 0, s.overflow_negative, s.overflow_positive);
             const Bits infinite = select(sign != 0, s.infinite_negative, s.infinite_positive);
@@ -65,7 +77,8 @@ struct RoundDrawn {
 };
 
 struct SumToOdd {
-    static APSCOPE_INLINE void run(const double* a, const double* b, double sign, double* out, std::size_t count) {
+    static APSCOPE_INLINE void run(const double* a, const double* b, double sign, double* out,
+                                   std::size_t count) {
 #pragma GCC ivdep  // rows of their own, or the same
         for (std::size_t i = 0; i < count; ++i) out[i] = add_to_odd(a[i], sign * b[i]);
     }
@@ -74,31 +87,39 @@ struct SumToOdd {
 // By the rule. `words`: if the mode draws.
 template <RoundingMode M, bool Plain, class Real>
 struct RoundByRule {
-    static APSCOPE_INLINE void run(const Real* in, double scale, double* out, std::size_t count, const Cast<double>* given,
-                                   const std::uint64_t* words) {
+    static APSCOPE_INLINE void run(const Real* in, double scale, double* out, std::size_t count,
+                                   const Cast<double>* given, const std::uint64_t* words) {
         const Cast<double> cast = assume_plain<Plain>(*given);
-        for (std::size_t i = 0; i < count; ++i) out[i] = round_to_format<M, double>(in[i] * scale, cast, is_stochastic(M) ? words[i] : 0);
+        for (std::size_t i = 0; i < count; ++i)
+            out[i] =
+                round_to_format<M, double>(in[i] * scale, cast, is_stochastic(M) ? words[i] : 0);
     }
 };
 template <RoundingMode M, bool Plain>
 struct AddByRule {
-    static APSCOPE_INLINE void run(const double* a, const double* b, double sign, double* out, std::size_t count, const Cast<double>* given,
+    static APSCOPE_INLINE void run(const double* a, const double* b, double sign, double* out,
+                                   std::size_t count, const Cast<double>* given,
                                    const std::uint64_t* words) {
         const Cast<double> cast = assume_plain<Plain>(*given);
-        for (std::size_t i = 0; i < count; ++i) out[i] = add_rounded<M>(a[i], sign * b[i], cast, is_stochastic(M) ? words[i] : 0);
+        for (std::size_t i = 0; i < count; ++i)
+            out[i] = add_rounded<M>(a[i], sign * b[i], cast, is_stochastic(M) ? words[i] : 0);
     }
 };
 // f.template operator()<M, Plain>(begin, n, words) for all elements.
 template <class F>
-void by_rule(const Cast<double>& cast, const RandomStream& stream, std::uint64_t first, std::size_t count, F&& f) {
-    for_random_words(is_stochastic(cast.rounding), stream, first, count, [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
+void by_rule(const Cast<double>& cast, const RandomStream& stream, std::uint64_t first,
+             std::size_t count, F&& f) {
+    for_random_words(is_stochastic(cast.rounding), stream, first, count,
+                     [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
         dispatch(cast.rounding, [&]<RoundingMode M>() {
-            is_plain(cast) ? f.template operator()<M, true>(begin, n, words) : f.template operator()<M, false>(begin, n, words);
+            is_plain(cast) ? f.template operator()<M, true>(begin, n, words)
+                           : f.template operator()<M, false>(begin, n, words);
         });
     });
 }
 
-std::optional<DrawnStep> make_drawn(const FloatFormat& format, Projection projection, const Cast<double>& cast) {
+std::optional<DrawnStep> make_drawn(const FloatFormat& format, Projection projection,
+                                    const Cast<double>& cast) {
     constexpr int least_exponent = 1 - Layout<double>::bias;
     if (projection.rounding != RoundingMode::stochastic || cast.random_bits > 53) return {};
     if (cast.emin - cast.mantissa_bits - cast.random_bits < least_exponent) return {};
@@ -116,43 +137,62 @@ std::optional<DrawnStep> make_drawn(const FloatFormat& format, Projection projec
 }  // namespace
 
 RowCast::RowCast(const FloatFormat& format, const Projection& projection)
-    : cast_(make_cast<double>(format, projection)), step_(make_step<double>(format, projection)), drawn_(make_drawn(format, projection, cast_)) {}
+    : cast_(make_cast<double>(format, projection)), step_(make_step<double>(format, projection)),
+      drawn_(make_drawn(format, projection, cast_)) {}
 
 template <class Real>
-void RowCast::round_row(const Real* in, double scale, double* out, std::size_t count, const RandomStream& stream, std::uint64_t first) const {
-    if (step_) return with_step(step_->step, [&]<Step S>() { simd::run<RoundSteps<S, Real>>(in, scale, out, count, &*step_); });
+void RowCast::round_row(const Real* in, double scale, double* out, std::size_t count,
+                        const RandomStream& stream, std::uint64_t first) const {
+    if (step_)
+        return with_step(step_->step, [&]<Step S>() {
+            simd::run<RoundSteps<S, Real>>(in, scale, out, count, &*step_);
+        });
     if (drawn_) {
-        return for_drawn<double>(stream, first, count, [&](std::size_t begin, std::size_t n, const double* words) {
+        return for_drawn<double>(stream, first, count,
+                                 [&](std::size_t begin, std::size_t n, const double* words) {
             simd::run<RoundDrawn<Real>>(in + begin, scale, out + begin, n, words, &*drawn_);
         });
     }
-    by_rule(cast_, stream, first, count, [&]<RoundingMode M, bool Plain>(std::size_t begin, std::size_t n, const std::uint64_t* words) {
+    by_rule(cast_, stream, first, count,
+            [&]<RoundingMode M, bool Plain>(std::size_t begin, std::size_t n,
+                                            const std::uint64_t* words) {
         simd::run<RoundByRule<M, Plain, Real>>(in + begin, scale, out + begin, n, &cast_, words);
     });
 }
 
-void RowCast::round(const float* in, double scale, double* out, std::size_t count, const RandomStream& stream, std::uint64_t first) const {
+void RowCast::round(const float* in, double scale, double* out, std::size_t count,
+                    const RandomStream& stream, std::uint64_t first) const {
     round_row(in, scale, out, count, stream, first);
 }
-void RowCast::round(const double* in, double scale, double* out, std::size_t count, const RandomStream& stream, std::uint64_t first) const {
+void RowCast::round(const double* in, double scale, double* out, std::size_t count,
+                    const RandomStream& stream, std::uint64_t first) const {
     round_row(in, scale, out, count, stream, first);
 }
 
-void RowCast::add(const double* a, const double* b, double sign, double* out, std::size_t count, const RandomStream& stream,
-                  std::uint64_t first) const {
-    if (step_) return with_step(step_->step, [&]<Step S>() { simd::run<AddSteps<S>>(a, b, sign, out, count, &*step_); });
+void RowCast::add(const double* a, const double* b, double sign, double* out, std::size_t count,
+                  const RandomStream& stream, std::uint64_t first) const {
+    if (step_)
+        return with_step(step_->step, [&]<Step S>() {
+            simd::run<AddSteps<S>>(a, b, sign, out, count, &*step_);
+        });
     if (drawn_ && odd_suffices(cast_)) {
         double odd[random_group];
-        return for_drawn<double>(stream, first, count, [&](std::size_t begin, std::size_t n, const double* words) {
+        return for_drawn<double>(stream, first, count,
+                                 [&](std::size_t begin, std::size_t n, const double* words) {
             sums_to_odd(a + begin, b + begin, sign, odd, n);
-            simd::run<RoundDrawn<double>>(static_cast<const double*>(odd), 1.0, out + begin, n, words, &*drawn_);
+            simd::run<RoundDrawn<double>>(static_cast<const double*>(odd), 1.0, out + begin, n,
+                                          words, &*drawn_);
         });
     }
-    by_rule(cast_, stream, first, count, [&]<RoundingMode M, bool Plain>(std::size_t begin, std::size_t n, const std::uint64_t* words) {
+    by_rule(cast_, stream, first, count,
+            [&]<RoundingMode M, bool Plain>(std::size_t begin, std::size_t n,
+                                            const std::uint64_t* words) {
         simd::run<AddByRule<M, Plain>>(a + begin, b + begin, sign, out + begin, n, &cast_, words);
     });
 }
 
-void sums_to_odd(const double* a, const double* b, double sign, double* out, std::size_t count) { simd::run<SumToOdd>(a, b, sign, out, count); }
+void sums_to_odd(const double* a, const double* b, double sign, double* out, std::size_t count) {
+    simd::run<SumToOdd>(a, b, sign, out, count);
+}
 
 }  // namespace apscope::detail

@@ -6,10 +6,13 @@
 //      drawn    stochastic: the addition of core/grid.h truncates x, and the rest is compared with
 // the random integer
 //
-//                   below = x cut off to the grid       up where  x - below >= (2^N - r) 2^-N quantum
+//                   below = x cut off to the grid       up where  x - below >= (2^N - r) 2^-N
+//                   quantum
 //
-//               both sides exact: floor(2^N eta) + r >= 2^N says the same, for 2^N - r is an integer
-//      rule     elsewhere: gaps, numbers without a sign, flushed numbers, kept payloads, other stochastic modes
+//               both sides exact: floor(2^N eta) + r >= 2^N says the same, for 2^N - r is an
+//               integer
+//      rule     elsewhere: gaps, numbers without a sign, flushed numbers, kept payloads, other
+//      stochastic modes
 #pragma once
 
 #include <cstddef>
@@ -23,7 +26,7 @@
 namespace apscope::detail {
 
 struct DrawnStep {
-    StepCast<double> step;   // its grid and its ends
+    StepCast<double> step;  // its grid and its ends
     double draws, per_draw;  // 2^N, 2^-N
 };
 
@@ -32,17 +35,21 @@ public:
     RowCast(const FloatFormat& format, const Projection& projection);
     const Cast<double>& cast() const { return cast_; }
 
-    // out[i] = round(scale in[i]), the draw that of element first + i of the stream. fp64 holds the products: of two
-    // fp32 numbers, of any by a power of two. `in` may be `out`.
-    void round(const float* in, double scale, double* out, std::size_t count, const RandomStream& stream, std::uint64_t first) const;
-    void round(const double* in, double scale, double* out, std::size_t count, const RandomStream& stream, std::uint64_t first) const;
+    // out[i] = round(scale in[i]), the draw that of element first + i of the stream. fp64 holds the
+    // products: of two fp32 numbers, of any by a power of two. `in` may be `out`.
+    void round(const float* in, double scale, double* out, std::size_t count,
+               const RandomStream& stream, std::uint64_t first) const;
+    void round(const double* in, double scale, double* out, std::size_t count,
+               const RandomStream& stream, std::uint64_t first) const;
     // out[i] = round(a[i] + sign b[i]), rounded once; `out` may be one of them. Operands as for
     // add_rounded().
-    void add(const double* a, const double* b, double sign, double* out, std::size_t count, const RandomStream& stream, std::uint64_t first) const;
+    void add(const double* a, const double* b, double sign, double* out, std::size_t count,
+             const RandomStream& stream, std::uint64_t first) const;
 
 private:
     template <class Real>
-    void round_row(const Real* in, double scale, double* out, std::size_t count, const RandomStream& stream, std::uint64_t first) const;
+    void round_row(const Real* in, double scale, double* out, std::size_t count,
+                   const RandomStream& stream, std::uint64_t first) const;
 
     Cast<double> cast_;
     std::optional<StepCast<double>> step_;

@@ -26,17 +26,20 @@ struct CollectRange {
         for (std::size_t i = 0; i < count; ++i) {
             const std::int32_t bits = bits_cast<std::int32_t>(values[i]) & 0x7FFFFFFF;
             // A mask: g++ makes no vector code of a selection that the maximum below selects from.
-            const std::int32_t magnitude = bits & -static_cast<std::int32_t>(bits < 0x7F800000), fraction = magnitude & 0x007FFFFF;
+            const std::int32_t magnitude = bits & -static_cast<std::int32_t>(bits < 0x7F800000),
+                               fraction = magnitude & 0x007FFFFF;
             const std::int32_t significand = fraction | (magnitude > 0x007FFFFF ? 0x00800000 : 0);
             // A single bit is an exact fp32 number: its exponent says which.
-            const std::int32_t place = bits_cast<std::int32_t>(static_cast<float>(significand & -significand)) >> 23;
+            const std::int32_t place =
+                bits_cast<std::int32_t>(static_cast<float>(significand & -significand)) >> 23;
             const std::int32_t field = magnitude >> 23, exponent = place + (field > 1 ? field : 1);
             const std::int32_t seen = magnitude > 0 ? exponent : 1 << 20;
             fractions |= fraction;
             largest = magnitude > largest ? magnitude : largest;
             last_bit = seen < last_bit ? seen : last_bit;
         }
-        *collected = {static_cast<std::uint32_t>(fractions), static_cast<std::uint32_t>(largest), last_bit};
+        *collected = {static_cast<std::uint32_t>(fractions), static_cast<std::uint32_t>(largest),
+                      last_bit};
     }
 };
 
@@ -61,27 +64,33 @@ ValueRange product_range(const ValueRange& a, const ValueRange& b) {
 }
 
 ValueRange union_range(const ValueRange& a, const ValueRange& b) {
-    return {std::max(a.precision, b.precision), std::min(a.quantum, b.quantum), std::max(a.top, b.top)};
+    return {std::max(a.precision, b.precision), std::min(a.quantum, b.quantum),
+            std::max(a.top, b.top)};
 }
 
 bool holds(const Hardware& h, const ValueRange& v) {
-    return v.only_zeros() || (v.precision <= h.precision && v.quantum >= h.quantum && v.top <= h.top);
+    return v.only_zeros() ||
+           (v.precision <= h.precision && v.quantum >= h.quantum && v.top <= h.top);
 }
 
 bool sums_are_exact(const Hardware& h, const ValueRange& v) {
-    return v.only_zeros() || (v.top + 2 - v.quantum <= h.precision && v.quantum >= h.quantum && v.top + 1 <= h.top);
+    return v.only_zeros() ||
+           (v.top + 2 - v.quantum <= h.precision && v.quantum >= h.quantum && v.top + 1 <= h.top);
 }
 
 bool sum_rounds_twice_safely(const Hardware& h, const ValueRange& v, int precision, int quantum) {
-    return 2 * precision + 1 <= h.precision && v.precision <= precision && v.quantum >= quantum && quantum >= h.quantum;
+    return 2 * precision + 1 <= h.precision && v.precision <= precision && v.quantum >= quantum &&
+           quantum >= h.quantum;
 }
 
 bool sum_to_odd_rounds_safely(const Hardware& h, const ValueRange& format) {
     return format.precision + 2 <= h.precision && format.quantum - 2 >= h.quantum;
 }
 
-bool product_rounds_twice_safely(const Hardware& h, const ValueRange& a, const ValueRange& b, int quantum) {
-    return a.precision + b.precision <= h.precision && h.quantum <= quantum - (a.precision + b.precision);
+bool product_rounds_twice_safely(const Hardware& h, const ValueRange& a, const ValueRange& b,
+                                 int quantum) {
+    return a.precision + b.precision <= h.precision &&
+           h.quantum <= quantum - (a.precision + b.precision);
 }
 
 }  // namespace apscope::detail

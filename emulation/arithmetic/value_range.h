@@ -8,8 +8,8 @@
 
 namespace apscope::detail {
 
-// Every finite number of the set has at most `precision` significant bits, is a multiple of 2^quantum and
-// smaller than 2^(top + 1). Infinities and NaN are allowed. Only zeros: precision 0.
+// Every finite number of the set has at most `precision` significant bits, is a multiple of
+// 2^quantum and smaller than 2^(top + 1). Infinities and NaN are allowed. Only zeros: precision 0.
 struct ValueRange {
     int precision = 0, quantum = 1 << 20, top = -(1 << 20);
     bool only_zeros() const { return precision == 0; }
@@ -33,21 +33,26 @@ inline constexpr Hardware fp32_hardware{24, -149, 127}, fp64_hardware{53, -1074,
 bool holds(const Hardware& hardware, const ValueRange& values);
 // Whether the type can represent every sum of two numbers of the set. Sums are multiples of the
 // set's quantum below 2^(top + 2).
-// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): letters in the definition, which is a formula
+// Letters in the definition, which is a formula.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
 bool sums_are_exact(const Hardware& hardware, const ValueRange& terms);
-// Is RN_p(RN_hardware(x + y)) = RN_p(x + y) for numbers x, y of the set, with any rule for ties of RN_p? So it
-// is if 2p + 1 <= the hardware's precision and all x, y are numbers of the format with unbounded range above
-// (Figueroa, 1995; Flocq, Double_rounding.v, round_round_plus_FLT). An inexact hardware sum has a larger operand
-// x on the format's grid and a smaller one below a quarter of its quantum: both sides are x.
+// Is RN_p(RN_hardware(x + y)) = RN_p(x + y) for numbers x, y of the set, with any rule for ties of
+// RN_p? So it is if 2p + 1 <= the hardware's precision and all x, y are numbers of the format with
+// unbounded range above (Figueroa, 1995; Flocq, Double_rounding.v, round_round_plus_FLT). An
+// inexact hardware sum has a larger operand x on the format's grid and a smaller one below a
+// quarter of its quantum: both sides are x.
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): as above
-bool sum_rounds_twice_safely(const Hardware& hardware, const ValueRange& terms, int precision, int quantum);
-// Is RN_p(RO_hardware(x + y)) = RN_p(x + y), RO the rounding to odd, for any numbers x, y of the type? With two bits and two
-// binades below more than the format's (Boldo and Melquiond, 2008); a sum beyond the type's range
-// is beyond the format's.
+bool sum_rounds_twice_safely(const Hardware& hardware, const ValueRange& terms, int precision,
+                             int quantum);
+// Is RN_p(RO_hardware(x + y)) = RN_p(x + y), RO the rounding to odd, for any numbers x, y of the
+// type? With two bits and two binades below more than the format's (Boldo and Melquiond, 2008); a
+// sum beyond the type's range is beyond the format's.
 bool sum_to_odd_rounds_safely(const Hardware& hardware, const ValueRange& format);
-// RN_p(RN_hardware(x y)) = RN_p(x y), with ties to even: P = the factors' bits together fit the hardware, and its quantum is
-// at most 2^(q - P). A product of at least 2^(q - 1), half the least number, is then exact. A smaller one
-// must become 0, and does: no rounding takes it past the tie, and the tie goes to the even 0.
-bool product_rounds_twice_safely(const Hardware& hardware, const ValueRange& a, const ValueRange& b, int quantum);
+// RN_p(RN_hardware(x y)) = RN_p(x y), with ties to even: P = the factors' bits together fit the
+// hardware, and its quantum is at most 2^(q - P). A product of at least 2^(q - 1), half the least
+// number, is then exact. A smaller one must become 0, and does: no rounding takes it past the tie,
+// and the tie goes to the even 0.
+bool product_rounds_twice_safely(const Hardware& hardware, const ValueRange& a, const ValueRange& b,
+                                 int quantum);
 
 }  // namespace apscope::detail

@@ -1,5 +1,5 @@
-// One batch of blocks through the loops of block_kernels.h: amax of every block, the scales, the elements;
-// blocks that the loops do not support use the rule.
+// One batch of blocks through the loops of block_kernels.h: amax of every block, the scales, the
+// elements; blocks that the loops do not support use the rule.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,9 @@ struct BatchRoom {
     std::uint32_t drawn[batch_elements];
     alignas(64) Real rounded[batch_elements];
 
-    BlockScales<Real> scales(std::size_t block) const { return {shift + block, multiply + block, value + block}; }
+    BlockScales<Real> scales(std::size_t block) const {
+        return {shift + block, multiply + block, value + block};
+    }
 };
 
 // Out: Real for values, std::uint8_t for codes with their scales' codes beside them.
@@ -42,7 +44,8 @@ class BatchRounder {
     static constexpr bool encodes = std::is_same_v<Out, std::uint8_t>;
 
 public:
-    BatchRounder(const BlockJob<Real>& job, const Real* in, Out* out, std::uint8_t* scales, bool streams)
+    BatchRounder(const BlockJob<Real>& job, const Real* in, Out* out, std::uint8_t* scales,
+                 bool streams)
         : job_(job), in_(in), out_(out), scales_(scales), streams_(streams) {}
 
     void operator()(const BlockBatch& batch) const {
@@ -53,8 +56,9 @@ public:
         }
         find_maxima(batch, room);
         find_scales(batch, room);
-        for_served_runs(room.served, batch.blocks, [&](std::size_t b, std::size_t n) { round_run(batch, room, b, n); },
-                        [&](std::size_t b) { by_rule(batch.place(b)); });
+        for_served_runs(room.served, batch.blocks, [&](std::size_t b, std::size_t n) {
+            round_run(batch, room, b, n);
+        }, [&](std::size_t b) { by_rule(batch.place(b)); });
     }
 
 private:
@@ -68,7 +72,8 @@ private:
         const std::uint32_t* counts = batch.counts.data();
         BitsOf<Real>* maxima = room.maxima;
         if (batch.columns) {
-            simd::run<ColumnMaxima<Real>>(in, maxima, batch.blocks, static_cast<std::size_t>(counts[0]), batch.stride);
+            simd::run<ColumnMaxima<Real>>(in, maxima, batch.blocks,
+                                          static_cast<std::size_t>(counts[0]), batch.stride);
         } else if (batch.uniform && counts[0] == 16) {
             simd::run<BlockMaxima<Real, 16>>(in, maxima, batch.blocks, counts, batch.uniform);
         } else if (batch.uniform && counts[0] == 32) {
@@ -84,19 +89,24 @@ private:
         if constexpr (std::is_same_v<Real, float>) {
             ratio = job_.ratio;
             if (ratio) {
-                simd::run<RatioScales>(maxima, batch.blocks, &job_.ratio_rule, static_cast<float*>(room.multiply), static_cast<float*>(room.value),
-                                       static_cast<std::uint8_t*>(room.codes), static_cast<std::uint8_t*>(room.served));
+                simd::run<RatioScales>(
+                    maxima, batch.blocks, &job_.ratio_rule, static_cast<float*>(room.multiply),
+                    static_cast<float*>(room.value), static_cast<std::uint8_t*>(room.codes),
+                    static_cast<std::uint8_t*>(room.served));
             }
         }
         if (!ratio) {
-            simd::run<PowerScales<Real>>(maxima, batch.blocks, &job_.power, static_cast<std::int32_t*>(room.exponents),
-                                         static_cast<BitsOf<Real>*>(room.shift), static_cast<std::uint8_t*>(room.served));
+            simd::run<PowerScales<Real>>(
+                maxima, batch.blocks, &job_.power, static_cast<std::int32_t*>(room.exponents),
+                static_cast<BitsOf<Real>*>(room.shift), static_cast<std::uint8_t*>(room.served));
         }
         if constexpr (encodes) {
             std::uint8_t* codes = scales_ + batch.scale;
             const int offset = job_.min_scale_code - static_cast<int>(job_.power.min);
             if (ratio) std::copy_n(room.codes, batch.blocks, codes);
-            else std::transform(room.exponents, room.exponents + batch.blocks, codes, [&](int k) { return static_cast<std::uint8_t>(k + offset); });
+            else
+                std::transform(room.exponents, room.exponents + batch.blocks, codes,
+                               [&](int k) { return static_cast<std::uint8_t>(k + offset); });
         }
     }
 
@@ -110,12 +120,14 @@ private:
         }
     }
 
-    void round_run(const BlockBatch& batch, BatchRoom<Real>& room, std::size_t b, std::size_t n) const {
+    void round_run(const BlockBatch& batch, BatchRoom<Real>& room, std::size_t b,
+                   std::size_t n) const {
         if (batch.columns) return round_columns(batch, room, b, n);
         const BlockPlace place = batch.place(b);
         if (place.count > batch_elements) return round_large(room, b, place);
         if (batch.uniform && place.count % block_step == 0) {
-            return round_elements(room, place.first, n * place.count, place.count / block_step, room.scales(b));
+            return round_elements(room, place.first, n * place.count, place.count / block_step,
+                                  room.scales(b));
         }
         std::size_t elements = 0;
         for (std::size_t k = b; k < b + n; ++k) {
@@ -134,12 +146,15 @@ private:
             round_elements(room, place.first + i, n, n / block_step, room.scales(b));
         }
         spread(room, b, 0, place.count - whole);
-        if (whole < place.count) round_elements(room, place.first + whole, place.count - whole, 0, room.spread.view());
+        if (whole < place.count)
+            round_elements(room, place.first + whole, place.count - whole, 0, room.spread.view());
     }
 
-    void round_columns(const BlockBatch& batch, BatchRoom<Real>& room, std::size_t b, std::size_t n) const {
+    void round_columns(const BlockBatch& batch, BatchRoom<Real>& room, std::size_t b,
+                       std::size_t n) const {
         const std::size_t rows = batch.counts[0];
-        const std::size_t together = n == batch.stride ? std::max<std::size_t>(1, batch_elements / n) : 1;
+        const std::size_t together =
+            n == batch.stride ? std::max<std::size_t>(1, batch_elements / n) : 1;
         if (together == 1) {
             for (std::size_t row = 0; row < rows; ++row) {
                 round_elements(room, batch.first + b + row * batch.stride, n, 0, room.scales(b));
@@ -153,22 +168,27 @@ private:
             std::copy_n(room.value, n, room.spread.value + row * n);
         }
         for (std::size_t row = 0; row < rows; row += together) {
-            round_elements(room, batch.first + row * n, std::min(together, rows - row) * n, 0, room.spread.view());
+            round_elements(room, batch.first + row * n, std::min(together, rows - row) * n, 0,
+                           room.spread.view());
         }
     }
 
     // At most batch_elements, one after the other: see round_block_elements().
-    void round_elements(BatchRoom<Real>& room, std::size_t first, std::size_t count, std::size_t steps, const BlockScales<Real>& scales) const {
+    void round_elements(BatchRoom<Real>& room, std::size_t first, std::size_t count,
+                        std::size_t steps, const BlockScales<Real>& scales) const {
         const std::uint32_t* drawn = nullptr;
         if (job_.draws) {
-            random_words(job_.encoder.settings.stream, job_.encoder.settings.first_element + first, count, room.drawn);
+            random_words(job_.encoder.settings.stream, job_.encoder.settings.first_element + first,
+                         count, room.drawn);
             drawn = room.drawn;
         }
         if constexpr (encodes) {
-            encode_block_elements<Real>(job_, in_ + first, out_ + first, count, steps, scales, drawn);
+            encode_block_elements<Real>(job_, in_ + first, out_ + first, count, steps, scales,
+                                        drawn);
         } else {
             const bool aside = streams_ || in_ == out_;
-            round_block_elements<Real>(job_, in_ + first, aside ? room.rounded : out_ + first, count, steps, scales, drawn);
+            round_block_elements<Real>(job_, in_ + first, aside ? room.rounded : out_ + first,
+                                       count, steps, scales, drawn);
             if (streams_) copy_streaming(room.rounded, out_ + first, count * sizeof(Real));
             else if (aside) std::memcpy(out_ + first, room.rounded, count * sizeof(Real));
         }

@@ -18,12 +18,13 @@ MovableFormat<Real> movable(const FloatFormat& f, const Cast<Real>& cast) {
     using Bits = BitsOf<Real>;
     using L = Layout<Real>;
     const int lift = L::fraction_bits - f.mantissa_bits;
-    return {make_grid<Real>(cast.emin, f.mantissa_bits), cast.largest, static_cast<Bits>(L::bias - f.bias) << f.mantissa_bits, lift};
+    return {make_grid<Real>(cast.emin, f.mantissa_bits), cast.largest,
+            static_cast<Bits>(L::bias - f.bias) << f.mantissa_bits, lift};
 }
 
-// The k by which a format may be moved: its quantum stays a normal number of Real, and c, which is above its
-// largest number, a finite one. `spare`: so many binades more below; products of the quantum with 24 bits that
-// stochastic rounding takes are exact from 2^-125 on.
+// The k by which a format may be moved: its quantum stays a normal number of Real, and c, which is
+// above its largest number, a finite one. `spare`: so many binades more below; products of the
+// quantum with 24 bits that stochastic rounding takes are exact from 2^-125 on.
 template <class Real>
 struct Moves {
     int lowest, highest;
@@ -39,8 +40,9 @@ struct Moves {
 template <class Real>
 bool is_even(const FloatFormat& f, const Cast<Real>& cast) {
     const int emax = f.emax();
-    return is_plain(cast) && f.subnormals && f.zero != Zero::none && !cast.even_code_ties && f.mantissa_bits <= Layout<Real>::fraction_bits - 2 &&
-           emax >= 1 - Layout<Real>::bias && emax >= cast.emin - f.mantissa_bits;
+    return is_plain(cast) && f.subnormals && f.zero != Zero::none && !cast.even_code_ties &&
+           f.mantissa_bits <= Layout<Real>::fraction_bits - 2 && emax >= 1 - Layout<Real>::bias &&
+           emax >= cast.emin - f.mantissa_bits;
 }
 
 template <class Real>
@@ -48,8 +50,9 @@ bool serves_rounding(const BlockEncoder& e) {
     const RoundingMode mode = e.projection.rounding;
     if (!is_stochastic(mode)) return true;
     const int bits = e.projection.random_bits;
-    return std::is_same_v<Real, float> && (mode == RoundingMode::stochastic || mode == RoundingMode::stochastic_equal) && bits <= 32 &&
-           e.settings.stream.random_bits == bits;
+    return std::is_same_v<Real, float> &&
+           (mode == RoundingMode::stochastic || mode == RoundingMode::stochastic_equal) &&
+           bits <= 32 && e.settings.stream.random_bits == bits;
 }
 
 template <class Real>
@@ -60,7 +63,9 @@ void set_cast(BlockJob<Real>& job, const Cast<Real>& cast) {
     c.element = movable<Real>(e.format.element, cast);
     c.over_positive = cast.overflow_positive;
     c.over_negative = cast.overflow_negative;
-    const auto moves = [](Bits value) { return (value & ~sign_bit<Real>) < infinity_bits<Real> ? ~Bits{0} : Bits{0}; };
+    const auto moves = [](Bits value) {
+        return (value & ~sign_bit<Real>) < infinity_bits<Real> ? ~Bits{0} : Bits{0};
+    };
     c.moves_positive = moves(c.over_positive);
     c.moves_negative = moves(c.over_negative);
     c.negative_zero = cast.negative_zero;
@@ -83,7 +88,9 @@ BitsOf<Real> more_from(const BlockFormat& f) {
     constexpr Bits one = Bits{1} << fraction_bits;
     switch (f.rule) {
         case ScaleRule::ceil: return 1;
-        case ScaleRule::rceil: return (bits_of<Real>(std::ldexp(f.element.largest(), -f.element.emax())) & (one - 1)) + 1;
+        case ScaleRule::rceil:
+            return (bits_of<Real>(std::ldexp(f.element.largest(), -f.element.emax())) & (one - 1)) +
+                   1;
         case ScaleRule::even: return one - (Bits{1} << (fraction_bits - f.top_mantissa_bits() - 1));
         default: return one;  // floor: no fraction
     }
@@ -103,16 +110,20 @@ void set_power_rule(BlockJob<Real>& job, const Cast<Real>& cast) {
     p.lowest = moves.lowest;
     p.highest = moves.highest;
     // |x| and c stay finite for the largest |x|, whatever k is.
-    p.limit = static_cast<Bits>(2 * L::bias - L::fraction_bits + f.element.mantissa_bits + 1) << L::fraction_bits;
+    p.limit = static_cast<Bits>(2 * L::bias - L::fraction_bits + f.element.mantissa_bits + 1)
+              << L::fraction_bits;
     job.served = p.lowest <= p.highest;
-    job.min_scale_code = static_cast<int>(encode_one(static_cast<float>(f.scale.smallest_positive()), job.encoder.scale_codec));
+    job.min_scale_code = static_cast<int>(
+        encode_one(static_cast<float>(f.scale.smallest_positive()), job.encoder.scale_codec));
 }
 
 void set_ratio_rule(BlockJob<float>& job, const Cast<float>& cast) {
     const BlockEncoder& e = job.encoder;
-    const Cast<float> scale = make_cast<float>(e.format.scale, {RoundingMode::ties_to_even, Overflow::saturate});
+    const Cast<float> scale =
+        make_cast<float>(e.format.scale, {RoundingMode::ties_to_even, Overflow::saturate});
     job.ratio = true;
-    job.served = is_even<float>(e.format.scale, scale) && Moves<float>(e.format.scale, scale, 0).at_rest() &&
+    job.served = is_even<float>(e.format.scale, scale) &&
+                 Moves<float>(e.format.scale, scale, 0).at_rest() &&
                  Moves<float>(e.format.element, cast, job.draws ? 1 : 0).at_rest();
     job.ratio_rule = {movable<float>(e.format.scale, scale),
                       e.largest,

@@ -28,10 +28,12 @@ BlockJob<Real> make_block_job(BlockEncoder encoder);
 // elements, with a scale per block, or, with steps = 0, any, with a scale per element. Which loop:
 // block_loops.h.
 template <class Real>
-void round_block_elements(const BlockJob<Real>& job, const Real* in, Real* out, std::size_t count, std::size_t steps, const BlockScales<Real>& scales,
+void round_block_elements(const BlockJob<Real>& job, const Real* in, Real* out, std::size_t count,
+                          std::size_t steps, const BlockScales<Real>& scales,
                           const std::uint32_t* drawn);
 template <class Real>
-void encode_block_elements(const BlockJob<Real>& job, const Real* in, std::uint8_t* out, std::size_t count, std::size_t steps,
-                           const BlockScales<Real>& scales, const std::uint32_t* drawn);
+void encode_block_elements(const BlockJob<Real>& job, const Real* in, std::uint8_t* out,
+                           std::size_t count, std::size_t steps, const BlockScales<Real>& scales,
+                           const std::uint32_t* drawn);
 
 }  // namespace apscope::detail

@@ -1,7 +1,8 @@
-// The loops of the block casts, one struct each with a static run(), compiled per instruction set by
-// simd::run(). They round elements unscaled, by the addition of core/grid.h: the limits are moved
-// by the block's scale 2^k, never the elements, so nothing is multiplied. (Rule ratio multiplies,
-// by its definition, and rounds with k = 0.) Unsupported blocks use block_rule.h: see BlockCast.
+// The loops of the block casts, one struct each with a static run(), compiled per instruction set
+// by simd::run(). They round elements unscaled, by the addition of core/grid.h: the limits are
+// moved by the block's scale 2^k, never the elements, so nothing is multiplied. (Rule ratio
+// multiplies, by its definition, and rounds with k = 0.) Unsupported blocks use block_rule.h: see
+// BlockCast.
 #pragma once
 
 #include <cfloat>
@@ -17,7 +18,8 @@ namespace apscope::detail {
 // Elements that share one scale are processed in steps of this many.
 inline constexpr std::size_t block_step = 16;
 
-// A format that values are rounded to, moved by 2^k: `shift` is k in the place of the exponent field.
+// A format that values are rounded to, moved by 2^k: `shift` is k in the place of the exponent
+// field.
 template <class Real>
 struct MovableFormat {
     using Bits = BitsOf<Real>;
@@ -33,11 +35,12 @@ struct BlockCast {
     using Bits = BitsOf<Real>;
     MovableFormat<Real> element;
     Bits over_positive, over_negative;    // results for larger numbers
-    Bits moves_positive, moves_negative;  // all ones if that is a number, which moves with the scale
+    Bits moves_positive,
+        moves_negative;  // all ones if that is a number, which moves with the scale
     Bits negative_zero;
-    Bits flip, add, mask, zero_code;      // a negative element's code: ((code ^ flip) + add) & mask
+    Bits flip, add, mask, zero_code;  // a negative element's code: ((code ^ flip) + add) & mask
     Bits over_code_positive, over_code_negative;
-    Real bound, tensor_scale;             // rule ratio: the largest element
+    Real bound, tensor_scale;  // rule ratio: the largest element
 };
 
 // A scale for each block, or for each element: k (see MovableFormat), or the factors of an element
@@ -52,30 +55,40 @@ struct BlockScales {
 // A magnitude to multiples of the quantum, without an upper limit. `drawn` is left-aligned in 32
 // bits.
 template <RoundingMode M, bool Few, class Real>
-APSCOPE_HD BitsOf<Real> round_movable(BitsOf<Real> magnitude, bool negative, const MovableFormat<Real>& f, BitsOf<Real> shift, std::uint32_t drawn) {
+APSCOPE_HD BitsOf<Real> round_movable(BitsOf<Real> magnitude, bool negative,
+                                      const MovableFormat<Real>& f, BitsOf<Real> shift,
+                                      std::uint32_t drawn) {
     using Bits = BitsOf<Real>;
     const GridConstants<Real> moved{f.grid.least + shift, f.grid.lift};
     const Bits c_bits = grid_c(magnitude & infinity_bits<Real>, moved);
     const Real c = bits_cast<Real>(c_bits), a = bits_cast<Real>(magnitude);
     if constexpr (M == RoundingMode::toward_positive || M == RoundingMode::toward_negative) {
         const Bits sign = negative ? sign_bit<Real> : 0;
-        return bits_cast<Bits>(round_to_grid<M>(bits_cast<Real>(magnitude | sign), c)) & ~sign_bit<Real>;
+        return bits_cast<Bits>(round_to_grid<M>(bits_cast<Real>(magnitude | sign), c)) &
+               ~sign_bit<Real>;
     } else if constexpr (!is_stochastic(M)) {
         return bits_cast<Bits>(round_to_grid<M>(a, c));
     } else {
-        const Real down = round_to_grid<RoundingMode::toward_zero>(a, c), rest = a - down, q = bits_cast<Real>(c_bits - c_above_quantum<Real>);
+        const Real down = round_to_grid<RoundingMode::toward_zero>(a, c), rest = a - down,
+                   q = bits_cast<Real>(c_bits - c_above_quantum<Real>);
         if constexpr (M == RoundingMode::stochastic_equal) {
             return bits_cast<Bits>(((rest != 0) & (drawn >> 31 != 0)) ? down + q : down);
         } else if constexpr (M == RoundingMode::stochastic && Few) {
-            // floor(rest / q 2^N) + R >= 2^N, at most 24 bits: rest >= q (1 - R / 2^N), which is exact.
-            const Real threshold = Real{1} - static_cast<Real>(static_cast<std::int32_t>(drawn >> 8)) * Real{0x1p-24};
+            // floor(rest / q 2^N) + R >= 2^N, at most 24 bits: rest >= q (1 - R / 2^N), which is
+            // exact.
+            const Real threshold =
+                Real{1} - static_cast<Real>(static_cast<std::int32_t>(drawn >> 8)) * Real{0x1p-24};
             return bits_cast<Bits>(rest >= q * threshold ? down + q : down);
         } else if constexpr (M == RoundingMode::stochastic) {
-            // The first 32 binary digits of rest / q, sixteen at a time, which fits a signed conversion.
-            const Real above = rest * bits_cast<Real>(c_times_inverse<Real> - c_bits) * Real{0x1p16};
+            // The first 32 binary digits of rest / q, sixteen at a time, which fits a signed
+            // conversion.
+            const Real above =
+                rest * bits_cast<Real>(c_times_inverse<Real> - c_bits) * Real{0x1p16};
             const auto high = static_cast<std::int32_t>(above);
-            const auto low = static_cast<std::int32_t>((above - static_cast<Real>(high)) * Real{0x1p16});
-            const std::uint32_t count = static_cast<std::uint32_t>(high) << 16 | static_cast<std::uint32_t>(low);
+            const auto low =
+                static_cast<std::int32_t>((above - static_cast<Real>(high)) * Real{0x1p16});
+            const std::uint32_t count =
+                static_cast<std::uint32_t>(high) << 16 | static_cast<std::uint32_t>(low);
             return bits_cast<Bits>(count + drawn < count ? down + q : down);
         }
     }
@@ -83,7 +96,8 @@ APSCOPE_HD BitsOf<Real> round_movable(BitsOf<Real> magnitude, bool negative, con
 
 // The code of a rounded magnitude that is at most the largest.
 template <class Real>
-APSCOPE_HD BitsOf<Real> movable_code(BitsOf<Real> rounded, const MovableFormat<Real>& f, BitsOf<Real> shift) {
+APSCOPE_HD BitsOf<Real> movable_code(BitsOf<Real> rounded, const MovableFormat<Real>& f,
+                                     BitsOf<Real> shift) {
     using Bits = BitsOf<Real>;
     const Bits min = f.grid.least + shift, c = min + f.grid.lift;
     const Bits quanta = bits_cast<Bits>(bits_cast<Real>(rounded) + bits_cast<Real>(c)) - c;
@@ -92,7 +106,8 @@ APSCOPE_HD BitsOf<Real> movable_code(BitsOf<Real> rounded, const MovableFormat<R
 
 // One element: its value times its block's scale, or its code.
 template <RoundingMode M, bool Few, bool Ratio, bool Encodes, class Real>
-APSCOPE_HD auto block_element(Real x, const BlockCast<Real>& cast, BitsOf<Real> shift, Real multiply, Real value, std::uint32_t drawn) {
+APSCOPE_HD auto block_element(Real x, const BlockCast<Real>& cast, BitsOf<Real> shift,
+                              Real multiply, Real value, std::uint32_t drawn) {
     using Bits = BitsOf<Real>;
     if constexpr (Ratio) {
         x *= multiply;
@@ -102,19 +117,22 @@ APSCOPE_HD auto block_element(Real x, const BlockCast<Real>& cast, BitsOf<Real> 
     }
     const Bits bits = bits_cast<Bits>(x), sign = bits & sign_bit<Real>;
     const bool negative = sign != 0;
-    const Bits rounded = round_movable<M, Few, Real>(bits ^ sign, negative, cast.element, shift, drawn);
+    const Bits rounded =
+        round_movable<M, Few, Real>(bits ^ sign, negative, cast.element, shift, drawn);
     const bool over = !Ratio && rounded > cast.element.largest + shift;
     if constexpr (Encodes) {
         const Bits code = movable_code<Real>(rounded, cast.element, shift);
-        const Bits below = select(code == 0, cast.zero_code, ((code ^ cast.flip) + cast.add) & cast.mask);
-        return select(over, select(negative, cast.over_code_negative, cast.over_code_positive), select(negative, below, code));
+        const Bits below =
+            select(code == 0, cast.zero_code, ((code ^ cast.flip) + cast.add) & cast.mask);
+        return select(over, select(negative, cast.over_code_negative, cast.over_code_positive),
+                      select(negative, below, code));
     } else {
         Bits result = rounded | (sign & select(rounded == 0, cast.negative_zero, sign_bit<Real>));
         if constexpr (Ratio) {
             return bits_cast<Real>(result) * value / cast.tensor_scale;
         } else {
-            const Bits beyond =
-                select(negative, cast.over_negative + (shift & cast.moves_negative), cast.over_positive + (shift & cast.moves_positive));
+            const Bits beyond = select(negative, cast.over_negative + (shift & cast.moves_negative),
+                                       cast.over_positive + (shift & cast.moves_positive));
             result = select(over, beyond, result);
             return bits_cast<Real>(result);
         }
@@ -125,18 +143,23 @@ APSCOPE_HD auto block_element(Real x, const BlockCast<Real>& cast, BitsOf<Real> 
 template <RoundingMode M, bool Few, bool Ratio, bool Encodes, class Real>
 struct RoundBlocksInSteps {
     using Out = std::conditional_t<Encodes, std::uint8_t, Real>;
-    static APSCOPE_INLINE void run(const Real* __restrict in, Out* __restrict out, std::size_t blocks, std::size_t steps,
-                                   const BlockCast<Real>* given, const BlockScales<Real>* given_scales, const std::uint32_t* __restrict drawn) {
+    static APSCOPE_INLINE void run(const Real* __restrict in, Out* __restrict out,
+                                   std::size_t blocks, std::size_t steps,
+                                   const BlockCast<Real>* given,
+                                   const BlockScales<Real>* given_scales,
+                                   const std::uint32_t* __restrict drawn) {
         using Result = std::conditional_t<Encodes, BitsOf<Real>, Real>;
         const BlockCast<Real> cast = *given;
         const BlockScales<Real> scales = *given_scales;
         for (std::size_t b = 0; b < blocks; ++b) {
             const BitsOf<Real> shift = Ratio ? 0 : scales.shift[b];
-            const Real multiply = Ratio ? scales.multiply[b] : Real{0}, value = Ratio ? scales.value[b] : Real{0};
+            const Real multiply = Ratio ? scales.multiply[b] : Real{0},
+                       value = Ratio ? scales.value[b] : Real{0};
             for (std::size_t step = 0; step < steps; ++step, in += block_step, out += block_step) {
                 Result results[block_step];
                 for (std::size_t j = 0; j < block_step; ++j) {
-                    results[j] = block_element<M, Few, Ratio, Encodes, Real>(in[j], cast, shift, multiply, value, is_stochastic(M) ? drawn[j] : 0);
+                    results[j] = block_element<M, Few, Ratio, Encodes, Real>(
+                        in[j], cast, shift, multiply, value, is_stochastic(M) ? drawn[j] : 0);
                 }
                 for (std::size_t j = 0; j < block_step; ++j) out[j] = static_cast<Out>(results[j]);
                 if (is_stochastic(M)) drawn += block_step;
@@ -149,23 +172,26 @@ struct RoundBlocksInSteps {
 template <RoundingMode M, bool Few, bool Ratio, bool Encodes, class Real>
 struct RoundBlockElements {
     using Out = std::conditional_t<Encodes, std::uint8_t, Real>;
-    static APSCOPE_INLINE void run(const Real* __restrict in, Out* __restrict out, std::size_t count, const BlockCast<Real>* given,
-                                   const BlockScales<Real>* given_scales, const std::uint32_t* __restrict drawn) {
+    static APSCOPE_INLINE void run(const Real* __restrict in, Out* __restrict out,
+                                   std::size_t count, const BlockCast<Real>* given,
+                                   const BlockScales<Real>* given_scales,
+                                   const std::uint32_t* __restrict drawn) {
         const BlockCast<Real> cast = *given;
         const BlockScales<Real> scales = *given_scales;
         for (std::size_t i = 0; i < count; ++i) {
-            out[i] = static_cast<Out>(
-                block_element<M, Few, Ratio, Encodes, Real>(in[i], cast, Ratio ? 0 : scales.shift[i], Ratio ? scales.multiply[i] : Real{0},
-                                                            Ratio ? scales.value[i] : Real{0}, is_stochastic(M) ? drawn[i] : 0));
+            out[i] = static_cast<Out>(block_element<M, Few, Ratio, Encodes, Real>(
+                in[i], cast, Ratio ? 0 : scales.shift[i], Ratio ? scales.multiply[i] : Real{0},
+                Ratio ? scales.value[i] : Real{0}, is_stochastic(M) ? drawn[i] : 0));
         }
     }
 };
 
-// The largest magnitude of each block, as bits: an infinity or a NaN shows. Size 0: of counts[b] elements, or counts[0]
-// all of them.
+// The largest magnitude of each block, as bits: an infinity or a NaN shows. Size 0: of counts[b]
+// elements, or counts[0] all of them.
 template <class Real, std::size_t Size>
 struct BlockMaxima {
-    static APSCOPE_INLINE void run(const Real* in, BitsOf<Real>* maxima, std::size_t blocks, const std::uint32_t* counts, bool uniform) {
+    static APSCOPE_INLINE void run(const Real* in, BitsOf<Real>* maxima, std::size_t blocks,
+                                   const std::uint32_t* counts, bool uniform) {
         for (std::size_t b = 0; b < blocks; ++b) {
             const std::size_t count = Size != 0 ? Size : counts[uniform ? 0 : b];
             BitsOf<Real> largest = 0;
@@ -182,7 +208,8 @@ struct BlockMaxima {
 // The same of `columns` blocks side by side, whose elements are `stride` apart.
 template <class Real>
 struct ColumnMaxima {
-    static APSCOPE_INLINE void run(const Real* in, BitsOf<Real>* maxima, std::size_t columns, std::size_t rows, std::size_t stride) {
+    static APSCOPE_INLINE void run(const Real* in, BitsOf<Real>* maxima, std::size_t columns,
+                                   std::size_t rows, std::size_t stride) {
         for (std::size_t c = 0; c < columns; ++c) maxima[c] = 0;
         for (std::size_t row = 0; row < rows; ++row, in += stride) {
             for (std::size_t c = 0; c < columns; ++c) {
@@ -197,30 +224,35 @@ struct ColumnMaxima {
 template <class Real>
 struct PowerScaleRule {
     using Bits = BitsOf<Real>;
-    std::int64_t offset;            // k = exponent field - offset, and one more
-    Bits more_from;                 // from this fraction on
-    std::int64_t min, max;          // the scale format's exponents
-    std::int64_t lowest, highest;   // the supported k
-    Bits limit;                     // the first unsupported amax
+    std::int64_t offset;  // k = exponent field - offset, and one more
+    Bits more_from;  // from this fraction on
+    std::int64_t min, max;  // the scale format's exponents
+    std::int64_t lowest, highest;  // the supported k
+    Bits limit;  // the first unsupported amax
 };
 template <class Real>
 struct PowerScales {
-    static APSCOPE_INLINE void run(const BitsOf<Real>* maxima, std::size_t blocks, const PowerScaleRule<Real>* given, std::int32_t* exponents,
+    static APSCOPE_INLINE void run(const BitsOf<Real>* maxima, std::size_t blocks,
+                                   const PowerScaleRule<Real>* given, std::int32_t* exponents,
                                    BitsOf<Real>* shifts, std::uint8_t* served) {
         using Bits = BitsOf<Real>;
         using Signed = std::make_signed_t<Bits>;
         constexpr int fraction_bits = Layout<Real>::fraction_bits;
         const PowerScaleRule<Real> rule = *given;
-        const auto offset = static_cast<Signed>(rule.offset), min = static_cast<Signed>(rule.min), max = static_cast<Signed>(rule.max);
-        const auto lowest = static_cast<Signed>(rule.lowest), highest = static_cast<Signed>(rule.highest);
+        const auto offset = static_cast<Signed>(rule.offset), min = static_cast<Signed>(rule.min),
+                   max = static_cast<Signed>(rule.max);
+        const auto lowest = static_cast<Signed>(rule.lowest),
+                   highest = static_cast<Signed>(rule.highest);
         for (std::size_t b = 0; b < blocks; ++b) {
             const Bits amax = maxima[b], fraction = amax & ((Bits{1} << fraction_bits) - 1);
-            Signed k = static_cast<Signed>(amax >> fraction_bits) - offset + (fraction >= rule.more_from ? 1 : 0);
+            Signed k = static_cast<Signed>(amax >> fraction_bits) - offset +
+                       (fraction >= rule.more_from ? 1 : 0);
             k = k < min ? min : k;
             k = k > max ? max : k;
             k = amax == 0 ? min : k;
             exponents[b] = static_cast<std::int32_t>(k);
-            const bool inside = (amax >= Bits{1} << fraction_bits) & (amax < rule.limit) & (k >= lowest) & (k <= highest);
+            const bool inside = (amax >= Bits{1} << fraction_bits) & (amax < rule.limit) &
+                                (k >= lowest) & (k <= highest);
             served[b] = static_cast<std::uint8_t>(inside | (amax == 0));
             k = k < lowest ? lowest : k;  // zeros are zeros under any scale
             k = k > highest ? highest : k;
@@ -236,24 +268,30 @@ struct RatioScaleRule {
     bool divides_first;
 };
 struct RatioScales {
-    static APSCOPE_INLINE void run(const std::uint32_t* maxima, std::size_t blocks, const RatioScaleRule* given, float* multiply, float* values,
+    static APSCOPE_INLINE void run(const std::uint32_t* maxima, std::size_t blocks,
+                                   const RatioScaleRule* given, float* multiply, float* values,
                                    std::uint8_t* codes, std::uint8_t* served) {
         const RatioScaleRule rule = *given;
         const float factor = rule.tensor_scale * (1.0f / rule.element_largest);
         for (std::size_t b = 0; b < blocks; ++b) {
             const float amax = bits_cast<float>(maxima[b]);
-            const float ratio = (rule.divides_first ? amax / rule.element_largest * rule.tensor_scale : amax * factor) * rule.stretch;
+            const float ratio =
+                (rule.divides_first ? amax / rule.element_largest * rule.tensor_scale
+                                    : amax * factor) *
+                rule.stretch;
             const float clipped = ratio < rule.scale_largest ? ratio : rule.scale_largest;
-            const std::uint32_t rounded =
-                round_movable<RoundingMode::ties_to_even, true, float>(bits_cast<std::uint32_t>(clipped), false, rule.scale, 0, 0);
+            const std::uint32_t rounded = round_movable<RoundingMode::ties_to_even, true, float>(
+                bits_cast<std::uint32_t>(clipped), false, rule.scale, 0, 0);
             const float divisor = bits_cast<float>(rounded) * rule.tensor_scale_inverse;
             const float inverse = 1.0f / divisor;
             values[b] = bits_cast<float>(rounded);
             multiply[b] = FLT_MAX < inverse ? FLT_MAX : inverse;
             codes[b] = static_cast<std::uint8_t>(movable_code<float>(rounded, rule.scale, 0));
             // No infinity or NaN among the elements, none on the way, no negative ratio.
-            const bool plain = (maxima[b] < infinity_bits<float>)&(bits_cast<std::uint32_t>(ratio) <= infinity_bits<float>);
-            served[b] = static_cast<std::uint8_t>(plain & (bits_cast<std::uint32_t>(inverse) <= infinity_bits<float>));
+            const bool plain = (maxima[b] < infinity_bits<float>)&(
+                bits_cast<std::uint32_t>(ratio) <= infinity_bits<float>);
+            served[b] = static_cast<std::uint8_t>(
+                plain & (bits_cast<std::uint32_t>(inverse) <= infinity_bits<float>));
         }
     }
 };
@@ -273,7 +311,8 @@ struct FiniteMaximum {
 
 // Integer elements in the low `bits` bits of a code, two's complement, in units of `unit`.
 struct DecodeIntegers {
-    static APSCOPE_INLINE void run(const std::uint8_t* in, float* out, std::size_t count, int bits, float unit) {
+    static APSCOPE_INLINE void run(const std::uint8_t* in, float* out, std::size_t count, int bits,
+                                   float unit) {
         const std::uint32_t half = 1u << (bits - 1);
         for (std::size_t i = 0; i < count; ++i) {
             const auto number = static_cast<std::int32_t>((in[i] ^ half) - half);
@@ -282,7 +321,8 @@ struct DecodeIntegers {
     }
 };
 
-// element * scale / tensor scale: see combine_block_value(). The product's one rounding is fp32's own; a division by 1 is none.
+// element * scale / tensor scale: see combine_block_value(). The product's one rounding is fp32's
+// own; a division by 1 is none.
 template <bool divides>
 APSCOPE_INLINE float block_value(float element, float scale, float tensor_scale) {
     const float product = element * scale, value = divides ? product / tensor_scale : product;
@@ -290,21 +330,25 @@ APSCOPE_INLINE float block_value(float element, float scale, float tensor_scale)
 }
 template <bool divides>
 struct ScaleBlocksInSteps {
-    static APSCOPE_INLINE void run(const float* __restrict in, float* __restrict out, std::size_t blocks, std::size_t steps,
+    static APSCOPE_INLINE void run(const float* __restrict in, float* __restrict out,
+                                   std::size_t blocks, std::size_t steps,
                                    const float* __restrict scales, float tensor_scale) {
         for (std::size_t b = 0; b < blocks; ++b) {
             const float scale = scales[b];
             for (std::size_t step = 0; step < steps; ++step, in += block_step, out += block_step) {
-                for (std::size_t j = 0; j < block_step; ++j) out[j] = block_value<divides>(in[j], scale, tensor_scale);
+                for (std::size_t j = 0; j < block_step; ++j)
+                    out[j] = block_value<divides>(in[j], scale, tensor_scale);
             }
         }
     }
 };
 template <bool divides>
 struct ScaleBlockElements {
-    static APSCOPE_INLINE void run(const float* __restrict in, float* __restrict out, std::size_t count, const float* __restrict scales,
+    static APSCOPE_INLINE void run(const float* __restrict in, float* __restrict out,
+                                   std::size_t count, const float* __restrict scales,
                                    float tensor_scale) {
-        for (std::size_t i = 0; i < count; ++i) out[i] = block_value<divides>(in[i], scales[i], tensor_scale);
+        for (std::size_t i = 0; i < count; ++i)
+            out[i] = block_value<divides>(in[i], scales[i], tensor_scale);
     }
 };
 

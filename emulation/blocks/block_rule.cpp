@@ -29,13 +29,15 @@ Scale choose_scale(const BlockEncoder& e, double amax, bool has_nan) {
         // NVFP4's order of fp32 operations.
         const float one_over_largest = 1.0f / e.largest;
         const float narrow = static_cast<float>(amax);
-        const float plain = e.settings.divides_first ? narrow / e.largest * e.tensor_scale : narrow * (e.tensor_scale * one_over_largest);
+        const float plain = e.settings.divides_first ? narrow / e.largest * e.tensor_scale
+                                                     : narrow * (e.tensor_scale * one_over_largest);
         const float ratio = plain * e.settings.stretch;
         const double d = round_to_format<RoundingMode::ties_to_even, double>(ratio, e.scale, 0);
         const float divisor = static_cast<float>(d) * e.tensor_scale_inverse;
         return {d, 0, std::min(1.0f / divisor, FLT_MAX)};
     }
-    const int k = amax > 0 ? scale_exponent(e.format, amax) : std::ilogb(e.format.scale.smallest_positive());
+    const int k =
+        amax > 0 ? scale_exponent(e.format, amax) : std::ilogb(e.format.scale.smallest_positive());
     return {std::ldexp(1.0, k), std::ldexp(1.0, -k), 0};
 }
 
@@ -57,7 +59,8 @@ template <RoundingMode M, bool Plain>
 struct RoundElements {
     static APSCOPE_INLINE void run(double* values, std::size_t count, const Cast<double>* given) {
         const Cast<double> cast = assume_plain<Plain>(*given);
-        for (std::size_t i = 0; i < count; ++i) values[i] = round_to_format<M, double>(values[i], cast, 0);
+        for (std::size_t i = 0; i < count; ++i)
+            values[i] = round_to_format<M, double>(values[i], cast, 0);
     }
 };
 
@@ -76,12 +79,14 @@ void round_block(const Real* in, const BlockPlace& place, const BlockEncoder& e,
     for (std::size_t begin = 0; begin < place.count; begin += chunk) {
         const std::size_t n = std::min(chunk, place.count - begin);
         const std::size_t first = place.first + begin * place.stride;
-        for (std::size_t j = 0; j < n; ++j) elements[j] = scaled(e, scale, in[first + j * place.stride]);
+        for (std::size_t j = 0; j < n; ++j)
+            elements[j] = scaled(e, scale, in[first + j * place.stride]);
         dispatch(e.projection.rounding, [&]<RoundingMode M>() {
             if constexpr (is_stochastic(M)) {
                 for (std::size_t j = 0; j < n; ++j) {
-                    elements[j] =
-                        round_to_format<M, double>(elements[j], e.element, e.settings.stream.at(e.settings.first_element + first + j * place.stride));
+                    elements[j] = round_to_format<M, double>(
+                        elements[j], e.element,
+                        e.settings.stream.at(e.settings.first_element + first + j * place.stride));
                 }
             } else {
                 is_plain(e.element) ? simd::run<RoundElements<M, true>>(elements, n, &e.element)
@@ -96,7 +101,8 @@ void round_block(const Real* in, const BlockPlace& place, const BlockEncoder& e,
 std::vector<double> value_table(const FloatFormat& format) {
     const Codec codec = make_codec(format);
     std::vector<double> values(std::size_t{1} << format.storage_bits());
-    for (std::size_t code = 0; code < values.size(); ++code) values[code] = decode_one(static_cast<std::uint32_t>(code), codec);
+    for (std::size_t code = 0; code < values.size(); ++code)
+        values[code] = decode_one(static_cast<std::uint32_t>(code), codec);
     return values;
 }
 
@@ -104,13 +110,16 @@ std::vector<double> value_table(const FloatFormat& format) {
 
 BlockEncoder::BlockEncoder(const BlockFormat& f, const Projection& p, const BlockSettings& given)
     : format(f), projection(p), settings(given), element(make_cast<double>(f.element, p)),
-      scale(make_cast<double>(f.scale, {RoundingMode::ties_to_even, Overflow::saturate})), element_codec(make_codec(f.element)),
-      scale_codec(make_codec(f.scale)), largest(static_cast<float>(f.element.largest())), tensor_scale(1), tensor_scale_inverse(1) {}
+      scale(make_cast<double>(f.scale, {RoundingMode::ties_to_even, Overflow::saturate})),
+      element_codec(make_codec(f.element)), scale_codec(make_codec(f.scale)),
+      largest(static_cast<float>(f.element.largest())), tensor_scale(1), tensor_scale_inverse(1) {}
 
 // S_enc = min(fl32(largest element * largest scale / amax), FLT_MAX).
 void BlockEncoder::set_tensor_scale(float amax) {
     if (amax == 0) return;
-    const float range = largest * (settings.scale_range > 0 ? settings.scale_range : static_cast<float>(format.scale.largest()));
+    const float range =
+        largest * (settings.scale_range > 0 ? settings.scale_range
+                                            : static_cast<float>(format.scale.largest()));
     tensor_scale = std::min(range / amax, FLT_MAX);
     tensor_scale_inverse = 1.0f / tensor_scale;
 }
@@ -118,7 +127,8 @@ void BlockEncoder::set_tensor_scale(float amax) {
 std::uint8_t BlockEncoder::element_code(float value) const {
     const unsigned sign_code = element_codec.sign_code;
     unsigned code = encode_one(value, element_codec);
-    if (format.twos_complement && (code & sign_code)) code = (2 * sign_code - (code & (sign_code - 1))) & (2 * sign_code - 1);
+    if (format.twos_complement && (code & sign_code))
+        code = (2 * sign_code - (code & (sign_code - 1))) & (2 * sign_code - 1);
     return static_cast<std::uint8_t>(code);
 }
 
@@ -132,21 +142,28 @@ Real combine_block_value(const BlockFormat& f, double element, double scale, flo
 }
 
 template <class Real>
-void quantize_block_by_rule(const Real* in, Real* out, const BlockPlace& place, const BlockEncoder& e) {
-    round_block(in, place, e, [&](std::size_t begin, std::span<const double> elements, double scale) {
+void quantize_block_by_rule(const Real* in, Real* out, const BlockPlace& place,
+                            const BlockEncoder& e) {
+    round_block(in, place, e,
+                [&](std::size_t begin, std::span<const double> elements, double scale) {
         for (std::size_t j = 0; j < elements.size(); ++j) {
-            out[place.first + (begin + j) * place.stride] = combine_block_value<Real>(e.format, elements[j], scale, e.tensor_scale);
+            out[place.first + (begin + j) * place.stride] =
+                combine_block_value<Real>(e.format, elements[j], scale, e.tensor_scale);
         }
     });
 }
 
 template <class Real>
-void encode_block_by_rule(const Real* in, std::uint8_t* codes, std::uint8_t* scales, const BlockPlace& place, const BlockEncoder& e) {
-    round_block(in, place, e, [&](std::size_t begin, std::span<const double> elements, double scale) {
-        scales[place.scale] = static_cast<std::uint8_t>(encode_one(static_cast<float>(scale), e.scale_codec));
+void encode_block_by_rule(const Real* in, std::uint8_t* codes, std::uint8_t* scales,
+                          const BlockPlace& place, const BlockEncoder& e) {
+    round_block(in, place, e,
+                [&](std::size_t begin, std::span<const double> elements, double scale) {
+        scales[place.scale] =
+            static_cast<std::uint8_t>(encode_one(static_cast<float>(scale), e.scale_codec));
         for (std::size_t j = 0; j < elements.size(); ++j) {
             // With a NaN scale the elements do not matter: code 0.
-            codes[place.first + (begin + j) * place.stride] = scale != scale ? std::uint8_t{0} : e.element_code(static_cast<float>(elements[j]));
+            codes[place.first + (begin + j) * place.stride] =
+                scale != scale ? std::uint8_t{0} : e.element_code(static_cast<float>(elements[j]));
         }
     });
 }
@@ -157,17 +174,22 @@ std::vector<double> element_values(const BlockFormat& format) {
     // Magnitudes are at the positive codes; -half is the only integer without a positive
     // counterpart.
     const std::size_t half = values.size() / 2;
-    for (std::size_t code = half + 1; code < values.size(); ++code) values[code] = -values[values.size() - code];
+    for (std::size_t code = half + 1; code < values.size(); ++code)
+        values[code] = -values[values.size() - code];
     values[half] = -static_cast<double>(half) * values[1];
     return values;
 }
 
 std::vector<double> scale_values(const BlockFormat& format) { return value_table(format.scale); }
 
-template void quantize_block_by_rule<float>(const float*, float*, const BlockPlace&, const BlockEncoder&);
-template void quantize_block_by_rule<double>(const double*, double*, const BlockPlace&, const BlockEncoder&);
-template void encode_block_by_rule<float>(const float*, std::uint8_t*, std::uint8_t*, const BlockPlace&, const BlockEncoder&);
-template void encode_block_by_rule<double>(const double*, std::uint8_t*, std::uint8_t*, const BlockPlace&, const BlockEncoder&);
+template void quantize_block_by_rule<float>(const float*, float*, const BlockPlace&,
+                                            const BlockEncoder&);
+template void quantize_block_by_rule<double>(const double*, double*, const BlockPlace&,
+                                             const BlockEncoder&);
+template void encode_block_by_rule<float>(const float*, std::uint8_t*, std::uint8_t*,
+                                          const BlockPlace&, const BlockEncoder&);
+template void encode_block_by_rule<double>(const double*, std::uint8_t*, std::uint8_t*,
+                                           const BlockPlace&, const BlockEncoder&);
 template float combine_block_value<float>(const BlockFormat&, double, double, float);
 template double combine_block_value<double>(const BlockFormat&, double, double, float);
 

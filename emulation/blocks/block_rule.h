@@ -39,9 +39,11 @@ struct BlockEncoder {
 
 // `in` and `out` are the whole arrays, or the same array.
 template <class Real>
-void quantize_block_by_rule(const Real* in, Real* out, const BlockPlace& place, const BlockEncoder& encoder);
+void quantize_block_by_rule(const Real* in, Real* out, const BlockPlace& place,
+                            const BlockEncoder& encoder);
 template <class Real>
-void encode_block_by_rule(const Real* in, std::uint8_t* codes, std::uint8_t* scales, const BlockPlace& place, const BlockEncoder& encoder);
+void encode_block_by_rule(const Real* in, std::uint8_t* codes, std::uint8_t* scales,
+                          const BlockPlace& place, const BlockEncoder& encoder);
 
 // The values of all codes, of elements and of scales.
 std::vector<double> element_values(const BlockFormat& format);

@@ -26,11 +26,12 @@ struct BlockBatch {
     std::size_t elements;       // of all blocks
     bool columns;
     std::size_t stride;         // between the elements of a block
-    bool uniform;               // every block has counts[0] elements; the other counts are unused
+    bool uniform;  // every block has counts[0] elements; the other counts are unused
     std::array<std::uint32_t, batch_blocks> counts;
 
     BlockPlace place(std::size_t block) const {
-        if (columns || uniform) return {first + block * (columns ? 1 : counts[0]), stride, counts[0], scale + block};
+        if (columns || uniform)
+            return {first + block * (columns ? 1 : counts[0]), stride, counts[0], scale + block};
         std::size_t begin = first;
         for (std::size_t b = 0; b < block; ++b) begin += counts[b];
         return {begin, stride, counts[block], scale + block};
@@ -38,7 +39,8 @@ struct BlockBatch {
 };
 
 // Blocks b .. end - 1 (b < end) of an array: as many as a batch takes.
-inline void take_batch(BlockBatch& batch, BlockShape shape, std::size_t size, std::size_t b, std::size_t end) {
+inline void take_batch(BlockBatch& batch, BlockShape shape, std::size_t size, std::size_t b,
+                       std::size_t end) {
     const std::size_t line = shape.length / size + (shape.length % size != 0);  // blocks of a line
     const std::size_t block = b / shape.inner % line;
     const auto count = [&](std::size_t k) { return std::min(size, shape.length - k * size); };
@@ -58,13 +60,15 @@ inline void take_batch(BlockBatch& batch, BlockShape shape, std::size_t size, st
     if (shape.length % size == 0 || line == 1) {
         const std::size_t n = count(block);
         batch.counts[0] = static_cast<std::uint32_t>(n);
-        batch.blocks = std::min({batch_blocks, end - b, std::max<std::size_t>(1, batch_elements / n)});
+        batch.blocks =
+            std::min({batch_blocks, end - b, std::max<std::size_t>(1, batch_elements / n)});
         batch.elements = batch.blocks * n;
         return;
     }
     batch.uniform = false;
     batch.blocks = batch.elements = 0;
-    for (std::size_t k = block; batch.blocks < std::min(batch_blocks, end - b); k = k + 1 == line ? 0 : k + 1) {
+    for (std::size_t k = block; batch.blocks < std::min(batch_blocks, end - b);
+         k = k + 1 == line ? 0 : k + 1) {
         const std::size_t n = count(k);
         if (batch.blocks > 0 && batch.elements + n > batch_elements) break;
         batch.counts[batch.blocks++] = static_cast<std::uint32_t>(n);
@@ -74,13 +78,15 @@ inline void take_batch(BlockBatch& batch, BlockShape shape, std::size_t size, st
 
 // Calls work(batch) for all blocks, over threads, and done() after each thread's groups of batches.
 template <class Work, class Done>
-void for_batches(BlockShape shape, const BlockFormat& format, int threads, Work&& work, Done&& done) {
+void for_batches(BlockShape shape, const BlockFormat& format, int threads, Work&& work,
+                 Done&& done) {
     // Work is distributed in groups of blocks of about this many elements.
     constexpr std::size_t group_elements = std::size_t{1} << 15;
     const FloatEnvironment environment;
     const auto size = static_cast<std::size_t>(format.block_size);
     const std::size_t total = shape.scales(format);
-    const std::size_t together = std::max<std::size_t>(shape.inner > 1 ? batch_blocks : 1, group_elements / size);
+    const std::size_t together =
+        std::max<std::size_t>(shape.inner > 1 ? batch_blocks : 1, group_elements / size);
     const auto group = [&](std::size_t g) {
         BlockBatch batch;
         const std::size_t end = std::min(total, (g + 1) * together);

@@ -18,7 +18,8 @@ namespace {
 
 void check(bool agrees, const char* what, std::size_t given, std::size_t wanted) {
     if (agrees) return;
-    throw std::invalid_argument("the array of " + std::string(what) + " holds " + std::to_string(given) + ", the shape " + std::to_string(wanted) +
+    throw std::invalid_argument("the array of " + std::string(what) + " holds " +
+                                std::to_string(given) + ", the shape " + std::to_string(wanted) +
                                 "; they must agree");
 }
 
@@ -27,7 +28,10 @@ float finite_maximum(std::span<const float> in, int threads) {
     constexpr std::size_t piece = std::size_t{1} << 16;
     const std::size_t pieces = in.size() / piece + (in.size() % piece != 0);
     std::vector<std::uint32_t> maxima(pieces);
-    const auto run = [&](std::size_t p) { simd::run<FiniteMaximum>(in.data() + p * piece, std::min(piece, in.size() - p * piece), &maxima[p]); };
+    const auto run = [&](std::size_t p) {
+        simd::run<FiniteMaximum>(in.data() + p * piece, std::min(piece, in.size() - p * piece),
+                                 &maxima[p]);
+    };
     if (pieces <= 1 || threads == 1) {
         for (std::size_t p = 0; p < pieces; ++p) run(p);
     } else {
@@ -44,8 +48,9 @@ void find_tensor_scale(std::span<const Real> in, BlockEncoder& e, int threads) {
     const FloatEnvironment environment;
     if constexpr (!std::is_same_v<Real, float>) {
         if (e.format.rule == ScaleRule::ratio) {
-            throw std::invalid_argument("the array is float64, but " + e.format.name() +
-                                        " is defined by float32 operations; convert it to float32 first");
+            throw std::invalid_argument(
+                "the array is float64, but " + e.format.name() +
+                " is defined by float32 operations; convert it to float32 first");
         }
     } else if (e.format.tensor_scale) {
         e.set_tensor_scale(e.settings.amax ? *e.settings.amax : finite_maximum(in, threads));
@@ -53,8 +58,8 @@ void find_tensor_scale(std::span<const Real> in, BlockEncoder& e, int threads) {
 }
 
 template <class Real>
-BlockJob<Real> make_job(std::span<const Real> in, BlockShape shape, const BlockFormat& format, const Projection& projection,
-                        const BlockSettings& settings, int threads) {
+BlockJob<Real> make_job(std::span<const Real> in, BlockShape shape, const BlockFormat& format,
+                        const Projection& projection, const BlockSettings& settings, int threads) {
     validate(projection, format.element);
     require_counted(projection.rounding, "blocks");
     check(in.size() == shape.size(), "elements", in.size(), shape.size());
@@ -64,7 +69,8 @@ BlockJob<Real> make_job(std::span<const Real> in, BlockShape shape, const BlockF
 }
 
 template <class Real, class Out>
-void round_array(const BlockJob<Real>& job, const Real* in, Out* out, std::uint8_t* scales, BlockShape shape, int threads) {
+void round_array(const BlockJob<Real>& job, const Real* in, Out* out, std::uint8_t* scales,
+                 BlockShape shape, int threads) {
     const bool streams = std::is_same_v<Real, Out> && shape.size() * sizeof(Out) >= streaming_bytes;
     const BatchRounder<Real, Out> round(job, in, out, scales, streams);
     for_batches(shape, job.encoder.format, threads, round, [&] {
@@ -73,19 +79,24 @@ void round_array(const BlockJob<Real>& job, const Real* in, Out* out, std::uint8
 }
 
 template <class Real>
-void quantize_array(std::span<const Real> in, std::span<Real> out, BlockShape shape, const BlockFormat& format, const Projection& projection,
-                    std::uint64_t seed, int threads, bool by_rule = false) {
+void quantize_array(std::span<const Real> in, std::span<Real> out, BlockShape shape,
+                    const BlockFormat& format, const Projection& projection, std::uint64_t seed,
+                    int threads, bool by_rule = false) {
     check(out.size() == shape.size(), "results", out.size(), shape.size());
-    BlockJob<Real> job = make_job(in, shape, format, projection, {array_stream(seed, projection.random_bits), {}}, threads);
+    BlockJob<Real> job = make_job(in, shape, format, projection,
+                                  {array_stream(seed, projection.random_bits), {}}, threads);
     if (by_rule) job.served = false;
     round_array(job, in.data(), out.data(), nullptr, shape, threads);
 }
 
 template <class Real>
-float encode_array(std::span<const Real> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
-                   const BlockFormat& format, const Projection& projection, const BlockSettings& settings, int threads, bool by_rule = false) {
+float encode_array(std::span<const Real> in, std::span<std::uint8_t> codes,
+                   std::span<std::uint8_t> scales, BlockShape shape, const BlockFormat& format,
+                   const Projection& projection, const BlockSettings& settings, int threads,
+                   bool by_rule = false) {
     check(codes.size() == shape.size(), "element codes", codes.size(), shape.size());
-    check(scales.size() == shape.scales(format), "scale codes", scales.size(), shape.scales(format));
+    check(scales.size() == shape.scales(format), "scale codes", scales.size(),
+          shape.scales(format));
     BlockJob<Real> job = make_job(in, shape, format, projection, settings, threads);
     if (by_rule) job.served = false;
     round_array(job, in.data(), codes.data(), scales.data(), shape, threads);
@@ -98,9 +109,11 @@ void check_width(std::span<const std::uint8_t> codes, std::size_t count, const c
     std::uint8_t all = 0;
     for (const std::uint8_t code : codes) all |= code;
     if (all < count) return;
-    const auto wide = std::find_if(codes.begin(), codes.end(), [&](std::uint8_t code) { return code >= count; });
-    throw std::invalid_argument("the " + std::string(what) + " code " + std::to_string(*wide) + " at " + std::to_string(wide - codes.begin()) +
-                                " is not below " + std::to_string(count));
+    const auto wide =
+        std::find_if(codes.begin(), codes.end(), [&](std::uint8_t code) { return code >= count; });
+    throw std::invalid_argument("the " + std::string(what) + " code " + std::to_string(*wide) +
+                                " at " + std::to_string(wide - codes.begin()) + " is not below " +
+                                std::to_string(count));
 }
 
 // The codes of a format as values.
@@ -116,7 +129,9 @@ public:
     }
     void operator()(const std::uint8_t* codes, float* out, std::size_t count) const {
         if (map_) return simd::run<DecodeCodes<std::uint8_t>>(codes, out, count, &*map_);
-        if (format_.twos_complement) return simd::run<DecodeIntegers>(codes, out, count, format_.element.storage_bits(), unit_);
+        if (format_.twos_complement)
+            return simd::run<DecodeIntegers>(codes, out, count, format_.element.storage_bits(),
+                                             unit_);
         for (std::size_t i = 0; i < count; ++i) out[i] = values_[codes[i]];
     }
 
@@ -127,72 +142,93 @@ private:
     float unit_;
 };
 
-// Elements times their blocks' scales: one scale for `steps` steps of elements, or one for each element where steps is 0.
+// Elements times their blocks' scales: one scale for `steps` steps of elements, or one for each
+// element where steps is 0.
 template <bool divides>
-void scale_elements(const float* elements, float* out, std::size_t count, std::size_t steps, const float* scales, float divisor) {
-    steps > 0 ? simd::run<ScaleBlocksInSteps<divides>>(elements, out, count / (steps * block_step), steps, scales, divisor)
+void scale_elements(const float* elements, float* out, std::size_t count, std::size_t steps,
+                    const float* scales, float divisor) {
+    steps > 0 ? simd::run<ScaleBlocksInSteps<divides>>(elements, out, count / (steps * block_step),
+                                                       steps, scales, divisor)
               : simd::run<ScaleBlockElements<divides>>(elements, out, count, scales, divisor);
 }
 
-void check_decoding(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, std::span<float> out, BlockShape shape,
-                    const BlockFormat& format) {
+void check_decoding(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales,
+                    std::span<float> out, BlockShape shape, const BlockFormat& format) {
     check(codes.size() == shape.size(), "element codes", codes.size(), shape.size());
     check(out.size() == shape.size(), "results", out.size(), shape.size());
-    check(scales.size() == shape.scales(format), "scale codes", scales.size(), shape.scales(format));
+    check(scales.size() == shape.scales(format), "scale codes", scales.size(),
+          shape.scales(format));
     check_width(codes, std::size_t{1} << format.element.storage_bits(), "element");
     check_width(scales, std::size_t{1} << format.scale.storage_bits(), "scale");
 }
 
 }  // namespace
 
-void quantize_blocks(std::span<const float> in, std::span<float> out, BlockShape shape, const BlockFormat& format, const Projection& projection,
-                     std::uint64_t seed, int threads) {
+void quantize_blocks(std::span<const float> in, std::span<float> out, BlockShape shape,
+                     const BlockFormat& format, const Projection& projection, std::uint64_t seed,
+                     int threads) {
     quantize_array(in, out, shape, format, projection, seed, threads);
 }
-void quantize_blocks(std::span<const double> in, std::span<double> out, BlockShape shape, const BlockFormat& format, const Projection& projection,
-                     std::uint64_t seed, int threads) {
+void quantize_blocks(std::span<const double> in, std::span<double> out, BlockShape shape,
+                     const BlockFormat& format, const Projection& projection, std::uint64_t seed,
+                     int threads) {
     quantize_array(in, out, shape, format, projection, seed, threads);
 }
-float encode_blocks(std::span<const float> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
-                    const BlockFormat& format, const Projection& projection, std::uint64_t seed, int threads) {
-    return encode_array(in, codes, scales, shape, format, projection, {array_stream(seed, projection.random_bits), {}}, threads);
+float encode_blocks(std::span<const float> in, std::span<std::uint8_t> codes,
+                    std::span<std::uint8_t> scales, BlockShape shape, const BlockFormat& format,
+                    const Projection& projection, std::uint64_t seed, int threads) {
+    return encode_array(in, codes, scales, shape, format, projection,
+                        {array_stream(seed, projection.random_bits), {}}, threads);
 }
-float encode_blocks(std::span<const float> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
-                    const BlockFormat& format, const Projection& projection, const BlockSettings& settings, int threads) {
+float encode_blocks(std::span<const float> in, std::span<std::uint8_t> codes,
+                    std::span<std::uint8_t> scales, BlockShape shape, const BlockFormat& format,
+                    const Projection& projection, const BlockSettings& settings, int threads) {
     return encode_array(in, codes, scales, shape, format, projection, settings, threads);
 }
-float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
-                    const BlockFormat& format, const Projection& projection, std::uint64_t seed, int threads) {
-    return encode_array(in, codes, scales, shape, format, projection, {array_stream(seed, projection.random_bits), {}}, threads);
+float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes,
+                    std::span<std::uint8_t> scales, BlockShape shape, const BlockFormat& format,
+                    const Projection& projection, std::uint64_t seed, int threads) {
+    return encode_array(in, codes, scales, shape, format, projection,
+                        {array_stream(seed, projection.random_bits), {}}, threads);
 }
-float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
-                    const BlockFormat& format, const Projection& projection, const BlockSettings& settings, int threads) {
+float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes,
+                    std::span<std::uint8_t> scales, BlockShape shape, const BlockFormat& format,
+                    const Projection& projection, const BlockSettings& settings, int threads) {
     return encode_array(in, codes, scales, shape, format, projection, settings, threads);
 }
 
-void quantize_blocks_by_rule(std::span<const float> in, std::span<float> out, BlockShape shape, const BlockFormat& format,
-                             const Projection& projection, std::uint64_t seed) {
+void quantize_blocks_by_rule(std::span<const float> in, std::span<float> out, BlockShape shape,
+                             const BlockFormat& format, const Projection& projection,
+                             std::uint64_t seed) {
     quantize_array(in, out, shape, format, projection, seed, 1, true);
 }
-void quantize_blocks_by_rule(std::span<const double> in, std::span<double> out, BlockShape shape, const BlockFormat& format,
-                             const Projection& projection, std::uint64_t seed) {
+void quantize_blocks_by_rule(std::span<const double> in, std::span<double> out, BlockShape shape,
+                             const BlockFormat& format, const Projection& projection,
+                             std::uint64_t seed) {
     quantize_array(in, out, shape, format, projection, seed, 1, true);
 }
-float encode_blocks_by_rule(std::span<const float> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
-                            const BlockFormat& format, const Projection& projection, const BlockSettings& settings) {
+float encode_blocks_by_rule(std::span<const float> in, std::span<std::uint8_t> codes,
+                            std::span<std::uint8_t> scales, BlockShape shape,
+                            const BlockFormat& format, const Projection& projection,
+                            const BlockSettings& settings) {
     return encode_array(in, codes, scales, shape, format, projection, settings, 1, true);
 }
-float encode_blocks_by_rule(std::span<const double> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
-                            const BlockFormat& format, const Projection& projection, const BlockSettings& settings) {
+float encode_blocks_by_rule(std::span<const double> in, std::span<std::uint8_t> codes,
+                            std::span<std::uint8_t> scales, BlockShape shape,
+                            const BlockFormat& format, const Projection& projection,
+                            const BlockSettings& settings) {
     return encode_array(in, codes, scales, shape, format, projection, settings, 1, true);
 }
 
 bool blocks_have_loops(const BlockFormat& format, const Projection& projection) {
-    return make_block_job<float>(BlockEncoder(format, projection, {array_stream(0, projection.random_bits), {}})).served;
+    return make_block_job<float>(
+               BlockEncoder(format, projection, {array_stream(0, projection.random_bits), {}}))
+        .served;
 }
 
-void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, float tensor_scale, std::span<float> out,
-                   BlockShape shape, const BlockFormat& format, int threads) {
+void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales,
+                   float tensor_scale, std::span<float> out, BlockShape shape,
+                   const BlockFormat& format, int threads) {
     check_decoding(codes, scales, out, shape, format);
     const ElementDecoder decode(format);
     const std::vector<double> values = scale_values(format);
@@ -202,18 +238,22 @@ void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uin
     for_batches(shape, format, threads, [&](const BlockBatch& batch) {
         float elements[batch_elements], spread[batch_elements], scale[batch_blocks];
         alignas(64) float results[batch_elements];
-        for (std::size_t b = 0; b < batch.blocks; ++b) scale[b] = static_cast<float>(values[scales[batch.scale + b]]);
-        const auto run = [&](std::size_t first, std::size_t count, std::size_t steps, const float* of) {
+        for (std::size_t b = 0; b < batch.blocks; ++b)
+            scale[b] = static_cast<float>(values[scales[batch.scale + b]]);
+        const auto run = [&](std::size_t first, std::size_t count, std::size_t steps,
+                             const float* of) {
             decode(codes.data() + first, elements, count);
             scale_run(elements, streams ? results : out.data() + first, count, steps, of, divisor);
             if (streams) copy_streaming(results, out.data() + first, count * sizeof(float));
         };
         const std::size_t count = batch.counts[0];
         if (batch.columns) {
-            for (std::size_t row = 0; row < count; ++row) run(batch.first + row * batch.stride, batch.blocks, 0, scale);
+            for (std::size_t row = 0; row < count; ++row)
+                run(batch.first + row * batch.stride, batch.blocks, 0, scale);
         } else if (batch.elements > batch_elements) {  // one large block
             std::fill_n(spread, batch_elements, scale[0]);
-            for (std::size_t i = 0; i < count; i += batch_elements) run(batch.first + i, std::min(batch_elements, count - i), 0, spread);
+            for (std::size_t i = 0; i < count; i += batch_elements)
+                run(batch.first + i, std::min(batch_elements, count - i), 0, spread);
         } else if (batch.uniform && count % block_step == 0) {
             run(batch.first, batch.elements, count / block_step, scale);
         } else {
@@ -230,18 +270,21 @@ void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uin
     });
 }
 
-void decode_blocks_by_rule(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, float tensor_scale, std::span<float> out,
-                           BlockShape shape, const BlockFormat& format) {
+void decode_blocks_by_rule(std::span<const std::uint8_t> codes,
+                           std::span<const std::uint8_t> scales, float tensor_scale,
+                           std::span<float> out, BlockShape shape, const BlockFormat& format) {
     check_decoding(codes, scales, out, shape, format);
     const FloatEnvironment environment;
-    const std::vector<double> of_elements = element_values(format), of_scales = scale_values(format);
+    const std::vector<double> of_elements = element_values(format),
+                              of_scales = scale_values(format);
     for_batches(shape, format, 1, [&](const BlockBatch& batch) {
         for (std::size_t b = 0; b < batch.blocks; ++b) {
             const BlockPlace place = batch.place(b);
             const double scale = of_scales[scales[place.scale]];
             for (std::size_t j = 0; j < place.count; ++j) {
                 const std::size_t i = place.first + j * place.stride;
-                out[i] = combine_block_value<float>(format, of_elements[codes[i]], scale, tensor_scale);
+                out[i] =
+                    combine_block_value<float>(format, of_elements[codes[i]], scale, tensor_scale);
             }
         }
     }, [] {});

@@ -7,8 +7,8 @@
 //
 // A carry rounds up. StochasticB: floor(eta 2^N + 1/2) + R >= 2^N is eta 2^N + R + 1/2 >= 2^N.
 // StochasticC differs where eta 2^N is a tie, k + 1/2, and the sum is exactly 2^N: R = 2^N - 1 - k,
-// and k is even where R is odd. The even k does not reach 2^N then: the word of an odd R is one less
-// in its last place, and the sum does not reach it either.
+// and k is even where R is odd. The even k does not reach 2^N then: the word of an odd R is one
+// less in its last place, and the sum does not reach it either.
 #pragma once
 
 #include "core/bits.h"

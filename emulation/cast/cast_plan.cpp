@@ -11,19 +11,24 @@ struct PathText {
     std::string_view name, how, reason;
 };
 constexpr std::array<PathText, cast_path_count> texts = {{
-    {"addition", "one addition and subtraction of 1.5 2^(max(exponent, emin) + f - m), f = 23 in fp32 and 52 in fp64, as vector code",
+    {"addition",
+     "one addition and subtraction of 1.5 2^(max(exponent, emin) + f - m), f = 23 in fp32 and 52 in fp64, as vector code",
      "the sum's last place is the format's quantum, so the hardware's ties to even are the format's, and the other roundings take one "
      "quantum more or less where the difference, which is exact (Sterbenz), says so; a number beyond the largest is seen before its result is kept"},
-    {"split", "from 2^emin on one integer addition to the bits, smaller numbers as a whole number of quanta and a fraction, as vector code",
+    {"split",
+     "from 2^emin on one integer addition to the bits, smaller numbers as a whole number of quanta and a fraction, as vector code",
      "above 2^emin what is discarded are the low bits, below it the quotient by the quantum, a power of two, is exact in fp32, and so are "
      "its whole part and its fraction; both decide as the rule does"},
-    {"scaled", "the number as an integer, its kept bits before 16 or 32 digits of the rest, plus the random integer, as vector code",
+    {"scaled",
+     "the number as an integer, its kept bits before 16 or 32 digits of the rest, plus the random integer, as vector code",
      "the scale is a power of two, so the digits are exact; their sum with the random integer carries into the kept bits where the rule's does"},
     {"rule", "the rule on the bits of every element, as vector code",
      "it is the rule: kept and discarded bits of the significand, one decision, one addition in place"},
-    {"stochastic", "the rule with a random integer an element, several from one Philox4x32-10 block",
+    {"stochastic",
+     "the rule with a random integer an element, several from one Philox4x32-10 block",
      "it is the rule: the discarded fraction, cut or rounded to N bits, plus the random integer, carries or does not"},
-    {"digits", "the rule with random digits compared 64 at a time until they differ from the fraction's",
+    {"digits",
+     "the rule with random digits compared 64 at a time until they differ from the fraction's",
      "U < eta holds with probability eta for a real U uniform in [0, 1), of which only the digits that decide are drawn"},
 }};
 
@@ -35,20 +40,21 @@ CastPath slow_path(RoundingMode mode) {
     return is_stochastic(mode) ? CastPath::stochastic : CastPath::rule;
 }
 
-// Plain casts to signed formats with a zero and even spacing, whose emin is fp32's, or whose quantum is at most 1
-// (v is a normal number) and at least 2^-93 (fp32's subnormal numbers are less than 2^-33 quanta); at precision 1 no
-// mode that asks for a code's parity.
+// Plain casts to signed formats with a zero and even spacing, whose emin is fp32's, or whose
+// quantum is at most 1 (v is a normal number) and at least 2^-93 (fp32's subnormal numbers are less
+// than 2^-33 quanta); at precision 1 no mode that asks for a code's parity.
 bool split_serves(const FloatFormat& f, const Cast<float>& cast) {
     const RoundingMode mode = cast.rounding;
     if (is_stochastic(mode) && !digits_serve(mode, cast.random_bits, 32)) return false;
     const bool asks_parity = mode == RoundingMode::ties_to_even || mode == RoundingMode::to_odd;
     const int quantum = cast.emin - f.mantissa_bits;
-    return is_plain(cast) && f.is_signed && f.zero != Zero::none && f.mantissa_bits <= 22 && (f.mantissa_bits > 0 || !asks_parity) &&
+    return is_plain(cast) && f.is_signed && f.zero != Zero::none && f.mantissa_bits <= 22 &&
+           (f.mantissa_bits > 0 || !asks_parity) &&
            (cast.emin == -126 || (quantum >= -93 && quantum <= 0));
 }
 
-// Casts that split_serves(), where T fits an int, no power of two leaves fp32's normal numbers, and fp32's subnormal
-// numbers have no digit in T: as good as the smallest normal one.
+// Casts that split_serves(), where T fits an int, no power of two leaves fp32's normal numbers, and
+// fp32's subnormal numbers have no digit in T: as good as the smallest normal one.
 bool scaled_serves(const SplitCast& s) {
     const int digits = digits_serve(s.cast.rounding, s.cast.random_bits, 16) ? 16 : 32;
     return is_stochastic(s.cast.rounding) && s.first_normal != 0 && s.cast.mantissa_bits <= 14 &&
@@ -74,7 +80,8 @@ CastPlan<Real> make_rule_plan(const FloatFormat& format, const Projection& proje
     plan.cast = make_cast<Real>(format, projection);
     plan.path = slow_path<Real>(projection.rounding);
     plan.words_in_bulk = std::is_same_v<Real, float> && is_stochastic(projection.rounding) &&
-                         digits_serve(projection.rounding, projection.random_bits, 32) && is_plain(plan.cast);
+                         digits_serve(projection.rounding, projection.random_bits, 32) &&
+                         is_plain(plan.cast);
     return plan;
 }
 
@@ -101,8 +108,10 @@ CastPlan<Real> make_plan(const FloatFormat& format, const Projection& projection
 std::optional<CodeMap> make_code_plan(const FloatFormat& f, bool keep_payload) {
     const bool shared_end = f.bias == 127 && f.subnormal_exponent == -126;
     const int quantum = f.subnormal_exponent - f.mantissa_bits;
-    const bool serves = !keep_payload && f.subnormals && f.subnormal_exponent == 1 - f.bias && f.zero != Zero::none && f.mantissa_bits <= 22 &&
-                        f.fits_fp32() && (shared_end || (quantum >= -126 && f.subnormal_exponent > -126 && quantum <= 0));
+    const bool serves =
+        !keep_payload && f.subnormals && f.subnormal_exponent == 1 - f.bias &&
+        f.zero != Zero::none && f.mantissa_bits <= 22 && f.fits_fp32() &&
+        (shared_end || (quantum >= -126 && f.subnormal_exponent > -126 && quantum <= 0));
     return serves ? std::optional(make_code_map(f)) : std::nullopt;
 }
 

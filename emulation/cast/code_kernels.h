@@ -1,12 +1,13 @@
-// The loops between fp32 values and codes, as vector code, for formats with subnormal numbers and an
-// exponent range that fp32's covers, or shares at its lower end:
+// The loops between fp32 values and codes, as vector code, for formats with subnormal numbers and
+// an exponent range that fp32's covers, or shares at its lower end:
 //
 //      value     sign | exponent, bias 127 | fraction, 23 bits
-//      code      sign | exponent, bias b   | fraction, m bits        code = (bits >> s) - (127 - b) 2^m
+//      code      sign | exponent, bias b   | fraction, m bits        code = (bits >> s) - (127 - b)
+//      2^m
 //
-// Below 2^emin a code is the number of quanta, which |x| + 2^emin has as its leading fraction bits, one binade
-// up; from 2^emin on, that sum a binade down lies below |x|: the greater of the two bit patterns is the one to
-// shift. core/codec.h is the same element by element, for every format.
+// Below 2^emin a code is the number of quanta, which |x| + 2^emin has as its leading fraction bits,
+// one binade up; from 2^emin on, that sum a binade down lies below |x|: the greater of the two bit
+// patterns is the one to shift. core/codec.h is the same element by element, for every format.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +19,16 @@
 namespace apscope::detail {
 
 struct CodeMap {
-    int shift;                     // s = 23 - m
-    std::uint32_t offset;          // (127 - b) 2^m
-    std::uint32_t first_normal;    // bits of 2^emin, 0 where fp32's subnormal numbers are the format's
-    std::uint32_t normal_code;     // 2^m, the code of 2^emin
+    int shift;  // s = 23 - m
+    std::uint32_t offset;  // (127 - b) 2^m
+    std::uint32_t
+        first_normal;  // bits of 2^emin, 0 where fp32's subnormal numbers are the format's
+    std::uint32_t normal_code;  // 2^m, the code of 2^emin
     float smallest_normal, quantum;  // 2^emin, 0 where first_normal is; 2^(emin - m)
     std::uint32_t sign_code, nan_code, nan_sign, top_finite;
-    std::uint32_t infinity_code;   // nan_code where the format has none
+    std::uint32_t infinity_code;  // nan_code where the format has none
     bool has_infinity;
-    std::uint32_t negative_zero;   // of the sign's code alone: -0, NaN or 0
+    std::uint32_t negative_zero;  // of the sign's code alone: -0, NaN or 0
 };
 
 // Of formats that cast_plan.h finds served.
@@ -40,7 +42,8 @@ inline CodeMap make_code_map(const FloatFormat& f) {
     if (f.subnormal_exponent > -126) {
         m.first_normal = static_cast<std::uint32_t>(f.subnormal_exponent + 127) << 23;
         m.smallest_normal = bits_cast<float>(m.first_normal);
-        m.quantum = bits_cast<float>(static_cast<std::uint32_t>(f.subnormal_exponent - f.mantissa_bits + 127) << 23);
+        m.quantum = bits_cast<float>(
+            static_cast<std::uint32_t>(f.subnormal_exponent - f.mantissa_bits + 127) << 23);
     }
     m.sign_code = c.sign_code;
     m.infinity_code = c.has_infinity ? c.infinity_code : c.nan_code;
@@ -48,35 +51,40 @@ inline CodeMap make_code_map(const FloatFormat& f) {
     m.nan_code = c.nan_code;
     m.nan_sign = c.nan_has_sign ? c.sign_code : 0;
     m.top_finite = c.top_finite;
-    m.negative_zero = c.has_negative_zero ? 0x80000000u : c.nan_at_negative_zero ? nan_bits<float> : 0u;
+    m.negative_zero = c.has_negative_zero      ? 0x80000000u
+                      : c.nan_at_negative_zero ? nan_bits<float>
+                                               : 0u;
     return m;
 }
 
 // The code of a finite magnitude that the format holds, without a sign.
 APSCOPE_HD std::uint32_t magnitude_code(std::uint32_t magnitude, const CodeMap& m) {
     const float value = bits_cast<float>(magnitude);
-    const float from_zero = bits_cast<float>(bits_cast<std::uint32_t>(value + m.smallest_normal) - (1u << 23));
+    const float from_zero =
+        bits_cast<float>(bits_cast<std::uint32_t>(value + m.smallest_normal) - (1u << 23));
     const float greater = from_zero > value ? from_zero : value;
     return (bits_cast<std::uint32_t>(greater) >> m.shift) - m.offset;
 }
 
 // The code of a finite number that the format holds; of its bits.
 APSCOPE_HD std::uint32_t finite_code(std::uint32_t bits, const CodeMap& m) {
-    const std::uint32_t negative = static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31);
+    const std::uint32_t negative =
+        static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31);
     return magnitude_code(bits & 0x7FFFFFFFu, m) | (negative & m.sign_code);
 }
 
 // The same of any value: NaN as nan_code, infinities only where the format has them.
 APSCOPE_HD std::uint32_t value_code(std::uint32_t bits, const CodeMap& m) {
     const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
-    const std::uint32_t sign = static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31) & m.sign_code;
+    const std::uint32_t sign =
+        static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31) & m.sign_code;
     std::uint32_t code = magnitude_code(magnitude, m);
     code = select(magnitude == 0x7F800000u, m.infinity_code, code) | sign;
     return select(magnitude > 0x7F800000u, m.nan_code | (sign & m.nan_sign), code);
 }
 
-// fill(in, codes, n) makes codes in 32 bits each, a buffer at a time, which are then cut. A loop that did both would
-// be cut down to narrow vectors by g++, selections and all.
+// fill(in, codes, n) makes codes in 32 bits each, a buffer at a time, which are then cut. A loop
+// that did both would be cut down to narrow vectors by g++, selections and all.
 template <class Code, class Fill>
 APSCOPE_INLINE void write_codes(const float* in, Code* out, std::size_t count, Fill&& fill) {
     std::uint32_t codes[buffer_elements];
@@ -90,10 +98,14 @@ APSCOPE_INLINE void write_codes(const float* in, Code* out, std::size_t count, F
 // Values that the format holds.
 template <class Code>
 struct EncodeValues {
-    static APSCOPE_INLINE void run(const float* in, Code* out, std::size_t count, const CodeMap* given) {
+    static APSCOPE_INLINE void run(const float* in, Code* out, std::size_t count,
+                                   const CodeMap* given) {
         const CodeMap m = *given;
-        write_codes(in, out, count, [&](const float* from, std::uint32_t* codes, std::size_t n) __attribute__((always_inline)) {
-            for (std::size_t i = 0; i < n; ++i) codes[i] = value_code(bits_cast<std::uint32_t>(from[i]), m);
+        write_codes(in, out, count,
+                    [&](const float* from, std::uint32_t* codes, std::size_t n)
+                        __attribute__((always_inline)) {
+            for (std::size_t i = 0; i < n; ++i)
+                codes[i] = value_code(bits_cast<std::uint32_t>(from[i]), m);
         });
     }
 };
@@ -101,17 +113,23 @@ struct EncodeValues {
 // Any codes of the format's width.
 template <class Code>
 struct DecodeCodes {
-    static APSCOPE_INLINE void run(const Code* in, float* out, std::size_t count, const CodeMap* given) {
+    static APSCOPE_INLINE void run(const Code* in, float* out, std::size_t count,
+                                   const CodeMap* given) {
         const CodeMap m = *given;
         for (std::size_t i = 0; i < count; ++i) {
             const std::uint32_t code = in[i];
             const std::uint32_t sign = (code & m.sign_code) != 0 ? 0x80000000u : 0;
             const std::uint32_t magnitude = code & ~m.sign_code;
             const std::uint32_t normal = (magnitude + m.offset) << m.shift;
-            const float part = static_cast<float>(static_cast<std::int32_t>(select(magnitude < m.normal_code, magnitude, 0u))) * m.quantum;
-            std::uint32_t value = select((m.first_normal != 0) & (magnitude < m.normal_code), bits_cast<std::uint32_t>(part), normal) | sign;
+            const float part = static_cast<float>(static_cast<std::int32_t>(
+                                   select(magnitude < m.normal_code, magnitude, 0u))) *
+                               m.quantum;
+            std::uint32_t value = select((m.first_normal != 0) & (magnitude < m.normal_code),
+                                         bits_cast<std::uint32_t>(part), normal) |
+                                  sign;
             value = magnitude > m.top_finite ? nan_bits<float> : value;
-            value = (magnitude == m.infinity_code) & m.has_infinity ? infinity_bits<float> | sign : value;
+            value = (magnitude == m.infinity_code) & m.has_infinity ? infinity_bits<float> | sign
+                                                                    : value;
             value = code == m.sign_code && sign != 0 ? m.negative_zero : value;
             out[i] = bits_cast<float>(value);
         }

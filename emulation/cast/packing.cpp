@@ -16,8 +16,10 @@ Lengths check(std::size_t codes, std::size_t bytes, std::size_t lines, int bits)
     const std::size_t length = lines == 0 ? 0 : codes / lines;
     const std::size_t packed = packed_size(length, bits);
     if (length * lines != codes || packed * lines != bytes) {
-        throw std::invalid_argument(std::to_string(codes) + " codes of " + std::to_string(bits) + " bits in " + std::to_string(lines) +
-                                    " lines take " + std::to_string(packed * lines) + " bytes, not " + std::to_string(bytes));
+        throw std::invalid_argument(std::to_string(codes) + " codes of " + std::to_string(bits) +
+                                    " bits in " + std::to_string(lines) + " lines take " +
+                                    std::to_string(packed * lines) + " bytes, not " +
+                                    std::to_string(bytes));
     }
     return {length, packed};
 }
@@ -25,16 +27,20 @@ Lengths check(std::size_t codes, std::size_t bytes, std::size_t lines, int bits)
 }  // namespace
 
 std::size_t packed_size(std::size_t count, int bits) {
-    if (bits < 1 || bits > 8) throw std::invalid_argument("bits=" + std::to_string(bits) + " is not between 1 and 8");
+    if (bits < 1 || bits > 8)
+        throw std::invalid_argument("bits=" + std::to_string(bits) + " is not between 1 and 8");
     // 8 codes fill `bits` bytes; so counted, nothing overflows.
-    return count / 8 * static_cast<std::size_t>(bits) + (count % 8 * static_cast<std::size_t>(bits) + 7) / 8;
+    return count / 8 * static_cast<std::size_t>(bits) +
+           (count % 8 * static_cast<std::size_t>(bits) + 7) / 8;
 }
 
-void pack(std::span<const std::uint8_t> codes, std::span<std::uint8_t> bytes, std::size_t lines, int bits) {
+void pack(std::span<const std::uint8_t> codes, std::span<std::uint8_t> bytes, std::size_t lines,
+          int bits) {
     const Lengths line = check(codes.size(), bytes.size(), lines, bits);
     for (std::size_t i = 0; i < codes.size(); ++i) {
         if (codes[i] >> bits != 0) {
-            throw std::invalid_argument("code " + std::to_string(codes[i]) + " at element " + std::to_string(i) + " has more than " +
+            throw std::invalid_argument("code " + std::to_string(codes[i]) + " at element " +
+                                        std::to_string(i) + " has more than " +
                                         std::to_string(bits) + " bits");
         }
     }
@@ -56,7 +62,8 @@ void pack(std::span<const std::uint8_t> codes, std::span<std::uint8_t> bytes, st
     }
 }
 
-void unpack(std::span<const std::uint8_t> bytes, std::span<std::uint8_t> codes, std::size_t lines, int bits) {
+void unpack(std::span<const std::uint8_t> bytes, std::span<std::uint8_t> codes, std::size_t lines,
+            int bits) {
     const Lengths line = check(codes.size(), bytes.size(), lines, bits);
     const unsigned mask = (1u << bits) - 1;
     for (std::size_t l = 0; l < lines; ++l) {

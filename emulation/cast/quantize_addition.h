@@ -1,5 +1,6 @@
-// The deterministic roundings by one hardware addition and one subtraction (core/grid.h), as vector code and on a GPU.
-// Overflow, infinities and NaN are left to a second look at the few buffers that have such numbers.
+// The deterministic roundings by one hardware addition and one subtraction (core/grid.h), as vector
+// code and on a GPU. Overflow, infinities and NaN are left to a second look at the few buffers that
+// have such numbers.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +14,21 @@ template <class Real>
 struct AdditionCast {
     Cast<Real> cast;
     GridConstants<Real> grid;
-    BitsOf<Real> top = 0;  // exponent fields above it are taken for it: c stays in range for what overflows anyway
+    BitsOf<Real> top =
+        0;  // exponent fields above it are taken for it: c stays in range for what overflows anyway
 };
 
 template <class Real>
 APSCOPE_INLINE AdditionCast<Real> make_addition_cast(const Cast<Real>& cast) {
     using Bits = BitsOf<Real>;
     const GridConstants<Real> grid = make_grid<Real>(cast.emin, cast.mantissa_bits);
-    return {cast, grid, infinity_bits<Real> - (Bits{1} << Layout<Real>::fraction_bits) - (grid.lift - grid_half<Real>)};
+    return {cast, grid,
+            infinity_bits<Real> - (Bits{1} << Layout<Real>::fraction_bits) -
+                (grid.lift - grid_half<Real>)};
 }
 
-// The bits of x rounded. Limited: with overflow, infinities and NaN; else x is at most the largest number, or the
-// result is not looked at.
+// The bits of x rounded. Limited: with overflow, infinities and NaN; else x is at most the largest
+// number, or the result is not looked at.
 template <RoundingMode M, bool Limited, class Real>
 APSCOPE_HD BitsOf<Real> rounded_by_addition(Real x, const AdditionCast<Real>& a) {
     using Bits = BitsOf<Real>;
@@ -39,10 +43,13 @@ APSCOPE_HD BitsOf<Real> rounded_by_addition(Real x, const AdditionCast<Real>& a)
 
 template <RoundingMode M, class Real>
 struct QuantizeByAddition {
-    static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count, const AdditionCast<Real>* given) {
+    static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count,
+                                   const AdditionCast<Real>* given) {
         const AdditionCast<Real> a = *given;
         round_buffers(in, out, count, a.cast.largest,
-                      [&]<bool Limited>(Real x) __attribute__((always_inline)) { return bits_cast<Real>(rounded_by_addition<M, Limited>(x, a)); });
+                      [&]<bool Limited>(Real x) __attribute__((always_inline)) {
+            return bits_cast<Real>(rounded_by_addition<M, Limited>(x, a));
+        });
     }
 };
 

@@ -1,5 +1,6 @@
-// Overflow, infinities and NaN cost every number a third of its cast, and are rare: loops round as if there were none,
-// find a buffer's largest magnitude on the way, and round a buffer that has such numbers once more.
+// Overflow, infinities and NaN cost every number a third of its cast, and are rare: loops round as
+// if there were none, find a buffer's largest magnitude on the way, and round a buffer that has
+// such numbers once more.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +12,12 @@ namespace apscope::detail {
 
 inline constexpr std::size_t buffer_elements = 512;
 
-// out[i] = round.operator()<Limited>(in[i]) for at most a buffer's numbers, of arrays that do not overlap; Limited unless
-// all magnitudes are at most `largest`. Infinities and NaN lie above every number.
+// out[i] = round.operator()<Limited>(in[i]) for at most a buffer's numbers, of arrays that do not
+// overlap; Limited unless all magnitudes are at most `largest`. Infinities and NaN lie above every
+// number.
 template <class Real, class Out, class Round>
-APSCOPE_INLINE void round_buffer(const Real* in, Out* out, std::size_t n, BitsOf<Real> largest, Round&& round) {
+APSCOPE_INLINE void round_buffer(const Real* in, Out* out, std::size_t n, BitsOf<Real> largest,
+                                 Round&& round) {
     using Bits = BitsOf<Real>;
     Bits found = 0;
 #pragma GCC ivdep
@@ -28,9 +31,11 @@ APSCOPE_INLINE void round_buffer(const Real* in, Out* out, std::size_t n, BitsOf
     for (std::size_t i = 0; i < n; ++i) out[i] = round.template operator()<true>(in[i]);
 }
 
-// The same for any count, and for `out` that is `in`: numbers are kept aside then, for the second time.
+// The same for any count, and for `out` that is `in`: numbers are kept aside then, for the second
+// time.
 template <class Real, class Round>
-APSCOPE_INLINE void round_buffers(const Real* in, Real* out, std::size_t count, BitsOf<Real> largest, Round&& round) {
+APSCOPE_INLINE void round_buffers(const Real* in, Real* out, std::size_t count,
+                                  BitsOf<Real> largest, Round&& round) {
     Real aside[buffer_elements];
     for (std::size_t begin = 0; begin < count; begin += buffer_elements) {
         const std::size_t n = count - begin < buffer_elements ? count - begin : buffer_elements;
@@ -43,9 +48,11 @@ APSCOPE_INLINE void round_buffers(const Real* in, Real* out, std::size_t count, 
     }
 }
 
-// Where a number must not be rounded twice, two reads: loop.operator()<Limited>(begin, n) for a buffer's length at a time.
+// Where a number must not be rounded twice, two reads: loop.operator()<Limited>(begin, n) for a
+// buffer's length at a time.
 template <class Real, class Loop>
-APSCOPE_INLINE void by_overflow(const Real* in, std::size_t count, BitsOf<Real> largest, Loop&& loop) {
+APSCOPE_INLINE void by_overflow(const Real* in, std::size_t count, BitsOf<Real> largest,
+                                Loop&& loop) {
     using Bits = BitsOf<Real>;
     for (std::size_t begin = 0; begin < count; begin += buffer_elements) {
         const std::size_t n = count - begin < buffer_elements ? count - begin : buffer_elements;
@@ -59,8 +66,8 @@ APSCOPE_INLINE void by_overflow(const Real* in, std::size_t count, BitsOf<Real> 
     }
 }
 
-// The bits of a result with its sign, rounded with no end above, of the number `bits`: overflow and specials of a plain
-// cast to a signed format.
+// The bits of a result with its sign, rounded with no end above, of the number `bits`: overflow and
+// specials of a plain cast to a signed format.
 template <class Real>
 APSCOPE_HD BitsOf<Real> limited(BitsOf<Real> rounded, BitsOf<Real> bits, const Cast<Real>& cast) {
     using Bits = BitsOf<Real>;

@@ -15,14 +15,17 @@ struct QuantizeJob {
 
 // `in` and `out` point to elements begin .. begin + count - 1 of a whole array.
 template <class Real>
-void quantize_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin, std::size_t count);
+void quantize_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin,
+                    std::size_t count);
 
 // The same where `out` is too large for the caches (streamed_piece.cpp).
 template <class Real>
-void streamed_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin, std::size_t count);
+void streamed_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin,
+                    std::size_t count);
 
 // The same for stochastic modes (stochastic_loops.h), where quantize_piece() takes them.
 template <class Real>
-void stochastic_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin, std::size_t count);
+void stochastic_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin,
+                      std::size_t count);
 
 }  // namespace apscope::detail

@@ -1,5 +1,5 @@
-// quantize() over one piece of an array: the loop of each path. Compiled once for fp32 (quantize_fp32.cpp)
-// and once for fp64 (quantize_fp64.cpp).
+// quantize() over one piece of an array: the loop of each path. Compiled once for fp32
+// (quantize_fp32.cpp) and once for fp64 (quantize_fp64.cpp).
 #pragma once
 
 #include <cstddef>
@@ -14,30 +14,40 @@ namespace apscope::detail {
 // The rule itself.
 template <RoundingMode M, class Real, bool Plain>
 struct QuantizeByRule {
-    static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count, const Cast<Real>* given) {
+    static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count,
+                                   const Cast<Real>* given) {
         const Cast<Real> cast = assume_plain<Plain>(*given);
-        for (std::size_t i = 0; i < count; ++i) out[i] = round_to_format<M, Real>(in[i], cast, std::uint64_t{0});
+        for (std::size_t i = 0; i < count; ++i)
+            out[i] = round_to_format<M, Real>(in[i], cast, std::uint64_t{0});
     }
 };
 
 template <class Real>
-void quantize_piece_loop(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin, std::size_t count) {
+void quantize_piece_loop(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin,
+                         std::size_t count) {
     const CastPlan<Real>& plan = job.plan;
-    if (is_stochastic(plan.cast.rounding)) return stochastic_piece<Real>(job, in, out, begin, count);
+    if (is_stochastic(plan.cast.rounding))
+        return stochastic_piece<Real>(job, in, out, begin, count);
     dispatch(plan.cast.rounding, [&]<RoundingMode M>() {
         if constexpr (!is_stochastic(M)) {
-            if (plan.path == CastPath::addition) return simd::run<QuantizeByAddition<M, Real>>(in, out, count, &plan.addition);
+            if (plan.path == CastPath::addition)
+                return simd::run<QuantizeByAddition<M, Real>>(in, out, count, &plan.addition);
             if constexpr (std::is_same_v<Real, float>) {
                 const auto split = [&]<bool SignedZero>() {
-                    plan.split.first_normal != 0 ? simd::run<QuantizeBySplit<M, true, SignedZero>>(in, out, count, &plan.split)
-                                                 : simd::run<QuantizeBySplit<M, false, SignedZero>>(in, out, count, &plan.split);
+                    plan.split.first_normal != 0
+                        ? simd::run<QuantizeBySplit<M, true, SignedZero>>(in, out, count,
+                                                                          &plan.split)
+                        : simd::run<QuantizeBySplit<M, false, SignedZero>>(in, out, count,
+                                                                           &plan.split);
                 };
                 if (plan.path == CastPath::split) {
-                    return plan.cast.negative_zero != 0 ? split.template operator()<true>() : split.template operator()<false>();
+                    return plan.cast.negative_zero != 0 ? split.template operator()<true>()
+                                                        : split.template operator()<false>();
                 }
             }
-            is_plain(plan.cast) ? simd::run<QuantizeByRule<M, Real, true>>(in, out, count, &plan.cast)
-                                : simd::run<QuantizeByRule<M, Real, false>>(in, out, count, &plan.cast);
+            is_plain(plan.cast)
+                ? simd::run<QuantizeByRule<M, Real, true>>(in, out, count, &plan.cast)
+                : simd::run<QuantizeByRule<M, Real, false>>(in, out, count, &plan.cast);
         }
     });
 }

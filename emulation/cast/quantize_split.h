@@ -1,14 +1,18 @@
-// A rounding of fp32 numbers to a common format, in two halves that both are vector code (stochastic ones:
-// stochastic_split.h):
+// A rounding of fp32 numbers to a common format, in two halves that both are vector code
+// (stochastic ones: stochastic_split.h):
 //
-//   from 2^emin on    the discarded bits are the low s = 23 - m of x's own: add what the mode adds, cut them off
+//   from 2^emin on    the discarded bits are the low s = 23 - m of x's own: add what the mode adds,
+//   cut them off
 //
-//                     sign | exponent | kept m bits | rest: s bits       a carry runs into the exponent
+//                     sign | exponent | kept m bits | rest: s bits       a carry runs into the
+//                     exponent
 //
-//   below             x is v quanta, 2^(emin - m) each: an integer k and a fraction r, both exact in fp32
+//   below             x is v quanta, 2^(emin - m) each: an integer k and a fraction r, both exact
+//   in fp32
 //
-// The rule (core/rounding.h) is the same for both; here it costs a third. Which casts: cast_plan.h. Formats whose emin is fp32's have
-// no second half: fp32's subnormal numbers are cut off at the same place as its normal ones.
+// The rule (core/rounding.h) is the same for both; here it costs a third. Which casts: cast_plan.h.
+// Formats whose emin is fp32's have no second half: fp32's subnormal numbers are cut off at the
+// same place as its normal ones.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +26,8 @@ namespace apscope::detail {
 // A format and a projection as the two halves need them.
 struct SplitCast {
     Cast<float> cast;
-    int shift;                   // s
-    std::uint32_t rest;          // its bits
+    int shift;  // s
+    std::uint32_t rest;  // its bits
     std::uint32_t first_normal;  // bits of 2^emin; 0 without a second half
     float per_quantum, quantum;  // 2^(m - emin), 2^(emin - m)
 };
@@ -33,15 +37,19 @@ inline SplitCast make_split_cast(const Cast<float>& cast) {
     SplitCast s{cast, shift, (std::uint32_t{1} << shift) - 1, 0, 1.0f, 1.0f};
     if (cast.emin > -126) {
         s.first_normal = static_cast<std::uint32_t>(cast.emin + 127) << 23;
-        s.per_quantum = bits_cast<float>(static_cast<std::uint32_t>(cast.mantissa_bits - cast.emin + 127) << 23);
-        s.quantum = bits_cast<float>(static_cast<std::uint32_t>(cast.emin - cast.mantissa_bits + 127) << 23);
+        s.per_quantum = bits_cast<float>(
+            static_cast<std::uint32_t>(cast.mantissa_bits - cast.emin + 127) << 23);
+        s.quantum = bits_cast<float>(
+            static_cast<std::uint32_t>(cast.emin - cast.mantissa_bits + 127) << 23);
     }
     return s;
 }
 
-// What the mode adds to the bits of a magnitude, whose bits `rest` are then cut off. negative is 0 or 1.
+// What the mode adds to the bits of a magnitude, whose bits `rest` are then cut off. negative is 0
+// or 1.
 template <RoundingMode M>
-APSCOPE_HD std::uint32_t addend(std::uint32_t magnitude, std::uint32_t negative, std::uint32_t rest) {
+APSCOPE_HD std::uint32_t addend(std::uint32_t magnitude, std::uint32_t negative,
+                                std::uint32_t rest) {
     const std::uint32_t half = (rest >> 1) + 1, odd = magnitude & (rest + 1);
     if constexpr (M == RoundingMode::ties_to_even) return select(odd != 0, half, half - 1);
     if constexpr (M == RoundingMode::ties_to_away) return half;
@@ -63,33 +71,40 @@ APSCOPE_HD float rounded_part(float v, std::uint32_t negative) {
     const float r = v - whole;
     if constexpr (M == RoundingMode::ties_to_away) return r >= 0.5f ? whole + 1.0f : whole;
     if constexpr (M == RoundingMode::ties_to_zero) return r > 0.5f ? whole + 1.0f : whole;
-    if constexpr (M == RoundingMode::toward_positive) return r != 0.0f ? whole + static_cast<float>(static_cast<std::int32_t>(1 - negative)) : whole;
-    if constexpr (M == RoundingMode::toward_negative) return r != 0.0f ? whole + static_cast<float>(static_cast<std::int32_t>(negative)) : whole;
+    if constexpr (M == RoundingMode::toward_positive)
+        return r != 0.0f ? whole + static_cast<float>(static_cast<std::int32_t>(1 - negative))
+                         : whole;
+    if constexpr (M == RoundingMode::toward_negative)
+        return r != 0.0f ? whole + static_cast<float>(static_cast<std::int32_t>(negative)) : whole;
     if constexpr (M == RoundingMode::to_odd) return static_cast<float>(r != 0.0f ? k | 1 : k);
     return r != 0.0f ? whole + 1.0f : whole;  // away_from_zero
 }
 
-// A magnitude below 2^emin in quanta, exactly; anything for others. fp32's subnormal numbers are less than any
-// random number's step: as good as the smallest normal one.
+// A magnitude below 2^emin in quanta, exactly; anything for others. fp32's subnormal numbers are
+// less than any random number's step: as good as the smallest normal one.
 APSCOPE_HD float quanta_below_normal(std::uint32_t magnitude, const SplitCast& s) {
     std::uint32_t part = select(magnitude < s.first_normal, magnitude, 0u);
     part = select(part - 1 < 0x007FFFFFu, 0x00800000u, part);
     return bits_cast<float>(part) * s.per_quantum;
 }
 
-// The number whose magnitude rounded so: the sign and, if Limited, overflow and specials (quantize_buffers.h).
+// The number whose magnitude rounded so: the sign and, if Limited, overflow and specials
+// (quantize_buffers.h).
 template <bool Limited>
 APSCOPE_HD float finish_split(std::uint32_t bits, std::uint32_t rounded, const Cast<float>& cast) {
-    const std::uint32_t sign = bits & 0x80000000u, result = rounded | (rounded == 0 ? sign & cast.negative_zero : sign);
+    const std::uint32_t sign = bits & 0x80000000u,
+                        result = rounded | (rounded == 0 ? sign & cast.negative_zero : sign);
     return bits_cast<float>(Limited ? limited<float>(result, bits, cast) : result);
 }
 
-// Deterministic modes. Every step is a selection, so that loops over it become vector code. SignedZero: the format has
-// a -0; without parts and ends the sign then stays where it is.
+// Deterministic modes. Every step is a selection, so that loops over it become vector code.
+// SignedZero: the format has a -0; without parts and ends the sign then stays where it is.
 template <RoundingMode M, bool HasParts, bool Limited, bool SignedZero = false>
 APSCOPE_HD float round_split(float x, const SplitCast& s) {
-    const std::uint32_t bits = bits_cast<std::uint32_t>(x), magnitude = bits & 0x7FFFFFFFu, negative = bits >> 31;
-    if constexpr (SignedZero && !HasParts && !Limited) return bits_cast<float>((bits + addend<M>(bits, negative, s.rest)) & ~s.rest);
+    const std::uint32_t bits = bits_cast<std::uint32_t>(x), magnitude = bits & 0x7FFFFFFFu,
+                        negative = bits >> 31;
+    if constexpr (SignedZero && !HasParts && !Limited)
+        return bits_cast<float>((bits + addend<M>(bits, negative, s.rest)) & ~s.rest);
     std::uint32_t rounded = (magnitude + addend<M>(magnitude, negative, s.rest)) & ~s.rest;
     if constexpr (HasParts) {
         const float q = rounded_part<M>(quanta_below_normal(magnitude, s), negative) * s.quantum;
@@ -100,11 +115,14 @@ APSCOPE_HD float round_split(float x, const SplitCast& s) {
 
 template <RoundingMode M, bool HasParts, bool SignedZero>
 struct QuantizeBySplit {
-    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const SplitCast* given) {
+    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count,
+                                   const SplitCast* given) {
         SplitCast s = *given;
         if constexpr (SignedZero) s.cast.negative_zero = sign_bit<float>;
         round_buffers(in, out, count, s.cast.largest,
-                      [&]<bool Limited>(float x) __attribute__((always_inline)) { return round_split<M, HasParts, Limited, SignedZero>(x, s); });
+                      [&]<bool Limited>(float x) __attribute__((always_inline)) {
+            return round_split<M, HasParts, Limited, SignedZero>(x, s);
+        });
     }
 };
 

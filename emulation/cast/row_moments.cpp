@@ -11,41 +11,54 @@ namespace apscope::detail {
 
 namespace {
 
-// stochastic_moments() of RoundingMode::stochastic where every number is a whole number of quanta and a rest:
+// stochastic_moments() of RoundingMode::stochastic where every number is a whole number of quanta
+// and a rest:
 //
 //      |x| = (k + eta) quantum        P(up) = floor(eta 2^N) / 2^N
 //
-// the same operations on the same numbers, k and eta by exact arithmetic in fp64 instead of on bits; quanta are
-// powers of two, which change no rounding. Magnitudes of at most `inside` are scaled to at most the largest number:
-// no draw of theirs overflows or saturates.
+// the same operations on the same numbers, k and eta by exact arithmetic in fp64 instead of on
+// bits; quanta are powers of two, which change no rounding. Magnitudes of at most `inside` are
+// scaled to at most the largest number: no draw of theirs overflows or saturates.
 template <class Real>
 struct AddMoments {
-    static APSCOPE_INLINE void run(const Real* row, std::size_t count, double scale, const Cast<double>* cast, BitsOf<Real> inside, double* bias,
+    static APSCOPE_INLINE void run(const Real* row, std::size_t count, double scale,
+                                   const Cast<double>* cast, BitsOf<Real> inside, double* bias,
                                    double* variance, bool* defined) {
-        const std::uint64_t min_field = static_cast<std::uint64_t>(cast->emin + 1023) << 52, m = static_cast<std::uint64_t>(cast->mantissa_bits)
-                                                                                                 << 52;
+        const std::uint64_t min_field = static_cast<std::uint64_t>(cast->emin + 1023) << 52,
+                            m = static_cast<std::uint64_t>(cast->mantissa_bits) << 52;
         const std::uint64_t top = std::uint64_t{2046} << 52;
         const double largest = bits_cast<double>(cast->largest);
-        const double draws = bits_cast<double>(static_cast<std::uint64_t>(1023 + cast->random_bits) << 52);
-        const double per_draw = bits_cast<double>(static_cast<std::uint64_t>(1023 - cast->random_bits) << 52);
+        const double draws =
+            bits_cast<double>(static_cast<std::uint64_t>(1023 + cast->random_bits) << 52);
+        const double per_draw =
+            bits_cast<double>(static_cast<std::uint64_t>(1023 - cast->random_bits) << 52);
         const bool saturates = cast->saturates;
         std::uint64_t undefined = 0;
-        by_overflow(row, count, inside, [&]<bool Limited>(std::size_t begin, std::size_t n) __attribute__((always_inline)) {
+        by_overflow(row, count, inside,
+                    [&]<bool Limited>(std::size_t begin, std::size_t n)
+                        __attribute__((always_inline)) {
             for (std::size_t i = begin; i < begin + n; ++i) {
-                const std::uint64_t bits = bits_cast<std::uint64_t>(row[i] * scale), sign = bits & sign_bit<double>;
+                const std::uint64_t bits = bits_cast<std::uint64_t>(row[i] * scale),
+                                    sign = bits & sign_bit<double>;
                 const bool finite = !Limited || (bits ^ sign) < infinity_bits<double>;
-                const double size = bits_cast<double>(select(finite, bits ^ sign, std::uint64_t{0}));
-                const std::uint64_t exponent = bits_cast<std::uint64_t>(size) & infinity_bits<double>;
+                const double size =
+                    bits_cast<double>(select(finite, bits ^ sign, std::uint64_t{0}));
+                const std::uint64_t exponent =
+                    bits_cast<std::uint64_t>(size) & infinity_bits<double>;
                 const std::uint64_t field = (exponent > min_field ? exponent : min_field) - m;
                 const double gap = bits_cast<double>(field);
-                const double quanta = size * bits_cast<double>(top - field), k = __builtin_floor(quanta), eta = quanta - k;
+                const double quanta = size * bits_cast<double>(top - field),
+                             k = __builtin_floor(quanta), eta = quanta - k;
                 const double p = __builtin_floor(eta * draws) * per_draw;
                 const double moved = (p - eta) * gap, spread = p * (1.0 - p) * (gap * gap);
                 if constexpr (Limited) {
                     const double low = k * gap;
                     const bool stuck = saturates & (low >= largest);
-                    const bool lost = (!finite) | ((!stuck) & ((low > largest) | ((low + gap > largest) & (p != 0.0))));
-                    const double turned = bits_cast<double>(bits_cast<std::uint64_t>(stuck ? largest - size : moved) ^ sign);
+                    const bool lost =
+                        (!finite) |
+                        ((!stuck) & ((low > largest) | ((low + gap > largest) & (p != 0.0))));
+                    const double turned = bits_cast<double>(
+                        bits_cast<std::uint64_t>(stuck ? largest - size : moved) ^ sign);
                     bias[i] += lost ? 0.0 : turned;
                     variance[i] += (lost | stuck) ? 0.0 : spread;
                     undefined |= static_cast<std::uint64_t>(lost);
@@ -64,19 +77,24 @@ template <class Real>
 BitsOf<Real> largest_inside(double largest, double scale) {
     const double inside = largest / scale * (1.0 - 0x1p-20);
     if (!(inside > 0.0)) return 0;
-    return bits_cast<BitsOf<Real>>(static_cast<Real>(std::min<double>(inside, std::numeric_limits<Real>::max())));
+    return bits_cast<BitsOf<Real>>(
+        static_cast<Real>(std::min<double>(inside, std::numeric_limits<Real>::max())));
 }
 
 }  // namespace
 
 template <class Real>
-bool add_moments(const Real* row, std::size_t count, double scale, const Cast<double>& cast, double* bias, double* variance) {
+bool add_moments(const Real* row, std::size_t count, double scale, const Cast<double>& cast,
+                 double* bias, double* variance) {
     bool defined = true;
     // 2^-q and 2^N are normal numbers for formats of fp32.
-    const bool serves = cast.rounding == RoundingMode::stochastic && cast.gap_high == 0 && cast.random_bits <= 48 && cast.mantissa_bits <= 23 &&
+    const bool serves = cast.rounding == RoundingMode::stochastic && cast.gap_high == 0 &&
+                        cast.random_bits <= 48 && cast.mantissa_bits <= 23 &&
                         cast.emin - cast.mantissa_bits >= -149;
     if (serves) {
-        simd::run<AddMoments<Real>>(row, count, scale, &cast, largest_inside<Real>(bits_cast<double>(cast.largest), scale), bias, variance, &defined);
+        simd::run<AddMoments<Real>>(row, count, scale, &cast,
+                                    largest_inside<Real>(bits_cast<double>(cast.largest), scale),
+                                    bias, variance, &defined);
         return defined;
     }
     for (std::size_t i = 0; i < count; ++i) {
@@ -88,6 +106,7 @@ bool add_moments(const Real* row, std::size_t count, double scale, const Cast<do
     return defined;
 }
 template bool add_moments(const float*, std::size_t, double, const Cast<double>&, double*, double*);
-template bool add_moments(const double*, std::size_t, double, const Cast<double>&, double*, double*);
+template bool add_moments(const double*, std::size_t, double, const Cast<double>&, double*,
+                          double*);
 
 }  // namespace apscope::detail

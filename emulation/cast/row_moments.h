@@ -1,4 +1,5 @@
-// What stochastic rounding does to rows on average (core/stochastic_moments.h), added up element by element.
+// What stochastic rounding does to rows on average (core/stochastic_moments.h), added up element by
+// element.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +8,10 @@
 
 namespace apscope::detail {
 
-// bias[i] and variance[i] += those of rounding scale row[i], in the cast's mode. False where a draw could overflow.
+// bias[i] and variance[i] += those of rounding scale row[i], in the cast's mode. False where a draw
+// could overflow.
 template <class Real>
-bool add_moments(const Real* row, std::size_t count, double scale, const Cast<double>& cast, double* bias, double* variance);
+bool add_moments(const Real* row, std::size_t count, double scale, const Cast<double>& cast,
+                 double* bias, double* variance);
 
 }  // namespace apscope::detail

@@ -14,9 +14,12 @@ std::optional<FloatFormat> scaled_format(const FloatFormat& format, int k) {
     return scaled;
 }
 
-QuantizeJob<float> make_row_job(const FloatFormat& format, const Projection& projection) { return {make_plan<float>(format, projection), {}, {}}; }
+QuantizeJob<float> make_row_job(const FloatFormat& format, const Projection& projection) {
+    return {make_plan<float>(format, projection), {}, {}};
+}
 
-void round_row(QuantizeJob<float>& job, const float* in, float* out, std::size_t count, const RandomStream& stream, std::uint64_t first) {
+void round_row(QuantizeJob<float>& job, const float* in, float* out, std::size_t count,
+               const RandomStream& stream, std::uint64_t first) {
     job.stream = stream;
     job.random.first_element = first;
     quantize_piece(job, in, out, 0, count);

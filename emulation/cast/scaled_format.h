@@ -1,6 +1,6 @@
-// A power-of-two scale as a shift of a format's exponents: round(2^k x) to F is 2^k times x rounded to the
-// format whose values are 2^-k times those of F. So a scaled cast is a cast, and what is sent decodes to
-// itself.
+// A power-of-two scale as a shift of a format's exponents: round(2^k x) to F is 2^k times x rounded
+// to the format whose values are 2^-k times those of F. So a scaled cast is a cast, and what is
+// sent decodes to itself.
 #pragma once
 
 #include <optional>
@@ -16,6 +16,7 @@ std::optional<FloatFormat> scaled_format(const FloatFormat& format, int k);
 // Casts of fp32 numbers, made ready for round_row().
 QuantizeJob<float> make_row_job(const FloatFormat& format, const Projection& projection);
 // out[i] = in[i] rounded; the draw of in[i] is element first + i of the stream. `in` may be `out`.
-void round_row(QuantizeJob<float>& job, const float* in, float* out, std::size_t count, const RandomStream& stream, std::uint64_t first);
+void round_row(QuantizeJob<float>& job, const float* in, float* out, std::size_t count,
+               const RandomStream& stream, std::uint64_t first);
 
 }  // namespace apscope::detail

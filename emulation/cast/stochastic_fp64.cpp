@@ -4,7 +4,8 @@
 namespace apscope::detail {
 
 template <>
-void stochastic_piece(const QuantizeJob<double>& job, const double* in, double* out, std::size_t begin, std::size_t count) {
+void stochastic_piece(const QuantizeJob<double>& job, const double* in, double* out,
+                      std::size_t begin, std::size_t count) {
     stochastic_piece_loop(job, in, out, begin, count);
 }
 

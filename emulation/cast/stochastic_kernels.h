@@ -1,5 +1,5 @@
-// The loops of stochastic rounding, one struct each with a static run(), compiled per instruction set by
-// simd::run().
+// The loops of stochastic rounding, one struct each with a static run(), compiled per instruction
+// set by simd::run().
 #pragma once
 
 #include <cstddef>
@@ -15,21 +15,28 @@
 
 namespace apscope::detail {
 
-// The rule with random integers that are left-aligned in their words once these are shifted by `left`.
+// The rule with random integers that are left-aligned in their words once these are shifted by
+// `left`.
 template <RoundingMode M, class Real>
 struct DrawByRule {
-    static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count, const Cast<Real>* given, const std::uint64_t* words, int left) {
+    static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count,
+                                   const Cast<Real>* given, const std::uint64_t* words, int left) {
         const Cast<Real> cast = *given;
-        for (std::size_t i = 0; i < count; ++i) out[i] = round_to_format<M, Real>(in[i], cast, words[i] << left);
+        for (std::size_t i = 0; i < count; ++i)
+            out[i] = round_to_format<M, Real>(in[i], cast, words[i] << left);
     }
 };
 
-// round_buffers() (quantize_buffers.h) with a word to every number: round.operator()<Limited>(in[i], word of i).
+// round_buffers() (quantize_buffers.h) with a word to every number:
+// round.operator()<Limited>(in[i], word of i).
 template <class Word, class Round>
-APSCOPE_INLINE void round_drawn(const float* in, float* out, std::size_t count, std::uint32_t largest, const RandomStream& stream,
+APSCOPE_INLINE void round_drawn(const float* in, float* out, std::size_t count,
+                                std::uint32_t largest, const RandomStream& stream,
                                 std::uint64_t first, Round&& round) {
     float aside[buffer_elements];
-    for_drawn<Word>(stream, first, count, [&](std::size_t group, std::size_t drawn, const Word* words) __attribute__((always_inline)) {
+    for_drawn<Word>(stream, first, count,
+                    [&](std::size_t group, std::size_t drawn, const Word* words)
+                        __attribute__((always_inline)) {
         for (std::size_t begin = 0; begin < drawn; begin += buffer_elements) {
             const std::size_t n = drawn - begin < buffer_elements ? drawn - begin : buffer_elements;
             const float* x = in + group + begin;
@@ -48,9 +55,11 @@ APSCOPE_INLINE void round_drawn(const float* in, float* out, std::size_t count, 
             }
             if (found <= largest) continue;
 #pragma GCC ivdep
-            for (std::size_t i = 0; i < n; ++i) rounded[i] = round.template operator()<true>(x[i], word[i]);
+            for (std::size_t i = 0; i < n; ++i)
+                rounded[i] = round.template operator()<true>(x[i], word[i]);
         }
-    }, in);
+    },
+                    in);
 }
 
 // Few: 16 digits serve, and random words have as many.
@@ -68,12 +77,12 @@ struct DrawBySplit {
                                    const SplitCast* given, const RandomStream* stream,
                                    std::uint64_t first) {
         const SplitCast s = *given;
-        round_drawn<DrawnWord<Few>>(
-            in, out, count, s.cast.largest, *stream, first,
-            [&]<bool Limited>(float x, DrawnWord<Few> word) __attribute__((always_inline)) {
-                const auto drawn = added_of_word<M, Few>(word, s.cast.random_bits);
-                return draw_split<M, HasParts, Few, Limited>(x, s, drawn);
-            });
+        round_drawn<DrawnWord<Few>>(in, out, count, s.cast.largest, *stream, first,
+                                    [&]<bool Limited>(float x, DrawnWord<Few> word)
+                                        __attribute__((always_inline)) {
+            const auto drawn = added_of_word<M, Few>(word, s.cast.random_bits);
+            return draw_split<M, HasParts, Few, Limited>(x, s, drawn);
+        });
     }
 };
 
@@ -85,12 +94,12 @@ struct DrawScaled {
                                    std::uint64_t first) {
         ScaledCast s = *given;
         if constexpr (SignedZero) s.cast.negative_zero = sign_bit<float>;
-        round_drawn<DrawnWord<Few>>(
-            in, out, count, s.cast.largest, *stream, first,
-            [&]<bool Limited>(float x, DrawnWord<Few> word) __attribute__((always_inline)) {
-                const auto drawn = added_of_word<M, Few>(word, s.cast.random_bits);
-                return draw_scaled<M, Few, Limited>(x, s, drawn);
-            });
+        round_drawn<DrawnWord<Few>>(in, out, count, s.cast.largest, *stream, first,
+                                    [&]<bool Limited>(float x, DrawnWord<Few> word)
+                                        __attribute__((always_inline)) {
+            const auto drawn = added_of_word<M, Few>(word, s.cast.random_bits);
+            return draw_scaled<M, Few, Limited>(x, s, drawn);
+        });
     }
 };
 

@@ -4,8 +4,8 @@
 //      T = floor(|x| 2^(16 + m - e))               kept bits, then the first 16 digits of the rest
 //      |x| becomes ((T + A) >> 16) 2^(e - m)       A: the first 16 of the added digits
 //
-// Where 16 digits do not serve, the next 16 of both carry into T + A first. Numbers of full precision
-// and subnormal ones take the same way, in half the operations of stochastic_split.h.
+// Where 16 digits do not serve, the next 16 of both carry into T + A first. Numbers of full
+// precision and subnormal ones take the same way, in half the operations of stochastic_split.h.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,23 @@ namespace apscope::detail {
 
 struct ScaledCast {
     Cast<float> cast;
-    std::uint32_t top;         // bits of the power of two above the largest number: what is greater overflows as it does
-    std::uint32_t least;       // bits of 2^emin
-    std::uint32_t up, down;    // less the bits of 2^e, those of 2^(16 + m - e); from there, less those of 2^(e - m)
+    std::uint32_t top;  // bits of the power of two above the largest number: what is greater
+                        // overflows as it does
+    std::uint32_t least;  // bits of 2^emin
+    std::uint32_t up,
+        down;  // less the bits of 2^e, those of 2^(16 + m - e); from there, less those of 2^(e - m)
 };
 
 // The exponent of the largest number, and of the one above it a power of two.
-inline int top_exponent(const Cast<float>& cast) { return static_cast<int>(cast.largest >> 23) - 127 + 1; }
+inline int top_exponent(const Cast<float>& cast) {
+    return static_cast<int>(cast.largest >> 23) - 127 + 1;
+}
 
 inline ScaledCast make_scaled_cast(const SplitCast& s) {
     const auto exponent = [](int e) { return static_cast<std::uint32_t>(e + 127) << 23; };
     const auto places = static_cast<std::uint32_t>(s.cast.mantissa_bits);
-    return {s.cast,
-            exponent(top_exponent(s.cast)),
-            exponent(s.cast.emin),
-            (127u + 127u + 16u + places) << 23,
-            places << 23};
+    return {s.cast, exponent(top_exponent(s.cast)), exponent(s.cast.emin),
+            (127u + 127u + 16u + places) << 23, places << 23};
 }
 
 // Few: 16 digits serve. Limited as in finish_split().
@@ -41,7 +42,9 @@ APSCOPE_HD float draw_scaled(float x, const ScaledCast& s, AddedDigits<M, std::u
     const std::uint32_t bits = bits_cast<std::uint32_t>(x);
     std::uint32_t magnitude = bits & 0x7FFFFFFFu;
     magnitude = magnitude > 0x00800000u ? magnitude : 0x00800000u;
-    magnitude = magnitude < s.top ? magnitude : s.top;  // unlimited, too: C++ leaves open what integer a NaN or 2^40 is
+    magnitude = magnitude < s.top
+                    ? magnitude
+                    : s.top;  // unlimited, too: C++ leaves open what integer a NaN or 2^40 is
     std::uint32_t e = magnitude & 0x7F800000u;
     e = e > s.least ? e : s.least;
     const float scaled = bits_cast<float>(magnitude) * bits_cast<float>(s.up - e);
@@ -60,7 +63,8 @@ APSCOPE_HD float draw_scaled(float x, const ScaledCast& s, AddedDigits<M, std::u
     }
     sum += drawn.digits >> 16;
     if constexpr (!Few) sum += (next + (drawn.digits & 0xFFFFu)) >> 16;
-    const float rounded = static_cast<float>(static_cast<std::int32_t>(sum >> 16)) * bits_cast<float>(e - s.down);
+    const float rounded =
+        static_cast<float>(static_cast<std::int32_t>(sum >> 16)) * bits_cast<float>(e - s.down);
     return finish_split<Limited>(bits, bits_cast<std::uint32_t>(rounded), s.cast);
 }
 

@@ -1,5 +1,5 @@
-// quantize() over one piece of an array that the caches do not hold: rounded in the first level of them, then streamed
-// to memory a whole line at a time.
+// quantize() over one piece of an array that the caches do not hold: rounded in the first level of
+// them, then streamed to memory a whole line at a time.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -38,27 +38,33 @@ void stream_lines(const void* from, void* to, std::size_t bytes) {
 
 }  // namespace
 
-// Random words are drawn for whole blocks of elements, so that steps end where they end; what is left of a line then
-// waits for the next step.
+// Random words are drawn for whole blocks of elements, so that steps end where they end; what is
+// left of a line then waits for the next step.
 template <class Real>
-void streamed_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin, std::size_t count) {
+void streamed_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin,
+                    std::size_t count) {
     constexpr std::size_t step = 512, line = line_bytes / sizeof(Real);
     if (count < step) return quantize_piece<Real>(job, in, out, begin, count);
     alignas(line_bytes) Real rounded[line + step];
-    const std::size_t before = reinterpret_cast<std::uintptr_t>(out) / sizeof(Real) % line;  // places of out's first line that are not its own
+    const std::size_t before = reinterpret_cast<std::uintptr_t>(out) / sizeof(Real) %
+                               line;  // places of out's first line that are not its own
     const std::size_t first = before > 0 ? line - before : 0;  // elements in that line
     std::size_t held = before, skipped = before + first;
-    // Random words, and long sums of digits, keep a core from running ahead to the next step's numbers. Words in bulk fetch
-    // theirs (random_words.h); fp64 numbers come in time.
-    const bool fetches = std::is_same_v<Real, float> && is_stochastic(job.plan.cast.rounding) && !job.plan.words_in_bulk;
+    // Random words, and long sums of digits, keep a core from running ahead to the next step's
+    // numbers. Words in bulk fetch theirs (random_words.h); fp64 numbers come in time.
+    const bool fetches = std::is_same_v<Real, float> && is_stochastic(job.plan.cast.rounding) &&
+                         !job.plan.words_in_bulk;
     for (std::size_t i = 0; i < count;) {
-        const std::size_t n = std::min(step, count - i), filled = held + n, whole = filled - filled % line;
+        const std::size_t n = std::min(step, count - i), filled = held + n,
+                          whole = filled - filled % line;
         if (fetches) {
-            for (std::size_t next = i + n; next < std::min(i + n + step, count); next += line) __builtin_prefetch(in + next);
+            for (std::size_t next = i + n; next < std::min(i + n + step, count); next += line)
+                __builtin_prefetch(in + next);
         }
         quantize_piece<Real>(job, in + i, rounded + held, begin + i, n);
         if (i == 0) std::memcpy(out, rounded + before, first * sizeof(Real));
-        stream_lines(rounded + skipped, out + (i + skipped - held), (whole - skipped) * sizeof(Real));
+        stream_lines(rounded + skipped, out + (i + skipped - held),
+                     (whole - skipped) * sizeof(Real));
         std::memmove(rounded, rounded + whole, (filled - whole) * sizeof(Real));
         i += n;
         held = filled - whole;
@@ -67,7 +73,9 @@ void streamed_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std
     std::memcpy(out + (count - held), rounded, held * sizeof(Real));
     finish_streaming();
 }
-template void streamed_piece(const QuantizeJob<float>&, const float*, float*, std::size_t, std::size_t);
-template void streamed_piece(const QuantizeJob<double>&, const double*, double*, std::size_t, std::size_t);
+template void streamed_piece(const QuantizeJob<float>&, const float*, float*, std::size_t,
+                             std::size_t);
+template void streamed_piece(const QuantizeJob<double>&, const double*, double*, std::size_t,
+                             std::size_t);
 
 }  // namespace apscope::detail

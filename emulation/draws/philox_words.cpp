@@ -14,8 +14,8 @@ using TwoLanes = std::uint64_t __attribute__((vector_size(16)));
 using FourLanes = std::uint64_t __attribute__((vector_size(32)));
 using EightLanes = std::uint64_t __attribute__((vector_size(64)));
 
-// One block to each 64-bit lane. A counter's word is the low half of its lane; the high half holds anything, which the
-// next multiplication ignores.
+// One block to each 64-bit lane. A counter's word is the low half of its lane; the high half holds
+// anything, which the next multiplication ignores.
 template <class Vector>
 struct PhiloxLanes {
     static constexpr std::size_t lanes = sizeof(Vector) / 8;
@@ -24,7 +24,8 @@ struct PhiloxLanes {
     // The same for all blocks of a stream whose indices agree in their high half.
     struct Constants {
         std::uint32_t key[10][2];
-        Vector first1, second0, second2, second3;  // what the first two rounds join to what they have multiplied
+        Vector first1, second0, second2,
+            second3;  // what the first two rounds join to what they have multiplied
     };
     struct Counter {
         Vector word[4];
@@ -34,8 +35,8 @@ struct PhiloxLanes {
         for (std::size_t i = 0; i < lanes; ++i) all[i] = value;
     }
 
-    // Lanes' low halves times a number of 32 bits: one instruction, where g++ 12 makes three of a product of 64-bit lanes,
-    // whatever it knows about their high halves.
+    // Lanes' low halves times a number of 32 bits: one instruction, where g++ 12 makes three of a
+    // product of 64-bit lanes, whatever it knows about their high halves.
     static APSCOPE_INLINE void multiply(Vector& product, const Vector& word, std::uint64_t factor) {
         Vector factors;
         fill(factors, factor);
@@ -51,15 +52,18 @@ struct PhiloxLanes {
 #endif
     }
 
-    static APSCOPE_INLINE void make_constants(const RandomStream& stream, std::uint64_t first, Constants& c) {
+    static APSCOPE_INLINE void make_constants(const RandomStream& stream, std::uint64_t first,
+                                              Constants& c) {
         PhiloxKey key = stream.key;
         for (auto& round : c.key) {
             round[0] = key.low, round[1] = key.high;
             key = {key.low + 0x9E3779B9u, key.high + 0xBB67AE85u};
         }
-        // Round 1 multiplies words 0 and 2, of which word 2 is the same everywhere, and so is word 0 in round 2.
+        // Round 1 multiplies words 0 and 2, of which word 2 is the same everywhere, and so is word
+        // 0 in round 2.
         const std::uint64_t product1 = factor1 * stream.worker;
-        const std::uint32_t word0 = static_cast<std::uint32_t>(product1 >> 32) ^ static_cast<std::uint32_t>(first >> 32) ^ stream.key.low;
+        const std::uint32_t word0 = static_cast<std::uint32_t>(product1 >> 32) ^
+                                    static_cast<std::uint32_t>(first >> 32) ^ stream.key.low;
         const std::uint64_t product0 = factor0 * word0;
         fill(c.first1, stream.stage_and_hop ^ c.key[0][1]);
         fill(c.second0, product1 ^ c.key[1][0]);
@@ -67,7 +71,8 @@ struct PhiloxLanes {
         fill(c.second3, product0);
     }
 
-    static APSCOPE_INLINE void two_rounds(const Constants& c, const Vector& block, Counter& counter) {
+    static APSCOPE_INLINE void two_rounds(const Constants& c, const Vector& block,
+                                          Counter& counter) {
         Vector product0, product1;
         multiply(product0, block, factor0);
         multiply(product1, (product0 >> 32) ^ c.first1, factor1);
@@ -87,10 +92,11 @@ struct PhiloxLanes {
         counter.word[3] = product0;
     }
 
-    // Even lanes hold the first half of the blocks, odd lanes the second, so that joining pairs of words of even and of odd
-    // lanes leaves the blocks in order.
+    // Even lanes hold the first half of the blocks, odd lanes the second, so that joining pairs of
+    // words of even and of odd lanes leaves the blocks in order.
     static APSCOPE_INLINE void store(const Counter& counter, unsigned char* words) {
-        const Vector low = (counter.word[0] & 0xFFFFFFFF) | counter.word[1] << 32, high = (counter.word[2] & 0xFFFFFFFF) | counter.word[3] << 32;
+        const Vector low = (counter.word[0] & 0xFFFFFFFF) | counter.word[1] << 32,
+                     high = (counter.word[2] & 0xFFFFFFFF) | counter.word[3] << 32;
         Vector even, odd;
         if constexpr (lanes == 2) {
             even = __builtin_shufflevector(low, high, 0, 2);
@@ -106,7 +112,8 @@ struct PhiloxLanes {
         std::memcpy(words + sizeof even, &odd, sizeof odd);
     }
 
-    // Several counters at a time, as one waits for its products longer than they take. `block` goes on behind them.
+    // Several counters at a time, as one waits for its products longer than they take. `block` goes
+    // on behind them.
     template <std::size_t Counters>
     static APSCOPE_INLINE void draw(const Constants& c, Vector& block, unsigned char* words) {
         Counter counter[Counters];
@@ -118,7 +125,8 @@ struct PhiloxLanes {
         for (std::size_t i = 0; i < Counters; ++i) store(counter[i], words + 16 * i * lanes);
     }
 
-    static APSCOPE_INLINE void run(const RandomStream* stream, std::uint64_t first, std::size_t blocks, unsigned char* words, ReadNext next) {
+    static APSCOPE_INLINE void run(const RandomStream* stream, std::uint64_t first,
+                                   std::size_t blocks, unsigned char* words, ReadNext next) {
         constexpr std::size_t counters = 4, cache_line = 64;
         Constants c;
         make_constants(*stream, first, c);
@@ -126,8 +134,10 @@ struct PhiloxLanes {
         for (std::size_t i = 0; i < lanes; ++i) block[i] = first + i / 2 + i % 2 * (lanes / 2);
         std::size_t b = 0;
         for (; b + counters * lanes <= blocks; b += counters * lanes) {
-            const auto* bytes = static_cast<const unsigned char*>(next.begin) + b * next.bytes_a_block;
-            for (std::size_t i = 0; i < counters * lanes * next.bytes_a_block; i += cache_line) __builtin_prefetch(bytes + i);
+            const auto* bytes =
+                static_cast<const unsigned char*>(next.begin) + b * next.bytes_a_block;
+            for (std::size_t i = 0; i < counters * lanes * next.bytes_a_block; i += cache_line)
+                __builtin_prefetch(bytes + i);
             draw<counters>(c, block, words + 16 * b);
         }
         for (; b < blocks; b += lanes) {
@@ -140,20 +150,26 @@ struct PhiloxLanes {
 };
 #endif
 
-void one_by_one(const RandomStream& stream, std::uint64_t first, std::size_t blocks, unsigned char* words) {
+void one_by_one(const RandomStream& stream, std::uint64_t first, std::size_t blocks,
+                unsigned char* words) {
     for (std::size_t b = 0; b < blocks; ++b) {
         const PhiloxBlock block = stream.block(first + b);
         std::memcpy(words + 16 * b, block.word, 16);
     }
 }
 
-// Of indices that agree in their high half. One or two are drawn sooner than constants are made for vectors.
-void draw_blocks(const RandomStream& stream, std::uint64_t first, std::size_t blocks, unsigned char* words, [[maybe_unused]] ReadNext next) {
+// Of indices that agree in their high half. One or two are drawn sooner than constants are made for
+// vectors.
+void draw_blocks(const RandomStream& stream, std::uint64_t first, std::size_t blocks,
+                 unsigned char* words, [[maybe_unused]] ReadNext next) {
     switch (blocks > 2 ? simd_level() : SimdLevel::portable) {
 #if defined(__x86_64__)
-        case SimdLevel::avx512: return simd::run_avx512<PhiloxLanes<EightLanes>>(&stream, first, blocks, words, next);
-        case SimdLevel::avx2: return simd::run_avx2<PhiloxLanes<FourLanes>>(&stream, first, blocks, words, next);
-        case SimdLevel::sse4: return simd::run_sse4<PhiloxLanes<TwoLanes>>(&stream, first, blocks, words, next);
+        case SimdLevel::avx512:
+            return simd::run_avx512<PhiloxLanes<EightLanes>>(&stream, first, blocks, words, next);
+        case SimdLevel::avx2:
+            return simd::run_avx2<PhiloxLanes<FourLanes>>(&stream, first, blocks, words, next);
+        case SimdLevel::sse4:
+            return simd::run_sse4<PhiloxLanes<TwoLanes>>(&stream, first, blocks, words, next);
 #endif
         default: return one_by_one(stream, first, blocks, words);
     }
@@ -161,10 +177,12 @@ void draw_blocks(const RandomStream& stream, std::uint64_t first, std::size_t bl
 
 }  // namespace
 
-void philox_words(const RandomStream& stream, std::uint64_t first, std::size_t blocks, void* words, ReadNext next) {
+void philox_words(const RandomStream& stream, std::uint64_t first, std::size_t blocks, void* words,
+                  ReadNext next) {
     auto* out = static_cast<unsigned char*>(words);
     while (blocks > 0) {
-        const std::size_t n = std::min<std::uint64_t>(blocks, (std::uint64_t{1} << 32) - (first & 0xFFFFFFFF));
+        const std::size_t n =
+            std::min<std::uint64_t>(blocks, (std::uint64_t{1} << 32) - (first & 0xFFFFFFFF));
         draw_blocks(stream, first, n, out, next);
         first += n, blocks -= n, out += 16 * n;
         next = {};  // 2^32 blocks later

@@ -15,6 +15,7 @@ struct ReadNext {
 };
 
 // The words of blocks first .. first + blocks - 1, 16 bytes each, word 0 first.
-void philox_words(const RandomStream& stream, std::uint64_t first, std::size_t blocks, void* words, ReadNext next = {});
+void philox_words(const RandomStream& stream, std::uint64_t first, std::size_t blocks, void* words,
+                  ReadNext next = {});
 
 }  // namespace apscope::detail

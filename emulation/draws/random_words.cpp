@@ -19,7 +19,8 @@ APSCOPE_INLINE Word word_of_slot(Slot slot, int bits) {
         else return static_cast<double>(integer);
     } else {
         constexpr int word_width = static_cast<int>(8 * sizeof(Word));
-        return static_cast<Word>(static_cast<Word>(slot) << (word_width - width) & ~Word{0} << (word_width - bits));
+        return static_cast<Word>(static_cast<Word>(slot) << (word_width - width) &
+                                 ~Word{0} << (word_width - bits));
     }
 }
 
@@ -35,23 +36,27 @@ ReadNext read_next(const float* numbers, std::size_t in_block) {
     return {numbers, in_block * sizeof(float)};
 }
 
-// Slot j of a block is its j-th run of bits, least significant word first: as they lie in memory. So slots of several
-// blocks follow one another, and here are at most random_group of them, `first` the first.
+// Slot j of a block is its j-th run of bits, least significant word first: as they lie in memory.
+// So slots of several blocks follow one another, and here are at most random_group of them, `first`
+// the first.
 template <class Slot>
 struct Slots {
     static constexpr std::size_t in_block = 16 / sizeof(Slot);
     alignas(64) Slot drawn[random_group + 2 * in_block];
     const Slot* first;
 
-    Slots(const RandomStream& stream, std::uint64_t element, std::size_t count, const float* numbers) {
+    Slots(const RandomStream& stream, std::uint64_t element, std::size_t count,
+          const float* numbers) {
         const std::size_t skipped = element % in_block;
-        philox_words(stream, element / in_block, (skipped + count + in_block - 1) / in_block, drawn, read_next(numbers, in_block));
+        philox_words(stream, element / in_block, (skipped + count + in_block - 1) / in_block, drawn,
+                     read_next(numbers, in_block));
         first = drawn + skipped;
     }
 };
 
 template <class Word, class Slot>
-void draw_words(const RandomStream& stream, std::uint64_t first, std::size_t count, Word* out, const float* numbers) {
+void draw_words(const RandomStream& stream, std::uint64_t first, std::size_t count, Word* out,
+                const float* numbers) {
     const Slots<Slot> slots(stream, first, count, numbers);
     simd::run<WordsOfSlots<Word, Slot>>(slots.first, count, stream.random_bits, out);
 }
@@ -59,31 +64,44 @@ void draw_words(const RandomStream& stream, std::uint64_t first, std::size_t cou
 }  // namespace
 
 template <class Word>
-void random_words(const RandomStream& stream, std::uint64_t first, std::size_t count, Word* out, const float* numbers) {
+void random_words(const RandomStream& stream, std::uint64_t first, std::size_t count, Word* out,
+                  const float* numbers) {
     for (std::size_t begin = 0; begin < count; begin += random_group) {
         const std::size_t n = std::min(random_group, count - begin);
         const float* part = numbers == nullptr ? nullptr : numbers + begin;
-        if (stream.random_bits <= 16) draw_words<Word, std::uint16_t>(stream, first + begin, n, out + begin, part);
-        else if (stream.random_bits <= 32 || sizeof(Word) == 4) draw_words<Word, std::uint32_t>(stream, first + begin, n, out + begin, part);
-        else if constexpr (sizeof(Word) == 8) draw_words<Word, std::uint64_t>(stream, first + begin, n, out + begin, part);
+        if (stream.random_bits <= 16)
+            draw_words<Word, std::uint16_t>(stream, first + begin, n, out + begin, part);
+        else if (stream.random_bits <= 32 || sizeof(Word) == 4)
+            draw_words<Word, std::uint32_t>(stream, first + begin, n, out + begin, part);
+        else if constexpr (sizeof(Word) == 8)
+            draw_words<Word, std::uint64_t>(stream, first + begin, n, out + begin, part);
     }
 }
 
 // Slots of 16 random bits are words: whole blocks are drawn where they belong.
 template <>
-void random_words(const RandomStream& stream, std::uint64_t first, std::size_t count, std::uint16_t* out, const float* numbers) {
+void random_words(const RandomStream& stream, std::uint64_t first, std::size_t count,
+                  std::uint16_t* out, const float* numbers) {
     const auto part = [&](std::size_t begin, std::size_t n) {
-        if (n > 0) draw_words<std::uint16_t, std::uint16_t>(stream, first + begin, n, out + begin, nullptr);
+        if (n > 0)
+            draw_words<std::uint16_t, std::uint16_t>(stream, first + begin, n, out + begin,
+                                                     nullptr);
     };
     constexpr std::size_t in_block = Slots<std::uint16_t>::in_block;
-    const std::size_t head = std::min<std::size_t>(count, (in_block - first % in_block) % in_block), whole = (count - head) / in_block;
+    const std::size_t head = std::min<std::size_t>(count, (in_block - first % in_block) % in_block),
+                      whole = (count - head) / in_block;
     part(0, head);
-    philox_words(stream, (first + head) / in_block, whole, out + head, read_next(numbers == nullptr ? nullptr : numbers + head, in_block));
-    if (stream.random_bits < 16) simd::run<WordsOfSlots<std::uint16_t, std::uint16_t>>(out + head, whole * in_block, stream.random_bits, out + head);
+    philox_words(stream, (first + head) / in_block, whole, out + head,
+                 read_next(numbers == nullptr ? nullptr : numbers + head, in_block));
+    if (stream.random_bits < 16)
+        simd::run<WordsOfSlots<std::uint16_t, std::uint16_t>>(out + head, whole * in_block,
+                                                              stream.random_bits, out + head);
     part(head + whole * in_block, count - head - whole * in_block);
 }
-template void random_words(const RandomStream&, std::uint64_t, std::size_t, std::uint32_t*, const float*);
-template void random_words(const RandomStream&, std::uint64_t, std::size_t, std::uint64_t*, const float*);
+template void random_words(const RandomStream&, std::uint64_t, std::size_t, std::uint32_t*,
+                           const float*);
+template void random_words(const RandomStream&, std::uint64_t, std::size_t, std::uint64_t*,
+                           const float*);
 template void random_words(const RandomStream&, std::uint64_t, std::size_t, double*, const float*);
 
 }  // namespace apscope::detail

@@ -1,5 +1,5 @@
-// Random words of consecutive elements in bulk: what every stochastic loop draws from. The generator, and which
-// bits of a block an element takes, are core/philox.h. Words come as
+// Random words of consecutive elements in bulk: what every stochastic loop draws from. The
+// generator, and which bits of a block an element takes, are core/philox.h. Words come as
 //
 //      std::uint64_t    left-aligned, zeros behind the random bits: RandomStream::at()
 //      std::uint32_t    the same in 32 bits, of at most 32 random bits
@@ -17,33 +17,40 @@ namespace apscope::detail {
 
 inline constexpr std::size_t random_group = 512;  // elements drawn at a time
 
-// The words of elements first .. first + count - 1, of any number. `numbers`, if given, are the elements: they are read
-// next, and come from memory while words are made.
+// The words of elements first .. first + count - 1, of any number. `numbers`, if given, are the
+// elements: they are read next, and come from memory while words are made.
 template <class Word>
-void random_words(const RandomStream& stream, std::uint64_t first, std::size_t count, Word* out, const float* numbers = nullptr);
+void random_words(const RandomStream& stream, std::uint64_t first, std::size_t count, Word* out,
+                  const float* numbers = nullptr);
 
-// work(begin, n, words of elements first + begin .. first + begin + n - 1) until there were `count`.
+// work(begin, n, words of elements first + begin .. first + begin + n - 1) until there were
+// `count`.
 template <class Word, class Work>
-APSCOPE_INLINE void for_drawn(const RandomStream& stream, std::uint64_t first, std::size_t count, Work&& work, const float* numbers = nullptr) {
-    constexpr std::size_t group = sizeof(Word) == 2 ? 4 * random_group : random_group;  // as much of the first-level cache
+APSCOPE_INLINE void for_drawn(const RandomStream& stream, std::uint64_t first, std::size_t count,
+                              Work&& work, const float* numbers = nullptr) {
+    constexpr std::size_t group =
+        sizeof(Word) == 2 ? 4 * random_group : random_group;  // as much of the first-level cache
     alignas(64) Word words[group];
     for (std::size_t begin = 0; begin < count; begin += group) {
         const std::size_t n = count - begin < group ? count - begin : group;
-        random_words(stream, first + begin, n, words, numbers == nullptr ? nullptr : numbers + begin);
+        random_words(stream, first + begin, n, words,
+                     numbers == nullptr ? nullptr : numbers + begin);
         work(begin, n, static_cast<const Word*>(words));
     }
 }
 
 // The same where nothing may be drawn: all elements at once then, and no words.
 template <class Work>
-void for_random_words(bool draws, const RandomStream& stream, std::uint64_t first, std::size_t count, Work&& work) {
+void for_random_words(bool draws, const RandomStream& stream, std::uint64_t first,
+                      std::size_t count, Work&& work) {
     if (draws) for_drawn<std::uint64_t>(stream, first, count, work);
     else work(0, count, static_cast<const std::uint64_t*>(nullptr));
 }
 
 // The words of a GPU thread's elements, first .. first + Size - 1, block by block.
 template <int Size>
-APSCOPE_HD void draw_group(const RandomStream& stream, std::uint64_t first, std::uint64_t (&words)[Size]) {
+APSCOPE_HD void draw_group(const RandomStream& stream, std::uint64_t first,
+                           std::uint64_t (&words)[Size]) {
     const int shift = stream.random_bits <= 16 ? 3 : stream.random_bits <= 32 ? 2 : 1;
     const std::uint64_t last_slot = (std::uint64_t{1} << shift) - 1;
     PhiloxBlock block{};

@@ -29,11 +29,13 @@ UsesBuffers::~UsesBuffers() { current = before_; }
 // Mappings of a huge page or more begin at one.
 BufferPool::Block* BufferPool::map(std::size_t size) {
     const std::size_t extra = size < huge_page ? 0 : huge_page;
-    void* mapping = ::mmap(nullptr, size + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* mapping =
+        ::mmap(nullptr, size + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapping == MAP_FAILED) throw std::bad_alloc();
     auto* begin = static_cast<std::byte*>(mapping);
     if (extra != 0) {
-        const std::size_t before = (huge_page - reinterpret_cast<std::uintptr_t>(begin) % huge_page) % huge_page;
+        const std::size_t before =
+            (huge_page - reinterpret_cast<std::uintptr_t>(begin) % huge_page) % huge_page;
         if (before != 0) ::munmap(begin, before);
         ::munmap(begin + before + size, extra - before);
         begin += before;
@@ -46,7 +48,9 @@ BufferPool::Block* BufferPool::map(std::size_t size) {
 
 void BufferPool::unmap(Block* block) noexcept { ::munmap(block, block->size); }
 
-void BufferPool::free_on_heap(Block* block) noexcept { ::operator delete(block, std::align_val_t{alignof(Block)}); }
+void BufferPool::free_on_heap(Block* block) noexcept {
+    ::operator delete(block, std::align_val_t{alignof(Block)});
+}
 
 void BufferPool::trim(std::size_t bytes) {
     while (!idle_.empty() && held() > bytes) {
@@ -92,7 +96,10 @@ void* take_buffer(std::size_t bytes) {
     } else {
         using Block = BufferPool::Block;
         Block* block =
-            current != nullptr ? current->take(bytes) : new (::operator new(bytes + sizeof(Block), std::align_val_t{alignof(Block)})) Block{0};
+            current != nullptr
+                ? current->take(bytes)
+                : new (::operator new(bytes + sizeof(Block), std::align_val_t{alignof(Block)}))
+                      Block{0};
         buffer = block + 1;
     }
     if (current != nullptr) current->count(bytes);

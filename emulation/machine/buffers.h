@@ -1,6 +1,7 @@
-// Memory of numbers as long as a tensor. A thread that works on one tensor after another says which pool is its own
-// (UsesBuffers); what it then allocates comes out of that pool and goes back to it, so that in steady state the kernel is
-// asked for nothing. Without a pool, and for what is short, it is the heap's.
+// Memory of numbers as long as a tensor. A thread that works on one tensor after another says which
+// pool is its own (UsesBuffers); what it then allocates comes out of that pool and goes back to it,
+// so that in steady state the kernel is asked for nothing. Without a pool, and for what is short,
+// it is the heap's.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +13,8 @@
 
 namespace apscope::detail {
 
-// The blocks of one thread at a time. It holds no more than what was in use at once, or 2 MiB: of small tensors, blocks of
-// many lengths stay. Huge pages where the system gives them.
+// The blocks of one thread at a time. It holds no more than what was in use at once, or 2 MiB: of
+// small tensors, blocks of many lengths stay. Huge pages where the system gives them.
 class BufferPool {
 public:
     BufferPool() = default;
@@ -72,16 +73,20 @@ struct BufferAllocator {
 
     BufferAllocator() = default;
     template <class U>
-    BufferAllocator(const BufferAllocator<U>&) noexcept {}  // NOLINT(misc-explicit-constructor): as the standard's allocators convert
+    BufferAllocator(const BufferAllocator<U>&) noexcept {
+    }  // NOLINT(misc-explicit-constructor): as the standard's allocators convert
 
     T* allocate(std::size_t count) {
-        if (count > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T)) throw std::bad_array_new_length();
+        if (count > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T))
+            throw std::bad_array_new_length();
         return static_cast<T*>(take_buffer(count * sizeof(T)));
     }
-    void deallocate(T* buffer, std::size_t count) noexcept { give_buffer(buffer, count * sizeof(T)); }
+    void deallocate(T* buffer, std::size_t count) noexcept {
+        give_buffer(buffer, count * sizeof(T));
+    }
 
-    // Numbers that no value is given for have any: what is as long as a tensor is written once. Under the address sanitizer
-    // they are NaN.
+    // Numbers that no value is given for have any: what is as long as a tensor is written once.
+    // Under the address sanitizer they are NaN.
     template <class U>
     void construct(U* at) noexcept {
         ::new (static_cast<void*>(at)) U;

@@ -1,5 +1,6 @@
-// Many numbers divided by one. To divide by a power of two is to multiply by its inverse: both round the same number, and
-// processors multiply several times as fast. Workers are often 8 and scales often powers of two.
+// Many numbers divided by one. To divide by a power of two is to multiply by its inverse: both
+// round the same number, and processors multiply several times as fast. Workers are often 8 and
+// scales often powers of two.
 #pragma once
 
 #include <cmath>
@@ -15,7 +16,8 @@ inline bool is_power_of_two(double x) {
     return std::frexp(x, &exponent) == 0.5 && exponent > -1000 && exponent < 1000;
 }
 
-// work(quotient), where quotient(x) is x / divisor. Both lambdas must be inlined to be code of the instruction set around.
+// work(quotient), where quotient(x) is x / divisor. Both lambdas must be inlined to be code of the
+// instruction set around.
 template <class Work>
 APSCOPE_INLINE void divide_by(double divisor, Work&& work) {
     if (is_power_of_two(divisor)) {

@@ -10,8 +10,8 @@ namespace apscope::detail {
 // In bytes: what the machine has, or what a control group leaves of it to this process.
 std::size_t machine_memory();
 
-// The least limit of the groups that /proc/PID/cgroup names and of those above them, `mounted` being where their file systems
-// are; the largest number where there is none.
+// The least limit of the groups that /proc/PID/cgroup names and of those above them, `mounted`
+// being where their file systems are; the largest number where there is none.
 std::size_t control_group_memory(const std::string& groups, const std::filesystem::path& mounted);
 
 }  // namespace apscope::detail

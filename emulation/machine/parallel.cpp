@@ -15,13 +15,15 @@ namespace apscope::detail {
 
 int thread_count(int requested) {
     if (requested < 0) {
-        throw std::invalid_argument("threads=" + std::to_string(requested) + " is negative; use 0 for all of the machine's");
+        throw std::invalid_argument("threads=" + std::to_string(requested) +
+                                    " is negative; use 0 for all of the machine's");
     }
     if (requested > 0) return requested;
     return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-void parallel_for(std::size_t count, int threads, const std::function<void(std::size_t)>& work, const std::function<void(std::size_t)>& progress) {
+void parallel_for(std::size_t count, int threads, const std::function<void(std::size_t)>& work,
+                  const std::function<void(std::size_t)>& progress) {
     std::atomic<std::size_t> next{0};
     std::atomic<bool> stop{false};
     std::exception_ptr failure;
@@ -34,7 +36,8 @@ void parallel_for(std::size_t count, int threads, const std::function<void(std::
                 const std::size_t item = next.fetch_add(1, std::memory_order_relaxed);
                 if (item >= count) break;
                 work(item);
-                if (reports && progress) progress(std::min(next.load(std::memory_order_relaxed), count));
+                if (reports && progress)
+                    progress(std::min(next.load(std::memory_order_relaxed), count));
             }
         } catch (...) {
             stop.store(true, std::memory_order_relaxed);
@@ -43,7 +46,8 @@ void parallel_for(std::size_t count, int threads, const std::function<void(std::
         }
     };
 
-    const std::size_t wanted = std::min<std::size_t>(static_cast<std::size_t>(thread_count(threads)), std::max<std::size_t>(count, 1));
+    const std::size_t wanted = std::min<std::size_t>(
+        static_cast<std::size_t>(thread_count(threads)), std::max<std::size_t>(count, 1));
     {
         std::vector<std::jthread> others;
         try {

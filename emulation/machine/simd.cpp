@@ -22,10 +22,12 @@ struct ProductsLessOne {
     }
 };
 
-// No macro tells of -ffp-contract, which is on by default, and changes bits: the machine code of every level is asked.
+// No macro tells of -ffp-contract, which is on by default, and changes bits: the machine code of
+// every level is asked.
 void refuse_fused_operations() {
     const FloatEnvironment environment;
-    for (const SimdLevel level : {SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
+    for (const SimdLevel level :
+         {SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
         if (level > best_simd_level()) break;
         std::array<double, 17> x, found;  // vectors and a rest
         x.fill(1.0 + 0x1p-30);
@@ -48,7 +50,8 @@ SimdLevel initial_level() {
     if (wanted == nullptr || *wanted == '\0') return best_simd_level();
     const SimdLevel level = parse_simd_level(wanted);
     if (level > best_simd_level()) {
-        throw std::invalid_argument("APSCOPE_SIMD=" + std::string(wanted) + " is more than this machine has; its best is " +
+        throw std::invalid_argument("APSCOPE_SIMD=" + std::string(wanted) +
+                                    " is more than this machine has; its best is " +
                                     std::string(to_string(best_simd_level())));
     }
     return level;
@@ -63,11 +66,14 @@ std::atomic<SimdLevel>& level_in_use() {
 
 SimdLevel best_simd_level() {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl")) {
         return SimdLevel::avx512;
     }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2")) return SimdLevel::avx2;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+        __builtin_cpu_supports("bmi2"))
+        return SimdLevel::avx2;
     if (__builtin_cpu_supports("sse4.2")) return SimdLevel::sse4;
 #endif
     return SimdLevel::portable;
@@ -77,7 +83,8 @@ SimdLevel simd_level() { return level_in_use().load(std::memory_order_relaxed); 
 
 void set_simd_level(SimdLevel level) {
     if (level > best_simd_level()) {
-        throw std::invalid_argument("the instruction set '" + std::string(to_string(level)) + "' is more than this machine has; its best is '" +
+        throw std::invalid_argument("the instruction set '" + std::string(to_string(level)) +
+                                    "' is more than this machine has; its best is '" +
                                     std::string(to_string(best_simd_level())) + "'");
     }
     level_in_use().store(level, std::memory_order_relaxed);
@@ -89,7 +96,8 @@ SimdLevel parse_simd_level(std::string_view name) {
     for (std::size_t i = 0; i < names.size(); ++i) {
         if (names[i] == name) return static_cast<SimdLevel>(i);
     }
-    throw std::invalid_argument("unknown instruction set '" + std::string(name) + "'; use portable, sse4, avx2 or avx512");
+    throw std::invalid_argument("unknown instruction set '" + std::string(name) +
+                                "'; use portable, sse4, avx2 or avx512");
 }
 
 }  // namespace apscope::detail

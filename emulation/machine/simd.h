@@ -27,9 +27,12 @@ SimdLevel parse_simd_level(std::string_view name);
 #define APSCOPE_TARGET_SSE4 __attribute__((target("sse4.2,popcnt")))
 #define APSCOPE_TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
 #if defined(__clang__)  // knows no vector width here, and would ignore the whole attribute
-#define APSCOPE_TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi,bmi2,lzcnt,popcnt")))
+#define APSCOPE_TARGET_AVX512 \
+    __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi,bmi2,lzcnt,popcnt")))
 #else
-#define APSCOPE_TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi,bmi2,lzcnt,popcnt,prefer-vector-width=512")))
+#define APSCOPE_TARGET_AVX512 \
+    __attribute__((target(    \
+        "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi,bmi2,lzcnt,popcnt,prefer-vector-width=512")))
 #endif
 #else
 #define APSCOPE_TARGET_SSE4

@@ -1,5 +1,5 @@
-// Stores that go past the caches: for results so large that they would not be found there anyway. A plain
-// store first reads the line that it will overwrite; these do not.
+// Stores that go past the caches: for results so large that they would not be found there anyway. A
+// plain store first reads the line that it will overwrite; these do not.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,9 @@ inline void copy_streaming(const void* from, void* to, std::size_t bytes) {
     if (i > bytes) i = bytes;
     std::memcpy(out, in, i);
     for (; i + 64 <= bytes; i += 64) {
-        const auto load = [&](std::size_t at) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i + at)); };
+        const auto load = [&](std::size_t at) {
+            return _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i + at));
+        };
         const __m128i a = load(0), b = load(16), c = load(32), d = load(48);
         _mm_stream_si128(reinterpret_cast<__m128i*>(out + i), a);
         _mm_stream_si128(reinterpret_cast<__m128i*>(out + i + 16), b);

@@ -1,10 +1,11 @@
-// One exchange of a scheme with a block part (tensor_scheme.h), piece by piece: its totals in a first pass over the
-// gradients, everything else in cache. The bits of exchange(); nothing allocated is as long as the tensor but what the
-// scheme itself remembers.
+// One exchange of a scheme with a block part (tensor_scheme.h), piece by piece: its totals in a
+// first pass over the gradients, everything else in cache. The bits of exchange(); nothing
+// allocated is as long as the tensor but what the scheme itself remembers.
 //
-//      BlockExchange x(scheme, step, state, gradients, topologies);        the totals of all workers, then select()
-//      for (first = 0; first < elements; first += x.piece())
-//          x.read(first), x.send(step.key, true)                           that piece of the Exchange, and of the next state
+//      BlockExchange x(scheme, step, state, gradients, topologies);        the totals of all
+//      workers, then select() for (first = 0; first < elements; first += x.piece())
+//          x.read(first), x.send(step.key, true)                           that piece of the
+//          Exchange, and of the next state
 //      x.end()
 #pragma once
 
@@ -24,7 +25,8 @@ const BlockPart& block_part(const TensorScheme& scheme);
 class BlockExchange {
 public:
     // What is handed over must outlive it.
-    BlockExchange(const TensorScheme& scheme, const TrainingStep& step, State& state, std::span<const std::span<const float>> gradients,
+    BlockExchange(const TensorScheme& scheme, const TrainingStep& step, State& state,
+                  std::span<const std::span<const float>> gradients,
                   std::span<const Topology> topologies);
 
     // Elements of a piece; the last may be shorter. A multiple of a block of the sums.
@@ -34,8 +36,8 @@ public:
 
     // Each piece once, in order: what the workers want to send of it.
     void read(std::size_t first);
-    // Messages and sums of the piece at hand with the words of this key, good until the next call. keeps: the state takes what
-    // it needs of them for the next step.
+    // Messages and sums of the piece at hand with the words of this key, good until the next call.
+    // keeps: the state takes what it needs of them for the next step.
     const Exchange& send(const PhiloxKey& key, bool keeps);
     void end();
 
@@ -55,7 +57,8 @@ private:
     std::size_t elements_, piece_, first_ = 0;
     bool takes_;  // in read(): no pass went before
     Parameters theta_;
-    std::vector<std::pair<PhiloxKey, Parameters>> drawn_;  // the same with what each key's words decided
+    std::vector<std::pair<PhiloxKey, Parameters>>
+        drawn_;  // the same with what each key's words decided
     Rows own_;    // of each worker, as measured
     Row buffer_;  // of the readers
     Rows turned_;  // what forward() and adjust() made

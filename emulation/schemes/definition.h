@@ -1,7 +1,8 @@
 // What a scheme's own file defines, the registry of all of them, and the parser of specs.
 //
-// A file emulation/schemes/FAMILY/NAME.cpp with a function NAME_definition() is a scheme: CMakeLists.txt lists the files,
-// and the registry takes name and family from there. Nothing else has to know of it.
+// A file emulation/schemes/FAMILY/NAME.cpp with a function NAME_definition() is a scheme:
+// CMakeLists.txt lists the files, and the registry takes name and family from there. Nothing else
+// has to know of it.
 #pragma once
 
 #include <limits>
@@ -32,10 +33,12 @@ struct SchemeArguments {
     const std::string& text(std::string_view key) const;
     // `word`: what the key takes beside numbers, for the sentence that refuses another.
     long integer(std::string_view key, long min, long max, std::string_view word = {}) const;
-    double number(std::string_view key, double min, double max = std::numeric_limits<double>::infinity()) const;  // finite, both included
+    double number(
+        std::string_view key, double min,
+        double max = std::numeric_limits<double>::infinity()) const;  // finite, both included
     double fraction(std::string_view key) const;  // from 0 to below 1: a momentum's factor
-    double scale(std::string_view key,
-                 std::string_view word = {}) const;  // a positive fp32 number or a power of two: products with fp32 numbers are exact
+    double scale(std::string_view key, std::string_view word = {})
+        const;  // a positive fp32 number or a power of two: products with fp32 numbers are exact
     bool flag(std::string_view key) const;     // true or false
     std::string_view choice(std::string_view key, std::span<const std::string_view> choices) const;
     // An enumeration whose values are those of `choices`, in this order.
@@ -56,15 +59,16 @@ struct SchemeDefinition {
     enum class Body { none, scheme, policy } body = Body::none;  // what its parentheses hold
     bool takes_format = false;
     std::vector<SchemeKey> keys = {};
-    std::string_view note = {};  // written into every row; a combinator writes that of the scheme inside
+    std::string_view note =
+        {};  // written into every row; a combinator writes that of the scheme inside
     SchemeKind (*build)(const SchemeArguments&) = nullptr;
     // Where what it competes as hangs on its arguments; its folder's family otherwise.
     std::string_view (*family_of)(const SchemeArguments&) = nullptr;
 
     // Filled in by the registry.
     std::string_view name = {};  // in specs: aps
-    // APS, loss scaling, ...: schemes that a summary chooses the best of. Empty for combinators, which are of the family
-    // of what they hold.
+    // APS, loss scaling, ...: schemes that a summary chooses the best of. Empty for combinators,
+    // which are of the family of what they hold.
     std::string_view family = {};
 };
 
@@ -74,8 +78,8 @@ std::span<const SchemeDefinition> scheme_definitions();
 // Schemes made at run time, in Python: their owner gives them to parse_scheme().
 class MadeSchemes {
 public:
-    // A second scheme of a name replaces the first. Throws std::invalid_argument for a name that specs cannot hold or that
-    // a definition has.
+    // A second scheme of a name replaces the first. Throws std::invalid_argument for a name that
+    // specs cannot hold or that a definition has.
     void add(Scheme scheme);
     std::shared_ptr<const Scheme> find(std::string_view name) const;
 
@@ -84,8 +88,8 @@ private:
     std::map<std::string, std::shared_ptr<const Scheme>, std::less<>> schemes_;
 };
 
-// name[:format][,key=value...], name(SPEC)[,key=value...], hybrid(CONDITION=SPEC;...) or the name of a made scheme. Throws
-// std::invalid_argument for an unknown name, key or value.
+// name[:format][,key=value...], name(SPEC)[,key=value...], hybrid(CONDITION=SPEC;...) or the name
+// of a made scheme. Throws std::invalid_argument for an unknown name, key or value.
 Scheme parse_scheme(std::string_view spec, const MadeSchemes* made = nullptr);
 
 }  // namespace apscope::detail

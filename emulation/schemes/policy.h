@@ -29,7 +29,8 @@ struct PolicyTensor {
     std::string name, role;
     bool first = false, last = false;  // of the first, the last layer
 };
-std::vector<PolicyTensor> policy_tensors(std::span<const std::string> names, std::span<const std::string> roles);
+std::vector<PolicyTensor> policy_tensors(std::span<const std::string> names,
+                                         std::span<const std::string> roles);
 
 // One or more of the above, parsed once.
 class Condition {
@@ -55,10 +56,12 @@ struct Policy {
 
     std::string text() const;  // CONDITION=SPEC;...;else=SPEC
     // The indices of the branches that serve a tensor, one a step.
-    std::vector<std::size_t> branches_for(const PolicyTensor& tensor, std::span<const std::int64_t> steps) const;
+    std::vector<std::size_t> branches_for(const PolicyTensor& tensor,
+                                          std::span<const std::int64_t> steps) const;
 };
 
-// "CONDITION=SPEC;...;else=SPEC", in the order given; `parse` makes the schemes. Throws std::invalid_argument.
+// "CONDITION=SPEC;...;else=SPEC", in the order given; `parse` makes the schemes. Throws
+// std::invalid_argument.
 Policy parse_policy(std::string_view body, const std::function<Scheme(std::string_view)>& parse);
 
 }  // namespace apscope::detail

@@ -19,15 +19,18 @@ struct Family {
 };
 // In the order of lists. A folder that is not here comes last, under its own name.
 constexpr std::array families{
-    Family{"baseline", "unscaled"},           Family{"aps", "APS"},         Family{"loss_scaling", "loss scaling"}, Family{"recipes", "recipe"},
-    Family{"stochastic_grids", "stochastic"}, Family{"one_bit", "one bit"}, Family{"transforms", "transform"}};
+    Family{"baseline", "unscaled"},           Family{"aps", "APS"},
+    Family{"loss_scaling", "loss scaling"},   Family{"recipes", "recipe"},
+    Family{"stochastic_grids", "stochastic"}, Family{"one_bit", "one bit"},
+    Family{"transforms", "transform"}};
 
 struct Found {
     std::string_view folder;
     SchemeDefinition definition;
 
     std::size_t place() const {
-        const auto known = std::find_if(families.begin(), families.end(), [&](const Family& f) { return f.folder == folder; });
+        const auto known = std::find_if(families.begin(), families.end(),
+                                        [&](const Family& f) { return f.folder == folder; });
         return static_cast<std::size_t>(known - families.begin());
     }
     std::string_view label() const {
@@ -37,7 +40,8 @@ struct Found {
     }
     bool operator<(const Found& other) const {
         const auto order = [](const Found& f) {
-            return std::tuple(f.place(), f.folder, f.definition.body != SchemeDefinition::Body::none, f.definition.name);
+            return std::tuple(f.place(), f.folder,
+                              f.definition.body != SchemeDefinition::Body::none, f.definition.name);
         };
         return order(*this) < order(other);
     }
@@ -48,7 +52,8 @@ struct Found {
 std::span<const SchemeDefinition> scheme_definitions() {
     static const std::vector<SchemeDefinition> definitions = [] {
         std::vector<Found> found;
-        const auto add = [&](std::string_view folder, std::string_view name, SchemeDefinition definition) {
+        const auto add = [&](std::string_view folder, std::string_view name,
+                             SchemeDefinition definition) {
             definition.name = name;
             found.push_back({folder, std::move(definition)});
             found.back().definition.family = found.back().label();
@@ -66,9 +71,12 @@ std::span<const SchemeDefinition> scheme_definitions() {
 
 void MadeSchemes::add(Scheme scheme) {
     const auto definitions = scheme_definitions();
-    const bool taken = std::any_of(definitions.begin(), definitions.end(), [&](const auto& d) { return d.name == scheme.spec; });
+    const bool taken = std::any_of(definitions.begin(), definitions.end(),
+                                   [&](const auto& d) { return d.name == scheme.spec; });
     if (taken || scheme.spec.empty() || scheme.spec.find_first_of(":,;=()") != std::string::npos) {
-        throw std::invalid_argument("'" + scheme.spec + "' cannot name a new scheme; give a word that no scheme has, without :,;=()");
+        throw std::invalid_argument(
+            "'" + scheme.spec +
+            "' cannot name a new scheme; give a word that no scheme has, without :,;=()");
     }
     const std::string name = scheme.spec;
     auto kept = std::make_shared<const Scheme>(std::move(scheme));

@@ -5,7 +5,9 @@
 
 namespace apscope::detail {
 
-std::uint64_t payload_bits(const FloatGrid& grid, std::size_t elements) { return static_cast<std::uint64_t>(grid.format.storage_bits()) * elements; }
+std::uint64_t payload_bits(const FloatGrid& grid, std::size_t elements) {
+    return static_cast<std::uint64_t>(grid.format.storage_bits()) * elements;
+}
 
 bool is_stochastic(const FloatGrid& grid) { return is_stochastic(grid.projection.rounding); }
 
@@ -20,7 +22,8 @@ Decision scale_of(double scale) {
 }
 
 std::optional<int> common_exponent(std::span<const double> scales) {
-    const bool one = !scales.empty() && std::all_of(scales.begin(), scales.end(), [&](double s) { return s == scales[0]; });
+    const bool one = !scales.empty() && std::all_of(scales.begin(), scales.end(),
+                                                    [&](double s) { return s == scales[0]; });
     return one ? scale_of(scales[0]).exponent : std::nullopt;
 }
 

@@ -2,9 +2,9 @@
 // result. Ten steps (docs/schemes.md): partition, compensate, transform, statistic, agree, select,
 // encode, reduce, decode, update. It is one of three kinds:
 //
-//      FloatScheme     scales a tensor and rounds it to a float grid: data, and the function that chooses the scales
-//      TensorScheme    works on whole tensors, as parts (tensor_scheme.h)
-//      Policy          gives every tensor and step to one of several schemes (policy.h)
+//      FloatScheme     scales a tensor and rounds it to a float grid: data, and the function that
+//      chooses the scales TensorScheme    works on whole tensors, as parts (tensor_scheme.h) Policy
+//      gives every tensor and step to one of several schemes (policy.h)
 //
 // No scheme owns a loop over elements.
 #pragma once
@@ -35,7 +35,8 @@ struct FloatGrid {
 std::uint64_t payload_bits(const FloatGrid& grid, std::size_t elements);
 bool is_stochastic(const FloatGrid& grid);
 
-// Reduction ----------------------------------------------------------------------------------------
+// Reduction
+// ----------------------------------------------------------------------------------------
 
 enum class Collective {
     all_reduce,  // one scale for all workers; partial sums are rounded to the accumulator
@@ -52,7 +53,8 @@ struct Reduction {
     friend bool operator==(const Reduction&, const Reduction&) = default;
 };
 
-// Selection ----------------------------------------------------------------------------------------
+// Selection
+// ----------------------------------------------------------------------------------------
 
 // What the workers agree on about one tensor at one step.
 struct AgreedStatistics {
@@ -70,50 +72,58 @@ struct SelectionInput {
     std::vector<AgreedStatistics> statistics;
     std::vector<std::string> names;          // of the tensors: what a state speaks of
     std::vector<std::int64_t> step_numbers;
-    std::vector<char> served = {};           // per item, where a policy gives some to other schemes: those count as zeros
-    const AgreedStatistics& at(std::size_t step, std::size_t tensor) const { return statistics[step * tensors + tensor]; }
-    bool serves(std::size_t step, std::size_t tensor) const { return served.empty() || served[step * tensors + tensor] != 0; }
+    std::vector<char> served =
+        {};  // per item, where a policy gives some to other schemes: those count as zeros
+    const AgreedStatistics& at(std::size_t step, std::size_t tensor) const {
+        return statistics[step * tensors + tensor];
+    }
+    bool serves(std::size_t step, std::size_t tensor) const {
+        return served.empty() || served[step * tensors + tensor] != 0;
+    }
 };
 
 struct Decision {
-    double scale = 1.0;           // an fp32 number or a power of two
+    double scale = 1.0;  // an fp32 number or a power of two
     std::optional<int> exponent;  // s if scale = 2^s
-    bool skipped = false;         // the step is dropped
-    std::optional<std::uint64_t> side_bits;  // of this tensor, where they are not the scheme's for every one
+    bool skipped = false;  // the step is dropped
+    std::optional<std::uint64_t>
+        side_bits;  // of this tensor, where they are not the scheme's for every one
 };
 Decision power_of_two(int exponent);
 Decision scale_of(double scale);  // finds the exponent if there is one
-std::optional<int> common_exponent(std::span<const double> scales);  // s if there are some and all are 2^s
+std::optional<int> common_exponent(
+    std::span<const double> scales);  // s if there are some and all are 2^s
 
 // One decision an item of the input. What a scheme remembers beyond the last step goes into the
 // state, and the next replay starts from there.
 using Select = std::function<std::vector<Decision>(const SelectionInput&, State&)>;
 
-// The scheme ---------------------------------------------------------------------------------------
+// The scheme
+// ---------------------------------------------------------------------------------------
 
 struct FloatScheme {
     FloatGrid grid;
     Reduction reduction;
     Select select;
     std::uint64_t side_bits = 0;  // of a tensor: what is agreed beside the codes
-    Transport transport;          // of the codes
-    bool wants_sums = false;      // of AgreedStatistics
-    bool keeps_state = false;     // select() remembers something from step to step
-    bool joins_tensors = false;   // a scale of select() serves several tensors of a step
+    Transport transport;  // of the codes
+    bool wants_sums = false;  // of AgreedStatistics
+    bool keeps_state = false;  // select() remembers something from step to step
+    bool joins_tensors = false;  // a scale of select() serves several tensors of a step
 };
 
 using SchemeKind = std::variant<FloatScheme, TensorScheme, Policy>;
 
 struct Scheme {
-    std::string spec;    // canonical: parses back to this scheme
-    std::string name;    // the registered name
+    std::string spec;  // canonical: parses back to this scheme
+    std::string name;  // the registered name
     std::string family;  // what it competes as: that of its definition, or of the scheme inside
     std::string format;  // format name as given in the spec; empty for grids that take keys only
-    std::string note;    // written into every row
+    std::string note;  // written into every row
     std::map<std::string, std::string> keys;  // every key, defaults included
     SchemeKind kind;
 
-    std::string grid_name() const;      // column `format`
+    std::string grid_name() const;  // column `format`
     const Transport& transport() const;  // of its messages; of a policy there is none to speak of
     bool keeps_state() const;
     std::vector<std::string> needs() const;  // of weights, full_batch, loss, learning_rate

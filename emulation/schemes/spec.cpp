@@ -35,33 +35,46 @@ std::string instead_of(std::string_view word, const Rows& rows, const std::strin
     return near.empty() ? words + list(names) : near;
 }
 
-std::string setting(const SchemeArguments& arguments, std::string_view key) { return std::string(key) + "=" + clipped(arguments.text(key)); }
+std::string setting(const SchemeArguments& arguments, std::string_view key) {
+    return std::string(key) + "=" + clipped(arguments.text(key));
+}
 
 }  // namespace
 
-// Arguments ----------------------------------------------------------------------------------------
+// Arguments
+// ----------------------------------------------------------------------------------------
 
-const std::string& SchemeArguments::text(std::string_view key) const { return keys.at(std::string(key)); }
+const std::string& SchemeArguments::text(std::string_view key) const {
+    return keys.at(std::string(key));
+}
 
-long SchemeArguments::integer(std::string_view key, long min, long max, std::string_view word) const {
+long SchemeArguments::integer(std::string_view key, long min, long max,
+                              std::string_view word) const {
     return parse_integer(key, text(key), min, max, word);
 }
 
-double SchemeArguments::number(std::string_view key, double min, double max) const { return parse_real(key, text(key), min, max); }
+double SchemeArguments::number(std::string_view key, double min, double max) const {
+    return parse_real(key, text(key), min, max);
+}
 
 double SchemeArguments::fraction(std::string_view key) const {
-    return parse_value<double>(key, text(key), [](double number) { return number >= 0.0 && number < 1.0; },
-                               "a number from 0 to below 1 (such as 0.9)");
+    return parse_value<double>(key, text(key), [](double number) {
+        return number >= 0.0 && number < 1.0;
+    }, "a number from 0 to below 1 (such as 0.9)");
 }
 
 double SchemeArguments::scale(std::string_view key, std::string_view word) const {
     const auto exact = [](double number) {
         int exponent = 0;
-        const bool power = std::frexp(number, &exponent) == 0.5 && exponent > -300 && exponent < 300;
-        const bool single = number >= 0x1p-126 && number <= 0x1.fffffep127 && static_cast<float>(number) == number;
+        const bool power =
+            std::frexp(number, &exponent) == 0.5 && exponent > -300 && exponent < 300;
+        const bool single =
+            number >= 0x1p-126 && number <= 0x1.fffffep127 && static_cast<float>(number) == number;
         return power || single;
     };
-    return parse_value<double>(key, text(key), exact, word_or(word) + "a positive fp32 number or a power of two (such as 1000 or 0.5)");
+    return parse_value<double>(
+        key, text(key), exact,
+        word_or(word) + "a positive fp32 number or a power of two (such as 1000 or 0.5)");
 }
 
 bool SchemeArguments::flag(std::string_view key) const {
@@ -69,17 +82,20 @@ bool SchemeArguments::flag(std::string_view key) const {
     return place_of(key, choices) == 1;
 }
 
-std::size_t SchemeArguments::place_of(std::string_view key, std::span<const std::string_view> choices) const {
+std::size_t SchemeArguments::place_of(std::string_view key,
+                                      std::span<const std::string_view> choices) const {
     const auto found = std::find(choices.begin(), choices.end(), text(key));
     if (found == choices.end()) refuse(setting(*this, key) + " is not one of " + list(choices));
     return static_cast<std::size_t>(found - choices.begin());
 }
 
-std::string_view SchemeArguments::choice(std::string_view key, std::span<const std::string_view> choices) const {
+std::string_view SchemeArguments::choice(std::string_view key,
+                                         std::span<const std::string_view> choices) const {
     return choices[place_of(key, choices)];
 }
 
-// Parsing ------------------------------------------------------------------------------------------
+// Parsing
+// ------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -99,7 +115,9 @@ SpecParts take_apart(std::string_view spec) {
     const std::size_t end = first.find_first_of("(:");
     parts.name = first.substr(0, end);
     if (end != std::string_view::npos && first[end] == '(') {
-        if (first.back() != ')') refuse("scheme '" + clipped(spec) + "' has a parenthesis that is not closed before its keys");
+        if (first.back() != ')')
+            refuse("scheme '" + clipped(spec) +
+                   "' has a parenthesis that is not closed before its keys");
         parts.has_body = true;
         parts.body = first.substr(end + 1, first.size() - end - 2);
     } else if (end != std::string_view::npos) {
@@ -111,13 +129,14 @@ SpecParts take_apart(std::string_view spec) {
 
 void check_limits(std::string_view spec) {
     if (spec.size() > limits::spec_length) {
-        refuse("scheme '" + clipped(spec) + "' has " + std::to_string(spec.size()) + " characters; at most " + std::to_string(limits::spec_length) +
-               " are read");
+        refuse("scheme '" + clipped(spec) + "' has " + std::to_string(spec.size()) +
+               " characters; at most " + std::to_string(limits::spec_length) + " are read");
     }
     std::size_t depth = 0;
     for (const char c : spec) {
         if (c == '(' && ++depth > limits::spec_depth) {
-            refuse("scheme '" + clipped(spec) + "' nests more than " + std::to_string(limits::spec_depth) + " schemes; nest fewer");
+            refuse("scheme '" + clipped(spec) + "' nests more than " +
+                   std::to_string(limits::spec_depth) + " schemes; nest fewer");
         }
         if (c == ')' && depth > 0) --depth;
     }
@@ -139,37 +158,47 @@ std::string meant_by(std::string_view word, std::span<const SchemeDefinition> de
 
 const SchemeDefinition& definition_of(std::string_view name) {
     const std::span<const SchemeDefinition> definitions = scheme_definitions();
-    const auto found = std::find_if(definitions.begin(), definitions.end(), [&](const auto& d) { return d.name == name; });
+    const auto found = std::find_if(definitions.begin(), definitions.end(),
+                                    [&](const auto& d) { return d.name == name; });
     if (found != definitions.end()) return *found;
     const std::string meant = meant_by(name, definitions);
-    refuse("unknown scheme '" + clipped(name) + "'" + (meant.empty() ? instead_of(name, definitions, "; use one of ") : meant));
+    refuse("unknown scheme '" + clipped(name) + "'" +
+           (meant.empty() ? instead_of(name, definitions, "; use one of ") : meant));
 }
 
-void read_body(const SchemeDefinition& definition, const SpecParts& parts, const MadeSchemes* made, SchemeArguments& arguments) {
+void read_body(const SchemeDefinition& definition, const SpecParts& parts, const MadeSchemes* made,
+               SchemeArguments& arguments) {
     const std::string name(parts.name);
-    if (parts.has_body != (definition.body != Body::none) || (parts.has_body && parts.body.empty())) {
-        refuse(definition.body == Body::none     ? "scheme '" + name + "' takes no parentheses"
-               : definition.body == Body::policy ? "scheme '" + name + "' needs its branches, as in hybrid(last=none:fp16;else=aps:e4m3)"
-                                                 : "scheme '" + name + "' needs a scheme, as in " + name + "(aps:e4m3)");
+    if (parts.has_body != (definition.body != Body::none) ||
+        (parts.has_body && parts.body.empty())) {
+        refuse(definition.body == Body::none ? "scheme '" + name + "' takes no parentheses"
+               : definition.body == Body::policy
+                   ? "scheme '" + name +
+                         "' needs its branches, as in hybrid(last=none:fp16;else=aps:e4m3)"
+                   : "scheme '" + name + "' needs a scheme, as in " + name + "(aps:e4m3)");
     }
     const auto parse = [made](std::string_view spec) { return parse_scheme(spec, made); };
-    if (definition.body == Body::scheme) arguments.inner = std::make_shared<const Scheme>(parse(parts.body));
+    if (definition.body == Body::scheme)
+        arguments.inner = std::make_shared<const Scheme>(parse(parts.body));
     if (definition.body == Body::policy) arguments.policy = parse_policy(parts.body, parse);
 }
 
-void read_keys(const SchemeDefinition& definition, std::string_view spec, std::span<const std::string_view> settings, SchemeArguments& arguments) {
+void read_keys(const SchemeDefinition& definition, std::string_view spec,
+               std::span<const std::string_view> settings, SchemeArguments& arguments) {
     std::set<std::string> given;
     for (const std::string_view text : settings) {
         const std::size_t equals = text.find('=');
         const std::string key(text.substr(0, equals));
         if (equals == std::string_view::npos) {
-            refuse("scheme '" + clipped(spec) + "' has '" + clipped(text) + "' where key=value belongs");
+            refuse("scheme '" + clipped(spec) + "' has '" + clipped(text) +
+                   "' where key=value belongs");
         }
         if (!arguments.keys.contains(key)) {
-            refuse("scheme '" + std::string(definition.name) + "' has no key '" + clipped(key) + "'" +
-                   instead_of(key, definition.keys, "; its keys are "));
+            refuse("scheme '" + std::string(definition.name) + "' has no key '" + clipped(key) +
+                   "'" + instead_of(key, definition.keys, "; its keys are "));
         }
-        if (!given.insert(key).second) refuse("scheme '" + clipped(spec) + "' has the key '" + clipped(key) + "' twice");
+        if (!given.insert(key).second)
+            refuse("scheme '" + clipped(spec) + "' has the key '" + clipped(key) + "' twice");
         const std::string_view value = text.substr(equals + 1);
         arguments.keys[key] = key.ends_with("rounding") ? rounding_word(value) : value;
     }
@@ -184,7 +213,9 @@ std::string canonical_spec(const SchemeDefinition& definition, const SchemeArgum
         separator = ',';
     }
     if (definition.takes_format) {
-        spec += ":" + arguments.format->name();  // NOLINT(bugprone-unchecked-optional-access): there is one, then
+        spec +=
+            ":" + arguments.format
+                      ->name();  // NOLINT(bugprone-unchecked-optional-access): there is one, then
         separator = ',';
     }
     for (const SchemeKey& key : definition.keys) {
@@ -206,14 +237,16 @@ Scheme parse_scheme(std::string_view spec, const MadeSchemes* made) {
     const SchemeDefinition& definition = definition_of(name);
 
     SchemeArguments arguments;
-    for (const SchemeKey& key : definition.keys) arguments.keys[std::string(key.name)] = key.default_value;
+    for (const SchemeKey& key : definition.keys)
+        arguments.keys[std::string(key.name)] = key.default_value;
     read_body(definition, parts, made, arguments);
     std::vector<std::string_view> settings = parts.settings;
     if (definition.takes_format) {
-        if (parts.head.empty()) refuse("scheme '" + name + "' needs a format, as in " + name + ":e4m3");
+        if (parts.head.empty())
+            refuse("scheme '" + name + "' needs a format, as in " + name + ":e4m3");
         if (parts.head.find('=') != std::string_view::npos) {
-            refuse("scheme '" + clipped(spec) + "' has the key '" + clipped(parts.head) + "' where its format belongs, as in " + name + ":e4m3," +
-                   clipped(parts.head));
+            refuse("scheme '" + clipped(spec) + "' has the key '" + clipped(parts.head) +
+                   "' where its format belongs, as in " + name + ":e4m3," + clipped(parts.head));
         }
         arguments.format = parse_format(parts.head);
         require_fp32(*arguments.format, "a scheme");
@@ -228,8 +261,10 @@ Scheme parse_scheme(std::string_view spec, const MadeSchemes* made) {
     scheme.spec = canonical_spec(definition, arguments);
     scheme.format = arguments.format ? arguments.format->name() : "";
     scheme.keys = arguments.keys;
-    scheme.family =
-        arguments.inner ? arguments.inner->family : std::string(definition.family_of ? definition.family_of(arguments) : definition.family);
+    scheme.family = arguments.inner
+                        ? arguments.inner->family
+                        : std::string(definition.family_of ? definition.family_of(arguments)
+                                                           : definition.family);
     scheme.note = arguments.inner ? arguments.inner->note : std::string(definition.note);
     return scheme;
 }

@@ -10,7 +10,8 @@ namespace apscope::detail {
 namespace {
 
 struct WidenFinite {
-    static APSCOPE_INLINE void run(const float* in, std::size_t count, double* out, std::uint32_t* found) {
+    static APSCOPE_INLINE void run(const float* in, std::size_t count, double* out,
+                                   std::uint32_t* found) {
         constexpr std::uint32_t infinity = 0x7F800000u;
         std::uint32_t special = 0;
         for (std::size_t i = 0; i < count; ++i) {
@@ -31,8 +32,8 @@ bool widen_finite(std::span<const float> gradients, std::span<double> out) {
     return special == 0;
 }
 
-void widen_gradients(std::span<const float> gradients, bool sees_special, std::size_t worker, std::span<double> out,
-                     std::vector<SpecialValue>& special) {
+void widen_gradients(std::span<const float> gradients, bool sees_special, std::size_t worker,
+                     std::span<double> out, std::vector<SpecialValue>& special) {
     if (widen_finite(gradients, out)) return;
     for (std::size_t i = 0; i < gradients.size(); ++i) {
         if (std::isfinite(gradients[i])) continue;

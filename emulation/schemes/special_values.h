@@ -1,5 +1,5 @@
-// Gradients as rows of fp64 numbers, and the elements that are not finite beside them: those bypass a scheme, counting as 0
-// in it, and enter what it gave afterwards.
+// Gradients as rows of fp64 numbers, and the elements that are not finite beside them: those bypass
+// a scheme, counting as 0 in it, and enter what it gave afterwards.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ struct SpecialValue {
 // out = gradients, with 0 where one is not finite; false if one was not.
 bool widen_finite(std::span<const float> gradients, std::span<double> out);
 // The same, or what is there where `sees_special`; adds to `special` what was left out.
-void widen_gradients(std::span<const float> gradients, bool sees_special, std::size_t worker, std::span<double> out,
-                     std::vector<SpecialValue>& special);
+void widen_gradients(std::span<const float> gradients, bool sees_special, std::size_t worker,
+                     std::span<double> out, std::vector<SpecialValue>& special);
 
 // Puts them into messages and sums, in rank order: what is not finite swallows the sum it enters.
 void restore(std::span<const SpecialValue> special, Exchange& e);

@@ -1,8 +1,9 @@
-// Record: structs that a scheme fills in, each typed in its own file, named rows of numbers to everybody else: files,
-// Python. What a scheme remembers from step to step is one, and so is what it chose for a step beside its scales.
+// Record: structs that a scheme fills in, each typed in its own file, named rows of numbers to
+// everybody else: files, Python. What a scheme remembers from step to step is one, and so is what
+// it chose for a step beside its scales.
 //
-// A part of a record is a struct with a member `void fields(Fields&)`, which names what is in it. Schemes that hold
-// another one put their parts beside those of the other.
+// A part of a record is a struct with a member `void fields(Fields&)`, which names what is in it.
+// Schemes that hold another one put their parts beside those of the other.
 #pragma once
 
 #include <any>
@@ -25,9 +26,9 @@ using Row = Buffer<double>;                    // one worker's values, or a sum 
 using Rows = std::vector<Row>;                 // one row a worker
 using NamedRows = std::map<std::string, Row>;  // a record as others see it
 
-// Writes what it is shown as named rows, a copy or, from a record that is of no more use, the rows themselves; or takes it
-// out of them, where what is not among them stays as it is. Integers up to 2^53 and truth values are numbers there. Rows
-// without elements are not written.
+// Writes what it is shown as named rows, a copy or, from a record that is of no more use, the rows
+// themselves; or takes it out of them, where what is not among them stays as it is. Integers up to
+// 2^53 and truth values are numbers there. Rows without elements are not written.
 class Fields {
 public:
     enum class Way { takes, copies, moves };
@@ -44,7 +45,8 @@ public:
         const Row row = take(name);
         if (row.empty()) return;
         if (row.size() != sizeof...(number)) {
-            throw std::invalid_argument("the state's '" + name + "' has " + std::to_string(row.size()) + " numbers; it must have " +
+            throw std::invalid_argument("the state's '" + name + "' has " +
+                                        std::to_string(row.size()) + " numbers; it must have " +
                                         std::to_string(sizeof...(number)));
         }
         const double* next = row.data();
@@ -67,7 +69,8 @@ public:
     }
     // name/0, name/1, ...: one row a worker.
     void rows(const std::string& name, Rows& rows) {
-        for (std::size_t w = 0; writes() ? w < rows.size() : rows_.contains(numbered(name, w)); ++w) {
+        for (std::size_t w = 0; writes() ? w < rows.size() : rows_.contains(numbered(name, w));
+             ++w) {
             if (!writes()) rows.resize(w + 1);
             row(numbered(name, w), rows[w]);
         }
@@ -77,14 +80,16 @@ public:
     void each(const std::string& name, std::map<std::string, Value>& values) {
         if (!writes()) {
             const std::string prefix = name + "/";
-            for (auto found = rows_.lower_bound(prefix); found != rows_.end() && found->first.starts_with(prefix); ++found) {
+            for (auto found = rows_.lower_bound(prefix);
+                 found != rows_.end() && found->first.starts_with(prefix); ++found) {
                 values.try_emplace(found->first.substr(prefix.size()));
             }
         }
         for (auto& [key, value] : values) {
             const std::string full = name + "/" + key;
             if constexpr (std::is_arithmetic_v<Value>) numbers(full, value);
-            else if constexpr (requires { value.members(); }) std::apply([&](auto&... member) { numbers(full, member...); }, value.members());
+            else if constexpr (requires { value.members(); })
+                std::apply([&](auto&... member) { numbers(full, member...); }, value.members());
             else row(full, value);
         }
     }
@@ -93,7 +98,9 @@ public:
     bool writes() const { return way_ != Way::takes; }
 
 private:
-    static std::string numbered(const std::string& name, std::size_t w) { return name + "/" + std::to_string(w); }
+    static std::string numbered(const std::string& name, std::size_t w) {
+        return name + "/" + std::to_string(w);
+    }
     Row take(const std::string& name) {
         auto found = rows_.extract(name);
         return found.empty() ? Row{} : std::move(found.mapped());
@@ -108,8 +115,8 @@ public:
     Record() = default;
     explicit Record(NamedRows rows) : others_(std::move(rows)) {}
 
-    // The part of this type, made when it is first asked for: `initial`, but for what rows from outside say. A record
-    // belongs to one thread at a time, also where it is const.
+    // The part of this type, made when it is first asked for: `initial`, but for what rows from
+    // outside say. A record belongs to one thread at a time, also where it is const.
     template <class Part>
     Part& of(Part initial = {}) {
         return part(std::move(initial));
@@ -144,7 +151,9 @@ private:
         const auto [found, is_new] = parts_.try_emplace(std::type_index(typeid(Part)));
         Held& held = found->second;
         if (is_new) {
-            held = {std::move(initial), [](std::any& any, Fields& fields) { std::any_cast<Part&>(any).fields(fields); }};
+            held = {std::move(initial), [](std::any& any, Fields& fields) {
+                std::any_cast<Part&>(any).fields(fields);
+            }};
             Fields fields(others_, Fields::Way::takes);
             held.fields(held.part, fields);
         }

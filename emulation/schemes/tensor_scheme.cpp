@@ -16,16 +16,21 @@ namespace apscope::detail {
 namespace {
 
 // What a part of a scheme that is called `name` gave of a tensor.
-void check_length(const Row& row, std::size_t length, const char* part, const std::string& name, const TrainingStep& step) {
+void check_length(const Row& row, std::size_t length, const char* part, const std::string& name,
+                  const TrainingStep& step) {
     if (row.size() == length) return;
-    throw std::invalid_argument((name.empty() ? "the scheme's " : "scheme '" + name + "': ") + part + " gave " + std::to_string(row.size()) +
-                                " values where " + std::to_string(length) + " belong, of " + step.tensor + " at step " + std::to_string(step.number));
+    throw std::invalid_argument((name.empty() ? "the scheme's " : "scheme '" + name + "': ") +
+                                part + " gave " + std::to_string(row.size()) + " values where " +
+                                std::to_string(length) + " belong, of " + step.tensor +
+                                " at step " + std::to_string(step.number));
 }
 
 // The same in fp32; the first row starts the sum.
 struct AddNarrowed {
-    static APSCOPE_INLINE void run(const double* row, bool is_first, std::size_t count, float* sum) {
-        for (std::size_t i = 0; i < count; ++i) sum[i] = is_first ? static_cast<float>(row[i]) : sum[i] + static_cast<float>(row[i]);
+    static APSCOPE_INLINE void run(const double* row, bool is_first, std::size_t count,
+                                   float* sum) {
+        for (std::size_t i = 0; i < count; ++i)
+            sum[i] = is_first ? static_cast<float>(row[i]) : sum[i] + static_cast<float>(row[i]);
     }
 };
 
@@ -41,7 +46,9 @@ void spread_scales(Parameters& theta, std::size_t n) {
 }  // namespace
 
 double Parameters::common_scale() const {
-    if (!scale) throw std::invalid_argument("the scheme's select gave no 'scale'; its encode needs one for all elements");
+    if (!scale)
+        throw std::invalid_argument(
+            "the scheme's select gave no 'scale'; its encode needs one for all elements");
     return *scale;
 }
 
@@ -61,7 +68,8 @@ Parameters Parameters::of_rows(NamedRows rows) {
         return row.empty() || row.mapped().empty() ? std::nullopt : std::optional(row.mapped()[0]);
     };
     theta.scale = first("scale");
-    if (const auto exponent = first("scale_exponent")) theta.scale_exponent = static_cast<int>(*exponent);
+    if (const auto exponent = first("scale_exponent"))
+        theta.scale_exponent = static_cast<int>(*exponent);
     theta.skipped = first("skipped").value_or(0.0) != 0.0;
     if (auto row = rows.extract("scales"); !row.empty()) theta.scales = std::move(row.mapped());
     theta.own = Record(std::move(rows));
@@ -70,17 +78,20 @@ Parameters Parameters::of_rows(NamedRows rows) {
 
 std::span<double> piece_of(Row& row, const Place& place, std::size_t count) {
     if (row.size() != place.size) {
-        throw std::invalid_argument("the state has a row of " + std::to_string(row.size()) + " elements for a tensor of " +
-                                    std::to_string(place.size));
+        throw std::invalid_argument("the state has a row of " + std::to_string(row.size()) +
+                                    " elements for a tensor of " + std::to_string(place.size));
     }
     return std::span(row).subspan(place.first, count);
 }
 
-std::span<const double> piece_of(const Row& row, const Place& place, std::size_t count) { return piece_of(const_cast<Row&>(row), place, count); }
+std::span<const double> piece_of(const Row& row, const Place& place, std::size_t count) {
+    return piece_of(const_cast<Row&>(row), place, count);
+}
 
 void exact_sum(const std::vector<Message>& sent, Row& sum) {
     sum = sent.at(0).values;
-    for (std::size_t w = 1; w < sent.size(); ++w) simd::run<AddRow>(sent[w].values.data(), sum.size(), sum.data());
+    for (std::size_t w = 1; w < sent.size(); ++w)
+        simd::run<AddRow>(sent[w].values.data(), sum.size(), sum.data());
 }
 
 void sum_of_codes(const std::vector<Message>& sent, Row& sum) {
@@ -94,7 +105,8 @@ void gathered_sum(const std::vector<Message>& sent, Row& sum) {
     for (std::size_t first = 0; first < sum.size(); first += sum_block) {
         const std::size_t count = std::min(sum_block, sum.size() - first);
         float* part = totals;
-        for (std::size_t w = 0; w < sent.size(); ++w) simd::run<AddNarrowed>(sent[w].values.data() + first, w == 0, count, part);
+        for (std::size_t w = 0; w < sent.size(); ++w)
+            simd::run<AddNarrowed>(sent[w].values.data() + first, w == 0, count, part);
         std::copy(totals, totals + count, sum.begin() + static_cast<std::ptrdiff_t>(first));
     }
 }
@@ -133,7 +145,8 @@ void TensorScheme::set_blocks(BlockPart part) {
             Rows x;
             if (p->forward) p->forward(step, rows, x);
             else x = rows;
-            for (std::size_t w = 0; w < x.size() && p->adjust; ++w) p->adjust(step, state, {0, x[w].size()}, x[w], static_cast<int>(w));
+            for (std::size_t w = 0; w < x.size() && p->adjust; ++w)
+                p->adjust(step, state, {0, x[w].size()}, x[w], static_cast<int>(w));
             return x;
         };
     }
@@ -148,7 +161,8 @@ void TensorScheme::set_blocks(BlockPart part) {
             return theta;
         };
     }
-    encode = [p](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
+    encode = [p](const TrainingStep& step, const Parameters& theta, std::span<const double> x,
+                 int worker) {
         Message m;
         const Row own = p->measure ? p->measure(step, theta, RowReader::of(x)) : Row{};
         p->encode(step, theta, own, {0, x.size()}, x, worker, m);
@@ -156,7 +170,8 @@ void TensorScheme::set_blocks(BlockPart part) {
     };
     reduce = {};
     if (p->reduce) {
-        reduce = [p](const TrainingStep& step, State& state, const Parameters& theta, const std::vector<Message>& sent, const Topology& topology) {
+        reduce = [p](const TrainingStep& step, State& state, const Parameters& theta,
+                     const std::vector<Message>& sent, const Topology& topology) {
             Row sum;
             p->reduce(step, state, theta, {0, sent.at(0).values.size()}, sent, topology, sum);
             return sum;
@@ -171,7 +186,8 @@ void TensorScheme::set_blocks(BlockPart part) {
     }
 }
 
-Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, State& state, Rows gradients, std::span<const Topology> topologies) {
+Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, State& state,
+                       Rows gradients, std::span<const Topology> topologies) {
     const FloatEnvironment environment;
     const std::size_t n = gradients.at(0).size();
     Exchange e;
@@ -200,7 +216,8 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
         back(message.values);
         if (!drawn) return;
         back(message.bias);
-        if (scheme.inverse_variance) message.variance = scheme.inverse_variance(step, state, message.variance);
+        if (scheme.inverse_variance)
+            message.variance = scheme.inverse_variance(step, state, message.variance);
         else message.variance.assign(n, std::numeric_limits<double>::quiet_NaN());
         check_length(message.variance, n, "inverse_variance", scheme.name, step);
     };
@@ -237,7 +254,8 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
         e.reduced.push_back(std::move(codes));
     } else {
         const Topology own{Topology::Kind::gather, 0, false};
-        const std::span<const Topology> wanted = scheme.crosses_topologies ? topologies : std::span(&own, 1);
+        const std::span<const Topology> wanted =
+            scheme.crosses_topologies ? topologies : std::span(&own, 1);
         for (const Topology& topology : wanted) {
             Row sum;
             if (scheme.reduce) sum = scheme.reduce(step, state, theta, e.sent, topology);
@@ -250,18 +268,21 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
     if (scheme.inverse) {
         for (Row& row : e.reduced) back(row);
     }
-    for (const Message& message : e.sent) check_length(message.values, n, "encode", scheme.name, step);
+    for (const Message& message : e.sent)
+        check_length(message.values, n, "encode", scheme.name, step);
     if (scheme.update) scheme.update(step, state, e);
     return e;
 }
 
-Exchange exchange(const TensorScheme& scheme, const TrainingStep& step, State& state, std::span<const std::span<const float>> gradients,
+Exchange exchange(const TensorScheme& scheme, const TrainingStep& step, State& state,
+                  std::span<const std::span<const float>> gradients,
                   std::span<const Topology> topologies) {
     const FloatEnvironment environment;
     std::vector<SpecialValue> special;
     Rows rows;
     for (std::size_t w = 0; w < gradients.size(); ++w) {
-        widen_gradients(gradients[w], scheme.sees_special, w, rows.emplace_back(gradients[w].size()), special);
+        widen_gradients(gradients[w], scheme.sees_special, w,
+                        rows.emplace_back(gradients[w].size()), special);
     }
     Exchange e = exchange_rows(scheme, step, state, std::move(rows), topologies);
     restore(special, e);

@@ -13,12 +13,12 @@
 //      sent_w, y = inverse(...)            back to the gradient's basis
 //      update(...)                         the state for the next step
 //
-// Elements that are not finite bypass a scheme, unless it wants to see them: they count as 0 in it and come
-// out as they went in.
+// Elements that are not finite bypass a scheme, unless it wants to see them: they count as 0 in it
+// and come out as they went in.
 //
-// A scheme that is point-wise but for totals (sums, maxima) says these steps of pieces of the rows instead, in a BlockPart.
-// Its steps on whole rows follow from that, and so does an exchange block by block (block_exchange.h), which allocates
-// nothing as long as the tensor.
+// A scheme that is point-wise but for totals (sums, maxima) says these steps of pieces of the rows
+// instead, in a BlockPart. Its steps on whole rows follow from that, and so does an exchange block
+// by block (block_exchange.h), which allocates nothing as long as the tensor.
 #pragma once
 
 #include <cstddef>
@@ -40,15 +40,15 @@
 
 namespace apscope::detail {
 
-// What select() chose for one step and all workers. Python sees the first four under these names, where they are set,
-// and the scheme's own parts beside them.
+// What select() chose for one step and all workers. Python sees the first four under these names,
+// where they are set, and the scheme's own parts beside them.
 struct Parameters {
-    std::optional<double> scale;        // of every element
-    Row scales;                         // where they differ: one for `unit` consecutive elements each
+    std::optional<double> scale;  // of every element
+    Row scales;  // where they differ: one for `unit` consecutive elements each
     std::size_t unit = 1;
     std::optional<int> scale_exponent;  // s where one power of two 2^s scales all
-    bool skipped = false;               // the scheme drops this step
-    Record own;                         // what else the scheme's encode and reduce must know
+    bool skipped = false;  // the scheme drops this step
+    Record own;  // what else the scheme's encode and reduce must know
 
     template <class Part>
     const Part& of() const {
@@ -65,19 +65,23 @@ struct TrainingStep {
     std::string tensor = "x", role = "other";
     std::vector<std::int64_t> shape;
     std::int64_t number = 0;  // of the step
-    std::size_t index = 0;    // among the steps replayed, from 0
+    std::size_t index = 0;  // among the steps replayed, from 0
     int workers = 1;
-    PhiloxKey key{};          // of all draws of this tensor at this step
-    double loss = std::numeric_limits<double>::quiet_NaN(), learning_rate = std::numeric_limits<double>::quiet_NaN();
+    PhiloxKey key{};  // of all draws of this tensor at this step
+    double loss = std::numeric_limits<double>::quiet_NaN(),
+           learning_rate = std::numeric_limits<double>::quiet_NaN();
     std::span<const float> weights, full_batch;  // empty where not recorded
-    bool packs = false;       // messages carry their payload, not its length alone
+    bool packs = false;  // messages carry their payload, not its length alone
 
     // A worker's random words; `hop` keeps apart what one worker draws more than once.
     RandomStream stream(int worker, int random_bits, std::uint32_t hop = 0) const {
-        return {key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, hop), random_bits};
+        return {key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, hop),
+                random_bits};
     }
     // Words that all workers share: signs of a rotation, a random start.
-    RandomStream shared_stream(int random_bits, std::uint32_t hop = 0) const { return {key, 0, stage_and_hop(Stage::reduce, hop), random_bits}; }
+    RandomStream shared_stream(int random_bits, std::uint32_t hop = 0) const {
+        return {key, 0, stage_and_hop(Stage::reduce, hop), random_bits};
+    }
 };
 
 // Of the tensor, by its shape.
@@ -89,38 +93,45 @@ inline std::size_t elements_of(const TrainingStep& step) {
 
 // What one worker put on the wire: for a whole tensor, or for a piece of it.
 struct Message {
-    Row values;                         // what a receiver reads, as long as the input
-    Row codes;                          // what is added where codes are: scaled values or integers; else of no meaning
-    Row bias, variance;                 // E[value] - input and Var[value] over the draws, NaN where not known; empty if
-                                        // `certain`, or if none is known
-    bool certain = false;               // nothing was drawn for it, though the scheme draws elsewhere
-    std::optional<GridUse> grid_use;    // of what was rounded to a float grid, in the basis it was rounded in
-    std::vector<std::uint8_t> saturated;  // 1 an element that grid_use counts as saturated; empty if there is none
+    Row values;  // what a receiver reads, as long as the input
+    Row codes;  // what is added where codes are: scaled values or integers; else of no meaning
+    Row bias, variance;  // E[value] - input and Var[value] over the draws, NaN where not known;
+                         // empty if `certain`, or if none is known
+    bool certain = false;  // nothing was drawn for it, though the scheme draws elsewhere
+    std::optional<GridUse>
+        grid_use;  // of what was rounded to a float grid, in the basis it was rounded in
+    std::vector<std::uint8_t>
+        saturated;  // 1 an element that grid_use counts as saturated; empty if there is none
     std::optional<BlockUse> block_use;  // where blocks of a float grid have scales of their own
     std::vector<std::uint8_t> payload;  // if TrainingStep::packs
-    std::uint64_t payload_bits = 0, side_bits = 0;  // of a piece: its own payload, the side information of the tensor
+    std::uint64_t payload_bits = 0,
+                  side_bits = 0;  // of a piece: its own payload, the side information of the tensor
 
-    // Ready to be filled in for n elements: the rows that are asked for as long as that, of any values, the others empty.
+    // Ready to be filled in for n elements: the rows that are asked for as long as that, of any
+    // values, the others empty.
     void prepare(std::size_t n, bool with_codes, bool with_moments);
 };
 
 struct Exchange {
-    Rows intended;              // what the workers wanted to send
+    Rows intended;  // what the workers wanted to send
     std::vector<Message> sent;  // values in the gradient's own basis
-    Rows reduced;               // the sums over the workers, one a topology
-    Row scales;                 // the agreed scale of every element, or one for all, on the scheme's float grid; else empty
+    Rows reduced;  // the sums over the workers, one a topology
+    Row scales;  // the agreed scale of every element, or one for all, on the scheme's float grid;
+                 // else empty
     std::optional<int> scale_exponent;  // s where one power of two 2^s scaled all
-    bool skipped = false;       // the scheme dropped this step
+    bool skipped = false;  // the scheme dropped this step
 };
 
 // One worker's row, of `size` elements, to be read piece by piece.
 struct RowReader {
     std::size_t size = 0;
-    // Elements first .. first + count - 1, finite unless the scheme sees special values; good until the next call.
+    // Elements first .. first + count - 1, finite unless the scheme sees special values; good until
+    // the next call.
     std::function<std::span<const double>(std::size_t first, std::size_t count)> read;
 
     static RowReader of(std::span<const double> row) {
-        return {row.size(), [row](std::size_t first, std::size_t count) { return row.subspan(first, count); }};
+        return {row.size(),
+                [row](std::size_t first, std::size_t count) { return row.subspan(first, count); }};
     }
     static RowReader of_zeros(std::size_t size) {
         return {size, [zeros = Row()](std::size_t, std::size_t count) mutable {
@@ -135,93 +146,124 @@ struct Place {
     std::size_t first = 0, size = 0;
 };
 
-// A piece of a row that a state holds. Throws std::invalid_argument for a state of another tensor's length.
+// A piece of a row that a state holds. Throws std::invalid_argument for a state of another tensor's
+// length.
 std::span<double> piece_of(Row& row, const Place& place, std::size_t count);
 std::span<const double> piece_of(const Row& row, const Place& place, std::size_t count);
 
 inline constexpr std::size_t whole_row = std::numeric_limits<std::size_t>::max();
 
-// The steps of a scheme on a piece of the rows. However they are cut, every element comes to the same bits. All but
-// encode() may be left out. Pieces begin at multiples of sum_block (core/fixed_shape_sum.h) and of `run`.
+// The steps of a scheme on a piece of the rows. However they are cut, every element comes to the
+// same bits. All but encode() may be left out. Pieces begin at multiples of sum_block
+// (core/fixed_shape_sum.h) and of `run`.
 struct BlockPart {
-    std::size_t run = 1;  // consecutive elements that no cut may part, or whole_row; totals of longer runs are measured
+    std::size_t run = 1;  // consecutive elements that no cut may part, or whole_row; totals of
+                          // longer runs are measured
 
     // Makes room in the state for a row of `size` a worker, before all else.
     std::function<void(State&, std::size_t workers, std::size_t size)> begin;
-    // What the state takes from a worker's gradients before anything is computed: once an element and step.
-    std::function<void(const TrainingStep&, State&, const Place&, std::span<const double> gradients, int worker)> take;
+    // What the state takes from a worker's gradients before anything is computed: once an element
+    // and step.
+    std::function<void(const TrainingStep&, State&, const Place&, std::span<const double> gradients,
+                       int worker)>
+        take;
     // From the gradients to what the worker wants to send, in place; as often as it is read.
-    std::function<void(const TrainingStep&, const State&, const Place&, std::span<double>, int worker)> compensate;
-    // From there to what select(), measure() and encode() get, where that is something else, in place; as often as it is read.
-    std::function<void(const TrainingStep&, const State&, const Place&, std::span<double>, int worker)> adjust;
+    std::function<void(const TrainingStep&, const State&, const Place&, std::span<double>,
+                       int worker)>
+        compensate;
+    // From there to what select(), measure() and encode() get, where that is something else, in
+    // place; as often as it is read.
+    std::function<void(const TrainingStep&, const State&, const Place&, std::span<double>,
+                       int worker)>
+        adjust;
     // For all workers; draws nothing.
     std::function<Parameters(const TrainingStep&, State&, std::span<const RowReader>)> select;
-    // What the step's words decide for all workers and pieces, added to what select() chose; rows are of `size`.
+    // What the step's words decide for all workers and pieces, added to what select() chose; rows
+    // are of `size`.
     std::function<void(const TrainingStep&, Parameters&, std::size_t size)> draw;
-    // The totals of a worker's row that its own encode() needs, as numbers of any meaning; draws nothing.
+    // The totals of a worker's row that its own encode() needs, as numbers of any meaning; draws
+    // nothing.
     std::function<Row(const TrainingStep&, const Parameters&, const RowReader&)> measure;
-    // What encode() gets in place of the rows that the workers want to send, where it needs those of others.
+    // What encode() gets in place of the rows that the workers want to send, where it needs those
+    // of others.
     std::function<void(const TrainingStep&, const Rows& intended, Rows& x)> forward;
     // `own`: what measure() gave. Calls prepare() on the message.
-    std::function<void(const TrainingStep&, const Parameters&, std::span<const double> own, const Place&, std::span<const double>, int worker,
-                       Message&)>
+    std::function<void(const TrainingStep&, const Parameters&, std::span<const double> own,
+                       const Place&, std::span<const double>, int worker, Message&)>
         encode;
     // Without one: gathered_sum().
-    std::function<void(const TrainingStep&, const State&, const Parameters&, const Place&, const std::vector<Message>&, const Topology&, Row& sum)>
+    std::function<void(const TrainingStep&, const State&, const Parameters&, const Place&,
+                       const std::vector<Message>&, const Topology&, Row& sum)>
         reduce;
-    // The state for the next step, from a piece of the exchange; then, once a step, what is left to do.
+    // The state for the next step, from a piece of the exchange; then, once a step, what is left to
+    // do.
     std::function<void(const TrainingStep&, State&, const Place&, const Exchange&)> update;
     std::function<void(const TrainingStep&, State&)> end;
 };
 
 struct TensorScheme {
-    std::string name;                  // of one that a caller made of own parts, for their errors
-    std::string grid;                  // column `format`: sign, levels:16, a float format
+    std::string name;  // of one that a caller made of own parts, for their errors
+    std::string grid;  // column `format`: sign, levels:16, a float format
     std::string topology{reductions::gather};  // column `topology` of its own reduction
-    bool crosses_topologies = false;   // reduces by any topology, as its caller asks; never changes the state
-    bool keeps_state = false;          // steps must come in order
-    bool feeds_errors_back = false;    // remembers what it did not send
-    bool compares_intended = false;    // what was to be sent (a momentum) is a truth of its own, beside the gradient
-    bool is_exact_sum = false;         // reduce() is the sum of the values, but for fp64's rounding
-    bool draws = false;                // random words decide something
-    bool reduction_draws = false;      // in reduce() too, not in encode() alone
-    bool shares_draws = false;         // all messages are drawn by the same words: variances of their sum are not sums of theirs
-    bool has_own_parts = false;        // functions of a caller's, who expects recorded gradients in them
-    bool sees_special = false;         // elements that are not finite do not bypass it
-    bool agrees_unturned = false;      // select() sees what is intended, and forward() comes behind it, one worker's row at a time
-    bool rounds_turned = false;        // encode() turns what it rounds to another basis, and back
-    std::optional<GridLimits> limits;  // of the float grid under the agreed scale that select() names: scale or scales
-    Transport transport;               // of its messages
-    std::vector<std::string> needs;    // of weights, full_batch, loss, learning_rate
-    // Bytes of the tables that a thread keeps for rows of so many elements, beside what grows with them.
+    bool crosses_topologies =
+        false;  // reduces by any topology, as its caller asks; never changes the state
+    bool keeps_state = false;  // steps must come in order
+    bool feeds_errors_back = false;  // remembers what it did not send
+    bool compares_intended =
+        false;  // what was to be sent (a momentum) is a truth of its own, beside the gradient
+    bool is_exact_sum = false;  // reduce() is the sum of the values, but for fp64's rounding
+    bool draws = false;  // random words decide something
+    bool reduction_draws = false;  // in reduce() too, not in encode() alone
+    bool shares_draws = false;  // all messages are drawn by the same words: variances of their sum
+                                // are not sums of theirs
+    bool has_own_parts = false;  // functions of a caller's, who expects recorded gradients in them
+    bool sees_special = false;  // elements that are not finite do not bypass it
+    bool agrees_unturned = false;  // select() sees what is intended, and forward() comes behind it,
+                                   // one worker's row at a time
+    bool rounds_turned = false;  // encode() turns what it rounds to another basis, and back
+    std::optional<GridLimits>
+        limits;  // of the float grid under the agreed scale that select() names: scale or scales
+    Transport transport;  // of its messages
+    std::vector<std::string> needs;  // of weights, full_batch, loss, learning_rate
+    // Bytes of the tables that a thread keeps for rows of so many elements, beside what grows with
+    // them.
     std::function<std::size_t(std::size_t elements)> tables;
 
     std::function<void(const TrainingStep&, State&, Rows&)> compensate;
     std::function<Rows(const TrainingStep&, const State&, const Rows&)> forward;
-    std::function<void(const TrainingStep&, const State&, Row&)> inverse;  // linear, in place; gives back the tensor's length
+    std::function<void(const TrainingStep&, const State&, Row&)>
+        inverse;  // linear, in place; gives back the tensor's length
     // What inverse() makes of the variances of independent values; without one they are lost there.
     std::function<Row(const TrainingStep&, const State&, const Row&)> inverse_variance;
     std::function<Parameters(const TrainingStep&, State&, const Rows&)> select;
-    std::function<Message(const TrainingStep&, const Parameters& theta, std::span<const double>, int worker)> encode;
+    std::function<Message(const TrainingStep&, const Parameters& theta, std::span<const double>,
+                          int worker)>
+        encode;
     // Without one: values narrowed to fp32 and added in fp32, in rank order (gather).
-    std::function<Row(const TrainingStep&, State&, const Parameters& theta, const std::vector<Message>&, const Topology&)> reduce;
-    // Instead of it, where codes add up: from their sum, in rank order, to what it stands for, in place. No message keeps its codes then.
+    std::function<Row(const TrainingStep&, State&, const Parameters& theta,
+                      const std::vector<Message>&, const Topology&)>
+        reduce;
+    // Instead of it, where codes add up: from their sum, in rank order, to what it stands for, in
+    // place. No message keeps its codes then.
     std::function<void(const TrainingStep&, const Parameters& theta, Row& sum)> decode_sum;
     std::function<void(const TrainingStep&, State&, const Exchange&)> update;
 
     std::optional<BlockPart> blocks;  // of a scheme that is point-wise but for totals
-    // Makes it the scheme's, and compensate, select, encode, reduce and update what follows from it for whole rows.
+    // Makes it the scheme's, and compensate, select, encode, reduce and update what follows from it
+    // for whole rows.
     void set_blocks(BlockPart part);
 };
 
 // One step of one tensor. gradients: one row of fp32 values a worker, equally long. `topologies` is
 // used by schemes that cross with them; others reduce their own way, once. Throws std::logic_error
 // where a part gives rows of the wrong length.
-Exchange exchange(const TensorScheme& scheme, const TrainingStep& step, State& state, std::span<const std::span<const float>> gradients,
+Exchange exchange(const TensorScheme& scheme, const TrainingStep& step, State& state,
+                  std::span<const std::span<const float>> gradients,
                   std::span<const Topology> topologies = {});
 
 // The same on rows of fp64 values, all finite.
-Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, State& state, Rows gradients, std::span<const Topology> topologies = {});
+Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, State& state,
+                       Rows gradients, std::span<const Topology> topologies = {});
 
 // Sums in rank order: of fp64 values, and of values narrowed to fp32 with fp32 additions.
 void exact_sum(const std::vector<Message>& sent, Row& sum);

@@ -20,7 +20,8 @@ namespace apscope::detail::oracle {
 // when progress returns false; an exception of a worker or of progress
 // is thrown again here, after the workers have ended.
 template <class Result, class MakeWorker>
-Result in_chunks(std::uint64_t total, std::uint64_t chunk, int threads, const Progress& progress, bool& stopped, MakeWorker&& make_worker) {
+Result in_chunks(std::uint64_t total, std::uint64_t chunk, int threads, const Progress& progress,
+                 bool& stopped, MakeWorker&& make_worker) {
     std::atomic<std::uint64_t> next{0}, done{0};
     std::atomic<bool> stop{false};
     std::mutex mutex;

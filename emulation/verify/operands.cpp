@@ -28,11 +28,14 @@ private:
 };
 
 template <class Real>
-Operands<Real>::Operands(const FloatFormat& format, Operation operation, const Projection& projection, bool exhaustive, std::uint64_t seed)
-    : format_(format), operation_(operation), projection_(projection), count_(operand_count(operation)), seed_(seed) {
+Operands<Real>::Operands(const FloatFormat& format, Operation operation,
+                         const Projection& projection, bool exhaustive, std::uint64_t seed)
+    : format_(format), operation_(operation), projection_(projection),
+      count_(operand_count(operation)), seed_(seed) {
     const int most_bits = count_ == 1 ? full_storage_bits : count_ == 2 ? 8 : exhaustive ? 6 : 4;
     if (format.storage_bits() <= most_bits) {
-        for (std::uint64_t code = 0; code < std::uint64_t{1} << format.storage_bits(); ++code) list_.push_back(value(code));
+        for (std::uint64_t code = 0; code < std::uint64_t{1} << format.storage_bits(); ++code)
+            list_.push_back(value(code));
     } else {
         list_boundaries();
     }
@@ -42,7 +45,8 @@ Operands<Real>::Operands(const FloatFormat& format, Operation operation, const P
 
 template <class Real>
 void Operands<Real>::list_boundaries() {
-    const std::uint64_t top = format_.top_finite_code(), hidden = std::uint64_t{1} << format_.mantissa_bits;
+    const std::uint64_t top = format_.top_finite_code(),
+                        hidden = std::uint64_t{1} << format_.mantissa_bits;
     const std::uint64_t one = code_below(1.0);
     std::vector<std::uint64_t> codes = {0,
                                         1,
@@ -83,9 +87,11 @@ Real Operands<Real>::value(std::uint64_t code) const {
     if (magnitude > format_.top_finite_code()) {
         const bool infinite = format_.has_infinity && magnitude == format_.top_finite_code() + 1;
         if (!infinite) return std::numeric_limits<Real>::quiet_NaN();
-        return negative ? -std::numeric_limits<Real>::infinity() : std::numeric_limits<Real>::infinity();
+        return negative ? -std::numeric_limits<Real>::infinity()
+                        : std::numeric_limits<Real>::infinity();
     }
-    if (negative && format_.nan_at_negative_zero && magnitude == 0) return std::numeric_limits<Real>::quiet_NaN();
+    if (negative && format_.nan_at_negative_zero && magnitude == 0)
+        return std::numeric_limits<Real>::quiet_NaN();
     const auto result = static_cast<Real>(format_.magnitude(magnitude));
     if (magnitude == 0 && format_.zero != Zero::both_signs) return result;
     return negative ? -result : result;
@@ -106,7 +112,8 @@ template <class Real>
 std::array<Real, 3> Operands<Real>::at(std::uint64_t number, std::uint64_t word) const {
     if (number >= listed_) return sample(number, word);
     std::array<Real, 3> result{};
-    for (int i = 0; i < count_; ++i, number /= list_.size()) result[i] = list_[number % list_.size()];
+    for (int i = 0; i < count_; ++i, number /= list_.size())
+        result[i] = list_[number % list_.size()];
     return result;
 }
 
@@ -115,9 +122,12 @@ template <class Real>
 Real Operands<Real>::any(Draws& draws, bool of_format) const {
     const std::uint64_t word = draws.next();
     if (of_format) return value(word >> (64 - format_.storage_bits()));
-    const int low = std::ilogb(format_.smallest_positive()) - 3, count = std::ilogb(format_.largest()) + 3 - low;
-    const int exponent = low + static_cast<int>(draws.below(static_cast<std::uint64_t>(std::max(count, 1))));
-    const auto x = static_cast<Real>(std::ldexp(1.0 + static_cast<double>(word >> 12) * 0x1p-52, exponent));
+    const int low = std::ilogb(format_.smallest_positive()) - 3,
+              count = std::ilogb(format_.largest()) + 3 - low;
+    const int exponent =
+        low + static_cast<int>(draws.below(static_cast<std::uint64_t>(std::max(count, 1))));
+    const auto x =
+        static_cast<Real>(std::ldexp(1.0 + static_cast<double>(word >> 12) * 0x1p-52, exponent));
     return word % 2 != 0 ? -x : x;
 }
 
@@ -128,23 +138,29 @@ Real Operands<Real>::near(double target, Draws& draws, bool of_format) const {
     const int jitter = step < 4 ? 0 : step < 6 ? step - 6 : step - 5;
     if (!of_format) {
         const auto x = static_cast<Real>(target);
-        return std::bit_cast<Real>(static_cast<BitsOfReal<Real>>(bits_of(x) + static_cast<BitsOfReal<Real>>(jitter)));
+        return std::bit_cast<Real>(
+            static_cast<BitsOfReal<Real>>(bits_of(x) + static_cast<BitsOfReal<Real>>(jitter)));
     }
     if (!(std::fabs(target) <= std::numeric_limits<double>::max())) return any(draws, true);
     const std::uint64_t top = format_.top_finite_code(), below = code_below(std::fabs(target));
-    const bool next = below < top && format_.magnitude(below + 1) - std::fabs(target) < std::fabs(target) - format_.magnitude(below);
+    const bool next = below < top && format_.magnitude(below + 1) - std::fabs(target) <
+                                         std::fabs(target) - format_.magnitude(below);
     const std::int64_t code = static_cast<std::int64_t>(below + next) + jitter;
-    const auto clamped = static_cast<std::uint64_t>(std::clamp<std::int64_t>(code, 0, static_cast<std::int64_t>(top)));
-    return value(clamped + (std::signbit(target) && format_.is_signed ? format_.magnitude_codes() : 0));
+    const auto clamped = static_cast<std::uint64_t>(
+        std::clamp<std::int64_t>(code, 0, static_cast<std::int64_t>(top)));
+    return value(clamped +
+                 (std::signbit(target) && format_.is_signed ? format_.magnitude_codes() : 0));
 }
 
-// Results near zero, where the operation has such; else near the format's smallest and largest values.
+// Results near zero, where the operation has such; else near the format's smallest and largest
+// values.
 template <class Real>
 std::array<Real, 3> Operands<Real>::near_cancellation(Draws& draws, bool of_format) const {
     std::array<Real, 3> x = {any(draws, of_format), any(draws, of_format), any(draws, of_format)};
     const double a = x[0], b = x[1];
     const double ends[] = {format_.smallest_positive() / 2, format_.smallest_positive(),
-                           std::max(format_.smallest_normal(), format_.smallest_positive()), format_.largest()};
+                           std::max(format_.smallest_normal(), format_.smallest_positive()),
+                           format_.largest()};
     const double end = ends[draws.below(4)];
     switch (operation_) {
         case Operation::add: x[1] = near(-a, draws, of_format); break;
@@ -164,7 +180,8 @@ std::array<Real, 3> Operands<Real>::near_tie(Draws& draws, bool of_format) const
     const std::uint64_t word = draws.next(), top = format_.top_finite_code();
     const std::uint64_t code = word >> 3 > top ? (word >> 3) % (top + 1) : word >> 3;
     const double low = format_.magnitude(code);
-    const double step = code < top ? format_.magnitude(code + 1) - low : low - format_.magnitude(code - (code > 0));
+    const double step =
+        code < top ? format_.magnitude(code + 1) - low : low - format_.magnitude(code - (code > 0));
     const double sign = format_.is_signed && word % 2 != 0 ? -1 : 1;
     const double part = word / 2 % 4 == 0 ? step / 4 : step / 2;
     const double tie = sign * (low + part), a = x[0];
@@ -190,8 +207,8 @@ std::array<Real, 3> Operands<Real>::near_tie(Draws& draws, bool of_format) const
     return x;
 }
 
-// Sums at, just above or just below a value and that part of the step to the next at which the random
-// integer R decides: eta = (2^N - R) 2^-N, and half a unit more and less of N + 1 bits.
+// Sums at, just above or just below a value and that part of the step to the next at which the
+// random integer R decides: eta = (2^N - R) 2^-N, and half a unit more and less of N + 1 bits.
 template <class Real>
 std::array<Real, 3> Operands<Real>::at_the_turn(Draws& draws, std::uint64_t word) const {
     __extension__ using Wide = unsigned __int128;
@@ -199,21 +216,28 @@ std::array<Real, 3> Operands<Real>::at_the_turn(Draws& draws, std::uint64_t word
     const std::uint64_t code = draws.below(format_.top_finite_code() + 1), halves = draws.below(5);
     const double low = format_.magnitude(code), step = format_.magnitude(code + 1) - low;
     const Wide most = Wide{2} << n;
-    const Wide part = std::clamp<Wide>(most - 2 * Wide{word >> (64 - n)} + halves, 2, most + 2) - 2;  // in 2^-(N+1) of the step
+    const Wide part = std::clamp<Wide>(most - 2 * Wide{word >> (64 - n)} + halves, 2, most + 2) -
+                      2;  // in 2^-(N+1) of the step
     const double sign = format_.is_signed && draws.below(2) != 0 ? -1 : 1;
     // What Real holds together with the value, and the rest.
-    const int together = std::clamp(std::numeric_limits<Real>::digits - format_.mantissa_bits - 2, 0, n + 2);
+    const int together =
+        std::clamp(std::numeric_limits<Real>::digits - format_.mantissa_bits - 2, 0, n + 2);
     const Wide rest = part & ((Wide{1} << (n + 2 - together)) - 1);
     const double a = sign * (low + std::ldexp(static_cast<double>(part - rest), unit) * step);
     const double b = sign * std::ldexp(static_cast<double>(rest), unit) * step;
-    if (operation_ != Operation::fma) return {static_cast<Real>(a), static_cast<Real>(operation_ == Operation::subtract ? -b : b), Real{}};
-    // The whole part as a product of two numbers of Real, or, failing that, the rest as one times one.
+    if (operation_ != Operation::fma)
+        return {static_cast<Real>(a), static_cast<Real>(operation_ == Operation::subtract ? -b : b),
+                Real{}};
+    // The whole part as a product of two numbers of Real, or, failing that, the rest as one times
+    // one.
     const Wide one = Wide{1} << std::numeric_limits<Real>::digits, least = part / one + 2;
-    for (Wide divisor = least; divisor < least + 512 && divisor < one && step >= 0x1p-60; ++divisor) {
+    for (Wide divisor = least; divisor < least + 512 && divisor < one && step >= 0x1p-60;
+         ++divisor) {
         if (part % divisor != 0 || part < divisor) continue;
         // NOLINTNEXTLINE(bugprone-integer-division): it leaves nothing
         return {static_cast<Real>(std::ldexp(static_cast<double>(part / divisor), unit)),
-                static_cast<Real>(sign * static_cast<double>(divisor) * step), static_cast<Real>(sign * low)};
+                static_cast<Real>(sign * static_cast<double>(divisor) * step),
+                static_cast<Real>(sign * low)};
     }
     return {static_cast<Real>(b), Real{1}, static_cast<Real>(a)};
 }
@@ -222,15 +246,19 @@ template <class Real>
 std::array<Real, 3> Operands<Real>::sample(std::uint64_t number, std::uint64_t word) const {
     Draws draws(Draws(seed_).next() ^ number * 0xD6E8FEB86659FD93);
     const bool of_format = number % 4 != 3;
-    const bool sums = operation_ == Operation::add || operation_ == Operation::subtract || operation_ == Operation::fma;
-    if (number % 4 == 2 && sums && is_stochastic(projection_.rounding)) return at_the_turn(draws, word);
+    const bool sums = operation_ == Operation::add || operation_ == Operation::subtract ||
+                      operation_ == Operation::fma;
+    if (number % 4 == 2 && sums && is_stochastic(projection_.rounding))
+        return at_the_turn(draws, word);
     switch (number / 4 % 4) {
         case 0: return near_cancellation(draws, of_format);
         case 1: return near_tie(draws, of_format);
         case 2:
             if (of_format) {
                 std::array<Real, 3> x{};
-                for (Real& operand : x) operand = draws.below(2) == 0 ? list_[draws.below(list_.size())] : any(draws, true);
+                for (Real& operand : x)
+                    operand =
+                        draws.below(2) == 0 ? list_[draws.below(list_.size())] : any(draws, true);
                 return x;
             }
             break;

@@ -15,12 +15,14 @@ template <class Real>
 class Operands {
 public:
     // `exhaustive`: all operands of fma up to 6 bits, not 4.
-    Operands(const FloatFormat& format, Operation operation, const Projection& projection, bool exhaustive, std::uint64_t seed);
+    Operands(const FloatFormat& format, Operation operation, const Projection& projection,
+             bool exhaustive, std::uint64_t seed);
 
     // The first so many are every choice out of a list: all codes' values, or boundary values.
     std::uint64_t listed() const { return listed_; }
-    // The operands with that number; from listed() on they are random, the same for the same seed. Some are
-    // chosen for the random word that will be drawn: the result is one where the decision turns.
+    // The operands with that number; from listed() on they are random, the same for the same seed.
+    // Some are chosen for the random word that will be drawn: the result is one where the decision
+    // turns.
     std::array<Real, 3> at(std::uint64_t number, std::uint64_t word) const;
 
 private:

@@ -18,12 +18,14 @@ namespace {
 
 // Operands are what a flushing projection takes for inputs; its exact result is not.
 Projection of_results(Projection projection) {
-    projection.underflow = projection.flushes_result() ? Underflow::flush_result : Underflow::gradual;
+    projection.underflow =
+        projection.flushes_result() ? Underflow::flush_result : Underflow::gradual;
     return projection;
 }
 
 struct OperationTally {
-    std::uint64_t cases = 0, mismatches = 0, first_place = std::numeric_limits<std::uint64_t>::max();
+    std::uint64_t cases = 0, mismatches = 0,
+                  first_place = std::numeric_limits<std::uint64_t>::max();
     OperationMismatch first;
 
     void merge(const OperationTally& other) {
@@ -45,10 +47,10 @@ constexpr bool has_arithmetic = requires(std::span<const Real> in, std::span<Rea
 template <class Real>
 class Worker {
 public:
-    Worker(const FloatFormat& format, Operation operation, const Projection& projection, const OperationOptions& options,
-           const Operands<Real>& operands)
-        : format_(format), operation_(operation), projection_(projection), options_(options), operands_(operands),
-          oracle_(format, operation, projection) {}
+    Worker(const FloatFormat& format, Operation operation, const Projection& projection,
+           const OperationOptions& options, const Operands<Real>& operands)
+        : format_(format), operation_(operation), projection_(projection), options_(options),
+          operands_(operands), oracle_(format, operation, projection) {}
 
     // Cases first .. last - 1, which are one array.
     OperationTally operator()(std::uint64_t first, std::uint64_t last, int threads) {
@@ -57,7 +59,9 @@ public:
         out_.resize(count);
         const std::uint64_t seed = options_.seed + first;  // other random words for every array
         const RandomStream words = array_stream(seed, projection_.drawn_bits());
-        const auto word = [&](std::size_t i) { return is_stochastic(projection_.rounding) ? words.at(i) : 0; };
+        const auto word = [&](std::size_t i) {
+            return is_stochastic(projection_.rounding) ? words.at(i) : 0;
+        };
         for (std::size_t i = 0; i < count; ++i) {
             const std::array<Real, 3> x = operands_.at(first + i, word(i));
             for (std::size_t k = 0; k < 3; ++k) rows_[k][i] = x[k];
@@ -66,9 +70,13 @@ public:
         bool done = false;
         if constexpr (std::is_same_v<Real, float>) {
             done = static_cast<bool>(options_.instead);
-            if (done) options_.instead(operation_, rows[0], rows[1], rows[2], out_, format_, projection_, seed, threads);
+            if (done)
+                options_.instead(operation_, rows[0], rows[1], rows[2], out_, format_, projection_,
+                                 seed, threads);
         }
-        if (!done) arithmetic(operation_, rows[0], rows[1], rows[2], std::span<Real>(out_), format_, projection_, seed, threads);
+        if (!done)
+            arithmetic(operation_, rows[0], rows[1], rows[2], std::span<Real>(out_), format_,
+                       projection_, seed, threads);
         OperationTally tally;
         tally.cases = count;
         for (std::size_t i = 0; i < count; ++i) {
@@ -100,15 +108,18 @@ private:
 };
 
 template <class Real>
-OperationResult run(const FloatFormat& format, Operation operation, const Projection& projection, const OperationOptions& options,
-                    const Progress& progress) {
+OperationResult run(const FloatFormat& format, Operation operation, const Projection& projection,
+                    const OperationOptions& options, const Progress& progress) {
     constexpr std::uint64_t chunk = 1 << 15;  // two pieces of arithmetic(), so that threads matter
     const Operands<Real> operands(format, operation, projection, options.exhaustive, options.seed);
     OperationResult result;
-    const OperationTally tally =
-        in_chunks<OperationTally>(operands.listed() + options.samples, chunk, options.threads, progress, result.stopped, [&] {
-        return [&, worker = std::make_shared<Worker<Real>>(format, operation, projection, options, operands)](
-                   std::uint64_t first, std::uint64_t last) { return (*worker)(first, last, first / chunk % 8 == 0 ? 2 : 1); };
+    const OperationTally tally = in_chunks<OperationTally>(
+        operands.listed() + options.samples, chunk, options.threads, progress, result.stopped, [&] {
+        return [&, worker = std::make_shared<Worker<Real>>(format, operation, projection, options,
+                                                           operands)](std::uint64_t first,
+                                                                      std::uint64_t last) {
+            return (*worker)(first, last, first / chunk % 8 == 0 ? 2 : 1);
+        };
     });
     result.cases = tally.cases;
     result.mismatches = tally.mismatches;
@@ -119,8 +130,10 @@ OperationResult run(const FloatFormat& format, Operation operation, const Projec
 }  // namespace
 
 template <class Real>
-OperationOracle<Real>::OperationOracle(const FloatFormat& format, Operation operation, const Projection& projection)
-    : operation_(operation), projection_(projection), smallest_normal_(format.smallest_normal()), oracle_(format, of_results(projection)) {
+OperationOracle<Real>::OperationOracle(const FloatFormat& format, Operation operation,
+                                       const Projection& projection)
+    : operation_(operation), projection_(projection), smallest_normal_(format.smallest_normal()),
+      oracle_(format, of_results(projection)) {
     mpfr_inits2(std::numeric_limits<double>::digits, a_, b_, c_, static_cast<mpfr_ptr>(nullptr));
     mpfr_init2(result_, MpfrOracle::most_precision);
 }
@@ -158,14 +171,16 @@ Real OperationOracle<Real>::result(Real a, Real b, Real c, std::uint64_t random)
     mpfr_set_d(c_, input(c), MPFR_RNDN);
     const bool cut = apply(MPFR_RNDZ) != 0;
     // The sign of an exact zero sum is the one thing that the direction changes then.
-    if (projection_.rounding == RoundingMode::toward_negative && !cut && mpfr_zero_p(result_)) apply(MPFR_RNDD);
+    if (projection_.rounding == RoundingMode::toward_negative && !cut && mpfr_zero_p(result_))
+        apply(MPFR_RNDD);
     return static_cast<Real>(oracle_.project(result_, cut, random));
 }
 
 template class OperationOracle<float>;
 template class OperationOracle<double>;
 
-OperationResult verify_operation(const FloatFormat& format, Operation operation, const Projection& projection, const OperationOptions& options,
+OperationResult verify_operation(const FloatFormat& format, Operation operation,
+                                 const Projection& projection, const OperationOptions& options,
                                  const Progress& progress) {
     validate(format);
     validate(projection, format);
@@ -173,7 +188,8 @@ OperationResult verify_operation(const FloatFormat& format, Operation operation,
     if (format.fits_fp32()) {
         result = run<float>(format, operation, projection, options, progress);
     } else if constexpr (!has_arithmetic<double>) {
-        throw std::invalid_argument("arithmetic works on fp32 numbers, which do not hold the values of " + format.name());
+        throw std::invalid_argument(
+            "arithmetic works on fp32 numbers, which do not hold the values of " + format.name());
     }
     if constexpr (has_arithmetic<double>) {
         if (result.stopped) return result;
@@ -187,15 +203,19 @@ OperationResult verify_operation(const FloatFormat& format, Operation operation,
 }
 
 std::string describe(const OperationMismatch& m) {
-    std::string text = std::string(to_string(m.operation)) + " in " + m.format + ", " + std::string(to_string(m.projection.rounding)) +
-                       ", overflow " + std::string(to_string(m.projection.overflow));
-    if (m.projection.underflow != Underflow::gradual) text += ", underflow " + std::string(to_string(m.projection.underflow));
+    std::string text = std::string(to_string(m.operation)) + " in " + m.format + ", " +
+                       std::string(to_string(m.projection.rounding)) + ", overflow " +
+                       std::string(to_string(m.projection.overflow));
+    if (m.projection.underflow != Underflow::gradual)
+        text += ", underflow " + std::string(to_string(m.projection.underflow));
     text += ": operands ";
-    for (int i = 0; i < operand_count(m.operation); ++i) text += (i > 0 ? ", " : "") + show_number(m.operands[i], m.fp64);
+    for (int i = 0; i < operand_count(m.operation); ++i)
+        text += (i > 0 ? ", " : "") + show_number(m.operands[i], m.fp64);
     text += ", expected " + show_number(m.expected, m.fp64) + ", got " + show_number(m.got, m.fp64);
     if (is_stochastic(m.projection.rounding)) {
         char word[64];
-        std::snprintf(word, sizeof word, "; random word 0x%016llX of %d bits", static_cast<unsigned long long>(m.random), m.projection.random_bits);
+        std::snprintf(word, sizeof word, "; random word 0x%016llX of %d bits",
+                      static_cast<unsigned long long>(m.random), m.projection.random_bits);
         text += word;
     }
     return text;

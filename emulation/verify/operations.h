@@ -1,6 +1,6 @@
 // Proves one arithmetic operation in one format on this machine: arithmetic() against MPFR, which
-// computes the exact result cut off towards zero and says whether something was cut off, and the MPFR
-// oracle, which projects that.
+// computes the exact result cut off towards zero and says whether something was cut off, and the
+// MPFR oracle, which projects that.
 #pragma once
 
 #include <array>
@@ -21,12 +21,14 @@ namespace apscope::detail::oracle {
 struct OperationOptions {
     bool exhaustive = false;  // fma: all operands of formats of up to 6 bits, not 4
     int threads = 2;
-    // Operands drawn at random: codes alike, near cancellation, near ties, beside the format's ends, and
-    // numbers that the format does not hold.
+    // Operands drawn at random: codes alike, near cancellation, near ties, beside the format's
+    // ends, and numbers that the format does not hold.
     std::size_t samples = 100'000;
     std::uint64_t seed = 1;   // of the samples and of stochastic rounding
-    // What is verified in place of arithmetic() on fp32 numbers: something with an error to be found.
-    std::function<void(Operation, std::span<const float>, std::span<const float>, std::span<const float>, std::span<float>, const FloatFormat&,
+    // What is verified in place of arithmetic() on fp32 numbers: something with an error to be
+    // found.
+    std::function<void(Operation, std::span<const float>, std::span<const float>,
+                       std::span<const float>, std::span<float>, const FloatFormat&,
                        const Projection&, std::uint64_t, int)>
         instead = {};
 };
@@ -71,10 +73,11 @@ struct OperationResult {
     bool stopped = false;                    // `progress` said so; the counts are those so far
 };
 
-// All operands: of roots in formats of up to 19 bits, of sums, products and quotients up to 8 bits, of
-// fma up to 4 bits. Beyond that the boundary operands crossed with each other. Then the samples.
+// All operands: of roots in formats of up to 19 bits, of sums, products and quotients up to 8 bits,
+// of fma up to 4 bits. Beyond that the boundary operands crossed with each other. Then the samples.
 // std::invalid_argument where arithmetic() refuses the format or the projection.
-OperationResult verify_operation(const FloatFormat& format, Operation operation, const Projection& projection, const OperationOptions& options = {},
+OperationResult verify_operation(const FloatFormat& format, Operation operation,
+                                 const Projection& projection, const OperationOptions& options = {},
                                  const Progress& progress = {});
 
 // One line: operands, expected, got.

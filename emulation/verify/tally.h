@@ -24,10 +24,12 @@ inline constexpr std::uint64_t first_exhaustive_place = std::uint64_t{1} << 41;
 
 // Mismatches of some of the inputs; the first is the one at the lowest place.
 struct Tally {
-    std::uint64_t cases = 0, mismatches = 0, first_place = std::numeric_limits<std::uint64_t>::max();
+    std::uint64_t cases = 0, mismatches = 0,
+                  first_place = std::numeric_limits<std::uint64_t>::max();
     Mismatch first;
 
-    void compare(std::uint64_t place, const char* what, std::uint64_t input, std::uint64_t expected, std::uint64_t got, std::uint64_t random = 0) {
+    void compare(std::uint64_t place, const char* what, std::uint64_t input, std::uint64_t expected,
+                 std::uint64_t got, std::uint64_t random = 0) {
         ++cases;
         if (expected == got) return;
         ++mismatches;

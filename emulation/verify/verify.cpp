@@ -35,9 +35,10 @@ std::uint64_t mix(std::uint64_t x) {  // SplitMix64: random words from case numb
 
 constexpr std::size_t most_words = 5;
 
-// The random words worth trying at x: one drawn, none, all ones, and the last before and the first after
-// the place where the decision turns.
-void random_words(MpfrOracle& oracle, double x, const Projection& projection, std::uint64_t drawn, std::vector<std::uint64_t>& words) {
+// The random words worth trying at x: one drawn, none, all ones, and the last before and the first
+// after the place where the decision turns.
+void random_words(MpfrOracle& oracle, double x, const Projection& projection, std::uint64_t drawn,
+                  std::vector<std::uint64_t>& words) {
     using Count = MpfrOracle::Count;
     const bool exact = projection.rounding == RoundingMode::stochastic_exact;
     const int bits = projection.drawn_bits(), spare = 64 - bits;
@@ -53,8 +54,10 @@ public:
     using Bits = BitsOfReal<Real>;
     static constexpr bool fp64 = std::is_same_v<Real, double>;
 
-    Verifier(const FloatFormat& format, const Projection& projection, const VerifyOptions& options, const Progress& progress)
-        : format_(format), projection_(projection), options_(options), progress_(progress), cast_(make_cast<Real>(format, projection)),
+    Verifier(const FloatFormat& format, const Projection& projection, const VerifyOptions& options,
+             const Progress& progress)
+        : format_(format), projection_(projection), options_(options), progress_(progress),
+          cast_(make_cast<Real>(format, projection)),
           wide_(format.storage_bits() > full_storage_bits) {}
 
     VerifyResult run() {
@@ -79,8 +82,9 @@ private:
     bool stochastic() const { return is_stochastic(projection_.rounding); }
     RandomStream stream() const { return array_stream(options_.seed, projection_.drawn_bits()); }
 
-    // A format that fp32 holds has had its values and midpoints in fp32: in fp64 as many as one of 12
-    // bits has will do. Coprime to the ten cases around a value, so that each of them has its turn.
+    // A format that fp32 holds has had its values and midpoints in fp32: in fp64 as many as one of
+    // 12 bits has will do. Coprime to the ten cases around a value, so that each of them has its
+    // turn.
     std::size_t fp64_thinning() const {
         const int more = std::min(format_.storage_bits(), full_storage_bits) - 12;
         if (!fp64 || !format_.fits_fp32() || more <= 0) return 1;
@@ -93,12 +97,14 @@ private:
         const std::size_t thinning = options_.thinning * fp64_thinning();
         if (thinning <= 1) return inputs;
         // The edges, of 64 steps each way: zero, the smallest normal number, the largest.
-        const double least = 64 * format_.smallest_positive(), normal = format_.smallest_normal(), largest = format_.largest();
+        const double least = 64 * format_.smallest_positive(), normal = format_.smallest_normal(),
+                     largest = format_.largest();
         const double last_step = std::ldexp(64.0, format_.emax() - format_.mantissa_bits);
         std::size_t kept = 0, seen = 0;
         for (const Real x : inputs) {
             const double magnitude = std::fabs(static_cast<double>(x));
-            const bool inside = magnitude > least && std::fabs(magnitude - normal) > least && magnitude < largest - last_step;
+            const bool inside = magnitude > least && std::fabs(magnitude - normal) > least &&
+                                magnitude < largest - last_step;
             if (!inside || seen++ % thinning == 0) inputs[kept++] = x;
         }
         inputs.resize(kept);
@@ -107,22 +113,29 @@ private:
 
     Tally rule_against_oracles(const std::vector<Real>& inputs) {
         return dispatch(projection_.rounding, [&]<RoundingMode M>() {
-            return in_chunks<Tally>(inputs.size(), 4096, options_.threads, progress_, stopped_, [&] {
-                return [&, mpfr = std::make_unique<MpfrOracle>(format_, projection_), words = std::vector<std::uint64_t>{0},
-                        rational = BasicRationalOracle<Real>(format_, projection_)](std::uint64_t first, std::uint64_t last) mutable {
+            return in_chunks<Tally>(inputs.size(), 4096, options_.threads, progress_, stopped_,
+                                    [&] {
+                return [&, mpfr = std::make_unique<MpfrOracle>(format_, projection_),
+                        words = std::vector<std::uint64_t>{0},
+                        rational = BasicRationalOracle<Real>(format_, projection_)](
+                           std::uint64_t first, std::uint64_t last) mutable {
                     Tally tally;
                     for (std::uint64_t i = first; i < last; ++i) {
                         const Real x = inputs[i];
                         const bool twice = i % options_.rational_stride == 0;
-                        if constexpr (is_stochastic(M)) random_words(*mpfr, x, projection_, mix(options_.seed ^ i), words);
+                        if constexpr (is_stochastic(M))
+                            random_words(*mpfr, x, projection_, mix(options_.seed ^ i), words);
                         std::array<Real, most_words> second;
                         if (twice) rational.project(x, words, second);
                         for (std::size_t k = 0; k < words.size(); ++k) {
                             const std::uint64_t random = words[k];
                             const Bits truth = bits_of(mpfr->project(x, random));
                             const Bits rule = bits_of(round_to_format<M, Real>(x, cast_, random));
-                            tally.compare(i, "the rule against MPFR", bits_of(x), truth, rule, random);
-                            if (twice) tally.compare(i, "the rule against exact rationals", bits_of(x), bits_of(second[k]), rule, random);
+                            tally.compare(i, "the rule against MPFR", bits_of(x), truth, rule,
+                                          random);
+                            if (twice)
+                                tally.compare(i, "the rule against exact rationals", bits_of(x),
+                                              bits_of(second[k]), rule, random);
                         }
                     }
                     return tally;
@@ -145,15 +158,19 @@ private:
         return result;
     }
 
-    // The whole array at once: on one thread with the words of a seed, as the compiler's loop over the
-    // rule, and on all threads, from an odd start, in place, with words of the caller's.
+    // The whole array at once: on one thread with the words of a seed, as the compiler's loop over
+    // the rule, and on all threads, from an odd start, in place, with words of the caller's.
     Tally array_against_rule(const std::vector<Real>& inputs) {
         Tally tally;
         const RandomStream words_of_seed = stream();
-        const auto compare = [&](const char* what, std::span<const Real> in, std::span<const Real> out, std::span<const std::uint64_t> words) {
+        const auto compare = [&](const char* what, std::span<const Real> in,
+                                 std::span<const Real> out, std::span<const std::uint64_t> words) {
             for (std::uint64_t i = 0; i < in.size(); ++i) {
-                const std::uint64_t random = !stochastic() ? 0 : words.empty() ? words_of_seed.at(i) : words[i];
-                tally.compare(inputs.size() + i, what, bits_of(in[i]), bits_of(round_one(in[i], cast_, random)), bits_of(out[i]), random);
+                const std::uint64_t random = !stochastic()   ? 0
+                                             : words.empty() ? words_of_seed.at(i)
+                                                             : words[i];
+                tally.compare(inputs.size() + i, what, bits_of(in[i]),
+                              bits_of(round_one(in[i], cast_, random)), bits_of(out[i]), random);
             }
         };
         const RandomSource seeded{options_.seed};
@@ -166,7 +183,8 @@ private:
         const std::span<const Real> shifted = std::span(inputs).subspan(inputs.empty() ? 0 : 1);
         const std::vector<std::uint64_t> words = turning_words(shifted);
         std::vector<std::uint64_t> integers(words.size());
-        std::transform(words.begin(), words.end(), integers.begin(), [&](std::uint64_t w) { return w >> (64 - projection_.random_bits); });
+        std::transform(words.begin(), words.end(), integers.begin(),
+                       [&](std::uint64_t w) { return w >> (64 - projection_.random_bits); });
         out.assign(shifted.begin(), shifted.end());
         RandomSource given{options_.seed};
         if (!integers.empty()) given.words = integers;
@@ -177,23 +195,30 @@ private:
 
     // The code that a NaN's code becomes on the way through a number.
     std::uint64_t nan_code_again(std::uint64_t code) const {
-        const std::uint64_t canonical = format_.nan_code(), sign = std::uint64_t{1} << (format_.storage_bits() - 1);
-        if (!projection_.keep_payload || !format_.is_signed || format_.nan_codes == 0) return canonical;
-        const bool every_ieee_nan = format_.has_infinity && format_.nan_codes == (std::uint64_t{1} << format_.mantissa_bits) - 1;
+        const std::uint64_t canonical = format_.nan_code(),
+                            sign = std::uint64_t{1} << (format_.storage_bits() - 1);
+        if (!projection_.keep_payload || !format_.is_signed || format_.nan_codes == 0)
+            return canonical;
+        const bool every_ieee_nan =
+            format_.has_infinity &&
+            format_.nan_codes == (std::uint64_t{1} << format_.mantissa_bits) - 1;
         if (every_ieee_nan) return code | std::uint64_t{1} << (format_.mantissa_bits - 1);
         return (code & sign) | canonical;
     }
 
-    // Every code, singly and as arrays; of wide formats as many random ones as there are random inputs.
+    // Every code, singly and as arrays; of wide formats as many random ones as there are random
+    // inputs.
     Tally codes() {
         Tally tally;
         auto codec = make_codec<Real>(format_);
         codec.keep_payload = projection_.keep_payload;
         const BasicRationalOracle<Real> oracle(format_, projection_);
         const int bits = format_.storage_bits();
-        std::vector<Bits> all(wide_ ? options_.random_cases : std::size_t{1} << bits), again(all.size());
+        std::vector<Bits> all(wide_ ? options_.random_cases : std::size_t{1} << bits),
+            again(all.size());
         std::vector<Real> values(all.size());
-        for (std::uint64_t i = 0; i < all.size(); ++i) all[i] = static_cast<Bits>(wide_ ? mix(options_.seed ^ i) >> (64 - bits) : i);
+        for (std::uint64_t i = 0; i < all.size(); ++i)
+            all[i] = static_cast<Bits>(wide_ ? mix(options_.seed ^ i) >> (64 - bits) : i);
         decode<Bits, Real>(all, values, format_, projection_.keep_payload, options_.threads);
         Projection exact;
         exact.keep_payload = projection_.keep_payload;
@@ -202,10 +227,15 @@ private:
             const Bits code = all[i];
             const Real value = oracle.decode(code);
             const std::uint64_t place = first_code_place + i;
-            const bool second_zero = value == 0 && format_.zero == Zero::single;  // two codes, one zero
-            const std::uint64_t back = std::isnan(value) ? nan_code_again(code) : second_zero ? 0 : code;
-            tally.compare(place, "decode against the oracle", code, bits_of(value), bits_of(decode_one(code, codec)));
-            tally.compare(place, "decode of an array against the oracle", code, bits_of(value), bits_of(values[i]));
+            const bool second_zero =
+                value == 0 && format_.zero == Zero::single;  // two codes, one zero
+            const std::uint64_t back = std::isnan(value) ? nan_code_again(code)
+                                       : second_zero     ? 0
+                                                         : code;
+            tally.compare(place, "decode against the oracle", code, bits_of(value),
+                          bits_of(decode_one(code, codec)));
+            tally.compare(place, "decode of an array against the oracle", code, bits_of(value),
+                          bits_of(values[i]));
             tally.compare(place, "encode after decode", code, back, encode_one(value, codec));
             tally.compare(place, "encode of an array after decode", code, back, again[i]);
         }
@@ -219,9 +249,11 @@ private:
         const bool has_steps = !wide_ && !stochastic();
         if (has_steps) {
             const Staircase steps(format_, projection_, options_.threads);
-            tally = arrays_against_steps(format_, projection_, steps, options_.threads, progress_, stopped_);
+            tally = arrays_against_steps(format_, projection_, steps, options_.threads, progress_,
+                                         stopped_);
         }
-        if (!stopped_ && (!has_steps || options_.exhaustive_oracle)) tally.merge(all_inputs_against_rule());
+        if (!stopped_ && (!has_steps || options_.exhaustive_oracle))
+            tally.merge(all_inputs_against_rule());
         return tally;
     }
 
@@ -230,12 +262,16 @@ private:
         requires(!fp64)
     {
         constexpr std::uint64_t chunk = 1 << 14;  // three such arrays stay in the L2 cache
-        return in_chunks<Tally>(std::uint64_t{1} << 32, chunk, options_.threads, progress_, stopped_, [&] {
+        return in_chunks<Tally>(std::uint64_t{1} << 32, chunk, options_.threads, progress_,
+                                stopped_, [&] {
             std::unique_ptr<MpfrOracle> mpfr;
-            if (options_.exhaustive_oracle) mpfr = std::make_unique<MpfrOracle>(format_, projection_);
-            return [&, mpfr = std::move(mpfr), in = std::vector<float>(chunk), out = std::vector<float>(chunk),
+            if (options_.exhaustive_oracle)
+                mpfr = std::make_unique<MpfrOracle>(format_, projection_);
+            return [&, mpfr = std::move(mpfr), in = std::vector<float>(chunk),
+                    out = std::vector<float>(chunk),
                     rule = std::vector<float>(chunk)](std::uint64_t first, std::uint64_t) mutable {
-                for (std::uint64_t i = 0; i < chunk; ++i) in[i] = std::bit_cast<float>(static_cast<std::uint32_t>(first + i));
+                for (std::uint64_t i = 0; i < chunk; ++i)
+                    in[i] = std::bit_cast<float>(static_cast<std::uint32_t>(first + i));
                 quantize(in, out, format_, projection_, {options_.seed}, 1);
                 quantize_by_rule(in, rule, format_, projection_, {options_.seed});
                 return compare_chunk(first, in, out, rule, first / chunk % 16 == 0, mpfr.get());
@@ -244,8 +280,8 @@ private:
     }
 
     // `rule` is the rule as the compiler's loop; `single_calls` checks that loop itself.
-    Tally compare_chunk(std::uint64_t first, std::span<const float> in, std::span<const float> out, std::span<const float> rule, bool single_calls,
-                        MpfrOracle* mpfr) const
+    Tally compare_chunk(std::uint64_t first, std::span<const float> in, std::span<const float> out,
+                        std::span<const float> rule, bool single_calls, MpfrOracle* mpfr) const
         requires(!fp64)
     {
         Tally tally;
@@ -260,12 +296,15 @@ private:
             float expected = rule[i];
             if (single_calls) {
                 expected = round_one(in[i], cast_, random);
-                tally.compare(place, "the rule as a loop against single calls", bits_of(in[i]), bits_of(expected), bits_of(rule[i]), random);
+                tally.compare(place, "the rule as a loop against single calls", bits_of(in[i]),
+                              bits_of(expected), bits_of(rule[i]), random);
             }
-            tally.compare(place, "the array path against the rule", bits_of(in[i]), bits_of(expected), bits_of(out[i]), random);
+            tally.compare(place, "the array path against the rule", bits_of(in[i]),
+                          bits_of(expected), bits_of(out[i]), random);
             if (mpfr) {
                 const std::uint32_t truth = bits_of(mpfr->project(in[i], random));
-                tally.compare(place, "the rule against MPFR", bits_of(in[i]), truth, bits_of(expected), random);
+                tally.compare(place, "the rule against MPFR", bits_of(in[i]), truth,
+                              bits_of(expected), random);
             }
         }
         return tally;
@@ -278,7 +317,8 @@ private:
             mismatch.lower = mismatch.upper = std::fabs(x);
             return;
         }
-        const auto [lower, upper, code, below] = BasicRationalOracle<Real>(format_, projection_).neighbours(x);
+        const auto [lower, upper, code, below] =
+            BasicRationalOracle<Real>(format_, projection_).neighbours(x);
         mismatch.lower = to_real<Real>(lower);
         const bool fits = code < format_.top_finite_code() || below;
         mismatch.upper = fits ? to_real<Real>(upper) : std::numeric_limits<Real>::infinity();
@@ -295,7 +335,8 @@ private:
 
 }  // namespace
 
-VerifyResult verify(const FloatFormat& format, const Projection& projection, const VerifyOptions& options, const Progress& progress) {
+VerifyResult verify(const FloatFormat& format, const Projection& projection,
+                    const VerifyOptions& options, const Progress& progress) {
     validate(format);
     validate(projection, format);
     VerifyResult result;
@@ -312,10 +353,12 @@ VerifyResult verify(const FloatFormat& format, const Projection& projection, con
 std::string show_number(std::uint64_t bits, bool fp64) {
     char text[80];
     if (fp64) {
-        std::snprintf(text, sizeof text, "0x%016llX (%.17g)", static_cast<unsigned long long>(bits), std::bit_cast<double>(bits));
+        std::snprintf(text, sizeof text, "0x%016llX (%.17g)", static_cast<unsigned long long>(bits),
+                      std::bit_cast<double>(bits));
     } else {
         const auto narrow = static_cast<std::uint32_t>(bits);
-        std::snprintf(text, sizeof text, "0x%08X (%.9g)", static_cast<unsigned>(narrow), static_cast<double>(std::bit_cast<float>(narrow)));
+        std::snprintf(text, sizeof text, "0x%08X (%.9g)", static_cast<unsigned>(narrow),
+                      static_cast<double>(std::bit_cast<float>(narrow)));
     }
     return text;
 }
@@ -323,19 +366,26 @@ std::string show_number(std::uint64_t bits, bool fp64) {
 std::string describe(const Mismatch& m) {
     char text[160];
     if (m.input_is_code) {
-        std::snprintf(text, sizeof text, ": code 0x%llX, expected 0x%08llX, got 0x%08llX", static_cast<unsigned long long>(m.input),
-                      static_cast<unsigned long long>(m.expected), static_cast<unsigned long long>(m.got));
+        std::snprintf(text, sizeof text, ": code 0x%llX, expected 0x%08llX, got 0x%08llX",
+                      static_cast<unsigned long long>(m.input),
+                      static_cast<unsigned long long>(m.expected),
+                      static_cast<unsigned long long>(m.got));
         return m.what + text;
     }
-    std::string words = m.what + ", " + std::string(to_string(m.projection.rounding)) + ", overflow " + std::string(to_string(m.projection.overflow));
-    if (m.projection.underflow != Underflow::gradual) words += ", underflow " + std::string(to_string(m.projection.underflow));
+    std::string words = m.what + ", " + std::string(to_string(m.projection.rounding)) +
+                        ", overflow " + std::string(to_string(m.projection.overflow));
+    if (m.projection.underflow != Underflow::gradual)
+        words += ", underflow " + std::string(to_string(m.projection.underflow));
     if (m.projection.keep_payload) words += ", payloads kept";
-    words += ": input " + show_number(m.input, m.fp64) + ", expected " + show_number(m.expected, m.fp64) + ", got " + show_number(m.got, m.fp64);
+    words += ": input " + show_number(m.input, m.fp64) + ", expected " +
+             show_number(m.expected, m.fp64) + ", got " + show_number(m.got, m.fp64);
     const int digits = m.fp64 ? 17 : 9;
-    std::snprintf(text, sizeof text, "; its magnitude lies between %.*g and %.*g", digits, m.lower, digits, m.upper);
+    std::snprintf(text, sizeof text, "; its magnitude lies between %.*g and %.*g", digits, m.lower,
+                  digits, m.upper);
     words += text;
     if (is_stochastic(m.projection.rounding)) {
-        std::snprintf(text, sizeof text, "; random word 0x%016llX", static_cast<unsigned long long>(m.random));
+        std::snprintf(text, sizeof text, "; random word 0x%016llX",
+                      static_cast<unsigned long long>(m.random));
         words += text;
     }
     return words;

@@ -17,7 +17,9 @@ try:
     from apscope.record.torch_layers import to_numpy
     from apscope.record.torch_workers import backward_workers
 except ImportError as error:
-    raise SystemExit(f"{error}; the recording scripts need: pip install 'apscope[record]'") from None
+    raise SystemExit(
+        f"{error}; the recording scripts need: pip install 'apscope[record]'"
+    ) from None
 
 __all__ = ["about", "deterministic", "digits", "nn", "torch", "train"]
 
@@ -25,7 +27,9 @@ __all__ = ["about", "deterministic", "digits", "nn", "torch", "train"]
 def digits():
     """scikit-learn's copy of the UCI handwritten digits: images (1797, 1, 8, 8) from 0 to 1, and their labels."""
     data = load_digits()
-    return torch.tensor(data.images, dtype=torch.float32).unsqueeze(1) / 16, torch.tensor(data.target)
+    return torch.tensor(data.images, dtype=torch.float32).unsqueeze(1) / 16, torch.tensor(
+        data.target
+    )
 
 
 def deterministic(seed):
@@ -56,7 +60,9 @@ def record_whole_state(model, writer, step, batches, loss_function):
         writer.add(step, 0, name, to_numpy(gradient.float()), kind="full_batch")
 
 
-def train(model, optimizer, schedule, loss_function, batches_at, writer, steps, rich_steps, all_data):
+def train(
+    model, optimizer, schedule, loss_function, batches_at, writer, steps, rich_steps, all_data
+):
     """Trains up to the last of `steps`, recording `steps`; `batches_at(step)` gives one batch a worker."""
     for step in range(max(steps) + 1):
         recorded = step in steps

@@ -24,7 +24,10 @@ BLOCK, LEAST = 32, 2.0**-30
 def specs(format, amax_of_trace, amax_of_step, workers):
     """A scheme for every rung; the first two have their scale from the largest magnitude, as scale=best,rule=tight takes it."""
     largest = apscope.FloatFormat(format).largest
-    constant, step = (2.0 ** math.floor(math.log2(largest / (workers * amax))) for amax in (amax_of_trace, amax_of_step))
+    constant, step = (
+        2.0 ** math.floor(math.log2(largest / (workers * amax)))
+        for amax in (amax_of_trace, amax_of_step)
+    )
     return [
         f"loss_scaling:{format},scale={constant!r}", f"loss_scaling:{format},scale={step!r}",
         f"aps:{format},rule=tight", f"aps:{format},rule=tight,unit=1024", f"aps:{format},rule=tight,unit=32",
@@ -37,12 +40,17 @@ def sums(values):
 
 
 def gradients(trace, step, tensor):
-    return np.stack([trace.read(step, tensor, worker).reshape(-1) for worker in range(trace.workers)])
+    return np.stack(
+        [trace.read(step, tensor, worker).reshape(-1) for worker in range(trace.workers)]
+    )
 
 
 def measure(trace):
     """Per step, tensor: noise of every block, and its squared error by (format, rung)."""
-    amax = [max(float(np.abs(gradients(trace, step, tensor)).max()) for tensor in trace.tensors) for step in trace.steps]
+    amax = [
+        max(float(np.abs(gradients(trace, step, tensor)).max()) for tensor in trace.tensors)
+        for step in trace.steps
+    ]
     for step, largest in zip(trace.steps, amax):
         for tensor in trace.tensors:
             x = gradients(trace, step, tensor)

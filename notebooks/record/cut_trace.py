@@ -30,7 +30,10 @@ def largest_runs(trace, name, run):
     """Numbers of the runs that hold the largest magnitude at a step, of all workers."""
     found = set()
     for step in trace.steps:
-        peaks = [np.abs(whole_runs(trace.read(step, name, worker), run)).max(axis=1) for worker in range(trace.workers)]
+        peaks = [
+            np.abs(whole_runs(trace.read(step, name, worker), run)).max(axis=1)
+            for worker in range(trace.workers)
+        ]
         found.add(int(np.argmax(np.max(peaks, axis=0))))
     return found
 
@@ -48,15 +51,23 @@ def choose_runs(trace, run, size):
     counts = {name: n // run for name, n in elements.items() if n > run}
     largest = {name: largest_runs(trace, name, run) for name in counts}
     files = len(records(trace))
-    heads = (files + 3) * (200 + sum(len(json.dumps(name)) + 100 for name in elements))  # of the files, and the manifest's lists
-    fixed = heads + 4 * files * sum(n for name, n in elements.items() if name not in counts) + (trace.path / "manifest.json").stat().st_size
+    heads = (files + 3) * (
+        200 + sum(len(json.dumps(name)) + 100 for name in elements)
+    )  # of the files, and the manifest's lists
+    fixed = (
+        heads
+        + 4 * files * sum(n for name, n in elements.items() if name not in counts)
+        + (trace.path / "manifest.json").stat().st_size
+    )
     each = 4 * files * run + 10  # with its number in the manifest
 
     def chosen(spacing):
         runs = {}
         for name, count in counts.items():
             parts = count // spacing  # equal ones, of which the run in the middle stays
-            runs[name] = sorted(largest[name] | {(2 * i + 1) * count // (2 * parts) for i in range(parts)})
+            runs[name] = sorted(
+                largest[name] | {(2 * i + 1) * count // (2 * parts) for i in range(parts)}
+            )
         return runs
 
     room, most = (size - fixed) // each, max(counts.values(), default=1)
@@ -65,7 +76,9 @@ def choose_runs(trace, run, size):
         if sum(map(len, runs.values())) <= room:
             return runs
     least = fixed + each * sum(map(len, runs.values()))
-    raise ValueError(f"{size} bytes are too few for a run of {run} elements of each of the {len(elements)} tensors; give {least} or more")
+    raise ValueError(
+        f"{size} bytes are too few for a run of {run} elements of each of the {len(elements)} tensors; give {least} or more"
+    )
 
 
 def cut(trace, folder, run=32, size=4_000_000, name=None):
@@ -81,7 +94,14 @@ def cut(trace, folder, run=32, size=4_000_000, name=None):
         "cut_shapes": json.dumps({tensor: trace.shapes[tensor] for tensor in runs}),
         "cut_runs": json.dumps(runs),
     }
-    ends = {step.number: {"loss": step.loss, "learning_rate": step.learning_rate, "loss_scale": step.loss_scale} for step in manifest.steps}
+    ends = {
+        step.number: {
+            "loss": step.loss,
+            "learning_rate": step.learning_rate,
+            "loss_scale": step.loss_scale,
+        }
+        for step in manifest.steps
+    }
     with TraceWriter(
         folder,
         workers=trace.workers,
@@ -98,7 +118,13 @@ def cut(trace, folder, run=32, size=4_000_000, name=None):
             for kind, at, rank in parts:
                 for tensor in trace.tensors if at == step else ():
                     values = trace.read(step, tensor, rank, kind)
-                    writer.add(step, rank, tensor, whole_runs(values, run)[runs[tensor]] if tensor in runs else values, kind)
+                    writer.add(
+                        step,
+                        rank,
+                        tensor,
+                        whole_runs(values, run)[runs[tensor]] if tensor in runs else values,
+                        kind,
+                    )
             writer.end_step(step, **ends[step])
 
 
@@ -106,11 +132,27 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("trace", help="folder or URL of the trace")
     parser.add_argument("folder", help="where the cut trace goes")
-    parser.add_argument("--run", type=int, default=32, metavar="N", help="elements of a run; by default 32")
-    parser.add_argument("--bytes", type=int, default=4_000_000, metavar="N", help="most that all files have; by default 4000000")
-    parser.add_argument("--name", help="what reports call the cut trace; by default the trace's name")
+    parser.add_argument(
+        "--run", type=int, default=32, metavar="N", help="elements of a run; by default 32"
+    )
+    parser.add_argument(
+        "--bytes",
+        type=int,
+        default=4_000_000,
+        metavar="N",
+        help="most that all files have; by default 4000000",
+    )
+    parser.add_argument(
+        "--name", help="what reports call the cut trace; by default the trace's name"
+    )
     arguments = parser.parse_args()
     try:
-        cut(apscope.open_trace(arguments.trace), arguments.folder, arguments.run, arguments.bytes, arguments.name)
+        cut(
+            apscope.open_trace(arguments.trace),
+            arguments.folder,
+            arguments.run,
+            arguments.bytes,
+            arguments.name,
+        )
     except ValueError as error:
         raise SystemExit(str(error)) from None

@@ -25,11 +25,15 @@ def genesis(program, library):
     try:
         output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     except FileNotFoundError:
-        raise SystemExit(f"the program {program} is not installed; this script needs: apt-get install bible-kjv") from None
+        raise SystemExit(
+            f"the program {program} is not installed; this script needs: apt-get install bible-kjv"
+        ) from None
     text = "\n".join(re.sub(r"^Ge\d+:\d+ ", "", line) for line in output.splitlines()) + "\n"
     found = hashlib.sha256(text.encode()).hexdigest()
     if found != TEXT_SHA256:
-        raise SystemExit(f"`{' '.join(command)}` gave a text with SHA-256 {found}, not {TEXT_SHA256}")
+        raise SystemExit(
+            f"`{' '.join(command)}` gave a text with SHA-256 {found}, not {TEXT_SHA256}"
+        )
     return text
 
 
@@ -42,7 +46,10 @@ class Attention(nn.Module):
         self.register_buffer("future", torch.ones(context, context, dtype=torch.bool).triu(1))
 
     def forward(self, x):
-        query, key, value = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
+        query, key, value = (
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for part in self.qkv(x).chunk(3, dim=-1)
+        )
         scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         weights = scores.masked_fill(self.future, float("-inf")).softmax(dim=-1)
         return self.proj((weights @ value).transpose(1, 2).flatten(2))
@@ -75,15 +82,33 @@ def loss_function(model, batch):
     return nn.functional.cross_entropy(model(tokens).flatten(0, 1), following.flatten())
 
 
-def record(folder, tokens, alphabet, script, seed, what, *, steps, rich_steps, context, width, heads, rate, batch, workers=8):
+def record(
+    folder,
+    tokens,
+    alphabet,
+    script,
+    seed,
+    what,
+    *,
+    steps,
+    rich_steps,
+    context,
+    width,
+    heads,
+    rate,
+    batch,
+    workers=8,
+):
     """Trains on `tokens`, a list of members of `alphabet` (`what` they are, in the plural), and records `steps`."""
     generator = deterministic(seed)
     numbers = {token: number for number, token in enumerate(alphabet)}
     data = torch.tensor([numbers[token] for token in tokens])
     model = Transformer(len(alphabet), context, width, heads)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.99), weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.LambdaLR(  # 100 steps of warm-up, then linear decay to a tenth
-        optimizer, lambda step: min((step + 1) / 100, 1 - 0.9 * step / steps[-1])
+    schedule = (
+        torch.optim.lr_scheduler.LambdaLR(  # 100 steps of warm-up, then linear decay to a tenth
+            optimizer, lambda step: min((step + 1) / 100, 1 - 0.9 * step / steps[-1])
+        )
     )
 
     def windows(starts):
@@ -94,10 +119,16 @@ def record(folder, tokens, alphabet, script, seed, what, *, steps, rich_steps, c
         starts = generator.integers(0, len(data) - context, size=(workers, batch))
         return [windows(row) for row in starts]
 
-    whole = range(0, len(data) - context, context)  # the text cut into windows, its last few tokens left out
+    whole = range(
+        0, len(data) - context, context
+    )  # the text cut into windows, its last few tokens left out
     all_data = [windows(whole[first : first + 1024]) for first in range(0, len(whole), 1024)]
     size = sum(parameter.numel() for parameter in model.parameters())
-    more = {"full_batch_of": f"mean loss over the text cut into {len(whole)} windows"} if rich_steps else {}
+    more = (
+        {"full_batch_of": f"mean loss over the text cut into {len(whole)} windows"}
+        if rich_steps
+        else {}
+    )
     writer = TraceWriter(
         folder,
         workers=workers,
@@ -116,7 +147,17 @@ def record(folder, tokens, alphabet, script, seed, what, *, steps, rich_steps, c
         ),
     )
     with writer:
-        train(model, optimizer, schedule, loss_function, batches_at, writer, steps, rich_steps, all_data)
+        train(
+            model,
+            optimizer,
+            schedule,
+            loss_function,
+            batches_at,
+            writer,
+            steps,
+            rich_steps,
+            all_data,
+        )
 
 
 def arguments_of(description, folder_help):

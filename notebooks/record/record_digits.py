@@ -75,7 +75,17 @@ def record(folder, workers, batch, steps, rich_steps):
         ),
     )
     with writer:
-        train(model, optimizer, schedule, loss_function, batches_at, writer, steps, rich_steps, [(images, labels)])
+        train(
+            model,
+            optimizer,
+            schedule,
+            loss_function,
+            batches_at,
+            writer,
+            steps,
+            rich_steps,
+            [(images, labels)],
+        )
 
 
 if __name__ == "__main__":

@@ -21,7 +21,10 @@ from apscope.record.torch_layers import roles
 SEED = 20151210
 PIXELS = 32
 #: Blocks of every stage, whether they are bottlenecks, classes of the head (ResNet-50 has ImageNet's), steps that are recorded if none are asked for.
-MODELS = {"resnet18": ((2, 2, 2, 2), False, 10, [0, 5, 20]), "resnet50": ((3, 4, 6, 3), True, 1000, [0, 5, 20])}
+MODELS = {
+    "resnet18": ((2, 2, 2, 2), False, 10, [0, 5, 20]),
+    "resnet50": ((3, 4, 6, 3), True, 1000, [0, 5, 20]),
+}
 
 
 class Block(nn.Module):
@@ -38,7 +41,9 @@ class Block(nn.Module):
             self.add_module(f"bn{i}", nn.BatchNorm2d(go))
         self.downsample = None
         if stride != 1 or before != self.after:
-            self.downsample = nn.Sequential(nn.Conv2d(before, self.after, 1, stride, bias=False), nn.BatchNorm2d(self.after))
+            self.downsample = nn.Sequential(
+                nn.Conv2d(before, self.after, 1, stride, bias=False), nn.BatchNorm2d(self.after)
+            )
         self.convolutions = len(kernels)
 
     def forward(self, x):
@@ -78,7 +83,13 @@ class CutWriter(TraceWriter):
     cut = 1
 
     def add(self, step, worker, name, array, kind="gradient"):
-        super().add(step, worker, name, array if self.cut == 1 else array.reshape(-1)[: max(1, array.size // self.cut)], kind)
+        super().add(
+            step,
+            worker,
+            name,
+            array if self.cut == 1 else array.reshape(-1)[: max(1, array.size // self.cut)],
+            kind,
+        )
 
 
 def loss_function(model, batch):
@@ -90,7 +101,9 @@ def record(folder, name, steps, cut=1, workers=8, batch=8):
     generator = deterministic(SEED)
     blocks, bottleneck, classes, default = MODELS[name]
     small, labels = digits()
-    images = nn.functional.interpolate(small, size=(PIXELS, PIXELS), mode="nearest").expand(-1, 3, -1, -1)
+    images = nn.functional.interpolate(small, size=(PIXELS, PIXELS), mode="nearest").expand(
+        -1, 3, -1, -1
+    )
     model = ResNet(blocks, bottleneck, classes)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=1.0)
@@ -118,13 +131,25 @@ def record(folder, name, steps, cut=1, workers=8, batch=8):
     )
     writer.cut = cut
     with writer:
-        train(model, optimizer, schedule, loss_function, batches_at, writer, default if steps is None else steps, (), [])
+        train(
+            model,
+            optimizer,
+            schedule,
+            loss_function,
+            batches_at,
+            writer,
+            default if steps is None else steps,
+            (),
+            [],
+        )
 
 
 def step_numbers(text):
     first, _, end = text.partition(":")
     if not (first.isdigit() and end.isdigit() and int(first) < int(end)):
-        raise argparse.ArgumentTypeError(f"'{text}' must be a range A:B of step numbers, such as 0:100")
+        raise argparse.ArgumentTypeError(
+            f"'{text}' must be a range A:B of step numbers, such as 0:100"
+        )
     return range(int(first), int(end))
 
 
@@ -132,7 +157,18 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", choices=list(MODELS))
     parser.add_argument("folder", type=Path, help="where the trace goes")
-    parser.add_argument("--steps", type=step_numbers, metavar="A:B", help="steps that are recorded; 0, 5 and 20 if none")
-    parser.add_argument("--cut", type=int, default=1, metavar="N", help="record the first of N parts of every gradient")
+    parser.add_argument(
+        "--steps",
+        type=step_numbers,
+        metavar="A:B",
+        help="steps that are recorded; 0, 5 and 20 if none",
+    )
+    parser.add_argument(
+        "--cut",
+        type=int,
+        default=1,
+        metavar="N",
+        help="record the first of N parts of every gradient",
+    )
     arguments = parser.parse_args()
     record(arguments.folder, arguments.model, arguments.steps, arguments.cut)

@@ -17,7 +17,9 @@ import language
 if __name__ == "__main__":
     folder, text = language.arguments_of(__doc__.splitlines()[0], "the trace")
     words = re.findall(r"\w+|[^\w\s]", text)
-    counted = [word for word, _ in collections.Counter(words).most_common()]  # of equals the first in the text first
+    counted = [
+        word for word, _ in collections.Counter(words).most_common()
+    ]  # of equals the first in the text first
     language.record(
         folder, words, counted, "record_transformer.py", 20220117, "words",
         steps=(0, 100, 400, 3000), rich_steps=(), context=32, width=32, heads=4, rate=2e-3, batch=4,

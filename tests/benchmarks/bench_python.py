@@ -35,11 +35,15 @@ def test_copyto(benchmark, x):
     assert (out == x).all()
 
 
-@pytest.mark.parametrize("format, dtype", [("e4m3fn", "float8_e4m3fn"), ("e5m2", "float8_e5m2"), ("bf16", "bfloat16")])
+@pytest.mark.parametrize(
+    "format, dtype", [("e4m3fn", "float8_e4m3fn"), ("e5m2", "float8_e5m2"), ("bf16", "bfloat16")]
+)
 class TestCasts:
     def test_quantize(self, benchmark, x, format, dtype):
         result = benchmark(apscope.quantize, x, format, threads=1)
-        assert np.array_equal(result, x.astype(getattr(ml_dtypes, dtype)).astype(np.float32), equal_nan=True)
+        assert np.array_equal(
+            result, x.astype(getattr(ml_dtypes, dtype)).astype(np.float32), equal_nan=True
+        )
 
     def test_quantize_in_ml_dtypes(self, benchmark, x, format, dtype):
         there = getattr(ml_dtypes, dtype)
@@ -66,14 +70,24 @@ class TestBlocks:
     def test_quantize_blocks(self, benchmark, x, format):
         result = benchmark(apscope.quantize_blocks, x, format, threads=1)
         encoded = apscope.encode_blocks(x, format)
-        assert np.array_equal(result, apscope.decode_blocks(encoded.codes, encoded.scales, format, tensor_scale=encoded.tensor_scale))
+        assert np.array_equal(
+            result,
+            apscope.decode_blocks(
+                encoded.codes, encoded.scales, format, tensor_scale=encoded.tensor_scale
+            ),
+        )
 
     def test_encode_blocks(self, benchmark, x, format):
         assert benchmark(apscope.encode_blocks, x, format, threads=1).codes.shape == x.shape
 
     def test_decode_blocks(self, benchmark, x, format):
         codes, scales, tensor_scale = vars(apscope.encode_blocks(x, format)).values()
-        assert benchmark(apscope.decode_blocks, codes, scales, format, tensor_scale=tensor_scale, threads=1).shape == x.shape
+        assert (
+            benchmark(
+                apscope.decode_blocks, codes, scales, format, tensor_scale=tensor_scale, threads=1
+            ).shape
+            == x.shape
+        )
 
 
 def test_add(benchmark, x):

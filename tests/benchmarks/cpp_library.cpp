@@ -1,4 +1,5 @@
-// What a call of the C++ library costs beside the rule that it runs: one number at a time, and arrays.
+// What a call of the C++ library costs beside the rule that it runs: one number at a time, and
+// arrays.
 #include <apscope/apscope.h>
 #include <benchmark/benchmark.h>
 
@@ -11,16 +12,20 @@ namespace {
 
 using namespace apscope;
 
-const Projection projections[] = {{}, {.rounding = RoundingMode::toward_zero}, {.rounding = RoundingMode::stochastic}};
+const Projection projections[] = {
+    {}, {.rounding = RoundingMode::toward_zero}, {.rounding = RoundingMode::stochastic}};
 constexpr std::size_t some = 1024;
 
 std::vector<float> numbers(std::size_t count) {
     std::vector<float> x(count);
-    for (std::size_t i = 0; i < count; ++i) x[i] = (static_cast<float>(i * 7919 % 10007) - 5000.0f) / 300.0f;
+    for (std::size_t i = 0; i < count; ++i)
+        x[i] = (static_cast<float>(i * 7919 % 10007) - 5000.0f) / 300.0f;
     return x;
 }
 
-void name_it(benchmark::State& state, const Projection& projection) { state.SetLabel(std::string(to_string(projection.rounding))); }
+void name_it(benchmark::State& state, const Projection& projection) {
+    state.SetLabel(std::string(to_string(projection.rounding)));
+}
 
 // Numbers that do not wait for each other: what a loop over an array of the caller's pays.
 void quantizer_one(benchmark::State& state) {

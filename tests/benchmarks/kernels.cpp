@@ -1,7 +1,8 @@
-// The kernels as Google Benchmark programs, for its tools (filters, repetitions, JSON, compare.py). The casts' names
-// end with the number of fp32 elements: 65536 lie in the second-level cache, 16777216 in main memory. bytes/s
-// counts what is read and written; memcpy is the yardstick. `apscope bench` times the same kernels interleaved
-// with their floors and prints ratios: take those where a machine's speed drifts.
+// The kernels as Google Benchmark programs, for its tools (filters, repetitions, JSON, compare.py).
+// The casts' names end with the number of fp32 elements: 65536 lie in the second-level cache,
+// 16777216 in main memory. bytes/s counts what is read and written; memcpy is the yardstick.
+// `apscope bench` times the same kernels interleaved with their floors and prints ratios: take
+// those where a machine's speed drifts.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -50,7 +51,8 @@ void add(const std::string& name, double bytes, Prepare prepare) {
             work(in);
             benchmark::ClobberMemory();
         }
-        const double elements = static_cast<double>(state.iterations()) * static_cast<double>(in.size());
+        const double elements =
+            static_cast<double>(state.iterations()) * static_cast<double>(in.size());
         state.SetItemsProcessed(static_cast<std::int64_t>(elements));
         state.SetBytesProcessed(static_cast<std::int64_t>(elements * bytes));
     };
@@ -66,28 +68,37 @@ void add_casts() {
     const auto quantize_job = [](const char* name, RoundingMode mode, int bits) {
         std::string what = "quantize/" + std::string(name) + "/" + std::string(to_string(mode));
         if (is_stochastic(mode)) what += "/" + std::to_string(bits) + "_bits";
-        add(what, 8, [f = parse_format(name), p = rounding(mode, bits)](const std::vector<float>& in) {
-            return [=, out = std::vector<float>(in.size())](const std::vector<float>& x) mutable { quantize(x, out, f, p); };
+        add(what, 8,
+            [f = parse_format(name), p = rounding(mode, bits)](const std::vector<float>& in) {
+            return [=, out = std::vector<float>(in.size())](const std::vector<float>& x) mutable {
+                quantize(x, out, f, p);
+            };
         });
     };
-    for (const char* name : {"e4m3", "e5m2", "fp16", "bf16", "tf32"}) quantize_job(name, RoundingMode::ties_to_even, 32);
-    for (const RoundingMode mode : {RoundingMode::ties_to_away, RoundingMode::toward_zero, RoundingMode::to_odd}) quantize_job("e4m3", mode, 32);
+    for (const char* name : {"e4m3", "e5m2", "fp16", "bf16", "tf32"})
+        quantize_job(name, RoundingMode::ties_to_even, 32);
+    for (const RoundingMode mode :
+         {RoundingMode::ties_to_away, RoundingMode::toward_zero, RoundingMode::to_odd})
+        quantize_job("e4m3", mode, 32);
     for (const int bits : {16, 32}) quantize_job("e4m3", RoundingMode::stochastic, bits);
     const FloatFormat e4m3 = parse_format("e4m3");
     add("encode/e4m3", 5, [e4m3](const std::vector<float>& in) {
-        return [=, codes = std::vector<std::uint8_t>(in.size())](const std::vector<float>& x) mutable {
-            encode(std::span<const float>(x), std::span<std::uint8_t>(codes), e4m3, {}, std::nullopt);
+        return
+            [=, codes = std::vector<std::uint8_t>(in.size())](const std::vector<float>& x) mutable {
+            encode(std::span<const float>(x), std::span<std::uint8_t>(codes), e4m3, {},
+                   std::nullopt);
         };
     });
     add("decode/e4m3", 5, [e4m3](const std::vector<float>& in) {
-        return [=, codes = std::vector<std::uint8_t>(in.size(), 5), out = std::vector<float>(in.size())](const std::vector<float>&) mutable {
+        return [=, codes = std::vector<std::uint8_t>(in.size(), 5),
+                out = std::vector<float>(in.size())](const std::vector<float>&) mutable {
             decode(std::span<const std::uint8_t>(codes), std::span<float>(out), e4m3);
         };
     });
     add("add/e4m3", 12, [e4m3](const std::vector<float>& in) {
         return [=, out = std::vector<float>(in.size())](const std::vector<float>& x) mutable {
-            arithmetic(Operation::add, std::span<const float>(x), std::span<const float>(x), std::span<const float>{}, std::span<float>(out), e4m3,
-                       {});
+            arithmetic(Operation::add, std::span<const float>(x), std::span<const float>(x),
+                       std::span<const float>{}, std::span<float>(out), e4m3, {});
         };
     });
 }
@@ -98,10 +109,14 @@ void add_blocks() {
         return columns ? BlockShape{1, count / 1024, 1024} : BlockShape{count / 1024, 1024, 1};
     };
     const auto quantize_job = [&](const char* name, RoundingMode mode, bool columns) {
-        const std::string what = "quantize_blocks/" + std::string(name) + "/" + std::string(to_string(mode)) + (columns ? "/columns" : "");
-        add(what, 8, [=, f = parse_block_format(name), p = Projection{mode, Overflow::saturate, 16}](const std::vector<float>& in) {
+        const std::string what = "quantize_blocks/" + std::string(name) + "/" +
+                                 std::string(to_string(mode)) + (columns ? "/columns" : "");
+        add(what, 8,
+            [=, f = parse_block_format(name),
+             p = Projection{mode, Overflow::saturate, 16}](const std::vector<float>& in) {
             return [=, out = std::vector<float>(in.size())](const std::vector<float>& x) mutable {
-                quantize_blocks(std::span<const float>(x), std::span<float>(out), shape(x.size(), columns), f, p);
+                quantize_blocks(std::span<const float>(x), std::span<float>(out),
+                                shape(x.size(), columns), f, p);
             };
         });
     };
@@ -113,15 +128,21 @@ void add_blocks() {
     for (const char* name : {"mxfp8_e4m3", "nvfp4"}) {
         const BlockFormat f = parse_block_format(name);
         const Projection p{RoundingMode::ties_to_even, Overflow::saturate};
-        add("encode_blocks/" + std::string(name), 5 + 1.0 / f.block_size, [=](const std::vector<float>& in) {
+        add("encode_blocks/" + std::string(name), 5 + 1.0 / f.block_size,
+            [=](const std::vector<float>& in) {
             const BlockShape s = shape(in.size(), false);
-            return [=, codes = std::vector<std::uint8_t>(in.size()), scales = std::vector<std::uint8_t>(s.scales(f))](
-                       const std::vector<float>& x) mutable { encode_blocks(std::span<const float>(x), codes, scales, s, f, p); };
+            return [=, codes = std::vector<std::uint8_t>(in.size()),
+                    scales = std::vector<std::uint8_t>(s.scales(f))](
+                       const std::vector<float>& x) mutable {
+                encode_blocks(std::span<const float>(x), codes, scales, s, f, p);
+            };
         });
-        add("decode_blocks/" + std::string(name), 5 + 1.0 / f.block_size, [=](const std::vector<float>& in) {
+        add("decode_blocks/" + std::string(name), 5 + 1.0 / f.block_size,
+            [=](const std::vector<float>& in) {
             const BlockShape s = shape(in.size(), false);
             std::vector<std::uint8_t> codes(in.size()), scales(s.scales(f));
-            const float tensor_scale = encode_blocks(std::span<const float>(in), codes, scales, s, f, p);
+            const float tensor_scale =
+                encode_blocks(std::span<const float>(in), codes, scales, s, f, p);
             return [=, out = std::vector<float>(in.size())](const std::vector<float>&) mutable {
                 decode_blocks(codes, scales, tensor_scale, out, s, f);
             };

@@ -28,7 +28,9 @@ SETTINGS = {
 }
 
 
-def draw(kind: str, steps: int, workers: int, scale: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def draw(
+    kind: str, steps: int, workers: int, scale: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Gradients (steps, workers, blocks, 32) and the true variance of one worker's, summed over each block."""
     shape = (steps, workers, BLOCKS, BLOCK)
     z, factor = rng.standard_normal(shape), 1.0
@@ -56,15 +58,26 @@ def noise_table(g: np.ndarray) -> tuple[pd.DataFrame, np.ndarray]:
     known = (n > 0) & (left.min(axis=1) >= 2.0**-10 * n)
     rows = []
     for s in range(steps):
-        facts = {"trace": "t", "step": s, "blocks": BLOCKS, "noise_blocks": (n[s] > 0).sum(), "lone_blocks": ((n[s] > 0) & ~known[s]).sum()}
+        facts = {
+            "trace": "t",
+            "step": s,
+            "blocks": BLOCKS,
+            "noise_blocks": (n[s] > 0).sum(),
+            "lone_blocks": ((n[s] > 0) & ~known[s]).sum(),
+        }
         rows.append(facts | {"without": pd.NA, "sum_noise": n[s].sum(), "sum_log2_ratio": 0.0})
         logs = np.log2(left[s][:, known[s]] / n[s][known[s]]).sum(axis=1)
-        rows += [facts | {"without": w, "sum_noise": left[s, w].sum(), "sum_log2_ratio": logs[w]} for w in range(workers)]
+        rows += [
+            facts | {"without": w, "sum_noise": left[s, w].sum(), "sum_log2_ratio": logs[w]}
+            for w in range(workers)
+        ]
     table = pd.DataFrame(rows)
     return table.assign(without=table["without"].astype("Int64")), n
 
 
-def coverage(kind: str, steps: int, workers: int, trials: int, seed: int = 0) -> tuple[float, float]:
+def coverage(
+    kind: str, steps: int, workers: int, trials: int, seed: int = 0
+) -> tuple[float, float]:
     """The shares of trials in which the intervals of the typical and the pooled error over noise hold the truth."""
     rng = np.random.default_rng(seed)
     held = np.zeros(2)
@@ -75,7 +88,10 @@ def coverage(kind: str, steps: int, workers: int, trials: int, seed: int = 0) ->
         true = np.broadcast_to(variance / workers, n.shape)
         error = true * np.exp(rng.normal(0, 1, n.shape))  # given: any
         there = n > 0
-        plain, truth = np.log2(error[there] / n[there]).mean(), np.log2(error[there] / true[there]).mean()
+        plain, truth = (
+            np.log2(error[there] / n[there]).mean(),
+            np.log2(error[there] / true[there]).mean(),
+        )
         low, high = np.log2(typical_interval(table)) + plain
         held[0] += low <= truth <= high
         ratios = pd.Series(error.sum(axis=1) / n.sum(axis=1), range(steps))
@@ -88,9 +104,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=1000)
     args = parser.parse_args(arguments)
-    print("| gradients | " + " | ".join(f"W = {w}: typical, pooled" for w in (4, 8, 64)) + " |\n|---|---|---|---|")
+    print(
+        "| gradients | "
+        + " | ".join(f"W = {w}: typical, pooled" for w in (4, 8, 64))
+        + " |\n|---|---|---|---|"
+    )
     for name, (kind, steps) in SETTINGS.items():
-        cells = ["{:.1%}, {:.1%}".format(*coverage(kind, steps, w, args.trials)) for w in (4, 8, 64)]
+        cells = [
+            "{:.1%}, {:.1%}".format(*coverage(kind, steps, w, args.trials)) for w in (4, 8, 64)
+        ]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 

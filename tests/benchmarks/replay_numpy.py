@@ -29,7 +29,14 @@ import apscope
 
 TRACES = [f"notebooks/data/{name}" for name in ("digits", "digits_w64", "characters")]
 TOPOLOGIES = ["sequential", "ring", "tree", "hierarchical:4"]
-SCHEMES = ["none:e4m3", "none:e5m2", "loss_scaling:e4m3,scale=1024", "loss_scaling:e5m2,scale=1024", "aps:e4m3", "aps:e5m2"]
+SCHEMES = [
+    "none:e4m3",
+    "none:e5m2",
+    "loss_scaling:e4m3,scale=1024",
+    "loss_scaling:e5m2,scale=1024",
+    "aps:e4m3",
+    "aps:e5m2",
+]
 TYPES = {"e4m3": ml_dtypes.float8_e4m3, "e5m2": ml_dtypes.float8_e5m2}
 KEYS = ["trace", "step", "tensor", "scheme", "stage", "topology"]
 WHOLE = [
@@ -93,7 +100,9 @@ def reduce(codes: np.ndarray, topology: str, dtype: type) -> np.ndarray:
     if topology == "tree":
         while codes.shape[1] > 1:
             pairs = codes.shape[1] // 2 * 2
-            codes = np.concatenate([add(codes[:, 0:pairs:2], codes[:, 1:pairs:2]), codes[:, pairs:]], axis=1)
+            codes = np.concatenate(
+                [add(codes[:, 0:pairs:2], codes[:, 1:pairs:2]), codes[:, pairs:]], axis=1
+            )
         return codes[:, 0]
     group = int(topology.split(":")[1])
     leaders = codes[:, ::group].copy()
@@ -107,7 +116,9 @@ def quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.divide(a, b, out=np.full(np.broadcast_shapes(a.shape, b.shape), np.nan), where=b != 0)
 
 
-def columns(x: np.ndarray, y: np.ndarray, shift: np.ndarray, info: ml_dtypes.finfo, units: int) -> dict[str, np.ndarray]:
+def columns(
+    x: np.ndarray, y: np.ndarray, shift: np.ndarray, info: ml_dtypes.finfo, units: int
+) -> dict[str, np.ndarray]:
     """The columns of every step; x and y are (steps, ...), fp64, and stand for `units` x 2^shift in the format."""
     axes = tuple(range(1, x.ndim))
     shift = shift.reshape(-1, *[1] * len(axes))
@@ -122,7 +133,11 @@ def columns(x: np.ndarray, y: np.ndarray, shift: np.ndarray, info: ml_dtypes.fin
     finite_x = finite if every else np.isfinite(x)
     nonzero = (finite_x & (x != 0)).sum(axis=axes)
     underflow = (finite_x & (x != 0) & (y == 0)).sum(axis=axes)
-    sum_error, squared_error, squared = error.sum(axis=axes), (error * error).sum(axis=axes), (number * number).sum(axis=axes)
+    sum_error, squared_error, squared = (
+        error.sum(axis=axes),
+        (error * error).sum(axis=axes),
+        (number * number).sum(axis=axes),
+    )
     bias, mse = quotient(sum_error, counted), quotient(squared_error, counted)
     with np.errstate(divide="ignore", invalid="ignore"):
         decibels = 10 * np.log10(quotient(squared, squared_error))
@@ -134,7 +149,10 @@ def columns(x: np.ndarray, y: np.ndarray, shift: np.ndarray, info: ml_dtypes.fin
     empty = np.where(counted == 0, np.nan, 0.0)
     overflow = (finite_x & ~np.isfinite(y)).sum(axis=axes)
     over = overflow > 0  # then no error is finite: the sums know nothing of what is not
-    cosine = quotient((number * result).sum(axis=axes), np.sqrt(squared) * np.sqrt((result * result).sum(axis=axes)))
+    cosine = quotient(
+        (number * result).sum(axis=axes),
+        np.sqrt(squared) * np.sqrt((result * result).sum(axis=axes)),
+    )
     return {
         "count": count, "counted": counted, "nonzero": nonzero, "underflow": underflow, "underflow_rate": quotient(underflow, nonzero),
         "overflow": overflow, "nan": np.isnan(x).sum(axis=axes), "infinite": np.isinf(x).sum(axis=axes),
@@ -167,17 +185,34 @@ def tensor_tables(gradients: np.ndarray, mean: bool) -> list[tuple[dict, dict]]:
         scaled = np.ldexp(gradients, s[:, None, None])
         codes = scaled.astype(dtype).astype(np.float32)
         decoded = np.ldexp(codes.astype(np.float64), -s[:, None, None])
-        shared = {"workers": np.full(steps, workers), "wire_bits": np.full(steps, 8 * n), "scale_exponent": s}
+        shared = {
+            "workers": np.full(steps, workers),
+            "wire_bits": np.full(steps, 8 * n),
+            "scale_exponent": s,
+        }
         size = np.abs(scaled)
         limits = {"subnormal": ((size > 0) & (size < info.smallest_normal)).sum(axis=(1, 2)),
                   "saturated": ((size > float(info.max)) & (np.abs(codes) == float(info.max))).sum(axis=(1, 2))}  # fmt: skip
-        made.append(({"scheme": scheme, "stage": "wire", "topology": ""}, columns(x, decoded, s, info, 1) | limits | shared))
+        made.append(
+            (
+                {"scheme": scheme, "stage": "wire", "topology": ""},
+                columns(x, decoded, s, info, 1) | limits | shared,
+            )
+        )
         for topology in ["exact", *TOPOLOGIES]:
             if topology == "exact":
                 y = decoded.sum(axis=1) / divisor
             else:
-                y = np.ldexp(reduce(codes, topology, dtype).astype(np.float64), -s[:, None]) / divisor
-            made.append(({"scheme": scheme, "stage": "reduced", "topology": topology}, columns(reference, y, s, info, divisor) | shared))
+                y = (
+                    np.ldexp(reduce(codes, topology, dtype).astype(np.float64), -s[:, None])
+                    / divisor
+                )
+            made.append(
+                (
+                    {"scheme": scheme, "stage": "reduced", "topology": topology},
+                    columns(reference, y, s, info, divisor) | shared,
+                )
+            )
     return made
 
 
@@ -189,10 +224,25 @@ def numpy_job(traces: list[str], tensors: str = "") -> tuple[pd.DataFrame, list]
         for tensor in (t for t in trace.manifest.tensors if re.search(tensors, t.name)):
             some = max(1, AT_ONCE // (trace.workers * tensor.size))
             for steps in (trace.steps[i : i + some] for i in range(0, len(trace.steps), some)):
-                gradients = np.stack([[trace.read(step, tensor.name, w).ravel() for w in range(trace.workers)] for step in steps])
+                gradients = np.stack(
+                    [
+                        [trace.read(step, tensor.name, w).ravel() for w in range(trace.workers)]
+                        for step in steps
+                    ]
+                )
                 histograms += histogram(gradients)
                 for names, table in tensor_tables(gradients, trace.manifest.reduction == "mean"):
-                    frames.append(pd.DataFrame({"trace": trace.name, "step": steps, "tensor": tensor.name, **names, **table}))
+                    frames.append(
+                        pd.DataFrame(
+                            {
+                                "trace": trace.name,
+                                "step": steps,
+                                "tensor": tensor.name,
+                                **names,
+                                **table,
+                            }
+                        )
+                    )
     return pd.concat(frames, ignore_index=True), histograms
 
 
@@ -200,7 +250,9 @@ def numpy_job(traces: list[str], tensors: str = "") -> tuple[pd.DataFrame, list]
 
 
 def apscope_job(traces: list[str], threads: int = 1, tensors: str = "") -> pd.DataFrame:
-    return apscope.replay(traces, SCHEMES, topology=TOPOLOGIES, threads=threads, tensors=tensors, check=False).frame
+    return apscope.replay(
+        traces, SCHEMES, topology=TOPOLOGIES, threads=threads, tensors=tensors, check=False
+    ).frame
 
 
 def disagreements(ours: pd.DataFrame, theirs: pd.DataFrame) -> list[str]:
@@ -218,16 +270,23 @@ def disagreements(ours: pd.DataFrame, theirs: pd.DataFrame) -> list[str]:
              "expected_bias": quotient(magnitude, both["counted"].to_numpy(float)), "variance": both["mse"].to_numpy()}  # fmt: skip
     wrong = []
     for column in WHOLE + EXACT + SUMS:
-        a, b = (both[name].astype("Float64").to_numpy(float, na_value=np.nan) for name in (column, column + "_numpy"))
+        a, b = (
+            both[name].astype("Float64").to_numpy(float, na_value=np.nan)
+            for name in (column, column + "_numpy")
+        )
         if column in SUMS:
             with np.errstate(invalid="ignore"):
-                same = np.abs(a - b) <= TOLERANCE * np.maximum(np.abs(a), np.asarray(slack.get(column, 0.0), float))
+                same = np.abs(a - b) <= TOLERANCE * np.maximum(
+                    np.abs(a), np.asarray(slack.get(column, 0.0), float)
+                )
         else:
             same = a == b
         same |= np.isnan(a) & np.isnan(b) | (a == b)
         if not same.all():
             row = both[~same].iloc[0]
-            wrong.append(f"{column}: {row[column]} here, {row[column + '_numpy']} in NumPy, {(~same).sum()} rows, first {[row[k] for k in keys]}")
+            wrong.append(
+                f"{column}: {row[column]} here, {row[column + '_numpy']} in NumPy, {(~same).sum()} rows, first {[row[k] for k in keys]}"
+            )
     return wrong
 
 
@@ -235,17 +294,28 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("traces", nargs="*", metavar="TRACE", help="by default the bundled ones")
     parser.add_argument("--runs", type=int, default=5, help="of each; the medians count")
-    parser.add_argument("--tensors", default="", metavar="REGEX", help="tensors whose name matches; all if none")
+    parser.add_argument(
+        "--tensors", default="", metavar="REGEX", help="tensors whose name matches; all if none"
+    )
     parser.add_argument("--json", metavar="FILE", help="the figures, to read by programs")
-    parser.add_argument("--page", metavar="FILE", type=Path, help="write the figures between its markers: docs/performance.md")
+    parser.add_argument(
+        "--page",
+        metavar="FILE",
+        type=Path,
+        help="write the figures between its markers: docs/performance.md",
+    )
     args = parser.parse_args(arguments)
     traces, load = args.traces or TRACES, os.getloadavg()[0]
-    wrong = disagreements(apscope_job(traces, tensors=args.tensors), numpy_job(traces, args.tensors)[0])
+    wrong = disagreements(
+        apscope_job(traces, tensors=args.tensors), numpy_job(traces, args.tensors)[0]
+    )
     for line in wrong:
         print(line, file=sys.stderr)
     jobs: dict[str, Callable[[], object]] = {"numpy": lambda: numpy_job(traces, args.tensors)}
     for threads in sorted({1, os.cpu_count() or 1}):
-        jobs[f"apscope on {threads}"] = lambda threads=threads: apscope_job(traces, threads, args.tensors)
+        jobs[f"apscope on {threads}"] = lambda threads=threads: apscope_job(
+            traces, threads, args.tensors
+        )
     times: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(args.runs):
         for name, job in jobs.items():
@@ -253,12 +323,20 @@ def main(arguments: list[str] | None = None) -> int:
             job()
             times[name].append(time.perf_counter() - begin)
     middle = {name: statistics.median(t) for name, t in times.items()}
-    ratios = {name: statistics.median(n / a for n, a in zip(times["numpy"], times[name])) for name in jobs if name != "numpy"}
+    ratios = {
+        name: statistics.median(n / a for n, a in zip(times["numpy"], times[name]))
+        for name in jobs
+        if name != "numpy"
+    }
     figures = {"runs": args.runs, "seconds": middle, "ratios": ratios, "agrees": not wrong, "schemes": len(SCHEMES), "topologies": len(TOPOLOGIES),
                "numpy": np.__version__, "ml_dtypes": ml_dtypes.__version__}  # fmt: skip
     for name, ratio in ratios.items():
-        print(f"NumPy {middle['numpy']:.3f} s, {name} thread(s) {middle[name]:.3f} s, ratio {ratio:.1f}")
-    print(f"{len(SCHEMES)} schemes, {len(TOPOLOGIES)} topologies, {', '.join(traces)}; numbers {'agree' if not wrong else 'DIFFER'}")
+        print(
+            f"NumPy {middle['numpy']:.3f} s, {name} thread(s) {middle[name]:.3f} s, ratio {ratio:.1f}"
+        )
+    print(
+        f"{len(SCHEMES)} schemes, {len(TOPOLOGIES)} topologies, {', '.join(traces)}; numbers {'agree' if not wrong else 'DIFFER'}"
+    )
     if args.page:
         sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
         import page

@@ -1,4 +1,5 @@
-// The limits of named formats, asserted while this file compiles: those of the documents that define them.
+// The limits of named formats, asserted while this file compiles: those of the documents that
+// define them.
 #include <string_view>
 
 #include "core/named_format_table.h"
@@ -19,8 +20,10 @@ struct Limits {
 };
 consteval bool has(std::string_view name, int bits, Limits limits, bool infinity, bool nan) {
     const FloatFormat f = format(name);
-    return f.storage_bits() == bits && f.largest() == limits.largest && f.smallest_normal() == limits.smallest_normal &&
-           f.smallest_positive() == limits.smallest_positive && f.has_infinity == infinity && f.has_nan() == nan;
+    return f.storage_bits() == bits && f.largest() == limits.largest &&
+           f.smallest_normal() == limits.smallest_normal &&
+           f.smallest_positive() == limits.smallest_positive && f.has_infinity == infinity &&
+           f.has_nan() == nan;
 }
 
 // IEEE 754-2019, binary interchange formats.
@@ -35,7 +38,8 @@ static_assert(has("pxr24", 24, {0x1.fffep127, 0x1p-126, 0x1p-141}, true, true));
 // OCP 8-bit Floating Point Specification (OFP8).
 static_assert(has("e4m3fn", 8, {448, 0x1p-6, 0x1p-9}, false, true));
 static_assert(has("e5m2", 8, {57344, 0x1p-14, 0x1p-16}, true, true));
-static_assert(format("e4m3fn").nan_code() == 0x7F && format("e5m2").infinity_code() == 0x7C && format("e5m2").nan_code() == 0x7E);
+static_assert(format("e4m3fn").nan_code() == 0x7F && format("e5m2").infinity_code() == 0x7C &&
+              format("e5m2").nan_code() == 0x7E);
 // OCP Microscaling Formats (MX).
 static_assert(has("e3m2fn", 6, {28, 0.25, 0.0625}, false, false));
 static_assert(has("e2m3fn", 6, {7.5, 1, 0.125}, false, false));
@@ -56,16 +60,20 @@ static_assert(has("hfp8_forward", 8, {0x1.ep4, 0x1.2p-11, 0x1.2p-11}, false, fal
 // Every value of every named format lies in fp64, and all but fp64 itself in fp32.
 consteval bool are_stored() {
     for (const NamedFormat& row : named_format_table) {
-        if (row.format.largest() > 0x1.fffffffffffffp1023 || row.format.finest_exponent() < -1074) return false;
+        if (row.format.largest() > 0x1.fffffffffffffp1023 || row.format.finest_exponent() < -1074)
+            return false;
         if (row.format.fits_fp32() == (row.name == "fp64")) return false;
-        if (row.format.emin() > row.format.emax() || !(row.format.smallest_positive() > 0)) return false;
+        if (row.format.emin() > row.format.emax() || !(row.format.smallest_positive() > 0))
+            return false;
     }
     return true;
 }
 static_assert(are_stored());
 // No sum of exponents and fraction bits leaves its type: a constant that did would not compile.
-static_assert(detail::ulp_scale(format("fp32").emin(), 23, 1.0, 1.0).top == std::uint64_t{2069} << 52);
-static_assert(format("fp16").emax() == 15 && format("e4m3fn").emax() == 8 && format("e8m0fnu").emax() == 127 && format("fp64").emax() == 1023);
+static_assert(detail::ulp_scale(format("fp32").emin(), 23, 1.0, 1.0).top == std::uint64_t{2069}
+                                                                                << 52);
+static_assert(format("fp16").emax() == 15 && format("e4m3fn").emax() == 8 &&
+              format("e8m0fnu").emax() == 127 && format("fp64").emax() == 1023);
 
 }  // namespace
 }  // namespace apscope

@@ -21,7 +21,8 @@ namespace {
 // Everything an array call gives, as bits.
 std::vector<std::uint32_t> results() {
     std::vector<float> x;
-    for (std::uint32_t bits = 1; bits < 0x7F800000; bits = bits * 2 + 12345) x.push_back(bits_cast<float>(bits));
+    for (std::uint32_t bits = 1; bits < 0x7F800000; bits = bits * 2 + 12345)
+        x.push_back(bits_cast<float>(bits));
     std::vector<std::uint32_t> all;
     const auto keep = [&](const std::vector<float>& values) {
         for (const float v : values) all.push_back(bits_cast<std::uint32_t>(v));
@@ -36,7 +37,8 @@ std::vector<std::uint32_t> results() {
             keep(y);
         }
         std::vector<double> sum(x.size() / 2);
-        all_reduce(std::span(x).first(sum.size() * 2), 2, sum, format, {parse_topology("sequential"), {}, {}, {}, true, 0, 2});
+        all_reduce(std::span(x).first(sum.size() * 2), 2, sum, format,
+                   {parse_topology("sequential"), {}, {}, {}, true, 0, 2});
         narrow(sum, std::span(y).first(sum.size()));
         keep(y);
     }

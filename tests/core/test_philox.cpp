@@ -18,13 +18,16 @@ void expect_block(PhiloxBlock counter, PhiloxKey key, PhiloxBlock expected) {
 
 TEST(Philox, GivesThePublishedKnownAnswers) {
     expect_block({{0, 0, 0, 0}}, {0, 0}, {{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}});
-    expect_block({{~0u, ~0u, ~0u, ~0u}}, {~0u, ~0u}, {{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}});
-    expect_block({{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}}, {0xa4093822, 0x299f31d0}, {{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}});
+    expect_block({{~0u, ~0u, ~0u, ~0u}}, {~0u, ~0u},
+                 {{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}});
+    expect_block({{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}}, {0xa4093822, 0x299f31d0},
+                 {{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}});
 }
 
 TEST(RandomStream, SlotsAreTheBlocksBitsLeftAligned) {
     const PhiloxBlock b{{0x11112222, 0x33334444, 0x55556666, 0x77778888}};
-    const RandomStream sixteen{{0, 0}, 0, 0, 16}, four{{0, 0}, 0, 0, 4}, wide{{0, 0}, 0, 0, 32}, full{{0, 0}, 0, 0, 64};
+    const RandomStream sixteen{{0, 0}, 0, 0, 16}, four{{0, 0}, 0, 0, 4}, wide{{0, 0}, 0, 0, 32},
+        full{{0, 0}, 0, 0, 64};
     EXPECT_EQ(sixteen.slot(b, 0), 0x2222ull << 48);
     EXPECT_EQ(sixteen.slot(b, 1), 0x1111ull << 48);
     EXPECT_EQ(sixteen.slot(b, 7), 0x7777ull << 48);
@@ -38,8 +41,10 @@ TEST(RandomStream, AnElementsWordDependsOnItsIndexAlone) {
         const RandomStream stream{{7, 9}, 3, stage_and_hop(Stage::reduce, 5), bits};
         const int slots = RandomStream::slots(bits);
         for (std::uint64_t i = 0; i < 40; ++i) {
-            EXPECT_EQ(stream.at(i), stream.slot(stream.block(i / slots), static_cast<int>(i % slots)));
-            EXPECT_EQ(stream.at(i) & ~(~std::uint64_t{0} << (64 - bits)), 0u) << "bits below the top " << bits;
+            EXPECT_EQ(stream.at(i),
+                      stream.slot(stream.block(i / slots), static_cast<int>(i % slots)));
+            EXPECT_EQ(stream.at(i) & ~(~std::uint64_t{0} << (64 - bits)), 0u)
+                << "bits below the top " << bits;
         }
         // Beyond 2^32 blocks the index goes on in the second counter word.
         const std::uint64_t far = (std::uint64_t{1} << 33) * static_cast<std::uint64_t>(slots);
@@ -49,7 +54,9 @@ TEST(RandomStream, AnElementsWordDependsOnItsIndexAlone) {
 
 TEST(ReplayKey, DiffersByTensorStepSeedAndDraw) {
     const PhiloxKey key = replay_key(1, "conv1.weight", 2);
-    const auto same = [&](PhiloxKey other) { return other.low == key.low && other.high == key.high; };
+    const auto same = [&](PhiloxKey other) {
+        return other.low == key.low && other.high == key.high;
+    };
     EXPECT_TRUE(same(replay_key(1, "conv1.weight", 2)));
     EXPECT_FALSE(same(replay_key(1, "conv1.bias", 2)));
     EXPECT_FALSE(same(replay_key(1, "conv1.weight", 3)));

@@ -13,7 +13,8 @@ void in_parts(std::size_t count, const std::function<void(std::size_t, std::size
     std::vector<std::jthread> threads;
     for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t) {
         threads.emplace_back([&] {
-            for (std::size_t begin; (begin = next.fetch_add(part)) < count;) f(begin, std::min(count, begin + part));
+            for (std::size_t begin; (begin = next.fetch_add(part)) < count;)
+                f(begin, std::min(count, begin + part));
         });
     }
 }
@@ -42,7 +43,8 @@ std::vector<float> edge_numbers() {
     std::vector<float> values;
     for (std::uint32_t top = 0; top < 1 << 16; ++top) {
         values.push_back(bits_cast<float>(top << 16));
-        values.push_back(bits_cast<float>(top << 16 | (philox({{top, 0, 0, 0}}, {1, 2}).word[0] & 0xFFFF)));
+        values.push_back(
+            bits_cast<float>(top << 16 | (philox({{top, 0, 0, 0}}, {1, 2}).word[0] & 0xFFFF)));
     }
     return values;
 }
@@ -52,8 +54,10 @@ std::vector<float> random_numbers(std::size_t n, int spread, std::uint32_t seed)
     in_parts(n, [&](std::size_t begin, std::size_t end) {
         for (std::size_t i = begin; i < end; ++i) {
             const PhiloxBlock b = philox({{static_cast<std::uint32_t>(i), 0, 0, 0}}, {seed, 9});
-            const std::uint32_t exponent = static_cast<std::uint32_t>(127 - spread) + b.word[1] % static_cast<std::uint32_t>(2 * spread);
-            values[i] = bits_cast<float>((b.word[0] & 0x80000000u) | exponent << 23 | (b.word[0] & 0x7FFFFFu));
+            const std::uint32_t exponent = static_cast<std::uint32_t>(127 - spread) +
+                                           b.word[1] % static_cast<std::uint32_t>(2 * spread);
+            values[i] = bits_cast<float>((b.word[0] & 0x80000000u) | exponent << 23 |
+                                         (b.word[0] & 0x7FFFFFu));
         }
     });
     return values;

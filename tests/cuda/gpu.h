@@ -1,4 +1,5 @@
-// What the GPU's tests share: arrays on the device, work in parts on all processors, times by events.
+// What the GPU's tests share: arrays on the device, work in parts on all processors, times by
+// events.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -27,12 +28,16 @@ public:
         APSCOPE_CUDA(cudaMemset(p, 0xA5, (n + 1) * sizeof(T)));  // what is not written shows
     }
     explicit Array(const std::vector<T>& values) : Array(values.size()) {
-        if (size_ != 0) APSCOPE_CUDA(cudaMemcpy(data_.get(), values.data(), size_ * sizeof(T), cudaMemcpyHostToDevice));
+        if (size_ != 0)
+            APSCOPE_CUDA(
+                cudaMemcpy(data_.get(), values.data(), size_ * sizeof(T), cudaMemcpyHostToDevice));
     }
     T* get() const { return data_.get(); }
     std::vector<T> read() const {
         std::vector<T> values(size_);
-        if (size_ != 0) APSCOPE_CUDA(cudaMemcpy(values.data(), data_.get(), size_ * sizeof(T), cudaMemcpyDeviceToHost));
+        if (size_ != 0)
+            APSCOPE_CUDA(
+                cudaMemcpy(values.data(), data_.get(), size_ * sizeof(T), cudaMemcpyDeviceToHost));
         return values;
     }
 
@@ -60,13 +65,15 @@ bool report(const std::string& what, const std::vector<T>& expected, const std::
     }
     std::printf("%s: %zu values, %zu mismatches", what.c_str(), expected.size(), wrong);
     if (wrong != 0)
-        std::printf(", the first at %zu: %.17g expected, %.17g found", first, static_cast<double>(expected[first]), static_cast<double>(got[first]));
+        std::printf(", the first at %zu: %.17g expected, %.17g found", first,
+                    static_cast<double>(expected[first]), static_cast<double>(got[first]));
     std::puts("");
     std::fflush(stdout);
     return wrong == 0;
 }
 
-// The edges of every binade and random bits: 2^17 numbers. Random finite numbers of 2^-spread .. 2^spread.
+// The edges of every binade and random bits: 2^17 numbers. Random finite numbers of 2^-spread ..
+// 2^spread.
 std::vector<float> edge_numbers();
 std::vector<float> random_numbers(std::size_t n, int spread, std::uint32_t seed);
 
@@ -83,7 +90,8 @@ bool prove_matmul();
 bool prove_replay();
 void print_timings();
 
-// Multiply-adds of fp32 numbers a second that the device does, as far as a plain kernel reaches its peak.
+// Multiply-adds of fp32 numbers a second that the device does, as far as a plain kernel reaches its
+// peak.
 double multiply_adds_a_second();
 
 }  // namespace apscope::detail::gpu

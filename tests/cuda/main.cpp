@@ -20,10 +20,13 @@ int main(int argc, char** argv) try {
     }
     cudaDeviceProp device{};
     APSCOPE_CUDA(cudaGetDeviceProperties(&device, 0));
-    std::printf("%s, compute capability %d.%d, %d multiprocessors\n", device.name, device.major, device.minor, device.multiProcessorCount);
+    std::printf("%s, compute capability %d.%d, %d multiprocessors\n", device.name, device.major,
+                device.minor, device.multiProcessorCount);
     if (names.empty() && !quick) names = {"e4m3", "e4m3fn", "e5m2", "fp16", "bf16", "e3m0"};
     bool right = true;
-    for (const auto prove : {prove_codes, prove_statistics, prove_all_reduce, prove_blocks, prove_matmul, prove_replay}) right = prove() && right;
+    for (const auto prove : {prove_codes, prove_statistics, prove_all_reduce, prove_blocks,
+                             prove_matmul, prove_replay})
+        right = prove() && right;
     right = prove_quantize(names) && right;
     if (timings) print_timings();
     std::puts(right ? "all right" : "there are mismatches");

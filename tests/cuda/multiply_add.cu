@@ -27,7 +27,8 @@ double multiply_adds_a_second() {
     APSCOPE_CUDA(cudaGetDeviceProperties(&device, 0));
     const int blocks = device.multiProcessorCount * 32;
     const Array<float> out(1);
-    const double seconds = median_seconds([&] { multiply_add<<<blocks, threads>>>(out.get(), 0.5f); });
+    const double seconds =
+        median_seconds([&] { multiply_add<<<blocks, threads>>>(out.get(), 0.5f); });
     APSCOPE_CUDA(cudaGetLastError());
     return static_cast<double>(blocks) * threads * steps * chains / seconds;
 }

@@ -1,5 +1,5 @@
-// Every kernel but quantize against the host: the edges of every binade, subnormal and special numbers, and
-// random ones.
+// Every kernel but quantize against the host: the edges of every binade, subnormal and special
+// numbers, and random ones.
 #include <algorithm>
 #include <numeric>
 
@@ -20,11 +20,14 @@ namespace {
 
 constexpr std::uint64_t seed = 5;
 
-std::string named(const FloatFormat& f, const Projection& p) { return f.name() + ", " + std::string(to_string(p.rounding)); }
+std::string named(const FloatFormat& f, const Projection& p) {
+    return f.name() + ", " + std::string(to_string(p.rounding));
+}
 
 std::vector<RoundingMode> counted_modes() {
     std::vector<RoundingMode> modes;
-    for (int mode = 0; mode < rounding_mode_count; ++mode) modes.push_back(static_cast<RoundingMode>(mode));
+    for (int mode = 0; mode < rounding_mode_count; ++mode)
+        modes.push_back(static_cast<RoundingMode>(mode));
     modes.pop_back();  // stochastic_exact, the last, is for casts
     return modes;
 }
@@ -37,7 +40,8 @@ bool prove_codes() {
     bool right = true;
     for (const char* name : {"e4m3", "e4m3fn", "e5m2", "e4m3fnuz", "e3m2fn", "e2m1fn"}) {
         const FloatFormat f = parse_format(name);
-        const std::optional<std::uint64_t> nan = f.has_nan() ? std::nullopt : std::optional<std::uint64_t>(0);
+        const std::optional<std::uint64_t> nan =
+            f.has_nan() ? std::nullopt : std::optional<std::uint64_t>(0);
         for (int mode = 0; mode < rounding_mode_count; ++mode) {
             const Projection p{static_cast<RoundingMode>(mode), Overflow::ieee, 16};
             std::vector<std::uint8_t> expected(in.size());
@@ -67,26 +71,32 @@ bool prove_statistics() {
             const Projection p{mode};
             std::vector<float> quantized(in.size());
             quantize(in, quantized, f, p, {seed, 0, {}}, 0);
-            const std::vector<double> a(in.begin(), in.end()), b(quantized.begin(), quantized.end());
-            const FloatScale scale{make_cast<double>(f, p), 1.0, 1.0, f.smallest_normal(), f.largest()};
+            const std::vector<double> a(in.begin(), in.end()),
+                b(quantized.begin(), quantized.end());
+            const FloatScale scale{make_cast<double>(f, p), 1.0, 1.0, f.smallest_normal(),
+                                   f.largest()};
             ErrorStatistics expected;
             for (std::size_t first = 0; first < a.size(); first += sum_block) {
                 const std::size_t count = std::min(sum_block, a.size() - first);
-                const std::span<const double> part = std::span(a).subspan(first, count), results = std::span(b).subspan(first, count);
+                const std::span<const double> part = std::span(a).subspan(first, count),
+                                              results = std::span(b).subspan(first, count);
                 std::vector<double> bias(is_stochastic(mode) ? count : 0), variance(bias.size());
                 if (is_stochastic(mode)) {
-                    const bool defined = add_moments(in.data() + first, count, 1.0, scale.cast, bias.data(), variance.data());
+                    const bool defined = add_moments(in.data() + first, count, 1.0, scale.cast,
+                                                     bias.data(), variance.data());
                     expected.moments_defined = expected.moments_defined && defined;
                 }
                 expected.add_block<double>(part, results, &scale, bias, variance);
                 expected.count_limits(part, results, scale);
             }
             const Array<float> out(in.size());
-            const ErrorStatistics got = quantize_statistics_on_device(x.get(), out.get(), in.size(), f, p, 1.0, seed, nullptr);
+            const ErrorStatistics got = quantize_statistics_on_device(x.get(), out.get(), in.size(),
+                                                                      f, p, 1.0, seed, nullptr);
             const auto list = [](const ErrorStatistics& s) {
                 std::vector<double> all(s.sums.begin(), s.sums.end());
                 for (const std::uint64_t count :
-                     {s.count, s.counted, s.nonzero, s.underflow, s.subnormal, s.saturated, s.overflow, s.nan, s.infinite}) {
+                     {s.count, s.counted, s.nonzero, s.underflow, s.subnormal, s.saturated,
+                      s.overflow, s.nan, s.infinite}) {
                     all.push_back(static_cast<double>(count));
                 }
                 all.push_back(s.max_ulp);
@@ -106,7 +116,8 @@ bool prove_all_reduce() {
         constexpr std::size_t n = 5003;
         const std::vector<float> in = random_numbers(workers * n, 9, 7);
         const Array<float> x(in);
-        for (const char* topology : {"exact", "sequential", "ring", "tree", "hierarchical:4", "sequential+kahan", "hierarchical:4+kahan"}) {
+        for (const char* topology : {"exact", "sequential", "ring", "tree", "hierarchical:4",
+                                     "sequential+kahan", "hierarchical:4+kahan"}) {
             for (const RoundingMode mode : counted_modes()) {
                 AllReduceOptions options;
                 options.topology = parse_topology(topology);
@@ -118,8 +129,9 @@ bool prove_all_reduce() {
                 all_reduce(in, workers, expected, f, options);
                 const Array<double> out(n);
                 all_reduce_on_device(x.get(), workers, out.get(), n, f, options, {}, nullptr);
-                right = report("all-reduce of " + std::to_string(workers) + ", " + topology + ", " + std::string(to_string(mode)), expected,
-                               out.read()) &&
+                right = report("all-reduce of " + std::to_string(workers) + ", " + topology + ", " +
+                                   std::string(to_string(mode)),
+                               expected, out.read()) &&
                         right;
             }
         }
@@ -138,7 +150,8 @@ bool prove_blocks() {
     in.resize(in.size() / 6 * 6);
     const Array<float> x(in);
     for (const NamedBlockFormat& row : named_block_formats()) {
-        for (const BlockShape shape : {BlockShape{1, in.size(), 1}, BlockShape{2, in.size() / 6, 3}}) {
+        for (const BlockShape shape :
+             {BlockShape{1, in.size(), 1}, BlockShape{2, in.size() / 6, 3}}) {
             for (const RoundingMode mode : {RoundingMode::ties_to_even, RoundingMode::stochastic}) {
                 const Projection p{mode, Overflow::saturate};
                 std::vector<float> expected(in.size());
@@ -149,12 +162,18 @@ bool prove_blocks() {
                 const Array<std::uint8_t> device_codes(codes.size()), device_scales(scales.size());
                 quantize_blocks_on_device(x.get(), out.get(), shape, row.format, p, seed, nullptr);
                 const float device_tensor =
-                    encode_blocks_on_device(x.get(), device_codes.get(), device_scales.get(), shape, row.format, p, seed, nullptr);
-                decode_blocks_on_device(device_codes.get(), device_scales.get(), device_tensor, decoded.get(), shape, row.format, nullptr);
-                const std::string what = std::string(row.name) + ", " + std::string(to_string(mode)) + ", inner " + std::to_string(shape.inner);
+                    encode_blocks_on_device(x.get(), device_codes.get(), device_scales.get(), shape,
+                                            row.format, p, seed, nullptr);
+                decode_blocks_on_device(device_codes.get(), device_scales.get(), device_tensor,
+                                        decoded.get(), shape, row.format, nullptr);
+                const std::string what = std::string(row.name) + ", " +
+                                         std::string(to_string(mode)) + ", inner " +
+                                         std::to_string(shape.inner);
                 right = report("blocks " + what, expected, out.read()) && right;
-                right = report("their codes", codes, device_codes.read()) && report("their scales", scales, device_scales.read()) && right;
-                right = report("their tensor scale", std::vector{tensor}, {device_tensor}) && report("decoded", expected, decoded.read()) && right;
+                right = report("their codes", codes, device_codes.read()) &&
+                        report("their scales", scales, device_scales.read()) && right;
+                right = report("their tensor scale", std::vector{tensor}, {device_tensor}) &&
+                        report("decoded", expected, decoded.read()) && right;
             }
         }
     }
@@ -163,7 +182,8 @@ bool prove_blocks() {
 
 bool prove_matmul() {
     constexpr std::size_t batches = 2, rows = 37, terms = 129, columns = 53;
-    std::vector<float> a = random_numbers(batches * rows * terms, 5, 1), b = random_numbers(batches * terms * columns, 5, 2);
+    std::vector<float> a = random_numbers(batches * rows * terms, 5, 1),
+                       b = random_numbers(batches * terms * columns, 5, 2);
     const std::vector<float> edges = edge_numbers();
     for (std::size_t i = 0; i < a.size(); i += 997) a[i] = edges[i * 131 % edges.size()];
     const Array<float> left(a), right_factor(b);
@@ -181,10 +201,13 @@ bool prove_matmul() {
                 std::vector<float> expected(batches * rows * columns);
                 ordered_matmul<float>(a, b, batches, rows, terms, expected, options);
                 const Array<float> out(expected.size());
-                matmul_on_device(left.get(), right_factor.get(), out.get(), batches, rows, terms, columns, options, nullptr);
-                right = report(std::string("matmul ") + order + ", product " + (*product ? product : "exact") + ", " + std::string(to_string(mode)),
-                               expected, out.read()) &&
-                        right;
+                matmul_on_device(left.get(), right_factor.get(), out.get(), batches, rows, terms,
+                                 columns, options, nullptr);
+                right =
+                    report(std::string("matmul ") + order + ", product " +
+                               (*product ? product : "exact") + ", " + std::string(to_string(mode)),
+                           expected, out.read()) &&
+                    right;
             }
         }
     }

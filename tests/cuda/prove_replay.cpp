@@ -1,5 +1,5 @@
-// A replay's work on the GPU against the same steps in the host's memory, which tests/analysis/cuda/test_cuda_replay.cpp
-// proves equal to a replay without a device.
+// A replay's work on the GPU against the same steps in the host's memory, which
+// tests/analysis/cuda/test_cuda_replay.cpp proves equal to a replay without a device.
 #include <cmath>
 
 #include "analysis/cuda/replay_cuda.h"
@@ -24,37 +24,46 @@ RowTask make_task(const Asked& a) {
     const FloatFormat format = parse_format(a.format), accumulate = parse_format(a.accumulate);
     const Projection wire{a.wire, a.overflow}, hops{a.hops, a.overflow};
     RowTask task;
-    task.wire = {make_cast<double>(format, wire), a.scale, 1.0, format.smallest_normal(), format.largest()};
+    task.wire = {make_cast<double>(format, wire), a.scale, 1.0, format.smallest_normal(),
+                 format.largest()};
     task.projection = wire;
     int exponent = 0;
     const bool power_of_two = std::frexp(a.scale, &exponent) == 0.5;
     task.inverse = power_of_two ? 1.0 / a.scale : 0.0;
     const int k = a.gathers ? 0 : exponent - 1;
     if (power_of_two) task.narrow = scaled_format(format, exponent - 1);
-    const std::optional<Fp32Sums> sums = task.narrow ? fp32_sums(a.gathers ? *task.narrow : format, accumulate, hops, k, 65) : std::nullopt;
-    if (sums && (sums->in_hardware || sums->step)) task.step = sums->step.value_or(StepCast<float>{});
+    const std::optional<Fp32Sums> sums =
+        task.narrow ? fp32_sums(a.gathers ? *task.narrow : format, accumulate, hops, k, 65)
+                    : std::nullopt;
+    if (sums && (sums->in_hardware || sums->step))
+        task.step = sums->step.value_or(StepCast<float>{});
     task.accumulator = make_accumulator(accumulate, hops).cast();
     const bool wire_draws = is_stochastic(a.wire), hops_draw = is_stochastic(a.hops);
     task.wire_draws = wire_draws;
     task.wants_moments = wire_draws || hops_draw;
     task.reduced.push_back({Topology{}, true, wire_draws, false});
-    const std::vector<const char*> crossed{"sequential", "ring", "tree", "hierarchical:4", "sequential+kahan"};
+    const std::vector<const char*> crossed{"sequential", "ring", "tree", "hierarchical:4",
+                                           "sequential+kahan"};
     for (const char* name : a.gathers ? std::vector<const char*>{"sequential"} : crossed) {
         Topology topology = parse_topology(name);
         if (a.gathers) topology.kind = Topology::Kind::gather;
         task.reduced.push_back({topology, false, hops_draw, wire_draws && !hops_draw});
     }
-    for (int d = 0; d < a.draws; ++d) task.keys.push_back(replay_key(5, "weight", 3, static_cast<std::uint32_t>(d)));
+    for (int d = 0; d < a.draws; ++d)
+        task.keys.push_back(replay_key(5, "weight", 3, static_cast<std::uint32_t>(d)));
     return task;
 }
 
 // Every number of the totals; the sign and payload of a NaN, which no result shows, left out.
 std::vector<double> numbers(const std::vector<RowTotals>& totals) {
     std::vector<double> all;
-    const auto add = [&](double v) { all.push_back(v == v ? v : bits_cast<double>(nan_bits<double>)); };
+    const auto add = [&](double v) {
+        all.push_back(v == v ? v : bits_cast<double>(nan_bits<double>));
+    };
     const auto add_statistics = [&](const ErrorStatistics& s) {
         for (const double sum : s.sums) add(sum);
-        for (const std::uint64_t count : {s.count, s.counted, s.nonzero, s.underflow, s.subnormal, s.saturated, s.overflow, s.nan, s.infinite}) {
+        for (const std::uint64_t count : {s.count, s.counted, s.nonzero, s.underflow, s.subnormal,
+                                          s.saturated, s.overflow, s.nan, s.infinite}) {
             add(static_cast<double>(count));
         }
         add(s.over_noise.sum_log2);
@@ -81,11 +90,14 @@ std::vector<RowTask> replay_tasks() {
     using M = RoundingMode;
     std::vector<RowTask> tasks;
     for (const Asked& a : {
-             Asked{"e4m3", "e4m3", M::ties_to_even, M::ties_to_even, 64.0, Overflow::ieee, 1, false},
+             Asked{"e4m3", "e4m3", M::ties_to_even, M::ties_to_even, 64.0, Overflow::ieee, 1,
+                   false},
              Asked{"e5m2", "e5m2", M::stochastic, M::stochastic, 1000.0, Overflow::ieee, 1, false},
-             Asked{"fp16", "fp16", M::ties_to_even, M::ties_to_even, 1024.0, Overflow::ieee, 1, false},
+             Asked{"fp16", "fp16", M::ties_to_even, M::ties_to_even, 1024.0, Overflow::ieee, 1,
+                   false},
              Asked{"e4m3fn", "bf16", M::stochastic, M::to_odd, 0.25, Overflow::saturate, 4, false},
-             Asked{"bf16", "fp32", M::toward_negative, M::stochastic_b, 1.0, Overflow::ieee, 1, false},
+             Asked{"bf16", "fp32", M::toward_negative, M::stochastic_b, 1.0, Overflow::ieee, 1,
+                   false},
              Asked{"e4m3", "fp32", M::stochastic, M::ties_to_even, 16.0, Overflow::ieee, 1, true},
          }) {
         tasks.push_back(make_task(a));
@@ -100,21 +112,24 @@ bool prove_replay() {
     const std::vector<float> edges = edge_numbers();
     bool right = true;
     for (const std::size_t workers : {1u, 3u, 8u, 65u}) {
-        for (const std::size_t n : {std::size_t{1}, std::size_t{40}, std::size_t{3 * 4096 + 905}, std::size_t{1} << 17}) {
+        for (const std::size_t n :
+             {std::size_t{1}, std::size_t{40}, std::size_t{3 * 4096 + 905}, std::size_t{1} << 17}) {
             if (workers == 65 && n > 20000) continue;
             for (const bool with_edges : {false, true}) {
                 std::vector<std::vector<float>> rows;
                 for (std::size_t w = 0; w < workers; ++w) {
                     rows.push_back(random_numbers(n, 11, static_cast<std::uint32_t>(w + 1)));
-                    for (std::size_t i = 0; with_edges && i < n; i += 5) rows[w][i] = edges[(i * 131 + w * 4099) % edges.size()];
+                    for (std::size_t i = 0; with_edges && i < n; i += 5)
+                        rows[w][i] = edges[(i * 131 + w * 4099) % edges.size()];
                 }
                 const std::vector<std::span<const float>> given(rows.begin(), rows.end());
                 const std::vector<double> noise = batch_noise(given, workers != 3).blocks;
                 const double divisor = workers == 3 ? 1.0 : static_cast<double>(workers);
-                right =
-                    report("replay of " + std::to_string(workers) + " workers, " + std::to_string(n) + (with_edges ? " edge numbers" : " numbers"),
-                           numbers(host.run(given, divisor, noise, tasks)), numbers(device->run(given, divisor, noise, tasks))) &&
-                    right;
+                right = report("replay of " + std::to_string(workers) + " workers, " +
+                                   std::to_string(n) + (with_edges ? " edge numbers" : " numbers"),
+                               numbers(host.run(given, divisor, noise, tasks)),
+                               numbers(device->run(given, divisor, noise, tasks))) &&
+                        right;
             }
         }
     }

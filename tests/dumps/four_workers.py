@@ -18,7 +18,9 @@ class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.stem = torch.nn.Linear(3, 4, bias=False)
-        self.blocks = torch.nn.ModuleDict({name: torch.nn.Linear(4, 4, bias=False) for name in ("2", "10")})
+        self.blocks = torch.nn.ModuleDict(
+            {name: torch.nn.Linear(4, 4, bias=False) for name in ("2", "10")}
+        )
         self.head = torch.nn.Linear(4, 3)
 
     def forward(self, x):
@@ -37,7 +39,9 @@ def train(steps, workers):
         gradients = []
         for _ in range(workers):
             model.zero_grad()
-            loss = torch.nn.functional.cross_entropy(model(torch.randn(8, 3)), torch.randint(3, (8,)))
+            loss = torch.nn.functional.cross_entropy(
+                model(torch.randn(8, 3)), torch.randint(3, (8,))
+            )
             loss.backward()
             gradients.append({name: p.grad.clone() for name, p in model.named_parameters()})
         yield step, gradients
@@ -55,7 +59,10 @@ def made(path):
 def main(folder):
     recorded = list(train(2, 4))
     names = list(recorded[0][1][0])
-    arrays = {step: [{n: t.numpy() for n, t in g.items()} for g in gradients] for step, gradients in recorded}
+    arrays = {
+        step: [{n: t.numpy() for n, t in g.items()} for g in gradients]
+        for step, gradients in recorded
+    }
 
     nested = {}
     with h5py.File(made(folder / "hdf5" / "gradients.h5"), "w", track_order=True) as tracked:
@@ -63,10 +70,18 @@ def main(folder):
             for rank, gradient in enumerate(gradients):
                 torch.save(gradient, made(folder / "pt" / f"grads_rank{rank}_step{step}.pt"))
                 ddp = {f"module.{name}": tensor for name, tensor in gradient.items()}
-                torch.save({"grads": ddp, "loss": 1.0, "lr": 0.1}, made(folder / "pt_ddp" / f"rank_{rank}" / f"step_{step}.pth"))
+                torch.save(
+                    {"grads": ddp, "loss": 1.0, "lr": 0.1},
+                    made(folder / "pt_ddp" / f"rank_{rank}" / f"step_{step}.pth"),
+                )
                 nested.setdefault(f"step_{step}", {})[f"rank_{rank}"] = gradient
-                np.savez(made(folder / "npz" / f"step_{step}" / f"worker_{rank}.npz"), **arrays[step][rank])
-                save_file(gradient, made(folder / "safetensors" / f"step{step}-rank{rank}.safetensors"))
+                np.savez(
+                    made(folder / "npz" / f"step_{step}" / f"worker_{rank}.npz"),
+                    **arrays[step][rank],
+                )
+                save_file(
+                    gradient, made(folder / "safetensors" / f"step{step}-rank{rank}.safetensors")
+                )
                 group = tracked.create_group(f"step_{step}/rank_{rank}", track_order=True)
                 for name, array in arrays[step][rank].items():
                     group[name] = array
@@ -75,7 +90,10 @@ def main(folder):
             stacked = {name: np.stack([g[name] for g in arrays[step]]) for name in names}
             np.savez(made(folder / "stacked" / f"step_{step}.npz"), **stacked)
     torch.save(nested, made(folder / "pt_nested.pt"))
-    everything = {name: np.stack([np.stack([g[name] for g in arrays[step]]) for step in arrays]) for name in names}
+    everything = {
+        name: np.stack([np.stack([g[name] for g in arrays[step]]) for step in arrays])
+        for name in names
+    }
     np.savez_compressed(folder / "everything.npz", **everything)
     store = zarr.open_group(folder / "gradients.zarr", mode="w")
     for name, array in everything.items():
@@ -90,8 +108,12 @@ def main(folder):
             files = [f"model-{i + 1:05d}-of-00002.safetensors" for i in range(2)]
             for file, part in zip(files, shards, strict=True):
                 save_file({name: gradient[name] for name in part}, place / file)
-            weight_map = {name: file for file, part in zip(files, shards, strict=True) for name in part}
-            (place / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": 0}, "weight_map": weight_map}))
+            weight_map = {
+                name: file for file, part in zip(files, shards, strict=True) for name in part
+            }
+            (place / "model.safetensors.index.json").write_text(
+                json.dumps({"metadata": {"total_size": 0}, "weight_map": weight_map})
+            )
     (folder / "layers.txt").write_text("\n".join(names) + "\n")
 
 

@@ -22,7 +22,9 @@ STATISTICS = {
 
 
 def work(rank, folder):
-    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2
+    )
     logging.initialize_logger(str(folder))
     logging.MetricLogger.enabled_loggers.append(logging.make_default_statistics_logger())
     torch.manual_seed(5)
@@ -37,9 +39,14 @@ def work(rank, folder):
         for number in ("0", "2"):
             layer, wgrad = f"model.{number}", net[int(number)].weight.grad.clone()
             for name, statistic in STATISTICS.items():
-                logging.MetricLogger.log_scalar(f"{layer}_wgrad_{name}", float(statistic(wgrad)), iteration)
+                logging.MetricLogger.log_scalar(
+                    f"{layer}_wgrad_{name}", float(statistic(wgrad)), iteration
+                )
             logging.MetricLogger.log_scalar(f"{layer}_gradient_mxfp8_underflows%", 0.0, iteration)
-            torch.save({"high_precision": wgrad}, dumps / f"{layer.replace('.', '_')}_wgrad_iter_{iteration:06d}.pt")
+            torch.save(
+                {"high_precision": wgrad},
+                dumps / f"{layer.replace('.', '_')}_wgrad_iter_{iteration:06d}.pt",
+            )
     dist.barrier()
     dist.destroy_process_group()
 

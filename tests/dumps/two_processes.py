@@ -10,7 +10,9 @@ from torch.distributed import checkpoint
 
 
 def work(rank, folder):
-    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2
+    )
     torch.manual_seed(3)
     net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
     model = torch.nn.parallel.DistributedDataParallel(net)
@@ -26,7 +28,10 @@ def work(rank, folder):
             dist.all_reduce(p.grad)
             p.grad /= 2
         if rank == 0:  # what most people save: equal names on both ranks, after the all-reduce
-            torch.save({name: p.grad for name, p in model.named_parameters()}, folder / f"reduced_step_{step}.pt")
+            torch.save(
+                {name: p.grad for name, p in model.named_parameters()},
+                folder / f"reduced_step_{step}.pt",
+            )
         torch.save(own, folder / f"own_step_{step}_rank_{rank}.pt")
         optimizer.step()
         optimizer.zero_grad()

@@ -52,7 +52,14 @@ def boundaries(format: FloatFormat, dtype: type) -> np.ndarray:
     middles = finite[:-1] + (finite[1:] - finite[:-1]) / 2
     with np.errstate(over="ignore", under="ignore"):
         x = np.concatenate([finite, middles, finite[-1:] * 2]).astype(dtype)
-        x = np.concatenate([x, np.nextafter(x, dtype(np.inf)), np.nextafter(x, dtype(0)), np.array([np.inf, np.nan, 0], dtype)])
+        x = np.concatenate(
+            [
+                x,
+                np.nextafter(x, dtype(np.inf)),
+                np.nextafter(x, dtype(0)),
+                np.array([np.inf, np.nan, 0], dtype),
+            ]
+        )
     return np.concatenate([x, -x])
 
 
@@ -70,9 +77,15 @@ def casts() -> Iterator[tuple[str, list[np.ndarray]]]:
         for rounding in ROUNDINGS:
             yield f"cast {name} {rounding}", list(rounded(x, f, rounding))
             if f.fits_fp32:
-                yield f"cast {name} {rounding} of fp64", list(rounded(boundaries(f, np.float64)[: 1 << 13], f, rounding))
+                yield (
+                    f"cast {name} {rounding} of fp64",
+                    list(rounded(boundaries(f, np.float64)[: 1 << 13], f, rounding)),
+                )
             if name in RANDOM:
-                yield f"cast {name} {rounding} of random patterns", list(rounded(random, f, rounding))
+                yield (
+                    f"cast {name} {rounding} of random patterns",
+                    list(rounded(random, f, rounding)),
+                )
 
 
 def blocks() -> Iterator[tuple[str, list[np.ndarray]]]:
@@ -81,9 +94,16 @@ def blocks() -> Iterator[tuple[str, list[np.ndarray]]]:
         for rounding in BLOCK_ROUNDINGS:
             for axis in (-1, 1):
                 settings = {"rounding": rounding, "axis": axis, "random_bits": 16, "seed": 3}
-                codes, scales, tensor_scale = vars(apscope.encode_blocks(x, name, **settings)).values()
-                back = apscope.decode_blocks(codes, scales, name, axis=axis, tensor_scale=tensor_scale)
-                yield f"blocks {name} {rounding} axis {axis}", [apscope.quantize_blocks(x, name, **settings), codes, scales, back]
+                codes, scales, tensor_scale = vars(
+                    apscope.encode_blocks(x, name, **settings)
+                ).values()
+                back = apscope.decode_blocks(
+                    codes, scales, name, axis=axis, tensor_scale=tensor_scale
+                )
+                yield (
+                    f"blocks {name} {rounding} axis {axis}",
+                    [apscope.quantize_blocks(x, name, **settings), codes, scales, back],
+                )
 
 
 def arithmetic() -> Iterator[tuple[str, list[np.ndarray]]]:
@@ -92,7 +112,10 @@ def arithmetic() -> Iterator[tuple[str, list[np.ndarray]]]:
         for operation in OPERATIONS[1:]:
             operands = values[: {"sqrt": 1, "fma": 3}.get(operation, 2)]
             for rounding in ("ties_to_even", "toward_positive", "stochastic"):
-                yield f"{operation} {name} {rounding}", [getattr(apscope, operation)(*operands, name, rounding=rounding)]
+                yield (
+                    f"{operation} {name} {rounding}",
+                    [getattr(apscope, operation)(*operands, name, rounding=rounding)],
+                )
 
 
 def digests() -> dict[str, str]:

@@ -88,8 +88,14 @@ def fp64_formats(count: int = 60, seed: int = 1) -> list[str]:
     names = ["fp64", "e11m0", "e11m10", "e11m51finiteb1024", "e1m52", "e9m43", "e4m30"]
     while len(names) < count:
         e, m = draw.randint(1, 11), draw.randint(0, 52)
-        word = f"e{e}m{m}" + draw.choice(["", "", "fn", "fnuz", "finite"]) + draw.choice(["", "", "", "u"])
-        word += draw.choice(["", "", f"b{draw.randint(-900, 1100)}"]) + draw.choice(["", "", "", "nosub"])
+        word = (
+            f"e{e}m{m}"
+            + draw.choice(["", "", "fn", "fnuz", "finite"])
+            + draw.choice(["", "", "", "u"])
+        )
+        word += draw.choice(["", "", f"b{draw.randint(-900, 1100)}"]) + draw.choice(
+            ["", "", "", "nosub"]
+        )
         f = _format(word)
         if f is not None and not f.fits_fp32 and f.name not in names:
             names.append(f.name)
@@ -107,15 +113,29 @@ def jobs() -> Iterator[Job]:
     """Everything, part by part, those that take less time first."""
     for name, f in named_formats().items():
         for op in ARITHMETIC:
-            yield Job("arithmetic", f"{name} {op}", name, {"operation": op, "exhaustive": f.storage_bits <= 8})
+            yield Job(
+                "arithmetic",
+                f"{name} {op}",
+                name,
+                {"operation": op, "exhaustive": f.storage_bits <= 8},
+            )
     for name in SAMPLED_FMA:
         for mode in ("ties_to_even", "toward_negative"):
             samples = FMA_SAMPLES if mode == "ties_to_even" else FMA_SAMPLES // 10
-            yield Job("sampled fma", f"{name} {mode}", name, {"rounding": mode, "operation": "fma", "samples": samples})
+            yield Job(
+                "sampled fma",
+                f"{name} {mode}",
+                name,
+                {"rounding": mode, "operation": "fma", "samples": samples},
+            )
     p3109 = p3109_formats()
     narrow = [name for name in p3109 if FloatFormat(name).fits_fp32]
     wide = [name for name in p3109 if name not in narrow]
-    for part, names in (("fp64 formats", fp64_formats()), ("rule", rule_formats()), ("P3109 beyond fp32", wide)):
+    for part, names in (
+        ("fp64 formats", fp64_formats()),
+        ("rule", rule_formats()),
+        ("P3109 beyond fp32", wide),
+    ):
         for name in names:
             yield Job(part, name, name, {"samples": WIDE_SAMPLES})
     yield from all_inputs(table_formats(), "all inputs")

@@ -22,7 +22,16 @@ PARTS = {
 }
 #: On further instruction sets.
 THE_SAME = "the same, without a second turn beside an overflow"
-HEAD = ("what is compared", "on", "proved at", "formats", "jobs", "comparisons", "mismatches", "minutes")
+HEAD = (
+    "what is compared",
+    "on",
+    "proved at",
+    "formats",
+    "jobs",
+    "comparisons",
+    "mismatches",
+    "minutes",
+)
 
 
 def proved_at(rows: list[Row], expected: int) -> str:
@@ -31,8 +40,12 @@ def proved_at(rows: list[Row], expected: int) -> str:
     if not commits:
         return "not run"
     (first, one), (last, _) = commits[0], commits[-1]
-    words = f"`{one}`, {first}" if len(commits) == 1 else f"{len(commits)} commits, {first} to {last}"
-    return words if len(rows) == expected else f"{words}; {expected - len(rows)} of {expected} not run"
+    words = (
+        f"`{one}`, {first}" if len(commits) == 1 else f"{len(commits)} commits, {first} to {last}"
+    )
+    return (
+        words if len(rows) == expected else f"{words}; {expected - len(rows)} of {expected} not run"
+    )
 
 
 def render(record: Record) -> str:
@@ -46,8 +59,14 @@ def render(record: Record) -> str:
             jobs = [job for job, s in asked if (job.part, s) == (part, simd)]
             rows = {job.key: row for job in jobs if (row := record.row(job, simd)) is not None}
             processors |= {row.processors for row in rows.values()}
-            formats, asked_formats = (len({job.format for job in some}) for some in ([job for job in jobs if job.key in rows], jobs))
-            cases, wrong, seconds = (sum(getattr(row, what) for row in rows.values()) for what in ("cases", "mismatches", "seconds"))
+            formats, asked_formats = (
+                len({job.format for job in some})
+                for some in ([job for job in jobs if job.key in rows], jobs)
+            )
+            cases, wrong, seconds = (
+                sum(getattr(row, what) for row in rows.values())
+                for what in ("cases", "mismatches", "seconds")
+            )
             cells = [
                 THE_SAME if number else words,
                 simd,
@@ -66,7 +85,12 @@ def render(record: Record) -> str:
 def write(record: Record, page: Path) -> None:
     """Puts the table of the record between the page's marks."""
     text = page.read_text()
-    new, found = re.subn(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: f"{BEGIN}\n\n{render(record)}\n\n{END}", text, flags=re.DOTALL)
+    new, found = re.subn(
+        f"{re.escape(BEGIN)}.*?{re.escape(END)}",
+        lambda _: f"{BEGIN}\n\n{render(record)}\n\n{END}",
+        text,
+        flags=re.DOTALL,
+    )
     if found != 1:
         raise ValueError(f"{page} has {found} places marked for the record; it must have one")
     page.write_text(new)

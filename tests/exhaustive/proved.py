@@ -13,7 +13,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 #: What every proof runs through: numbers and their oracle, loops, how results are compared, what is asked, and the compiler's options.
-_EVERY = ("core", "emulation/machine", "emulation/verify", "bindings/module/oracle_module.cpp", "tests/exhaustive/jobs.py", "CMakeLists.txt")
+_EVERY = (
+    "core",
+    "emulation/machine",
+    "emulation/verify",
+    "bindings/module/oracle_module.cpp",
+    "tests/exhaustive/jobs.py",
+    "CMakeLists.txt",
+)
 CASTS = (*_EVERY, "emulation/draws", "emulation/cast")
 ARITHMETIC = (*_EVERY, "emulation/arithmetic")
 PATHS = {
@@ -35,11 +42,15 @@ class Repository:
         self._trees = functools.cache(self._find)
 
     def _git(self, *words: str) -> str:
-        return subprocess.run(["git", "-C", str(self.root), *words], capture_output=True, text=True, check=True).stdout.rstrip()
+        return subprocess.run(
+            ["git", "-C", str(self.root), *words], capture_output=True, text=True, check=True
+        ).stdout.rstrip()
 
     def head(self) -> tuple[str, str]:
         """The commit in use, abbreviated, and its day."""
-        return self._git("rev-parse", "--short=8", "HEAD"), self._git("show", "--no-patch", "--format=%cs", "HEAD")
+        return self._git("rev-parse", "--short=8", "HEAD"), self._git(
+            "show", "--no-patch", "--format=%cs", "HEAD"
+        )
 
     def changed(self, paths: tuple[str, ...]) -> list[str]:
         """Files there that are not as the commit in use has them: no commit would be proved with them."""
@@ -47,7 +58,9 @@ class Repository:
 
     def _find(self, commit: str, paths: tuple[str, ...]) -> tuple[str, ...] | None:
         try:
-            return tuple(self._git("rev-parse", "--verify", "--quiet", f"{commit}:{path}") for path in paths)
+            return tuple(
+                self._git("rev-parse", "--verify", "--quiet", f"{commit}:{path}") for path in paths
+            )
         except subprocess.CalledProcessError:
             return None
 

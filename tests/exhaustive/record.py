@@ -45,17 +45,35 @@ def read(path: Path) -> dict[Key, Row]:
     if not path.exists():
         return {}
     parts = json.loads(path.read_text())["rows"]
-    return {Key(part, simd, name): Row(*row) for part, sets in parts.items() for simd, rows in sets.items() for name, row in rows.items()}
+    return {
+        Key(part, simd, name): Row(*row)
+        for part, sets in parts.items()
+        for simd, rows in sets.items()
+        for name, row in rows.items()
+    }
 
 
 def write(path: Path, rows: dict[Key, Row]) -> None:
     """One line a row, names in the order of the numbers in them, beside its place first: nothing half-written is left."""
     parts: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for key in sorted(rows, key=lambda key: (key.part, key.simd, [int(word) if word.isdigit() else word for word in re.split(r"(\d+)", key.name)])):
+    for key in sorted(
+        rows,
+        key=lambda key: (
+            key.part,
+            key.simd,
+            [int(word) if word.isdigit() else word for word in re.split(r"(\d+)", key.name)],
+        ),
+    ):
         row = list(astuple(rows[key]))
-        parts[key.part][key.simd].append(f"{json.dumps(key.name)}: {json.dumps(row if row[-1] else row[:-1])}")
+        parts[key.part][key.simd].append(
+            f"{json.dumps(key.name)}: {json.dumps(row if row[-1] else row[:-1])}"
+        )
     groups = [
-        f"{json.dumps(part)}: {{\n" + ",\n".join(f"{json.dumps(simd)}: {{\n" + ",\n".join(lines) + "\n}" for simd, lines in sets.items()) + "\n}"
+        f"{json.dumps(part)}: {{\n"
+        + ",\n".join(
+            f"{json.dumps(simd)}: {{\n" + ",\n".join(lines) + "\n}" for simd, lines in sets.items()
+        )
+        + "\n}"
         for part, sets in parts.items()
     ]
     columns = json.dumps([field.name for field in fields(Row)])
@@ -94,21 +112,36 @@ class Record:
                     break
                 _core.set_simd_level(simd)
                 row = self._run(job, simd)
-                print(f"[{number}/{len(left)}] {job.key}, {simd}: {row.cases} cases, {row.mismatches} mismatches, {row.seconds} s", flush=True)
+                print(
+                    f"[{number}/{len(left)}] {job.key}, {simd}: {row.cases} cases, {row.mismatches} mismatches, {row.seconds} s",
+                    flush=True,
+                )
                 if row.first:
                     print(f"  {row.first}", flush=True)
         finally:
             _core.set_simd_level(in_use)
             if left:
                 write(self.path, self.rows)
-        return sum(row is not None and row.mismatches > 0 for row in (self.row(*each) for each in asked))
+        return sum(
+            row is not None and row.mismatches > 0 for row in (self.row(*each) for each in asked)
+        )
 
     def _run(self, job: Job, simd: str) -> Row:
         (commit, day), started = self.repository.head(), time.monotonic()
         found = job.run()
-        cases, mismatches = (sum(getattr(one, what) for one in found) for what in ("cases", "mismatches"))
+        cases, mismatches = (
+            sum(getattr(one, what) for one in found) for what in ("cases", "mismatches")
+        )
         first = next((one.first for one in found if one.first), "")
-        row = Row(cases, mismatches, round(time.monotonic() - started, 1), commit, day, os.cpu_count() or 1, first)
+        row = Row(
+            cases,
+            mismatches,
+            round(time.monotonic() - started, 1),
+            commit,
+            day,
+            os.cpu_count() or 1,
+            first,
+        )
         self.rows[Key(job.part, simd, job.name)] = row
         if time.monotonic() - self._written >= SECONDS_BETWEEN_WRITES:
             write(self.path, self.rows)
@@ -141,11 +174,19 @@ def standings(record: Record, asked: list[tuple[Job, str]]) -> list[Standing]:
         rows = [(job, row) for job in jobs if (row := record.row(job, simd)) is not None]
         done = [(job, row) for job, row in rows if record.is_done(job, simd)]
         standing = Standing(
-            part, simd, len(jobs), len(rows), sum(row.mismatches == 0 for _, row in done), len(rows) - len(done), len(jobs) - len(rows)
+            part,
+            simd,
+            len(jobs),
+            len(rows),
+            sum(row.mismatches == 0 for _, row in done),
+            len(rows) - len(done),
+            len(jobs) - len(rows),
         )
         standing.wrong = sum(row.mismatches > 0 for _, row in rows)
         if rows:
-            standing.hours_left = median(row.seconds for _, row in rows) * (standing.behind + standing.missing) / 3600
+            standing.hours_left = (
+                median(row.seconds for _, row in rows) * (standing.behind + standing.missing) / 3600
+            )
         found.append(standing)
     return found
 
@@ -153,7 +194,23 @@ def standings(record: Record, asked: list[tuple[Job, str]]) -> list[Standing]:
 def table(found: list[Standing]) -> str:
     """The counts as columns of text, and their sums."""
     words = [name.replace("_", " ") for name in asdict(Standing("", ""))]
-    total = Standing("all", "", *(sum(getattr(s, name) for s in found) for name in list(asdict(Standing("", "")))[2:]))
-    lines = [words, *([f"{value:.1f}" if isinstance(value, float) else str(value) for value in astuple(s)] for s in [*found, total])]
+    total = Standing(
+        "all",
+        "",
+        *(sum(getattr(s, name) for s in found) for name in list(asdict(Standing("", "")))[2:]),
+    )
+    lines = [
+        words,
+        *(
+            [f"{value:.1f}" if isinstance(value, float) else str(value) for value in astuple(s)]
+            for s in [*found, total]
+        ),
+    ]
     widths = [max(map(len, column)) for column in zip(*lines)]
-    return "\n".join("  ".join(cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths))).rstrip() for line in lines)
+    return "\n".join(
+        "  ".join(
+            cell.ljust(w) if i < 2 else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(line, widths))
+        ).rstrip()
+        for line in lines
+    )

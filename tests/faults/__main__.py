@@ -26,12 +26,40 @@ from .trials import Bench, Tally, all_trials, thinned
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--only", metavar="WORD", default="", help="commands whose name holds it")
-    parser.add_argument("--writes", type=int, default=1, metavar="N", help="one in N of the trials at writes of data; default: all")
-    parser.add_argument("--others", type=int, default=1, metavar="N", help="one in N of the other trials; default: all")
-    parser.add_argument("--rounds", type=int, default=100, metavar="N", help="of several writers at once; default: %(default)s")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="trials at a time; default: %(default)s")
+    parser.add_argument(
+        "--writes",
+        type=int,
+        default=1,
+        metavar="N",
+        help="one in N of the trials at writes of data; default: all",
+    )
+    parser.add_argument(
+        "--others",
+        type=int,
+        default=1,
+        metavar="N",
+        help="one in N of the other trials; default: all",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=100,
+        metavar="N",
+        help="of several writers at once; default: %(default)s",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="trials at a time; default: %(default)s",
+    )
     args = parser.parse_args(words)
     chosen = [command for command in COMMANDS.values() if args.only in command.name]
     races = [race for race in RACES.values() if args.rounds and args.only in race.name]
@@ -45,13 +73,20 @@ def main(words: list[str] | None = None) -> int:
     rows = [Tally.HEAD, *(tally.row() for tally in tallies)]
     widths = [max(map(len, column)) for column in zip(*rows)]
     for row in rows:
-        print("  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))))
+        print(
+            "  ".join(
+                cell.ljust(w) if i == 0 else cell.rjust(w)
+                for i, (cell, w) in enumerate(zip(row, widths))
+            )
+        )
     for outcome in outcomes:
         print(outcome)
     return 1 if any(each.failures for each in (*tallies, *outcomes)) else 0
 
 
-def run(args: argparse.Namespace, chosen: list[Command], races: list[Race], folder: Path) -> tuple[list[Tally], list[Outcome]]:
+def run(
+    args: argparse.Namespace, chosen: list[Command], races: list[Race], folder: Path
+) -> tuple[list[Tally], list[Outcome]]:
     library, begun = compiled(folder), time.monotonic()
     servers = [Server(library) for _ in range(args.jobs)]
     inputs = make_inputs(servers[0], folder / "inputs")
@@ -61,17 +96,26 @@ def run(args: argparse.Namespace, chosen: list[Command], races: list[Race], fold
 
         def share(command: Command, number: int) -> Tally:
             bench = Bench(servers[number], command, inputs, folder / f"at{number}")
-            return bench.all(thinned(all_trials(bench.calls), args.writes, args.others)[number :: args.jobs])
+            return bench.all(
+                thinned(all_trials(bench.calls), args.writes, args.others)[number :: args.jobs]
+            )
 
         for command in chosen:
             tally = reduce(add, pool.map(share, [command] * args.jobs, range(args.jobs)))
             for failure in tally.failures:
                 print(f"  {failure}")
-            print(f"{command.name}: {tally.trials} trials, {len(tally.failures)} failures, {time.monotonic() - begun:.0f} s", flush=True)
+            print(
+                f"{command.name}: {tally.trials} trials, {len(tally.failures)} failures, {time.monotonic() - begun:.0f} s",
+                flush=True,
+            )
             tallies.append(tally)
     if races:
         make_sources(servers[0], inputs)
-    outcomes = [run_race(servers[0], race, inputs, folder / "at0", writers, args.rounds) for race in races for writers in (2, MOST)]
+    outcomes = [
+        run_race(servers[0], race, inputs, folder / "at0", writers, args.rounds)
+        for race in races
+        for writers in (2, MOST)
+    ]
     for server in servers:
         server.close()
     return tallies, outcomes

@@ -25,7 +25,9 @@ class Command:
     script: tuple[Any, ...] = ()  # a function of `scripts` and its arguments
     target: str = "out"
     before: str = ""  # what of the inputs stands at `target`
-    reader: tuple[str, ...] = ()  # refuses what is damaged; without one nothing else than whole files is allowed
+    reader: tuple[
+        str, ...
+    ] = ()  # refuses what is damaged; without one nothing else than whole files is allowed
     #: A recording: the trace of the first steps, each whole, is a right answer at any time.
     is_recording: bool = False
     kept_steps: int = field(default=0)  # of what stands there before, those that a recording keeps
@@ -33,7 +35,10 @@ class Command:
     def job(self, inputs: Path, under: Path) -> Job:
         if self.script:
             return {"script": self.script[0], "arguments": self.script[1:], "under": str(under)}
-        return {"words": [word.replace("INPUTS", str(inputs)) for word in self.words], "under": str(under)}
+        return {
+            "words": [word.replace("INPUTS", str(inputs)) for word in self.words],
+            "under": str(under),
+        }
 
     def reader_job(self, under: Path) -> Job:
         if self.is_recording:
@@ -41,8 +46,24 @@ class Command:
         return {"words": list(self.reader), "under": str(under)}
 
 
-def replay(*more: str, seed: int = 2, trace: str = "INPUTS/trace", out: str = "out") -> tuple[str, ...]:
-    return ("replay", trace, "--scheme", "stochastic:e4m3", "--topology", "ring", "--threads", "1", "--seed", str(seed), "-o", out, *more)
+def replay(
+    *more: str, seed: int = 2, trace: str = "INPUTS/trace", out: str = "out"
+) -> tuple[str, ...]:
+    return (
+        "replay",
+        trace,
+        "--scheme",
+        "stochastic:e4m3",
+        "--topology",
+        "ring",
+        "--threads",
+        "1",
+        "--seed",
+        str(seed),
+        "-o",
+        out,
+        *more,
+    )
 
 
 def convert(*more: str) -> tuple[str, ...]:
@@ -64,12 +85,22 @@ COMMANDS = {
         Command("merge", MERGE, reader=SUMMARY),
         Command("merge --force over others", (*MERGE, "--force"), before="results", reader=SUMMARY),
         Command("convert", convert(), reader=INFO),
-        Command("conformance write", ("conformance", "write", "out", "--format", "e2m1", "--format", "fp16"), reader=CHECK_PACK),
+        Command(
+            "conformance write",
+            ("conformance", "write", "out", "--format", "e2m1", "--format", "fp16"),
+            reader=CHECK_PACK,
+        ),
         Command("report", REPORT, target="out.html"),
         Command("report over another", REPORT, target="out.html", before="report.html"),
         Command("TraceWriter", script=("write", "out"), **RECORDING),
         Command("Recorder", script=("record", "out"), **RECORDING),
-        Command("Recorder resumed", script=("record", "out", 1, 1), before="recorded", kept_steps=1, **RECORDING),
+        Command(
+            "Recorder resumed",
+            script=("record", "out", 1, 1),
+            before="recorded",
+            kept_steps=1,
+            **RECORDING,
+        ),
     )
 }
 
@@ -78,14 +109,19 @@ def make_inputs(server: Server, folder: Path) -> Path:
     """Small inputs of every command."""
 
     def run(*words: str) -> None:
-        server.warm_up({"words": [word.replace("INPUTS", str(folder)) for word in words], "under": str(folder)})
+        server.warm_up(
+            {"words": [word.replace("INPUTS", str(folder)) for word in words], "under": str(folder)}
+        )
 
     folder.mkdir()
     (folder / "dump").mkdir()
     (folder / "empty").mkdir()
     draw = np.random.default_rng(1)
     for step in range(2):
-        arrays = {"first.weight": draw.standard_normal((2, 8, 32), np.float32), "first.bias": draw.standard_normal((2, 8), np.float32)}
+        arrays = {
+            "first.weight": draw.standard_normal((2, 8, 32), np.float32),
+            "first.bias": draw.standard_normal((2, 8), np.float32),
+        }
         np.savez(folder / "dump" / f"step_{step}.npz", **arrays)
     run("convert", "INPUTS/dump", "trace", "--reduction", "mean", "--worker-axis", "0")
     run(*replay(seed=1, out="results"))

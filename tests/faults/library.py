@@ -20,20 +20,46 @@ ALL = os.environ.get("APSCOPE_FAULTS") == "all"
 def scratch() -> Path:
     """A new folder, in memory where there is such a place: what is written thousands of times waits for no disk."""
     memory = Path("/dev/shm")
-    return Path(tempfile.mkdtemp(prefix="apscope-faults-", dir=memory if os.access(memory, os.W_OK) else None))
+    return Path(
+        tempfile.mkdtemp(
+            prefix="apscope-faults-", dir=memory if os.access(memory, os.W_OK) else None
+        )
+    )
 
 
 def compiled(folder: Path) -> Path:
     """The shared library, made in `folder`."""
     library = folder / "faults.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", library, HERE / "faults.c", "-ldl"], check=True)
+    subprocess.run(
+        [
+            "cc",
+            "-shared",
+            "-fPIC",
+            "-O1",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-o",
+            library,
+            HERE / "faults.c",
+            "-ldl",
+        ],
+        check=True,
+    )
     return library
 
 
 def environment(**more: str) -> dict[str, str]:
     """Of every process here: one thread in libraries that start some, and this package to be found."""
     path = os.pathsep.join(filter(None, [str(HERE.parents[1]), os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "ARROW_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": path, **more}
+    return {
+        **os.environ,
+        "ARROW_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "PYTHONPATH": path,
+        **more,
+    }
 
 
 @dataclass(frozen=True)
@@ -62,11 +88,17 @@ class Run:
     @property
     def sentence(self) -> str | None:
         """The one line on standard error, beside warnings; None where there is none, or more."""
-        lines = [line for line in self.err.strip().splitlines() if not line.startswith("apscope: warning: ")]
+        lines = [
+            line
+            for line in self.err.strip().splitlines()
+            if not line.startswith("apscope: warning: ")
+        ]
         return lines[0] if len(lines) == 1 and lines[0].startswith("apscope: ") else None
 
     def __str__(self) -> str:
-        return f"{'hangs, ' if self.hangs else ''}exit status {self.code}: {self.err.strip()[-300:]!r}"
+        return (
+            f"{'hangs, ' if self.hangs else ''}exit status {self.code}: {self.err.strip()[-300:]!r}"
+        )
 
 
 def shell_words(job: dict[str, Any]) -> list[str]:
@@ -89,7 +121,9 @@ class Server:
             env=environment(LD_PRELOAD=str(library)),
         )
         self._known: set[str] = set()
-        self._ask(modules=["pandas", "pyarrow.parquet", "jinja2", "apscope.cli", "apscope.record"])  # what takes long, before a child does
+        self._ask(
+            modules=["pandas", "pyarrow.parquet", "jinja2", "apscope.cli", "apscope.record"]
+        )  # what takes long, before a child does
 
     def close(self) -> None:
         assert self._process.stdin and self._process.stdout
@@ -128,4 +162,7 @@ class Server:
 def calls(log: str) -> list[Call]:
     """The lines of faults.c's log."""
     rows = [line.split(" ", 3) for line in log.splitlines()]
-    return [Call(int(number), name, "s" in flags, "d" in flags, paths) for number, name, flags, paths in rows]
+    return [
+        Call(int(number), name, "s" in flags, "d" in flags, paths)
+        for number, name, flags, paths in rows
+    ]

@@ -34,10 +34,23 @@ RACES = {
     race.name: race
     for race in (
         Race("replay", lambda i: Command("replay", replay(seed=i)), one_wins=True),
-        Race("replay into an empty folder", lambda i: Command("replay", replay(seed=i), before="empty"), one_wins=True),
-        Race("replay --force over others", lambda i: Command("replay", replay("--force", seed=i), before="results")),
-        Race("convert", lambda i: Command("convert", convert("--name", f"trace {i}")), one_wins=True),
-        Race("conformance write", lambda i: Command("write", ("conformance", "write", "out", "--format", f"e2m{i + 1}")), one_wins=True),
+        Race(
+            "replay into an empty folder",
+            lambda i: Command("replay", replay(seed=i), before="empty"),
+            one_wins=True,
+        ),
+        Race(
+            "replay --force over others",
+            lambda i: Command("replay", replay("--force", seed=i), before="results"),
+        ),
+        Race(
+            "convert", lambda i: Command("convert", convert("--name", f"trace {i}")), one_wins=True
+        ),
+        Race(
+            "conformance write",
+            lambda i: Command("write", ("conformance", "write", "out", "--format", f"e2m{i + 1}")),
+            one_wins=True,
+        ),
         Race("report", _report),
         Race("Recorder", lambda i: Command("Recorder", script=("record", "out", i, 0, False))),
         Race("TraceWriter", lambda i: Command("TraceWriter", script=("write", "out", i))),
@@ -48,7 +61,14 @@ RACES = {
 def make_inputs(server: Server, inputs: Path) -> None:
     """Results that differ, for reports."""
     for seed in range(MOST):
-        run, _ = server.run({"words": [w.replace("INPUTS", str(inputs)) for w in replay(seed=seed, out=f"seed{seed}")], "under": str(inputs)})
+        run, _ = server.run(
+            {
+                "words": [
+                    w.replace("INPUTS", str(inputs)) for w in replay(seed=seed, out=f"seed{seed}")
+                ],
+                "under": str(inputs),
+            }
+        )
         assert run.code == 0, run
 
 
@@ -68,7 +88,9 @@ class Outcome:
         return f"{self.name}, {self.writers} at once, {self.rounds} rounds in {self.seconds:.0f} s: {self.mixtures} mixtures{found}"
 
 
-def run(server: Server, race: Race, inputs: Path, folder: Path, writers: int, rounds: int) -> Outcome:
+def run(
+    server: Server, race: Race, inputs: Path, folder: Path, writers: int, rounds: int
+) -> Outcome:
     commands = [race.command(number) for number in range(writers)]
     clean: list[Tree] = []
     for command in commands:
@@ -87,9 +109,15 @@ def run(server: Server, race: Race, inputs: Path, folder: Path, writers: int, ro
     return Outcome(race.name, writers, rounds, mixtures, found, time.monotonic() - begun)
 
 
-def judge(race: Race, runs: list[Run], now: Tree, before: Tree, clean: list[Tree]) -> tuple[bool, list[str]]:
+def judge(
+    race: Race, runs: list[Run], now: Tree, before: Tree, clean: list[Tree]
+) -> tuple[bool, list[str]]:
     """Whether what is there is nobody's work, and everything that is wrong."""
-    wrong = [f"no sentence: {run}" for run in runs if run.hangs or (run.code != 0 and (run.code != 2 or run.sentence is None))]
+    wrong = [
+        f"no sentence: {run}"
+        for run in runs
+        if run.hangs or (run.code != 0 and (run.code != 2 or run.sentence is None))
+    ]
     winners = [number for number, run in enumerate(runs) if run.code == 0]
     if not winners:
         wrong.append(f"nobody succeeded; the first says {runs[0].sentence}")
@@ -101,7 +129,13 @@ def judge(race: Race, runs: list[Run], now: Tree, before: Tree, clean: list[Tree
         return False, [*wrong, "what is there is the work of one that says it failed"]
     left = [name for name in now if name not in clean[0] and is_hidden(name)]
     if {name: what for name, what in now.items() if name not in left} in clean:
-        return False, [*wrong, f"left behind: {', '.join(re.sub('-[0-9a-f]{8,}', '-*', name) for name in left)}"]
+        return False, [
+            *wrong,
+            f"left behind: {', '.join(re.sub('-[0-9a-f]{8,}', '-*', name) for name in left)}",
+        ]
     if now == before:
         return False, [*wrong, "nothing was written"]
-    return True, [*wrong, f"what is there is nobody's: {min((differences(tree, now) for tree in clean), key=len)}"]
+    return True, [
+        *wrong,
+        f"what is there is nobody's: {min((differences(tree, now) for tree in clean), key=len)}",
+    ]

@@ -11,7 +11,10 @@ STEPS = 3
 
 def gradients(step: int, worker: int, seed: int) -> dict[str, np.ndarray]:
     draw = np.random.default_rng([seed, step, worker])
-    return {"first.weight": draw.standard_normal((8, 32), np.float32), "first.bias": draw.standard_normal(8, np.float32)}
+    return {
+        "first.weight": draw.standard_normal((8, 32), np.float32),
+        "first.bias": draw.standard_normal(8, np.float32),
+    }
 
 
 def write(folder: str, seed: int = 0) -> int:
@@ -42,10 +45,21 @@ def record(folder: str, seed: int = 0, first_step: int = 0, resume: bool = True)
 
     logging.basicConfig(format="%(message)s")
     try:
-        with Recorder(folder, every=1, workers=2, resume=resume, first_step=first_step, quiet=True, patience=20.0) as recorder:
+        with Recorder(
+            folder,
+            every=1,
+            workers=2,
+            resume=resume,
+            first_step=first_step,
+            quiet=True,
+            patience=20.0,
+        ) as recorder:
             for step in range(first_step, STEPS):
                 both = [gradients(step, worker, seed) for worker in range(2)]
-                recorder.record_pytree({name: np.stack([one[name] for one in both]) for name in both[0]}, loss=1.0 + seed)
+                recorder.record_pytree(
+                    {name: np.stack([one[name] for one in both]) for name in both[0]},
+                    loss=1.0 + seed,
+                )
     except (ValueError, OSError) as error:
         print(f"apscope: {' '.join(str(error).split())}", file=sys.stderr)
         return 2

@@ -17,7 +17,16 @@ import time
 import traceback
 from typing import Any
 
-MODES = ("count", "kill", "kill_after", "kill_half", "no_space", "disk_full", "io_error", "interrupt")
+MODES = (
+    "count",
+    "kill",
+    "kill_after",
+    "kill_half",
+    "no_space",
+    "disk_full",
+    "io_error",
+    "interrupt",
+)
 
 
 SENT = {signal.SIGINT, signal.SIGTERM}
@@ -35,7 +44,9 @@ def work(job: dict[str, Any]) -> int:
             return 130
     from apscope import cli
 
-    release = cli.release  # the first that main() does; before it a process has a handler of its own
+    release = (
+        cli.release
+    )  # the first that main() does; before it a process has a handler of its own
     cli.release = lambda: (release(), signal.pthread_sigmask(signal.SIG_UNBLOCK, SENT))
     return cli.main(job["words"])
 
@@ -46,7 +57,11 @@ def child(job: dict[str, Any], faults: Any, gate: int) -> int:
     os.chdir(job["under"])
     if files := job.get("files"):
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-    faults.faults_arm(os.fsencode(job["under"] if "mode" in job else ""), job.get("at", 0), MODES.index(job.get("mode", "count")))
+    faults.faults_arm(
+        os.fsencode(job["under"] if "mode" in job else ""),
+        job.get("at", 0),
+        MODES.index(job.get("mode", "count")),
+    )
     try:
         code = work(job)
     except SystemExit as end:
@@ -76,7 +91,13 @@ def start(job: dict[str, Any], faults: Any, gate: tuple[int, int]) -> dict[str, 
             code = child(job, faults, gate[0])
         finally:
             os._exit(code)
-    return {"pid": pid, "watch": os.pidfd_open(pid), "out": out, "err": err, "signal": job.get("signal")}
+    return {
+        "pid": pid,
+        "watch": os.pidfd_open(pid),
+        "out": out,
+        "err": err,
+        "signal": job.get("signal"),
+    }
 
 
 def collect(run: dict[str, Any], until: float) -> dict[str, Any]:
@@ -123,7 +144,10 @@ def main() -> None:
             except BaseException:  # noqa: BLE001  # what a child imported need not be importable by its name
                 continue
         runs = together(request["jobs"], request["seconds"], faults) if "jobs" in request else []
-        answers.write(json.dumps({"runs": runs, "log": (faults.faults_log() or b"").decode(errors="replace")}) + "\n")
+        answers.write(
+            json.dumps({"runs": runs, "log": (faults.faults_log() or b"").decode(errors="replace")})
+            + "\n"
+        )
         answers.flush()
 
 

@@ -51,7 +51,11 @@ def shell(bench: Bench, command: str, after: float = SECONDS, number: int = sign
     return Run(process.returncode, out, err, sent and number == signal.SIGKILL)
 
 
-CLOSED = [(0, 1, 2)] if not ALL else list(chain.from_iterable(combinations((0, 1, 2), n) for n in (1, 2, 3)))
+CLOSED = (
+    [(0, 1, 2)]
+    if not ALL
+    else list(chain.from_iterable(combinations((0, 1, 2), n) for n in (1, 2, 3)))
+)
 
 
 @pytest.mark.parametrize("closed", CLOSED, ids=lambda streams: "".join(map(str, streams)))
@@ -59,7 +63,10 @@ CLOSED = [(0, 1, 2)] if not ALL else list(chain.from_iterable(combinations((0, 1
 def test_closed_streams_leave_the_work_as_it_is(place, name, closed):
     """The first file that is opened then has a stream's number, and what is said must not go into it."""
     bench = bench_of(place, name)
-    run = shell(bench, f"exec {words_of(bench)} {' '.join('<&-' if stream == 0 else f'{stream}>&-' for stream in closed)}")
+    run = shell(
+        bench,
+        f"exec {words_of(bench)} {' '.join('<&-' if stream == 0 else f'{stream}>&-' for stream in closed)}",
+    )
     assert run.code == 0 and not run.hangs, run
     assert look(place.folder) == bench.clean
 
@@ -69,14 +76,26 @@ def test_closed_streams_leave_the_work_as_it_is(place, name, closed):
 def test_few_file_descriptors_are_enough_or_are_named(place, name, files):
     """In the whole form the interpreter begins with so few."""
     bench = bench_of(place, name)
-    run = shell(bench, f"ulimit -n {files}; exec {words_of(bench)}") if ALL else place.server.run(bench.job | {"files": files})[0]
+    run = (
+        shell(bench, f"ulimit -n {files}; exec {words_of(bench)}")
+        if ALL
+        else place.server.run(bench.job | {"files": files})[0]
+    )
     assert not run.hangs, run
     state, _ = bench.state()
-    assert state == "new" if run.code == 0 and not bench.command.is_recording else state in ("old", "new", "refused", "steps"), (state, run)
+    assert (
+        state == "new"
+        if run.code == 0 and not bench.command.is_recording
+        else state in ("old", "new", "refused", "steps")
+    ), (state, run)
     assert run.code == 0 or (run.code == 2 and run.sentence), run
 
 
-@pytest.mark.parametrize("number, mode", [(signal.SIGINT, "interrupt"), (signal.SIGTERM, "terminate")], ids=["interrupted", "terminated"])
+@pytest.mark.parametrize(
+    "number, mode",
+    [(signal.SIGINT, "interrupt"), (signal.SIGTERM, "terminate")],
+    ids=["interrupted", "terminated"],
+)
 @pytest.mark.parametrize("name", VERBS)
 def test_a_signal_at_any_time_leaves_nothing_half_written(place, name, number, mode):
     bench = bench_of(place, name)
@@ -92,8 +111,15 @@ def test_a_signal_at_any_time_leaves_nothing_half_written(place, name, number, m
         assert not wrong, f"{mode} after {after:.3f} of {lasts:.3f} s, {state}: {wrong}"
 
 
-@pytest.mark.skipif(not ALL, reason="long; APSCOPE_FAULTS=all runs it, and the test before it signals processes that have imported all")
-@pytest.mark.parametrize("number, mode", [(signal.SIGINT, "interrupt"), (signal.SIGTERM, "terminate")], ids=["interrupted", "terminated"])
+@pytest.mark.skipif(
+    not ALL,
+    reason="long; APSCOPE_FAULTS=all runs it, and the test before it signals processes that have imported all",
+)
+@pytest.mark.parametrize(
+    "number, mode",
+    [(signal.SIGINT, "interrupt"), (signal.SIGTERM, "terminate")],
+    ids=["interrupted", "terminated"],
+)
 @pytest.mark.parametrize("name", VERBS[:-2])
 def test_a_signal_at_any_time_of_a_process(place, name, number, mode):
     """From the interpreter's beginning on: what comes before apscope is imported is Python's own to say."""
@@ -112,24 +138,63 @@ def test_a_signal_at_any_time_of_a_process(place, name, number, mode):
 
 @pytest.mark.filterwarnings("ignore")  # of Dask's own
 @pytest.mark.parametrize("who", ["worker", "scheduler"])
-def test_a_part_of_a_dask_cluster_that_is_killed_leaves_nothing_half_written(place, request, tmp_path, who):
+def test_a_part_of_a_dask_cluster_that_is_killed_leaves_nothing_half_written(
+    place, request, tmp_path, who
+):
     """A worker's part is done by another, to the same bytes; without a scheduler a sentence says so."""
-    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed (apscope[dask])")
+    distributed = pytest.importorskip(
+        "distributed", reason="dask.distributed is not installed (apscope[dask])"
+    )
     pytest.importorskip("dask")
     trace = request.config.rootpath / "notebooks/data/digits"
-    words = ["replay", str(trace), "--scheme", "error_feedback(sign)", "--scheme", "stochastic:e4m3", "--topology", "ring"]
+    words = [
+        "replay",
+        str(trace),
+        "--scheme",
+        "error_feedback(sign)",
+        "--scheme",
+        "stochastic:e4m3",
+        "--topology",
+        "ring",
+    ]
     scheduler = subprocess.Popen(
-        [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--no-show", "--port", "0", "--scheduler-file", "where"],
+        [
+            sys.executable,
+            "-m",
+            "distributed.cli.dask_scheduler",
+            "--no-dashboard",
+            "--no-show",
+            "--port",
+            "0",
+            "--scheduler-file",
+            "where",
+        ],
         cwd=tmp_path,
         env=environment(),
         stderr=subprocess.DEVNULL,
     )
     workers = []
     try:
-        with distributed.Client(scheduler_file=str(wait_for(tmp_path / "where")), timeout=30) as client:
+        with distributed.Client(
+            scheduler_file=str(wait_for(tmp_path / "where")), timeout=30
+        ) as client:
             address = client.scheduler.address
-            command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny", "--no-dashboard", "--nthreads", "1"]
-            workers = [subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL) for _ in range(2)]
+            command = [
+                sys.executable,
+                "-m",
+                "distributed.cli.dask_worker",
+                address,
+                "--no-nanny",
+                "--no-dashboard",
+                "--nthreads",
+                "1",
+            ]
+            workers = [
+                subprocess.Popen(
+                    command, cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL
+                )
+                for _ in range(2)
+            ]
             client.wait_for_workers(2, timeout=60)
         run = subprocess.Popen(
             [sys.executable, "-m", "apscope", *words, "-o", "out", "--dask", address],
@@ -138,7 +203,9 @@ def test_a_part_of_a_dask_cluster_that_is_killed_leaves_nothing_half_written(pla
             text=True,
             env=environment(),
         )
-        time.sleep(random.Random(who).uniform(2, 3))  # it has begun, and takes longer than that alone
+        time.sleep(
+            random.Random(who).uniform(2, 3)
+        )  # it has begun, and takes longer than that alone
         (workers[0] if who == "worker" else scheduler).kill()
         _, err = run.communicate(timeout=180)
     finally:
@@ -148,10 +215,17 @@ def test_a_part_of_a_dask_cluster_that_is_killed_leaves_nothing_half_written(pla
     hidden = [name for name in os.listdir(tmp_path) if name.startswith(".out")]
     assert not hidden
     if run.returncode:
-        assert run.returncode == 2 and err.strip().startswith("apscope: ") and err.count("\n") == 1, err
+        assert (
+            run.returncode == 2 and err.strip().startswith("apscope: ") and err.count("\n") == 1
+        ), err
         assert not (tmp_path / "out").exists()
         return
-    subprocess.run([sys.executable, "-m", "apscope", *words, "-o", "alone"], cwd=tmp_path, check=True, env=environment())
+    subprocess.run(
+        [sys.executable, "-m", "apscope", *words, "-o", "alone"],
+        cwd=tmp_path,
+        check=True,
+        env=environment(),
+    )
     found, alone = look(tmp_path / "out"), look(tmp_path / "alone")
     assert {name for name in alone if found.get(name) != alone[name]} <= {"provenance.json"}
 

@@ -21,7 +21,13 @@ def look(folder: Path) -> Tree:
     found: Tree = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        found[name] = f"link to {path.readlink()}" if path.is_symlink() else "folder" if path.is_dir() else path.read_bytes()
+        found[name] = (
+            f"link to {path.readlink()}"
+            if path.is_symlink()
+            else "folder"
+            if path.is_dir()
+            else path.read_bytes()
+        )
     return found
 
 
@@ -35,7 +41,11 @@ def leftovers(now: Tree, before: Tree) -> list[str]:
 
 
 def part(tree: Tree, target: str, inside: bool, without: list[str]) -> Tree:
-    return {name: what for name, what in tree.items() if ((name + "/").startswith(target + "/")) == inside and name not in without}
+    return {
+        name: what
+        for name, what in tree.items()
+        if ((name + "/").startswith(target + "/")) == inside and name not in without
+    }
 
 
 def differences(a: Tree, b: Tree) -> str:
@@ -75,7 +85,11 @@ def all_trials(calls: list[Call]) -> Iterator[Trial]:
 def thinned(trials: Iterable[Trial], data: int, others: int) -> list[Trial]:
     """One in `data` of the trials at writes of data, of which there are many and alike, and one in `others` of all others."""
     all_of = list(trials)
-    kept = {id(trial) for is_data, every in ((True, data), (False, others)) for trial in [t for t in all_of if t.call.is_data == is_data][::every]}
+    kept = {
+        id(trial)
+        for is_data, every in ((True, data), (False, others))
+        for trial in [t for t in all_of if t.call.is_data == is_data][::every]
+    }
     return [trial for trial in all_of if id(trial) in kept]
 
 
@@ -89,14 +103,39 @@ class Tally:
     states: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
-    HEAD = ("command", "calls", "trials", "old", "new", "refused", "steps", "mixtures", "other failures")
+    HEAD = (
+        "command",
+        "calls",
+        "trials",
+        "old",
+        "new",
+        "refused",
+        "steps",
+        "mixtures",
+        "other failures",
+    )
 
     def __add__(self, other: Tally) -> Tally:
-        return Tally(self.command, self.calls, self.trials + other.trials, self.states + other.states, self.failures + other.failures)
+        return Tally(
+            self.command,
+            self.calls,
+            self.trials + other.trials,
+            self.states + other.states,
+            self.failures + other.failures,
+        )
 
     def row(self) -> tuple[str, ...]:
         s = self.states
-        counted = (self.calls, self.trials, s["old"], s["new"], s["refused"], s["steps"], s["mixture"], len(self.failures) - s["mixture"])
+        counted = (
+            self.calls,
+            self.trials,
+            s["old"],
+            s["new"],
+            s["refused"],
+            s["steps"],
+            s["mixture"],
+            len(self.failures) - s["mixture"],
+        )
         return (self.command, *map(str, counted))
 
 
@@ -117,7 +156,9 @@ class Bench:
         """What stands at the target: old, new, refused, steps (of a recording) or mixture; and what of it is wrong."""
         now, target = look(self.folder), self.command.target
         left = leftovers(now, self.before)
-        found, old, new = (part(tree, target, True, left) for tree in (now, self.before, self.clean))
+        found, old, new = (
+            part(tree, target, True, left) for tree in (now, self.before, self.clean)
+        )
         if found == old:
             return "old", ""
         if found == new:
@@ -145,12 +186,20 @@ class Bench:
             return "mixture", f"the trace holds the steps {steps}"
         said = json.loads(found[manifest])
         of = {step["number"]: step for step in json.loads(new[manifest])["steps"]}
-        was = {step["number"]: step for step in json.loads(old[manifest])["steps"]} if manifest in old else {}
+        was = (
+            {step["number"]: step for step in json.loads(old[manifest])["steps"]}
+            if manifest in old
+            else {}
+        )
         for step in said["steps"]:
             number = step["number"]
             for source, entries in ((new, of), (old, was)):
-                files = [f"{self.command.target}/step_{number:08d}/{name}" for name in step["files"]]
-                if entries.get(number) == step and all(found[file] == source.get(file) for file in files):
+                files = [
+                    f"{self.command.target}/step_{number:08d}/{name}" for name in step["files"]
+                ]
+                if entries.get(number) == step and all(
+                    found[file] == source.get(file) for file in files
+                ):
                     break
             else:
                 return "mixture", f"step {number} is not the one that was recorded"
@@ -193,7 +242,9 @@ class Bench:
             whole = state == "new" or (run.sentence or run.err.count("\n") == 1)
             return [] if whole else [f"the recording is not whole, and no line says so: {run}"]
         if run.code == 0:
-            return [] if state == "new" else [f"says that all is well, and what is there is {state}"]
+            return (
+                [] if state == "new" else [f"says that all is well, and what is there is {state}"]
+            )
         if run.sentence is None:
             return [f"no sentence: {run}"]
         if run.code != (130 if mode == "interrupt" else 2):

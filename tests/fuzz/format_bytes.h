@@ -40,7 +40,8 @@ private:
 // The presets, with some fields changed: fields alone would hardly ever be a format.
 inline FloatFormat format_of(ByteReader& bytes) {
     const int exponent_bits = bytes.below(14) - 1, mantissa_bits = bytes.below(56) - 1;
-    FloatFormat f = make_format(exponent_bits, mantissa_bits, static_cast<Specials>(bytes.below(7)), bytes.flag());
+    FloatFormat f = make_format(exponent_bits, mantissa_bits, static_cast<Specials>(bytes.below(7)),
+                                bytes.flag());
     const int changed = bytes.below(256);
     if (changed & 1) f.bias = bytes.take<std::int16_t>();
     if (changed & 1) f.subnormal_exponent = 1 - f.bias;
@@ -48,7 +49,8 @@ inline FloatFormat format_of(ByteReader& bytes) {
     if (changed & 4) f.subnormals = bytes.flag();
     if (changed & 8) f.subnormal_exponent = bytes.take<std::int32_t>();
     if (changed & 16) f.zero = static_cast<Zero>(bytes.below(3));
-    if (changed & 32) f.nan_codes = bytes.flag() ? bytes.take<std::uint64_t>() : bytes.take<std::uint8_t>();
+    if (changed & 32)
+        f.nan_codes = bytes.flag() ? bytes.take<std::uint64_t>() : bytes.take<std::uint8_t>();
     if (changed & 64) f.has_infinity = bytes.flag();
     if (changed & 128) f.nan_at_negative_zero = bytes.flag(), f.even_code_ties = bytes.flag();
     return f;

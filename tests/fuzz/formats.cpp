@@ -12,40 +12,56 @@
 namespace apscope::detail::fuzz {
 namespace {
 
-// The value of a code, and the code of that value: itself, but that codes of one number, and NaNs, are not told apart.
+// The value of a code, and the code of that value: itself, but that codes of one number, and NaNs,
+// are not told apart.
 void code_round_trips(const FloatFormat& f, std::uint64_t code) {
     const auto codec = make_codec<double>(f);
     const double value = decode_one<double>(code, codec);
-    if (std::isnan(value)) return require(f.has_nan(), f.name() + " has no NaN, but code " + std::to_string(code) + " is one");
-    require(std::isfinite(value) || f.has_infinity, f.name() + " has no infinity, but code " + std::to_string(code) + " is one");
-    require(!std::isfinite(value) || std::abs(value) <= f.largest(), f.name() + " has a value beyond its largest");
+    if (std::isnan(value))
+        return require(f.has_nan(),
+                       f.name() + " has no NaN, but code " + std::to_string(code) + " is one");
+    require(std::isfinite(value) || f.has_infinity,
+            f.name() + " has no infinity, but code " + std::to_string(code) + " is one");
+    require(!std::isfinite(value) || std::abs(value) <= f.largest(),
+            f.name() + " has a value beyond its largest");
     const double again = decode_one<double>(encode_one<double>(value, codec), codec);
-    require(again == value, f.name() + " gives another value to the code of the value of code " + std::to_string(code));
+    require(again == value, f.name() + " gives another value to the code of the value of code " +
+                                std::to_string(code));
 }
 
 void of_format(const FloatFormat& f, ByteReader& bytes) {
     const std::string name = f.name();
     require(parse_format(name) == f, "'" + name + "' is another format when it is read again");
-    require(f.hash() == parse_format(name).hash(), "'" + name + "' has another hash when it is read again");
-    require(f.smallest_positive() > 0 && f.smallest_positive() <= f.largest() && std::isfinite(f.largest()), name + " has no order of values");
+    require(f.hash() == parse_format(name).hash(),
+            "'" + name + "' has another hash when it is read again");
+    require(f.smallest_positive() > 0 && f.smallest_positive() <= f.largest() &&
+                std::isfinite(f.largest()),
+            name + " has no order of values");
     const double normal = f.smallest_normal();
-    require(normal == 0 || (normal >= f.smallest_positive() && normal <= f.largest()), name + " has a smallest normal number outside its values");
+    require(normal == 0 || (normal >= f.smallest_positive() && normal <= f.largest()),
+            name + " has a smallest normal number outside its values");
     require(f.emax() == std::ilogb(f.largest()), name + " has another emax than its largest value");
-    require(std::ldexp(1.0, f.finest_exponent()) <= f.smallest_positive(), name + " has a value below its quantum");
-    const std::uint64_t codes = f.storage_bits() == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << f.storage_bits()) - 1;
-    for (const std::uint64_t code :
-         {std::uint64_t{0}, std::uint64_t{1}, f.top_finite_code(), codes, bytes.take<std::uint64_t>(), bytes.take<std::uint64_t>()})
+    require(std::ldexp(1.0, f.finest_exponent()) <= f.smallest_positive(),
+            name + " has a value below its quantum");
+    const std::uint64_t codes =
+        f.storage_bits() == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << f.storage_bits()) - 1;
+    for (const std::uint64_t code : {std::uint64_t{0}, std::uint64_t{1}, f.top_finite_code(), codes,
+                                     bytes.take<std::uint64_t>(), bytes.take<std::uint64_t>()})
         code_round_trips(f, code & codes);
 }
 
 void of_block_format(const BlockFormat& f, double amax) {
     const std::string name = f.name();
-    require(parse_block_format(name) == f, "'" + name + "' is another block format when it is read again");
-    require(f.hash() == parse_block_format(name).hash(), "'" + name + "' has another hash when it is read again");
-    require(f.bits_per_element() > f.element.storage_bits(), name + " has elements without a share of a scale");
+    require(parse_block_format(name) == f,
+            "'" + name + "' is another block format when it is read again");
+    require(f.hash() == parse_block_format(name).hash(),
+            "'" + name + "' has another hash when it is read again");
+    require(f.bits_per_element() > f.element.storage_bits(),
+            name + " has elements without a share of a scale");
     if (f.rule == ScaleRule::ratio || !std::isfinite(amax) || amax <= 0) return;
     const int k = scale_exponent(f, amax);
-    require(std::ldexp(1.0, k) >= f.scale.smallest_positive() && k <= f.scale.emax(), name + " takes a scale that its format does not have");
+    require(std::ldexp(1.0, k) >= f.scale.smallest_positive() && k <= f.scale.emax(),
+            name + " takes a scale that its format does not have");
 }
 
 }  // namespace
@@ -62,10 +78,12 @@ void formats(Bytes input) {
     if (taken([&] { validate(f = format_of(bytes)); })) of_format(f, bytes);
     BlockFormat blocks;
     if (taken([&] { blocks = parse_block_format(name); })) {
-        require(taken([&] { validate(blocks); }), "'" + std::string(name) + "' is taken, but not valid");
+        require(taken([&] { validate(blocks); }),
+                "'" + std::string(name) + "' is taken, but not valid");
         of_block_format(blocks, bytes.take<double>());
     }
-    if (taken([&] { validate(blocks = block_format_of(f, bytes)); })) of_block_format(blocks, bytes.take<double>());
+    if (taken([&] { validate(blocks = block_format_of(f, bytes)); }))
+        of_block_format(blocks, bytes.take<double>());
 }
 
 }  // namespace apscope::detail::fuzz

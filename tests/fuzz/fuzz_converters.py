@@ -16,7 +16,11 @@ try:
 except ImportError:  # the function alone, for a test
     atheris = None
 
-with atheris.instrument_imports(include=["apscope", "safetensors"]) if atheris else contextlib.nullcontext():
+with (
+    atheris.instrument_imports(include=["apscope", "safetensors"])
+    if atheris
+    else contextlib.nullcontext()
+):
     from apscope import open_trace
     from apscope._dumps.conversion import convert
     from apscope._dumps.torch_files import TorchProcess
@@ -28,7 +32,14 @@ NAMES = (
     (("step_1/rank_0.npz", "step_1/rank_1.npz", "step_2/rank_0.npz", "step_2/rank_1.npz"), {}),
     (("grads_step1.npy", "grads_step2.npy"), {"worker_axis": 0}),
     (("rank_0/grads.pt", "rank_1/grads.pt"), {"step_axis": 0}),
-    (("step_1-00001-of-00002.safetensors", "step_1-00002-of-00002.safetensors", "step_1.safetensors.index.json"), {"worker_axis": 0}),
+    (
+        (
+            "step_1-00001-of-00002.safetensors",
+            "step_1-00002-of-00002.safetensors",
+            "step_1.safetensors.index.json",
+        ),
+        {"worker_axis": 0},
+    ),
 )
 #: None is those axes.
 OPTIONS = (
@@ -55,7 +66,10 @@ def converts(data: bytes, folder: Path) -> bool:
     """Whether the dump becomes a trace; checks the trace, or that the refusal is one sentence that leaves nothing behind."""
     if len(data) < 1 or b"\x89HDF\r\n\x1a\n" in data:
         return False
-    (names, axes), options = NAMES[data[0] % len(NAMES)], OPTIONS[data[0] // len(NAMES) % len(OPTIONS)]
+    (names, axes), options = (
+        NAMES[data[0] % len(NAMES)],
+        OPTIONS[data[0] // len(NAMES) % len(OPTIONS)],
+    )
     for part in ("dump", "trace"):
         shutil.rmtree(folder / part, ignore_errors=True)
     contents = data[1:].split(NEXT)
@@ -65,7 +79,9 @@ def converts(data: bytes, folder: Path) -> bool:
     source = folder / "dump" / names[0] if len(names) == 1 else folder / "dump"
     try:
         with mock.patch.object(TorchProcess, "ask", no_torch):
-            convert(source, folder / "trace", reduction="mean", **(axes if options is None else options))
+            convert(
+                source, folder / "trace", reduction="mean", **(axes if options is None else options)
+            )
     except (ValueError, OSError) as error:
         assert "\n" not in str(error), f"a refusal of several lines: {error}"
         left = [path for path in folder.iterdir() if path.name != "dump"]

@@ -48,7 +48,11 @@ def answered(data: bytes, folder: Path) -> bool | None:
         told = json.loads(whole()["manifest.json"])
         for i in range(2, min(len(data) - 2, 50), 3):
             every = list(places(told))
-            told = replaced(told, every[(data[i] * 256 + data[i + 1]) % len(every)], copy.deepcopy(ODD_VALUES[data[i + 2] % len(ODD_VALUES)]))
+            told = replaced(
+                told,
+                every[(data[i] * 256 + data[i + 1]) % len(every)],
+                copy.deepcopy(ODD_VALUES[data[i + 2] % len(ODD_VALUES)]),
+            )
         text = json.dumps(told).encode()
     place = folder / "pack"
     shutil.rmtree(place, ignore_errors=True)

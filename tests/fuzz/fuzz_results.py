@@ -68,7 +68,10 @@ def columns(name: str) -> dict[str, list]:
 
 def edited(data: bytes) -> tuple[Any, dict[str, dict[str, list]]]:
     """Provenance and tables after edits of four bytes each: which, where (two bytes), and the value."""
-    told, tables = json.loads(whole()["provenance.json"]), {name: copy.copy(columns(name)) for name in TABLES}
+    told, tables = (
+        json.loads(whole()["provenance.json"]),
+        {name: copy.copy(columns(name)) for name in TABLES},
+    )
     for i in range(0, min(len(data) - 3, 64), 4):
         which, place, row, value = data[i : i + 4]
         odd = copy.deepcopy(ODD_VALUES[value % len(ODD_VALUES)])
@@ -106,9 +109,13 @@ def written(table: dict[str, list]) -> tuple[bytes, int]:
     for name, cells in table.items():
         try:
             arrays[name] = pa.array(cells)
-            pq.write_table(pa.table({name: arrays[name]}), pa.BufferOutputStream())  # an object without keys is not a column
+            pq.write_table(
+                pa.table({name: arrays[name]}), pa.BufferOutputStream()
+            )  # an object without keys is not a column
         except (pa.ArrowException, OverflowError, ValueError, TypeError):
-            arrays[name] = pa.array([None if cell is None else ascii(cell) for cell in cells], pa.string())
+            arrays[name] = pa.array(
+                [None if cell is None else ascii(cell) for cell in cells], pa.string()
+            )
     stream = pa.BufferOutputStream()
     built = pa.table(arrays)
     pq.write_table(built, stream)
@@ -119,7 +126,11 @@ def answered(data: bytes, folder: Path) -> bool | None:
     """Whether the folder is taken and the question answered; None where the bytes say nothing."""
     if len(data) < 2:
         return None
-    part, question, rest = PARTS[data[0] % len(PARTS)], QUESTIONS[data[1] % len(QUESTIONS)], data[2:]
+    part, question, rest = (
+        PARTS[data[0] % len(PARTS)],
+        QUESTIONS[data[1] % len(QUESTIONS)],
+        data[2:],
+    )
     files, told, rows = dict(whole()), json.loads(whole()["provenance.json"]), {}
     if part == "edits":
         told, tables = edited(rest)
@@ -141,9 +152,16 @@ def answered(data: bytes, folder: Path) -> bool | None:
     if isinstance(told, dict) and isinstance(told.get("files"), dict):
         known = json.loads(whole()["provenance.json"])["files"]
         for name in TABLES:
-            known[name] |= {"bytes": len(files[name]), "sha256": hashlib.sha256(files[name]).hexdigest()}
+            known[name] |= {
+                "bytes": len(files[name]),
+                "sha256": hashlib.sha256(files[name]).hexdigest(),
+            }
             known[name]["rows"] = rows.get(name, known[name]["rows"])
-        told["files"] = known if part != "edits" else known | {k: v for k, v in told["files"].items() if k not in known}
+        told["files"] = (
+            known
+            if part != "edits"
+            else known | {k: v for k, v in told["files"].items() if k not in known}
+        )
     if told is not ...:
         files["provenance.json"] = json.dumps(told).encode()
     place = folder / "results"

@@ -14,7 +14,8 @@ namespace {
 template <class Real>
 using Pattern = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
 
-// The planned cast gives the rule's bits; codes of what it gives are codes of the format, and mean it.
+// The planned cast gives the rule's bits; codes of what it gives are codes of the format, and mean
+// it.
 template <class Real>
 void casts_alike(const FloatFormat& f, const Projection& p, Bytes bytes, std::uint64_t seed) {
     using Bits = Pattern<Real>;
@@ -23,7 +24,8 @@ void casts_alike(const FloatFormat& f, const Projection& p, Bytes bytes, std::ui
     if (in.empty()) return;
     std::memcpy(in.data(), bytes.data(), in.size() * sizeof(Real));
     const auto plan = make_plan<Real>(f, p);
-    const std::string what = f.name() + " " + std::string(to_string(p.rounding)) + ", path " + std::string(to_string(plan.path));
+    const std::string what = f.name() + " " + std::string(to_string(p.rounding)) + ", path " +
+                             std::string(to_string(plan.path));
     require(!plan.how().empty() && !plan.reason().empty(), what + " says nothing about itself");
     RandomSource random;
     random.seed = seed;
@@ -33,12 +35,17 @@ void casts_alike(const FloatFormat& f, const Projection& p, Bytes bytes, std::ui
     quantize_by_rule(std::span<const Real>(in), std::span(by_rule), f, p, random);
     for (std::size_t i = 0; i < in.size(); ++i)
         require(std::bit_cast<Bits>(planned[i]) == std::bit_cast<Bits>(by_rule[i]),
-                what + ": another result than the rule's for pattern " + std::to_string(std::bit_cast<Bits>(in[i])));
+                what + ": another result than the rule's for pattern " +
+                    std::to_string(std::bit_cast<Bits>(in[i])));
     std::vector<Bits> codes(in.size());
-    if (!taken([&] { encode(std::span<const Real>(in), std::span(codes), f, p, std::nullopt, random); })) return;
+    if (!taken([&] {
+        encode(std::span<const Real>(in), std::span(codes), f, p, std::nullopt, random);
+    }))
+        return;
     decode(std::span<const Bits>(codes), std::span(again), f, p.keep_payload);
     for (std::size_t i = 0; i < in.size(); ++i)
-        require(planned[i] == again[i] || (planned[i] != planned[i] && again[i] != again[i]), what + ": a code of another value than quantize's");
+        require(planned[i] == again[i] || (planned[i] != planned[i] && again[i] != again[i]),
+                what + ": a code of another value than quantize's");
 }
 
 }  // namespace

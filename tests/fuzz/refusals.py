@@ -14,7 +14,9 @@ except ImportError:  # the functions alone, for tests
 
 def instrumented(*modules: str) -> contextlib.AbstractContextManager:
     """Imports in it are seen by the fuzzer, where there is one."""
-    return atheris.instrument_imports(include=list(modules)) if atheris else contextlib.nullcontext()
+    return (
+        atheris.instrument_imports(include=list(modules)) if atheris else contextlib.nullcontext()
+    )
 
 
 def taken(call: Callable[[], Any]) -> bool:
@@ -32,7 +34,13 @@ def taken(call: Callable[[], Any]) -> bool:
 def places(value: Any, place: tuple = ()) -> Iterator[tuple]:
     """Where the values of a JSON text stand: their keys from the outermost to their own."""
     yield place
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, inner in items:
         yield from places(inner, (*place, key))
 

@@ -17,10 +17,12 @@ void schemes(Bytes bytes) {
     TensorScheme scheme;
     if (!taken([&] { scheme = as_tensor_scheme(parse_scheme(text.substr(0, line))); })) return;
     std::vector<float> values((bytes.size() - line - 1) / sizeof(float));
-    for (std::size_t i = 0; i < values.size(); ++i) std::memcpy(&values[i], bytes.data() + line + 1 + i * sizeof(float), sizeof(float));
+    for (std::size_t i = 0; i < values.size(); ++i)
+        std::memcpy(&values[i], bytes.data() + line + 1 + i * sizeof(float), sizeof(float));
     const std::size_t n = std::min(values.size() / workers, most);
     std::vector<std::span<const float>> gradients;
-    for (std::size_t w = 0; w < workers; ++w) gradients.push_back(std::span(values).subspan(w * n, n));
+    for (std::size_t w = 0; w < workers; ++w)
+        gradients.push_back(std::span(values).subspan(w * n, n));
     TrainingStep step;
     step.shape = {static_cast<std::int64_t>(n)};
     step.workers = workers;
@@ -32,11 +34,14 @@ void schemes(Bytes bytes) {
     const Topology topology = parse_topology("ring");
     for (; step.number < 2; ++step.number, ++step.index) {
         Exchange exchanged;
-        if (!taken([&] { exchanged = exchange(scheme, step, state, gradients, {&topology, 1}); })) return;
-        require(exchanged.sent.size() == workers && exchanged.reduced.size() == 1, "messages or sums are missing");
+        if (!taken([&] { exchanged = exchange(scheme, step, state, gradients, {&topology, 1}); }))
+            return;
+        require(exchanged.sent.size() == workers && exchanged.reduced.size() == 1,
+                "messages or sums are missing");
         for (const Message& message : exchanged.sent) {
             require(message.values.size() == n, "a message of another length");
-            require(message.payload.size() == (message.payload_bits + 7) / 8, "a payload of other bits than it says");
+            require(message.payload.size() == (message.payload_bits + 7) / 8,
+                    "a payload of other bits than it says");
         }
         require(exchanged.reduced[0].size() == n, "a sum of another length");
     }

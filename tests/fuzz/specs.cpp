@@ -14,7 +14,8 @@ void round_trip(std::string_view text, const Parse& parse, const Name& name) {
     if (!taken([&] { value = parse(text); })) return;
     const std::string shown = name(value);
     require(name(parse(shown)) == shown, "'" + shown + "' has another name when it is read again");
-    if constexpr (requires(const Value& v) { v == v; }) require(parse(shown) == value, "'" + shown + "' is another thing when it is read again");
+    if constexpr (requires(const Value& v) { v == v; })
+        require(parse(shown) == value, "'" + shown + "' is another thing when it is read again");
 }
 
 }  // namespace
@@ -26,7 +27,8 @@ void specs(Bytes bytes) {
     round_trip<FloatFormat>(text, parse_format, name);
     round_trip<BlockFormat>(text, parse_block_format, name);
     round_trip<Topology>(text, parse_topology, name);
-    round_trip<Scheme>(text, [](std::string_view spec) { return parse_scheme(spec); }, [](const Scheme& scheme) { return scheme.spec; });
+    round_trip<Scheme>(text, [](std::string_view spec) { return parse_scheme(spec); },
+                       [](const Scheme& scheme) { return scheme.spec; });
 }
 
 }  // namespace apscope::detail::fuzz

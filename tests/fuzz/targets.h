@@ -1,5 +1,6 @@
-// What is fuzzed: readers of texts and files that others wrote. A target takes any bytes; it throws, or a sanitizer ends the program,
-// where what reads them does anything but take them or refuse them in one sentence.
+// What is fuzzed: readers of texts and files that others wrote. A target takes any bytes; it
+// throws, or a sanitizer ends the program, where what reads them does anything but take them or
+// refuse them in one sentence.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,16 @@ using Bytes = std::span<const std::uint8_t>;
 
 void safetensors(Bytes bytes);  // a file: opened, every tensor read
 void manifest(Bytes bytes);     // manifest.json
-void specs(Bytes bytes);        // names of formats, block formats and topologies, specs of schemes
-void formats(Bytes bytes);      // a name of a format or block format, a line break, fields of both: names read again, codes, limits
-void plans(Bytes bytes);        // a name or fields of a format, a projection, numbers: the planned cast against the rule
-void schemes(Bytes bytes);      // a spec, a line break, gradients: two steps of the scheme on them
+void specs(Bytes bytes);  // names of formats, block formats and topologies, specs of schemes
+void formats(Bytes bytes);  // a name of a format or block format, a line break, fields of both:
+                            // names read again, codes, limits
+void plans(Bytes bytes);  // a name or fields of a format, a projection, numbers: the planned cast
+                          // against the rule
+void schemes(Bytes bytes);  // a spec, a line break, gradients: two steps of the scheme on them
 
-inline std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+inline std::string_view text_of(Bytes bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 // Whether `read` takes what it is given; throws where it refuses it with anything but one line.
 template <class Read>

@@ -22,12 +22,26 @@ HERE = Path(__file__).parent
 def safetensors():
     rng = np.random.default_rng(1)
     w = rng.standard_normal((2, 3)).astype(np.float32)
-    for dtype in ("float32", "float16", "float64", ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, "int64", "bool"):
+    for dtype in (
+        "float32",
+        "float16",
+        "float64",
+        ml_dtypes.bfloat16,
+        ml_dtypes.float8_e4m3fn,
+        "int64",
+        "bool",
+    ):
         yield np.dtype(dtype).name, save({"w": w.astype(dtype), "b": np.zeros(3, dtype)})
     yield "empty", save({})
-    yield "scalar_and_nothing", save({"s": np.array(1.5, np.float32), "n": np.zeros((0, 4), np.float32)})
+    yield (
+        "scalar_and_nothing",
+        save({"s": np.array(1.5, np.float32), "n": np.zeros((0, 4), np.float32)}),
+    )
     yield "metadata", save({"w": w}, {"format": "pt"})  # one entry: more stand in no certain order
-    yield "special", save({"w": np.array([np.nan, np.inf, -np.inf, -0.0, 1e-45, 3.4e38], np.float32)})
+    yield (
+        "special",
+        save({"w": np.array([np.nan, np.inf, -np.inf, -0.0, 1e-45, 3.4e38], np.float32)}),
+    )
     header = b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}'
     yield "overlap", struct.pack("<Q", len(header)) + header + bytes(12)
     header = b'{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}'
@@ -48,8 +62,15 @@ def manifest():
         whole["tensors"] = whole["tensors"][:1]
         yield f"{name}_small", json.dumps(whole, indent=1).encode()
     yield "deep", b"[" * 400
-    for name, text in (("field", {"line\nbreak": 0}), ("kind", {"schema_version": 1, "stage": "\x1b[1m"}), ("key_twice", None)):
-        yield f"control_characters_{name}", b'{"a\\n":0,"a\\n":1}' if text is None else json.dumps(text).encode()
+    for name, text in (
+        ("field", {"line\nbreak": 0}),
+        ("kind", {"schema_version": 1, "stage": "\x1b[1m"}),
+        ("key_twice", None),
+    ):
+        yield (
+            f"control_characters_{name}",
+            b'{"a\\n":0,"a\\n":1}' if text is None else json.dumps(text).encode(),
+        )
     yield "twice", b'{"name": "a", "name": "b"}'
     yield "no_object", b"3"
 
@@ -73,16 +94,23 @@ FORMATS = "e4m3 e5m2fnuz bf16 fp16 fp32 e11m52 e8m0fnu e2m1fn float8_e4m3fn bina
 def formats():
     rng = np.random.default_rng(4)
     for name in [*FORMATS.split(), *(n for n in SPECS.split() if ":" in n or "mx" in n), ""]:
-        yield "".join(c if c.isalnum() else "_" for c in name) or "fields", name.encode() + b"\n" + rng.bytes(60)
+        yield (
+            "".join(c if c.isalnum() else "_" for c in name) or "fields",
+            name.encode() + b"\n" + rng.bytes(60),
+        )
 
 
 def plans():
     """As plans.cpp reads them: a name, the five bytes of a projection, its random bits, a seed, numbers."""
     rng = np.random.default_rng(5)
-    values = np.concatenate([rng.standard_normal(20), [0, -0.0, np.nan, np.inf, 1e-45, 448, 57344]]).astype(np.float32)
+    values = np.concatenate(
+        [rng.standard_normal(20), [0, -0.0, np.nan, np.inf, 1e-45, 448, 57344]]
+    ).astype(np.float32)
     for i, name in enumerate(FORMATS.split()):
         for rounding in (i % 13, (i + 6) % 13):
-            projection = bytes([rounding, i % 2, 0, 0, rounding >= 8, *([8] if rounding >= 8 else []), i, 0])
+            projection = bytes(
+                [rounding, i % 2, 0, 0, rounding >= 8, *([8] if rounding >= 8 else []), i, 0]
+            )
             yield f"{name}_{rounding:02}", name.encode() + b"\n" + projection + values.tobytes()
     yield "fields", b"\n" + bytes([5, 4, 0, 1, 0]) + bytes([0, 0, 0, 0, 0, 7, 0]) + values.tobytes()
 
@@ -92,7 +120,17 @@ def results():
     for question in range(len(QUESTIONS)):
         yield f"whole_{question:02}", bytes([PARTS.index("edits"), question])
     for i, edit in enumerate(
-        [(0, 0, 9, 1), (0, 0, 20, 2), (2, 3, 1, 15), (8, 4, 1, 14), (14, 30, 0, 0), (20, 0, 5, 1), (26, 0, 3, 0), (4, 2, 0, 1), (6, 2, 2, 16)]
+        [
+            (0, 0, 9, 1),
+            (0, 0, 20, 2),
+            (2, 3, 1, 15),
+            (8, 4, 1, 14),
+            (14, 30, 0, 0),
+            (20, 0, 5, 1),
+            (26, 0, 3, 0),
+            (4, 2, 0, 1),
+            (6, 2, 2, 16),
+        ]
     ):
         yield f"edit_{i}", bytes([PARTS.index("edits"), i, *edit])
     yield "provenance", bytes([0, 0]) + whole()["provenance.json"]
@@ -120,7 +158,10 @@ def scheme_inputs():
         yield f"{i:02}_{scheme.name}", scheme.spec.encode() + b"\n" + values.tobytes()
     values[0, 3], values[1, 4], values[2] = np.nan, np.inf, 0
     for spec in ("aps:e4m3", "sign", "qsgd", "error_feedback(top_k)", "fft_sparse", "zipml"):
-        yield f"special_{spec.split(':')[0].split('(')[0]}", spec.encode() + b"\n" + values.tobytes()
+        yield (
+            f"special_{spec.split(':')[0].split('(')[0]}",
+            spec.encode() + b"\n" + values.tobytes(),
+        )
     yield "nothing", b"aps:e5m2\n"
 
 
@@ -141,15 +182,23 @@ def converters():
 
     def tensors(option, k):
         """What the options can take, another dump for every `k`; leading axes of 2 where they count."""
-        lead = {0: (2, 2), 2: (2,), 3: (2,), 4: (2,)}.get(names, ()) if OPTIONS[option] is None else ()
+        lead = (
+            {0: (2, 2), 2: (2,), 3: (2,), 4: (2,)}.get(names, ()) if OPTIONS[option] is None else ()
+        )
         w = rng.standard_normal((*lead, 1, 3)) + k
         found = {"w": w.astype(np.float32), "b": np.full((*lead, 3), k + 1, np.float16)}
         if "raw_dtype" in (OPTIONS[option] or {}):
-            found = {name: values.astype(ml_dtypes.bfloat16).view(np.uint16) for name, values in found.items()}
+            found = {
+                name: values.astype(ml_dtypes.bfloat16).view(np.uint16)
+                for name, values in found.items()
+            }
         if "round_to_fp32" in (OPTIONS[option] or {}):
             found["w"] = w
         if "sample" in (OPTIONS[option] or {}):
-            found |= {"w": np.full((1, 4100), k + 1, np.float16), "step": np.int64([k])}  # a block and a bit; what is no gradient
+            found |= {
+                "w": np.full((1, 4100), k + 1, np.float16),
+                "step": np.int64([k]),
+            }  # a block and a bit; what is no gradient
         return found
 
     for option, names in itertools.product(range(len(OPTIONS)), range(len(NAMES))):
@@ -162,12 +211,25 @@ def converters():
                     continue
                 parts = [{name: dumps[0][name]} for name in ("w", "b")]
                 weight_map = dict(zip(("w", "b"), files))
-                contents = [*map(save, parts), json.dumps({"metadata": {"total_size": 24}, "weight_map": weight_map}).encode()]
-            yield f"{choice(names, option):02}_{kind}", bytes([choice(names, option)]) + NEXT.join(contents)
+                contents = [
+                    *map(save, parts),
+                    json.dumps({"metadata": {"total_size": 24}, "weight_map": weight_map}).encode(),
+                ]
+            yield (
+                f"{choice(names, option):02}_{kind}",
+                bytes([choice(names, option)]) + NEXT.join(contents),
+            )
     w = rng.standard_normal((2, 3)).astype(np.float32)
     by_name = {f"step_{s}/worker_{k}/fc.weight": w * (s + k) for s in range(2) for k in range(2)}
-    more = [npz(by_name), npz({"a": w.astype(">f4"), "b": w[0]}), npy({"w": np.asfortranarray(w)}), npy({"w": np.zeros((0, 2), np.float32)})]
-    for i, content in enumerate([*more, save({"layers.9.w": w, "layers.11.w": w * 2, "module.b": w[0]})]):
+    more = [
+        npz(by_name),
+        npz({"a": w.astype(">f4"), "b": w[0]}),
+        npy({"w": np.asfortranarray(w)}),
+        npy({"w": np.zeros((0, 2), np.float32)}),
+    ]
+    for i, content in enumerate(
+        [*more, save({"layers.9.w": w, "layers.11.w": w * 2, "module.b": w[0]})]
+    ):
         yield f"more_{i}", bytes([choice(0, 5)]) + content  # one worker, no axis of steps
 
 

@@ -15,7 +15,9 @@ from .peer import Peer
 MOST = 1000  # intervals that are kept of one peer
 
 # Where the kind of a float32 input changes, both signs: +0, positive, +infinity, +NaN, -0, ...
-EDGES = np.array([0, 1, 0x7F800000, 0x7F800001, 0x80000000, 0x80000001, 0xFF800000, 0xFF800001], np.int64)
+EDGES = np.array(
+    [0, 1, 0x7F800000, 0x7F800001, 0x80000000, 0x80000001, 0xFF800000, 0xFF800001], np.int64
+)
 KINDS = ("zero", "finite", "infinity", "NaN")
 
 
@@ -97,7 +99,9 @@ def apscope_codes(peer: Peer, x: np.ndarray) -> np.ndarray:
     nan = peer.nan
     if nan is None and not descriptor(peer.format).has_nan:
         nan = 0
-    return apscope.encode(x, descriptor(peer.format), rounding=peer.rounding, overflow=peer.overflow, nan=nan)
+    return apscope.encode(
+        x, descriptor(peer.format), rounding=peer.rounding, overflow=peer.overflow, nan=nan
+    )
 
 
 def differing(peer: Peer, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -147,7 +151,9 @@ def nans_of(peer: Peer, bits: np.ndarray, theirs: np.ndarray, ours: np.ndarray) 
     inside = theirs < len(values)
     kept = inside & np.isnan(values[theirs * inside])
     bits, theirs, ours = bits[kept], theirs[kept].astype(np.int64), ours[kept]
-    found = NaNs(len(bits), int(np.count_nonzero(theirs != ours)), codes=set(np.unique(theirs).tolist()))
+    found = NaNs(
+        len(bits), int(np.count_nonzero(theirs != ours)), codes=set(np.unique(theirs).tolist())
+    )
     if f.is_signed:
         found.sign = int(np.count_nonzero(theirs >> (f.storage_bits - 1) == bits >> 31))
     if has_payload(peer.format):

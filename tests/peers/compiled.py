@@ -39,15 +39,21 @@ def library(source: str, flags: Sequence[str] = (), key: str = "") -> ctypes.CDL
         # Several test processes may compile at the same time: each into a folder of its own.
         with tempfile.TemporaryDirectory(dir=BUILD) as folder:
             new = Path(folder) / made.name
-            done = subprocess.run([*command, str(path), "-o", str(new)], capture_output=True, text=True)
+            done = subprocess.run(
+                [*command, str(path), "-o", str(new)], capture_output=True, text=True
+            )
             if done.returncode:
-                first = next((line for line in done.stderr.splitlines() if "error" in line), "no message")
+                first = next(
+                    (line for line in done.stderr.splitlines() if "error" in line), "no message"
+                )
                 raise Missing(f"{source} does not compile: {first}")
             os.replace(new, made)
     return ctypes.CDLL(str(made))
 
 
-def array_function(function: ctypes._CFuncPtr, codes: type, *arguments: int) -> Callable[[np.ndarray], np.ndarray]:
+def array_function(
+    function: ctypes._CFuncPtr, codes: type, *arguments: int
+) -> Callable[[np.ndarray], np.ndarray]:
     """A C function (input, output, length, arguments...) as one from arrays to arrays of codes."""
     function.restype = None
 

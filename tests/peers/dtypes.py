@@ -26,7 +26,11 @@ def _import(name: str) -> ModuleType:
 
 
 def numpy_peers() -> list[Peer]:
-    return [Peer("numpy.float16", np.__version__, "fp16", lambda x: x.astype(np.float16).view(np.uint16))]
+    return [
+        Peer(
+            "numpy.float16", np.__version__, "fp16", lambda x: x.astype(np.float16).view(np.uint16)
+        )
+    ]
 
 
 def ml_dtypes_peers() -> list[Peer]:

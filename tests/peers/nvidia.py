@@ -18,13 +18,34 @@ import numpy as np
 from .compiled import array_function, library
 from .peer import Missing, Peer
 
-NEEDED = ("cuda_fp4.h", "cuda_fp6.h", "cuda_fp8.h", "cuda_fp16.h", "cuda_bf16.h", "crt/host_defines.h", "nv/target")
-ROUNDINGS = {"cudaRoundNearest": "ties_to_even", "cudaRoundZero": "toward_zero", "cudaRoundPosInf": "toward_positive"}
+NEEDED = (
+    "cuda_fp4.h",
+    "cuda_fp6.h",
+    "cuda_fp8.h",
+    "cuda_fp16.h",
+    "cuda_bf16.h",
+    "crt/host_defines.h",
+    "nv/target",
+)
+ROUNDINGS = {
+    "cudaRoundNearest": "ties_to_even",
+    "cudaRoundZero": "toward_zero",
+    "cudaRoundPosInf": "toward_positive",
+}
 FP8 = {"__NV_E4M3": "e4m3fn", "__NV_E5M2": "e5m2"}
 # Bits, kind, format and the code of the largest value, which a NaN becomes.
-NARROWER = ((6, "__NV_E2M3", "e2m3fn", 0x1F), (6, "__NV_E3M2", "e3m2fn", 0x1F), (4, "__NV_E2M1", "e2m1fn", 0x7))
+NARROWER = (
+    (6, "__NV_E2M3", "e2m3fn", 0x1F),
+    (6, "__NV_E3M2", "e3m2fn", 0x1F),
+    (4, "__NV_E2M1", "e2m1fn", 0x7),
+)
 SATURATIONS = {"__NV_SATFINITE": "saturate", "__NV_NOSAT": "ieee"}
-SUFFIXES = {"rn": "ties_to_even", "rz": "toward_zero", "ru": "toward_positive", "rd": "toward_negative"}
+SUFFIXES = {
+    "rn": "ties_to_even",
+    "rz": "toward_zero",
+    "ru": "toward_positive",
+    "rd": "toward_negative",
+}
 
 
 def include_folder() -> Path:
@@ -39,12 +60,21 @@ def include_folder() -> Path:
     package = importlib.util.find_spec("nvidia")
     for place in package.submodule_search_locations or () if package else ():
         folders += sorted(Path(place).glob("*/include"), reverse=True)
-    folders += [Path(os.environ[name]) / "include" for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
-    folders += [Path("/usr/local/cuda/include"), *sorted(Path("/usr/local").glob("cuda-*/include"), reverse=True)]
+    folders += [
+        Path(os.environ[name]) / "include"
+        for name in ("CUDA_HOME", "CUDA_PATH")
+        if os.environ.get(name)
+    ]
+    folders += [
+        Path("/usr/local/cuda/include"),
+        *sorted(Path("/usr/local").glob("cuda-*/include"), reverse=True),
+    ]
     for folder in folders:
         if all((folder / name).is_file() for name in NEEDED):
             return folder
-    raise Missing("the CUDA headers are not here; install CUDA 13, or the wheels nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl")
+    raise Missing(
+        "the CUDA headers are not here; install CUDA 13, or the wheels nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl"
+    )
 
 
 @functools.cache
@@ -91,8 +121,24 @@ def nvidia_peers() -> list[Peer]:
     for suffix, rounding in SUFFIXES.items():
         for what, format in (("half", "fp16"), ("bfloat16", "bf16")):
             name = f"__float2{what}_{suffix}"
-            peers.append(Peer(name, version, format, array_function(lib[f"apscope_{name}"], np.uint16), rounding=rounding))
+            peers.append(
+                Peer(
+                    name,
+                    version,
+                    format,
+                    array_function(lib[f"apscope_{name}"], np.uint16),
+                    rounding=rounding,
+                )
+            )
     for what, format in (("half", "fp16"), ("bfloat16", "bf16")):
         name = f"__double2{what}"
-        peers.append(Peer(name, version, format, array_function(lib[f"apscope_{name}"], np.uint16), source="float64"))
+        peers.append(
+            Peer(
+                name,
+                version,
+                format,
+                array_function(lib[f"apscope_{name}"], np.uint16),
+                source="float64",
+            )
+        )
     return peers

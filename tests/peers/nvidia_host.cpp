@@ -1,5 +1,5 @@
-// NVIDIA's conversion functions as a host compiler sees them, over arrays. Compiled with a plain C++
-// compiler against the headers of a CUDA installation, which the tests do not ship.
+// NVIDIA's conversion functions as a host compiler sees them, over arrays. Compiled with a plain
+// C++ compiler against the headers of a CUDA installation, which the tests do not ship.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -23,9 +23,10 @@ std::uint16_t code_of(__nv_bfloat16 b) { return static_cast<__nv_bfloat16_raw>(b
 
 }  // namespace
 
-#define SMALL_FORMAT(NAME, FROM, CALL)                                                               \
-    extern "C" void NAME(const FROM* x, std::uint8_t* codes, std::size_t n, int first, int second) { \
-        convert_all(x, codes, n, [=](FROM v) { return CALL; });                                      \
+#define SMALL_FORMAT(NAME, FROM, CALL)                                                 \
+    extern "C" void NAME(const FROM* x, std::uint8_t* codes, std::size_t n, int first, \
+                         int second) {                                                 \
+        convert_all(x, codes, n, [=](FROM v) { return CALL; });                        \
     }
 #define HALF_FORMAT(NAME, FROM)                                                          \
     extern "C" void apscope_##NAME(const FROM* x, std::uint16_t* codes, std::size_t n) { \
@@ -35,12 +36,18 @@ std::uint16_t code_of(__nv_bfloat16 b) { return static_cast<__nv_bfloat16_raw>(b
 // The two integers are the enumerators that the function takes, in its order.
 #define SATURATION static_cast<__nv_saturation_t>(first)
 #define ROUNDING static_cast<cudaRoundMode>(second)
-SMALL_FORMAT(float_to_fp8, float, __nv_cvt_float_to_fp8(v, SATURATION, static_cast<__nv_fp8_interpretation_t>(second)))
-SMALL_FORMAT(double_to_fp8, double, __nv_cvt_double_to_fp8(v, SATURATION, static_cast<__nv_fp8_interpretation_t>(second)))
-SMALL_FORMAT(float_to_fp6, float, __nv_cvt_float_to_fp6(v, static_cast<__nv_fp6_interpretation_t>(first), ROUNDING))
-SMALL_FORMAT(double_to_fp6, double, __nv_cvt_double_to_fp6(v, static_cast<__nv_fp6_interpretation_t>(first), ROUNDING))
-SMALL_FORMAT(float_to_fp4, float, __nv_cvt_float_to_fp4(v, static_cast<__nv_fp4_interpretation_t>(first), ROUNDING))
-SMALL_FORMAT(double_to_fp4, double, __nv_cvt_double_to_fp4(v, static_cast<__nv_fp4_interpretation_t>(first), ROUNDING))
+SMALL_FORMAT(float_to_fp8, float,
+             __nv_cvt_float_to_fp8(v, SATURATION, static_cast<__nv_fp8_interpretation_t>(second)))
+SMALL_FORMAT(double_to_fp8, double,
+             __nv_cvt_double_to_fp8(v, SATURATION, static_cast<__nv_fp8_interpretation_t>(second)))
+SMALL_FORMAT(float_to_fp6, float,
+             __nv_cvt_float_to_fp6(v, static_cast<__nv_fp6_interpretation_t>(first), ROUNDING))
+SMALL_FORMAT(double_to_fp6, double,
+             __nv_cvt_double_to_fp6(v, static_cast<__nv_fp6_interpretation_t>(first), ROUNDING))
+SMALL_FORMAT(float_to_fp4, float,
+             __nv_cvt_float_to_fp4(v, static_cast<__nv_fp4_interpretation_t>(first), ROUNDING))
+SMALL_FORMAT(double_to_fp4, double,
+             __nv_cvt_double_to_fp4(v, static_cast<__nv_fp4_interpretation_t>(first), ROUNDING))
 SMALL_FORMAT(float_to_e8m0, float, __nv_cvt_float_to_e8m0(v, SATURATION, ROUNDING))
 SMALL_FORMAT(double_to_e8m0, double, __nv_cvt_double_to_e8m0(v, SATURATION, ROUNDING))
 

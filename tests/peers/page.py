@@ -22,12 +22,16 @@ def insert(document: Path, text: str) -> None:
 
 def render(record: dict[str, Any]) -> str:
     """The Markdown between the marks."""
-    return "\n\n".join([_head(record), _casts(record), _differences(record), _nans(record), _float64(record)])
+    return "\n\n".join(
+        [_head(record), _casts(record), _differences(record), _nans(record), _float64(record)]
+    )
 
 
 def _head(record: dict[str, Any]) -> str:
     differing = [e for e in record["float32"] if e["differing"]]
-    against = sum(e["example"]["apscope"] != e["example"]["mpfr"] for p in differing for e in p["intervals"])
+    against = sum(
+        e["example"]["apscope"] != e["example"]["mpfr"] for p in differing for e in p["intervals"]
+    )
     judged = sum(len(p["intervals"]) for p in differing)
     dates = sorted({e["date"] for e in record["float32"]})
     minutes = sum(e["seconds"] for e in record["float32"]) / 60
@@ -41,7 +45,9 @@ def _head(record: dict[str, Any]) -> str:
 
 
 def _table(head: str, rows: list[str]) -> str:
-    return "\n".join([f"| {head} |", "|" + "---|" * (head.count("|") + 1), *(f"| {row} |" for row in rows)])
+    return "\n".join(
+        [f"| {head} |", "|" + "---|" * (head.count("|") + 1), *(f"| {row} |" for row in rows)]
+    )
 
 
 def _casts(record: dict[str, Any]) -> str:
@@ -62,7 +68,10 @@ def _differences(record: dict[str, Any]) -> str:
                 f"`{e['name']}` | {found['first']} to {found['last']} | {found['inputs']} | {x['input']} ({x['value']}) | "
                 f"{x['peer']} | {x['apscope']} | {x['mpfr']} | {reason(e['name'], interval) or 'unknown'}"
             )
-    return _table("cast | interval of fp32 patterns | inputs | example | cast gives | apscope | MPFR | why", rows)
+    return _table(
+        "cast | interval of fp32 patterns | inputs | example | cast gives | apscope | MPFR | why",
+        rows,
+    )
 
 
 def _nans(record: dict[str, Any]) -> str:
@@ -72,14 +81,22 @@ def _nans(record: dict[str, Any]) -> str:
         if not n["inputs"]:
             continue
         codes = n["codes"]
-        which = ", ".join(codes["first"]) if codes["different"] <= len(codes["first"]) else f"{codes['different']} codes"
+        which = (
+            ", ".join(codes["first"])
+            if codes["different"] <= len(codes["first"])
+            else f"{codes['different']} codes"
+        )
         # With one code a sign, some inputs have that code's sign or payload anyway: nothing is kept.
         sign = _how_many(n["sign"], n["inputs"]) if codes["different"] > 1 else "no"
         payload = _how_many(n["payload"], n["inputs"]) if codes["different"] > 4 else "no"
         quiet = _how_many(n["quiet"], n["inputs"]) if codes["different"] > 4 else "-"
         rows.append(f"`{e['name']}` | {which} | {n['other_code']} | {sign} | {payload} | {quiet}")
-    return "What NaN inputs become, in formats that have NaN (any NaN counts as equal above):\n\n" + _table(
-        "cast | NaN codes it gives | other code than apscope's | sign kept | payload kept | made quiet", rows
+    return (
+        "What NaN inputs become, in formats that have NaN (any NaN counts as equal above):\n\n"
+        + _table(
+            "cast | NaN codes it gives | other code than apscope's | sign kept | payload kept | made quiet",
+            rows,
+        )
     )
 
 
@@ -88,7 +105,10 @@ def _how_many(count: int, of: int) -> str:
 
 
 def _float64(record: dict[str, Any]) -> str:
-    rows = [f"`{e['name']}` | {e['version']} | {e['inputs']} | {e['zeros']} | {e['negative']} | {e['others']}" for e in record["float64"]]
+    rows = [
+        f"`{e['name']}` | {e['version']} | {e['inputs']} | {e['zeros']} | {e['negative']} | {e['others']}"
+        for e in record["float64"]
+    ]
     return (
         "Casts from double, on a sample: every value and midpoint of the format and its two double neighbours, "
         "exponents over the whole range, both signs. Zeros and negative numbers differ into E8M0, for the reasons above.\n\n"

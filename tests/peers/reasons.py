@@ -27,6 +27,10 @@ REASONS = (
 def reason(peer: str, interval: Interval) -> str | None:
     """The sentence for an interval of a peer's differences, None where nobody knows why."""
     for names, kind, is_negative, why in REASONS:
-        if fnmatchcase(peer, names) and interval.kind == kind and is_negative in (None, interval.is_negative):
+        if (
+            fnmatchcase(peer, names)
+            and interval.kind == kind
+            and is_negative in (None, interval.is_negative)
+        ):
             return why
     return None

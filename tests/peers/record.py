@@ -85,7 +85,9 @@ def make(names: Sequence[str], processes: int = 2, say=print) -> dict[str, Any]:
     for name, found, seconds in walk([n for n in names if peers[n].source == "float32"], processes):
         entries.append(entry(peers[name], found, seconds))
         count = len(found.intervals) + found.dropped
-        say(f"{name}: {found.differing} of {found.inputs} inputs differ, in {count} intervals, {seconds:.0f} s")
+        say(
+            f"{name}: {found.differing} of {found.inputs} inputs differ, in {count} intervals, {seconds:.0f} s"
+        )
     return {
         "kind": "apscope against its peers on all inputs", "inputs": ALL, "apscope": apscope.__version__,
         "processor": processor(), "processes": processes, "missing": missing,
@@ -103,7 +105,9 @@ def update(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """
     for key in ("kind", "inputs", "apscope", "processor", "processes"):
         if old.get(key) != new[key]:
-            raise ValueError(f"the record has {key} '{old.get(key)}', the walk '{new[key]}'; walk all peers, or write a new file")
+            raise ValueError(
+                f"the record has {key} '{old.get(key)}', the walk '{new[key]}'; walk all peers, or write a new file"
+            )
     merged = dict(new)
     for source in ("float32", "float64"):
         entries = {e["name"]: e for e in old[source]}

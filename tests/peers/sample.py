@@ -9,7 +9,18 @@ import numpy as np
 from .compare import EDGES, values_of
 
 # Quiet and signalling, the payload in the highest, the lowest and the middle bits, all bits, one sign.
-NANS = (0x7F800001, 0x7F80FFFF, 0x7F810000, 0x7FA00000, 0x7FBFFFFF, 0x7FC00000, 0x7FC00001, 0x7FE00000, 0x7FFFE000, 0x7FFFFFFF)
+NANS = (
+    0x7F800001,
+    0x7F80FFFF,
+    0x7F810000,
+    0x7FA00000,
+    0x7FBFFFFF,
+    0x7FC00000,
+    0x7FC00001,
+    0x7FE00000,
+    0x7FFFE000,
+    0x7FFFFFFF,
+)
 
 
 def points_of(format: str) -> np.ndarray:

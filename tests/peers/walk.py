@@ -35,13 +35,17 @@ def _task(arguments: tuple[str, int, int]) -> Found:
     return stretch(find(name), begin, end)
 
 
-def walk(names: Sequence[str], processes: int = 2, end: int = ALL, task: int = TASK) -> Iterator[tuple[str, Found, float]]:
+def walk(
+    names: Sequence[str], processes: int = 2, end: int = ALL, task: int = TASK
+) -> Iterator[tuple[str, Found, float]]:
     """Name, what was found on the patterns below `end`, and the seconds it took, one peer after the other."""
     # A fresh interpreter each, since torch's threads do not survive a fork; and one thread in each.
     with multiprocessing.get_context("spawn").Pool(processes, _one_thread) as pool:
         for name in names:
             began = time.perf_counter()
             found = Found()
-            for part in pool.imap(_task, [(name, begin, min(begin + task, end)) for begin in range(0, end, task)]):
+            for part in pool.imap(
+                _task, [(name, begin, min(begin + task, end)) for begin in range(0, end, task)]
+            ):
                 found.add(part)
             yield name, found, time.perf_counter() - began

@@ -10,7 +10,8 @@
 namespace {
 
 template <int mode>
-__attribute__((target("avx,f16c"))) void to_half(const float* x, std::uint16_t* codes, std::size_t n) {
+__attribute__((target("avx,f16c"))) void to_half(const float* x, std::uint16_t* codes,
+                                                 std::size_t n) {
     for (std::size_t i = 0; i < n; i += 8) {
         alignas(32) float in[8] = {};
         alignas(16) std::uint16_t out[8];
@@ -32,7 +33,9 @@ extern "C" void f16c(const float* x, std::uint16_t* codes, std::size_t n, int mo
     }
 }
 
-extern "C" __attribute__((target("avx512f,avx512bf16"))) void bf16(const float* x, std::uint16_t* codes, std::size_t n) {
+extern "C" __attribute__((target("avx512f,avx512bf16"))) void bf16(const float* x,
+                                                                   std::uint16_t* codes,
+                                                                   std::size_t n) {
     for (std::size_t i = 0; i < n; i += 16) {
         float in[16] = {};
         std::uint16_t out[16];

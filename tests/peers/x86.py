@@ -7,7 +7,12 @@ import numpy as np
 from .compiled import array_function, library
 from .peer import Missing, Peer
 
-MODES = {"rn": (0, "ties_to_even"), "rd": (1, "toward_negative"), "ru": (2, "toward_positive"), "rz": (3, "toward_zero")}
+MODES = {
+    "rn": (0, "ties_to_even"),
+    "rd": (1, "toward_negative"),
+    "ru": (2, "toward_positive"),
+    "rz": (3, "toward_zero"),
+}
 
 
 def f16c_peers() -> list[Peer]:
@@ -16,7 +21,13 @@ def f16c_peers() -> list[Peer]:
     if not lib.has_f16c():
         raise Missing("this processor has no F16C")
     return [
-        Peer(f"VCVTPS2PH_{name}", "F16C", "fp16", array_function(lib.f16c, np.uint16, mode), rounding=rounding)
+        Peer(
+            f"VCVTPS2PH_{name}",
+            "F16C",
+            "fp16",
+            array_function(lib.f16c, np.uint16, mode),
+            rounding=rounding,
+        )
         for name, (mode, rounding) in MODES.items()
     ]
 

@@ -100,7 +100,9 @@ def cut_npy(d):
 
 def npy_header_of_code(d):
     text = b"{'descr': __import__('os').name, 'fortran_order': False, 'shape': (1,)}\n"
-    (d / "w_step_0.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + b"0000")
+    (d / "w_step_0.npy").write_bytes(
+        b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + b"0000"
+    )
 
 
 def text_called_npz(d):
@@ -142,7 +144,9 @@ def pt_without_tensors(d):
 
 
 def pt_with_a_counter(d):
-    torch_save(d / "step_0.pt", lambda t: {"bn.weight": t.ones(3), "bn.num_batches_tracked": t.tensor(7)})
+    torch_save(
+        d / "step_0.pt", lambda t: {"bn.weight": t.ones(3), "bn.num_batches_tracked": t.tensor(7)}
+    )
 
 
 def pt_sparse(d):
@@ -167,7 +171,9 @@ def checkpoint(d):
 
 
 def scaled_without_a_word(d):
-    torch_save(d / "step_0.pt", lambda t: {"grads": {"w": t.ones(3), "b": t.ones(2)}, "loss_scale": 1024.0})
+    torch_save(
+        d / "step_0.pt", lambda t: {"grads": {"w": t.ones(3), "b": t.ones(2)}, "loss_scale": 1024.0}
+    )
 
 
 def cut_safetensors(d):
@@ -184,7 +190,11 @@ def safetensors_hole(d):
 
 
 def safetensors_twice(d):
-    header(d / "step_0.safetensors", b'{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, "a": {}}', b"\0" * 8)
+    header(
+        d / "step_0.safetensors",
+        b'{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, "a": {}}',
+        b"\0" * 8,
+    )
 
 
 def safetensors_no_json(d):
@@ -204,7 +214,11 @@ def safetensors_dtype_of_number(d):
 
 
 def safetensors_shape_of_number(d):
-    header(d / "step_0.safetensors", {"a": {"dtype": "F32", "shape": 2, "data_offsets": [0, 8]}}, b"\0" * 8)
+    header(
+        d / "step_0.safetensors",
+        {"a": {"dtype": "F32", "shape": 2, "data_offsets": [0, 8]}},
+        b"\0" * 8,
+    )
 
 
 def index_of_a_list(d):
@@ -222,7 +236,11 @@ def cut_old_pt(d):
 
 
 def safetensors_unknown_dtype(d):
-    header(d / "step_0.safetensors", {"a": tensor(dtype="F4"), "b": tensor(shape=(3,), offsets=(8, 20))}, b"\0" * 20)
+    header(
+        d / "step_0.safetensors",
+        {"a": tensor(dtype="F4"), "b": tensor(shape=(3,), offsets=(8, 20))},
+        b"\0" * 20,
+    )
 
 
 def shard_lost(d):
@@ -304,7 +322,9 @@ def dangling_chunk(d):
     zarr = pytest.importorskip("zarr")
     zarr.create_array(str(d / "w_step_0.zarr"), data=np.ones((8, 2), np.float32), chunks=(4, 2))
     chunk = next(
-        path for path in sorted((d / "w_step_0.zarr").rglob("*")) if path.is_file() and not path.name.endswith((".json", ".zarray", ".zattrs"))
+        path
+        for path in sorted((d / "w_step_0.zarr").rglob("*"))
+        if path.is_file() and not path.name.endswith((".json", ".zarray", ".zattrs"))
     )
     chunk.unlink()
     chunk.symlink_to("/nowhere/chunk")

@@ -13,7 +13,9 @@ import tempfile
 import time
 from typing import Any
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 
 
 def busy() -> float:
@@ -43,7 +45,10 @@ class Browser:
             "about:blank",
         ]
         self.process = subprocess.Popen(
-            ["bash", "-c", command, "bash", *flags], pass_fds=(to_read, to_write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            ["bash", "-c", command, "bash", *flags],
+            pass_fds=(to_read, to_write),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         os.close(to_read)
         os.close(to_write)
@@ -57,18 +62,24 @@ class Browser:
     def _attach(self, kind: str, domains: tuple[str, ...]) -> None:
         """Speaks to the first target of a kind from now on, once there is one."""
         end = time.monotonic() + 60
-        while not (found := [t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == kind]):
+        while not (
+            found := [t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == kind]
+        ):
             if time.monotonic() > end:
                 raise TimeoutError(f"Chromium has no {kind}")
             time.sleep(0.02)
-        self._session = self.call("Target.attachToTarget", targetId=found[0]["targetId"], flatten=True)["sessionId"]
+        self._session = self.call(
+            "Target.attachToTarget", targetId=found[0]["targetId"], flatten=True
+        )["sessionId"]
         for domain in domains:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, timeout: float = 60, **parameters: Any) -> dict[str, Any]:
         """A command and its answer."""
         number = next(self._numbers)
-        message = {"id": number, "method": method, "params": parameters} | ({"sessionId": self._session} if self._session else {})
+        message = {"id": number, "method": method, "params": parameters} | (
+            {"sessionId": self._session} if self._session else {}
+        )
         os.write(self._send, json.dumps(message).encode() + b"\0")
         end = time.monotonic() + timeout
         while True:
@@ -94,7 +105,9 @@ class Browser:
     def _note(self, message: dict[str, Any]) -> None:
         method, values = message.get("method"), message.get("params", {})
         if method == "Runtime.consoleAPICalled":
-            self.messages.append(" ".join(str(a.get("value", a.get("description"))) for a in values["args"]))
+            self.messages.append(
+                " ".join(str(a.get("value", a.get("description"))) for a in values["args"])
+            )
         elif method == "Runtime.exceptionThrown":
             details = values["exceptionDetails"]
             self.messages.append(details.get("exception", {}).get("description", details["text"]))
@@ -105,7 +118,9 @@ class Browser:
         if method:
             self.events.append(message)
 
-    def open(self, address: str, ready: str = "document.readyState === 'complete'", timeout: float = 60) -> float:
+    def open(
+        self, address: str, ready: str = "document.readyState === 'complete'", timeout: float = 60
+    ) -> float:
         """Opens an address; seconds until the expression `ready` holds."""
         self.messages.clear()
         self.requests.clear()
@@ -116,16 +131,22 @@ class Browser:
 
     def run(self, expression: str) -> Any:
         """The value of a JavaScript expression, or of its promise, as JSON holds it."""
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        answer = self.call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         if "exceptionDetails" in answer:
-            raise RuntimeError(answer["exceptionDetails"].get("exception", {}).get("description", "an exception"))
+            raise RuntimeError(
+                answer["exceptionDetails"].get("exception", {}).get("description", "an exception")
+            )
         return answer["result"].get("value")
 
     def wait(self, expression: str, timeout: float = 30) -> None:
         end = time.monotonic() + timeout
         while not self.run(f"Boolean({expression})"):
             if time.monotonic() > end:
-                raise TimeoutError(f"{expression} does not become true; the console says {self.messages}")
+                raise TimeoutError(
+                    f"{expression} does not become true; the console says {self.messages}"
+                )
             time.sleep(0.02)
 
     def enter_frame(self) -> None:
@@ -134,11 +155,20 @@ class Browser:
         self._attach("iframe", ("Runtime", "Network", "Log"))
 
     def resize(self, width: int, height: int) -> None:
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
 
     def prefer(self, scheme: str) -> None:
         """Light or dark."""
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.call(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": scheme}],
+        )
 
     def click(self, x: float, y: float) -> None:
         """A click of the mouse at a place of the window."""
@@ -159,11 +189,17 @@ class Browser:
 
     def picture(self, whole: bool = False) -> bytes:
         """The window, or the whole page, as PNG."""
-        return base64.b64decode(self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"])
+        return base64.b64decode(
+            self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
+        )
 
     def paper(self) -> bytes:
         """The page as PDF."""
-        return base64.b64decode(self.call("Page.printToPDF", printBackground=True, preferCSSPageSize=True, timeout=120)["data"])
+        return base64.b64decode(
+            self.call("Page.printToPDF", printBackground=True, preferCSSPageSize=True, timeout=120)[
+                "data"
+            ]
+        )
 
     def close(self) -> None:
         try:

@@ -13,7 +13,13 @@ TRACES = ["digits", "digits_w64", "characters"]
 
 
 def all_gradients(trace, step):
-    return np.concatenate([trace.read(step, name, w).ravel() for name in trace.tensors for w in range(min(trace.workers, 8))])
+    return np.concatenate(
+        [
+            trace.read(step, name, w).ravel()
+            for name in trace.tensors
+            for w in range(min(trace.workers, 8))
+        ]
+    )
 
 
 def record(folder, steps):

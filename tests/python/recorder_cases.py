@@ -15,12 +15,20 @@ from apscope.record import Recorder  # noqa: E402
 
 def network(dtype=torch.float32):
     torch.manual_seed(3)
-    return torch.nn.Sequential(torch.nn.Linear(4, 20), torch.nn.ReLU(), torch.nn.LayerNorm(20), torch.nn.Linear(20, 3)).to(dtype)
+    return torch.nn.Sequential(
+        torch.nn.Linear(4, 20), torch.nn.ReLU(), torch.nn.LayerNorm(20), torch.nn.Linear(20, 3)
+    ).to(dtype)
 
 
 def batches(count, dtype=torch.float32):
     generator = torch.Generator().manual_seed(4)
-    return [(torch.randn(6, 4, generator=generator).to(dtype), torch.randint(3, (6,), generator=generator)) for _ in range(count)]
+    return [
+        (
+            torch.randn(6, 4, generator=generator).to(dtype),
+            torch.randint(3, (6,), generator=generator),
+        )
+        for _ in range(count)
+    ]
 
 
 def loss_of(model, batch):
@@ -50,8 +58,12 @@ def same(trace, step, gradients, worker=0):
 
 @contextlib.contextmanager
 def recording(tmp_path, model, caplog, **keys):
-    with Recorder(tmp_path / "run", quiet=True, **({} if "steps" in keys else {"every": 1}) | keys) as rec:
+    with Recorder(
+        tmp_path / "run", quiet=True, **({} if "steps" in keys else {"every": 1}) | keys
+    ) as rec:
         yield rec.attach(model)
     assert rec.stopped is None and not caplog.records
-    assert sorted(p.name for p in (tmp_path / "run").iterdir() if not p.name.startswith("step_")) == ["manifest.json"]
+    assert sorted(
+        p.name for p in (tmp_path / "run").iterdir() if not p.name.startswith("step_")
+    ) == ["manifest.json"]
     check(open_trace(tmp_path / "run"))

@@ -13,7 +13,16 @@ TOPOLOGIES = ("exact", "ring", "sequential")
 MIXED = "hybrid(last=qsgd;else=aps:e4m3)"
 OWN_ONLY = "hybrid(last=sign_vote;else=qsgd)"
 LOSS_SCALING = "loss_scaling:e4m3,scale=best"
-SCHEMES = ("none:fp32", "aps:e4m3", "loss_scaling:e4m3,scale=best", "dynamic_loss_scaling:e4m3", "qsgd", MIXED, OWN_ONLY, "mine(1)")
+SCHEMES = (
+    "none:fp32",
+    "aps:e4m3",
+    "loss_scaling:e4m3,scale=best",
+    "dynamic_loss_scaling:e4m3",
+    "qsgd",
+    MIXED,
+    OWN_ONLY,
+    "mine(1)",
+)
 LAYERS = ("conv", "norm", "all", "head")
 STEPS = (0, 3, 7, 20)
 
@@ -32,12 +41,24 @@ def row(random, trace, step, tensor, scheme, stage, topology, **given):
         "wire_bits": 8 * n, "side_bits": 8, "skipped": False, "note": "", "block_count": n // 4 if scheme == MIXED else pd.NA, "block_saturated": pd.NA,
     }  # fmt: skip
     found |= {part: np.nan if scheme == "qsgd" else random.normal() for part in pooling.PARTS}
-    noise = {"sum_noise": reference * random.random(), "noise_blocks": n // 8 + 1, "sum_log2_error_over_noise": float(random.uniform(-40, 5))}
+    noise = {
+        "sum_noise": reference * random.random(),
+        "noise_blocks": n // 8 + 1,
+        "sum_log2_error_over_noise": float(random.uniform(-40, 5)),
+    }
     if held(given.get("overflow", 0)) and given.get("overflow", 0) > 0:
         noise["sum_log2_error_over_noise"] = math.inf
     # Of the wire, of the second trace, and of rows without numbers nothing is known of the noise.
     known = stage == "reduced" and trace != "second" and not given.get("note")
-    return found | (noise if known else {"sum_noise": np.nan, "noise_blocks": pd.NA, "sum_log2_error_over_noise": np.nan}) | given
+    return (
+        found
+        | (
+            noise
+            if known
+            else {"sum_noise": np.nan, "noise_blocks": pd.NA, "sum_log2_error_over_noise": np.nan}
+        )
+        | given
+    )
 
 
 SKIPPED = {"underflow": pd.NA, "overflow": pd.NA, "sum_error": np.nan, "sum_signed_error": np.nan, "sum_squared_error": np.nan,
@@ -73,9 +94,20 @@ def table():
                         given = UNMEASURED if trace == "first" or tensor == "head" else {}
                     elif scheme.startswith("aps") and tensor == "norm":
                         given = LOST
-                    elif scheme.startswith("none") and step == 7 and tensor == "head" and trace != "wire only":
+                    elif (
+                        scheme.startswith("none")
+                        and step == 7
+                        and tensor == "head"
+                        and trace != "wire only"
+                    ):
                         given = {"overflow": 2} | (
-                            {"sum_squared_reference": 0.0, "sum_squared_error": 0.0, "cosine": np.nan} if trace == "second" else {}
+                            {
+                                "sum_squared_reference": 0.0,
+                                "sum_squared_error": 0.0,
+                                "cosine": np.nan,
+                            }
+                            if trace == "second"
+                            else {}
                         )
                     rows.append(row(random, trace, step, tensor, scheme, "wire", "", **given))
                     if trace == "wire only":
@@ -85,7 +117,10 @@ def table():
                         mine = ("exact", "gather")
                     elif scheme == OWN_ONLY:
                         mine = ("exact", "vote" if tensor == "head" else "gather")
-                    rows += [row(random, trace, step, tensor, scheme, "reduced", t, **given) for t in mine]
+                    rows += [
+                        row(random, trace, step, tensor, scheme, "reduced", t, **given)
+                        for t in mine
+                    ]
     frame = pd.DataFrame(rows)
     integers = [
         "step",
@@ -109,7 +144,9 @@ def table():
 
 
 def random_results():
-    return Results(table(), pd.DataFrame(), {"traces": [{"name": n} for n in ("first", "second", "wire only")]})
+    return Results(
+        table(), pd.DataFrame(), {"traces": [{"name": n} for n in ("first", "second", "wire only")]}
+    )
 
 
 def held(value):
@@ -128,7 +165,9 @@ def rows_of(frame, trace, scheme, topology):
 
 def loss(rows):
     """The NMSE of these rows together; None where there is nothing to lose."""
-    error = math.fsum(r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in rows)
+    error = math.fsum(
+        r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in rows
+    )
     reference = math.fsum(r["sum_squared_reference"] for r in rows)
     over = overflowed(rows)
     if reference == 0:
@@ -144,12 +183,18 @@ def over_noise(rows):
     """The geometric mean over the blocks of the error over the noise, and the mean over the steps of their sums' quotient."""
     if any(math.isnan(r["sum_noise"]) for r in rows):
         return math.nan, math.nan
-    typical = 2.0 ** (sum(r["sum_log2_error_over_noise"] for r in rows) / sum(r["noise_blocks"] for r in rows))
+    typical = 2.0 ** (
+        sum(r["sum_log2_error_over_noise"] for r in rows) / sum(r["noise_blocks"] for r in rows)
+    )
     pooled = []
     for step in sorted({r["step"] for r in rows}):
         part = [r for r in rows if r["step"] == step]
-        error = math.fsum(r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in part)
-        pooled.append(math.inf if overflowed(part) else error / math.fsum(r["sum_noise"] for r in part))
+        error = math.fsum(
+            r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in part
+        )
+        pooled.append(
+            math.inf if overflowed(part) else error / math.fsum(r["sum_noise"] for r in part)
+        )
     return typical, sum(pooled) / len(pooled)
 
 

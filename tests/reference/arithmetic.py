@@ -77,7 +77,9 @@ EXACT: dict[str, Callable[[float, float, float], int]] = {
 }
 
 
-def operate(op: str, a, b, c, f: Format, r: Rounding, random: list[int] | None = None) -> np.ndarray:
+def operate(
+    op: str, a, b, c, f: Format, r: Rounding, random: list[int] | None = None
+) -> np.ndarray:
     """round(a op b op c), element by element; operands that `op` does not take are ignored."""
     operands = [np.broadcast_to(np.asarray(x, np.float64), np.shape(a)).ravel() for x in (a, b, c)]
     a, b, c = (flushed(numbers_of(x), x, f, r)[1].tolist() for x in operands)
@@ -90,14 +92,30 @@ def operate(op: str, a, b, c, f: Format, r: Rounding, random: list[int] | None =
 class Sums:
     """Sums of terms, a term being (exact integers, rough numbers) of all outputs: see `project`."""
 
-    def __init__(self, f: Format, r: Rounding, seed: int = 0, product: Format | None = None, result: Format | None = None):
-        self.f, self.r, self.seed, self.product, self.result, self.hop = f, r, seed, product, result, 0
+    def __init__(
+        self,
+        f: Format,
+        r: Rounding,
+        seed: int = 0,
+        product: Format | None = None,
+        result: Format | None = None,
+    ):
+        self.f, self.r, self.seed, self.product, self.result, self.hop = (
+            f,
+            r,
+            seed,
+            product,
+            result,
+            0,
+        )
 
     def project(self, term, f: Format, stage: int, hop: int):
         exact, rough = term
         random = None
         if self.r.is_stochastic:
-            random = random_integers(words_of(self.seed), np.arange(len(rough)), self.r.drawn_bits, stage, hop=hop)
+            random = random_integers(
+                words_of(self.seed), np.arange(len(rough)), self.r.drawn_bits, stage, hop=hop
+            )
         rounded = project(exact, rough, f, self.r, random)
         return as_term(rounded)
 
@@ -107,7 +125,10 @@ class Sums:
 
     def add(self, x, y, op: str = "add"):
         sign = -1 if op == "subtract" else 1
-        rough = np.array([special(op, a, b, 0.0, self.r.mode) for a, b in zip(x[1].tolist(), y[1].tolist())], np.float64)
+        rough = np.array(
+            [special(op, a, b, 0.0, self.r.mode) for a, b in zip(x[1].tolist(), y[1].tolist())],
+            np.float64,
+        )
         return x[0] + sign * y[0], rough
 
     def sequential(self, terms):
@@ -147,7 +168,9 @@ class Sums:
             total = total + term[0]
         for i, exact in enumerate(total):
             numbers = [float(term[1][i]) for term in terms]
-            signs = {math.copysign(1.0, x) if x == 0 else 0.0 for x in numbers}  # 0 for what is not zero
+            signs = {
+                math.copysign(1.0, x) if x == 0 else 0.0 for x in numbers
+            }  # 0 for what is not zero
             minus = signs == {-1.0} or (self.r.mode == "toward_negative" and signs != {1.0})
             zero = -0.0 if minus else 0.0
             special = [x for x in numbers if not math.isfinite(x)]

@@ -73,13 +73,17 @@ def scale_exponent(amax: Fraction, b: Blocks) -> int:
     return min(max(k, b.least), b.most)
 
 
-def power_of_two(block: list[float], b: Blocks, mode: str, overflow: str) -> tuple[float, list[float]]:
+def power_of_two(
+    block: list[float], b: Blocks, mode: str, overflow: str
+) -> tuple[float, list[float]]:
     """The scale and the element values of a block."""
     if any(math.isnan(x) for x in block) and not b.element.has_nan:
         return math.nan, [0.0] * len(block)
     amax = max((abs(Fraction(x)) for x in block if math.isfinite(x)), default=Fraction(0))
     k = scale_exponent(amax, b) if amax else b.least
-    return math.ldexp(1.0, k), [project(math.ldexp(x, -k), b.element, mode, overflow) for x in block]
+    return math.ldexp(1.0, k), [
+        project(math.ldexp(x, -k), b.element, mode, overflow) for x in block
+    ]
 
 
 def nvfp4_tensor_scale(x: np.ndarray) -> np.float32:
@@ -88,7 +92,9 @@ def nvfp4_tensor_scale(x: np.ndarray) -> np.float32:
         return np.float32(1) if amax == 0 else min(np.float32(448 * 6) / amax, FLT_MAX)
 
 
-def nvfp4_block(block: np.ndarray, tensor_scale: np.float32, mode: str = "ties_to_even") -> tuple[float, list[float]]:
+def nvfp4_block(
+    block: np.ndarray, tensor_scale: np.float32, mode: str = "ties_to_even"
+) -> tuple[float, list[float]]:
     """In fp32 operations, in this order."""
     one = np.float32(1)
     if np.isnan(block).any():
@@ -102,11 +108,15 @@ def nvfp4_block(block: np.ndarray, tensor_scale: np.float32, mode: str = "ties_t
     return float(scale), [project(float(v), FORMATS["e2m1fn"], mode, "saturate") for v in scaled]
 
 
-def quantize_line(line: np.ndarray, b: Blocks, mode: str = "ties_to_even", overflow: str = "saturate") -> np.ndarray:
+def quantize_line(
+    line: np.ndarray, b: Blocks, mode: str = "ties_to_even", overflow: str = "saturate"
+) -> np.ndarray:
     """A line of fp32 or fp64 numbers, as values of the same dtype."""
     result = np.empty_like(line)
     for begin in range(0, len(line), b.size):
-        scale, elements = power_of_two([float(x) for x in line[begin : begin + b.size]], b, mode, overflow)
+        scale, elements = power_of_two(
+            [float(x) for x in line[begin : begin + b.size]], b, mode, overflow
+        )
         result[begin : begin + b.size] = [e * scale for e in elements]
     return result
 

@@ -85,7 +85,14 @@ class Limits:
         emin = 1 - f.bias if f.subnormals else -f.bias
         subnormal = emin if f.subnormal_exponent is None else f.subnormal_exponent
         quantum = 1 << subnormal - f.mantissa_bits + UNIT
-        return Limits(f, units(f.value(f.top)), units(f.smallest_positive), 1 << emin + UNIT, quantum, units(f.smallest_normal))
+        return Limits(
+            f,
+            units(f.value(f.top)),
+            units(f.smallest_positive),
+            1 << emin + UNIT,
+            quantum,
+            units(f.smallest_normal),
+        )
 
     def neighbours(self, v: int) -> tuple[int, int, bool]:
         """The values lo <= v < hi of the format, continued above its largest; is lo's code odd?"""
@@ -95,7 +102,11 @@ class Limits:
         if v < self.lowest_binade:
             fraction = min(v // self.quantum, (1 << m) - 1)
             top = fraction == (1 << m) - 1
-            return fraction * self.quantum, self.lowest_binade if top else (fraction + 1) * self.quantum, fraction % 2 == 1
+            return (
+                fraction * self.quantum,
+                self.lowest_binade if top else (fraction + 1) * self.quantum,
+                fraction % 2 == 1,
+            )
         exponent = v.bit_length() - 1
         step = exponent - m
         lo = v >> step << step
@@ -146,11 +157,17 @@ def count_up(discarded: int, width: int, mode: str, bits: int) -> int:
     if mode == "stochastic_equal":
         return 1 << bits - 1 if discarded else 0
     count, rest = divmod(discarded << bits, width)
-    half = 2 * rest >= width if mode == "stochastic_b" else 2 * rest > width or (2 * rest == width and count % 2 == 1)
+    half = (
+        2 * rest >= width
+        if mode == "stochastic_b"
+        else 2 * rest > width or (2 * rest == width and count % 2 == 1)
+    )
     return count + half if mode in ("stochastic_b", "stochastic_c") else count
 
 
-def project(k: np.ndarray, rough: np.ndarray, f: Format, r: Rounding, random: list[int] | None = None) -> np.ndarray:
+def project(
+    k: np.ndarray, rough: np.ndarray, f: Format, r: Rounding, random: list[int] | None = None
+) -> np.ndarray:
     """Each exact number as the format holds it, in fp64.
 
     `k` are units; `rough` are the same numbers in fp64, read only where they are NaN, infinite or
@@ -170,7 +187,9 @@ def project(k: np.ndarray, rough: np.ndarray, f: Format, r: Rounding, random: li
         elif f.zero == "none" and v < 0:
             y = out_of_range(f, r.mode, r.overflow, True, finite=True)
         else:
-            magnitude = limits.round_magnitude(abs(v), r.mode, negative, random[i] if random else 0, r.drawn_bits)
+            magnitude = limits.round_magnitude(
+                abs(v), r.mode, negative, random[i] if random else 0, r.drawn_bits
+            )
             magnitude = magnitude or (limits.smallest if f.zero == "none" else 0)
             if r.flushes_result and magnitude < limits.smallest_normal:
                 magnitude = 0
@@ -190,18 +209,24 @@ def cast(x: np.ndarray, f: Format, r: Rounding, random: list[int] | None = None)
     return cast_units(exact(x), x, f, r, random)
 
 
-def cast_units(k: np.ndarray, rough: np.ndarray, f: Format, r: Rounding, random: list[int] | None = None) -> np.ndarray:
+def cast_units(
+    k: np.ndarray, rough: np.ndarray, f: Format, r: Rounding, random: list[int] | None = None
+) -> np.ndarray:
     """`project` for numbers that come from outside: small ones are flushed first where the rule says so."""
     return project(*flushed(k, rough, f, r), f, r, random)
 
 
-def flushed(k: np.ndarray, rough: np.ndarray, f: Format, r: Rounding) -> tuple[np.ndarray, np.ndarray]:
+def flushed(
+    k: np.ndarray, rough: np.ndarray, f: Format, r: Rounding
+) -> tuple[np.ndarray, np.ndarray]:
     """Inputs as a cast, an operation or an addition takes them: those below the smallest normal as zeros."""
     if not r.flushes_input:
         return k, rough
     least = Limits.of(f).smallest_normal
     small = np.array([abs(v) < least for v in k.flat], bool).reshape(k.shape)
-    return np.where(small, 0, k), np.where(small & np.isfinite(rough), np.copysign(0.0, rough), rough)
+    return np.where(small, 0, k), np.where(
+        small & np.isfinite(rough), np.copysign(0.0, rough), rough
+    )
 
 
 def moments(k: np.ndarray, rounded: np.ndarray, f: Format, r: Rounding) -> tuple[list, list, bool]:
@@ -212,12 +237,18 @@ def moments(k: np.ndarray, rounded: np.ndarray, f: Format, r: Rounding) -> tuple
     assert r.underflow == "gradual"
     scale, zero = 1 << UNIT, Fraction(0)
     if not r.is_stochastic:
-        return [Fraction(e, scale) for e in exact(rounded) - k], [zero] * k.size, not np.isfinite(rounded).all()
+        return (
+            [Fraction(e, scale) for e in exact(rounded) - k],
+            [zero] * k.size,
+            not np.isfinite(rounded).all(),
+        )
     limits, bias, variance, can_overflow = Limits.of(f), [], [], False
     for v in k.flat:
         lo, hi, p = limits.probability_up(abs(v), r.mode, r.bits)
         if (hi if p > 0 else lo) > limits.largest:
-            can_overflow |= not math.isfinite(out_of_range(f, r.mode, r.overflow, v < 0, finite=True))
+            can_overflow |= not math.isfinite(
+                out_of_range(f, r.mode, r.overflow, v < 0, finite=True)
+            )
             lo, hi = min(lo, limits.largest), min(hi, limits.largest)
         e = (lo + p * (hi - lo) - abs(v)) / scale
         bias.append(-e if v < 0 else e)

@@ -9,7 +9,11 @@ import pandas as pd
 
 def as_cell(value):
     """None for every kind of empty."""
-    return None if value is pd.NA or value is None or (isinstance(value, float) and math.isnan(value)) else value
+    return (
+        None
+        if value is pd.NA or value is None or (isinstance(value, float) and math.isnan(value))
+        else value
+    )
 
 
 def differences(frame: pd.DataFrame, rows: list[dict]) -> list[str]:
@@ -19,10 +23,17 @@ def differences(frame: pd.DataFrame, rows: list[dict]) -> list[str]:
     found = []
     for got, expected in zip(frame.to_dict("records"), rows):
         for column, value in expected.items():
-            cell, tolerance = as_cell(got.get(column, f"no column {column}")), expected.get(column + "_tolerance")
+            cell, tolerance = (
+                as_cell(got.get(column, f"no column {column}")),
+                expected.get(column + "_tolerance"),
+            )
             if column.endswith("_tolerance") or cell == value:
                 continue
-            if tolerance is not None and None not in (cell, value) and abs(cell - value) <= tolerance:
+            if (
+                tolerance is not None
+                and None not in (cell, value)
+                and abs(cell - value) <= tolerance
+            ):
                 continue
             where = " ".join(str(got[k]) for k in ("step", "tensor", "scheme", "stage", "topology"))
             found.append(f"{where}: {column} is {cell!r}, expected {value!r}")

@@ -99,7 +99,9 @@ def rounded(x: Exact, f: Format, r: Rounding, word: int | None) -> float:
     return project(x, f, r.mode, r.overflow, random, r.underflow)
 
 
-def operate(op: str, operands: list[float], f: Format, r: Rounding, word: int | None = None) -> float:
+def operate(
+    op: str, operands: list[float], f: Format, r: Rounding, word: int | None = None
+) -> float:
     """round(a op b op c)."""
     a, b, c = ([exact(flushed(x, f, r)) for x in operands] + [0.0, 0.0])[:3]
     return rounded(apply(op, r.mode, a, b, c), f, r, word)
@@ -108,11 +110,31 @@ def operate(op: str, operands: list[float], f: Format, r: Rounding, word: int | 
 class OrderedSum:
     """One element of a sum's result: terms in, a number out."""
 
-    def __init__(self, f: Format, r: Rounding, seed: int, element: int, products: Format | None = None, result: Format | None = None):
-        self.f, self.r, self.seed, self.element, self.products, self.result, self.hop = f, r, seed, element, products, result, 0
+    def __init__(
+        self,
+        f: Format,
+        r: Rounding,
+        seed: int,
+        element: int,
+        products: Format | None = None,
+        result: Format | None = None,
+    ):
+        self.f, self.r, self.seed, self.element, self.products, self.result, self.hop = (
+            f,
+            r,
+            seed,
+            element,
+            products,
+            result,
+            0,
+        )
 
     def word(self, stage: int, hop: int) -> int | None:
-        return random_integers(words_of(self.seed), [self.element], self.r.bits, stage, hop=hop)[0] if self.r.is_stochastic else None
+        return (
+            random_integers(words_of(self.seed), [self.element], self.r.bits, stage, hop=hop)[0]
+            if self.r.is_stochastic
+            else None
+        )
 
     def number(self, term: Term) -> Exact:
         """A term as an operation of the accumulator takes it."""
@@ -175,9 +197,13 @@ class OrderedSum:
     def run(self, terms: list[Term], order: str) -> float:
         if self.products is not None:
             f, r = self.products, self.r
-            terms = [operate("multiply", list(t), f, r, self.word(WIRE, k)) for k, t in enumerate(terms)]
+            terms = [
+                operate("multiply", list(t), f, r, self.word(WIRE, k)) for k, t in enumerate(terms)
+            ]
         name, _, size = order.partition(":")
         s = getattr(self, name)(terms, *([int(size)] if size else [])) if terms else self.round(0.0)
         if self.result is None:
             return s
-        return rounded(exact(flushed(s, self.result, self.r)), self.result, self.r, self.word(QUANTIZE, 0))
+        return rounded(
+            exact(flushed(s, self.result, self.r)), self.result, self.r, self.word(QUANTIZE, 0)
+        )

@@ -24,16 +24,33 @@ def p3109(storage: int, precision: int, is_signed: bool, extended: bool) -> Form
 def ieee(exponent_bits: int, mantissa_bits: int) -> Format:
     """IEEE 754's rules at any width: the top exponent field holds infinity and NaNs."""
     bias = (1 << exponent_bits - 1) - 1
-    return Format(exponent_bits, mantissa_bits, bias, nan_codes=(1 << mantissa_bits) - 1, has_infinity=True)
+    return Format(
+        exponent_bits, mantissa_bits, bias, nan_codes=(1 << mantissa_bits) - 1, has_infinity=True
+    )
 
 
 def fnuz(exponent_bits: int, mantissa_bits: int, bias: int) -> Format:
     return Format(exponent_bits, mantissa_bits, bias, zero="single", nan_at_negative_zero=True)
 
 
-def zeroless(exponent_bits: int, mantissa_bits: int, bias: int, nan_codes: int = 0, has_infinity: bool = False) -> Format:
+def zeroless(
+    exponent_bits: int,
+    mantissa_bits: int,
+    bias: int,
+    nan_codes: int = 0,
+    has_infinity: bool = False,
+) -> Format:
     """Unsigned, every code of field 0 an ordinary value."""
-    return Format(exponent_bits, mantissa_bits, bias, False, False, zero="none", nan_codes=nan_codes, has_infinity=has_infinity)
+    return Format(
+        exponent_bits,
+        mantissa_bits,
+        bias,
+        False,
+        False,
+        zero="none",
+        nan_codes=nan_codes,
+        has_infinity=has_infinity,
+    )
 
 
 FORMATS = {
@@ -79,7 +96,9 @@ EXOTIC = {
     "e3m2ub2nosubzero0": zeroless(3, 2, 2, 3, True),
     "e4m1finiteunosubzero0": zeroless(4, 1, 7),
     "e6m9sub-31": Format(6, 9, 31, subnormal_exponent=-31, nan_codes=511, has_infinity=True),
-    "e3m3ub3sub-3": Format(3, 3, 3, False, subnormal_exponent=-3, zero="single", nan_codes=7, has_infinity=True),
+    "e3m3ub3sub-3": Format(
+        3, 3, 3, False, subnormal_exponent=-3, zero="single", nan_codes=7, has_infinity=True
+    ),
     "e0m3finite": Format(0, 3, 0, subnormal_exponent=1),
     "e0m4fnu": Format(0, 4, 0, False, subnormal_exponent=1, zero="single", nan_codes=1),
     "e1m2finite": Format(1, 2, 0),
@@ -89,7 +108,9 @@ EXOTIC = {
     "binary6p3ue": p3109(6, 3, False, True),
     "e4m3b-3": Format(4, 3, -3, nan_codes=7, has_infinity=True),
     "e5m10nan1": Format(5, 10, 15, nan_codes=1, has_infinity=True),
-    "e4m3zero1nannz": Format(4, 3, 7, zero="single", nan_codes=7, has_infinity=True, nan_at_negative_zero=True),
+    "e4m3zero1nannz": Format(
+        4, 3, 7, zero="single", nan_codes=7, has_infinity=True, nan_at_negative_zero=True
+    ),
     "e8m22nosub": Format(8, 22, 127, subnormals=False, nan_codes=(1 << 22) - 1, has_infinity=True),
 }
 
@@ -102,13 +123,19 @@ FP64_FORMATS = {
     "e10m10b601": Format(10, 10, 601, nan_codes=1023, has_infinity=True),
     "e4m30": ieee(4, 30),
     "e8m23nosub": Format(8, 23, 127, subnormals=False, nan_codes=(1 << 23) - 1, has_infinity=True),
-    "e11m51nosub": Format(11, 51, 1023, subnormals=False, nan_codes=(1 << 51) - 1, has_infinity=True),
-    "e11m51sub-1023": Format(11, 51, 1023, subnormal_exponent=-1023, nan_codes=(1 << 51) - 1, has_infinity=True),
+    "e11m51nosub": Format(
+        11, 51, 1023, subnormals=False, nan_codes=(1 << 51) - 1, has_infinity=True
+    ),
+    "e11m51sub-1023": Format(
+        11, 51, 1023, subnormal_exponent=-1023, nan_codes=(1 << 51) - 1, has_infinity=True
+    ),
     "e11m4b1070nosub": Format(11, 4, 1070, subnormals=False, nan_codes=15, has_infinity=True),
     "e11m40b1035": Format(11, 40, 1035, nan_codes=(1 << 40) - 1, has_infinity=True),
     "e11m10fnb1024": Format(11, 10, 1024, nan_codes=1),
     "e10m52fnuz": fnuz(10, 52, 512),
-    "e11m20u": Format(11, 20, 1023, False, zero="single", nan_codes=(1 << 20) - 1, has_infinity=True),
+    "e11m20u": Format(
+        11, 20, 1023, False, zero="single", nan_codes=(1 << 20) - 1, has_infinity=True
+    ),
     "e11m3finiteub1070nosubzero0": zeroless(11, 3, 1070),
     "e11m0finiteb1024": Format(11, 0, 1024),
     "e0m40finite": Format(0, 40, 0, subnormal_exponent=1),

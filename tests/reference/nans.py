@@ -28,12 +28,20 @@ class NaN:
 
     def bits(self, exponent_bits: int, mantissa_bits: int) -> int:
         sign = int(self.negative) << exponent_bits + mantissa_bits
-        return sign | (1 << exponent_bits) - 1 << mantissa_bits | self.fraction >> 52 - mantissa_bits
+        return (
+            sign | (1 << exponent_bits) - 1 << mantissa_bits | self.fraction >> 52 - mantissa_bits
+        )
 
 
 def has_every_nan(f: Format) -> bool:
     """IEEE 754's set: the top exponent field with every fraction but infinity's."""
-    return not f.nan_at_negative_zero and f.has_infinity and f.nan_codes == (1 << f.mantissa_bits) - 1 and f.is_signed and f.nan_codes > 0
+    return (
+        not f.nan_at_negative_zero
+        and f.has_infinity
+        and f.nan_codes == (1 << f.mantissa_bits) - 1
+        and f.is_signed
+        and f.nan_codes > 0
+    )
 
 
 def kept(nan: NaN, f: Format, keep_payload: bool = True) -> NaN:
@@ -70,8 +78,15 @@ def with_nans(values: np.ndarray, x: np.ndarray, f: Format, keep_payload: bool) 
     fields = (8, 23) if values.dtype == np.float32 else (11, 52)
     input_fields = (8, 23) if x.dtype == np.float32 else (11, 52)
     unsigned = np.uint32 if values.dtype == np.float32 else np.uint64
-    bits, source = values.copy().view(unsigned), x.view(np.uint32 if x.dtype == np.float32 else np.uint64)
+    bits, source = (
+        values.copy().view(unsigned),
+        x.view(np.uint32 if x.dtype == np.float32 else np.uint64),
+    )
     for i in np.flatnonzero(np.isnan(values)):
-        nan = kept(NaN.of_bits(int(source[i]), *input_fields), f, keep_payload) if np.isnan(x[i]) else NaN()
+        nan = (
+            kept(NaN.of_bits(int(source[i]), *input_fields), f, keep_payload)
+            if np.isnan(x[i])
+            else NaN()
+        )
         bits[i] = nan.bits(*fields)
     return bits.view(values.dtype)

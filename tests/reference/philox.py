@@ -11,7 +11,12 @@ def philox4x32_10(counter: list[int], key: list[int]) -> list[int]:
     k0, k1 = key
     for _ in range(10):
         product0, product1 = 0xD2511F53 * c0, 0xCD9E8D57 * c2
-        c0, c1, c2, c3 = product1 >> 32 ^ c1 ^ k0, product1 & MASK, product0 >> 32 ^ c3 ^ k1, product0 & MASK
+        c0, c1, c2, c3 = (
+            product1 >> 32 ^ c1 ^ k0,
+            product1 & MASK,
+            product0 >> 32 ^ c3 ^ k1,
+            product0 & MASK,
+        )
         k0, k1 = k0 + 0x9E3779B9 & MASK, k1 + 0xBB67AE85 & MASK
     return [c0, c1, c2, c3]
 

@@ -28,16 +28,35 @@ def magnitudes(f: Format, rng: np.random.Generator, n: int) -> list[Fraction]:
 def nans(dtype) -> np.ndarray:
     """Quiet and signaling, of both signs, payloads at both ends."""
     if np.dtype(dtype) == np.float32:
-        bits = [0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFBFFFFF, 0xFFFFFFFF, 0x7FD55555, 0xFFA00000, 0x7FEAAAAA]
+        bits = [
+            0x7FC00000,
+            0xFFC00000,
+            0x7F800001,
+            0xFFBFFFFF,
+            0xFFFFFFFF,
+            0x7FD55555,
+            0xFFA00000,
+            0x7FEAAAAA,
+        ]
         return np.array(bits, np.uint32).view(np.float32)
-    bits = [0x7FF8 << 48, 0xFFF8 << 48, 0x7FF0 << 48 | 1, (0xFFF8 << 48) - 1, (1 << 64) - 1, 0x7FFAAAAAAAAAAAAA, 0xFFF4 << 48]
+    bits = [
+        0x7FF8 << 48,
+        0xFFF8 << 48,
+        0x7FF0 << 48 | 1,
+        (0xFFF8 << 48) - 1,
+        (1 << 64) - 1,
+        0x7FFAAAAAAAAAAAAA,
+        0xFFF4 << 48,
+    ]
     return np.array(bits, np.uint64).view(np.float64)
 
 
 def numbers(f: Format, dtype, rng: np.random.Generator, n: int = 3) -> np.ndarray:
     """fp32 or fp64 numbers of both signs; those that `dtype` does not hold are rounded to it."""
     largest = float(np.finfo(dtype).max)
-    x = np.array(sorted({float(v) for v in magnitudes(f, rng, n) if v <= Fraction(largest)})).astype(dtype)
+    x = np.array(
+        sorted({float(v) for v in magnitudes(f, rng, n) if v <= Fraction(largest)})
+    ).astype(dtype)
     zero, up = dtype(0), dtype(np.inf)
     with np.errstate(all="ignore"):
         x = np.concatenate([x, np.nextafter(x, zero), np.nextafter(x, up)])

@@ -47,7 +47,9 @@ def replay_key(seed: int, tensor: str, step: int, draw: int = 0) -> tuple[int, i
     return (words[0], words[1]) if draw == 0 else (words[2] + draw & 0xFFFFFFFF, words[3])
 
 
-def random_integers(key, elements, bits: int, stage: int, worker: int = 0, hop: int = 0) -> list[int]:
+def random_integers(
+    key, elements, bits: int, stage: int, worker: int = 0, hop: int = 0
+) -> list[int]:
     """The `bits` random bits of each element: the top of its eighth, quarter or half of a block.
 
     More than 64 are the digits of one number, highest word first: word k > 0 lies at stage DEEPER, hop k.
@@ -55,11 +57,18 @@ def random_integers(key, elements, bits: int, stage: int, worker: int = 0, hop: 
     if bits > 64:
         first = random_integers(key, elements, 64, stage, worker, hop)
         rest = [random_integers(key, elements, 64, DEEPER, worker, k) for k in range(1, bits // 64)]
-        return [sum(word << 64 * i for i, word in enumerate(reversed(words))) for words in zip(first, *rest)]
+        return [
+            sum(word << 64 * i for i, word in enumerate(reversed(words)))
+            for words in zip(first, *rest)
+        ]
     elements = np.asarray(elements, np.uint64)
     width = 16 if bits <= 16 else 32 if bits <= 32 else 64
     block, slot = np.divmod(elements, np.uint64(128 // width))
-    words = np.array(philox([block & np.uint64(0xFFFFFFFF), block >> np.uint64(32), worker, stage << 28 | hop], key))
+    words = np.array(
+        philox(
+            [block & np.uint64(0xFFFFFFFF), block >> np.uint64(32), worker, stage << 28 | hop], key
+        )
+    )
     columns = np.arange(len(elements))
     if width == 64:
         first = (2 * slot).astype(int)

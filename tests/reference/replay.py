@@ -18,7 +18,16 @@ from .topologies import rank_order_sum, reduce
 from .traffic import volumes
 
 #: columns that a skipped step fills like any other; those of `of_the_reference` are the others
-UNTOUCHED = ("stage", "topology", "format", "wire_bits", "side_bits", "volume", "intra_volume", "scale_exponent")
+UNTOUCHED = (
+    "stage",
+    "topology",
+    "format",
+    "wire_bits",
+    "side_bits",
+    "volume",
+    "intra_volume",
+    "scale_exponent",
+)
 
 
 def reduce_codes(codes: np.ndarray, topology: str, scheme: Scheme, key) -> tuple[np.ndarray, Adder]:
@@ -53,7 +62,9 @@ def summed(per_worker: list, divisor: int = 1) -> list:
 
 
 @np.errstate(all="ignore")  # infinities and NaNs are values like others
-def replay(gradients, spec: str, topologies: list[str], reduction: str = "mean", seed: int = 0) -> list[dict]:
+def replay(
+    gradients, spec: str, topologies: list[str], reduction: str = "mean", seed: int = 0
+) -> list[dict]:
     """gradients[step][tensor]: (W, n) fp32. Rows in order; empty is None.
 
     Beside the columns, `expected_bias_tolerance` and `expected_variance_tolerance` bound the rounding
@@ -67,21 +78,37 @@ def replay(gradients, spec: str, topologies: list[str], reduction: str = "mean",
             scale, skipped = plan[step, name]
             x = g.astype(np.float64)
             reference = rank_order_sum(x)[None] / (len(x) if reduction == "mean" else 1)
-            for row in tensor_rows(g, scheme, scale, replay_key(seed, name, step), topologies, reduction):
-                row = with_volumes(row if name in paying else row | {"side_bits": 0}, scheme, *g.shape)
+            for row in tensor_rows(
+                g, scheme, scale, replay_key(seed, name, step), topologies, reduction
+            ):
+                row = with_volumes(
+                    row if name in paying else row | {"side_bits": 0}, scheme, *g.shape
+                )
                 if skipped and row["stage"] == "reduced":  # nothing arrived
-                    row |= over_noise(noise_of(g, reduction), reference[0], np.zeros_like(reference[0]))
+                    row |= over_noise(
+                        noise_of(g, reduction), reference[0], np.zeros_like(reference[0])
+                    )
                 kept = (
-                    {k: v for k, v in row.items() if k in UNTOUCHED or k.removesuffix("_tolerance") in COLUMNS}
+                    {
+                        k: v
+                        for k, v in row.items()
+                        if k in UNTOUCHED or k.removesuffix("_tolerance") in COLUMNS
+                    }
                     | of_the_reference(x if row["stage"] == "wire" else reference)
                     if skipped
                     else row
                 )
-                rows.append({"step": step, "tensor": name, "scheme": spec, "skipped": skipped} | dict.fromkeys(row) | kept)
+                rows.append(
+                    {"step": step, "tensor": name, "scheme": spec, "skipped": skipped}
+                    | dict.fromkeys(row)
+                    | kept
+                )
     return rows
 
 
-def tensor_rows(g, scheme: Scheme, scale: float, key, topologies: list[str], reduction: str) -> list[dict]:
+def tensor_rows(
+    g, scheme: Scheme, scale: float, key, topologies: list[str], reduction: str
+) -> list[dict]:
     workers, n = g.shape
     divisor = workers if reduction == "mean" else 1
     x = g.astype(np.float64)
@@ -100,12 +127,19 @@ def tensor_rows(g, scheme: Scheme, scale: float, key, topologies: list[str], red
 
     def expected(row, bias, variance, counted, known: bool, draws: bool):
         if not draws:  # nothing is drawn
-            row["expected_bias"], row["expected_variance"] = row["bias"], None if row["bias"] is None else 0.0
+            row["expected_bias"], row["expected_variance"] = (
+                row["bias"],
+                None if row["bias"] is None else 0.0,
+            )
         elif known:
-            size = float(np.abs(x[np.isfinite(x)]).mean()) * (workers / divisor if row["stage"] == "reduced" else 1)
+            size = float(np.abs(x[np.isfinite(x)]).mean()) * (
+                workers / divisor if row["stage"] == "reduced" else 1
+            )
             row["expected_bias"], row["expected_bias_tolerance"] = mean_of(bias, counted, size)
             size = float(max(variance, default=0))
-            row["expected_variance"], row["expected_variance_tolerance"] = mean_of(variance, counted, size)
+            row["expected_variance"], row["expected_variance_tolerance"] = mean_of(
+                variance, counted, size
+            )
         else:
             row["expected_bias"] = row["expected_variance"] = None
 
@@ -113,21 +147,41 @@ def tensor_rows(g, scheme: Scheme, scale: float, key, topologies: list[str], red
     noise = noise_of(g, reduction)
 
     def reduced_row(topology, y):
-        row = reduced(reference, y, scale, scheme, divisor) | split(y) | over_noise(noise, reference, y)
+        row = (
+            reduced(reference, y, scale, scheme, divisor)
+            | split(y)
+            | over_noise(noise, reference, y)
+        )
         return {"stage": "reduced", "topology": topology} | row
 
-    rows = [{"stage": "wire", "topology": ""} | dict.fromkeys(COLUMNS) | statistics(x, decoded) | extras(x, decoded, codes, scale, scheme)]
+    rows = [
+        {"stage": "wire", "topology": ""}
+        | dict.fromkeys(COLUMNS)
+        | statistics(x, decoded)
+        | extras(x, decoded, codes, scale, scheme)
+    ]
     rows[0] |= dict.fromkeys(SPLIT) if saturated is None else wire_split(x, decoded, saturated)
     counted = np.isfinite(x) & np.isfinite(decoded)
     expected(rows[0], flat(bias), flat(variance), counted, not risky and finite_x, drawn)
 
     def split(y):
-        return dict.fromkeys(SPLIT) if saturated is None else reduced_split(x, decoded, saturated, reference, exact, y, divisor)
+        return (
+            dict.fromkeys(SPLIT)
+            if saturated is None
+            else reduced_split(x, decoded, saturated, reference, exact, y, divisor)
+        )
 
     y = exact = rank_order_sum(decoded) / divisor
     exact_row = reduced_row("exact", y)
     counted = np.isfinite(reference) & np.isfinite(y)
-    expected(exact_row, summed(bias, divisor), summed(variance, divisor**2), counted, not risky and finite_x, drawn)
+    expected(
+        exact_row,
+        summed(bias, divisor),
+        summed(variance, divisor**2),
+        counted,
+        not risky and finite_x,
+        drawn,
+    )
     rows.append(exact_row)
 
     if scheme.gathers:
@@ -144,7 +198,10 @@ def tensor_rows(g, scheme: Scheme, scale: float, key, topologies: list[str], red
         rounds = workers > 1 and scheme.keys["accumulate"] != "exact"
         hops = rounds and scheme.hop_rounding.is_stochastic
         b = [w + h / unit / divisor for w, h in zip(summed(bias, divisor), adder.bias)]
-        v = [w + h / unit**2 / divisor**2 for w, h in zip(summed(variance, divisor**2), adder.variance)]
+        v = [
+            w + h / unit**2 / divisor**2
+            for w, h in zip(summed(variance, divisor**2), adder.variance)
+        ]
         known = (hops or not rounds) and not risky and not adder.risky and finite_x
         expected(row, b, v, counted, known, drawn or hops)
         rows.append(row)
@@ -155,7 +212,9 @@ def with_volumes(row: dict, scheme: Scheme, workers: int, n: int) -> dict:
     accumulate = scheme.keys.get("accumulate", "format")
     f = scheme.f if accumulate == "format" and not scheme.gathers else FORMATS.get(accumulate)
     wide = f and f.is_signed + f.exponent_bits + f.mantissa_bits
-    volume, intra = volumes(row["topology"], workers, n, row["wire_bits"], row["side_bits"], wide, scheme.name != "qsgd")
+    volume, intra = volumes(
+        row["topology"], workers, n, row["wire_bits"], row["side_bits"], wide, scheme.name != "qsgd"
+    )
     return row | {
         "volume": volume,
         "volume_tolerance": 1e-13 * (volume or 0),
@@ -175,9 +234,17 @@ def extras(x, decoded, codes, scale: float, scheme: Scheme) -> dict:
     """The columns that only the wire has; `bits` are both stages'."""
     row = bits(x.shape[1], scheme)
     if scheme.name == "qsgd":
-        return row | {"format": f"uniform:{scheme.keys['levels']}", "scale_exponent": None, "subnormal": None, "saturated": None, "max_ulp": None}
+        return row | {
+            "format": f"uniform:{scheme.keys['levels']}",
+            "scale_exponent": None,
+            "subnormal": None,
+            "saturated": None,
+            "max_ulp": None,
+        }
     limits, v = Limits.of(scheme.f), abs(scale * x)
-    normal = as_float(max(limits.smallest_normal, limits.smallest))  # without subnormals its code may be zero's
+    normal = as_float(
+        max(limits.smallest_normal, limits.smallest)
+    )  # without subnormals its code may be zero's
     row["subnormal"] = int((np.isfinite(x) & (v > 0) & (v < normal)).sum())
     row["saturated"] = int(saturates(x, codes, scale, scheme).sum())
     row["max_ulp"] = max_ulp(x, decoded, scale, 1, emin(scheme.f), scheme.f.mantissa_bits)
@@ -193,9 +260,17 @@ def saturates(x, codes, scale: float, scheme: Scheme) -> np.ndarray | None:
 
 
 def reduced(reference, y, scale: float, scheme: Scheme, divisor: int) -> dict:
-    row = statistics(reference[None], y[None]) | bits(len(reference), scheme) | {"subnormal": None, "saturated": None}
+    row = (
+        statistics(reference[None], y[None])
+        | bits(len(reference), scheme)
+        | {"subnormal": None, "saturated": None}
+    )
     if scheme.name == "qsgd":
-        return row | {"format": f"uniform:{scheme.keys['levels']}", "scale_exponent": None, "max_ulp": None}
+        return row | {
+            "format": f"uniform:{scheme.keys['levels']}",
+            "scale_exponent": None,
+            "max_ulp": None,
+        }
     row["max_ulp"] = max_ulp(reference, y, scale, divisor, emin(scheme.f), scheme.f.mantissa_bits)
     return row | grid(scale, scheme)
 
@@ -206,7 +281,10 @@ def emin(f: Format) -> int:
 
 def grid(scale: float, scheme: Scheme) -> dict:
     fraction, exponent = np.frexp(scale)
-    return {"format": scheme.format, "scale_exponent": int(exponent) - 1 if fraction == 0.5 else None}
+    return {
+        "format": scheme.format,
+        "scale_exponent": int(exponent) - 1 if fraction == 0.5 else None,
+    }
 
 
 def bits(n: int, scheme: Scheme) -> dict:

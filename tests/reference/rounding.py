@@ -13,7 +13,12 @@ from fractions import Fraction
 TWO = Fraction(2)
 HALF = Fraction(1, 2)
 DETERMINISTIC = "ties_to_even ties_to_away ties_to_zero toward_zero toward_positive toward_negative away_from_zero to_odd".split()
-COUNTED = ["stochastic", "stochastic_b", "stochastic_c", "stochastic_equal"]  #: up if count + R >= 2^N
+COUNTED = [
+    "stochastic",
+    "stochastic_b",
+    "stochastic_c",
+    "stochastic_equal",
+]  #: up if count + R >= 2^N
 STOCHASTIC = [*COUNTED, "stochastic_exact"]
 MODES = [*DETERMINISTIC, *STOCHASTIC]
 OVERFLOWS = ["ieee", "saturate", "propagate", "infinity", "nan"]
@@ -77,7 +82,11 @@ class Format:
         if negative and magnitude == 0 and self.zero == "single":
             return math.nan if self.nan_at_negative_zero else 0.0
         if magnitude > self.top:
-            return (-math.inf if negative else math.inf) if self.has_infinity and magnitude == self.top + 1 else math.nan
+            return (
+                (-math.inf if negative else math.inf)
+                if self.has_infinity and magnitude == self.top + 1
+                else math.nan
+            )
         return -float(self.value(magnitude)) if negative else float(self.value(magnitude))
 
 
@@ -121,7 +130,9 @@ def code_below(x: Fraction, f: Format) -> int:
     field = max(expval + f.bias, 0)
     if field == 0 or f.value(field << f.mantissa_bits) > x:  # ... in binade 0
         field, base, step = 0, f.value(0), f.value(1) - f.value(0)
-        if not f.subnormals and f.zero != "none":  # code 0 is zero, the others lie in an ordinary binade
+        if (
+            not f.subnormals and f.zero != "none"
+        ):  # code 0 is zero, the others lie in an ordinary binade
             base, step = TWO**-f.bias, TWO ** (-f.bias - f.mantissa_bits)
     else:
         base = f.value(field << f.mantissa_bits)
@@ -130,7 +141,9 @@ def code_below(x: Fraction, f: Format) -> int:
     return (field << f.mantissa_bits) + min(max(significand, 0), (1 << f.mantissa_bits) - 1)
 
 
-def round_magnitude(x: Fraction, f: Format, mode: str, negative: bool, random: Random | None) -> Fraction:
+def round_magnitude(
+    x: Fraction, f: Format, mode: str, negative: bool, random: Random | None
+) -> Fraction:
     """|x| rounded to a value of the format, or to one of those that would follow the largest."""
     code = code_below(x, f)
     lower, upper = (f.value(code) if code >= 0 else Fraction(0)), f.value(code + 1)
@@ -184,7 +197,15 @@ def project(
     return project_magnitude(exact, negative, f, mode, overflow, random, underflow)
 
 
-def project_magnitude(exact: Fraction, negative: bool, f: Format, mode: str, overflow: str, random: Random | None, underflow: str) -> float:
+def project_magnitude(
+    exact: Fraction,
+    negative: bool,
+    f: Format,
+    mode: str,
+    overflow: str,
+    random: Random | None,
+    underflow: str,
+) -> float:
     """A magnitude and a sign as the format holds them."""
     if f.zero == "none" and exact == 0:
         return math.nan if f.has_nan and not clamps(overflow) else float(f.value(0))
@@ -208,7 +229,9 @@ def clamps(overflow: str) -> bool:
 
 def out_of_range(f: Format, mode: str, overflow: str, negative: bool, finite: bool) -> float:
     below = negative and not f.is_signed  # of an unsigned format
-    bound = float(f.value(0)) if below else math.copysign(float(f.value(f.top)), -1 if negative else 1)
+    bound = (
+        float(f.value(0)) if below else math.copysign(float(f.value(f.top)), -1 if negative else 1)
+    )
     infinity = (-math.inf if negative else math.inf) if f.has_infinity and not below else None
     if overflow == "propagate" and not finite and infinity is not None:
         return infinity

@@ -17,12 +17,20 @@ from .random_words import REDUCE, WIRE, random_integers
 from .rounding import Format
 from .statistics import fixed_shape_sum
 
-FLOAT_KEYS = {"rounding": "ties_to_even", "overflow": "ieee", "random_bits": "32", "accumulate": "format", "hop_rounding": "same"}
+FLOAT_KEYS = {
+    "rounding": "ties_to_even",
+    "overflow": "ieee",
+    "random_bits": "32",
+    "accumulate": "format",
+    "hop_rounding": "same",
+}
 KEYS = {
     "none": FLOAT_KEYS,
     "loss_scaling": FLOAT_KEYS | {"scale": "1024", "headroom": "workers", "rule": "ceil"},
-    "dynamic_loss_scaling": FLOAT_KEYS | {"init": "auto", "growth": "2", "backoff": "0.5", "growth_interval": "2000"},
-    "aps": FLOAT_KEYS | {"headroom": "workers", "rule": "ceil", "unit": "tensor", "frozen": "0", "delay": "0"},
+    "dynamic_loss_scaling": FLOAT_KEYS
+    | {"init": "auto", "growth": "2", "backoff": "0.5", "growth_interval": "2000"},
+    "aps": FLOAT_KEYS
+    | {"headroom": "workers", "rule": "ceil", "unit": "tensor", "frozen": "0", "delay": "0"},
     "stochastic": FLOAT_KEYS | {"rounding": "stochastic"},
     "qsgd": {"levels": "7", "bucket": "512", "random_bits": "32"},
     "random_k": {"keep": "0.01", "scale": "true"},
@@ -83,7 +91,9 @@ def emax(f: Format) -> int:
     return math.frexp(float(f.value(f.top)))[1] - 1
 
 
-def shift(largest_magnitude: float, f: Format, headroom: str, workers: int, rule: str = "ceil") -> int:
+def shift(
+    largest_magnitude: float, f: Format, headroom: str, workers: int, rule: str = "ceil"
+) -> int:
     """ceil: E - ceil(log2(H amax)); tight: the largest s with H amax 2^s <= the largest value of F."""
     if largest_magnitude == 0:
         return 0
@@ -157,17 +167,24 @@ class Shifts:
         return before
 
 
-def scales(scheme: Scheme, gradients: dict[int, dict[str, np.ndarray]]) -> dict[tuple[int, str], tuple[float, bool]]:
+def scales(
+    scheme: Scheme, gradients: dict[int, dict[str, np.ndarray]]
+) -> dict[tuple[int, str], tuple[float, bool]]:
     """(step, tensor) -> (S, skipped)."""
     plan, keys = {}, scheme.keys
     state, quiet = first_loss_scale(scheme) if "init" in keys else np.float32(1), 0
     if scheme.name == "loss_scaling" and keys["scale"] == "best":
         tensors = [g for step in gradients.values() for g in step.values()]
-        best = 2.0 ** shift(max(map(amax, tensors)), scheme.f, keys["headroom"], len(tensors[0]), keys["rule"])
+        best = 2.0 ** shift(
+            max(map(amax, tensors)), scheme.f, keys["headroom"], len(tensors[0]), keys["rule"]
+        )
     memory: dict[int, Shifts] = {}
     for step, tensors in gradients.items():
         if scheme.name == "dynamic_loss_scaling":
-            skipped, current = step_overflows(list(tensors.values()), float(state), scheme), float(state)
+            skipped, current = (
+                step_overflows(list(tensors.values()), float(state), scheme),
+                float(state),
+            )
             if skipped:
                 state, quiet = np.float32(float(state) * float(np.float32(keys["backoff"]))), 0
             else:
@@ -181,7 +198,10 @@ def scales(scheme: Scheme, gradients: dict[int, dict[str, np.ndarray]]) -> dict[
                 case "none" | "qsgd":
                     plan[step, name] = 1.0, False
                 case "loss_scaling":
-                    plan[step, name] = best if keys["scale"] == "best" else float(np.float32(keys["scale"])), False
+                    plan[step, name] = (
+                        best if keys["scale"] == "best" else float(np.float32(keys["scale"])),
+                        False,
+                    )
                 case "dynamic_loss_scaling":
                     plan[step, name] = current, skipped
                 case "stochastic":
@@ -190,16 +210,24 @@ def scales(scheme: Scheme, gradients: dict[int, dict[str, np.ndarray]]) -> dict[
             largest = max(amax(tensors[name]) for name in unit)
             own = shift(largest, scheme.f, keys["headroom"], len(tensors[unit[0]]), keys["rule"])
             shifts = memory.setdefault(i, Shifts(int(keys["frozen"]), keys["delay"] == "1"))
-            plan |= dict.fromkeys([(step, name) for name in unit], (2.0 ** shifts.next(own, largest == 0), False))
+            plan |= dict.fromkeys(
+                [(step, name) for name in unit], (2.0 ** shifts.next(own, largest == 0), False)
+            )
     return plan
 
 
-def encode_floats(g: np.ndarray, scale: float, scheme: Scheme, key) -> tuple[np.ndarray, list, list, bool]:
+def encode_floats(
+    g: np.ndarray, scale: float, scheme: Scheme, key
+) -> tuple[np.ndarray, list, list, bool]:
     """Codes' values (W, n), and their exact moments in units of the format's values, not of g's."""
     codes, biases, variances, risky = np.empty(g.shape), [], [], False
     for worker, values in enumerate(g.astype(np.float64)):
         v, r = scale * values, scheme.wire_rounding
-        random = random_integers(key, np.arange(len(v)), r.drawn_bits, WIRE, worker) if r.is_stochastic else None
+        random = (
+            random_integers(key, np.arange(len(v)), r.drawn_bits, WIRE, worker)
+            if r.is_stochastic
+            else None
+        )
         codes[worker] = cast(v, scheme.f, r, random)
         bias, variance, overflows = moments(exact(v), codes[worker], scheme.f, r)
         biases.append(bias)

@@ -52,7 +52,14 @@ def quotient(a: float, b: float) -> float | None:
 
 
 #: A result with overflow has no finite error, whatever the sums over the finite pairs are.
-OVERFLOWED = {"mse": math.inf, "variance": math.inf, "nmse": math.inf, "sqnr_db": -math.inf, "cosine": 0.0, "rescaled_nmse": 1.0}
+OVERFLOWED = {
+    "mse": math.inf,
+    "variance": math.inf,
+    "nmse": math.inf,
+    "sqnr_db": -math.inf,
+    "cosine": 0.0,
+    "rescaled_nmse": 1.0,
+}
 
 
 def statistics(x: np.ndarray, y: np.ndarray) -> dict:
@@ -113,7 +120,13 @@ def of_the_reference(x: np.ndarray) -> dict:
     }
 
 
-SPLIT = ("split_underflow", "split_rounding", "split_saturation", "split_accumulation", "split_interaction")
+SPLIT = (
+    "split_underflow",
+    "split_rounding",
+    "split_saturation",
+    "split_accumulation",
+    "split_interaction",
+)
 
 
 def sent_errors(x: np.ndarray, y: np.ndarray, saturated: np.ndarray) -> list[np.ndarray]:
@@ -128,11 +141,19 @@ def wire_split(x: np.ndarray, y: np.ndarray, saturated: np.ndarray) -> dict:
     """definitions.md section 15, of what the workers sent."""
     if not (np.isfinite(x) & np.isfinite(y)).any():
         return dict.fromkeys(SPLIT)
-    return dict(zip(SPLIT, [over_workers(e * e) for e in sent_errors(x, y, saturated)] + [0.0, 0.0]))
+    return dict(
+        zip(SPLIT, [over_workers(e * e) for e in sent_errors(x, y, saturated)] + [0.0, 0.0])
+    )
 
 
 def reduced_split(
-    x: np.ndarray, y: np.ndarray, saturated: np.ndarray, reference: np.ndarray, exact: np.ndarray, result: np.ndarray, divisor: int
+    x: np.ndarray,
+    y: np.ndarray,
+    saturated: np.ndarray,
+    reference: np.ndarray,
+    exact: np.ndarray,
+    result: np.ndarray,
+    divisor: int,
 ) -> dict:
     """The same of a sum; x, y, saturated: (workers, n), the others (n,)."""
     counted = np.isfinite(reference) & np.isfinite(result)
@@ -145,7 +166,9 @@ def reduced_split(
     return dict(zip(SPLIT, sums if all(map(math.isfinite, sums)) else [None] * 5))
 
 
-def max_ulp(x: np.ndarray, y: np.ndarray, scale: float, divisor: int, emin: int, mantissa_bits: int) -> float | None:
+def max_ulp(
+    x: np.ndarray, y: np.ndarray, scale: float, divisor: int, emin: int, mantissa_bits: int
+) -> float | None:
     """The largest error in ulp of the format at x over the counted pairs, before a mean's division."""
     counted = np.isfinite(x) & np.isfinite(y)
     if not counted.any():
@@ -153,4 +176,6 @@ def max_ulp(x: np.ndarray, y: np.ndarray, scale: float, divisor: int, emin: int,
     x, e = x[counted], (y - x)[counted]
     sent = x * divisor * scale
     exponent = np.where(sent == 0, emin, np.frexp(sent)[1] - 1)
-    return float(np.max(np.ldexp(abs(e) * divisor * scale, -(np.maximum(exponent, emin) - mantissa_bits))))
+    return float(
+        np.max(np.ldexp(abs(e) * divisor * scale, -(np.maximum(exponent, emin) - mantissa_bits)))
+    )

@@ -57,7 +57,9 @@ def hierarchical(workers: int, group: int) -> tuple[Sent, Sent]:
         for rank, (partial, result) in zip(members, ring(len(members))):
             inside[rank][0] += partial
             inside[rank][1] += result
-    pieces = math.lcm(len(nodes), *map(len, nodes)) * len(nodes)  # so small that each has one holder a node
+    pieces = math.lcm(len(nodes), *map(len, nodes)) * len(
+        nodes
+    )  # so small that each has one holder a node
     for piece in range(pieces):
         chunk = piece % len(nodes)
         for phase in (0, 1):
@@ -76,11 +78,22 @@ COLLECTIVES: dict[str, Callable[[int], Sent]] = {"ring": ring, "tree": tree, "ga
 
 
 def volumes(
-    topology: str, workers: int, n: int, wire_bits: int, side_bits: int, sum_bits: int | None, agreed: bool
+    topology: str,
+    workers: int,
+    n: int,
+    wire_bits: int,
+    side_bits: int,
+    sum_bits: int | None,
+    agreed: bool,
 ) -> tuple[float | None, float | None]:
     """The columns volume and intra_volume of a float scheme or qsgd; sum_bits: of a value of a partial sum, None for exact ones."""
     name, _, group = topology.partition("+")[0].partition(":")
-    if workers == 1 or n == 0 or name not in ("ring", "tree", "hierarchical", "gather") or (name != "gather" and sum_bits is None):
+    if (
+        workers == 1
+        or n == 0
+        or name not in ("ring", "tree", "hierarchical", "gather")
+        or (name != "gather" and sum_bits is None)
+    ):
         return None, None
     message = (wire_bits + (0 if agreed else side_bits)) / 8
     wide = message if name == "gather" else n * sum_bits / 8

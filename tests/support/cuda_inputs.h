@@ -28,8 +28,10 @@ inline std::vector<float> random_floats(std::size_t n, int spread, std::uint32_t
     std::vector<float> values(n);
     for (std::size_t i = 0; i < n; ++i) {
         const PhiloxBlock b = philox({{static_cast<std::uint32_t>(i), 0, 0, 0}}, {seed, 9});
-        const std::uint32_t exponent = static_cast<std::uint32_t>(127 - spread) + b.word[1] % static_cast<std::uint32_t>(2 * spread);
-        values[i] = std::bit_cast<float>((b.word[0] & 0x80000000u) | exponent << 23 | (b.word[0] & 0x7FFFFFu));
+        const std::uint32_t exponent = static_cast<std::uint32_t>(127 - spread) +
+                                       b.word[1] % static_cast<std::uint32_t>(2 * spread);
+        values[i] = std::bit_cast<float>((b.word[0] & 0x80000000u) | exponent << 23 |
+                                         (b.word[0] & 0x7FFFFFu));
     }
     return values;
 }

@@ -1,5 +1,5 @@
-// What analysis/cuda/device_rows.h asks for, in the host's memory: steps run item by item, the last first, as
-// threads come in any order. The tests' stand-in for a GPU, and on one the truth.
+// What analysis/cuda/device_rows.h asks for, in the host's memory: steps run item by item, the last
+// first, as threads come in any order. The tests' stand-in for a GPU, and on one the truth.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ public:
     template <class T>
     class Memory {
     public:
-        explicit Memory(std::uint64_t n) : bytes_(n * sizeof(T), std::byte{0xA5}) {}  // what is not written shows
+        explicit Memory(std::uint64_t n)
+            : bytes_(n * sizeof(T), std::byte{0xA5}) {}  // what is not written shows
         T* get() { return reinterpret_cast<T*>(bytes_.data()); }
 
     private:

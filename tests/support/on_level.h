@@ -11,7 +11,8 @@ class OnLevel : public testing::TestWithParam<SimdLevel> {
 protected:
     void SetUp() override {
         before_ = simd_level();
-        if (GetParam() > best_simd_level()) GTEST_SKIP() << "this machine has no " << to_string(GetParam());
+        if (GetParam() > best_simd_level())
+            GTEST_SKIP() << "this machine has no " << to_string(GetParam());
         set_simd_level(GetParam());
     }
     void TearDown() override { set_simd_level(before_); }
@@ -21,8 +22,10 @@ private:
 };
 
 // Every test of `fixture`, a class of OnLevel's, on every instruction set.
-#define APSCOPE_ON_EVERY_LEVEL(fixture)                                                                                                  \
-    INSTANTIATE_TEST_SUITE_P(Levels, fixture, testing::Values(SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512), \
-                             [](const auto& level) { return std::string(to_string(level.param)); })
+#define APSCOPE_ON_EVERY_LEVEL(fixture)                                                            \
+    INSTANTIATE_TEST_SUITE_P(                                                                      \
+        Levels, fixture,                                                                           \
+        testing::Values(SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512), \
+        [](const auto& level) { return std::string(to_string(level.param)); })
 
 }  // namespace apscope::detail

@@ -17,8 +17,10 @@ inline std::vector<std::uint64_t> numbers(const ResultRow& r) {
                                       r.skipped,
                                       static_cast<std::uint64_t>(r.wire_bits),
                                       static_cast<std::uint64_t>(r.side_bits)};
-    for (const auto& count : {r.count, r.counted, r.nonzero, r.underflow, r.subnormal, r.saturated, r.overflow, r.nan, r.infinite, r.scale_exponent,
-                              r.block_count, r.block_saturated, r.block_scale_spread, r.block_range_max, r.noise_blocks}) {
+    for (const auto& count :
+         {r.count, r.counted, r.nonzero, r.underflow, r.subnormal, r.saturated, r.overflow, r.nan,
+          r.infinite, r.scale_exponent, r.block_count, r.block_saturated, r.block_scale_spread,
+          r.block_range_max, r.noise_blocks}) {
         all.push_back(count ? static_cast<std::uint64_t>(*count) : ~std::uint64_t{0});
     }
     for (const double v : {r.underflow_rate,

@@ -15,7 +15,8 @@ namespace apscope::detail::test {
 class TemporaryFolder {
 public:
     TemporaryFolder() {
-        std::string pattern = (std::filesystem::temp_directory_path() / "apscope-test-XXXXXX").string();
+        std::string pattern =
+            (std::filesystem::temp_directory_path() / "apscope-test-XXXXXX").string();
         if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary folder");
         path_ = pattern;
     }

@@ -13,7 +13,11 @@ __all__ = ["WORDS", "candidates_of"]
 
 def _scaled(formats: Iterable[str]) -> list[str]:
     """Without a scale, with one for all steps, and with APS by the rule without a spare binade."""
-    return [spec for f in formats for spec in (f"none:{f}", f"loss_scaling:{f},scale=best,rule=tight", f"aps:{f},rule=tight")]
+    return [
+        spec
+        for f in formats
+        for spec in (f"none:{f}", f"loss_scaling:{f},scale=best,rule=tight", f"aps:{f},rule=tight")
+    ]
 
 
 #: Names of lists of candidates, besides `main` and `all`.
@@ -50,5 +54,7 @@ def candidates_of(given: Scheme | str | Iterable[Scheme | str]) -> list[Scheme]:
             raise
     schemes = list(dict.fromkeys(schemes))
     if mixed := [s.spec for s in schemes if s.branches]:
-        raise ValueError(f"the candidate '{mixed[0]}' is a hybrid, which a plan cannot contain; give its schemes as candidates")
+        raise ValueError(
+            f"the candidate '{mixed[0]}' is a hybrid, which a plan cannot contain; give its schemes as candidates"
+        )
     return schemes

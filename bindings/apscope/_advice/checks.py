@@ -35,7 +35,11 @@ _ABOUT = {
     "elements": NUMBER, "replay": TEXT, "version": TEXT, "tensors": (_objects, "objects"),
     "fixed": (lambda v: isinstance(v, dict) and all(isinstance(one, str) for one in v.values()), "an object of texts"),
 }  # fmt: skip
-_TENSOR = {"name": TEXT, "role": TEXT, "size": (lambda v: is_integer(v) and v >= 0, "an integer, at least 0")}
+_TENSOR = {
+    "name": TEXT,
+    "role": TEXT,
+    "size": (lambda v: is_integer(v) and v >= 0, "an integer, at least 0"),
+}
 _UNIT = {
     "name": TEXT,
     "tensors": (lambda v: _texts(v) and bool(v), "texts"),
@@ -48,7 +52,10 @@ _TABLE = {
     "chosen": OBJECT, "held_out": (lambda v: v is None or isinstance(v, dict), "an object or null"),
 }  # fmt: skip
 _SUMS = {
-    "steps": (lambda v: isinstance(v, list) and bool(v) and all(map(is_integer, v)), "step numbers"),
+    "steps": (
+        lambda v: isinstance(v, list) and bool(v) and all(map(is_integer, v)),
+        "step numbers",
+    ),
     "losses": (lambda v: isinstance(v, list) and bool(v), "numbers"),
 }
 
@@ -66,14 +73,20 @@ def check_plan(told: dict[str, Any]) -> None:
     names = {tensor["name"] for tensor in about["tensors"]}
     for unit in table["units"]:
         if unknown := set(unit["tensors"]) - names:
-            raise ValueError(f"table.units names the tensor {clip(min(unknown))}, which about.tensors does not have")
+            raise ValueError(
+                f"table.units names the tensor {clip(min(unknown))}, which about.tensors does not have"
+            )
     if unknown := set(about["fixed"].values()) - set(table["candidates"]):
         raise ValueError(f"about.fixed names {clip(min(unknown))}, which is not a candidate")
     for row in told["layers"]:
         check_keys(row, {"scheme": TEXT}, "layers.")
     if (replayed := told["replayed"]) is not None:
         _check_table(replayed, "replayed.")
-        if replayed["units"] != table["units"] or len(replayed["candidates"]) != 1 or (replayed["held_out"] is None) != (table["held_out"] is None):
+        if (
+            replayed["units"] != table["units"]
+            or len(replayed["candidates"]) != 1
+            or (replayed["held_out"] is None) != (table["held_out"] is None)
+        ):
             raise ValueError("replayed does not match this table's units and steps")
 
 
@@ -96,4 +109,8 @@ def _check_table(table: dict[str, Any], where: str) -> None:
     def sides(value: Any) -> bool:
         return isinstance(value, list) and len(value) in lengths and all(map(is_number, value))
 
-    check_keys(latencies, {"message": (kinds, "an object per candidate"), "side": (sides, "a number per candidate")}, f"{where}latencies.")
+    check_keys(
+        latencies,
+        {"message": (kinds, "an object per candidate"), "side": (sides, "a number per candidate")},
+        f"{where}latencies.",
+    )

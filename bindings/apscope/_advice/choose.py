@@ -46,7 +46,9 @@ class Choice:
     def gap(self) -> float:
         """How far the optimum could be below `best`, as a sum; 0 if `best` is proved optimal."""
         gap = self.value - self.bound
-        return gap if gap > 1e-12 * abs(self.value) else 0.0  # sums in another order differ by as much
+        return (
+            gap if gap > 1e-12 * abs(self.value) else 0.0
+        )  # sums in another order differ by as much
 
 
 class Problem:
@@ -63,10 +65,14 @@ class Problem:
         Candidates that no mixture may contain; alone they are allowed.
     """
 
-    def __init__(self, table: Table, wish: Wish, pinned: np.ndarray, banned: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self, table: Table, wish: Wish, pinned: np.ndarray, banned: frozenset[int] = frozenset()
+    ) -> None:
         self.table, self.wish, self.banned = table, wish, banned
         sums = table.chosen
-        self.totals = {name: total_of(sums, LIMITS[name], value) for name, value in wish.limits.items()}
+        self.totals = {
+            name: total_of(sums, LIMITS[name], value) for name, value in wish.limits.items()
+        }
         self.cost = total_of(sums, wish.minimize).adds
         needed = [self.cost, sums.nmse.sum(axis=2), *(t.adds for t in self.totals.values())]
         self.measured = np.isfinite(np.stack(needed)).all(axis=0)
@@ -107,7 +113,11 @@ class Problem:
         if not allowed.any(axis=1).all():
             return None
         names = list(self.totals)
-        uses = np.stack([np.where(allowed, self.totals[n].adds, 0.0) for n in names]) if names else np.zeros((0, *allowed.shape))
+        uses = (
+            np.stack([np.where(allowed, self.totals[n].adds, 0.0) for n in names])
+            if names
+            else np.zeros((0, *allowed.shape))
+        )
         limits = np.array([self.totals[n].limit for n in names])
         least = self.table.latencies.least()
         timed = names.index("max_time") if "max_time" in names else None
@@ -120,7 +130,11 @@ class Problem:
                 return None
             first = first or found
             if self.holds(found.choice):
-                return Solution(found.choice, self.objective(found.choice), first.bound + (least if self.wish.minimize == "time" else 0.0))
+                return Solution(
+                    found.choice,
+                    self.objective(found.choice),
+                    first.bound + (least if self.wish.minimize == "time" else 0.0),
+                )
             if timed is None:
                 return None
             limits[timed] -= self.table.latency(found.choice) - least
@@ -144,12 +158,16 @@ def choose(problem: Problem, simplest: bool = True) -> Choice:
     """
     found = problem.solved()
     units, single = len(problem.table.units), problem.single
-    pure = None if single is None or not problem.allowed[:, single].all() else np.full(units, single)
+    pure = (
+        None if single is None or not problem.allowed[:, single].all() else np.full(units, single)
+    )
     if found is None or (pure is not None and problem.objective(pure) <= found.value):
         if pure is None:
             raise ValueError(_out_of_reach(problem))
         value = problem.objective(pure)
-        return Choice(pure, pure, single, value if found is None else min(found.bound, value), value)
+        return Choice(
+            pure, pure, single, value if found is None else min(found.bound, value), value
+        )
     options = _simplest(problem, found.choice, pure) if simplest else found.choice
     return Choice(options, found.choice, single, found.bound, found.value)
 
@@ -164,18 +182,28 @@ def _simplest(problem: Problem, best: np.ndarray, pure: np.ndarray | None) -> np
     # A scheme that is needed now is still needed when another one is removed: each is tried once,
     # those with the fewest elements first.
     for left_out in sorted(kept, key=lambda k: (weight[k], -k)):
-        found = problem.solved(np.array([k for k in kept if k != left_out]), cap=_QUICK) if len(kept) > 1 else None
+        found = (
+            problem.solved(np.array([k for k in kept if k != left_out]), cap=_QUICK)
+            if len(kept) > 1
+            else None
+        )
         if found is not None and found.value <= most and not is_worse(problem, found.choice, best):
             kept.remove(left_out)
     found = problem.solved(np.array(kept))
-    return best if found is None or found.value > most or is_worse(problem, found.choice, best) else found.choice
+    return (
+        best
+        if found is None or found.value > most or is_worse(problem, found.choice, best)
+        else found.choice
+    )
 
 
 def _reached(problem: Problem, name: str) -> tuple[float, float]:
     """The least and the largest value of a limited figure, over all mixtures."""
     sums, figure = problem.table.chosen, LIMITS[name]
     if figure == "underflow_wire":  # a quotient: that of the mixture with the fewest
-        ends = [np.where(problem.allowed, s * sums.underflow, np.inf).argmin(axis=1) for s in (1, -1)]
+        ends = [
+            np.where(problem.allowed, s * sums.underflow, np.inf).argmin(axis=1) for s in (1, -1)
+        ]
     else:
         adds = total_of(sums, figure, 1.0).adds
         ends = [np.where(problem.allowed, s * adds, np.inf).argmin(axis=1) for s in (1, -1)]
@@ -195,14 +223,29 @@ def _out_of_reach(problem: Problem) -> str:
                 return f"max_layer_error={most:g} is out of reach: the least {problem.wish.error} of {names[0]} is above it; {least:.4g} can be met"
         return f"no candidate was measured without overflow in {', '.join(names[:4])}{', ...' * (len(names) > 4)}; give other candidates"
     limits = problem.wish.limits
-    within = "" if problem.wish.max_layer_error is None else f" within max_layer_error={problem.wish.max_layer_error:g}"
+    within = (
+        ""
+        if problem.wish.max_layer_error is None
+        else f" within max_layer_error={problem.wish.max_layer_error:g}"
+    )
     for name, value in limits.items():
         low, high = _reached(problem, name)
         if (high < value) if name.startswith("min") else (low > value):
             return f"{name}={value:g} is out of reach: the {LIMITS[name]} of these candidates{within} lies between {low:.4g} and {high:.4g}"
-    for name in limits:  # each can be met alone: the reachable value of the first that conflicts with the others
-        others = Wish(_minimized(name), **{n: v for n, v in limits.items() if n != name}, max_layer_error=problem.wish.max_layer_error)
-        relaxed = Problem(problem.table, others, np.where(problem.allowed.sum(axis=1) == 1, problem.allowed.argmax(axis=1), -1), problem.banned)
+    for name in (
+        limits
+    ):  # each can be met alone: the reachable value of the first that conflicts with the others
+        others = Wish(
+            _minimized(name),
+            **{n: v for n, v in limits.items() if n != name},
+            max_layer_error=problem.wish.max_layer_error,
+        )
+        relaxed = Problem(
+            problem.table,
+            others,
+            np.where(problem.allowed.sum(axis=1) == 1, problem.allowed.argmax(axis=1), -1),
+            problem.banned,
+        )
         found = relaxed.solved() if others.minimize == LIMITS[name] else None
         if found is not None:
             got = figures(problem.table, problem.table.chosen, found.choice)[LIMITS[name]]

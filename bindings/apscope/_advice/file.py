@@ -40,7 +40,9 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> Path:
     """Writes the file in one step."""
     path = Path(path)
     if path.suffix != SUFFIX:
-        raise ValueError(f"the plan's file {path} does not end in {SUFFIX}, which distinguishes a plan from a spec; give such a name")
+        raise ValueError(
+            f"the plan's file {path} does not end in {SUFFIX}, which distinguishes a plan from a spec; give such a name"
+        )
     if path.is_dir():
         raise ValueError(f"{path} is a folder; give a file for the plan")
     write_file(path, text_of(plan_dict(plan)), "apscope recommend")
@@ -49,15 +51,29 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> Path:
 
 def text_of(told: dict[str, Any]) -> str:
     """JSON with one line per row of a readable table; the large table has one line per part."""
-    return "{\n" + ",\n".join(f' "{key}": {_value(value, 1)}' for key, value in told.items()) + "\n}\n"
+    return (
+        "{\n" + ",\n".join(f' "{key}": {_value(value, 1)}' for key, value in told.items()) + "\n}\n"
+    )
 
 
 def _value(value: Any, depth: int) -> str:
     inner, outer = "\n" + " " * (depth + 1), "\n" + " " * depth
     if isinstance(value, list) and value and isinstance(value[0], dict):
-        return f"[{inner}" + f",{inner}".join(json.dumps(row, allow_nan=False) for row in value) + f"{outer}]"
-    if isinstance(value, dict) and depth < 3 and any(isinstance(v, (list, dict)) for v in value.values()):
-        return f"{{{inner}" + f",{inner}".join(f'"{k}": {_value(v, depth + 1)}' for k, v in value.items()) + f"{outer}}}"
+        return (
+            f"[{inner}"
+            + f",{inner}".join(json.dumps(row, allow_nan=False) for row in value)
+            + f"{outer}]"
+        )
+    if (
+        isinstance(value, dict)
+        and depth < 3
+        and any(isinstance(v, (list, dict)) for v in value.values())
+    ):
+        return (
+            f"{{{inner}"
+            + f",{inner}".join(f'"{k}": {_value(v, depth + 1)}' for k, v in value.items())
+            + f"{outer}}}"
+        )
     return json.dumps(value, allow_nan=False)
 
 
@@ -87,7 +103,9 @@ def plan_dict(plan: Plan) -> dict[str, Any]:
 
 
 def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{name: _number(value) for name, value in row.items()} for row in frame.to_dict("records")]
+    return [
+        {name: _number(value) for name, value in row.items()} for row in frame.to_dict("records")
+    ]
 
 
 def _number(value: Any) -> Any:
@@ -98,11 +116,16 @@ def _number(value: Any) -> Any:
 
 def _table_dict(table: Table) -> dict[str, Any]:
     return {
-        "units": [{"name": u.name, "tensors": list(u.tensors), "begin": u.begin, "end": u.end} for u in table.units],
+        "units": [
+            {"name": u.name, "tensors": list(u.tensors), "begin": u.begin, "end": u.end}
+            for u in table.units
+        ],
         "candidates": table.candidates,
         "counts_bits": table.counts_bits,
         "latencies": {
-            "message": [{kind: _number(v) for kind, v in kinds.items()} for kinds in table.latencies.message],
+            "message": [
+                {kind: _number(v) for kind, v in kinds.items()} for kinds in table.latencies.message
+            ],
             "side": table.latencies.side,
         },
         "chosen": _sums_dict(table.chosen),
@@ -134,7 +157,10 @@ def read_parts(path: str | os.PathLike[str]) -> dict[str, Any]:
         check_plan(told)
         table = _table(told["table"])
         places = {spec: k for k, spec in enumerate(table.candidates)}
-        options, best = (np.array([places[spec] for spec in specs]) for specs in ([row["scheme"] for row in told["layers"]], told["best"]))
+        options, best = (
+            np.array([places[spec] for spec in specs])
+            for specs in ([row["scheme"] for row in told["layers"]], told["best"])
+        )
         if len(options) != len(table.units) or len(best) != len(table.units):
             raise ValueError(f"it has {len(options)} layers, but its table {len(table.units)}")
         parts = {
@@ -143,9 +169,16 @@ def read_parts(path: str | os.PathLike[str]) -> dict[str, Any]:
             "banned": frozenset(places[spec] for spec in told["not_mixed"]),
         }  # fmt: skip
         sizes = {t["name"]: t["size"] for t in told["about"]["tensors"]}
-        made = spec_of_plan(table.units, [table.candidates[k] for k in options], sizes, told["about"]["groups"] == "role")
+        made = spec_of_plan(
+            table.units,
+            [table.candidates[k] for k in options],
+            sizes,
+            told["about"]["groups"] == "role",
+        )
         if as_scheme(made).spec != told["scheme"]:
-            raise ValueError(f"its layers make the scheme {clip(made)}, but scheme is {clip(told['scheme'])}; change both, or neither")
+            raise ValueError(
+                f"its layers make the scheme {clip(made)}, but scheme is {clip(told['scheme'])}; change both, or neither"
+            )
     except KeyError as error:
         raise ValueError(f"{path} is not a complete plan: it has no {error}") from None
     except (TypeError, ValueError, AttributeError, IndexError) as error:
@@ -155,16 +188,24 @@ def read_parts(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _table(told: dict[str, Any]) -> Table:
     units = [Unit(u["name"], tuple(u["tensors"]), u["begin"], u["end"]) for u in told["units"]]
-    message = [{kind: np.nan if v is None else v for kind, v in kinds.items()} for kinds in told["latencies"]["message"]]
+    message = [
+        {kind: np.nan if v is None else v for kind, v in kinds.items()}
+        for kinds in told["latencies"]["message"]
+    ]
     latencies = Latencies(message, told["latencies"]["side"])
     sizes = {"U": len(units), "K": len(told["candidates"]), "P": 5, "2": 2}
-    sums = [None if told[side] is None else _sums(told[side], sizes) for side in ("chosen", "held_out")]
-    return Table(units, list(told["candidates"]), sums[0], sums[1], latencies, bool(told["counts_bits"]))  # type: ignore[arg-type]
+    sums = [
+        None if told[side] is None else _sums(told[side], sizes) for side in ("chosen", "held_out")
+    ]
+    candidates, counts_bits = list(told["candidates"]), bool(told["counts_bits"])
+    return Table(units, candidates, sums[0], sums[1], latencies, counts_bits)  # type: ignore[arg-type]
 
 
 def _sums(told: dict[str, Any], sizes: dict[str, int]) -> Sums:
     sizes = sizes | {"B": len(told["losses"])}
-    arrays = {f.name: np.array(told[f.name], dtype=float) for f in fields(Sums) if f.name != "steps"}
+    arrays = {
+        f.name: np.array(told[f.name], dtype=float) for f in fields(Sums) if f.name != "steps"
+    }
     for name, letters in _SHAPES.items():
         if arrays[name].shape != (shape := tuple(sizes[letter] for letter in letters)):
             raise ValueError(f"{name} has the shape {arrays[name].shape}; it must be {shape}")

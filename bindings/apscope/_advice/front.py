@@ -11,7 +11,9 @@ import numpy as np
 __all__ = ["corners"]
 
 
-def corners(use: np.ndarray, cost: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def corners(
+    use: np.ndarray, cost: np.ndarray, allowed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The corners.
 
     Parameters
@@ -31,10 +33,15 @@ def corners(use: np.ndarray, cost: np.ndarray, allowed: np.ndarray) -> tuple[np.
     for unit in range(len(use)):
         hull = _hull(use[unit], cost[unit], np.flatnonzero(allowed[unit]))
         now[unit] = hull[0]
-        steps += [((cost[unit, b] - cost[unit, a]) / (use[unit, b] - use[unit, a]), unit, b) for a, b in zip(hull, hull[1:])]
+        steps += [
+            ((cost[unit, b] - cost[unit, a]) / (use[unit, b] - use[unit, a]), unit, b)
+            for a, b in zip(hull, hull[1:])
+        ]
     choices = [now.copy()]
     slopes: list[float] = []
-    for slope, unit, option in sorted(steps, key=lambda step: step[0]):  # stable: ties in the order of the units
+    for slope, unit, option in sorted(
+        steps, key=lambda step: step[0]
+    ):  # stable: ties in the order of the units
         now[unit] = option
         if slopes and slope == slopes[-1]:
             choices[-1] = now.copy()

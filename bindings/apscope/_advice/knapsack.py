@@ -40,7 +40,9 @@ class Solution:
     bound: float
 
 
-def solve(cost: np.ndarray, uses: np.ndarray, limits: np.ndarray, allowed: np.ndarray, cap: int = CAP) -> Solution | None:
+def solve(
+    cost: np.ndarray, uses: np.ndarray, limits: np.ndarray, allowed: np.ndarray, cap: int = CAP
+) -> Solution | None:
     """The choice of least cost within the limits; ties in the order of the options.
 
     Parameters
@@ -61,9 +63,13 @@ def solve(cost: np.ndarray, uses: np.ndarray, limits: np.ndarray, allowed: np.nd
     """
     units = len(cost)
     width = np.abs(np.where(allowed, uses, 0.0)).max(axis=(1, 2), initial=0.0)
-    width = np.where(width > 0, width, 1.0)  # scales of the totals, so that multipliers are comparable
+    width = np.where(
+        width > 0, width, 1.0
+    )  # scales of the totals, so that multipliers are comparable
     uses, limits = uses / width[:, None, None], limits / width
-    limits = limits + _ROUNDINGS * (np.abs(limits) + np.abs(np.where(allowed, uses, 0.0)).max(axis=2, initial=0.0).sum(axis=1))
+    limits = limits + _ROUNDINGS * (
+        np.abs(limits) + np.abs(np.where(allowed, uses, 0.0)).max(axis=2, initial=0.0).sum(axis=1)
+    )
     options = [_nondominated(cost[u], uses[:, u], np.flatnonzero(allowed[u])) for u in range(units)]
     mu = multipliers(cost, uses, limits, allowed)
     reduced = np.where(allowed, cost + np.tensordot(mu, uses, 1), np.inf)
@@ -73,7 +79,10 @@ def solve(cost: np.ndarray, uses: np.ndarray, limits: np.ndarray, allowed: np.nd
     parts = [(cost[u, options[u]], uses[:, u][:, options[u]], options[u]) for u in order]
     least = np.array([[use.min(axis=1) for _, use, _ in parts]]).reshape(units, len(limits))
     least = np.vstack([least[::-1].cumsum(axis=0)[::-1], np.zeros(len(limits))])
-    rest = np.append(np.array([reduced[u, options[u]].min() for u in order])[::-1].cumsum()[::-1], 0.0) - mu @ limits
+    rest = (
+        np.append(np.array([reduced[u, options[u]].min() for u in order])[::-1].cumsum()[::-1], 0.0)
+        - mu @ limits
+    )
     found: Solution | None = None
     for size in sorted({min(_FIRST_CAP, cap), cap}):
         known = np.inf if found is None else found.value
@@ -132,7 +141,9 @@ def _undominated(value: np.ndarray, used: np.ndarray) -> np.ndarray:
         return np.sort(order[np.append(True, value[order][1:] < low[:-1])]) if len(order) else order
     if not len(order):
         return order
-    same = (value[order][1:] == value[order][:-1]) & (used[order][1:] == used[order][:-1]).all(axis=1)
+    same = (value[order][1:] == value[order][:-1]) & (used[order][1:] == used[order][:-1]).all(
+        axis=1
+    )
     return np.sort(order[np.append(True, ~same)])
 
 
@@ -146,7 +157,9 @@ def _nondominated(cost: np.ndarray, uses: np.ndarray, options: np.ndarray) -> np
     return options[~beaten.any(axis=0)]
 
 
-def multipliers(cost: np.ndarray, uses: np.ndarray, limits: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+def multipliers(
+    cost: np.ndarray, uses: np.ndarray, limits: np.ndarray, allowed: np.ndarray
+) -> np.ndarray:
     """Multipliers that maximize the relaxation's bound, exactly for one limit, nearly for several."""
     if not len(limits):
         return np.zeros(0)
@@ -158,7 +171,9 @@ def multipliers(cost: np.ndarray, uses: np.ndarray, limits: np.ndarray, allowed:
         return reduced[rows, chosen].sum() - mu @ limits, uses[:, rows, chosen].sum(axis=1) - limits
 
     best = np.zeros(len(limits))
-    for _ in range(3 if len(limits) > 1 else 1):  # one after the other, by bisection of the sign of the excess
+    for _ in range(
+        3 if len(limits) > 1 else 1
+    ):  # one after the other, by bisection of the sign of the excess
         for r in range(len(limits)):
             low, high = 0.0, _scale(cost, uses[r], allowed)
             trial = best.copy()
@@ -182,7 +197,9 @@ def _scale(cost: np.ndarray, use: np.ndarray, allowed: np.ndarray) -> float:
     return float(widest / gaps[gaps > 0].min()) * 2 if (gaps > 0).any() and widest > 0 else 0.0
 
 
-def _ascend(totals: Callable[[np.ndarray], tuple[float, np.ndarray]], start: np.ndarray) -> np.ndarray:
+def _ascend(
+    totals: Callable[[np.ndarray], tuple[float, np.ndarray]], start: np.ndarray
+) -> np.ndarray:
     """Subgradient steps from a point; returns the best one seen."""
     best, (top, excess) = start, totals(start)
     now, length = start, np.abs(start) + 1e-3 * (np.abs(start).max() or 1.0)

@@ -55,7 +55,12 @@ class Plan:
 
     def _spec(self) -> str:
         sizes = {t.name: t.size for t in self._tensors}
-        return spec_of_plan(self._table.units, [self._table.candidates[k] for k in self._options], sizes, self.about["groups"] == "role")
+        return spec_of_plan(
+            self._table.units,
+            [self._table.candidates[k] for k in self._options],
+            sizes,
+            self.about["groups"] == "role",
+        )
 
     @property
     def _tensors(self) -> list[Tensor]:
@@ -106,9 +111,19 @@ class Plan:
                 mixtures.append(("single", np.full(len(self._options), self._single)))
             for what, options in mixtures:
                 rows.append({"what": what, "steps": steps, **figures(self._table, sums, options)})
-            own = None if self._replayed is None else (self._replayed.chosen, self._replayed.held_out)[place]
+            own = (
+                None
+                if self._replayed is None
+                else (self._replayed.chosen, self._replayed.held_out)[place]
+            )
             if self._replayed is not None and own is not None:
-                rows.append({"what": "plan replayed", "steps": steps, **figures(self._replayed, own, np.zeros(len(self._options), int))})
+                rows.append(
+                    {
+                        "what": "plan replayed",
+                        "steps": steps,
+                        **figures(self._replayed, own, np.zeros(len(self._options), int)),
+                    }
+                )
         order = {"plan": 0, "plan replayed": 1, "optimum": 2, "single": 3}
         return pd.DataFrame(rows, columns=["what", "steps", *FIGURES]).sort_values(
             ["steps", "what"], key=lambda column: column.map(order) if column.name == "what" else column, kind="stable"
@@ -137,7 +152,9 @@ class Plan:
         sums = self._table.held_out if steps == "held out" else self._table.chosen
         if self._single is None or sums is None:
             return (float("nan"),) * 3
-        return ratio(sums, self.wish.error, np.full(len(self._options), self._single), self._options)
+        return ratio(
+            sums, self.wish.error, np.full(len(self._options), self._single), self._options
+        )
 
     @cached_property
     def layers(self) -> pd.DataFrame:
@@ -155,26 +172,37 @@ class Plan:
         the line.
         """  # noqa: D205
         table, error = self._table, self.wish.error
-        problem = Problem(table, Wish("volume", **{_limit_of(error): 1e300}), self._pinned, self._banned)
+        problem = Problem(
+            table, Wish("volume", **{_limit_of(error): 1e300}), self._pinned, self._banned
+        )
         allowed = problem.allowed.copy()
         allowed[:, list(self._banned)] = False
-        volumes, _, choices = corners(total_of(table.chosen, "volume").adds, total_of(table.chosen, error).adds, allowed)
+        volumes, _, choices = corners(
+            total_of(table.chosen, "volume").adds, total_of(table.chosen, error).adds, allowed
+        )
         rows = []
         for options in choices:
             told = figures(table, table.chosen, options)
             weight = np.bincount(options, table.chosen.elements, len(table.candidates))
             rows.append(
                 {name: told[name] for name in ("volume", "error_over_noise", "step_nmse")}
-                | {"schemes": len(set(options.tolist())), "largest": table.candidates[int(weight.argmax())]}
+                | {
+                    "schemes": len(set(options.tolist())),
+                    "largest": table.candidates[int(weight.argmax())],
+                }
             )
         return pd.DataFrame(rows)
 
     @property
     def _pinned(self) -> np.ndarray:
-        held = {name: self._table.candidates.index(spec) for name, spec in self.about["fixed"].items()}
+        held = {
+            name: self._table.candidates.index(spec) for name, spec in self.about["fixed"].items()
+        }
         return np.array([held.get(unit.tensors[0], -1) for unit in self._table.units])
 
-    def solve(self, minimize: str | None = None, *, simplest: bool = True, **limits: float | None) -> Plan:
+    def solve(
+        self, minimize: str | None = None, *, simplest: bool = True, **limits: float | None
+    ) -> Plan:
         """Another plan from the same table, without a replay.
 
         Parameters
@@ -199,14 +227,28 @@ class Plan:
             An unknown limit.
         """
         if wrong := [name for name in limits if name not in (*LIMITS, "max_layer_error")]:
-            raise TypeError(f"solve knows no limit '{wrong[0]}'; use {', '.join(LIMITS)}, max_layer_error")
+            raise TypeError(
+                f"solve knows no limit '{wrong[0]}'; use {', '.join(LIMITS)}, max_layer_error"
+            )
         wish = Wish(minimize or self.wish.minimize, **limits).completed(self._table.chosen.noisy)
-        return made(self._table, wish, self._pinned, self.about | {"simplest": simplest}, self._banned)
+        return made(
+            self._table, wish, self._pinned, self.about | {"simplest": simplest}, self._banned
+        )
 
     def replayed(self, table: Table, changed: list[str]) -> Plan:
         """The same plan with its replay: the replay's table, and the candidates that behaved differently."""
         about = self.about | {"changed": changed}
-        return Plan(self._table, self.wish, self._options, self._best, self._single, self._gap, about, table, self._banned)
+        return Plan(
+            self._table,
+            self.wish,
+            self._options,
+            self._best,
+            self._single,
+            self._gap,
+            about,
+            table,
+            self._banned,
+        )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the plan with its table as JSON; replaces an existing file.
@@ -251,7 +293,11 @@ class Plan:
         """
         from .translate import written
 
-        layers = [(name, self._table.candidates[k]) for unit, k in zip(self._table.units, self._options) for name in unit.tensors]
+        layers = [
+            (name, self._table.candidates[k])
+            for unit, k in zip(self._table.units, self._options)
+            for name in unit.tensors
+        ]
         if any(unit.steps for unit in self._table.units):
             raise ValueError(f"'{tool}' has no ranges of steps; make a plan with periods=1")
         return written(tool, layers)
@@ -284,7 +330,13 @@ def _limit_of(figure: str) -> str:
     return next(name for name, limited in LIMITS.items() if limited == figure)
 
 
-def made(table: Table, wish: Wish, pinned: np.ndarray, about: dict[str, Any], banned: frozenset[int] = frozenset()) -> Plan:
+def made(
+    table: Table,
+    wish: Wish,
+    pinned: np.ndarray,
+    about: dict[str, Any],
+    banned: frozenset[int] = frozenset(),
+) -> Plan:
     """The plan of a table.
 
     Raises
@@ -293,6 +345,10 @@ def made(table: Table, wish: Wish, pinned: np.ndarray, about: dict[str, Any], ba
         Limits that no mixture meets; limits on time for a table without times.
     """
     if table.counts_bits and (wish.minimize == "time" or wish.max_time is not None):
-        raise ValueError("time needs an exchange between workers; these results have one worker, or no local gradients")
+        raise ValueError(
+            "time needs an exchange between workers; these results have one worker, or no local gradients"
+        )
     found: Choice = choose(Problem(table, wish, pinned, banned), about["simplest"])
-    return Plan(table, wish, found.options, found.best, found.single, found.gap, about, None, banned)
+    return Plan(
+        table, wish, found.options, found.best, found.single, found.gap, about, None, banned
+    )

@@ -43,7 +43,13 @@ class Setting:
     elements: float
 
 
-def planned(results: Results, frame: pd.DataFrame, specs: list[str], setting: Setting, replays: Callable[[Sequence[Scheme]], Results] | None) -> Plan:
+def planned(
+    results: Results,
+    frame: pd.DataFrame,
+    specs: list[str],
+    setting: Setting,
+    replays: Callable[[Sequence[Scheme]], Results] | None,
+) -> Plan:
     """The plan of one trace.
 
     Parameters
@@ -67,7 +73,17 @@ def planned(results: Results, frame: pd.DataFrame, specs: list[str], setting: Se
     noise = results.noise[results.noise["trace"] == name]
 
     def tabled(frame: pd.DataFrame, specs: list[str]) -> Table:
-        return table_of(frame, noise, specs, units, topology, chosen, held_out, setting.network, setting.elements)
+        return table_of(
+            frame,
+            noise,
+            specs,
+            units,
+            topology,
+            chosen,
+            held_out,
+            setting.network,
+            setting.elements,
+        )
 
     table = tabled(frame, specs)
     about = {
@@ -104,9 +120,15 @@ def _described(results: Results, frame: pd.DataFrame, name: str) -> dict[str, An
         It has no entry for the trace, or for one of its tensors.
     """
     told = next((t for t in results.provenance.get("traces", ()) if t["name"] == name), None)
-    lacking = [] if told is None else sorted(set(frame["tensor"]) - {t["name"] for t in told["tensors"]})
+    lacking = (
+        [] if told is None else sorted(set(frame["tensor"]) - {t["name"] for t in told["tensors"]})
+    )
     if told is None or lacking:
-        what = f"the tensor {clip(lacking[0])} of the trace {clip(name)}" if lacking else f"the trace {clip(name)}"
+        what = (
+            f"the tensor {clip(lacking[0])} of the trace {clip(name)}"
+            if lacking
+            else f"the trace {clip(name)}"
+        )
         raise ValueError(
             f"the results' provenance does not describe {what}; a plan needs its layers' names, roles and shapes: replay the trace again"
         )
@@ -117,7 +139,11 @@ def _take_time(mixed: Table, frame: pd.DataFrame, spec: str, setting: Setting) -
     """The time of a mixture as `Results.summary` has it: its parts share messages."""
     if mixed.counts_bits:
         return
-    told = step_time(frame[(frame["topology"] != "exact") & frame["step"].isin(mixed.chosen.steps)], setting.network, elements=setting.elements)
+    told = step_time(
+        frame[(frame["topology"] != "exact") & frame["step"].isin(mixed.chosen.steps)],
+        setting.network,
+        elements=setting.elements,
+    )
     mixed.latencies = Latencies([{spec: float(told["seconds"].iloc[0])}], [0.0])
     for sums in (mixed.chosen, mixed.held_out):
         if sums is not None:
@@ -129,9 +155,17 @@ def _fails(plan: Plan) -> bool:
     assert plan._replayed is not None
     replayed = figures(plan._replayed, plan._replayed.chosen, np.zeros(len(plan._options), int))
     for name, value in plan.wish.limits.items():
-        slack = total_of(plan._table.chosen, LIMITS[name], value).limit - value if LIMITS[name] == "volume" else 0.0
+        slack = (
+            total_of(plan._table.chosen, LIMITS[name], value).limit - value
+            if LIMITS[name] == "volume"
+            else 0.0
+        )
         got = replayed[LIMITS[name]]
-        if (got < value - 1e-12) if name.startswith("min") else not (got <= (value + slack) * (1 + 1e-9)):
+        if (
+            (got < value - 1e-12)
+            if name.startswith("min")
+            else not (got <= (value + slack) * (1 + 1e-9))
+        ):
             return True
     if plan._single is None:
         return False
@@ -161,9 +195,13 @@ def _topology(frame: pd.DataFrame, topology: str | None) -> str:
     if topology is None:
         return headline_topology(frame)
     if topology not in held:
-        raise ValueError(f"the results have no topology '{topology}'; use one of {', '.join(t for t in held if not is_own(t))}")
+        raise ValueError(
+            f"the results have no topology '{topology}'; use one of {', '.join(t for t in held if not is_own(t))}"
+        )
     if topology in ("exact", "sequential") and not (frame["workers"] == 1).all():
-        raise ValueError(f"the topology '{topology}' is not used by any real system and has no volume; use another, such as ring")
+        raise ValueError(
+            f"the topology '{topology}' is not used by any real system and has no volume; use another, such as ring"
+        )
     return topology
 
 
@@ -176,12 +214,19 @@ def _split(steps: list[int], holdout: Any) -> tuple[list[int], list[int]]:
     asked = parse_steps(holdout)
     assert asked is not None
     if isinstance(asked, slice):
-        low, high = (-math.inf if asked.start is None else asked.start), (math.inf if asked.stop is None else asked.stop)
+        low, high = (
+            (-math.inf if asked.start is None else asked.start),
+            (math.inf if asked.stop is None else asked.stop),
+        )
         out = [s for s in steps if low <= s < high]
     else:
         out = [s for s in steps if s in set(asked)]
         if wrong := sorted(set(asked) - set(steps)):
-            raise ValueError(f"holdout names step {wrong[0]}, which is not among those replayed: {steps[0]} to {steps[-1]}")
+            raise ValueError(
+                f"holdout names step {wrong[0]}, which is not among those replayed: {steps[0]} to {steps[-1]}"
+            )
     if not out or len(out) == len(steps):
-        raise ValueError(f"holdout='{holdout}' selects {'none' if not out else 'all'} of the steps {steps[0]} to {steps[-1]}; the choice needs some")
+        raise ValueError(
+            f"holdout='{holdout}' selects {'none' if not out else 'all'} of the steps {steps[0]} to {steps[-1]}; the choice needs some"
+        )
     return [s for s in steps if s not in set(out)], out

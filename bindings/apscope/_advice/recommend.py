@@ -112,28 +112,56 @@ def recommend(
     >>> import apscope
     >>> plan = apscope.recommend("notebooks/data/digits", ["aps:e3m0", "aps:e4m3fn"], max_volume=0.2)  # doctest: +SKIP
     """
-    wish = Wish(minimize, max_volume, max_time, max_nmse, max_error_over_noise, min_cosine, max_underflow, max_layer_error)
+    wish = Wish(
+        minimize,
+        max_volume,
+        max_time,
+        max_nmse,
+        max_error_over_noise,
+        min_cosine,
+        max_underflow,
+        max_layer_error,
+    )
     schemes = {pattern: as_scheme(spec) for pattern, spec in (fixed or {}).items()}
     periods = integer("periods", periods, 1, 2**20)
-    setting = Setting(wish, groups, periods, schemes, holdout, simplest, topology, network or Network(), elements)
+    setting = Setting(
+        wish, groups, periods, schemes, holdout, simplest, topology, network or Network(), elements
+    )
     opened = source if isinstance(source, (Results, Trace)) else _opened(source)
     if isinstance(opened, Results):
         if steps is not None or workers is not None:
-            raise ValueError("steps and workers select from a trace; results contain what was replayed")
+            raise ValueError(
+                "steps and workers select from a trace; results contain what was replayed"
+            )
         frame = one_trace(opened.frame, trace)
         if not len(frame):
             raise ValueError("the results have no rows, so there is nothing to choose from")
-        specs = list(dict.fromkeys([*_held(frame, candidates), *(s.spec for s in schemes.values())]))
+        specs = list(
+            dict.fromkeys([*_held(frame, candidates), *(s.spec for s in schemes.values())])
+        )
         there = set(frame["scheme"].unique())
         if lacking := [s for s in specs if s not in there]:
-            raise ValueError(f"the results have no scheme '{lacking[0]}'; replay it, or leave it out")
+            raise ValueError(
+                f"the results have no scheme '{lacking[0]}'; replay it, or leave it out"
+            )
         return planned(opened, frame, specs, setting, None)
     from .._replay.replay import replay
 
     def replays(schemes: Sequence[Scheme]) -> Results:
-        return replay(opened, schemes, topology=topology or "ring", steps=steps, workers=workers, seed=seed, threads=threads, progress=progress)
+        return replay(
+            opened,
+            schemes,
+            topology=topology or "ring",
+            steps=steps,
+            workers=workers,
+            seed=seed,
+            threads=threads,
+            progress=progress,
+        )
 
-    wanted = candidates_of([*candidates_of("main" if candidates is None else candidates), *schemes.values()])
+    wanted = candidates_of(
+        [*candidates_of("main" if candidates is None else candidates), *schemes.values()]
+    )
     results = replays(wanted)
     return planned(results, results.frame, [s.spec for s in wanted], setting, replays)
 
@@ -146,7 +174,9 @@ def _opened(source: str | os.PathLike[str]) -> Results | Trace:
         return open_trace(folder)
     if (folder / "provenance.json").is_file():
         return Results.open(folder)
-    raise ValueError(f"{Path(folder)} is neither a trace nor a RESULTS folder: {what_is(folder, 'manifest.json and no provenance.json')}")
+    raise ValueError(
+        f"{Path(folder)} is neither a trace nor a RESULTS folder: {what_is(folder, 'manifest.json and no provenance.json')}"
+    )
 
 
 def _held(frame: pd.DataFrame, candidates: Any) -> list[str]:
@@ -156,9 +186,12 @@ def _held(frame: pd.DataFrame, candidates: Any) -> list[str]:
         return [spec for spec in there if not spec.startswith("hybrid(")]
     asked = [s.spec for s in candidates_of(candidates)]
     words = not isinstance(candidates, Scheme) and all(
-        isinstance(c, str) and ":" not in c for c in ([candidates] if isinstance(candidates, str) else candidates)
+        isinstance(c, str) and ":" not in c
+        for c in ([candidates] if isinstance(candidates, str) else candidates)
     )
     found = [spec for spec in asked if spec in there] if words else asked
     if not found:
-        raise ValueError(f"the results have none of the candidates {candidates}; they have {', '.join(there[:6])}{', ...' * (len(there) > 6)}")
+        raise ValueError(
+            f"the results have none of the candidates {candidates}; they have {', '.join(there[:6])}{', ...' * (len(there) > 6)}"
+        )
     return found

@@ -35,13 +35,19 @@ def by_blocks(sums: Sums, figure: str, options: np.ndarray) -> np.ndarray:
     return sums.nmse[rows, options].sum(axis=0) / np.maximum(sums.losses, 1.0)
 
 
-def ratio(sums: Sums, figure: str, one: np.ndarray, other: np.ndarray) -> tuple[float, float, float]:
+def ratio(
+    sums: Sums, figure: str, one: np.ndarray, other: np.ndarray
+) -> tuple[float, float, float]:
     """The ratio of two errors and its 95 % interval, blocks as independent; NaN with fewer than four."""
     first, second = by_blocks(sums, figure, one), by_blocks(sums, figure, other)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = first - second if figure == "error_over_noise" else np.log2(first) - np.log2(second)
     logs = np.where(first == second, 0.0, logs)
-    half = student_t(len(logs) - 1) * logs.std(ddof=1) / len(logs) ** 0.5 if len(logs) >= _ENOUGH else np.nan
+    half = (
+        student_t(len(logs) - 1) * logs.std(ddof=1) / len(logs) ** 0.5
+        if len(logs) >= _ENOUGH
+        else np.nan
+    )
     return tuple(float(2.0 ** (logs.mean() + end)) for end in (0.0, -half, half))  # type: ignore[return-value]
 
 
@@ -66,10 +72,14 @@ def is_beaten(problem: Problem, single: np.ndarray, mixture: np.ndarray) -> bool
     middle = ratio(sums, figure, single, mixture)[0]
     if blocks == 1:
         return middle > ONE_STEP
-    return middle > SAME and bool((by_blocks(sums, figure, single) > by_blocks(sums, figure, mixture)).all())
+    return middle > SAME and bool(
+        (by_blocks(sums, figure, single) > by_blocks(sums, figure, mixture)).all()
+    )
 
 
-def sureness(sums: Sums, figure: str, options: np.ndarray, price: np.ndarray, seed: int = 0) -> np.ndarray:
+def sureness(
+    sums: Sums, figure: str, options: np.ndarray, price: np.ndarray, seed: int = 0
+) -> np.ndarray:
     """How often each unit prefers the same of the used candidates when blocks of steps are resampled.
 
     It prefers the candidate with the least sum of error and price; a plan can have another one if
@@ -95,7 +105,11 @@ def sureness(sums: Sums, figure: str, options: np.ndarray, price: np.ndarray, se
     used = np.unique(options)
     drawn = np.random.Generator(np.random.Philox(seed)).integers(0, blocks, (_DRAWS, blocks))
     weights = np.stack([(drawn == b).sum(axis=1) for b in range(blocks)], axis=1).astype(float)
-    values, size = (sums.log2, sums.noise_blocks.sum(axis=0)) if figure == "error_over_noise" else (sums.nmse, sums.losses)
+    values, size = (
+        (sums.log2, sums.noise_blocks.sum(axis=0))
+        if figure == "error_over_noise"
+        else (sums.nmse, sums.losses)
+    )
     cost = np.tensordot(values[:, used], weights, (2, 1)) / np.maximum(weights @ size, 1.0)
     cost = np.where(np.isnan(cost), np.inf, cost) + price[:, used][..., None]
     whole = values[:, used].sum(axis=2) / max(size.sum(), 1.0)

@@ -32,7 +32,11 @@ class Latencies:
 
     def messages(self, used: Iterable[int]) -> float:
         """Seconds of a mixture of these candidates, without the messages that agree on scales."""
-        kinds = {kind: seconds for k in used for kind, seconds in self.message[k].items()} if self.message else {"unknown": float("nan")}
+        kinds = (
+            {kind: seconds for k in used for kind, seconds in self.message[k].items()}
+            if self.message
+            else {"unknown": float("nan")}
+        )
         return sum(kinds.values())
 
     def sides(self, used: Iterable[int]) -> float:
@@ -41,11 +45,19 @@ class Latencies:
 
     def least(self) -> float:
         """Seconds that every mixture takes at least."""
-        return min((seconds for kinds in self.message for seconds in kinds.values() if seconds == seconds), default=0.0)
+        return min(
+            (seconds for kinds in self.message for seconds in kinds.values() if seconds == seconds),
+            default=0.0,
+        )
 
 
 def linear_seconds(
-    rows: pd.DataFrame, unit: np.ndarray, candidate: np.ndarray, shape: tuple[int, int], network: Network, elements: float
+    rows: pd.DataFrame,
+    unit: np.ndarray,
+    candidate: np.ndarray,
+    shape: tuple[int, int],
+    network: Network,
+    elements: float,
 ) -> tuple[np.ndarray, Latencies]:
     """Seconds a step, without latencies, of every unit and candidate; and the latencies.
 
@@ -66,10 +78,15 @@ def linear_seconds(
     alone = replace(network, bandwidth=np.inf, intra_bandwidth=np.inf, pass_cost=0.0)
     latencies = Latencies([{} for _ in range(shape[1])], [0.0] * shape[1])
     # The ways of every candidate: most have one, some (factors) have another one for small tensors.
-    way = pd.factorize(rows["topology"].astype(str) + " " + rows["format"].astype(str))[0] * shape[1] + candidate
+    way = (
+        pd.factorize(rows["topology"].astype(str) + " " + rows["format"].astype(str))[0] * shape[1]
+        + candidate
+    )
     ways, first, of_row = np.unique(way, return_index=True, return_inverse=True)
     rates, agreed_limit = np.full((len(ways), 5), np.nan), np.zeros(len(ways))
-    for i, (spec, topology, grid) in enumerate(rows[["scheme", "topology", "format"]].iloc[first].itertuples(index=False)):
+    for i, (spec, topology, grid) in enumerate(
+        rows[["scheme", "topology", "format"]].iloc[first].itertuples(index=False)
+    ):
         known, k = known_spec(spec), candidate[first[i]]
         rates[i] = _rates(known, topology, grid, workers, free)
         agreed_limit[i] = _core.agreed_bits(known, grid)
@@ -108,17 +125,37 @@ def _rates(known: str, topology: str, grid: str, workers: int, free: Network) ->
     """Seconds a value, a byte of payload, of agreed and of other side information, and a value whose statistic is taken; NaN without an algorithm."""
 
     def seconds(values: float, payload: float, agreed: float, travelling: float) -> float:
-        told = part_cost([Part(values, payload, agreed, travelling, 1.0, topology, grid)], known, workers, free, "fused", "ring")
+        told = part_cost(
+            [Part(values, payload, agreed, travelling, 1.0, topology, grid)],
+            known,
+            workers,
+            free,
+            "fused",
+            "ring",
+        )
         return np.nan if told is None else told["seconds"]
 
     one = 2.0**20  # of each, so that nothing is rounded to whole bytes
     base, scanned = seconds(one, 0, 0, 0), seconds(one, 0, one, 0)
     agreed = seconds(0, 0, one, 0)
-    return np.array([base, seconds(0, one, 0, 0), agreed, seconds(0, 0, 0, one), scanned - base - agreed]) / one
+    return (
+        np.array(
+            [base, seconds(0, one, 0, 0), agreed, seconds(0, 0, 0, one), scanned - base - agreed]
+        )
+        / one
+    )
 
 
-def _latency(known: str, topology: str, grid: str, workers: int, alone: Network) -> tuple[float, float]:
+def _latency(
+    known: str, topology: str, grid: str, workers: int, alone: Network
+) -> tuple[float, float]:
     """Seconds of one bucket's messages, and of those that agree on its scales."""
     part = Part(1.0, 1.0, 1.0, 1.0, 1.0, topology, grid)
-    delayed, fused = (part_cost([part], known, workers, alone, side, "ring") for side in ("delayed", "fused"))
-    return (np.nan, 0.0) if delayed is None or fused is None else (delayed["seconds"], fused["seconds"] - delayed["seconds"])
+    delayed, fused = (
+        part_cost([part], known, workers, alone, side, "ring") for side in ("delayed", "fused")
+    )
+    return (
+        (np.nan, 0.0)
+        if delayed is None or fused is None
+        else (delayed["seconds"], fused["seconds"] - delayed["seconds"])
+    )

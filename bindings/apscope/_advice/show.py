@@ -32,7 +32,13 @@ def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[
     error = plan.wish.error
     wide = {"error_over_noise": "error", "step_nmse": "NMSE"}[error]
     figures = [
-        [row.what, row.steps, *(_figure(getattr(row, c)) for c in _COLUMNS), _interval(row), str(row.overflowed or "")]
+        [
+            row.what,
+            row.steps,
+            *(_figure(getattr(row, c)) for c in _COLUMNS),
+            _interval(row),
+            str(row.overflowed or ""),
+        ]
         for row in plan.figures.itertuples()
     ]
     layers = [
@@ -46,9 +52,26 @@ def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[
     front = plan.front
     shown = front.iloc[_thinned(len(front))]
     corners = [
-        [_figure(r.volume), _figure(r.error_over_noise), _figure(r.step_nmse), str(r.schemes), clip(r.largest, 44)] for r in shown.itertuples()
+        [
+            _figure(r.volume),
+            _figure(r.error_over_noise),
+            _figure(r.step_nmse),
+            str(r.schemes),
+            clip(r.largest, 44),
+        ]
+        for r in shown.itertuples()
     ]
-    heads = ["layer", "steps", "elements", "scheme", wide, "most of it", "next cheaper", "next better", "sure"]
+    heads = [
+        "layer",
+        "steps",
+        "elements",
+        "scheme",
+        wide,
+        "most of it",
+        "next cheaper",
+        "next better",
+        "sure",
+    ]
     tables = [
         ("predicted from the table, replayed, and the best single candidate", ["", "steps", *_COLUMNS.values(), "95 %", "overflow"], figures, ["", "steps"]),
         ("layers", heads, layers, ["layer", "steps", "scheme", "most of it", "next cheaper", "next better"]),
@@ -98,8 +121,12 @@ def notes(plan: Plan) -> list[str]:
     if plan.wish.max_volume is not None:
         said += _near_the_limit(plan, plan.wish.max_volume)
     if plan.gap:
-        said.append(f"not proved to be the optimum of the table, which is at most {plan.gap:.2%} better")
-    if plan.wish.error == "error_over_noise" and len(high := plan.layers[plan.layers["error"] > _HIGH]):
+        said.append(
+            f"not proved to be the optimum of the table, which is at most {plan.gap:.2%} better"
+        )
+    if plan.wish.error == "error_over_noise" and len(
+        high := plan.layers[plan.layers["error"] > _HIGH]
+    ):
         share = high["elements"].sum() / plan.layers["elements"].sum()
         worst = high.loc[high["error"].idxmax()]
         said.append(
@@ -109,21 +136,35 @@ def notes(plan: Plan) -> list[str]:
     if plan._table.counts_bits:
         said.append("one worker sends nothing: volumes are bits per value divided by fp32's 32")
     if plan._replayed is None:
-        said.append("predicted only: the figures of schemes that depend on several layers change in a mixture; replay it on the trace")
+        said.append(
+            "predicted only: the figures of schemes that depend on several layers change in a mixture; replay it on the trace"
+        )
     elif plan.about.get("changed"):
-        said.append(f"not separable: {', '.join(plan.about['changed'])} behaved differently in the mixture than alone, so 'plan replayed' counts")
+        said.append(
+            f"not separable: {', '.join(plan.about['changed'])} behaved differently in the mixture than alone, so 'plan replayed' counts"
+        )
     if plan._banned:
-        said.append(f"only alone, not in mixtures: {', '.join(plan._table.candidates[k] for k in sorted(plan._banned))}")
+        said.append(
+            f"only alone, not in mixtures: {', '.join(plan._table.candidates[k] for k in sorted(plan._banned))}"
+        )
     return said
 
 
 def _near_the_limit(plan: Plan, limit: float) -> list[str]:
     """That side information is tolerated, where the plan needs that; and what a little more volume would buy."""
     used, error = plan.figures["volume"].iloc[0], plan.wish.error
-    said = [f"volume {used:.4g}: side information of up to {SIDE:g} counts as within {limit:g}"] if used > limit else []
+    said = (
+        [f"volume {used:.4g}: side information of up to {SIDE:g} counts as within {limit:g}"]
+        if used > limit
+        else []
+    )
     front = plan.front
     inside = front.loc[front["volume"] <= limit + SIDE, error].min()
-    above = front[(front["volume"] > limit + SIDE) & (front["volume"] <= _NEAR * limit) & (front[error] * _WORTH <= inside)]
+    above = front[
+        (front["volume"] > limit + SIDE)
+        & (front["volume"] <= _NEAR * limit)
+        & (front[error] * _WORTH <= inside)
+    ]
     if len(above):
         nearest = above.loc[above["volume"].idxmin()]
         said.append(
@@ -143,8 +184,20 @@ def plan_text(plan: Plan) -> str:
 
 def plan_html(plan: Plan) -> str:
     """The same for notebooks."""
-    parts = [f"<b>Plan</b>: {html.escape(plan.verdict())}", *(html.escape(note) for note in notes(plan))]
+    parts = [
+        f"<b>Plan</b>: {html.escape(plan.verdict())}",
+        *(html.escape(note) for note in notes(plan)),
+    ]
     for title, heads, rows, words in plan_tables(plan):
-        cells = [[name(cell, 60) if head in ("layer", "scheme") else html.escape(cell) for head, cell in zip(heads, row)] for row in rows]
-        parts += [html.escape(title), table(heads, cells, numeric=[head not in words for head in heads])]
+        cells = [
+            [
+                name(cell, 60) if head in ("layer", "scheme") else html.escape(cell)
+                for head, cell in zip(heads, row)
+            ]
+            for row in rows
+        ]
+        parts += [
+            html.escape(title),
+            table(heads, cells, numeric=[head not in words for head in heads]),
+        ]
     return paragraphs(parts)

@@ -11,7 +11,9 @@ from .units import Unit
 __all__ = ["spec_of_plan"]
 
 
-def spec_of_plan(units: Sequence[Unit], schemes: Sequence[str], sizes: dict[str, int], by_role: bool) -> str:
+def spec_of_plan(
+    units: Sequence[Unit], schemes: Sequence[str], sizes: dict[str, int], by_role: bool
+) -> str:
     """The scheme's spec.
 
     Parameters
@@ -42,7 +44,11 @@ def spec_of_plan(units: Sequence[Unit], schemes: Sequence[str], sizes: dict[str,
     branches = []
     for (steps, scheme), members in held.items():
         names = [name for unit in members for name in unit.tensors]
-        roles = [unit.name for unit in members] if by_role and all(re.fullmatch(r"[\w-]+", unit.name) for unit in members) else []
+        roles = (
+            [unit.name for unit in members]
+            if by_role and all(re.fullmatch(r"[\w-]+", unit.name) for unit in members)
+            else []
+        )
         for condition in [f"role:{role}" for role in roles] or [exactly(names)]:
             branches.append(condition + (f"&steps:{steps}" if steps else "") + f"={scheme}")
     return f"hybrid({';'.join(branches)};else={common})"

@@ -82,11 +82,28 @@ class Sums:
     def picked(self, choice: np.ndarray) -> Sums:
         """The sums of one mixture, as a table with one candidate."""
         rows = np.arange(len(choice))
-        by_candidate = {f.name: getattr(self, f.name) for f in fields(self) if f.name in _BY_CANDIDATE}
-        return Sums(**(vars(self) | {name: values[rows, choice][:, None] for name, values in by_candidate.items()}))
+        by_candidate = {
+            f.name: getattr(self, f.name) for f in fields(self) if f.name in _BY_CANDIDATE
+        }
+        return Sums(
+            **(
+                vars(self)
+                | {name: values[rows, choice][:, None] for name, values in by_candidate.items()}
+            )
+        )
 
 
-_BY_CANDIDATE = ("log2", "nmse", "volume", "cosine", "underflow", "nonzero", "seconds", "overflow", "parts")
+_BY_CANDIDATE = (
+    "log2",
+    "nmse",
+    "volume",
+    "cosine",
+    "underflow",
+    "nonzero",
+    "seconds",
+    "overflow",
+    "parts",
+)
 
 
 @dataclass(eq=False)
@@ -106,8 +123,12 @@ class Table:
         for unit, k in zip(self.units, options.tolist()):
             held.setdefault((unit.begin, unit.end), set()).add(k)
         steps = self.chosen.steps
-        shares = [sum(Unit("", (), *period).holds(step) for step in steps) / len(steps) for period in held]
-        return sum(share * self.latencies.messages(used) for share, used in zip(shares, held.values())) + self.latencies.sides(set(options.tolist()))
+        shares = [
+            sum(Unit("", (), *period).holds(step) for step in steps) / len(steps) for period in held
+        ]
+        return sum(
+            share * self.latencies.messages(used) for share, used in zip(shares, held.values())
+        ) + self.latencies.sides(set(options.tolist()))
 
 
 def table_of(
@@ -139,15 +160,27 @@ def table_of(
         Of the modelled seconds, as for `Results.summary`.
     """
     wire = frame["stage"] == "wire"
-    frame = frame[frame["scheme"].isin(list(candidates)) & (wire | frame["topology"].isin([topology, *OWN_REDUCTIONS]))]
+    frame = frame[
+        frame["scheme"].isin(list(candidates))
+        & (wire | frame["topology"].isin([topology, *OWN_REDUCTIONS]))
+    ]
     wire = frame["stage"] == "wire"
     rows = frame[~wire] if topology else frame[wire]
     bits = not topology or bool((rows["workers"] == 1).all())
-    found = [_sums(rows, frame[wire], noise, candidates, units, steps, bits) if len(steps) else None for steps in (chosen, held_out)]
+    found = [
+        _sums(rows, frame[wire], noise, candidates, units, steps, bits) if len(steps) else None
+        for steps in (chosen, held_out)
+    ]
     latencies = Latencies()
     if not bits:
         of_steps = rows[rows["step"].isin(list(chosen))]
-        seconds, latencies = linear_seconds(of_steps, *_Places(candidates, units)(of_steps), (len(units), len(candidates)), network, elements)
+        seconds, latencies = linear_seconds(
+            of_steps,
+            *_Places(candidates, units)(of_steps),
+            (len(units), len(candidates)),
+            network,
+            elements,
+        )
         for sums in found:
             if sums is not None:
                 sums.seconds = seconds * len(sums.steps)
@@ -173,13 +206,17 @@ def _sums(
     shape = (len(units), len(candidates))
 
     def total(values: Any, *where: np.ndarray, size: tuple[int, ...] = shape) -> np.ndarray:
-        return np.bincount(np.ravel_multi_index(where, size), values, int(np.prod(size))).reshape(size)
+        return np.bincount(np.ravel_multi_index(where, size), values, int(np.prod(size))).reshape(
+            size
+        )
 
     lost = losses(rows)
     there = total(np.ones(len(rows)), unit, candidate)
     expected = there.max(axis=1, keepdims=True)
     # The reference belongs to the trace: for each step that of the first candidate with all of it.
-    whole = pd.DataFrame({"step": rows["step"].to_numpy(), "k": candidate, "reference": lost["reference"]})
+    whole = pd.DataFrame(
+        {"step": rows["step"].to_numpy(), "k": candidate, "reference": lost["reference"]}
+    )
     of_step = whole.groupby(["step", "k"])["reference"].sum().groupby(level=0).max()
     reference = rows["step"].map(of_step).to_numpy(float)
     known = reference > 0
@@ -189,9 +226,13 @@ def _sums(
     lacking = missing | (overflow > 0)[..., None]
 
     def by_block(values: np.ndarray) -> np.ndarray:
-        return np.where(lacking, np.nan, total(values, unit, candidate, block, size=(*shape, blocks)))
+        return np.where(
+            lacking, np.nan, total(values, unit, candidate, block, size=(*shape, blocks))
+        )
 
-    noise_blocks = total(np.nan_to_num(lost["noise_blocks"]), unit, candidate, block, size=(*shape, blocks)).max(axis=1)
+    noise_blocks = total(
+        np.nan_to_num(lost["noise_blocks"]), unit, candidate, block, size=(*shape, blocks)
+    ).max(axis=1)
     cosine, present = cosines(rows, lost)
     count = numbers(rows, "count")
     volume = np.where(count == 0, 0.0, numbers(rows, "volume") * count)  # an empty tensor has none
@@ -204,20 +245,38 @@ def _sums(
     empty = np.where(missing[..., 0], np.nan, 0.0)
     return Sums(
         steps=[int(step) for step in steps],
-        interval=np.array(typical_interval(None if noise is None else noise[noise["step"].isin(list(steps))])),
-        losses=np.bincount([block_of[s] for s in steps if of_step.get(s, 0.0) > 0], minlength=blocks).astype(float),
+        interval=np.array(
+            typical_interval(None if noise is None else noise[noise["step"].isin(list(steps))])
+        ),
+        losses=np.bincount(
+            [block_of[s] for s in steps if of_step.get(s, 0.0) > 0], minlength=blocks
+        ).astype(float),
         noise_blocks=noise_blocks,
         log2=by_block(np.nan_to_num(lost["log2_over_noise"], posinf=np.inf)),
         nmse=by_block(np.where(np.isnan(lost["error"]), np.nan, nmse)),
         volume=total(volume, unit, candidate) + empty,
         cosine=total(np.where(present, cosine, 0.0), unit, candidate) + empty,
-        underflow=total(np.where(sent, np.nan_to_num(numbers(wire, "underflow")), 0.0), wire_unit, wire_candidate) + empty,
-        nonzero=total(np.where(sent, np.nan_to_num(numbers(wire, "nonzero")), 0.0), wire_unit, wire_candidate) + empty,
+        underflow=total(
+            np.where(sent, np.nan_to_num(numbers(wire, "underflow")), 0.0),
+            wire_unit,
+            wire_candidate,
+        )
+        + empty,
+        nonzero=total(
+            np.where(sent, np.nan_to_num(numbers(wire, "nonzero")), 0.0), wire_unit, wire_candidate
+        )
+        + empty,
         seconds=np.full(shape, math.nan),
         elements=total(count, unit, candidate).max(axis=1),
         layers=total(present * 1.0, unit, candidate).max(axis=1),
         overflow=overflow,
-        parts=np.stack([total(np.where(lost["skipped"], 0.0, numbers(rows, part)), unit, candidate) for part in PARTS], axis=2),
+        parts=np.stack(
+            [
+                total(np.where(lost["skipped"], 0.0, numbers(rows, part)), unit, candidate)
+                for part in PARTS
+            ],
+            axis=2,
+        ),
     )
 
 
@@ -233,6 +292,9 @@ class _Places:
 
     def __call__(self, rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         pairs = rows[["tensor", "step"]].drop_duplicates()
-        found = {(t, s): next(place for place, unit in self._units[t] if unit.holds(s)) for t, s in zip(pairs["tensor"], pairs["step"])}
+        found = {
+            (t, s): next(place for place, unit in self._units[t] if unit.holds(s))
+            for t, s in zip(pairs["tensor"], pairs["step"])
+        }
         unit = np.array([found[pair] for pair in zip(rows["tensor"], rows["step"])], int)
         return unit, self._candidates.get_indexer(rows["scheme"])

@@ -63,9 +63,13 @@ def written(tool: str, layers: Sequence[tuple[str, str]]) -> str:
     if tool not in TOOLS:
         raise ValueError(f"plans cannot be written for '{tool}'; use one of {', '.join(TOOLS)}")
     if tool == "regex":
-        return "".join(f"{exactly([name]).removeprefix('name:')}  {spec}\n" for name, spec in layers)
+        return "".join(
+            f"{exactly([name]).removeprefix('name:')}  {spec}\n" for name, spec in layers
+        )
     template = _TE if tool == "te" else _TORCHAO
-    return template.format(rows="".join(f"    {module!r}: {form!r},\n" for module, form in _modules(layers)))
+    return template.format(
+        rows="".join(f"    {module!r}: {form!r},\n" for module, form in _modules(layers))
+    )
 
 
 def _modules(layers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

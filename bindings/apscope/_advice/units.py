@@ -41,14 +41,24 @@ class Unit:
     @property
     def steps(self) -> str:
         """The range as specs write it; empty for all."""
-        return "" if self.begin is None and self.end is None else ":".join("" if b is None else str(b) for b in (self.begin, self.end))
+        return (
+            ""
+            if self.begin is None and self.end is None
+            else ":".join("" if b is None else str(b) for b in (self.begin, self.end))
+        )
 
     def holds(self, step: int) -> bool:
         """Whether a step is in the range."""
         return (self.begin is None or step >= self.begin) and (self.end is None or step < self.end)
 
 
-def units_of(tensors: Sequence[Tensor], steps: Sequence[int], groups: str, periods: int, fixed: Iterable[str] = ()) -> list[Unit]:
+def units_of(
+    tensors: Sequence[Tensor],
+    steps: Sequence[int],
+    groups: str,
+    periods: int,
+    fixed: Iterable[str] = (),
+) -> list[Unit]:
     """The units of a trace: groups in the order of their first tensors, each in every period.
 
     Parameters
@@ -70,7 +80,9 @@ def units_of(tensors: Sequence[Tensor], steps: Sequence[int], groups: str, perio
         Unknown groups; more periods than steps.
     """
     if not 1 <= periods <= len(steps):
-        raise ValueError(f"periods={periods} is not in 1..{len(steps)}, the number of steps used for the choice")
+        raise ValueError(
+            f"periods={periods} is not in 1..{len(steps)}, the number of steps used for the choice"
+        )
     starts = [steps[len(steps) * p // periods] for p in range(periods)]
     bounds = list(zip([None, *starts[1:]], [*starts[1:], None]))
     alone = set(fixed)
@@ -78,7 +90,9 @@ def units_of(tensors: Sequence[Tensor], steps: Sequence[int], groups: str, perio
     members: dict[str, list[str]] = {}
     for tensor, name in zip(tensors, names):
         members.setdefault(tensor.name if tensor.name in alone else name, []).append(tensor.name)
-    return [Unit(name, tuple(inside), *bound) for name, inside in members.items() for bound in bounds]
+    return [
+        Unit(name, tuple(inside), *bound) for name, inside in members.items() for bound in bounds
+    ]
 
 
 def _group_names(tensors: Sequence[Tensor], groups: str) -> list[str]:
@@ -95,17 +109,26 @@ def _group_names(tensors: Sequence[Tensor], groups: str) -> list[str]:
     try:
         pattern = re.compile(groups)
     except re.error as error:
-        raise ValueError(f"groups '{groups}' is not one of {', '.join(GROUPS)}, bucket:SIZE or a regular expression: {error}") from None
+        raise ValueError(
+            f"groups '{groups}' is not one of {', '.join(GROUPS)}, bucket:SIZE or a regular expression: {error}"
+        ) from None
     found = [pattern.search(t.name) for t in tensors]
     if not any(found):
-        raise ValueError(f"groups '{groups}' matches no layer's name; use one of {', '.join(GROUPS)}, bucket:SIZE or a regular expression")
-    return [(next((g for g in m.groups() if g), m[0]) or t.name) if m else t.name for m, t in zip(found, tensors)]
+        raise ValueError(
+            f"groups '{groups}' matches no layer's name; use one of {', '.join(GROUPS)}, bucket:SIZE or a regular expression"
+        )
+    return [
+        (next((g for g in m.groups() if g), m[0]) or t.name) if m else t.name
+        for m, t in zip(found, tensors)
+    ]
 
 
 def _bytes_of(groups: str) -> int:
     match = re.fullmatch(r"bucket:(\d+)([KMG]?B?)", groups)
     if not match or match[2] not in _SIZES or int(match[1]) == 0:
-        raise ValueError(f"groups '{groups}' has no bucket size; give bytes, KB, MB or GB, as in bucket:25MB")
+        raise ValueError(
+            f"groups '{groups}' has no bucket size; give bytes, KB, MB or GB, as in bucket:25MB"
+        )
     return int(match[1]) * _SIZES[match[2]]
 
 

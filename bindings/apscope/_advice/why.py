@@ -60,10 +60,16 @@ def _first(among: np.ndarray, key: np.ndarray, then: np.ndarray) -> int | None:
     return int(among[np.lexsort([among, then[among], key[among]])[0]]) if len(among) else None
 
 
-def _other(name: str, table: Table, unit: int, option: int | None, volume: np.ndarray, errors: np.ndarray) -> dict[str, Any]:
+def _other(
+    name: str, table: Table, unit: int, option: int | None, volume: np.ndarray, errors: np.ndarray
+) -> dict[str, Any]:
     if option is None:
         return {name: "", f"{name}_volume": math.nan, f"{name}_error": math.nan}
-    return {name: table.candidates[option], f"{name}_volume": volume[unit, option], f"{name}_error": errors[unit, option]}
+    return {
+        name: table.candidates[option],
+        f"{name}_volume": volume[unit, option],
+        f"{name}_error": errors[unit, option],
+    }
 
 
 def _elements(table: Table, unit: int) -> float:
@@ -79,7 +85,10 @@ def _price(table: Table, wish: Wish, options: np.ndarray) -> np.ndarray:
     allowed &= used | ~(allowed & used).any(axis=1, keepdims=True)
     spent = volume[np.arange(len(options)), options].sum()
     filled = [np.where(allowed, values, 0.0) for values in (cost, volume)]
-    return multipliers(filled[0], filled[1][None], np.array([spent * (1 + 1e-12)]), allowed)[0] * volume
+    return (
+        multipliers(filled[0], filled[1][None], np.array([spent * (1 + 1e-12)]), allowed)[0]
+        * volume
+    )
 
 
 def _most(parts: np.ndarray) -> str:
@@ -117,16 +126,22 @@ def verdict(plan: Plan) -> str:
 
 
 def _limits(wish: Wish) -> str:
-    limits = wish.limits | ({} if wish.max_layer_error is None else {"max_layer_error": wish.max_layer_error})
+    limits = wish.limits | (
+        {} if wish.max_layer_error is None else {"max_layer_error": wish.max_layer_error}
+    )
     return " and ".join(f"{name}={value:g}" for name, value in limits.items())
 
 
 def _why_one(plan: Plan) -> str:
     if np.array_equal(plan._best, plan._options):
         return "no mixture of the candidates has less within the limits"
-    best = plan.figures[(plan.figures["what"] == "optimum") & (plan.figures["steps"] == "chosen")].iloc[0]
+    best = plan.figures[
+        (plan.figures["what"] == "optimum") & (plan.figures["steps"] == "chosen")
+    ].iloc[0]
     figure = plan.wish.minimize
-    own = plan.figures[(plan.figures["what"] == "plan") & (plan.figures["steps"] == "chosen")].iloc[0]
+    own = plan.figures[(plan.figures["what"] == "plan") & (plan.figures["steps"] == "chosen")].iloc[
+        0
+    ]
     if best[figure] * SAME >= own[figure]:
         return f"the best mixture has {figure} {best[figure]:.4g} instead of {own[figure]:.4g}, less than a hundredth below"
     steps = count_of(len(plan._table.chosen.steps), "step")

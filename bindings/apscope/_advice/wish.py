@@ -48,10 +48,17 @@ class Wish:
 
     def __post_init__(self) -> None:
         if self.minimize not in MINIMIZE:
-            raise ValueError(f"minimize='{self.minimize}' is unknown; use one of {', '.join(MINIMIZE)}")
-        for name, value in (self.limits | ({} if self.max_layer_error is None else {"max_layer_error": self.max_layer_error})).items():
+            raise ValueError(
+                f"minimize='{self.minimize}' is unknown; use one of {', '.join(MINIMIZE)}"
+            )
+        for name, value in (
+            self.limits
+            | ({} if self.max_layer_error is None else {"max_layer_error": self.max_layer_error})
+        ).items():
             if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-                raise TypeError(f"{name}={value!r} is of type {type(value).__name__}; give a number")
+                raise TypeError(
+                    f"{name}={value!r} is of type {type(value).__name__}; give a number"
+                )
             if not (0 <= value <= sys.float_info.max):
                 raise ValueError(f"{name}={value} must be a finite number, at least 0")
             if name == "min_cosine" and value > 1:
@@ -68,7 +75,10 @@ class Wish:
         """The relevant error: the minimized one, else the first limited one."""
         if self.minimize in ERRORS:
             return self.minimize
-        return next((LIMITS[name] for name in ("max_error_over_noise", "max_nmse") if name in self.limits), "error_over_noise")
+        return next(
+            (LIMITS[name] for name in ("max_error_over_noise", "max_nmse") if name in self.limits),
+            "error_over_noise",
+        )
 
     def completed(self, noisy: bool) -> Wish:
         """With a limit if none is given, and with the NMSE if the noise is unknown.
@@ -82,11 +92,17 @@ class Wish:
         minimize = self.minimize
         if not noisy:
             if "max_error_over_noise" in given:
-                raise ValueError("max_error_over_noise needs the noise of the batch, which only several workers give; use max_nmse for these results")
+                raise ValueError(
+                    "max_error_over_noise needs the noise of the batch, which only several workers give; use max_nmse for these results"
+                )
             minimize = "step_nmse" if minimize == "error_over_noise" else minimize
         if not given and (minimize in ERRORS or self.max_layer_error is None):
             usual = (
-                {"max_volume": USUAL_VOLUME} if minimize in ERRORS else {"max_error_over_noise": USUAL_ERROR} if noisy else {"max_nmse": USUAL_NMSE}
+                {"max_volume": USUAL_VOLUME}
+                if minimize in ERRORS
+                else {"max_error_over_noise": USUAL_ERROR}
+                if noisy
+                else {"max_nmse": USUAL_NMSE}
             )
             given = given | usual
         return Wish(minimize, **given, max_layer_error=self.max_layer_error)
@@ -96,8 +112,15 @@ class Wish:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def __str__(self) -> str:
-        words = [f"{LIMITS[name]} {'at least' if name.startswith('min') else 'at most'} {value:g}" for name, value in self.limits.items()]
-        words += [] if self.max_layer_error is None else [f"that of every layer at most {self.max_layer_error:g}"]
+        words = [
+            f"{LIMITS[name]} {'at least' if name.startswith('min') else 'at most'} {value:g}"
+            for name, value in self.limits.items()
+        ]
+        words += (
+            []
+            if self.max_layer_error is None
+            else [f"that of every layer at most {self.max_layer_error:g}"]
+        )
         return f"least {self.minimize}" + (f" with {' and '.join(words)}" if words else "")
 
 
@@ -111,17 +134,24 @@ class Total(NamedTuple):
 def total_of(sums: Sums, figure: str, value: float = 0.0) -> Total:
     """A figure's terms, and its limit `value` as a sum of such terms."""
     if figure == "volume":
-        return Total(sums.volume / sums.elements.sum(), value + SIDE)  # docs/definitions.md, section 12: classes of volume
+        return Total(
+            sums.volume / sums.elements.sum(), value + SIDE
+        )  # docs/definitions.md, section 12: classes of volume
     if figure == "time":
         return Total(sums.seconds / len(sums.steps), value)
     if figure == "step_nmse":
         return Total(sums.nmse.sum(axis=2) / max(sums.losses.sum(), 1.0), value)
     if figure == "error_over_noise":
-        return Total(sums.log2.sum(axis=2) / max(sums.noise_blocks.sum(), 1.0), math.log2(value) if value > 0 else -math.inf)
+        return Total(
+            sums.log2.sum(axis=2) / max(sums.noise_blocks.sum(), 1.0),
+            math.log2(value) if value > 0 else -math.inf,
+        )
     if figure == "layer_cosine":
         return Total(-sums.cosine / max(sums.layers.sum(), 1.0), -value)
     assert figure == "underflow_wire"  # a quotient of two sums: underflow - limit * nonzero <= 0
-    return Total((sums.underflow - value * sums.nonzero) / max(sums.nonzero.max(axis=1).sum(), 1.0), 0.0)
+    return Total(
+        (sums.underflow - value * sums.nonzero) / max(sums.nonzero.max(axis=1).sum(), 1.0), 0.0
+    )
 
 
 def unit_errors(sums: Sums, figure: str) -> np.ndarray:
@@ -137,7 +167,11 @@ def figures(table: Table, sums: Sums, choice: np.ndarray) -> dict[str, float]:
     """A mixture's figures: volume, time, errors with interval, cosine, underflow, overflows."""
     own = sums.picked(choice)
     overflowed = own.overflow.sum()
-    lost = [math.inf] * 2 if overflowed else [total_of(own, name).adds.sum() for name in ("step_nmse", "error_over_noise")]
+    lost = (
+        [math.inf] * 2
+        if overflowed
+        else [total_of(own, name).adds.sum() for name in ("step_nmse", "error_over_noise")]
+    )
     over_noise = 2.0 ** lost[1] if sums.noisy else math.nan
     nonzero = own.nonzero.sum()
     return {
@@ -147,7 +181,9 @@ def figures(table: Table, sums: Sums, choice: np.ndarray) -> dict[str, float]:
         "error_over_noise_low": float(over_noise * sums.interval[0]),
         "error_over_noise_high": float(over_noise * sums.interval[1]),
         "step_nmse": float(lost[0]),
-        "layer_cosine": float(own.cosine.sum() / own.layers.sum()) if own.layers.sum() else math.nan,
+        "layer_cosine": float(own.cosine.sum() / own.layers.sum())
+        if own.layers.sum()
+        else math.nan,
         "underflow_wire": float(own.underflow.sum() / nonzero) if nonzero else math.nan,
         "overflowed": int(overflowed),
     }

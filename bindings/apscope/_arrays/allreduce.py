@@ -67,7 +67,15 @@ def allreduce(
         from . import gpu
 
         accumulator = None if accumulate is None else as_format(accumulate)
-        return gpu.allreduce(x, f, _core.parse_topology(text("topology", topology)), s, accumulator, hops, bool(input_cast))
+        return gpu.allreduce(
+            x,
+            f,
+            _core.parse_topology(text("topology", topology)),
+            s,
+            accumulator,
+            hops,
+            bool(input_cast),
+        )
     a = _input(x)
     if a.dtype != np.float32:
         raise TypeError(f"x has dtype {a.dtype}; allreduce takes float32")

@@ -31,7 +31,9 @@ def _operand(x: Any, what: str) -> np.ndarray:
 
 def _same_storage(arrays: list[np.ndarray], *formats: FloatFormat | None) -> list[np.ndarray]:
     """float32 arrays if operands and formats fit; else float64, for which the exact path is used."""
-    if all(a.dtype == np.float32 for a in arrays) and all(f is None or f.fits_fp32 for f in formats):
+    if all(a.dtype == np.float32 for a in arrays) and all(
+        f is None or f.fits_fp32 for f in formats
+    ):
         return arrays
     return [_widened(np.ascontiguousarray(a)) if a.dtype == np.float32 else a for a in arrays]
 
@@ -56,8 +58,12 @@ def _like_one_of(operands: tuple[Any, ...]) -> Any:
     """
     labelled = [x for x in operands if _pandas_kind(x)]
     for x in labelled[1:]:
-        if _pandas_kind(x) == _pandas_kind(labelled[0]) and not all(a.equals(b) for a, b in zip(x.axes, labelled[0].axes)):
-            raise ValueError(f"the operands are {_pandas_kind(x)}s with different labels; align them first: a, b = a.align(b)")
+        if _pandas_kind(x) == _pandas_kind(labelled[0]) and not all(
+            a.equals(b) for a, b in zip(x.axes, labelled[0].axes)
+        ):
+            raise ValueError(
+                f"the operands are {_pandas_kind(x)}s with different labels; align them first: a, b = a.align(b)"
+            )
     kinds = (
         _is_torch, lambda x: _pandas_kind(x) == "DataFrame", lambda x: _pandas_kind(x) == "Series",
         lambda x: isinstance(x, (np.ndarray, np.generic)), lambda x: not isinstance(x, (int, float)),
@@ -77,12 +83,21 @@ def _shape_of_all(arrays: dict[str, np.ndarray]) -> tuple[int, ...]:
         raise ValueError(f"{shapes}: they do not broadcast together") from None
 
 
-def _elementwise(operation: str, operands: dict[str, Any], format: FormatLike, out: Any, options: UnderflowOptions) -> Any:
+def _elementwise(
+    operation: str,
+    operands: dict[str, Any],
+    format: FormatLike,
+    out: Any,
+    options: UnderflowOptions,
+) -> Any:
     f, s = as_format(format), ARITHMETIC.settings(options)
     arrays = {what: _operand(x, what) for what, x in operands.items()}
     shape = _shape_of_all(arrays)
     # A single number is kept as it is, everything else is broadcast in full.
-    flat = [a.reshape(1) if a.size == 1 else np.ascontiguousarray(np.broadcast_to(a, shape)).reshape(-1) for a in arrays.values()]
+    flat = [
+        a.reshape(1) if a.size == 1 else np.ascontiguousarray(np.broadcast_to(a, shape)).reshape(-1)
+        for a in arrays.values()
+    ]
     flat = _same_storage(flat, f)
     flat += [np.empty(0, flat[0].dtype)] * (3 - len(flat))
     computed = np.empty(shape, flat[0].dtype)
@@ -97,7 +112,9 @@ def _elementwise(operation: str, operands: dict[str, Any], format: FormatLike, o
 
 
 @ARITHMETIC
-def add(a: Any, b: Any, format: FormatLike, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
+def add(
+    a: Any, b: Any, format: FormatLike, *, out: Any = None, **options: Unpack[UnderflowOptions]
+) -> Any:
     """a + b, computed exactly and rounded once to a format.
 
     Parameters
@@ -169,7 +186,9 @@ ValueError, TypeError
 
 @ARITHMETIC
 @_as_add
-def subtract(a: Any, b: Any, format: FormatLike, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
+def subtract(
+    a: Any, b: Any, format: FormatLike, *, out: Any = None, **options: Unpack[UnderflowOptions]
+) -> Any:
     """a - b, computed exactly and rounded once to a format.
 
     Signs of zero, infinities and NaN are those of `add`.
@@ -185,7 +204,9 @@ def subtract(a: Any, b: Any, format: FormatLike, *, out: Any = None, **options: 
 
 @ARITHMETIC
 @_as_add
-def multiply(a: Any, b: Any, format: FormatLike, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
+def multiply(
+    a: Any, b: Any, format: FormatLike, *, out: Any = None, **options: Unpack[UnderflowOptions]
+) -> Any:
     """a * b, computed exactly and rounded once to a format.
 
     0 * inf is NaN.
@@ -201,7 +222,9 @@ def multiply(a: Any, b: Any, format: FormatLike, *, out: Any = None, **options: 
 
 @ARITHMETIC
 @_as_add
-def divide(a: Any, b: Any, format: FormatLike, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
+def divide(
+    a: Any, b: Any, format: FormatLike, *, out: Any = None, **options: Unpack[UnderflowOptions]
+) -> Any:
     """a / b, computed exactly and rounded once to a format.
 
     As in IEEE 754, 0 / 0 and inf / inf are NaN
@@ -219,7 +242,9 @@ def divide(a: Any, b: Any, format: FormatLike, *, out: Any = None, **options: Un
 
 @ARITHMETIC
 @_as_add
-def sqrt(a: Any, format: FormatLike, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
+def sqrt(
+    a: Any, format: FormatLike, *, out: Any = None, **options: Unpack[UnderflowOptions]
+) -> Any:
     """The square root, computed exactly and rounded once to a format.
 
     The root of -0 is -0, of other negative numbers NaN.
@@ -235,7 +260,15 @@ def sqrt(a: Any, format: FormatLike, *, out: Any = None, **options: Unpack[Under
 
 @ARITHMETIC
 @_as_add
-def fma(a: Any, b: Any, c: Any, format: FormatLike, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
+def fma(
+    a: Any,
+    b: Any,
+    c: Any,
+    format: FormatLike,
+    *,
+    out: Any = None,
+    **options: Unpack[UnderflowOptions],
+) -> Any:
     """a * b + c, computed exactly and rounded once to a format.
 
     Signs of zero, infinities and NaN are those of `add`.

@@ -51,7 +51,9 @@ def _as_block_format(format: BlockFormat | str) -> BlockFormat:
         return format
     if isinstance(format, str):
         return BlockFormat(format)
-    raise TypeError(f"format is {type(format).__name__}; give a BlockFormat or a block format's name")
+    raise TypeError(
+        f"format is {type(format).__name__}; give a BlockFormat or a block format's name"
+    )
 
 
 def _around(shape: tuple[int, ...], axis: int) -> tuple[int, tuple[int, int, int]]:
@@ -90,7 +92,9 @@ def _bytes(codes: Any, what: str) -> np.ndarray:
 
 def _check_tensor_scale(f: BlockFormat, tensor_scale: float | None) -> None:
     if f.tensor_scale != (tensor_scale is not None):
-        raise ValueError(f"{f.name} {'needs a' if f.tensor_scale else 'has no'} tensor_scale; tensor_scale={tensor_scale} was given")
+        raise ValueError(
+            f"{f.name} {'needs a' if f.tensor_scale else 'has no'} tensor_scale; tensor_scale={tensor_scale} was given"
+        )
     if tensor_scale is not None and not 0 < tensor_scale < np.inf:
         raise ValueError(f"tensor_scale={tensor_scale} is not a positive finite number")
 
@@ -208,8 +212,12 @@ def encode_blocks(
     at, shape = _around(a.shape, axis)
     codes = np.empty(a.shape, np.uint8)
     scales = np.empty(_scale_shape(a.shape, at, f), np.uint8)
-    tensor_scale = _core.encode_blocks(a.reshape(-1), codes.reshape(-1), scales.reshape(-1), shape, f, *s)
-    return EncodedBlocks(_like(x, codes), _like(x, scales), tensor_scale if f.tensor_scale else None)
+    tensor_scale = _core.encode_blocks(
+        a.reshape(-1), codes.reshape(-1), scales.reshape(-1), shape, f, *s
+    )
+    return EncodedBlocks(
+        _like(x, codes), _like(x, scales), tensor_scale if f.tensor_scale else None
+    )
 
 
 def decode_blocks(
@@ -262,7 +270,9 @@ def decode_blocks(
     at, shape = _around(a.shape, axis)
     wanted = _scale_shape(a.shape, at, f)
     if s.shape != wanted:
-        raise ValueError(f"scales have shape {s.shape}; codes of shape {a.shape} in blocks of {f.block_size} need {wanted}")
+        raise ValueError(
+            f"scales have shape {s.shape}; codes of shape {a.shape} in blocks of {f.block_size} need {wanted}"
+        )
     _check_tensor_scale(f, tensor_scale)
 
     def write(flat: np.ndarray) -> None:

@@ -72,7 +72,9 @@ class CastStatistics:
 
 
 @CAST_STATISTICS
-def cast_statistics(x: Any, format: FormatLike, *, out: Any = None, **options: Unpack[RoundingOptions]) -> CastStatistics:
+def cast_statistics(
+    x: Any, format: FormatLike, *, out: Any = None, **options: Unpack[RoundingOptions]
+) -> CastStatistics:
     """Round every element to a value of a format and describe the errors.
 
     One pass over the numbers; docs/performance.md compares its time with that of a cast. Scale x
@@ -118,7 +120,9 @@ def cast_statistics(x: Any, format: FormatLike, *, out: Any = None, **options: U
         return _named(gpu.cast_statistics(x, f, s, out))
     a = _input(x)
     if a.dtype != np.float32:
-        raise TypeError(f"x has dtype {a.dtype}; statistics need float32 numbers; give x.astype(numpy.float32)")
+        raise TypeError(
+            f"x has dtype {a.dtype}; statistics need float32 numbers; give x.astype(numpy.float32)"
+        )
     found: dict[str, int | float | None] = {}
 
     def call(target: np.ndarray | None) -> None:

@@ -52,7 +52,9 @@ def _values(x: Any, f: FloatFormat, s: Settings, random: Any) -> np.ndarray:
     a = x if type(x) is np.ndarray else _as_array(x, "x")
     if a.dtype.kind in "iu" and beyond_float64(a):
         return _round_integers(a, f, s, random)
-    if not ((a.dtype is _FLOAT32 or a.dtype is _FLOAT64) and a.flags.c_contiguous and a.flags.aligned):
+    if not (
+        (a.dtype is _FLOAT32 or a.dtype is _FLOAT64) and a.flags.c_contiguous and a.flags.aligned
+    ):
         a = _input(a)
     return a if a.dtype != _FLOAT32 or f.fits_fp32 else _widened(a)
 
@@ -75,7 +77,9 @@ def _round_at_once(x: Any, format: Any, seed: Any, out: Any, options: Any) -> An
     return rounds(x, out, seed)
 
 
-def _rounder(x: Any, f: FloatFormat, s: Settings, random: Any) -> tuple[Callable[..., None], np.ndarray]:
+def _rounder(
+    x: Any, f: FloatFormat, s: Settings, random: Any
+) -> tuple[Callable[..., None], np.ndarray]:
     """The values of x, and call(function, target, *more), which runs a function of _core over them."""
     values = _values(x, f, s, random)
     words = None if random is None else _random_words(random, values.shape)
@@ -88,7 +92,11 @@ def _rounder(x: Any, f: FloatFormat, s: Settings, random: Any) -> tuple[Callable
 
 def _round_integers(a: np.ndarray, f: FloatFormat, s: Settings, random: Any) -> np.ndarray:
     """Integers beyond float64, rounded once: as the exact sum of two float64 numbers."""
-    if random is not None or s.projection.rounding == "stochastic_exact" or s.projection.underflow in ("flush_input", "flush_both"):
+    if (
+        random is not None
+        or s.projection.rounding == "stochastic_exact"
+        or s.projection.underflow in ("flush_input", "flush_both")
+    ):
         raise ValueError(
             "x has integers beyond 2^53, which do not support random=, stochastic_exact or flushed input; omit these or give floating-point numbers"
         )
@@ -101,7 +109,14 @@ def _round_integers(a: np.ndarray, f: FloatFormat, s: Settings, random: Any) -> 
 
 
 @QUANTIZE
-def quantize(x: Any, format: FormatLike, *, random: Any = None, out: Any = None, **options: Unpack[CastOptions]) -> Any:
+def quantize(
+    x: Any,
+    format: FormatLike,
+    *,
+    random: Any = None,
+    out: Any = None,
+    **options: Unpack[CastOptions],
+) -> Any:
     """Round every element to a value of a format.
 
     Parameters
@@ -161,11 +176,27 @@ def quantize(x: Any, format: FormatLike, *, random: Any = None, out: Any = None,
 
 def _code_dtype(f: FloatFormat) -> np.dtype:
     bits = f.storage_bits
-    return np.dtype(np.uint8 if bits <= 8 else np.uint16 if bits <= 16 else np.uint32 if bits <= 32 else np.uint64)
+    return np.dtype(
+        np.uint8
+        if bits <= 8
+        else np.uint16
+        if bits <= 16
+        else np.uint32
+        if bits <= 32
+        else np.uint64
+    )
 
 
 @ENCODE
-def encode(x: Any, format: FormatLike, *, random: Any = None, nan: int | None = None, out: Any = None, **options: Unpack[CastOptions]) -> Any:
+def encode(
+    x: Any,
+    format: FormatLike,
+    *,
+    random: Any = None,
+    nan: int | None = None,
+    out: Any = None,
+    **options: Unpack[CastOptions],
+) -> Any:
     """Round every element to a format and return the codes.
 
     Parameters
@@ -199,7 +230,9 @@ def encode(x: Any, format: FormatLike, *, random: Any = None, nan: int | None = 
     return _run(lambda flat: call(_core.encode, flat, code), x, _code_dtype(f), out, values.shape)
 
 
-def decode(codes: Any, format: FormatLike, *, keep_payload: bool = False, out: Any = None, threads: int = 1) -> Any:
+def decode(
+    codes: Any, format: FormatLike, *, keep_payload: bool = False, out: Any = None, threads: int = 1
+) -> Any:
     """The values of codes.
 
     Parameters
@@ -234,18 +267,26 @@ def decode(codes: Any, format: FormatLike, *, keep_payload: bool = False, out: A
     if _is_torch(codes) and str(codes.dtype).startswith(("torch.bfloat16", "torch.float8")):
         import torch
 
-        codes = _without_gradient(codes, "codes").view(torch.uint16 if codes.dtype == torch.bfloat16 else torch.uint8)
+        codes = _without_gradient(codes, "codes").view(
+            torch.uint16 if codes.dtype == torch.bfloat16 else torch.uint8
+        )
     a = _torch_to_numpy(codes, "codes") if _is_torch(codes) else np.asarray(codes)
-    if a.dtype.kind == "V" or a.dtype.name.startswith(("float8_", "bfloat16", "float4_", "float6_")):
+    if a.dtype.kind == "V" or a.dtype.name.startswith(
+        ("float8_", "bfloat16", "float4_", "float6_")
+    ):
         a = np.ascontiguousarray(a).view(f"u{a.dtype.itemsize}")
     if a.dtype.kind not in "iu":
         raise TypeError(f"codes have dtype {a.dtype}; give unsigned integers")
     if a.dtype.kind == "i" and a.size and a.min() < 0:
         raise ValueError(f"code {a.min()} is negative; give unsigned codes")
     width = np.dtype(f"u{a.dtype.itemsize}")
-    if a.dtype.itemsize == 8 and f.storage_bits <= 32:  # there is no loop from such wide codes to float32
+    if (
+        a.dtype.itemsize == 8 and f.storage_bits <= 32
+    ):  # there is no loop from such wide codes to float32
         if a.size and int(a.max()) >= 2**32:
-            raise ValueError(f"code {a.max()} is wider than {f.name}, which has {f.storage_bits} bits")
+            raise ValueError(
+                f"code {a.max()} is wider than {f.name}, which has {f.storage_bits} bits"
+            )
         width = np.dtype(np.uint32)
     a = contiguous(a, width).reshape(a.shape)
     payload, count = flag("keep_payload", keep_payload), integer("threads", threads, 0, 2**20)

@@ -21,19 +21,25 @@ def integer(name: str, value: Any, low: int, high: int) -> int:
     except TypeError:
         raise TypeError(f"{name}={value!r} must be an integer") from None
     if not low <= number <= high:
-        raise ValueError(f"{name}={number} is not between {low} and {high if high < 2**53 else f'2^{high.bit_length()} - 1'}")
+        raise ValueError(
+            f"{name}={number} is not between {low} and {high if high < 2**53 else f'2^{high.bit_length()} - 1'}"
+        )
     return number
 
 
 def text(name: str, value: Any) -> str:
     """The value, which must be a str that UTF-8 can encode."""
     if not isinstance(value, str):
-        raise TypeError(f"{name}={value!r} must be a string, such as the names that docs/definitions.md lists")
+        raise TypeError(
+            f"{name}={value!r} must be a string, such as the names that docs/definitions.md lists"
+        )
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise ValueError(f"{name}={clip(value)!r} contains half a surrogate pair; remove it") from None
+            raise ValueError(
+                f"{name}={clip(value)!r} contains half a surrogate pair; remove it"
+            ) from None
     return value
 
 
@@ -46,7 +52,9 @@ def of_type(name: str, value: Any, types: type | tuple[type, ...], give: str) ->
 
 def number(name: str, value: Any) -> Any:
     """The value, which must be an int or a float, Python's or NumPy's."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+    if isinstance(value, bool | np.bool_) or not isinstance(
+        value, int | float | np.integer | np.floating
+    ):
         raise TypeError(f"{name}={value!r:.60} must be a number")
     return value
 

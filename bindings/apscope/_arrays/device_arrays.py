@@ -15,12 +15,16 @@ __all__ = ["DeviceArray", "DeviceView", "device_view"]
 LEGACY_STREAM = 1  # CUDA's handle of the default stream that all others wait for
 
 
-def module(why: str = "the array is in a GPU's memory", instead: str = "give an array in the CPU's memory") -> ModuleType:
+def module(
+    why: str = "the array is in a GPU's memory", instead: str = "give an array in the CPU's memory"
+) -> ModuleType:
     """``apscope._cuda``; RuntimeError if this installation has none."""
     try:
         from .. import _cuda
     except ImportError as error:
-        raise RuntimeError(f"{why}, and this apscope was built without its CUDA module; build it with -DAPSCOPE_CUDA=ON, or {instead}") from error
+        raise RuntimeError(
+            f"{why}, and this apscope was built without its CUDA module; build it with -DAPSCOPE_CUDA=ON, or {instead}"
+        ) from error
     return _cuda
 
 
@@ -48,7 +52,12 @@ class DeviceArray:
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, device: int, stream: int) -> None:
-        self.shape, self.dtype, self.device, self._stream = tuple(shape), np.dtype(dtype), device, stream
+        self.shape, self.dtype, self.device, self._stream = (
+            tuple(shape),
+            np.dtype(dtype),
+            device,
+            stream,
+        )
         self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
         self._address = 0
         self._module = module()
@@ -97,7 +106,9 @@ def _of_tensor(x: Any, what: str) -> DeviceView:
     import torch
 
     if not x.is_contiguous():
-        raise TypeError(f"{what} is a tensor with strides {tuple(x.stride())}; give {what}.contiguous()")
+        raise TypeError(
+            f"{what} is a tensor with strides {tuple(x.stride())}; give {what}.contiguous()"
+        )
     stream = torch.cuda.current_stream(x.device).cuda_stream or LEGACY_STREAM
     dtype = np.dtype(str(x.dtype).removeprefix("torch."))
     return DeviceView(x.data_ptr(), tuple(x.shape), dtype, x.device.index, stream, False, x)
@@ -107,14 +118,20 @@ def _of_interface(interface: dict[str, Any], owner: Any, what: str) -> DeviceVie
     """By the CUDA array interface: https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html."""
     missing = [key for key in ("shape", "typestr", "data", "version") if key not in interface]
     if missing:
-        raise ValueError(f"{what}'s __cuda_array_interface__ has no '{missing[0]}', which its specification requires")
+        raise ValueError(
+            f"{what}'s __cuda_array_interface__ has no '{missing[0]}', which its specification requires"
+        )
     if interface["version"] < 2:
-        raise ValueError(f"{what}'s __cuda_array_interface__ is of version {interface['version']}; give one of version 2 or 3")
+        raise ValueError(
+            f"{what}'s __cuda_array_interface__ is of version {interface['version']}; give one of version 2 or 3"
+        )
     if interface.get("mask") is not None:
         raise TypeError(f"{what} has a mask, which a result cannot keep; give an array without one")
     dtype = np.dtype(interface["typestr"])
     if not dtype.isnative:
-        raise TypeError(f"{what} has dtype {dtype.str}, whose byte order is not the GPU's; convert it first")
+        raise TypeError(
+            f"{what} has dtype {dtype.str}, whose byte order is not the GPU's; convert it first"
+        )
     shape = tuple(int(n) for n in interface["shape"])
     strides = interface.get("strides")
     if strides is not None:
@@ -123,7 +140,9 @@ def _of_interface(interface: dict[str, Any], owner: Any, what: str) -> DeviceVie
     if stream is None:
         stream = LEGACY_STREAM  # nothing to wait for
     elif stream == 0:
-        raise ValueError(f"{what}'s __cuda_array_interface__ has stream 0, which is ambiguous; 1 is the legacy default stream, 2 the thread's")
+        raise ValueError(
+            f"{what}'s __cuda_array_interface__ has stream 0, which is ambiguous; 1 is the legacy default stream, 2 the thread's"
+        )
     address, read_only = interface["data"]
     return DeviceView(int(address or 0), shape, dtype, None, int(stream), bool(read_only), owner)
 
@@ -135,7 +154,9 @@ def _check_strides(shape: tuple[int, ...], strides: tuple[int, ...], unit: int, 
     expected = unit
     for n, stride in zip(reversed(shape), reversed(strides), strict=True):
         if n != 1 and stride != expected:
-            raise TypeError(f"{what} has shape {shape} and strides {strides}; give a contiguous copy in C order")
+            raise TypeError(
+                f"{what} has shape {shape} and strides {strides}; give a contiguous copy in C order"
+            )
         expected *= n
 
 
@@ -147,11 +168,23 @@ def _of_dlpack(x: Any, what: str) -> DeviceView:
     """By DLPack: https://dmlc.github.io/dlpack/latest/."""
     kind, _ = x.__dlpack_device__()
     if kind not in _DLPACK_GPU:
-        raise TypeError(f"{what} is not in a CUDA GPU's memory: its DLPack device type is {int(kind)}")
+        raise TypeError(
+            f"{what} is not in a CUDA GPU's memory: its DLPack device type is {int(kind)}"
+        )
     capsule = x.__dlpack__(stream=LEGACY_STREAM)
     address, shape, strides, code, bits, lanes, _, number = module().read_dlpack(capsule)
     if code not in _DLPACK_TYPES or lanes != 1:
-        raise TypeError(f"{what} has DLPack's dtype (code {code}, {bits} bits, {lanes} lanes); give float32, float64 or integers")
+        raise TypeError(
+            f"{what} has DLPack's dtype (code {code}, {bits} bits, {lanes} lanes); give float32, float64 or integers"
+        )
     if strides is not None:
         _check_strides(tuple(shape), tuple(strides), 1, what)
-    return DeviceView(address, tuple(shape), np.dtype(f"{_DLPACK_TYPES[code]}{bits}"), number, LEGACY_STREAM, False, (x, capsule))
+    return DeviceView(
+        address,
+        tuple(shape),
+        np.dtype(f"{_DLPACK_TYPES[code]}{bits}"),
+        number,
+        LEGACY_STREAM,
+        False,
+        (x, capsule),
+    )

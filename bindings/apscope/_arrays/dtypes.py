@@ -17,12 +17,18 @@ class TorchDtype(Protocol):
 
 
 def is_torch_dtype(what: Any) -> bool:
-    return type(what).__module__ == "torch" and type(what).__name__ == "dtype" and what.is_floating_point
+    return (
+        type(what).__module__ == "torch"
+        and type(what).__name__ == "dtype"
+        and what.is_floating_point
+    )
 
 
 def numpy_dtype(what: Any) -> np.dtype | None:
     """The floating-point dtype of NumPy or ml_dtypes that `what` is, if it is one."""
-    if not isinstance(what, (np.dtype, type)) or any(what is t for t in (float, int, bool, complex, object, str, bytes)):
+    if not isinstance(what, (np.dtype, type)) or any(
+        what is t for t in (float, int, bool, complex, object, str, bytes)
+    ):
         return None
     try:
         dtype = np.dtype(what)
@@ -30,7 +36,11 @@ def numpy_dtype(what: Any) -> np.dtype | None:
         return None
     # ml_dtypes' scalar types come from a module of that name; any other class is dtype object.
     known = dtype.kind == "f" or dtype.type.__module__.split(".")[0] == "ml_dtypes"
-    return dtype if known and not dtype.name.startswith(("int", "uint", "complex", "bcomplex")) else None
+    return (
+        dtype
+        if known and not dtype.name.startswith(("int", "uint", "complex", "bcomplex"))
+        else None
+    )
 
 
 def is_dtype(what: Any) -> bool:
@@ -62,7 +72,9 @@ def dtype_name(what: Any) -> str:
     if is_torch_dtype(what):
         name = str(what).removeprefix("torch.")
         if name.endswith("_x2"):
-            raise TypeError(f"{what} packs two values into an element; the format of one is '{name.removeprefix('float4_').removesuffix('_x2')}'")
+            raise TypeError(
+                f"{what} packs two values into an element; the format of one is '{name.removeprefix('float4_').removesuffix('_x2')}'"
+            )
         return name
     dtype = numpy_dtype(what)
     assert dtype is not None

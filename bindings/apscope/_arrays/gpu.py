@@ -34,7 +34,9 @@ def _located(view: DeviceView, what: str = "x") -> int:
     """The number of the view's GPU."""
     if view.device is not None:
         return view.device
-    device_arrays.module().require_device(0)  # without a GPU, that is the reason for the bad address
+    device_arrays.module().require_device(
+        0
+    )  # without a GPU, that is the reason for the bad address
     number = 0 if view.size == 0 else device_arrays.module().device_of(view.address)
     if number < 0:
         raise ValueError(f"{what}'s address 0x{view.address:x} is not in a GPU's memory")
@@ -60,7 +62,9 @@ def _floats(x: Any, what: str = "x", narrow: bool = False) -> DeviceView:
     return view
 
 
-def _result(like: Any, view: DeviceView, device: int, shape: tuple[int, ...], dtype: Any, out: Any = None) -> tuple[Any, int]:
+def _result(
+    like: Any, view: DeviceView, device: int, shape: tuple[int, ...], dtype: Any, out: Any = None
+) -> tuple[Any, int]:
     """A new array of like's kind, or `out`, and its address."""
     dtype = np.dtype(dtype)
     if out is not None:
@@ -90,7 +94,9 @@ def _result(like: Any, view: DeviceView, device: int, shape: tuple[int, ...], dt
 
 def _prepared(x: Any, f: FloatFormat, random: Any) -> tuple[DeviceView, int]:
     if random is not None:
-        raise ValueError("random= is not supported on a GPU; give seed and random_bits, or an array in the CPU's memory")
+        raise ValueError(
+            "random= is not supported on a GPU; give seed and random_bits, or an array in the CPU's memory"
+        )
     view = _floats(x)
     if view.dtype == np.float32 and not f.fits_fp32:
         if not _is_torch(x):
@@ -107,18 +113,32 @@ _PLAIN = Settings(Projection()._in_core(), 0, 1)
 def _projection(s: Settings) -> Any:
     """A projection of the CUDA module's own class."""
     p = s.projection
-    return device_arrays.module().Projection(p.rounding, p.overflow, p.underflow, p.keep_payload, p.random_bits)
+    return device_arrays.module().Projection(
+        p.rounding, p.overflow, p.underflow, p.keep_payload, p.random_bits
+    )
 
 
 def quantize(x: Any, f: FloatFormat, s: Settings, random: Any, out: Any) -> Any:
     """`apscope.quantize`."""
     view, device = _prepared(x, f, random)
     result, address = _result(x, view, device, view.shape, view.dtype, out)
-    device_arrays.module().quantize(view.address, address, view.size, view.dtype.itemsize, f.name, _projection(s), s.seed, device, view.stream)
+    device_arrays.module().quantize(
+        view.address,
+        address,
+        view.size,
+        view.dtype.itemsize,
+        f.name,
+        _projection(s),
+        s.seed,
+        device,
+        view.stream,
+    )
     return result
 
 
-def encode(x: Any, f: FloatFormat, s: Settings, random: Any, nan: int | None, dtype: np.dtype, out: Any) -> Any:
+def encode(
+    x: Any, f: FloatFormat, s: Settings, random: Any, nan: int | None, dtype: np.dtype, out: Any
+) -> Any:
     """`apscope.encode`."""
     view, device = _prepared(x, f, random)
     if (view.dtype == np.float64 and dtype == np.uint64) or dtype.itemsize <= 4:
@@ -151,12 +171,22 @@ def decode(codes: Any, f: FloatFormat, keep_payload: Any, out: Any) -> Any:
     view = _codes(codes, "codes")
     dtype = np.dtype(np.float32 if f.fits_fp32 else np.float64)
     if view.dtype.itemsize == 8 and dtype == np.float32:
-        raise TypeError(f"codes have dtype {view.dtype}; give codes of {f.name} in at most 32 bits on a GPU")
+        raise TypeError(
+            f"codes have dtype {view.dtype}; give codes of {f.name} in at most 32 bits on a GPU"
+        )
     device = _located(view, "codes")
     device_arrays.module().require_device(device)
     result, address = _result(codes, view, device, view.shape, dtype, out)
     device_arrays.module().decode(
-        view.address, address, view.size, view.dtype.itemsize, dtype.itemsize, f.name, flag("keep_payload", keep_payload), device, view.stream
+        view.address,
+        address,
+        view.size,
+        view.dtype.itemsize,
+        dtype.itemsize,
+        f.name,
+        flag("keep_payload", keep_payload),
+        device,
+        view.stream,
     )
     return result
 
@@ -167,10 +197,20 @@ def cast_statistics(x: Any, f: FloatFormat, s: Settings, out: Any) -> dict[str, 
     device = _located(view)
     device_arrays.module().require_device(device)
     address = 0 if out is None else _result(x, view, device, view.shape, view.dtype, out)[1]
-    return device_arrays.module().cast_statistics(view.address, address, view.size, f.name, _projection(s), s.seed, device, view.stream)
+    return device_arrays.module().cast_statistics(
+        view.address, address, view.size, f.name, _projection(s), s.seed, device, view.stream
+    )
 
 
-def allreduce(x: Any, f: FloatFormat, topology: str, s: Settings, accumulate: FloatFormat | None, hop_rounding: str | None, input_cast: bool) -> Any:
+def allreduce(
+    x: Any,
+    f: FloatFormat,
+    topology: str,
+    s: Settings,
+    accumulate: FloatFormat | None,
+    hop_rounding: str | None,
+    input_cast: bool,
+) -> Any:
     """`apscope.allreduce`."""
     view = _floats(x, narrow=True)
     shape = workers_first(view.shape)
@@ -189,18 +229,37 @@ def _narrowed(x: Any, view: DeviceView, device: int, sums: Any, address: int) ->
     # By codes, which are float32's bits: a GPU's own conversion gives NaN other bits.
     result, target = _result(x, view, device, tuple(sums.shape), np.float32)
     count = int(np.prod(sums.shape, dtype=np.int64))
-    device_arrays.module().encode(address, target, count, 8, 4, "fp32", _projection(_PLAIN), 0, None, device, view.stream)
+    device_arrays.module().encode(
+        address, target, count, 8, 4, "fp32", _projection(_PLAIN), 0, None, device, view.stream
+    )
     return result
 
 
-def matmul(a: Any, b: Any, f: FloatFormat, order: str, product: FloatFormat | None, accumulate: FloatFormat | None, s: Settings, out: Any) -> Any:
+def matmul(
+    a: Any,
+    b: Any,
+    f: FloatFormat,
+    order: str,
+    product: FloatFormat | None,
+    accumulate: FloatFormat | None,
+    s: Settings,
+    out: Any,
+) -> Any:
     """`apscope.matmul` of matrices, or of equal numbers of them."""
     for operand, what in ((a, "a"), (b, "b")):
         if not _on_gpu(operand):
-            raise ValueError(f"{what} is not in a GPU's memory, but the other operand is; give both on one GPU")
+            raise ValueError(
+                f"{what} is not in a GPU's memory, but the other operand is; give both on one GPU"
+            )
     left, right = _floats(a, "a", narrow=True), _floats(b, "b", narrow=True)
-    if len(left.shape) < 2 or left.shape[:-2] != right.shape[:-2] or left.shape[-1] != right.shape[-2]:
-        raise ValueError(f"a has shape {left.shape}, b {right.shape}; on a GPU give (..., m, k) and (..., k, n) with the same leading axes")
+    if (
+        len(left.shape) < 2
+        or left.shape[:-2] != right.shape[:-2]
+        or left.shape[-1] != right.shape[-2]
+    ):
+        raise ValueError(
+            f"a has shape {left.shape}, b {right.shape}; on a GPU give (..., m, k) and (..., k, n) with the same leading axes"
+        )
     device = _located(left, "a")
     if _located(right, "b") != device:
         raise ValueError(f"a is on GPU {device}, b on GPU {_located(right, 'b')}; give both on one")
@@ -221,11 +280,15 @@ def quantize_blocks(x: Any, f: BlockFormat, around: Any, axis: int, s: Settings,
     device = _located(view)
     device_arrays.module().require_device(device)
     result, address = _result(x, view, device, view.shape, np.float32, out)
-    device_arrays.module().quantize_blocks(view.address, address, shape, f.name, _projection(s), s.seed, device, view.stream)
+    device_arrays.module().quantize_blocks(
+        view.address, address, shape, f.name, _projection(s), s.seed, device, view.stream
+    )
     return result
 
 
-def encode_blocks(x: Any, f: BlockFormat, around: Any, scale_shape: Any, axis: int, s: Settings) -> tuple[Any, Any, float]:
+def encode_blocks(
+    x: Any, f: BlockFormat, around: Any, scale_shape: Any, axis: int, s: Settings
+) -> tuple[Any, Any, float]:
     """Codes, scales and the tensor scale of `apscope.encode_blocks`."""
     view = _floats(x, narrow=True)
     at, shape = around(view.shape, axis)
@@ -234,26 +297,54 @@ def encode_blocks(x: Any, f: BlockFormat, around: Any, scale_shape: Any, axis: i
     codes, code_address = _result(x, view, device, view.shape, np.uint8)
     scales, scale_address = _result(x, view, device, scale_shape(view.shape, at, f), np.uint8)
     tensor = device_arrays.module().encode_blocks(
-        view.address, code_address, scale_address, shape, f.name, _projection(s), s.seed, device, view.stream
+        view.address,
+        code_address,
+        scale_address,
+        shape,
+        f.name,
+        _projection(s),
+        s.seed,
+        device,
+        view.stream,
     )
     return codes, scales, tensor
 
 
-def decode_blocks(codes: Any, scales: Any, f: BlockFormat, around: Any, scale_shape: Any, axis: int, tensor_scale: float | None, out: Any) -> Any:
+def decode_blocks(
+    codes: Any,
+    scales: Any,
+    f: BlockFormat,
+    around: Any,
+    scale_shape: Any,
+    axis: int,
+    tensor_scale: float | None,
+    out: Any,
+) -> Any:
     """`apscope.decode_blocks`."""
     view, of_scales = _codes(codes, "codes"), _codes(scales, "scales")
     for part, what in ((view, "codes"), (of_scales, "scales")):
         if part.dtype.itemsize != 1:
-            raise TypeError(f"{what} have dtype {part.dtype}; give unsigned 8-bit integers on a GPU")
+            raise TypeError(
+                f"{what} have dtype {part.dtype}; give unsigned 8-bit integers on a GPU"
+            )
     at, shape = around(view.shape, axis)
     wanted = scale_shape(view.shape, at, f)
     if of_scales.shape != wanted:
-        raise ValueError(f"scales have shape {of_scales.shape}; codes of shape {view.shape} in blocks of {f.block_size} need {wanted}")
+        raise ValueError(
+            f"scales have shape {of_scales.shape}; codes of shape {view.shape} in blocks of {f.block_size} need {wanted}"
+        )
     device = _located(view, "codes")
     device_arrays.module().require_device(device)
     result, address = _result(codes, view, device, view.shape, np.float32, out)
     device_arrays.module().decode_blocks(
-        view.address, of_scales.address, 1.0 if tensor_scale is None else tensor_scale, address, shape, f.name, device, view.stream
+        view.address,
+        of_scales.address,
+        1.0 if tensor_scale is None else tensor_scale,
+        address,
+        shape,
+        f.name,
+        device,
+        view.stream,
     )
     return result
 

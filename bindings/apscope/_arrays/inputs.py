@@ -36,8 +36,14 @@ def as_format(format: Any) -> FloatFormat:
         return _named(format)
     if is_dtype(format):
         return _named(dtype_name(format))
-    what = repr(format) if isinstance(format, (type, np.dtype)) or type(format).__name__ == "dtype" else f"of type {type(format).__name__}"
-    raise TypeError(f"format is {what}; give a FloatFormat, a format's name such as 'e4m3', or a floating-point dtype of NumPy, ml_dtypes or torch")
+    what = (
+        repr(format)
+        if isinstance(format, (type, np.dtype)) or type(format).__name__ == "dtype"
+        else f"of type {type(format).__name__}"
+    )
+    raise TypeError(
+        f"format is {what}; give a FloatFormat, a format's name such as 'e4m3', or a floating-point dtype of NumPy, ml_dtypes or torch"
+    )
 
 
 @functools.lru_cache(maxsize=1024)
@@ -46,7 +52,9 @@ def _named(name: str) -> FloatFormat:
         return FloatFormat(text("format", name))  # never changes: its fields are read-only
     except ValueError:
         if name in {row["name"] for row in _core.named_block_formats()}:
-            raise ValueError(f"'{name}' is a block format; give a float format such as 'e4m3', or call quantize_blocks") from None
+            raise ValueError(
+                f"'{name}' is a block format; give a float format such as 'e4m3', or call quantize_blocks"
+            ) from None
         raise
 
 
@@ -59,7 +67,13 @@ def _pandas_kind(x: Any) -> str:
     pandas = sys.modules.get("pandas")  # a caller with such an object has imported it
     if pandas is None:
         return ""
-    return "DataFrame" if isinstance(x, pandas.DataFrame) else "Series" if isinstance(x, pandas.Series) else ""
+    return (
+        "DataFrame"
+        if isinstance(x, pandas.DataFrame)
+        else "Series"
+        if isinstance(x, pandas.Series)
+        else ""
+    )
 
 
 def _without_gradient(x: Any, what: str) -> Any:
@@ -71,7 +85,9 @@ def _without_gradient(x: Any, what: str) -> Any:
         A tensor that requires grad, outside of ``torch.no_grad()``.
     """
     if x.requires_grad and sys.modules["torch"].is_grad_enabled():
-        raise ValueError(f"{what} requires grad, but results here have no gradient; give {what}.detach(), or call under torch.no_grad()")
+        raise ValueError(
+            f"{what} requires grad, but results here have no gradient; give {what}.detach(), or call under torch.no_grad()"
+        )
     return x.detach()
 
 
@@ -83,13 +99,18 @@ def _on_gpu(x: Any) -> bool:
         return x.device.type == "cuda"
     if hasattr(x, "__cuda_array_interface__"):
         return True
-    return hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] in (2, 13)  # CUDA's memory, its managed memory
+    return hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] in (
+        2,
+        13,
+    )  # CUDA's memory, its managed memory
 
 
 def _torch_to_numpy(x: Any, what: str) -> np.ndarray:
     """A view of a CPU tensor's memory."""
     if x.device.type != "cpu":
-        raise ValueError(f"{what} is a tensor on {x.device}; this takes CPU tensors, so call .cpu() first")
+        raise ValueError(
+            f"{what} is a tensor on {x.device}; this takes CPU tensors, so call .cpu() first"
+        )
     x = _without_gradient(x, what)
     if str(x.dtype).startswith(("torch.bfloat16", "torch.float8")):  # NumPy has no such dtypes
         return x.float().numpy()  # exact, and a copy
@@ -108,19 +129,30 @@ def _widen(a: np.ndarray, what: str) -> np.ndarray:
         return a.astype(np.float32)
     if a.dtype.kind in "iu":
         if beyond_float64(a):
-            raise ValueError(f"{what} has integers beyond 2^53, which float64 cannot represent exactly")
+            raise ValueError(
+                f"{what} has integers beyond 2^53, which float64 cannot represent exactly"
+            )
         return a.astype(np.float64)
-    raise TypeError(f"{what} has dtype {a.dtype}; use float64, float32, float16, bfloat16, a float8 or narrower, or integers")
+    raise TypeError(
+        f"{what} has dtype {a.dtype}; use float64, float32, float16, bfloat16, a float8 or narrower, or integers"
+    )
 
 
 def beyond_float64(a: np.ndarray) -> bool:
     """Integers that are not all exact in float64."""
-    return a.dtype.kind in "iu" and a.dtype.itemsize == 8 and a.size > 0 and not -(2**53) <= int(a.min()) <= int(a.max()) <= 2**53
+    return (
+        a.dtype.kind in "iu"
+        and a.dtype.itemsize == 8
+        and a.size > 0
+        and not -(2**53) <= int(a.min()) <= int(a.max()) <= 2**53
+    )
 
 
 def _as_array(x: Any, what: str) -> np.ndarray:
     if isinstance(x, np.ma.MaskedArray):
-        raise TypeError(f"{what} is a masked array, whose mask a result cannot keep; give {what}.filled(value) or {what}.compressed()")
+        raise TypeError(
+            f"{what} is a masked array, whose mask a result cannot keep; give {what}.filled(value) or {what}.compressed()"
+        )
     return _torch_to_numpy(x, what) if _is_torch(x) else np.asarray(x)
 
 
@@ -182,7 +214,13 @@ def _like(x: Any, result: np.ndarray) -> Any:
     return result if isinstance(x, np.ndarray) or result.ndim else result[()]
 
 
-def _run(write: Callable[[np.ndarray], None], x: Any, result_dtype: np.dtype, out: Any, shape: tuple[int, ...]) -> Any:
+def _run(
+    write: Callable[[np.ndarray], None],
+    x: Any,
+    result_dtype: np.dtype,
+    out: Any,
+    shape: tuple[int, ...],
+) -> Any:
     """Calls write(flat result) and returns `out`, or a new array of x's kind."""
     if out is None:
         result = np.empty(shape, result_dtype)
@@ -192,7 +230,9 @@ def _run(write: Callable[[np.ndarray], None], x: Any, result_dtype: np.dtype, ou
     # Through a temporary unless the loop may write in place: `out` is contiguous, aligned and does
     # not overlap x.
     source = _torch_to_numpy(x, "x") if _is_torch(x) else x
-    apart = isinstance(source, (list, tuple, int, float)) or not np.may_share_memory(np.asarray(source), target)
+    apart = isinstance(source, (list, tuple, int, float)) or not np.may_share_memory(
+        np.asarray(source), target
+    )
     if target.flags.carray and apart:
         write(target.reshape(-1))
     else:

@@ -82,10 +82,19 @@ class Options:
         Defaults of a projection's parts, if not those of `Projection`.
     """
 
-    def __init__(self, kind: Any, *, without: tuple[str, ...] = (), in_full: bool = False, **defaults: Any) -> None:
-        self.known = tuple(name for name in _TYPES if name in kind.__annotations__ and name not in without)
+    def __init__(
+        self, kind: Any, *, without: tuple[str, ...] = (), in_full: bool = False, **defaults: Any
+    ) -> None:
+        self.known = tuple(
+            name for name in _TYPES if name in kind.__annotations__ and name not in without
+        )
         self.in_full = in_full
-        self.defaults: dict[str, Any] = {"projection": None, **Projection(**defaults).to_dict(), "seed": 0, "threads": 1}
+        self.defaults: dict[str, Any] = {
+            "projection": None,
+            **Projection(**defaults).to_dict(),
+            "seed": 0,
+            "threads": 1,
+        }
         self._checked = functools.lru_cache(maxsize=256, typed=True)(self._check)
         self._plain = self._check()
 
@@ -107,7 +116,11 @@ class Options:
             found = self._checked(**options)
         except TypeError:  # a wrong kind, or not hashable: checked again
             found = self._check(**options)
-        return found if seed == 0 and type(seed) is int else found._replace(seed=integer("seed", seed, 0, 2**64 - 1))
+        return (
+            found
+            if seed == 0 and type(seed) is int
+            else found._replace(seed=integer("seed", seed, 0, 2**64 - 1))
+        )
 
     def _check(self, **options: Any) -> Settings:
         for name in options:
@@ -132,19 +145,36 @@ class Options:
         own = inspect.signature(function)
         keyword = inspect.Parameter.KEYWORD_ONLY
         kept = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        added = [inspect.Parameter(name, keyword, default=self.defaults[name], annotation=_TYPES[name]) for name in self.known]
+        added = [
+            inspect.Parameter(name, keyword, default=self.defaults[name], annotation=_TYPES[name])
+            for name in self.known
+        ]
         function.__signature__ = own.replace(parameters=[*kept, *added])  # type: ignore[attr-defined]
         if function.__doc__:
-            function.__doc__ = re.sub(r"^( *)\*\*options\n((?:\1 +.*\n)*)", self._entries, function.__doc__, count=1, flags=re.MULTILINE)
+            function.__doc__ = re.sub(
+                r"^( *)\*\*options\n((?:\1 +.*\n)*)",
+                self._entries,
+                function.__doc__,
+                count=1,
+                flags=re.MULTILINE,
+            )
         return function
 
     def _entries(self, found: re.Match[str]) -> str:
         """The entries of a docstring's list of parameters; a remark below ``**options`` joins the projection's."""
         indent, remark = found[1], inspect.cleandoc(found[2])
         fields = [name for name in FIELDS if name in self.known]
-        entries = ["projection : Projection, optional", "    How numbers are rounded, as one value; give it, or the parts that follow."]
+        entries = [
+            "projection : Projection, optional",
+            "    How numbers are rounded, as one value; give it, or the parts that follow.",
+        ]
         if self.in_full:
-            entries += inspect.cleandoc(Projection.__doc__ or "").partition("----------\n")[2].partition("\n\n")[0].split("\n")
+            entries += (
+                inspect.cleandoc(Projection.__doc__ or "")
+                .partition("----------\n")[2]
+                .partition("\n\n")[0]
+                .split("\n")
+            )
         else:
             words = [name for name in fields if name in ("rounding", "overflow", "underflow")]
             entries += [
@@ -160,7 +190,10 @@ class Options:
             entries += (
                 _SEED.split("\n")
                 if self.in_full
-                else ["seed : int or Draws", "    For stochastic rounding, the same in every call unless it is a `Draws`: as for `quantize`."]
+                else [
+                    "seed : int or Draws",
+                    "    For stochastic rounding, the same in every call unless it is a `Draws`: as for `quantize`.",
+                ]
             )
         if "threads" in self.known:
             entries += _THREADS.split("\n")

@@ -50,7 +50,10 @@ _SUMS = {
         "fp64 products and sums, each rounded in registers",
         "products of fp32 numbers are exact in fp64, and so are these sums, or they round twice safely (53 bits are at least 2p + 1; Figueroa, 1995)",
     ),
-    "fp64_odd": ("exact fp64 products and fp64 sums rounded to odd, each then rounded in registers", _ARITHMETIC["odd"][1]),
+    "fp64_odd": (
+        "exact fp64 products and fp64 sums rounded to odd, each then rounded in registers",
+        _ARITHMETIC["odd"][1],
+    ),
     "general": (
         "rows of fp64 numbers, each product and sum on the path that it has by itself; exact sums in integers of hundreds of bits",
         "every operation is exact, or rounded to odd, before its one rounding",
@@ -155,12 +158,25 @@ def plan(
         path = _core.arithmetic_path(operation, f, s.projection, not wide_input)
         how, reason = _ARITHMETIC[path]
     elif operation in SUMS:
-        sums, products, held_by = (None if g is None else as_format(g) for g in (accumulate, product if operation != "sum" else None, operands))
+        sums, products, held_by = (
+            None if g is None else as_format(g)
+            for g in (accumulate, product if operation != "sum" else None, operands)
+        )
         in_float64 = not f.fits_fp32
         path = _core.sum_path(operation != "sum", f, order, sums, products, held_by, s.projection)
         if wide_input or not all(g is None or g.fits_fp32 for g in (f, sums, products, held_by)):
             path = "general"
         how, reason = _SUMS[path]
     else:
-        raise ValueError(f"unknown operation {operation!r}; use quantize, encode, {', '.join(OPERATIONS + SUMS)}")
-    return Plan(operation, f.name, "float64" if in_float64 else "float32", path, how, reason, _core.simd_level())
+        raise ValueError(
+            f"unknown operation {operation!r}; use quantize, encode, {', '.join(OPERATIONS + SUMS)}"
+        )
+    return Plan(
+        operation,
+        f.name,
+        "float64" if in_float64 else "float32",
+        path,
+        how,
+        reason,
+        _core.simd_level(),
+    )

@@ -83,7 +83,7 @@ class Projection:
             "keep_payload": flag("keep_payload", self.keep_payload),
             "random_bits": integer("random_bits", self.random_bits, 1, 64),
         }
-        rules = {name: text(name, getattr(self, name)) for name in _RULES}
+        rules: dict[str, Any] = {name: text(name, getattr(self, name)) for name in _RULES}
         made = _core.Projection(**rules, **parts)
         parts.update({name: getattr(made, name) for name in _RULES})
         for name, value in parts.items():
@@ -105,12 +105,18 @@ class Projection:
     def from_json(text: str) -> Projection:
         """The projection of a text made by `to_json`."""
         parts = parse_json(text)
-        if not isinstance(parts, dict) or not parts.keys() <= {f.name for f in dataclasses.fields(Projection)}:
+        if not isinstance(parts, dict) or not parts.keys() <= {
+            f.name for f in dataclasses.fields(Projection)
+        }:
             raise ValueError(f"{clip(text)!r} is not a projection; give a text made by to_json")
         return Projection(**parts)
 
     def __repr__(self) -> str:
-        parts = [f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self)[1:] if getattr(self, f.name) != f.default]
+        parts = [
+            f"{f.name}={getattr(self, f.name)!r}"
+            for f in dataclasses.fields(self)[1:]
+            if getattr(self, f.name) != f.default
+        ]
         return f"Projection({', '.join([repr(self.rounding), *parts])})"
 
     def __str__(self) -> str:
@@ -137,10 +143,16 @@ def whole(projection: Any, given: Collection[str], known: Collection[str], what:
         Parts given in addition to it; a part that is not at its default and not supported.
     """
     if not isinstance(projection, Projection):
-        raise TypeError(f"projection is of type {type(projection).__name__}; give a Projection, such as Projection('toward_zero')")
+        raise TypeError(
+            f"projection is of type {type(projection).__name__}; give a Projection, such as Projection('toward_zero')"
+        )
     if given:
-        raise ValueError(f"projection and {next(iter(given))} are both given, but one is a part of the other; omit one")
+        raise ValueError(
+            f"projection and {next(iter(given))} are both given, but one is a part of the other; omit one"
+        )
     for f in dataclasses.fields(Projection):
         if f.name not in known and (value := getattr(projection, f.name)) != f.default:
-            raise ValueError(f"the projection has {f.name}={value!r}, which {what} does not support; leave it at {f.default!r}")
+            raise ValueError(
+                f"the projection has {f.name}={value!r}, which {what} does not support; leave it at {f.default!r}"
+            )
     return projection

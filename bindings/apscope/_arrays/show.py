@@ -42,15 +42,28 @@ def _rows(found: CastStatistics) -> list[tuple[str, str, str]]:
     for column, value in values.items():
         of = _SHARES.get(column)
         base = values[of] if of else 0
-        rows.append((column, _figure(column, value), f"{100 * value / base:.3g} % of {of}" if of and base and value else ""))
+        rows.append(
+            (
+                column,
+                _figure(column, value),
+                f"{100 * value / base:.3g} % of {of}" if of and base and value else "",
+            )
+        )
     return rows
 
 
 def statistics_line(found: CastStatistics) -> str:
     """The most important numbers."""
-    parts = [count_of(found.count, "number"), f"underflow {found.underflow:,} of {found.nonzero:,} nonzero"]
+    parts = [
+        count_of(found.count, "number"),
+        f"underflow {found.underflow:,} of {found.nonzero:,} nonzero",
+    ]
     parts += [f"{name} {value:,}" for name in _WRONG if (value := getattr(found, name))]
-    parts += [f"{name} {_figure(name, value)}" for name in ("nmse", "relative_bias", "max_ulp") if (value := getattr(found, name)) is not None]
+    parts += [
+        f"{name} {_figure(name, value)}"
+        for name in ("nmse", "relative_bias", "max_ulp")
+        if (value := getattr(found, name)) is not None
+    ]
     return f"<CastStatistics: {', '.join(parts)}>"
 
 
@@ -63,6 +76,14 @@ def statistics_html(found: CastStatistics) -> str:
     """The line, and every column."""
     from .._html import paragraphs, table
 
-    rows = [[f"<code>{column}</code>", html.escape(value), html.escape(share)] for column, value, share in _rows(found)]
+    rows = [
+        [f"<code>{column}</code>", html.escape(value), html.escape(share)]
+        for column, value, share in _rows(found)
+    ]
     line = html.escape(statistics_line(found).removeprefix("<CastStatistics: ").removesuffix(">"))
-    return paragraphs([f"<b>CastStatistics</b>: {line}", table(["column", "value", ""], rows, numeric=[False, True, False])])
+    return paragraphs(
+        [
+            f"<b>CastStatistics</b>: {line}",
+            table(["column", "value", ""], rows, numeric=[False, True, False]),
+        ]
+    )

@@ -22,7 +22,14 @@ def _optional_format(format: FormatLike | None) -> FloatFormat | None:
     return None if format is None else as_format(format)
 
 
-def _write_result(compute: Callable[[np.ndarray], None], held: np.dtype, f: FloatFormat, like: Any, shape: tuple[int, ...], out: Any) -> Any:
+def _write_result(
+    compute: Callable[[np.ndarray], None],
+    held: np.dtype,
+    f: FloatFormat,
+    like: Any,
+    shape: tuple[int, ...],
+    out: Any,
+) -> Any:
     """compute(flat result) in the operands' dtype, then in the format's; an operand may be `out`."""
     computed = np.empty(shape, held)
     compute(computed.reshape(-1))
@@ -158,15 +165,23 @@ def dot(
     >>> float(apscope.dot([1.125, 1.125], [1.125, -1.125], "e4m3", product="e4m3"))
     0.0
     """
-    f, accumulator, products = as_format(format), _optional_format(accumulate), _optional_format(product)
+    f, accumulator, products = (
+        as_format(format),
+        _optional_format(accumulate),
+        _optional_format(product),
+    )
     s = SUMS.settings(options)
     x, y = _operand(a, "a"), _operand(b, "b")
     if x.shape != y.shape:
         raise ValueError(f"a has shape {x.shape}, b {y.shape}; they must agree")
-    x, y = _same_storage([_terms_first(x, axis, "a"), _terms_first(y, axis, "b")], f, accumulator, products)
+    x, y = _same_storage(
+        [_terms_first(x, axis, "a"), _terms_first(y, axis, "b")], f, accumulator, products
+    )
 
     def compute(result: np.ndarray) -> None:
-        _core.ordered_dot(x.reshape(-1), y.reshape(-1), 1, x.shape[0], result, f, order, accumulator, products, *s)
+        _core.ordered_dot(
+            x.reshape(-1), y.reshape(-1), 1, x.shape[0], result, f, order, accumulator, products, *s
+        )
 
     return _write_result(compute, x.dtype, f, _like_one_of((a, b)), x.shape[1:], out)
 
@@ -212,7 +227,11 @@ def matmul(
     >>> apscope.matmul(np.float32([[1, 0.0625]]), np.float32([[16], [8]]), "e4m3")
     array([[16.]], dtype=float32)
     """
-    f, accumulator, products = as_format(format), _optional_format(accumulate), _optional_format(product)
+    f, accumulator, products = (
+        as_format(format),
+        _optional_format(accumulate),
+        _optional_format(product),
+    )
     s = SUMS.settings(options)
     if _on_gpu(a) or _on_gpu(b):
         from . import gpu
@@ -223,14 +242,21 @@ def matmul(
         if operand.ndim == 0:
             raise ValueError(f"{what} is a number; matmul takes vectors and matrices")
     if x.shape[-1] != y.shape[0 if y.ndim == 1 else -2]:
-        raise ValueError(f"a has shape {x.shape}, b {y.shape}; a's last axis must be as long as b's first of its last two")
+        raise ValueError(
+            f"a has shape {x.shape}, b {y.shape}; a's last axis must be as long as b's first of its last two"
+        )
     rows, columns = x.shape[-2:-1], y.shape[-1:] if y.ndim > 1 else ()
     left, right = (x if x.ndim > 1 else x[None, :]), (y if y.ndim > 1 else y[:, None])
     try:
         batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     except ValueError:
-        raise ValueError(f"a has shape {x.shape}, b {y.shape}; their leading axes do not broadcast together") from None
-    parts = [np.ascontiguousarray(np.broadcast_to(part, batch + part.shape[-2:])) for part in (left, right)]
+        raise ValueError(
+            f"a has shape {x.shape}, b {y.shape}; their leading axes do not broadcast together"
+        ) from None
+    parts = [
+        np.ascontiguousarray(np.broadcast_to(part, batch + part.shape[-2:]))
+        for part in (left, right)
+    ]
     left, right = _same_storage(parts, f, accumulator, products)
 
     def compute(result: np.ndarray) -> None:

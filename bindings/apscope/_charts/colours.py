@@ -24,7 +24,13 @@ def diverging(low: str, middle: str, high: str) -> tuple[str, ...]:
     ends = [[int(colour[k : k + 2], 16) for k in (1, 3, 5)] for colour in (low, middle, high)]
 
     def mixed(end: list[int], share: float) -> str:
-        return "#" + "".join(f"{round(share * a + (1 - share) * b):02x}" for a, b in zip(end, ends[1]))
+        return "#" + "".join(
+            f"{round(share * a + (1 - share) * b):02x}" for a, b in zip(end, ends[1])
+        )
 
     shares = (1.0, 0.72, 0.46, 0.22)
-    return (*(mixed(ends[0], s) for s in shares), middle, *(mixed(ends[2], s) for s in reversed(shares)))
+    return (
+        *(mixed(ends[0], s) for s in shares),
+        middle,
+        *(mixed(ends[2], s) for s in reversed(shares)),
+    )

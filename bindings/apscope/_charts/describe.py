@@ -74,7 +74,9 @@ class Chart:
     lines: Sequence[Line] = ()
     points: Sequence[Point] = ()
     rules: Sequence[Rule] = ()
-    legend: Sequence[tuple[str, str, str]] = ()  # a name, its colour and its symbol; the report says them once for all charts
+    legend: Sequence[
+        tuple[str, str, str]
+    ] = ()  # a name, its colour and its symbol; the report says them once for all charts
 
 
 @dataclass(frozen=True)

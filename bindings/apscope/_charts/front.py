@@ -25,7 +25,9 @@ MEASURES = {
 COSTS = {"volume": "bytes sent, of fp32's", "time": "modelled seconds a step"}
 
 
-def step_front(points: Iterable[tuple[float, float]], same: float = 0.0) -> list[tuple[float, float]]:
+def step_front(
+    points: Iterable[tuple[float, float]], same: float = 0.0
+) -> list[tuple[float, float]]:
     """The points that no other beats in both, from the least cost to the least error; costs that differ by at most `same` are one."""
     front: list[tuple[float, float]] = []
     anchor = -math.inf
@@ -81,11 +83,18 @@ def front_chart(
     Chart
         Hollow: a step overflowed or was skipped; such schemes are not of the front.
     """
-    column = error or ("error_over_noise" if rows["error_over_noise"].notna().any() else "step_nmse")
+    column = error or (
+        "error_over_noise" if rows["error_over_noise"].notna().any() else "step_nmse"
+    )
     unit = MEASURES.get(column, column)
     held = rows[(rows[against] > 0) & np.isfinite(rows[column].astype(float))]
     if not len(held):
-        return Chart("Error against volume", f"No scheme has an error and a {against}.", Log(against, 0.1, 1.0, ()), Log(unit, 0.1, 1.0, ()))
+        return Chart(
+            "Error against volume",
+            f"No scheme has an error and a {against}.",
+            Log(against, 0.1, 1.0, ()),
+            Log(unit, 0.1, 1.0, ()),
+        )
     x, y = held[against].to_numpy(float), np.maximum(held[column].to_numpy(float), floor)
     sound = (held["overflowed"].to_numpy() == 0) & (held["skipped"].to_numpy() == 0)
     front = step_front(zip(x[sound], y[sound]), SIDE if against == "volume" else 0.0)
@@ -105,8 +114,19 @@ def front_chart(
             )
         )  # fmt: skip
     beside = [(a, max(b, floor)) for a, b in mixtures if left <= a <= right and b > 0]
-    lines = [Line(corners(front, right), ""), *([Line(corners(step_front(beside), right), FAMILIES["mixed"].colour, "mixed")] if beside else [])]
-    told = "; ".join(f"{p.says.splitlines()[0]} {number(p.y)} at {number(p.x)}" for p in sorted(points, key=lambda p: p.x) if not p.faint)
+    lines = [
+        Line(corners(front, right), ""),
+        *(
+            [Line(corners(step_front(beside), right), FAMILIES["mixed"].colour, "mixed")]
+            if beside
+            else []
+        ),
+    ]
+    told = "; ".join(
+        f"{p.says.splitlines()[0]} {number(p.y)} at {number(p.x)}"
+        for p in sorted(points, key=lambda p: p.x)
+        if not p.faint
+    )
     return Chart(
         title="Error against volume", says=f"{unit} of {len(points)} schemes against {against}. None beats, from the least sent: {told}.",
         x=Log(COSTS[against], left, right, _shares(left, right) if against == "volume" else powers(left, right)),

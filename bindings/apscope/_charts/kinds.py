@@ -38,7 +38,9 @@ class Bands:
 
     def __post_init__(self) -> None:
         if not len(self.edges) == len(self.ticks) == len(self.light) - 1 == len(self.dark) - 1:
-            raise ValueError(f"{self.label}: {len(self.edges)} edges, {len(self.light)} and {len(self.dark)} colours")
+            raise ValueError(
+                f"{self.label}: {len(self.edges)} edges, {len(self.light)} and {len(self.dark)} colours"
+            )
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,9 @@ class Kind:
     bands: Bands | None = None
     x: Axis = Axis("")
     y: Axis = Axis("")
-    marks: tuple[tuple[str, str], ...] = ()  # series, and "line", "step", "dashes", "dots", "band", "bar" or "symbols"
+    marks: tuple[
+        tuple[str, str], ...
+    ] = ()  # series, and "line", "step", "dashes", "dots", "band", "bar" or "symbols"
 
 
 #: By the names that the page and the plots know them by.

@@ -15,7 +15,13 @@ __all__ = ["NO_MATTER", "ladder_chart"]
 NO_MATTER = 1.5
 
 #: Rungs that lie on one line from coarse to fine, and how the axis calls them; the others stand beside it.
-_NAMES = {"constant": "all steps", "step": "a step", "layer": "a layer", "1024": "1,024", "32": "32"}
+_NAMES = {
+    "constant": "all steps",
+    "step": "a step",
+    "layer": "a layer",
+    "1024": "1,024",
+    "32": "32",
+}
 
 
 def ladder_chart(table: pd.DataFrame) -> Chart:
@@ -49,13 +55,23 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
         held = [(places[r.rung], float(getattr(r, column)), r) for r in part.itertuples()]
         drawn = [(float(x), y) for x, y, _ in held if np.isfinite(y) and y > 0]
         gain = drawn[0][1] / drawn[-1][1] if drawn else 1.0
-        lines.append(Line(drawn, look, f"{name} ÷{number(gain)}" if gain > NO_MATTER else str(name)))
+        lines.append(
+            Line(drawn, look, f"{name} ÷{number(gain)}" if gain > NO_MATTER else str(name))
+        )
         points += [
             Point(float(x), y if np.isfinite(y) else high, look, "circle", _says(r, y, unit), hollow=not np.isfinite(y))
             for x, y, r in held if y > 0
         ]  # fmt: skip
-    rules = [Rule(1.0, "the batch's noise", limit=True), Rule(0.1, "9 % fewer samples")] if noisy else []
-    said = "; ".join(f"{line.label} {number(line.points[0][1])} to {number(line.points[-1][1])}" for line in lines if line.points)
+    rules = (
+        [Rule(1.0, "the batch's noise", limit=True), Rule(0.1, "9 % fewer samples")]
+        if noisy
+        else []
+    )
+    said = "; ".join(
+        f"{line.label} {number(line.points[0][1])} to {number(line.points[-1][1])}"
+        for line in lines
+        if line.points
+    )
     return Chart(
         title="Finer scales", says=f"{unit} by format, from one scale for all steps to finer ones: {said}.",
         x=Band("one scale for", [_NAMES[r] for r in rungs]), y=Log(unit, low, high, powers(low, high)),

@@ -20,7 +20,10 @@ WORST = 5
 #: A remedy has at least so many times less error.
 _BETTER = 1.5
 #: Between the bands; of an NMSE the last is where quantized training loses its effect (docs/definitions.md, section 16).
-_EDGES = {True: ((1e-3, ".001"), (1e-2, ".01"), (0.1, ".1"), (1.0, "1")), False: ((1e-4, "10⁻⁴"), (1e-3, ".001"), (1e-2, ".01"), (1 / 3, "1/3"))}
+_EDGES = {
+    True: ((1e-3, ".001"), (1e-2, ".01"), (0.1, ".1"), (1.0, "1")),
+    False: ((1e-4, "10⁻⁴"), (1e-3, ".001"), (1e-2, ".01"), (1 / 3, "1/3")),
+}
 
 
 def by_layer(rows: pd.DataFrame) -> pd.DataFrame:
@@ -69,13 +72,23 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
     lost = losses(own)
     noisy = bool(np.nansum(lost["noise_blocks"]) > 0)
     value = (
-        np.exp2(quotient(lost["log2_over_noise"], lost["noise_blocks"])) if noisy else np.where(step_losses(lost)[1], step_losses(lost)[0], np.nan)
+        np.exp2(quotient(lost["log2_over_noise"], lost["noise_blocks"]))
+        if noisy
+        else np.where(step_losses(lost)[1], step_losses(lost)[0], np.nan)
     )
     cells = pd.DataFrame(
-        {"layer": own["tensor"].astype(object).to_numpy(), "step": own["step"].to_numpy(), "value": infinite_with(lost["overflow"], value)}
+        {
+            "layer": own["tensor"].astype(object).to_numpy(),
+            "step": own["step"].to_numpy(),
+            "value": infinite_with(lost["overflow"], value),
+        }
     )
     layers, steps = list(dict.fromkeys(cells["layer"])), sorted(set(cells["step"]))
-    grid = cells.drop_duplicates(["layer", "step"]).pivot(index="layer", columns="step", values="value").reindex(index=layers, columns=steps)
+    grid = (
+        cells.drop_duplicates(["layer", "step"])
+        .pivot(index="layer", columns="step", values="value")
+        .reindex(index=layers, columns=steps)
+    )
     table = by_layer(rows)
     mine = table[table["scheme"] == scheme].set_index("layer").reindex(layers)
     peaks = grid.max(axis=1).fillna(-1.0).to_numpy()
@@ -88,14 +101,23 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
         part = f"{row['reason']}, {row['share']:.0%}" if row["reason"] else ""
         says = f"{layer}\n{unit} {_error(row['error'])}"
         if not np.isnan(values).all():
-            says += f", at most {_error(np.nanmax(values))}, at step {steps[int(np.nanargmax(values))]}"
+            says += (
+                f", at most {_error(np.nanmax(values))}, at step {steps[int(np.nanargmax(values))]}"
+            )
         says += f"\nlargest part: {part}" if part else ""
         told = remedy = ""
         if rank < WORST:
             better, told = _remedy(table, scheme, layer, row), row["reason"]
             if better is not None:
-                more = "" if at_most(better["volume"], row["volume"]) else f" at {number(better['volume'] / row['volume'])} times the bytes"
-                remedy, told = f"{better['scheme']}: {_error(better['error'])}{more}", f"{told}; {_short(better['scheme'], scheme, titles)} helps"
+                more = (
+                    ""
+                    if at_most(better["volume"], row["volume"])
+                    else f" at {number(better['volume'] / row['volume'])} times the bytes"
+                )
+                remedy, told = (
+                    f"{better['scheme']}: {_error(better['error'])}{more}",
+                    f"{told}; {_short(better['scheme'], scheme, titles)} helps",
+                )
                 says += f"\nwhat helps: {remedy}"
         made.append(Row(layer, values.tolist(), float(row["error"]), part, remedy, told, says))
     worst = "; ".join(f"{r.name} (at most {_error(r.peak[0])})" for r in made[:WORST] if r.peak)
@@ -112,11 +134,20 @@ def _short(better: str, scheme: str, titles: Callable[[str], str]) -> str:
 
 
 def _remedy(table: pd.DataFrame, scheme: str, layer: str, row: pd.Series) -> pd.Series | None:
-    others = table[(table["layer"] == layer) & (table["scheme"] != scheme) & (table["error"] * _BETTER <= row["error"]) & table["volume"].notna()]
+    others = table[
+        (table["layer"] == layer)
+        & (table["scheme"] != scheme)
+        & (table["error"] * _BETTER <= row["error"])
+        & table["volume"].notna()
+    ]
     if not len(others):
         return None
     same = others[at_most(others["volume"], row["volume"])]
-    return same.sort_values("error", kind="stable").iloc[0] if len(same) else others.sort_values(["volume", "error"], kind="stable").iloc[0]
+    return (
+        same.sort_values("error", kind="stable").iloc[0]
+        if len(same)
+        else others.sort_values(["volume", "error"], kind="stable").iloc[0]
+    )
 
 
 def _error(value: float) -> str:

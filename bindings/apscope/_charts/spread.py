@@ -9,7 +9,9 @@ import numpy as np
 __all__ = ["spread"]
 
 
-def spread(places: Sequence[float], heights: Sequence[float], low: float = -np.inf, high: float = np.inf) -> list[float]:
+def spread(
+    places: Sequence[float], heights: Sequence[float], low: float = -np.inf, high: float = np.inf
+) -> list[float]:
     """Ascending centres of boxes of these heights, close to `places`, none over another, between `low` and `high` if they fit."""
     fit = sum(heights) <= high - low
     # Clusters of touching boxes, each centred on the mean of what its boxes want.

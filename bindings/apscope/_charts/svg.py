@@ -41,7 +41,10 @@ class _Pen:
         self.element = element
 
     def add(self, tag: str, text: str = "", title: str = "", **attributes: Any) -> _Pen:
-        named = {k.rstrip("_").replace("_", "-"): _round(v) if isinstance(v, float) else str(v) for k, v in attributes.items()}
+        named = {
+            k.rstrip("_").replace("_", "-"): _round(v) if isinstance(v, float) else str(v)
+            for k, v in attributes.items()
+        }
         made = ElementTree.SubElement(self.element, tag, named)
         if title:
             ElementTree.SubElement(made, "title").text = title
@@ -52,7 +55,15 @@ class _Pen:
 
 def _picture(width: float, height: float, says: str, kind: str) -> _Pen:
     return _Pen(
-        ElementTree.Element("svg", {"class": f"chart {kind}", "viewBox": f"0 0 {_round(width)} {_round(height)}", "role": "img", "aria-label": says})
+        ElementTree.Element(
+            "svg",
+            {
+                "class": f"chart {kind}",
+                "viewBox": f"0 0 {_round(width)} {_round(height)}",
+                "role": "img",
+                "aria-label": says,
+            },
+        )
     )
 
 
@@ -79,13 +90,22 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
     """
     pen = _picture(width, height, chart.says, "xy")
     ends = [line for line in chart.lines if line.label and line.points]
-    right = width - (6 + _BOLD * max((len(line.label) for line in ends), default=0) + (10 if ends else 0))
+    right = width - (
+        6 + _BOLD * max((len(line.label) for line in ends), default=0) + (10 if ends else 0)
+    )
     bottom = height - _BOTTOM
     x, y = _places(chart.x, _LEFT, right), _places(chart.y, bottom, _TOP)
     pen.add("text", chart.y.label, x=2.0, y=10.0, class_="unit")
     for rule in chart.rules:
         if rule.limit and rule.y < chart.y.high:
-            pen.add("rect", x=_LEFT, y=_TOP, width=right - _LEFT, height=y(rule.y) - _TOP, class_="limit")
+            pen.add(
+                "rect",
+                x=_LEFT,
+                y=_TOP,
+                width=right - _LEFT,
+                height=y(rule.y) - _TOP,
+                class_="limit",
+            )
     for value, label in chart.y.ticks:
         pen.add("line", x1=_LEFT, x2=right, y1=y(value), y2=y(value), class_="grid")
         pen.add("text", label, x=_LEFT - 4, y=y(value) + 3.5, class_="tick", text_anchor="end")
@@ -94,15 +114,35 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
         if not isinstance(chart.x, Band):
             pen.add("line", x1=x(value), x2=x(value), y1=_TOP, y2=bottom, class_="grid")
         pen.add("text", label, x=x(value), y=bottom + 12, class_="tick", text_anchor="middle")
-    pen.add("text", chart.x.label, x=(_LEFT + right) / 2, y=height - 3, class_="tick", text_anchor="middle")
+    pen.add(
+        "text",
+        chart.x.label,
+        x=(_LEFT + right) / 2,
+        y=height - 3,
+        class_="tick",
+        text_anchor="middle",
+    )
     for rule in chart.rules:
         if rule.y < chart.y.high:
-            pen.add("line", x1=_LEFT, x2=right, y1=y(rule.y), y2=y(rule.y), class_="rule" if rule.limit else "rule soft")
+            pen.add(
+                "line",
+                x1=_LEFT,
+                x2=right,
+                y1=y(rule.y),
+                y2=y(rule.y),
+                class_="rule" if rule.limit else "rule soft",
+            )
             pen.add("text", rule.label, x=_LEFT + 3, y=y(rule.y) - 3, class_="said")
     for line in chart.lines:
         if line.points:
             way = "M" + "L".join(f"{_round(x(px))} {_round(y(py))}" for px, py in line.points)
-            pen.add("path", d=way, fill="none", class_="line", **({"stroke": line.colour} if line.label else {}))
+            pen.add(
+                "path",
+                d=way,
+                fill="none",
+                class_="line",
+                **({"stroke": line.colour} if line.label else {}),
+            )
     for point in sorted(chart.points, key=lambda p: not p.faint):
         _mark(pen, point, x(point.x), y(point.y))
     _name_points(pen, [p for p in chart.points if p.label], x, y, right)
@@ -111,8 +151,23 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
         order = sorted(range(len(ends)), key=middle.__getitem__)
         placed = spread([middle[i] for i in order], [_SIZE + 1] * len(order), _TOP - 4, bottom + 4)
         for i, at in zip(order, placed):
-            pen.add("line", x1=x(ends[i].points[-1][0]) + 5, x2=right + 3, y1=middle[i], y2=at, stroke=ends[i].colour, class_="leader")
-            pen.add("text", ends[i].label, x=right + 6, y=at + 3.5, style=f"fill:{ends[i].colour}", class_="name")
+            pen.add(
+                "line",
+                x1=x(ends[i].points[-1][0]) + 5,
+                x2=right + 3,
+                y1=middle[i],
+                y2=at,
+                stroke=ends[i].colour,
+                class_="leader",
+            )
+            pen.add(
+                "text",
+                ends[i].label,
+                x=right + 6,
+                y=at + 3.5,
+                style=f"fill:{ends[i].colour}",
+                class_="name",
+            )
     return _text_of(pen)
 
 
@@ -130,7 +185,13 @@ def _mark(pen: _Pen, point: Point, x: float, y: float) -> None:
     )
 
 
-def _name_points(pen: _Pen, points: Sequence[Point], x: Callable[[float], float], y: Callable[[float], float], right: float) -> None:
+def _name_points(
+    pen: _Pen,
+    points: Sequence[Point],
+    x: Callable[[float], float],
+    y: Callable[[float], float],
+    right: float,
+) -> None:
     """Names beside their points; where two would lie on each other the tooltip alone has the second."""
     taken: list[tuple[float, float, float]] = []
     for point in sorted(points, key=lambda p: p.x):
@@ -138,9 +199,19 @@ def _name_points(pen: _Pen, points: Sequence[Point], x: Callable[[float], float]
         inward = x(point.x) + 6 + wide > right
         left = x(point.x) - 6 - wide if inward else x(point.x) + 6
         for at in (y(point.y) - 6, y(point.y) + 13):
-            if left > _LEFT - 2 and all(abs(at - other) > _SIZE or left > end or left + wide < start for start, end, other in taken):
+            if left > _LEFT - 2 and all(
+                abs(at - other) > _SIZE or left > end or left + wide < start
+                for start, end, other in taken
+            ):
                 taken.append((left, left + wide, at))
-                pen.add("text", point.label, x=x(point.x) + (-6 if inward else 6), y=at, class_="name", text_anchor="end" if inward else "start")
+                pen.add(
+                    "text",
+                    point.label,
+                    x=x(point.x) + (-6 if inward else 6),
+                    y=at,
+                    class_="name",
+                    text_anchor="end" if inward else "start",
+                )
                 break
 
 
@@ -153,7 +224,9 @@ def cells_svg(cells: Cells, width: float, height: float) -> str:
     pen = _picture(width, height, cells.says, "cells")
     marked = [row for row in cells.rows if row.reason]
     told = [row.reason for row in marked]
-    if _LETTER * max(map(len, told), default=0) + 8 > 0.4 * width:  # without room for both what helps is said
+    if (
+        _LETTER * max(map(len, told), default=0) + 8 > 0.4 * width
+    ):  # without room for both what helps is said
         told = [row.reason.partition("; ")[2] or row.reason for row in marked]
     right = width - min(_LETTER * max(map(len, told), default=0) + 8, 0.45 * width)
     names = short_names([row.name for row in cells.rows], int(0.27 * width / _LETTER))
@@ -166,23 +239,62 @@ def cells_svg(cells: Cells, width: float, height: float) -> str:
     model = {worst: place for place, worst in enumerate(cells.order)}
     for i, row in enumerate(cells.rows):
         at, other = (
-            f"translate({_round(left)} {y:.2f}) scale(1 {h:.3f})" for y, h in ((_TOP + tops[i], heights[i]), (_TOP + even * model.get(i, i), even))
+            f"translate({_round(left)} {y:.2f}) scale(1 {h:.3f})"
+            for y, h in ((_TOP + tops[i], heights[i]), (_TOP + even * model.get(i, i), even))
         )
-        group = pen.add("g", title=row.says, transform=at, data_worst=at, data_model=other, data_layer=row.name)
+        group = pen.add(
+            "g", title=row.says, transform=at, data_worst=at, data_model=other, data_layer=row.name
+        )
         for band, colour in enumerate(BANDS):
-            way = "".join(f"M{_round(a)} 0h{_round(b - a)}v1h-{_round(b - a)}z" for (a, b), v in zip(edges, row.values) if _band(v, cells) == band)
+            way = "".join(
+                f"M{_round(a)} 0h{_round(b - a)}v1h-{_round(b - a)}z"
+                for (a, b), v in zip(edges, row.values)
+                if _band(v, cells) == band
+            )
             if way:
                 group.add("path", d=way, fill=colour)
     wanted = [i for i in range(len(cells.rows)) if heights[i] >= 9 or cells.rows[i].reason]
     for i in wanted:
         middle = _TOP + tops[i] + heights[i] / 2
-        pen.add("text", names[i], title=cells.rows[i].name, x=left - 4, y=middle + 3.5, class_="tick", text_anchor="end", data_of=cells.rows[i].name)
+        pen.add(
+            "text",
+            names[i],
+            title=cells.rows[i].name,
+            x=left - 4,
+            y=middle + 3.5,
+            class_="tick",
+            text_anchor="end",
+            data_of=cells.rows[i].name,
+        )
         if cells.rows[i].reason:
-            pen.add("rect", x=left, y=_TOP + tops[i], width=right - left, height=heights[i], class_="box", data_of=cells.rows[i].name)
-            pen.add("text", told[i], title=cells.rows[i].says, x=right + 5, y=middle + 3.5, class_="tick", data_of=cells.rows[i].name)
+            pen.add(
+                "rect",
+                x=left,
+                y=_TOP + tops[i],
+                width=right - left,
+                height=heights[i],
+                class_="box",
+                data_of=cells.rows[i].name,
+            )
+            pen.add(
+                "text",
+                told[i],
+                title=cells.rows[i].says,
+                x=right + 5,
+                y=middle + 3.5,
+                class_="tick",
+                data_of=cells.rows[i].name,
+            )
     for place in _labelled(len(cells.steps), right - left):
         a, b = edges[place]
-        pen.add("text", str(cells.steps[place]), x=left + (a + b) / 2, y=bottom + 12, class_="tick", text_anchor="middle")
+        pen.add(
+            "text",
+            str(cells.steps[place]),
+            x=left + (a + b) / 2,
+            y=bottom + 12,
+            class_="tick",
+            text_anchor="middle",
+        )
     pen.add("text", "recorded steps" + ("; gap: fewer from here on" if any(_gaps(cells.steps)) and right - left > 180 else ""),
             x=(left + right) / 2, y=height - 3, class_="tick", text_anchor="middle")  # fmt: skip
     return _text_of(pen)
@@ -197,11 +309,20 @@ def _legend(pen: _Pen, cells: Cells, width: float) -> None:
     wide = 26.0
     start = width - wide * len(BANDS) - 4
     named, room = f"{cells.unit}, {cells.title}", int((start - 6) / _LETTER)
-    pen.add("text", named if len(named) <= room else f"{named[: room - 1]}…", title=named, x=2.0, y=10.0, class_="unit")
+    pen.add(
+        "text",
+        named if len(named) <= room else f"{named[: room - 1]}…",
+        title=named,
+        x=2.0,
+        y=10.0,
+        class_="unit",
+    )
     for i, colour in enumerate(BANDS):
         pen.add("rect", x=start + wide * i, y=2.0, width=wide, height=4.0, fill=colour)
     for i, (_, label) in enumerate(cells.edges):
-        pen.add("text", label, x=start + wide * (i + 1), y=14.5, class_="edge", text_anchor="middle")
+        pen.add(
+            "text", label, x=start + wide * (i + 1), y=14.5, class_="edge", text_anchor="middle"
+        )
 
 
 def _rows(count: int, marked: int, room: float) -> tuple[list[float], list[float]]:
@@ -209,7 +330,9 @@ def _rows(count: int, marked: int, room: float) -> tuple[list[float], list[float
     heights = [room / max(count, 1)] * count
     name = 11.0
     if count > marked and room / count < name:
-        heights = [name] * marked + [max(room - name * marked, 8.0) / (count - marked)] * (count - marked)
+        heights = [name] * marked + [max(room - name * marked, 8.0) / (count - marked)] * (
+            count - marked
+        )
     tops = [sum(heights[:i]) for i in range(count)]
     return tops, heights
 
@@ -218,7 +341,9 @@ def _gaps(steps: Sequence[int]) -> list[bool]:
     """Behind which steps a gap is drawn: where the steps before are as close as any, and the next one is not."""
     apart = [b - a for a, b in zip(steps, steps[1:])]
     least = min(apart, default=0)
-    return [distance > least and (i == 0 or apart[i - 1] == least) for i, distance in enumerate(apart)]
+    return [
+        distance > least and (i == 0 or apart[i - 1] == least) for i, distance in enumerate(apart)
+    ]
 
 
 def _columns(steps: Sequence[int], width: float) -> list[tuple[float, float]]:

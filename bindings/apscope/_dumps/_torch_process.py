@@ -28,7 +28,10 @@ if not requests.peek(1):
 try:
     import torch
 except ImportError as error:
-    answers.write(json.dumps({"error": f"torch cannot be imported ({error})", "kind": "missing"}).encode() + b"\n")
+    answers.write(
+        json.dumps({"error": f"torch cannot be imported ({error})", "kind": "missing"}).encode()
+        + b"\n"
+    )
     answers.flush()
     sys.exit(0)
 
@@ -40,7 +43,10 @@ def numpy_globals() -> list[Any]:
         from numpy._core import multiarray
     except ImportError:
         return []
-    kinds = [getattr(numpy.dtypes, f"{name}DType") for name in ("Float16", "Float32", "Float64", "Int32", "Int64", "Bool")]
+    kinds = [
+        getattr(numpy.dtypes, f"{name}DType")
+        for name in ("Float16", "Float32", "Float64", "Int32", "Int64", "Bool")
+    ]
     return [multiarray._reconstruct, multiarray.scalar, numpy.ndarray, numpy.dtype, *kinds]
 
 
@@ -52,11 +58,15 @@ def put(tensors: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     """Keeps a tensor under its path, whose parts are joined by slashes."""
     name = "/".join(path)
     if name in tensors:
-        raise RefusedError(f"it has two arrays with the name {name!r}, their keys joined by slashes; save them under other keys")
+        raise RefusedError(
+            f"it has two arrays with the name {name!r}, their keys joined by slashes; save them under other keys"
+        )
     tensors[name] = value
 
 
-def walk(value: Any, path: tuple[str, ...], tensors: dict[str, Any], scalars: dict[str, float]) -> None:
+def walk(
+    value: Any, path: tuple[str, ...], tensors: dict[str, Any], scalars: dict[str, float]
+) -> None:
     """Collect the tensors of nested dicts and lists by their paths, and the numbers beside them."""
     if isinstance(value, torch.Tensor):
         put(tensors, path, value)
@@ -82,7 +92,9 @@ def check_records(path: str) -> None:
                         while record.read(1 << 20):
                             pass
                     except zipfile.BadZipFile:
-                        raise RefusedError(f"its record {about.filename} is damaged: the CRC-32 differs; dump it again") from None
+                        raise RefusedError(
+                            f"its record {about.filename} is damaged: the CRC-32 differs; dump it again"
+                        ) from None
 
 
 class TorchFile:
@@ -93,7 +105,9 @@ class TorchFile:
             mapped = stream.read(2) == b"PK"
         self._to_check = path if mapped else None
         with torch.serialization.safe_globals(numpy_globals()):
-            loaded = torch.load(path, map_location="cpu", weights_only=True, **({"mmap": True} if mapped else {}))
+            loaded = torch.load(
+                path, map_location="cpu", weights_only=True, **({"mmap": True} if mapped else {})
+            )
         self.tensors: dict[str, Any] = {}
         self.scalars: dict[str, float] = {}
         walk(loaded, (), self.tensors, self.scalars)
@@ -101,7 +115,12 @@ class TorchFile:
 
     def entries(self) -> Iterator[tuple[str, str, list[int], str]]:
         for key, tensor in self.tensors.items():
-            yield key, str(tensor.dtype).removeprefix("torch."), list(tensor.shape), str(tensor.layout).removeprefix("torch.")
+            yield (
+                key,
+                str(tensor.dtype).removeprefix("torch."),
+                list(tensor.shape),
+                str(tensor.layout).removeprefix("torch."),
+            )
 
     def tensor(self, key: str) -> Any:
         if self._to_check is not None:  # with the first values, not with their list
@@ -139,7 +158,12 @@ class Checkpoint:
 
     def entries(self) -> Iterator[tuple[str, str, list[int], str]]:
         for key, (_, about) in self.names.items():
-            yield key, str(about.properties.dtype).removeprefix("torch."), list(about.size), "strided"
+            yield (
+                key,
+                str(about.properties.dtype).removeprefix("torch."),
+                list(about.size),
+                "strided",
+            )
 
     def tensor(self, key: str) -> Any:
         from torch.distributed import checkpoint
@@ -157,14 +181,22 @@ def answer(request: dict[str, Any], opened: dict[str, Any]) -> tuple[dict[str, A
         opened.pop(path, None)
         return {}, None
     if path not in opened:
-        opened[path] = Checkpoint(path, request["trusted"]) if os.path.isdir(path) else TorchFile(path)
+        opened[path] = (
+            Checkpoint(path, request["trusted"]) if os.path.isdir(path) else TorchFile(path)
+        )
     file = opened[path]
     if request["do"] == "list":
-        return {"entries": list(file.entries()), "scalars": file.scalars, "ordered": file.ordered}, None
+        return {
+            "entries": list(file.entries()),
+            "scalars": file.scalars,
+            "ordered": file.ordered,
+        }, None
     tensor = file.tensor(request["key"])
     if tensor.layout != torch.strided:
         tensor = tensor.to_dense()
-    for axis, position in reversed(list(enumerate(request["index"]))):  # the last axis first: the others keep their positions
+    for axis, position in reversed(
+        list(enumerate(request["index"]))
+    ):  # the last axis first: the others keep their positions
         if position is not None:
             tensor = tensor.select(axis, position)
     tensor = tensor.resolve_conj().resolve_neg().contiguous()
@@ -179,8 +211,13 @@ def main() -> None:
         except PermissionError:
             head, tensor = {"error": "it may not be opened", "kind": "untrusted"}, None
         except BaseException as error:  # noqa: BLE001  # whatever torch says is told, in the other process; CheckpointException is no Exception
-            first = next((failure for failure, _ in getattr(error, "failures", {}).values()), error)  # failures of reading a checkpoint, by rank
-            head, tensor = {"error": f"{first}" or type(first).__name__, "kind": type(first).__name__}, None
+            first = next(
+                (failure for failure, _ in getattr(error, "failures", {}).values()), error
+            )  # failures of reading a checkpoint, by rank
+            head, tensor = (
+                {"error": f"{first}" or type(first).__name__, "kind": type(first).__name__},
+                None,
+            )
         answers.write(json.dumps(head).encode() + b"\n")
         if tensor is not None and head["bytes"]:
             answers.write((ctypes.c_char * head["bytes"]).from_address(tensor.data_ptr()))

@@ -191,7 +191,12 @@ def convert(
     )
     with closing(Source(source, workshop.fetched)) as files, workshop:
         if not dry_run:
-            workshop.prepare(fingerprint(list(files.files), {key: said[key] for key in _DECISIVE} | {"order": _contents(order)}))
+            workshop.prepare(
+                fingerprint(
+                    list(files.files),
+                    {key: said[key] for key in _DECISIVE} | {"order": _contents(order)},
+                )
+            )
         with closing(Readers(files, trust_pickle=trust_pickle, python=python)) as readers:
             apart = Apart(pattern, tensors)
             units, others = find_units(files, apart)
@@ -201,7 +206,9 @@ def convert(
             apart.settle(used, {item.entry.key for item in dump.items})
             layout = lay_out(named, options, files.text)
             _check_last(layout)
-            names, origin = order_tensors(layout.tensors, dump.ordered(layout), None if order is None else os.fspath(order))
+            names, origin = order_tensors(
+                layout.tensors, dump.ordered(layout), None if order is None else os.fspath(order)
+            )
             numbers = dump.numbers(layout, used, loss_scale)
             understood = _understood(layout, names, origin)
             notes = [*_assumed(stage, loss_scale, accumulation), *dump.notes]
@@ -218,7 +225,11 @@ def convert(
             for line in (understood, *notes):
                 say(line)
             if not dry_run:
-                metadata = {"converted_from": files.text.rstrip("/").rsplit("/", 1)[-1], "pattern": used, "tensor_order": origin}
+                metadata = {
+                    "converted_from": files.text.rstrip("/").rsplit("/", 1)[-1],
+                    "pattern": used,
+                    "tensor_order": origin,
+                }
                 metadata |= {"stage_given": "no"} if stage is None else {}
                 metadata |= {"accumulation": str(accumulation)} if accumulation is not None else {}
                 metadata |= _sampled(sample, layout, names)
@@ -235,10 +246,24 @@ def convert(
                     numbers=numbers,
                     check_stage=stage is None,
                 )
-                write_trace(layout, names, readers, workshop, head, sample=sample, round_to_fp32=round_to_fp32, progress=progress, tell=say)
+                write_trace(
+                    layout,
+                    names,
+                    readers,
+                    workshop,
+                    head,
+                    sample=sample,
+                    round_to_fp32=round_to_fp32,
+                    progress=progress,
+                    tell=say,
+                )
                 workshop.finish()
     return Conversion(
-        None if dry_run else open_trace(destination), used, (*ignored, *apart.left_out, *apart.broken, *others), understood, tuple(notes)
+        None if dry_run else open_trace(destination),
+        used,
+        (*ignored, *apart.left_out, *apart.broken, *others),
+        understood,
+        tuple(notes),
     )
 
 
@@ -260,11 +285,15 @@ def _contents(path: str | os.PathLike[str] | None) -> str:
 class _Dump:
     """All arrays of all units, and the numbers beside them."""
 
-    def __init__(self, units: list[Unit], readers: Readers, apart: Apart, options: Options, source: str):
+    def __init__(
+        self, units: list[Unit], readers: Readers, apart: Apart, options: Options, source: str
+    ):
         self.items: list[Item] = []
         self.notes: list[str] = []
         self._ordered: dict[str, bool] = {}
-        self._numbers: list[tuple[Unit, str, str, float, int | None]] = []  # address, kind, value, step if given by an axis
+        self._numbers: list[
+            tuple[Unit, str, str, float, int | None]
+        ] = []  # address, kind, value, step if given by an axis
         axes = [axis for axis in (options.worker_axis, options.step_axis) if isinstance(axis, int)]
         taken: dict[str, None] = {}
         for unit in units:
@@ -278,7 +307,9 @@ class _Dump:
                 continue
             with told(unit.label):
                 found: list[tuple[str, str, float, int | None]] = [
-                    (path, kind, value, None) for path, value in reader.scalars.items() if (kind := number_of(path))
+                    (path, kind, value, None)
+                    for path, value in reader.scalars.items()
+                    if (kind := number_of(path))
                 ]
                 for entry in reader.entries:
                     word = raw_word(entry.dtype, options.raw)
@@ -289,25 +320,40 @@ class _Dump:
                     else:
                         taken[re.split("[/.]", entry.key or unit.stem)[-1]] = None
                         values = _decoded(reader.read(entry.key), word)
-                        found += [(entry.key, kind, value, step) for value, step in _by_step(values, options.step_axis)]
+                        found += [
+                            (entry.key, kind, value, step)
+                            for value, step in _by_step(values, options.step_axis)
+                        ]
             for path, kind, value, step in found:
                 if kind:
-                    self._numbers.append((unit, f"{unit.stem}/{path}" if path else unit.stem, kind, value, step))
+                    self._numbers.append(
+                        (unit, f"{unit.stem}/{path}" if path else unit.stem, kind, value, step)
+                    )
             self._ordered[unit.label] = reader.ordered
             self.notes += [note for note in reader.notes if note not in self.notes]
         for left in () if self.items else apart.broken.values():
             raise left
         if not self.items:
-            raise ValueError(f"{source} has no array except {', '.join(taken)}, numbers of a step; dump the gradients beside them")
+            raise ValueError(
+                f"{source} has no array except {', '.join(taken)}, numbers of a step; dump the gradients beside them"
+            )
         if taken:
             self.notes.append(f"treated as numbers of a step, not as tensors: {', '.join(taken)}")
 
     def ordered(self, layout: Layout) -> bool:
         """Whether the files of the first step and worker give the order of layers: one unsorted file."""
-        units = {place.item.unit.label for (step, worker, _), place in layout.places.items() if step == layout.steps[0] and worker == 0}
-        return len(layout.tensors) == 1 or (len(units) == 1 and all(self._ordered[label] for label in units))
+        units = {
+            place.item.unit.label
+            for (step, worker, _), place in layout.places.items()
+            if step == layout.steps[0] and worker == 0
+        }
+        return len(layout.tensors) == 1 or (
+            len(units) == 1 and all(self._ordered[label] for label in units)
+        )
 
-    def numbers(self, layout: Layout, pattern: str, loss_scale: float | str | None) -> dict[int, dict[str, float]]:
+    def numbers(
+        self, layout: Layout, pattern: str, loss_scale: float | str | None
+    ) -> dict[int, dict[str, float]]:
         """Loss (the workers' mean), learning rate and loss scale of every step that has them."""
         regex = re.compile(pattern)
         # A file with only numbers may be of any step.
@@ -328,14 +374,22 @@ class _Dump:
                 )
             if len(of) == 1:
                 found[next(iter(of))].setdefault(key, []).append(value)
-        if loss_scale == "recorded" and (lost := [step for step, values in found.items() if "loss_scale" not in values]):
-            raise ValueError(f"loss_scale is 'recorded', but the files of step {lost[0]} have no loss_scale; give the number")
+        if loss_scale == "recorded" and (
+            lost := [step for step, values in found.items() if "loss_scale" not in values]
+        ):
+            raise ValueError(
+                f"loss_scale is 'recorded', but the files of step {lost[0]} have no loss_scale; give the number"
+            )
         numbers: dict[int, dict[str, float]] = {}
         for step, values in found.items():
-            numbers[step] = {key: fmean(several) for key, several in values.items() if key != "loss_scale"}
+            numbers[step] = {
+                key: fmean(several) for key, several in values.items() if key != "loss_scale"
+            }
             if loss_scale == "recorded":
                 if len(set(values["loss_scale"])) > 1:
-                    raise ValueError(f"the files of step {step} have several loss scales, {values['loss_scale'][0]:g} and others; a step has one")
+                    raise ValueError(
+                        f"the files of step {step} have several loss scales, {values['loss_scale'][0]:g} and others; a step has one"
+                    )
                 numbers[step]["loss_scale"] = values["loss_scale"][0]
             elif loss_scale is not None and loss_scale != 1:
                 numbers[step]["loss_scale"] = float(loss_scale)
@@ -343,24 +397,38 @@ class _Dump:
 
 
 def _decoded(values: np.ndarray, word: str) -> np.ndarray:
-    return np.asarray(decode(values.view(numpy_dtype(word)), CODES[word]) if word in CODES else values, dtype=np.float64)
+    return np.asarray(
+        decode(values.view(numpy_dtype(word)), CODES[word]) if word in CODES else values,
+        dtype=np.float64,
+    )
 
 
 def _by_step(values: np.ndarray, step_axis: int | str | None) -> list[tuple[float, int | None]]:
     """Every value, and its step if given by an axis."""
     if not isinstance(step_axis, int) or step_axis >= values.ndim:
         return [(value, None) for value in values.ravel().tolist()]
-    return [(value, step) for step, of in enumerate(np.moveaxis(values, step_axis, 0)) for value in of.ravel().tolist()]
+    return [
+        (value, step)
+        for step, of in enumerate(np.moveaxis(values, step_axis, 0))
+        for value in of.ravel().tolist()
+    ]
 
 
 def _check(said: Mapping[str, Any]) -> None:
     """Checks the arguments themselves."""
     if not said["destination"] or is_address(said["destination"]):
-        raise ValueError(f"destination is {said['destination']!r}; it must be a folder on a local disk")
+        raise ValueError(
+            f"destination is {said['destination']!r}; it must be a folder on a local disk"
+        )
     refuse_dangling(said["destination"])
-    for key, allowed in (("stage", (None, "local", "reduced", "clipped")), ("reduction", ("sum", "mean"))):
+    for key, allowed in (
+        ("stage", (None, "local", "reduced", "clipped")),
+        ("reduction", ("sum", "mean")),
+    ):
         if said[key] not in allowed:
-            raise ValueError(f"{key} is {said[key]!r}; it must be {' or '.join(repr(a) for a in allowed if a)}")
+            raise ValueError(
+                f"{key} is {said[key]!r}; it must be {' or '.join(repr(a) for a in allowed if a)}"
+            )
     for key in ("worker_axis", "step_axis"):
         axis = said[key]
         if not (axis is None or axis == "none" or (isinstance(axis, int) and axis >= 0)):
@@ -371,29 +439,45 @@ def _check(said: Mapping[str, Any]) -> None:
     if (sample := said["sample"]) is not None and not 0 < sample <= 1:
         raise ValueError(f"sample is {sample:g}; it must be above 0 and at most 1")
     scale = said["loss_scale"]
-    if not (scale is None or scale == "recorded" or (isinstance(scale, int | float) and math.isfinite(scale) and scale > 0)):
+    if not (
+        scale is None
+        or scale == "recorded"
+        or (isinstance(scale, int | float) and math.isfinite(scale) and scale > 0)
+    ):
         raise ValueError(f"loss_scale is {scale!r}; it must be a number above 0, or recorded")
 
 
 def _check_last(layout: Layout) -> None:
     """Step numbers in a trace's manifest have 64 bits."""
     if (last := layout.steps[-1]) >= 2**63:
-        label = next(place.item.label for (step, _, _), place in layout.places.items() if step == last)
-        raise ValueError(f"{label} is of step {last}, but a step's number must be below 2^63; give --pattern so that another number is the step")
+        label = next(
+            place.item.label for (step, _, _), place in layout.places.items() if step == last
+        )
+        raise ValueError(
+            f"{label} is of step {last}, but a step's number must be below 2^63; give --pattern so that another number is the step"
+        )
 
 
 def _understood(layout: Layout, names: list[str], origin: str) -> str:
     """The first line: how the dump is understood."""
     files = len({place.item.unit.label for place in layout.places.values()})
-    ranks = f", ranks 1 to {layout.workers} as workers 0 to {layout.workers - 1}" if layout.first_rank else ""
-    words = {FILES: "the files", GIVEN: "the list given"}.get(origin, "the names, which is a guess; --order gives another")
+    ranks = (
+        f", ranks 1 to {layout.workers} as workers 0 to {layout.workers - 1}"
+        if layout.first_rank
+        else ""
+    )
+    words = {FILES: "the files", GIVEN: "the list given"}.get(
+        origin, "the names, which is a guess; --order gives another"
+    )
     return (
         f"{count_of(files, 'file')}: {count_of(len(layout.steps), 'step')} x {count_of(layout.workers, 'worker')}, "
         f"{count_of(len(names), 'tensor')}, order from {words}{ranks}"
     )
 
 
-def _assumed(stage: str | None, loss_scale: float | str | None, accumulation: int | None) -> list[str]:
+def _assumed(
+    stage: str | None, loss_scale: float | str | None, accumulation: int | None
+) -> list[str]:
     """The assumptions."""
     taken = [] if stage else ["gradients before the all-reduce (--stage)"]
     taken += [] if loss_scale is not None else ["no loss scale in them (--loss-scale)"]
@@ -406,4 +490,7 @@ def _sampled(sample: float | None, layout: Layout, names: list[str]) -> dict[str
     if sample is None:
         return {}
     shapes = {name: list(layout.places[layout.steps[0], 0, name].shape) for name in names}
-    return {"sample": f"{sample:g} of the blocks of {BLOCK} elements", "sample_of_shapes": json.dumps(shapes)}
+    return {
+        "sample": f"{sample:g} of the blocks of {BLOCK} elements",
+        "sample_of_shapes": json.dumps(shapes),
+    }

@@ -56,7 +56,9 @@ def plain(values: Any) -> np.ndarray:
     if array.dtype.kind == "V" and array.dtype.names is None and array.dtype.itemsize in (1, 2):
         return array.view(f"<u{array.dtype.itemsize}")
     dtype = numpy_dtype(word_of(array.dtype))
-    return array if dtype is None or word_of(array.dtype) in CODES else array.astype(dtype, copy=False)
+    return (
+        array if dtype is None or word_of(array.dtype) in CODES else array.astype(dtype, copy=False)
+    )
 
 
 def code_word(name: str) -> str:
@@ -90,14 +92,20 @@ def check_word(word: str, what: str) -> None:
         if word in CODES or word in _PLAIN:
             return
     elif word.startswith("void"):
-        raise ValueError(f"{what} has values of {int(word[4:]) // 8} bytes without a type, as NumPy writes bfloat16 and fp8; pass --raw-dtype NAME")
+        raise ValueError(
+            f"{what} has values of {int(word[4:]) // 8} bytes without a type, as NumPy writes bfloat16 and fp8; pass --raw-dtype NAME"
+        )
     elif word in _PLAIN:
         raise ValueError(
             f"{what} has dtype {_PLAIN[word]}, which is not a gradient's; leave it out with --tensors, or pass --raw-dtype if it contains codes"
         )
     elif word == "object":
-        raise ValueError(f"{what} contains objects, not numbers (pickles are not opened because that can run code); leave it out with --tensors")
-    raise ValueError(f"{what} has dtype {word}; a trace has only real floating-point numbers; leave it out with --tensors")
+        raise ValueError(
+            f"{what} contains objects, not numbers (pickles are not opened because that can run code); leave it out with --tensors"
+        )
+    raise ValueError(
+        f"{what} has dtype {word}; a trace has only real floating-point numbers; leave it out with --tensors"
+    )
 
 
 def to_store(values: np.ndarray, word: str, what: str, round_to_fp32: bool) -> np.ndarray:

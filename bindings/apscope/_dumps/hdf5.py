@@ -24,7 +24,9 @@ def library(name: str, what: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise ValueError(f"it is {what}, and {name} is not installed; pip install 'apscope[dumps]'") from None
+        raise ValueError(
+            f"it is {what}, and {name} is not installed; pip install 'apscope[dumps]'"
+        ) from None
 
 
 class Hdf5Reader(Reader):
@@ -39,7 +41,9 @@ class Hdf5Reader(Reader):
         self.ordered = self._walk(h5py, self._file["/"], "", entries, notes)
         self.entries, self.notes, self.scalars = entries, notes, single_numbers(self._file.attrs)
 
-    def _walk(self, h5py: Any, group: Any, path: str, entries: list[Entry], notes: list[str]) -> bool:
+    def _walk(
+        self, h5py: Any, group: Any, path: str, entries: list[Entry], notes: list[str]
+    ) -> bool:
         """Collect the datasets below `group`; returns whether all groups track their order."""
         tracked = group.id.get_create_plist().get_link_creation_order() & h5py.h5p.CRT_ORDER_TRACKED
         ordered = bool(tracked) or len(group) <= 1
@@ -51,7 +55,9 @@ class Hdf5Reader(Reader):
             if isinstance(inner, h5py.Group):
                 ordered &= self._walk(h5py, inner, f"{path}{name}/", entries, notes)
             elif isinstance(inner, h5py.Dataset) and (inner.external or inner.is_virtual):
-                raise ValueError(f"its dataset {path + name!r} is stored in other files, which are not read; write the values into the file itself")
+                raise ValueError(
+                    f"its dataset {path + name!r} is stored in other files, which are not read; write the values into the file itself"
+                )
             elif isinstance(inner, h5py.Dataset) and inner.shape is not None:
                 entries.append(Entry(path + name, word_of(inner.dtype), inner.shape))
         return ordered

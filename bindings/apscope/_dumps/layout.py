@@ -94,7 +94,9 @@ def lay_out(named: Sequence[Named], options: Options, source: str) -> Layout:
     found = sorted({worker for _, worker, _ in places})
     first_rank = int(found == list(range(1, len(found) + 1)))
     if first_rank:  # counted from 1
-        places = {(step, worker - 1, tensor): place for (step, worker, tensor), place in places.items()}
+        places = {
+            (step, worker - 1, tensor): place for (step, worker, tensor), place in places.items()
+        }
     workers = _workers(places, options, source)
     _check_whole(places, steps, workers, tensors, source)
     _check_shapes(places)
@@ -103,7 +105,9 @@ def lay_out(named: Sequence[Named], options: Options, source: str) -> Layout:
 
 def _axes(named: Sequence[Named], options: Options) -> tuple[int | None, int | None]:
     """The axes that count workers and steps; raises if an axis looks like one."""
-    says_worker, says_step = (any(getattr(n, what) is not None for n in named) for what in ("worker", "step"))
+    says_worker, says_step = (
+        any(getattr(n, what) is not None for n in named) for what in ("worker", "step")
+    )
     axes = {"worker": options.worker_axis, "step": options.step_axis}
     if options.workers == 1 and options.worker_axis is None:
         axes["worker"] = "none"
@@ -113,7 +117,9 @@ def _axes(named: Sequence[Named], options: Options) -> tuple[int | None, int | N
                 f"{what}_axis is {axes[what]}, but the names already contain the {what}, as in {named[0].item.address!r}; give only one of them"
             )
     if axes["worker"] == axes["step"] and isinstance(axes["worker"], int):
-        raise ValueError(f"worker_axis and step_axis are both {axes['worker']}; an axis counts one of them")
+        raise ValueError(
+            f"worker_axis and step_axis are both {axes['worker']}; an axis counts one of them"
+        )
     for what, axis in axes.items():
         if isinstance(axis, int):
             _check_axis(named, what, axis)
@@ -123,7 +129,9 @@ def _axes(named: Sequence[Named], options: Options) -> tuple[int | None, int | N
         shape = list(first.entry.shape)
         if not says_worker and axes["worker"] is None and not says_step and axes["step"] is None:
             remedy = f"--worker-axis or --step-axis N if an axis counts the {length} workers or steps, --workers 1 --step-axis none if none does"
-            raise ValueError(f"{first.label} has shape {shape}, and every array begins with the same {length}, so they look stacked; pass {remedy}")
+            raise ValueError(
+                f"{first.label} has shape {shape}, and every array begins with the same {length}, so they look stacked; pass {remedy}"
+            )
         if not says_worker and axes["worker"] is None:
             raise ValueError(
                 f"{first.label} has shape {shape}, every array begins with the same {length}, and no name contains a worker, so they look stacked; "
@@ -143,13 +151,17 @@ def _check_axis(named: Sequence[Named], what: str, axis: int) -> None:
     for n in named:
         shape = n.item.entry.shape
         if axis >= len(shape):
-            raise ValueError(f"{n.item.label} has shape {list(shape)}, which has no axis {axis} to count the {what}s; leave it out with --tensors")
+            raise ValueError(
+                f"{n.item.label} has shape {list(shape)}, which has no axis {axis} to count the {what}s; leave it out with --tensors"
+            )
         if shape[axis] != first.entry.shape[axis]:
             raise ValueError(
                 f"{n.item.label} has {shape[axis]} {what}s on axis {axis}, but {first.label} has {first.entry.shape[axis]}; give another --{what}-axis"
             )
         if shape[axis] == 0:
-            raise ValueError(f"{n.item.label} has shape {list(shape)}, so no {what} on axis {axis}; dump it again, or give another --{what}-axis")
+            raise ValueError(
+                f"{n.item.label} has shape {list(shape)}, so no {what} on axis {axis}; dump it again, or give another --{what}-axis"
+            )
 
 
 def _shared_length(named: Sequence[Named], taken: list[int]) -> int | None:
@@ -164,11 +176,15 @@ def _shared_length(named: Sequence[Named], taken: list[int]) -> int | None:
 
 def _check(item: Item, options: Options) -> None:
     if item.entry.layout != "dense" and not options.densify:
-        raise ValueError(f"{item.label} is a {item.entry.layout} tensor; pass --densify to fill it with zeros, or leave it out with --tensors")
+        raise ValueError(
+            f"{item.label} is a {item.entry.layout} tensor; pass --densify to fill it with zeros, or leave it out with --tensors"
+        )
     check_word(raw_word(item.entry.dtype, options.raw), item.label)
 
 
-def _parts(n: Named, worker_axis: int | None, step_axis: int | None, options: Options) -> list[tuple[int, int, Place]]:
+def _parts(
+    n: Named, worker_axis: int | None, step_axis: int | None, options: Options
+) -> list[tuple[int, int, Place]]:
     shape = n.item.entry.shape
     word = raw_word(n.item.entry.dtype, options.raw)
     taken = [axis for axis in (worker_axis, step_axis) if axis is not None]
@@ -191,9 +207,16 @@ def _chosen_steps(steps: list[int], wanted: slice | list[int] | None, source: st
     if wanted is None:
         return steps
     if isinstance(wanted, slice):
-        chosen = [n for n in steps if (wanted.start is None or n >= wanted.start) and (wanted.stop is None or n < wanted.stop)]
+        chosen = [
+            n
+            for n in steps
+            if (wanted.start is None or n >= wanted.start)
+            and (wanted.stop is None or n < wanted.stop)
+        ]
         if not chosen:
-            raise ValueError(f"{source} has no step in the range that --steps gives; it has steps {steps[0]} to {steps[-1]}")
+            raise ValueError(
+                f"{source} has no step in the range that --steps gives; it has steps {steps[0]} to {steps[-1]}"
+            )
         return chosen
     if lost := [n for n in wanted if n not in set(steps)]:
         raise ValueError(f"{source} has no step {lost[0]}; it has steps {steps[0]} to {steps[-1]}")
@@ -215,12 +238,22 @@ def _workers(places: dict[tuple[int, int, str], Place], options: Options, source
     return len(found)
 
 
-def _check_whole(places: dict[tuple[int, int, str], Place], steps: list[int], workers: int, tensors: list[str], source: str) -> None:
+def _check_whole(
+    places: dict[tuple[int, int, str], Place],
+    steps: list[int],
+    workers: int,
+    tensors: list[str],
+    source: str,
+) -> None:
     total = len(steps) * workers * len(tensors)
     if len(places) == total:
         return
-    missing = [(s, w, t) for s in steps for w in range(workers) for t in tensors if (s, w, t) not in places]
-    shown = ", ".join(f"(step {s}, worker {w}, {t})" for s, w, t in missing[:5]) + (", ..." if len(missing) > 5 else "")
+    missing = [
+        (s, w, t) for s in steps for w in range(workers) for t in tensors if (s, w, t) not in places
+    ]
+    shown = ", ".join(f"(step {s}, worker {w}, {t})" for s, w, t in missing[:5]) + (
+        ", ..." if len(missing) > 5 else ""
+    )
     broken = {s for s, _, _ in missing}
     whole = [s for s in steps if s not in broken]
     lost = {t for _, _, t in missing}
@@ -228,11 +261,15 @@ def _check_whole(places: dict[tuple[int, int, str], Place], steps: list[int], wo
     near = next((place.item.unit.label for (s, _, _), place in places.items() if s == step), source)
     remedies = []
     if whole:
-        remedies.append(f"select the {len(whole)} complete steps with --steps {_range(whole, steps)}")
+        remedies.append(
+            f"select the {len(whole)} complete steps with --steps {_range(whole, steps)}"
+        )
     if len(lost) < len(tensors):
         remedies.append("leave tensors out with --tensors")
     remedy = " or ".join(remedies) or "dump them again"
-    raise ValueError(f"{source}: {len(missing)} of {total} combinations are missing: {shown}, beside {near}; {remedy}")
+    raise ValueError(
+        f"{source}: {len(missing)} of {total} combinations are missing: {shown}, beside {near}; {remedy}"
+    )
 
 
 def _range(whole: list[int], steps: list[int]) -> str:

@@ -35,13 +35,25 @@ DEFAULT_PATTERNS = (
 BARE_PATTERN = r"(?P<tensor>.+)"
 
 #: Parts that PyTorch's wrappers insert into the names of parameters.
-_WRAPPERS = re.compile(r"(?:^|(?<=[./]))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
+_WRAPPERS = re.compile(
+    r"(?:^|(?<=[./]))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
+)
 
 #: A part of a name that is only a step or a worker.
-_PLACES = re.compile(rf"(?:^|(?<=[/_.-]))(?:{_STEP}|{_WORKER})".replace("P<step>", ":").replace("P<worker>", ":"))
+_PLACES = re.compile(
+    rf"(?:^|(?<=[/_.-]))(?:{_STEP}|{_WORKER})".replace("P<step>", ":").replace("P<worker>", ":")
+)
 #: Names of a step's numbers, and other keys of the state of a GradScaler.
-_NUMBERS = {"loss": "loss", "lr": "learning_rate", "learning_rate": "learning_rate", "loss_scale": "loss_scale", "grad_scale": "loss_scale"}
-_SCALER = {"scale": "loss_scale"} | dict.fromkeys(("growth_factor", "backoff_factor", "growth_interval", "growth_tracker"), "")
+_NUMBERS = {
+    "loss": "loss",
+    "lr": "learning_rate",
+    "learning_rate": "learning_rate",
+    "loss_scale": "loss_scale",
+    "grad_scale": "loss_scale",
+}
+_SCALER = {"scale": "loss_scale"} | dict.fromkeys(
+    ("growth_factor", "backoff_factor", "growth_interval", "growth_tracker"), ""
+)
 
 
 @dataclass(frozen=True)
@@ -80,11 +92,19 @@ def number_of(name: str, shape: Sequence[int] = ()) -> str | None:
     """
     if len(shape) > 1 or any(length != 1 for length in shape):
         return None
-    parts = [part for part in (part.strip("_-=") for part in re.split("[/.]", _PLACES.sub("", name))) if part]
+    parts = [
+        part
+        for part in (part.strip("_-=") for part in re.split("[/.]", _PLACES.sub("", name)))
+        if part
+    ]
     *above, last = parts or [""]
     if last in _NUMBERS:
         return _NUMBERS[last]
-    return _SCALER.get(last) if (above[-1].lower() in ("scaler", "grad_scaler", "gradscaler") if above else not shape) else None
+    return (
+        _SCALER.get(last)
+        if (above[-1].lower() in ("scaler", "grad_scaler", "gradscaler") if above else not shape)
+        else None
+    )
 
 
 #: Optimizers' state of every parameter.
@@ -93,7 +113,9 @@ _OPTIMIZER = re.compile(
 )
 
 
-def name_all(items: Sequence[Item], pattern: str | None, single: bool, tensors: str | None = None) -> tuple[str, list[Named], list[str]]:
+def name_all(
+    items: Sequence[Item], pattern: str | None, single: bool, tensors: str | None = None
+) -> tuple[str, list[Named], list[str]]:
     """The pattern used, every array with the parts of its name, and the addresses without a match.
 
     Parameters
@@ -123,13 +145,21 @@ def name_all(items: Sequence[Item], pattern: str | None, single: bool, tensors: 
         groups = match.groupdict()
         tensor = groups.get("tensor") or (None if "tensor" in groups else item.entry.key)
         if not tensor:
-            raise ValueError(f"{item.label}: the pattern has no tensor group, and the file has no key to name its one array; add (?P<tensor>...)")
+            raise ValueError(
+                f"{item.label}: the pattern has no tensor group, and the file has no key to name its one array; add (?P<tensor>...)"
+            )
         numbers = [groups.get("step"), groups.get("worker")]
-        if any(number is not None and not re.fullmatch(r"\d+", number, re.ASCII) for number in numbers):
-            raise ValueError(f"pattern {used!r} finds a step or worker in {item.address!r} that is not a number")
+        if any(
+            number is not None and not re.fullmatch(r"\d+", number, re.ASCII) for number in numbers
+        ):
+            raise ValueError(
+                f"pattern {used!r} finds a step or worker in {item.address!r} that is not a number"
+            )
         step, worker = (None if number is None else int(number) for number in numbers)
         named.append(Named(item, step, worker, tensor))
-    if pattern is None and used == BARE_PATTERN and single:  # the file's name is not part of the tensors' names
+    if (
+        pattern is None and used == BARE_PATTERN and single
+    ):  # the file's name is not part of the tensors' names
         named = [Named(n.item, None, None, n.item.entry.key or n.tensor) for n in named]
     plain = _plain([n.tensor for n in named])
     if tensors is not None:
@@ -142,18 +172,24 @@ def name_all(items: Sequence[Item], pattern: str | None, single: bool, tensors: 
     return used, named, [item.address for item, match in zip(items, matches) if match is None]
 
 
-def _chosen(items: Sequence[Item], pattern: str | None, single: bool) -> tuple[str, list[re.Match[str] | None]]:
+def _chosen(
+    items: Sequence[Item], pattern: str | None, single: bool
+) -> tuple[str, list[re.Match[str] | None]]:
     if pattern is not None:
         try:
             regex = re.compile(pattern)
         except re.error as error:
             raise ValueError(f"pattern {pattern!r} is not a regular expression: {error}") from None
         if unknown := set(regex.groupindex) - {"step", "worker", "tensor"}:
-            raise ValueError(f"pattern {pattern!r} has the group {min(unknown)!r}; it may have step, worker, tensor")
+            raise ValueError(
+                f"pattern {pattern!r} has the group {min(unknown)!r}; it may have step, worker, tensor"
+            )
         whole = "tensor" in regex.groupindex
         matches = [regex.fullmatch(item.address if whole else item.unit.stem) for item in items]
         if not any(matches):
-            raise ValueError(f"pattern {pattern!r} matches none of the {len(items)} arrays; the first is {_first(items[0], whole)}")
+            raise ValueError(
+                f"pattern {pattern!r} matches none of the {len(items)} arrays; the first is {_first(items[0], whole)}"
+            )
         return pattern, matches
     bare = [BARE_PATTERN] if single or all(not item.entry.key for item in items) else []
     most: tuple[int, str, list[re.Match[str] | None]] = 0, "", []
@@ -181,10 +217,14 @@ def _selected(named: list[Named], plain: list[str], tensors: str) -> list[Named]
         regex = re.compile(tensors)
     except re.error as error:
         raise ValueError(f"tensors {tensors!r} is not a regular expression: {error}") from None
-    chosen = [n for n, tensor in zip(named, plain) if regex.search(tensor) or regex.search(n.tensor)]
+    chosen = [
+        n for n, tensor in zip(named, plain) if regex.search(tensor) or regex.search(n.tensor)
+    ]
     if not chosen:
         known = list(dict.fromkeys(plain))
-        raise ValueError(f"tensors {tensors!r} matches none of {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}")
+        raise ValueError(
+            f"tensors {tensors!r} matches none of {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}"
+        )
     return chosen
 
 
@@ -208,7 +248,9 @@ def _check_groups(names: list[str], named: list[Named], used: str) -> None:
     if len(groups) > 1 and len({frozenset(rest) for rest in groups.values()}) == 1:
         found = list(groups)
         if remedy := _numbered(names, named, used):
-            raise ValueError(f"{named[0].item.label}: the same tensors are under {', '.join(map(repr, found[:4]))}; {remedy}")
+            raise ValueError(
+                f"{named[0].item.label}: the same tensors are under {', '.join(map(repr, found[:4]))}; {remedy}"
+            )
         raise ValueError(
             f"{named[0].item.label}: the same tensors are under {', '.join(map(repr, found[:4]))}; one of them may be the gradients; "
             f"select with --tensors '^{found[-1]}/', or give --pattern"
@@ -224,8 +266,14 @@ def _numbered(names: list[str], named: list[Named], used: str) -> str:
     numbers = "".join(rf"(?P<{group}>\d+)/" for group in groups) + BARE_PATTERN
     seen = named[0].item.address if used == BARE_PATTERN else named[0].tensor
     before = re.escape(seen.removesuffix(names[0])) if seen.endswith(names[0]) else "(?:.*?/)?"
-    pattern = before + numbers if used == BARE_PATTERN else used.replace(BARE_PATTERN, before + numbers)
-    swap = "" if len(groups) == 1 and used != BARE_PATTERN else "; swap the groups' names if they are the other way round"
+    pattern = (
+        before + numbers if used == BARE_PATTERN else used.replace(BARE_PATTERN, before + numbers)
+    )
+    swap = (
+        ""
+        if len(groups) == 1 and used != BARE_PATTERN
+        else "; swap the groups' names if they are the other way round"
+    )
     return f"if they are {' and '.join(f'{group}s' for group in groups)}, pass --pattern '{pattern}'{swap}"
 
 
@@ -236,7 +284,9 @@ def _first(item: Item, whole: bool) -> str:
 def _plain(names: list[str]) -> list[str]:
     """The parameters' own names: without a common prefix up to a slash and without wrappers' parts."""
     plain = [_WRAPPERS.sub("", name) for name in names]
-    while all("/" in name for name in plain) and len({name.partition("/")[0] for name in plain}) == 1:
+    while (
+        all("/" in name for name in plain) and len({name.partition("/")[0] for name in plain}) == 1
+    ):
         plain = [name.partition("/")[2] for name in plain]
     for ending in ("/grad", ".grad"):
         if all(name.endswith(ending) and name != ending for name in plain):

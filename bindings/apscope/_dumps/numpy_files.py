@@ -43,8 +43,14 @@ def _parsed(text: bytes) -> tuple[tuple[int, ...], bool, np.dtype, str]:
     if not isinstance(about, dict) or set(about) != {"descr", "fortran_order", "shape"}:
         raise ValueError("its header must have descr, fortran_order and shape, and nothing else")
     shape = about["shape"]
-    if not isinstance(shape, tuple) or not all(isinstance(n, int) and n >= 0 for n in shape) or not isinstance(about["fortran_order"], bool):
-        raise ValueError(f"its header has the shape {shape!r} and the fortran_order {about['fortran_order']!r}")
+    if (
+        not isinstance(shape, tuple)
+        or not all(isinstance(n, int) and n >= 0 for n in shape)
+        or not isinstance(about["fortran_order"], bool)
+    ):
+        raise ValueError(
+            f"its header has the shape {shape!r} and the fortran_order {about['fortran_order']!r}"
+        )
     if about["descr"] == _E5M2:
         return shape, about["fortran_order"], np.dtype("u1"), "F8_E5M2"
     dtype = npy.descr_to_dtype(about["descr"])
@@ -73,11 +79,20 @@ class NpyReader(Reader):
         if not np.prod(shape, dtype=object):
             return plain(np.empty(shape, self._dtype)[index])
         if self._file.source.remote is None:
-            values: np.ndarray = np.memmap(self._file.place, dtype=self._dtype, mode="r", offset=self._begin, shape=shape, order=order)
+            values: np.ndarray = np.memmap(
+                self._file.place,
+                dtype=self._dtype,
+                mode="r",
+                offset=self._begin,
+                shape=shape,
+                order=order,
+            )
             return plain(np.array(values[index]))
         with self._file.open() as stream:
             stream.seek(self._begin)
-            flat = np.frombuffer(stream.read(self._dtype.itemsize * int(np.prod(shape))), self._dtype)
+            flat = np.frombuffer(
+                stream.read(self._dtype.itemsize * int(np.prod(shape))), self._dtype
+            )
         return plain(flat.reshape(shape, order=order)[index])
 
 
@@ -97,7 +112,9 @@ class NpzReader(Reader):
         if len(self._members) < len(names):
             self.close()
             twice = next(name for name in names if names.count(name) > 1).removesuffix(".npy")
-            raise ValueError(f"it has two arrays with the name {twice!r}; save them under other keys")
+            raise ValueError(
+                f"it has two arrays with the name {twice!r}; save them under other keys"
+            )
 
     @cached_property
     def entries(self) -> list[Entry]:  # type: ignore[override]  # computed on request: a file is opened again for its values
@@ -106,8 +123,12 @@ class NpzReader(Reader):
             with self._archive.open(name) as member:
                 shape, _, dtype, word = _header(member)  # type: ignore[arg-type]  # zipfile opens a stream
                 needed = member.tell() + math.prod(shape) * dtype.itemsize
-            if (size := self._archive.getinfo(name).file_size) != needed and not dtype.hasobject:  # before it is decompressed
-                raise ValueError(f"its array {key!r} has {size} bytes, its header's shape {list(shape)} of {dtype} needs {needed}")
+            if (
+                size := self._archive.getinfo(name).file_size
+            ) != needed and not dtype.hasobject:  # before it is decompressed
+                raise ValueError(
+                    f"its array {key!r} has {size} bytes, its header's shape {list(shape)} of {dtype} needs {needed}"
+                )
             found.append(Entry(key, word, shape))
         return found
 
@@ -132,9 +153,13 @@ class NpzReader(Reader):
     def _part(self, key: str, index: Index) -> np.ndarray:
         """One position of the first axis: only its bytes in the archive are read."""
         about = self._archive.getinfo(self._members[key])
-        self._stream.seek(about.header_offset + 26)  # of the local header, with separate lengths of name and extra field
+        self._stream.seek(
+            about.header_offset + 26
+        )  # of the local header, with separate lengths of name and extra field
         lengths = self._stream.read(4)
-        self._stream.seek(int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little"), 1)
+        self._stream.seek(
+            int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little"), 1
+        )
         shape, fortran, dtype, _ = _header(self._stream)
         if fortran:
             self._last = (key, self._whole(key))

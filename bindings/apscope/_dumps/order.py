@@ -9,7 +9,9 @@ from .._traces.order import FILES, GIVEN, NATURAL
 from .sources import natural
 
 
-def order_tensors(tensors: Sequence[str], ordered: bool, given: str | None) -> tuple[list[str], str]:
+def order_tensors(
+    tensors: Sequence[str], ordered: bool, given: str | None
+) -> tuple[list[str], str]:
     """Tensors in the order of layers, and its source: `FILES`, `NATURAL` or `GIVEN`.
 
     Parameters
@@ -28,15 +30,27 @@ def order_tensors(tensors: Sequence[str], ordered: bool, given: str | None) -> t
     """
     if given is None:
         by_name = sorted(tensors, key=natural)
-        sorted_keys = list(tensors) == sorted(tensors) != by_name  # layers.10 before layers.2: not intended
+        sorted_keys = (
+            list(tensors) == sorted(tensors) != by_name
+        )  # layers.10 before layers.2: not intended
         return (list(tensors), FILES) if ordered and not sorted_keys else (by_name, NATURAL)
     try:
-        names = [line.strip() for line in Path(given).read_text(encoding="utf-8").splitlines() if line.strip()]
+        names = [
+            line.strip()
+            for line in Path(given).read_text(encoding="utf-8").splitlines()
+            if line.strip()
+        ]
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{given} cannot be read as a list of names: {getattr(error, 'strerror', None) or error}") from None
+        raise ValueError(
+            f"{given} cannot be read as a list of names: {getattr(error, 'strerror', None) or error}"
+        ) from None
     places = {name: i for i, name in enumerate(names)}
     if len(places) != len(names):
-        raise ValueError(f"{given} has {next(name for name in names if names.count(name) > 1)!r} twice; name every tensor once")
+        raise ValueError(
+            f"{given} has {next(name for name in names if names.count(name) > 1)!r} twice; name every tensor once"
+        )
     if lost := [tensor for tensor in tensors if tensor not in places]:
-        raise ValueError(f"{given} lacks the tensor {lost[0]!r}, and {len(lost) - 1} others; name every tensor of the dump, one per line")
+        raise ValueError(
+            f"{given} lacks the tensor {lost[0]!r}, and {len(lost) - 1} others; name every tensor of the dump, one per line"
+        )
     return sorted(tensors, key=lambda tensor: places[tensor]), GIVEN

@@ -28,9 +28,13 @@ def single_numbers(attributes: Mapping[str, Any]) -> dict[str, float]:
     """The attributes of a file that are one number, or the text of one."""
     found = {}
     for name, value in attributes.items():
-        if isinstance(value, str | int | float | np.generic) or (isinstance(value, np.ndarray) and value.size == 1):
+        if isinstance(value, str | int | float | np.generic) or (
+            isinstance(value, np.ndarray) and value.size == 1
+        ):
             with suppress(ValueError, TypeError):
-                found[name] = float(value.item() if isinstance(value, np.ndarray | np.generic) else value)
+                found[name] = float(
+                    value.item() if isinstance(value, np.ndarray | np.generic) else value
+                )
     return found
 
 

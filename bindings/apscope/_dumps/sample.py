@@ -47,4 +47,6 @@ def chosen_blocks(name: str, size: int, fraction: float) -> np.ndarray:
 def take_blocks(values: np.ndarray, blocks: np.ndarray) -> np.ndarray:
     """The elements of these blocks of a tensor, row-major, as one axis."""
     flat = values.reshape(-1)
-    return np.concatenate([flat[b * BLOCK : (b + 1) * BLOCK] for b in blocks]) if len(blocks) else flat
+    return (
+        np.concatenate([flat[b * BLOCK : (b + 1) * BLOCK] for b in blocks]) if len(blocks) else flat
+    )

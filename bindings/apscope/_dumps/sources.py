@@ -24,7 +24,9 @@ def natural(text: str) -> list[str | int]:
 
 def is_address(source: str | os.PathLike[str]) -> bool:
     """Whether `source` is opened by fsspec: ``s3://bucket/dump``."""
-    return isinstance(source, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)", source) is not None
+    return (
+        isinstance(source, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)", source) is not None
+    )
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,19 @@ class File:
 
     def dangling(self) -> str:
         """The target of a broken link; else nothing."""
-        return os.readlink(self.place) if self.source.remote is None and _dangles(Path(self.place)) else ""
+        return (
+            os.readlink(self.place)
+            if self.source.remote is None and _dangles(Path(self.place))
+            else ""
+        )
 
     def open(self) -> BinaryIO:
         """The bytes, seekable. A remote file is read by ranges."""
-        return open(self.place, "rb") if self.source.remote is None else self.source.remote.open(self.place, "rb")
+        return (
+            open(self.place, "rb")
+            if self.source.remote is None
+            else self.source.remote.open(self.place, "rb")
+        )
 
     def head(self, length: int = 16) -> bytes:
         """The first bytes."""
@@ -83,7 +93,9 @@ def _dangles(path: Path) -> bool:
 
 
 def _refuse(error: OSError) -> None:
-    raise ValueError(f"{error.filename} cannot be listed: {(error.strerror or '').lower()}; allow it, or remove the folder") from None
+    raise ValueError(
+        f"{error.filename} cannot be listed: {(error.strerror or '').lower()}; allow it, or remove the folder"
+    ) from None
 
 
 class Source:
@@ -107,7 +119,10 @@ class Source:
         self.remote: Any = None
         self.folder: Path | None = None
         self._staging = staging
-        self.files: Sequence[File] = sorted(self._remote() if is_address(source) else self._local(Path(source)), key=lambda file: natural(file.name))
+        self.files: Sequence[File] = sorted(
+            self._remote() if is_address(source) else self._local(Path(source)),
+            key=lambda file: natural(file.name),
+        )
         self.single = len(self.files) == 1 and "/" not in self.files[0].name and self._is_file
 
     def staging(self) -> Path:
@@ -134,11 +149,15 @@ class Source:
         for folder, folders, names in os.walk(path, onerror=_refuse, followlinks=True):
             reached = above.pop(folder)
             real = {name: os.path.realpath(os.path.join(folder, name)) for name in folders}
-            folders[:] = [name for name in folders if not name.startswith(".") and real[name] not in reached]
+            folders[:] = [
+                name for name in folders if not name.startswith(".") and real[name] not in reached
+            ]
             above |= {os.path.join(folder, name): reached | {real[name]} for name in folders}
             for name in names:
                 place = Path(folder) / name
-                if (not name.startswith(".") or name in _HIDDEN) and (place.is_file() or _dangles(place)):
+                if (not name.startswith(".") or name in _HIDDEN) and (
+                    place.is_file() or _dangles(place)
+                ):
                     found.append(self._local_file(place, place.relative_to(path).as_posix()))
         return found
 
@@ -150,11 +169,17 @@ class Source:
         try:
             import fsspec
         except ImportError:
-            raise ValueError(f"{self.text} needs fsspec, which is not installed; pip install 'apscope[remote]'") from None
+            raise ValueError(
+                f"{self.text} needs fsspec, which is not installed; pip install 'apscope[remote]'"
+            ) from None
         try:
             self.remote, root = fsspec.core.url_to_fs(self.text)
             self._is_file = self.remote.isfile(root)
-            listed = {root: self.remote.info(root)} if self._is_file else self.remote.find(root, detail=True)
+            listed = (
+                {root: self.remote.info(root)}
+                if self._is_file
+                else self.remote.find(root, detail=True)
+            )
         except (ImportError, ValueError) as error:  # no such protocol, or its package is missing
             raise ValueError(f"{self.text} cannot be opened: {error}") from None
         except FileNotFoundError:
@@ -165,10 +190,25 @@ class Source:
         for place, about in cast("dict[str, dict[str, Any]]", listed).items():
             name = place.rsplit("/", 1)[-1] if self._is_file else place[len(root.rstrip("/")) + 1 :]
             parts = name.split("/")
-            if any(part.startswith(".") for part in parts[:-1]) or (parts[-1].startswith(".") and parts[-1] not in _HIDDEN):
+            if any(part.startswith(".") for part in parts[:-1]) or (
+                parts[-1].startswith(".") and parts[-1] not in _HIDDEN
+            ):
                 continue
-            stamp = str(about.get("ETag") or about.get("mtime") or about.get("created") or about.get("LastModified") or "")
+            stamp = str(
+                about.get("ETag")
+                or about.get("mtime")
+                or about.get("created")
+                or about.get("LastModified")
+                or ""
+            )
             found.append(
-                File(name, f"{self.text.rstrip('/')}/{name}" if not self._is_file else self.text, int(about.get("size") or 0), stamp, place, self)
+                File(
+                    name,
+                    f"{self.text.rstrip('/')}/{name}" if not self._is_file else self.text,
+                    int(about.get("size") or 0),
+                    stamp,
+                    place,
+                    self,
+                )
             )
         return found

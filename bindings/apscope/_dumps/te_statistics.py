@@ -19,11 +19,20 @@ if TYPE_CHECKING:
 __all__ = ["beside_te_statistics", "is_te_log", "te_statistics"]
 
 #: TransformerEngine's names of a layer's tensors, and the same kinds of records in a trace.
-TENSORS = {"activation": "layer_input", "gradient": "activation_gradient", "weight": "weights", "output": None, "wgrad": "gradient", "dgrad": None}
+TENSORS = {
+    "activation": "layer_input",
+    "gradient": "activation_gradient",
+    "weight": "weights",
+    "output": None,
+    "wgrad": "gradient",
+    "dgrad": None,
+}
 
 _FILE = re.compile(r"nvdlfw_inspect\w*_globalrank-(?P<rank>\d+)\.log")
 _FOLDER = "nvdlfw_inspect_statistics_logs"
-_LINE = re.compile(r"(?:.* - )?[A-Z]+ - (?P<name>\S+)\s+iteration=(?P<step>\d+)\s+value=(?P<value>\S+)\s*")
+_LINE = re.compile(
+    r"(?:.* - )?[A-Z]+ - (?P<name>\S+)\s+iteration=(?P<step>\d+)\s+value=(?P<value>\S+)\s*"
+)
 _NAME = re.compile(rf"(?P<layer>.+)_(?P<tensor>{'|'.join(TENSORS)})_(?P<statistic>.+)")
 
 
@@ -41,7 +50,9 @@ STATISTICS: dict[str, Callable[[np.ndarray], float]] = {
     "l1_norm": lambda x: math.fsum(np.abs(x)),
     "l2_norm": lambda x: math.sqrt(math.fsum(x * x)),
     "cur_amax": lambda x: np.max(np.abs(x)),
-    "dynamic_range": lambda x: math.log2(np.max(_magnitudes(x))) - math.log2(np.min(_magnitudes(x))),
+    "dynamic_range": lambda x: (
+        math.log2(np.max(_magnitudes(x))) - math.log2(np.min(_magnitudes(x)))
+    ),
 }
 
 
@@ -91,23 +102,42 @@ def te_statistics(log: str | os.PathLike) -> pd.DataFrame:
             if found is None or value is None:
                 if not line.strip() or (number == len(lines) and not line.endswith("\n")):
                     continue  # an incomplete line of a killed run
-                raise ValueError(f"{path}: line {number} is not a statistic of TransformerEngine: {line.strip()[:80]!r}")
+                raise ValueError(
+                    f"{path}: line {number} is not a statistic of TransformerEngine: {line.strip()[:80]!r}"
+                )
             name = _NAME.fullmatch(found["name"])
-            words = (name["layer"], name["tensor"], name["statistic"]) if name else (found["name"], "", "")
+            words = (
+                (name["layer"], name["tensor"], name["statistic"])
+                if name
+                else (found["name"], "", "")
+            )
             rows.pop(key := (rank, int(found["step"]), *words), None)
             rows[key] = value
     if not rows:
         raise ValueError(f"{log} has no statistics of TransformerEngine")
-    table = pd.DataFrame([(*key, value) for key, value in rows.items()], columns=["rank", "step", "layer", "tensor", "statistic", "value"])
-    table["place"] = table.groupby(["layer", "tensor", "statistic"], sort=False).ngroup()  # groups the ranks' numbers of one kind
+    table = pd.DataFrame(
+        [(*key, value) for key, value in rows.items()],
+        columns=["rank", "step", "layer", "tensor", "statistic", "value"],
+    )
+    table["place"] = table.groupby(
+        ["layer", "tensor", "statistic"], sort=False
+    ).ngroup()  # groups the ranks' numbers of one kind
     return table.sort_values(["step", "place", "rank"], ignore_index=True).drop(columns="place")
 
 
 def _files(log: Path) -> list[tuple[Path, int]]:
-    paths = sorted(p for p in log.rglob("*.log") if _FOLDER in (p.parent.name, log.name)) if log.is_dir() else [log]
-    found = [(path, match) for path in paths if path.is_file() and (match := _FILE.fullmatch(path.name))]
+    paths = (
+        sorted(p for p in log.rglob("*.log") if _FOLDER in (p.parent.name, log.name))
+        if log.is_dir()
+        else [log]
+    )
+    found = [
+        (path, match) for path in paths if path.is_file() and (match := _FILE.fullmatch(path.name))
+    ]
     if not found:
-        raise ValueError(f"{log} neither is nor contains a {_FOLDER}/nvdlfw_inspect_globalrank-N.log, TransformerEngine's log of statistics")
+        raise ValueError(
+            f"{log} neither is nor contains a {_FOLDER}/nvdlfw_inspect_globalrank-N.log, TransformerEngine's log of statistics"
+        )
     return [(path, int(match["rank"])) for path, match in found]
 
 
@@ -140,10 +170,18 @@ def beside_te_statistics(trace: Trace, log: str | os.PathLike) -> pd.DataFrame:
         As `te_statistics`; or no number of the log matches the trace.
     """
     table = te_statistics(log)
-    columns: dict[str, list] = {"trace_tensor": [""] * len(table), "own": [math.nan] * len(table), "all_ranks": [math.nan] * len(table)}
+    columns: dict[str, list] = {
+        "trace_tensor": [""] * len(table),
+        "own": [math.nan] * len(table),
+        "all_ranks": [math.nan] * len(table),
+    }
     for (step, layer, tensor), rows in table.groupby(["step", "layer", "tensor"], sort=False):
         kind = TENSORS.get(tensor)
-        name = _named_alike(layer, tensor, trace.names(step, kind)) if kind and step in trace.steps else None
+        name = (
+            _named_alike(layer, tensor, trace.names(step, kind))
+            if kind and step in trace.steps
+            else None
+        )
         if kind is None or name is None:
             continue
         ranks = range(1 if kind == "weights" else trace.workers)
@@ -153,7 +191,9 @@ def beside_te_statistics(trace: Trace, log: str | os.PathLike) -> pd.DataFrame:
             columns["trace_tensor"][i] = name
             if statistic in STATISTICS:
                 here = 0 if kind == "weights" else rank
-                columns["own"][i] = _of(STATISTICS[statistic], values[here]) if here in ranks else math.nan
+                columns["own"][i] = (
+                    _of(STATISTICS[statistic], values[here]) if here in ranks else math.nan
+                )
                 columns["all_ranks"][i] = _of(STATISTICS[statistic], everything)
     if not any(columns["trace_tensor"]):
         raise ValueError(
@@ -170,8 +210,15 @@ def _of(statistic: Callable[[np.ndarray], float], values: np.ndarray) -> float:
 def _named_alike(layer: str, tensor: str, names: list[str]) -> str | None:
     """The one name that equals the layer's or its parameter's, except for a prefix of either."""
     plain = {name: re.sub(r'[/\\:*?"<>| .]', "_", name) for name in names}
-    ends = [re.sub(r'[/\\:*?"<>| .]', "_", f"{layer}{end}") for end in (f"_{tensor}", "_weight" if tensor in ("wgrad", "weight") else "")]
+    ends = [
+        re.sub(r'[/\\:*?"<>| .]', "_", f"{layer}{end}")
+        for end in (f"_{tensor}", "_weight" if tensor in ("wgrad", "weight") else "")
+    ]
     alike = [name for name, text in plain.items() if text in ends]
     if not alike:
-        alike = [name for name, text in plain.items() if any(text.endswith(f"_{end}") or end.endswith(f"_{text}") for end in ends)]
+        alike = [
+            name
+            for name, text in plain.items()
+            if any(text.endswith(f"_{end}") or end.endswith(f"_{text}") for end in ends)
+        ]
     return alike[0] if len(alike) == 1 else None

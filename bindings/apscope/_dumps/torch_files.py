@@ -47,22 +47,30 @@ class TorchProcess:
                     start_new_session=True,  # this process handles Ctrl-C and ends that one
                 )
             except OSError as error:
-                raise ValueError(f"the interpreter {self._python} cannot be started: {error.strerror}") from None
+                raise ValueError(
+                    f"the interpreter {self._python} cannot be started: {error.strerror}"
+                ) from None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):  # its last output says why
-            self._process.stdin.write(json.dumps({"do": do, "path": str(path.absolute()), **more}).encode() + b"\n")
+            self._process.stdin.write(
+                json.dumps({"do": do, "path": str(path.absolute()), **more}).encode() + b"\n"
+            )
             self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
             self.close()
-            raise ValueError("the process that reads it with torch ended; it may be damaged, or too large for the memory")
+            raise ValueError(
+                "the process that reads it with torch ended; it may be damaged, or too large for the memory"
+            )
         head = json.loads(line)
         if "error" in head:
             raise ValueError(_explained(head["kind"], head["error"]))
         body = self._process.stdout.read(head.get("bytes", 0))
         if len(body) != head.get("bytes", 0):
-            raise ValueError("the process that reads it with torch ended; it may be damaged, or too large for the memory")
+            raise ValueError(
+                "the process that reads it with torch ended; it may be damaged, or too large for the memory"
+            )
         return head, body
 
     def forget(self, path: Path) -> None:
@@ -86,9 +94,7 @@ def _explained(kind: str, error: str) -> str:
     if kind == "missing":
         return "it is a torch file, and torch is not installed here; pip install torch, or name an interpreter that has it with --python"
     if kind == "untrusted":
-        return (
-            "it is a torch distributed checkpoint, whose metadata is a pickle that runs code when it is opened; pass --trust-pickle if you trust it"
-        )
+        return "it is a torch distributed checkpoint, whose metadata is a pickle that runs code when it is opened; pass --trust-pickle if you trust it"
     if kind == "RefusedError":
         return error
     if found := re.search(r"GLOBAL ([\w.]*\w)", error):
@@ -102,23 +108,38 @@ def _explained(kind: str, error: str) -> str:
 class TorchReader(Reader):
     """A file of torch.save, or (`checkpoint`) a folder of torch.distributed.checkpoint."""
 
-    def __init__(self, path: Path, process: TorchProcess, *, checkpoint: bool = False, trusted: bool = False):
-        self._path, self._process, self._more = path, process, {"trusted": trusted} if checkpoint else {}
+    def __init__(
+        self, path: Path, process: TorchProcess, *, checkpoint: bool = False, trusted: bool = False
+    ):
+        self._path, self._process, self._more = (
+            path,
+            process,
+            {"trusted": trusted} if checkpoint else {},
+        )
         answer, _ = process.ask("list", path, **self._more)
         entries = [
-            Entry(key, word_of(dtype), tuple(shape), "dense" if layout == "strided" else layout) for key, dtype, shape, layout in answer["entries"]
+            Entry(key, word_of(dtype), tuple(shape), "dense" if layout == "strided" else layout)
+            for key, dtype, shape, layout in answer["entries"]
         ]
         self.entries = entries
         self._of = {entry.key: entry for entry in entries}
         self.ordered, self.scalars = answer["ordered"], answer["scalars"]
         if checkpoint:
-            self.notes = ("a torch distributed checkpoint stores each tensor name once, whatever the number of ranks",)
+            self.notes = (
+                "a torch distributed checkpoint stores each tensor name once, whatever the number of ranks",
+            )
 
     def read(self, key: str, index: Index = ()) -> np.ndarray:
         word = numpy_dtype(self._of[key].dtype)
         assert word is not None  # check_word was asked
         check_fits(taken(self._of[key].shape, index), word.itemsize)
-        answer, values = self._process.ask("read", self._path, key=key, index=[i if isinstance(i, int) else None for i in index], **self._more)
+        answer, values = self._process.ask(
+            "read",
+            self._path,
+            key=key,
+            index=[i if isinstance(i, int) else None for i in index],
+            **self._more,
+        )
         return np.frombuffer(values, word).reshape(answer["shape"])
 
     def close(self) -> None:

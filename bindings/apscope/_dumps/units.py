@@ -21,7 +21,19 @@ from .torch_files import TorchProcess, TorchReader
 from .zarr_store import ZarrReader
 
 #: Extensions of file names, which patterns do not see.
-SUFFIXES = (".npz", ".npy", ".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".h5", ".hdf5", ".hdf", ".zarr")
+SUFFIXES = (
+    ".npz",
+    ".npy",
+    ".safetensors",
+    ".pt",
+    ".pth",
+    ".bin",
+    ".ckpt",
+    ".h5",
+    ".hdf5",
+    ".hdf",
+    ".zarr",
+)
 _MARKERS = ("zarr.json", ".zgroup", ".zarray")
 _SHARD = re.compile(r"(.*?)[-_.]?(\d+)-of-(\d+)(\.safetensors)")
 _INDEX = ".safetensors.index.json"
@@ -70,7 +82,11 @@ class Apart:
         self.broken: dict[str, ValueError] = {}
         self._stems: re.Pattern[str] | None = None
         with suppress(re.error):  # reported when names are read
-            self._stems = re.compile(pattern) if pattern is not None and "tensor" not in re.compile(pattern).groupindex else None
+            self._stems = (
+                re.compile(pattern)
+                if pattern is not None and "tensor" not in re.compile(pattern).groupindex
+                else None
+            )
         self._patient = self._stems is None and (pattern is not None or tensors is not None)
 
     def wanted(self, stem: str) -> bool:
@@ -88,13 +104,20 @@ class Apart:
 
     def settle(self, used: str, keys: Iterable[str]) -> None:
         """Raises the first error of a file that would be selected if it had the others' `keys`."""
-        addresses = ((error, f"{stem}/{key}" if key else stem) for stem, error in self.broken.items() for key in keys)
+        addresses = (
+            (error, f"{stem}/{key}" if key else stem)
+            for stem, error in self.broken.items()
+            for key in keys
+        )
         for error, address in addresses:
             match = re.fullmatch(used, address)
             if match is None and self.pattern is not None:
                 continue
             name = address if match is None else match["tensor"] or address
-            ends = [name, *(name[found.end() :] for found in re.finditer("[/.]", name))]  # a prefix may be removed from the tensors' names
+            ends = [
+                name,
+                *(name[found.end() :] for found in re.finditer("[/.]", name)),
+            ]  # a prefix may be removed from the tensors' names
             ends += [re.sub("[/.]grad$", "", end) for end in ends]
             if self._tensors is None or any(re.search(self._tensors, end) for end in ends):
                 raise error
@@ -113,9 +136,22 @@ def find_units(source: Source, apart: Apart) -> tuple[list[Unit], list[str]]:
     found = [unit for unit in found if apart.wanted(unit.stem)]
     units_of_shards, rest = _shards(rest, apart)
     units, others = [], []
-    for unit in [*found, *units_of_shards, *(Unit("", stem_of(file.name), file.label, [file]) for file in rest if apart.wanted(stem_of(file.name)))]:
+    for unit in [
+        *found,
+        *units_of_shards,
+        *(
+            Unit("", stem_of(file.name), file.label, [file])
+            for file in rest
+            if apart.wanted(stem_of(file.name))
+        ),
+    ]:
         if lost := next((file for file in unit.files if file.dangling()), None):
-            apart.tell(unit.stem, ValueError(f"{lost.label} is a link to {lost.dangling()}, which does not exist; restore it, or remove the link"))
+            apart.tell(
+                unit.stem,
+                ValueError(
+                    f"{lost.label} is a link to {lost.dangling()}, which does not exist; restore it, or remove the link"
+                ),
+            )
             continue
         try:
             kind = unit.kind or _kind(unit.files[0])
@@ -131,20 +167,36 @@ def find_units(source: Source, apart: Apart) -> tuple[list[Unit], list[str]]:
         for left in apart.broken.values():
             raise left
         if apart.left_out:
-            raise ValueError(f"pattern {apart.pattern!r} matches none of the {len(apart.left_out)} files; the first is {apart.left_out[0]!r}")
+            raise ValueError(
+                f"pattern {apart.pattern!r} matches none of the {len(apart.left_out)} files; the first is {apart.left_out[0]!r}"
+            )
         if any(map(is_te_log, others)):
             raise ValueError(
                 f"{source.text} has statistics of TransformerEngine and no tensors; compare them with a trace's by apscope info TRACE --beside LOG"
             )
-        seen = f"; it has {others[0]}" + (f" and {len(others) - 1} other files" if len(others) > 1 else "") if others else ""
-        raise ValueError(f"{source.text} has no array in a torch, npz, npy, safetensors, HDF5 or zarr file{seen}")
+        seen = (
+            f"; it has {others[0]}"
+            + (f" and {len(others) - 1} other files" if len(others) > 1 else "")
+            if others
+            else ""
+        )
+        raise ValueError(
+            f"{source.text} has no array in a torch, npz, npy, safetensors, HDF5 or zarr file{seen}"
+        )
     places = {file.name: i for i, file in enumerate(source.files)}
     return sorted(units, key=lambda unit: places[unit.files[0].name]), others
 
 
 def stem_of(name: str) -> str:
     """A file's name without a known extension."""
-    return next((name[: -len(suffix)] for suffix in SUFFIXES if name.lower().endswith(suffix) and not name[: -len(suffix)].endswith("/")), name)
+    return next(
+        (
+            name[: -len(suffix)]
+            for suffix in SUFFIXES
+            if name.lower().endswith(suffix) and not name[: -len(suffix)].endswith("/")
+        ),
+        name,
+    )
 
 
 def _stores(source: Source) -> tuple[list[Unit], list[File]]:
@@ -156,7 +208,11 @@ def _stores(source: Source) -> tuple[list[Unit], list[File]]:
             kinds[folder] = "zarr"
         elif name == ".metadata":
             kinds[folder] = "checkpoint"
-    roots = {folder: kind for folder, kind in kinds.items() if not any(_inside(folder, other) for other in kinds)}
+    roots = {
+        folder: kind
+        for folder, kind in kinds.items()
+        if not any(_inside(folder, other) for other in kinds)
+    }
     inside: dict[str, list[File]] = {folder: [] for folder in roots}
     rest: list[File] = []
     for file in source.files:
@@ -165,7 +221,13 @@ def _stores(source: Source) -> tuple[list[Unit], list[File]]:
     base = source.text.rstrip("/")
     own = stem_of(base.rsplit("/", 1)[-1])
     found = [
-        Unit(kind, stem_of(folder) if folder else own, f"{base}/{folder}" if folder else base, inside[folder], place=folder)
+        Unit(
+            kind,
+            stem_of(folder) if folder else own,
+            f"{base}/{folder}" if folder else base,
+            inside[folder],
+            place=folder,
+        )
         for folder, kind in roots.items()
     ]
     return found, rest
@@ -182,7 +244,9 @@ def _shards(files: list[File], apart: Apart) -> tuple[list[Unit], list[File]]:
     for file in files:
         folder, slash, name = file.name.rpartition("/")
         if found := _SHARD.fullmatch(name):
-            groups.setdefault(folder + slash + found[1] or "shards", []).append((file, int(found[3])))
+            groups.setdefault(folder + slash + found[1] or "shards", []).append(
+                (file, int(found[3]))
+            )
         elif name.endswith(_INDEX):
             indices[folder + slash + name.removesuffix(_INDEX) or "shards"] = file
         else:
@@ -190,7 +254,11 @@ def _shards(files: list[File], apart: Apart) -> tuple[list[Unit], list[File]]:
     units = []
     for stem in filter(apart.wanted, dict.fromkeys([*groups, *indices])):
         index, parts = indices.get(stem), [file for file, _ in groups.get(stem, ())]
-        wrong = _wrong_parts(groups[stem]) if parts else f"{indices[stem].label} is an index of parts that are not in its folder"
+        wrong = (
+            _wrong_parts(groups[stem])
+            if parts
+            else f"{indices[stem].label} is an index of parts that are not in its folder"
+        )
         if wrong:
             apart.tell(stem, ValueError(wrong))
         else:
@@ -205,7 +273,11 @@ def _wrong_parts(parts: list[tuple[File, int]]) -> str:
         if said != count:
             return f"{file.label} is of {said} parts, {first.name} of {count}; keep the parts of one dump together"
     lost = count - len(parts)
-    return f"{first.label} is one of {count} parts, and {lost} of them are not in its folder" if lost else ""
+    return (
+        f"{first.label} is one of {count} parts, and {lost} of them are not in its folder"
+        if lost
+        else ""
+    )
 
 
 def _kind(file: File) -> str | None:
@@ -238,7 +310,9 @@ def _kind(file: File) -> str | None:
         raise ValueError("is an archive; unpack it first")
     if promised:
         suffix = next(suffix for suffix in SUFFIXES if file.name.lower().endswith(suffix))
-        raise ValueError(f"is not a valid {suffix[1:]} file: it begins with {head[:8]!r}; it may be damaged: dump it again or remove it")
+        raise ValueError(
+            f"is not a valid {suffix[1:]} file: it begins with {head[:8]!r}; it may be damaged: dump it again or remove it"
+        )
     return None
 
 
@@ -247,11 +321,15 @@ def _kind_of_archive(file: File) -> str | None:
         with file.open() as stream, zipfile.ZipFile(stream) as archive:
             names = archive.namelist()
     except Exception as error:  # noqa: BLE001  # zipfile raises many kinds
-        raise ValueError(f"is a damaged npz or torch file: {str(error).rstrip('.')}; dump it again, or remove it") from None
+        raise ValueError(
+            f"is a damaged npz or torch file: {str(error).rstrip('.')}; dump it again, or remove it"
+        ) from None
     if any(name.endswith("/data.pkl") for name in names):
         return "torch"
     if any(name.endswith("constants.pkl") for name in names):
-        raise ValueError("is a TorchScript program, which contains code; save its tensors with torch.save")
+        raise ValueError(
+            "is a TorchScript program, which contains code; save its tensors with torch.save"
+        )
     if any(name.endswith(".npy") for name in names):
         return "npz"
     if file.name.lower().endswith(".npz"):
@@ -260,7 +338,12 @@ def _kind_of_archive(file: File) -> str | None:
 
 
 #: Readers of single files that need nothing else.
-_READERS: dict[str, Callable[[File], Reader]] = {"npy": NpyReader, "npz": NpzReader, "hdf5": Hdf5Reader, "safetensors": SafetensorsReader}
+_READERS: dict[str, Callable[[File], Reader]] = {
+    "npy": NpyReader,
+    "npz": NpzReader,
+    "hdf5": Hdf5Reader,
+    "safetensors": SafetensorsReader,
+}
 
 
 class Readers:

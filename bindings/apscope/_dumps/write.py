@@ -55,7 +55,12 @@ class Workshop:
             self._writing.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._dry_run:
             return
         if kind is not None:
@@ -67,7 +72,11 @@ class Workshop:
 
     def fetched(self) -> Path:
         """The folder for fetched files; a dry run writes nothing beside the destination."""
-        return Path(tempfile.mkdtemp(prefix="apscope-")) if self._dry_run else self._writing.fresh / "fetched"
+        return (
+            Path(tempfile.mkdtemp(prefix="apscope-"))
+            if self._dry_run
+            else self._writing.fresh / "fetched"
+        )
 
     @property
     def trace(self) -> Path:
@@ -99,7 +108,9 @@ def _fingerprint_in(folder: Path) -> str:
 def fingerprint(files: list[File], options: Mapping[str, Any]) -> str:
     """A digest of the files' names, sizes and times, and of everything that affects the result."""
     listed = [[file.name, file.size, file.stamp] for file in files]
-    return hashlib.sha256(json.dumps([listed, options], default=str, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps([listed, options], default=str, sort_keys=True).encode()
+    ).hexdigest()
 
 
 def write_trace(
@@ -124,9 +135,17 @@ def write_trace(
     """
     shapes = {tensor: layout.places[layout.steps[0], 0, tensor].shape for tensor in tensors}
     blocks = (
-        {tensor: chosen_blocks(tensor, int(np.prod(shape, dtype=object)), sample) for tensor, shape in shapes.items()} if sample is not None else {}
+        {
+            tensor: chosen_blocks(tensor, int(np.prod(shape, dtype=object)), sample)
+            for tensor, shape in shapes.items()
+        }
+        if sample is not None
+        else {}
     )
-    last_step = {place.item.unit.label: step for (step, _, _), place in sorted(layout.places.items(), key=lambda item: item[0][0])}
+    last_step = {
+        place.item.unit.label: step
+        for (step, _, _), place in sorted(layout.places.items(), key=lambda item: item[0][0])
+    }
     used_up: dict[int, dict[str, Unit]] = {step: {} for step in layout.steps}
     for place in layout.places.values():
         used_up[last_step[place.item.unit.label]][place.item.unit.label] = place.item.unit
@@ -142,7 +161,15 @@ def write_trace(
     if done:
         tell(f"continuing after step {max(done)}, where this conversion was interrupted")
     unequal = not head.check_stage or layout.workers == 1
-    with writer, tqdm(total=len(layout.steps) * layout.workers * len(tensors), unit="tensor", disable=not progress, desc="convert") as bar:
+    with (
+        writer,
+        tqdm(
+            total=len(layout.steps) * layout.workers * len(tensors),
+            unit="tensor",
+            disable=not progress,
+            desc="convert",
+        ) as bar,
+    ):
         for step in layout.steps:
             if step in done:
                 bar.update(layout.workers * len(tensors))
@@ -153,9 +180,13 @@ def write_trace(
                 for tensor in tensors:
                     place = layout.places[step, worker, tensor]
                     with told(place.item.label):
-                        values = readers.open(place.item.unit).read(place.item.entry.key, place.index)
+                        values = readers.open(place.item.unit).read(
+                            place.item.entry.key, place.index
+                        )
                         if values.shape != place.shape:
-                            raise ValueError(f"its shape is {list(values.shape)}, its header says {list(place.shape)}")
+                            raise ValueError(
+                                f"its shape is {list(values.shape)}, its header says {list(place.shape)}"
+                            )
                         if tensor in blocks:
                             values = take_blocks(values, blocks[tensor])
                         stored = to_store(values, place.word, place.item.label, round_to_fp32)
@@ -176,7 +207,9 @@ def write_trace(
 
 def _check_unequal(digests: set[bytes], layout: Layout, step: int) -> None:
     if len(digests) == 1 and digests != {hashlib.blake2b().digest()}:
-        label = next(place.item.unit.label for (s, _, _), place in layout.places.items() if s == step)
+        label = next(
+            place.item.unit.label for (s, _, _), place in layout.places.items() if s == step
+        )
         raise ValueError(
             f"{label}: all {layout.workers} workers have the same gradients at step {step}, as after an all-reduce; "
             "pass --stage reduced or clipped, or --stage local if they are each worker's own"

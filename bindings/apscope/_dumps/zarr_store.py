@@ -22,11 +22,17 @@ class ZarrReader(Reader):
         zarr = library("zarr", "zarr")
         store = place
         if source.remote is not None:
-            store = zarr.storage.FsspecStore(_asynchronous(source.remote), read_only=True, path=place)
+            store = zarr.storage.FsspecStore(
+                _asynchronous(source.remote), read_only=True, path=place
+            )
         opened = zarr.open(store, mode="r")
-        self._arrays: dict[str, Any] = {"": opened} if isinstance(opened, zarr.Array) else dict(_walk(zarr, opened, ""))
+        self._arrays: dict[str, Any] = (
+            {"": opened} if isinstance(opened, zarr.Array) else dict(_walk(zarr, opened, ""))
+        )
         self.scalars = single_numbers(dict(opened.attrs))
-        self.entries = [Entry(key, word_of(array.dtype), array.shape) for key, array in self._arrays.items()]
+        self.entries = [
+            Entry(key, word_of(array.dtype), array.shape) for key, array in self._arrays.items()
+        ]
 
     def read(self, key: str, index: Index = ()) -> np.ndarray:
         array = self._arrays[key]

@@ -66,4 +66,7 @@ def sync_folder(folder: Path) -> None:
 def digest_of(path: Path) -> dict[str, int | str]:
     """The size in bytes and the SHA-256 of a file."""
     with open(path, "rb") as stream:
-        return {"bytes": os.fstat(stream.fileno()).st_size, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
+        return {
+            "bytes": os.fstat(stream.fileno()).st_size,
+            "sha256": hashlib.file_digest(stream, "sha256").hexdigest(),
+        }

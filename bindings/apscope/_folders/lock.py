@@ -50,7 +50,9 @@ class Lock:
         try:
             self._lock.acquire(timeout=patience)
         except Timeout:
-            raise HeldError(f"{_holder(self.path)} {what}; wait for it, or give another destination") from None
+            raise HeldError(
+                f"{_holder(self.path)} {what}; wait for it, or give another destination"
+            ) from None
         try:
             about = self.path.lstat()
             self._inode = about.st_dev, about.st_ino
@@ -88,7 +90,12 @@ class Lock:
 
 def who(doing: str) -> dict[str, Any]:
     """The description of this process for others."""
-    return {"doing": doing, "process": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
+    return {
+        "doing": doing,
+        "process": os.getpid(),
+        "host": socket.gethostname(),
+        "since": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
 def _holder(path: Path) -> str:

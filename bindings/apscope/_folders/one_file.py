@@ -91,7 +91,9 @@ def _new(path: Path) -> Iterator[tuple[int, Path]]:
     """A new open file and its name; removed if the block raises. System errors name `path` instead."""
     hidden = path.with_name(fresh(path.name))
     try:
-        place = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        place = os.open(
+            hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666
+        )
         try:
             yield place, hidden
         except BaseException:

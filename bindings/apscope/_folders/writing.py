@@ -30,7 +30,15 @@ from .durable import sync, sync_folder
 from .lock import Lock, who
 from .names import fresh, lock_of, stem
 
-__all__ = ["Writing", "clear_left", "halves", "is_hidden", "left_behind", "refuse_dangling", "write_file"]
+__all__ = [
+    "Writing",
+    "clear_left",
+    "halves",
+    "is_hidden",
+    "left_behind",
+    "refuse_dangling",
+    "write_file",
+]
 
 MARK = "apscope.json"
 
@@ -62,7 +70,13 @@ class Writing:
         Nothing can be written there, named by the destination.
     """
 
-    def __init__(self, destination: str | os.PathLike[str], doing: str, into: bool | None = None, patience: float = 0) -> None:
+    def __init__(
+        self,
+        destination: str | os.PathLike[str],
+        doing: str,
+        into: bool | None = None,
+        patience: float = 0,
+    ) -> None:
         self.destination = Path(destination)
         absolute = Path(os.path.abspath(destination))
         self.into = absolute.is_dir() if into is None else into
@@ -83,7 +97,9 @@ class Writing:
                 raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, *_: object
+    ) -> None:
         if self._fresh is not None:
             _remove(self._fresh)
         self._lock.let_go()
@@ -102,7 +118,10 @@ class Writing:
         for path in self.left:
             if path not in (but, self._fresh):
                 _remove(path)
-                warnings.warn(f"removed {path.name}, which an interrupted run left beside {self.destination}", stacklevel=3)
+                warnings.warn(
+                    f"removed {path.name}, which an interrupted run left beside {self.destination}",
+                    stacklevel=3,
+                )
 
     @property
     def fresh(self) -> Path:
@@ -113,7 +132,9 @@ class Writing:
                 with contextlib.suppress(FileExistsError):  # another process made it
                     path.mkdir(mode=0o700)
                     self._fresh = path
-            (self._fresh / MARK).write_text(json.dumps(who(self._doing) | {"writes": self._name}), encoding="utf-8")
+            (self._fresh / MARK).write_text(
+                json.dumps(who(self._doing) | {"writes": self._name}), encoding="utf-8"
+            )
         return self._fresh
 
     def go_on_in(self, path: Path) -> None:
@@ -146,7 +167,9 @@ class Writing:
             except OSError as error:
                 if not os.path.lexists(self.place / self._name):
                     raise
-                raise ValueError(f"{self.destination} was made while this was written, and is left unchanged; give another destination") from error
+                raise ValueError(
+                    f"{self.destination} was made while this was written, and is left unchanged; give another destination"
+                ) from error
             sync_folder(self.place)
 
     def put_files(self, names: Iterable[str], mark: str) -> None:
@@ -199,12 +222,16 @@ class Writing:
         except _NotWrittenError:
             raise
         except OSError as error:
-            raise _NotWrittenError(error.errno, f"{self.destination} cannot be written: {error.strerror or error}") from None
+            raise _NotWrittenError(
+                error.errno, f"{self.destination} cannot be written: {error.strerror or error}"
+            ) from None
 
     def _concerns(self, error: OSError) -> bool:
         """Whether an error comes from writing here, not from reading."""
         hidden = os.fspath(self.place / stem(self._name))
-        return (isinstance(error.filename, str) and error.filename.startswith(hidden)) or error.errno in (
+        return (
+            isinstance(error.filename, str) and error.filename.startswith(hidden)
+        ) or error.errno in (
             errno.ENOSPC,
             errno.EDQUOT,
             errno.EFBIG,
@@ -221,7 +248,9 @@ class Writing:
 def refuse_dangling(destination: str | os.PathLike[str]) -> None:
     """Raises ValueError if the destination is a broken link."""
     if os.path.islink(destination) and not os.path.exists(destination):
-        raise ValueError(f"{destination} is a link to {os.readlink(destination)}, which does not exist; remove the link, or give another destination")
+        raise ValueError(
+            f"{destination} is a link to {os.readlink(destination)}, which does not exist; remove the link, or give another destination"
+        )
 
 
 def left_behind(place: Path, name: str) -> list[Path]:
@@ -229,7 +258,9 @@ def left_behind(place: Path, name: str) -> list[Path]:
     found = []
     with contextlib.suppress(OSError):
         for entry in os.scandir(place):
-            if re.fullmatch(re.escape(stem(name)) + "[0-9a-f]{8}", entry.name) and _is_ours(Path(entry.path), name):
+            if re.fullmatch(re.escape(stem(name)) + "[0-9a-f]{8}", entry.name) and _is_ours(
+                Path(entry.path), name
+            ):
                 found.append(Path(entry.path))
     return sorted(found, key=lambda path: path.lstat().st_mtime_ns)
 
@@ -250,7 +281,9 @@ def _remove(folder: Path) -> None:
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
             if entry.name != MARK:
-                shutil.rmtree(entry.path, ignore_errors=True) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+                shutil.rmtree(entry.path, ignore_errors=True) if entry.is_dir(
+                    follow_symlinks=False
+                ) else os.unlink(entry.path)
         if os.listdir(folder) == [MARK]:
             os.unlink(folder / MARK)
         os.rmdir(folder)
@@ -276,7 +309,10 @@ def _is_ours(path: Path, name: str) -> bool:
             return False
         names = os.listdir(path)
         try:
-            return not names or json.loads((path / MARK).read_text(encoding="utf-8")).get("writes") == name
+            return (
+                not names
+                or json.loads((path / MARK).read_text(encoding="utf-8")).get("writes") == name
+            )
         except ValueError:
             return names == [MARK]  # half of a mark; no user's file is lost
     except (OSError, ValueError, RecursionError, AttributeError):

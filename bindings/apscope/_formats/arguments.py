@@ -19,7 +19,19 @@ _KINDS = {
 }  # fmt: skip
 _NEEDED = ("exponent_bits", "mantissa_bits")
 #: What people call having no infinity.
-_SPECIALS = ("inf", "infs", "infinity", "infinities", "has_inf", "has_infinities", "nan", "nans", "has_nan", "finite", "fn")
+_SPECIALS = (
+    "inf",
+    "infs",
+    "infinity",
+    "infinities",
+    "has_inf",
+    "has_infinities",
+    "nan",
+    "nans",
+    "has_nan",
+    "finite",
+    "fn",
+)
 #: What they mean by it.
 _FINITE = "specials='fn' has no infinity and one NaN, specials='finite' neither"
 _WORDS = {int: "an integer", str: "a word", bool: "True or False"}
@@ -31,18 +43,28 @@ def explained(given: tuple[Any, ...], fields: dict[str, Any]) -> str:
         if unknown[0].lower() in _SPECIALS:
             return f"FloatFormat has no argument '{unknown[0]}'; give specials: {_FINITE}"
         near = difflib.get_close_matches(unknown[0], _KINDS, n=1, cutoff=0.5)
-        return f"FloatFormat has no argument '{clip(unknown[0])}'; " + (f"did you mean {near[0]}?" if near else f"its fields are {', '.join(_KINDS)}")
+        return f"FloatFormat has no argument '{clip(unknown[0])}'; " + (
+            f"did you mean {near[0]}?" if near else f"its fields are {', '.join(_KINDS)}"
+        )
     names = [*given, *(fields[key] for key in ("name", "dtype") if key in fields)]
     own = {key: value for key, value in fields.items() if key in _KINDS}
     if len(names) > 1 or (names and isinstance(names[0], (int, float))):
         return "FloatFormat takes its fields by name, such as exponent_bits=4, mantissa_bits=3, or a format's name alone"
     for key, value in own.items():
         kind = _KINDS[key]
-        right = isinstance(value, (bool, np.bool_)) if kind is bool else isinstance(value, kind) or (kind is int and isinstance(value, np.integer))
+        right = (
+            isinstance(value, (bool, np.bool_))
+            if kind is bool
+            else isinstance(value, kind) or (kind is int and isinstance(value, np.integer))
+        )
         if not right and not (value is None and key not in _NEEDED):
             return f"{key}={clip(repr(value))} is not {_WORDS[kind]}"
     if names and own:
-        return f"FloatFormat takes a name or fields, not {clip(repr(names[0]))} and {', '.join(own)}" + _meant(names[0], own) + _kept(own)
+        return (
+            f"FloatFormat takes a name or fields, not {clip(repr(names[0]))} and {', '.join(own)}"
+            + _meant(names[0], own)
+            + _kept(own)
+        )
     missing = [key for key in _NEEDED if key not in own]
     return f"FloatFormat needs {' and '.join(missing)}, or a format's name alone, such as FloatFormat('e4m3')"
 

@@ -22,7 +22,9 @@ def name_of(what: Any) -> str:
     dtype = numpy_dtype(what)
     if dtype is not None:
         return f"{dtype.type.__module__.split('.')[0]}.{dtype.name}"
-    return f"{getattr(what, '__module__', '?')}.{getattr(what, '__qualname__', type(what).__name__)}"
+    return (
+        f"{getattr(what, '__module__', '?')}.{getattr(what, '__qualname__', type(what).__name__)}"
+    )
 
 
 def load(spec: str) -> Any:
@@ -41,7 +43,9 @@ def load(spec: str) -> Any:
     """
     module_name, colon, name = spec.partition(":")
     if not colon or not module_name or not name:
-        raise ValueError(f"'{spec}' is not MODULE:CALLABLE, such as my_module:my_cast or ml_dtypes:float8_e4m3fn")
+        raise ValueError(
+            f"'{spec}' is not MODULE:CALLABLE, such as my_module:my_cast or ml_dtypes:float8_e4m3fn"
+        )
     here = os.getcwd()
     sys.path.insert(0, here)
     try:
@@ -55,7 +59,9 @@ def load(spec: str) -> Any:
             raise ValueError(f"module '{module_name}' has no '{name}'")
         found = getattr(found, part)
     if not callable(found) and not is_dtype(found):
-        raise ValueError(f"'{spec}' is a {type(found).__name__}; give a callable or a floating-point dtype")
+        raise ValueError(
+            f"'{spec}' is a {type(found).__name__}; give a callable or a floating-point dtype"
+        )
     return found
 
 
@@ -70,7 +76,9 @@ def cast_of(what: Any) -> Callable[[np.ndarray], Any]:
         return lambda x: x.astype(dtype).astype(np.float64)
     if callable(what):
         return what
-    raise TypeError(f"{type(what).__name__} is not a cast; give a callable on float32 arrays, or a dtype")
+    raise TypeError(
+        f"{type(what).__name__} is not a cast; give a callable on float32 arrays, or a dtype"
+    )
 
 
 def run_cast(cast: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
@@ -93,7 +101,9 @@ def run_cast(cast: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
         result = (result.double() if result.is_floating_point() else result).numpy()
     result = np.asarray(result)
     if result.shape != x.shape:
-        raise ValueError(f"the cast returned an array of shape {result.shape} for one of shape {x.shape}; they must agree")
+        raise ValueError(
+            f"the cast returned an array of shape {result.shape} for one of shape {x.shape}; they must agree"
+        )
     if result.dtype.kind in "iu":
         return result.astype(np.int64)
     try:
@@ -102,7 +112,9 @@ def run_cast(cast: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
             return result.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"the cast returned an array of {result.dtype}; it must return numbers") from None
+        raise ValueError(
+            f"the cast returned an array of {result.dtype}; it must return numbers"
+        ) from None
 
 
 def same(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -66,7 +66,11 @@ class Fingerprint:
     first: str
 
     def __str__(self) -> str:
-        rows = [(f.name.replace("_", " "), str(getattr(self, f.name))) for f in dataclasses.fields(self) if f.name != "projection"]
+        rows = [
+            (f.name.replace("_", " "), str(getattr(self, f.name)))
+            for f in dataclasses.fields(self)
+            if f.name != "projection"
+        ]
         return "\n".join(f"{name:<12} {value}" for name, value in rows if value)
 
 
@@ -124,7 +128,11 @@ def fingerprint(cast: Any, *, codes: FormatLike | None = None) -> Fingerprint:
     known = is_lattice(run, f)
     changed = ~same(got, run(x))
     regions = ("rounding", "overflow", "infinity", "subnormals")
-    words = _words(f, x, got, rounding, overflow, changed) if known else dict.fromkeys(regions, "unknown")
+    words = (
+        _words(f, x, got, rounding, overflow, changed)
+        if known
+        else dict.fromkeys(regions, "unknown")
+    )
     return Fingerprint(
         format=f.name if known else "unknown",
         nan=_seen(got[np.isnan(x)]),
@@ -133,7 +141,11 @@ def fingerprint(cast: Any, *, codes: FormatLike | None = None) -> Fingerprint:
         projection=projection,
         probes=len(x),
         differing=len(wrong),
-        first=describe(x[wrong[0]], got[wrong[0]], right[wrong[0]]).replace("correct is", "the preset") if wrong.size else "",
+        first=describe(x[wrong[0]], got[wrong[0]], right[wrong[0]]).replace(
+            "correct is", "the preset"
+        )
+        if wrong.size
+        else "",
         **words,
     )
 
@@ -155,17 +167,23 @@ def _values_of(cast: Callable[[np.ndarray], Any], codes: FloatFormat | None) -> 
         for f in _named():
             if width <= f.storage_bits <= 16 and got.min() >= 0:
                 values = decode(got, f).astype(np.float64)
-                scores.append((np.count_nonzero(same(values, quantize(x, f).astype(np.float64))), f))
+                scores.append(
+                    (np.count_nonzero(same(values, quantize(x, f).astype(np.float64))), f)
+                )
         agreeing, codes = max(scores, key=lambda s: s[0], default=(0, None))
         if codes is None or agreeing < len(x) // 2:
-            raise ValueError("the cast returns integers that are not codes of a named format; give their format with codes=")
+            raise ValueError(
+                "the cast returns integers that are not codes of a named format; give their format with codes="
+            )
     table = decode(np.arange(2**codes.storage_bits, dtype=np.uint32), codes).astype(np.float64)
 
     def run(x: np.ndarray) -> np.ndarray:
         result = run_cast(cast, x)
         if result.size and not 0 <= result.min() <= result.max() < len(table):
             seen = f"from {result.min()} to {result.max()}"
-            raise ValueError(f"the cast returned integers {seen}; {codes.name} has codes up to {len(table) - 1}")
+            raise ValueError(
+                f"the cast returned integers {seen}; {codes.name} has codes up to {len(table) - 1}"
+            )
         return table[result]
 
     return run
@@ -214,7 +232,9 @@ def _ranked(candidates: list[FloatFormat], x: np.ndarray, got: np.ndarray) -> li
                 right = quantize(x, f, rounding=rounding, overflow=overflow)
                 agree = (got == right) | (nan & np.isnan(right))
                 values = len(x) - int(np.count_nonzero(agree))
-                signs = int(np.count_nonzero(agree & (right == 0) & (np.signbit(right) != negative)))
+                signs = int(
+                    np.count_nonzero(agree & (right == 0) & (np.signbit(right) != negative))
+                )
                 if best is None or (values, signs) < best[:2]:
                     best = (values, signs, rounding, overflow)
         assert best is not None
@@ -222,7 +242,14 @@ def _ranked(candidates: list[FloatFormat], x: np.ndarray, got: np.ndarray) -> li
     return [preset for _, _, preset in sorted(ranking, key=lambda row: row[:2])]
 
 
-def _words(f: FloatFormat, x: np.ndarray, got: np.ndarray, rounding: str, overflow: str, changed: np.ndarray) -> dict[str, str]:
+def _words(
+    f: FloatFormat,
+    x: np.ndarray,
+    got: np.ndarray,
+    rounding: str,
+    overflow: str,
+    changed: np.ndarray,
+) -> dict[str, str]:
     """By region: between normal values, beyond the largest, below the smallest normal."""
     with np.errstate(invalid="ignore"):  # signalling NaNs
         size = np.abs(x.astype(np.float64))
@@ -260,7 +287,9 @@ def _differing(got: np.ndarray, right: np.ndarray) -> int:
     return len(got) - int(np.count_nonzero((got == right) | (np.isnan(got) & np.isnan(right))))
 
 
-def _overflow(f: FloatFormat, x: np.ndarray, got: np.ndarray, past: np.ndarray, rounding: str, preset: str) -> str:
+def _overflow(
+    f: FloatFormat, x: np.ndarray, got: np.ndarray, past: np.ndarray, rounding: str, preset: str
+) -> str:
     """Finite inputs beyond the largest value, by their results."""
     if not past.any():
         return "none: no fp32 value is beyond the largest"
@@ -295,10 +324,18 @@ def _seen(values: np.ndarray, f: FloatFormat | None = None) -> str:
         return "not probed"
     kinds: dict[str, int] = {}
     for value in values:
-        word = "NaN" if np.isnan(value) else "largest" if f is not None and value == f.largest else f"{value:g}"
+        word = (
+            "NaN"
+            if np.isnan(value)
+            else "largest"
+            if f is not None and value == f.largest
+            else f"{value:g}"
+        )
         kinds[word] = kinds.get(word, 0) + 1
     if f is None:
-        kinds = {"kept" if word == "NaN" else f"becomes {word}": count for word, count in kinds.items()}
+        kinds = {
+            "kept" if word == "NaN" else f"becomes {word}": count for word, count in kinds.items()
+        }
     if len(kinds) == 1:
         return next(iter(kinds))
     common = sorted(kinds.items(), key=lambda item: -item[1])

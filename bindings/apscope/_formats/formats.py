@@ -85,7 +85,9 @@ def format_table(names: list[str] | None = None) -> pd.DataFrame:
                 "bias": f.bias,
                 "largest": f.largest,
                 "smallest_normal": f.smallest_normal if f.smallest_normal > 0 else float("nan"),
-                "smallest_subnormal": f.smallest_positive if f.subnormals and f.mantissa_bits > 0 else float("nan"),
+                "smallest_subnormal": f.smallest_positive
+                if f.subnormals and f.mantissa_bits > 0
+                else float("nan"),
                 "specials": specials_of(f),
                 "aliases": row["aliases"] if row else "",
             }

@@ -61,7 +61,11 @@ def identify(what: Any) -> list[FloatFormat]:
         return [FloatFormat("fp32")]
     table = table_of(what)
     bits = _width(table)
-    found = [f for f in named_formats().values() if f.storage_bits == bits and same(_values(f), table).all()]
+    found = [
+        f
+        for f in named_formats().values()
+        if f.storage_bits == bits and same(_values(f), table).all()
+    ]
     for f in _general(table, bits):
         if f not in found:
             found.append(f)
@@ -81,20 +85,28 @@ def table_of(what: Any) -> np.ndarray:
         with np.errstate(all="ignore"):
             return codes.view(dtype).astype(np.float64)
     if isinstance(what, (str, bytes)) or not hasattr(what, "__len__"):
-        raise TypeError(f"{type(what).__name__} is neither a floating-point dtype nor a sequence of values")
+        raise TypeError(
+            f"{type(what).__name__} is neither a floating-point dtype nor a sequence of values"
+        )
     try:
         table = np.asarray(what, np.float64)
     except (TypeError, ValueError):
-        raise TypeError("the table has an entry that is not a number; give the values of the codes in order") from None
+        raise TypeError(
+            "the table has an entry that is not a number; give the values of the codes in order"
+        ) from None
     if table.ndim != 1:
-        raise ValueError(f"the table has shape {table.shape}; give one axis, the values of the codes in order")
+        raise ValueError(
+            f"the table has shape {table.shape}; give one axis, the values of the codes in order"
+        )
     return table
 
 
 def _narrow(what: Any) -> int:
     bits = dtype_bits(what)
     if bits > WIDEST:
-        raise ValueError(f"{name_of(what)} has {bits} bits per code; a table of at most {WIDEST} bits can be compared")
+        raise ValueError(
+            f"{name_of(what)} has {bits} bits per code; a table of at most {WIDEST} bits can be compared"
+        )
     return bits
 
 
@@ -113,7 +125,9 @@ def _torch_table(what: Any) -> np.ndarray:
 def _width(table: np.ndarray) -> int:
     bits = len(table).bit_length() - 1
     if len(table) != 1 << max(bits, 0) or not 1 <= bits <= WIDEST:
-        raise ValueError(f"the table has {len(table)} values; a format of K bits has 2^K, with K from 1 to {WIDEST}")
+        raise ValueError(
+            f"the table has {len(table)} values; a format of K bits has 2^K, with K from 1 to {WIDEST}"
+        )
     return bits
 
 
@@ -133,7 +147,9 @@ def _general(table: np.ndarray, bits: int) -> list[FloatFormat]:
             exponent_bits = bits - is_signed - mantissa_bits
             if not 0 <= exponent_bits <= 11:
                 continue
-            for f in _candidates(table, magnitudes, exponent_bits, mantissa_bits, is_signed, specials):
+            for f in _candidates(
+                table, magnitudes, exponent_bits, mantissa_bits, is_signed, specials
+            ):
                 if same(_values(f), table).all():
                     found.append(f)
                     break  # the other is an equivalent description
@@ -149,7 +165,12 @@ def _specials(magnitudes: np.ndarray) -> tuple[int, bool]:
 
 
 def _candidates(
-    table: np.ndarray, magnitudes: np.ndarray, exponent_bits: int, mantissa_bits: int, is_signed: bool, specials: tuple[int, bool]
+    table: np.ndarray,
+    magnitudes: np.ndarray,
+    exponent_bits: int,
+    mantissa_bits: int,
+    is_signed: bool,
+    specials: tuple[int, bool],
 ) -> Iterator[FloatFormat]:
     """With and without subnormals: the bias from the value of one code, the rest from the table."""
     nan_codes, has_infinity = specials
@@ -164,7 +185,9 @@ def _candidates(
         has_infinity=has_infinity, nan_at_negative_zero=is_signed and math.isnan(table[len(magnitudes)]),
     )  # fmt: skip
     for subnormals in (True, False):
-        lowest = step + mantissa_bits if step is not None and mantissa_bits else None  # exponent of field 0
+        lowest = (
+            step + mantissa_bits if step is not None and mantissa_bits else None
+        )  # exponent of field 0
         if normal is not None:
             bias = 1 - normal
         elif lowest is not None:
@@ -201,7 +224,9 @@ def _nearest(table: np.ndarray, bits: int) -> str:
             if near is None or len(differing) < near[0]:
                 near = (len(differing), name, int(differing[0]), values[differing[0]])
     if near is None:
-        widths = sorted({f.storage_bits for f in named_formats().values() if f.storage_bits <= WIDEST})
+        widths = sorted(
+            {f.storage_bits for f in named_formats().values() if f.storage_bits <= WIDEST}
+        )
         return f"no named format has {bits} bits, they have {', '.join(map(str, widths))}"
     count, name, code, value = near
     return f"the nearest named one is {name}, which differs at {count} codes, first at code {code:#x}: {value:g} there, {table[code]:g} here"

@@ -51,7 +51,9 @@ def infer_format(run: Run) -> FloatFormat | None:
     has_infinity = bool(np.isinf(ends[:2]).any())
     exponent_bits = max((top + has_infinity).bit_length() - mantissa_bits, 0)
     spare = (1 << exponent_bits + mantissa_bits) - 1 - top - has_infinity
-    if spare == 1 << mantissa_bits and not has_infinity:  # IEEE 754's, saturating: infinity is never shown
+    if (
+        spare == 1 << mantissa_bits and not has_infinity
+    ):  # IEEE 754's, saturating: infinity is never shown
         has_infinity, spare = True, spare - 1
     one_zero = not np.signbit(ends[3])
     at_zero = bool(np.isnan(ends[2])) and spare == 0 and one_zero
@@ -76,11 +78,17 @@ def is_lattice(run: Run, f: FloatFormat) -> bool:
     One exception in twenty is allowed, for example a cast that is wrong at the largest value.
     """
     bits = f.storage_bits - f.is_signed
-    codes = np.arange(2**bits, dtype=np.uint32) if bits <= 15 else np.arange(2**15, dtype=np.uint32) << np.uint32(bits - 15)
+    codes = (
+        np.arange(2**bits, dtype=np.uint32)
+        if bits <= 15
+        else np.arange(2**15, dtype=np.uint32) << np.uint32(bits - 15)
+    )
     values = decode(codes, f).astype(np.float64)
     values = values[np.isfinite(values) & (values >= f.smallest_normal)]
     if not values.size or np.mean(_fixed(run, values)) < 0.95:
         return False
-    between = values + 2.0 ** (np.frexp(values)[1] - 1 - f.precision)  # midpoints; fp32 has none in fp32
+    between = values + 2.0 ** (
+        np.frexp(values)[1] - 1 - f.precision
+    )  # midpoints; fp32 has none in fp32
     between = between[between.astype(np.float32).astype(np.float64) == between]
     return not between.size or np.mean(_fixed(run, between)) <= 0.05

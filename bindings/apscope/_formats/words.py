@@ -16,7 +16,13 @@ def specials_of(f: FloatFormat) -> str:
     if f.has_infinity:
         words.append("inf")
     if f.has_nan:
-        words.append("NaN at -0" if f.nan_at_negative_zero else f"{f.nan_codes} NaN" if f.nan_codes < 8 else "NaN")
+        words.append(
+            "NaN at -0"
+            if f.nan_at_negative_zero
+            else f"{f.nan_codes} NaN"
+            if f.nan_codes < 8
+            else "NaN"
+        )
     words.append({"both_signs": "+-0", "single": "0", "none": "no 0"}[f.zero])
     if not f.subnormals:
         words.append("no subnormals")

@@ -111,7 +111,15 @@ def bench(
 
 
 def _summary(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    floor = next((f for f in rows if f["name"] == row["floor"] and (f["where"], f["threads"]) == (row["where"], row["threads"])), None)
+    floor = next(
+        (
+            f
+            for f in rows
+            if f["name"] == row["floor"]
+            and (f["where"], f["threads"]) == (row["where"], row["threads"])
+        ),
+        None,
+    )
     seconds = row["seconds"]
     median = statistics.median(seconds)
     quartiles = statistics.quantiles(seconds, n=4) if len(seconds) > 1 else [median] * 3
@@ -119,7 +127,9 @@ def _summary(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
     if floor is not None:
         work = "bytes" if row["bytes"] else "operations"
         amount, floor_amount = (r["elements"] * r[work] for r in (row, floor))
-        ratio = statistics.median(amount / t / (floor_amount / f) for t, f in zip(seconds, floor["seconds"], strict=True))
+        ratio = statistics.median(
+            amount / t / (floor_amount / f) for t, f in zip(seconds, floor["seconds"], strict=True)
+        )
     return {
         "name": row["name"], "where": row["where"], "threads": row["threads"], "elements": int(row["elements"]), "floor": row["floor"],
         "ns": median / row["elements"] * 1e9, "ns_per_operation": median / row["elements"] / row["operations"] * 1e9 if row["operations"] else None,
@@ -140,7 +150,13 @@ def _machine() -> dict[str, Any]:
             ),
             model,
         )
-    return {"processor": model, "simd": _core.simd_level(), "processors": os.cpu_count(), "apscope": _core.__version__, "numpy": np.__version__}
+    return {
+        "processor": model,
+        "simd": _core.simd_level(),
+        "processors": os.cpu_count(),
+        "apscope": _core.__version__,
+        "numpy": np.__version__,
+    }
 
 
 def _peers(rounds: int, visit_seconds: float) -> list[dict[str, Any]]:
@@ -152,14 +168,24 @@ def _peers(rounds: int, visit_seconds: float) -> list[dict[str, Any]]:
     jobs: list[tuple[str, np.ndarray, Callable[[], Any]]] = [
         ("memcpy", x, lambda: np.copyto(out, x)),
         ("apscope.quantize e4m3fn from Python", x, lambda: quantize(x, "e4m3fn", out=out)),
-        ("apscope.quantize of 16 elements from Python", few, lambda: quantize(few, "e4m3fn", out=few_out)),
+        (
+            "apscope.quantize of 16 elements from Python",
+            few,
+            lambda: quantize(few, "e4m3fn", out=few_out),
+        ),
     ]
     try:
         import ml_dtypes
 
         for name in ("float8_e4m3fn", "float8_e5m2", "bfloat16"):
             dtype = getattr(ml_dtypes, name)
-            jobs.append((f"ml_dtypes.{name} {ml_dtypes.__version__}", x, functools.partial(lambda dtype: x.astype(dtype).astype(np.float32), dtype)))
+            jobs.append(
+                (
+                    f"ml_dtypes.{name} {ml_dtypes.__version__}",
+                    x,
+                    functools.partial(lambda dtype: x.astype(dtype).astype(np.float32), dtype),
+                )
+            )
     except ImportError:
         pass
     try:
@@ -169,14 +195,26 @@ def _peers(rounds: int, visit_seconds: float) -> list[dict[str, Any]]:
         t = torch.from_numpy(x)
         for name in ("float8_e4m3fn", "float8_e5m2", "bfloat16"):
             dtype = getattr(torch, name)
-            jobs.append((f"torch.{name} {torch.__version__}", x, functools.partial(lambda dtype: t.to(dtype).to(torch.float32), dtype)))
+            jobs.append(
+                (
+                    f"torch.{name} {torch.__version__}",
+                    x,
+                    functools.partial(lambda dtype: t.to(dtype).to(torch.float32), dtype),
+                )
+            )
     except ImportError:
         pass
     try:
         import gfloat
         from gfloat.formats import format_info_ocp_e4m3
 
-        jobs.append((f"gfloat.round_ndarray e4m3fn {version('gfloat')}", x, lambda: gfloat.round_ndarray(format_info_ocp_e4m3, x)))
+        jobs.append(
+            (
+                f"gfloat.round_ndarray e4m3fn {version('gfloat')}",
+                x,
+                lambda: gfloat.round_ndarray(format_info_ocp_e4m3, x),
+            )
+        )
     except ImportError:
         pass
     try:

@@ -55,7 +55,9 @@ def certificate(results: Sequence[Verification], command: Sequence[str] = ()) ->
             "simd": _core.simd_level(),
             "processors": os.cpu_count(),
         },
-        "formats": {name: FloatFormat(name).to_dict() for name in dict.fromkeys(r.format for r in results)},
+        "formats": {
+            name: FloatFormat(name).to_dict() for name in dict.fromkeys(r.format for r in results)
+        },
         "results": rows,
         "cases": sum(r.cases for r in results),
         "mismatches": sum(r.mismatches for r in results),
@@ -71,6 +73,8 @@ def _mpfr_version() -> str | None:
     return _oracle.mpfr_version()
 
 
-def write_certificate(path: str | Path, results: Sequence[Verification], command: Sequence[str] = ()) -> None:
+def write_certificate(
+    path: str | Path, results: Sequence[Verification], command: Sequence[str] = ()
+) -> None:
     """Write `certificate` to a file, all or nothing."""
     write_file(path, json.dumps(certificate(results, command), indent=1) + "\n", "apscope verify")

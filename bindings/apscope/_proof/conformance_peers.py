@@ -45,12 +45,21 @@ def peer_table(directory: str | Path) -> str:
         A pack with all formats. Ties to even; each dtype is compared with that one of the pack's
         two overflow rules that it agrees with at more inputs.
     """
-    table = ["| dtype | version | format | overflow | inputs | differing |", "|---|---|---|---|---|---|"]
+    table = [
+        "| dtype | version | format | overflow | inputs | differing |",
+        "|---|---|---|---|---|---|",
+    ]
     reasons = ["| dtype | which inputs | how many | first | why |", "|---|---|---|---|---|"]
     for name, (version, dtype) in peers().items():
-        found = min((check(directory, dtype, overflow=o) for o in OVERFLOWS), key=lambda c: c.differing)
-        table.append(f"| `{name}` | {version} | {found.format} | {found.overflow} | {found.inputs} | {found.differing} |")
-        reasons += [f"| `{name}` | {row} |" for row in _reasons(dtype, found.format, found.overflow)]
+        found = min(
+            (check(directory, dtype, overflow=o) for o in OVERFLOWS), key=lambda c: c.differing
+        )
+        table.append(
+            f"| `{name}` | {version} | {found.format} | {found.overflow} | {found.inputs} | {found.differing} |"
+        )
+        reasons += [
+            f"| `{name}` | {row} |" for row in _reasons(dtype, found.format, found.overflow)
+        ]
     return "\n".join([*table, "", *reasons])
 
 
@@ -80,5 +89,7 @@ def _reasons(dtype: Any, format: str, overflow: str) -> list[str]:
         here = np.flatnonzero(wrong & of_kind)
         wrong = wrong & ~of_kind
         if here.size:
-            rows.append(f"{kind} | {here.size} | {describe(x[here[0]], got[here[0]], right[here[0]])} | {why}")
+            rows.append(
+                f"{kind} | {here.size} | {describe(x[here[0]], got[here[0]], right[here[0]])} | {why}"
+            )
     return rows

@@ -51,7 +51,9 @@ class Verification:
     rounding: str  #: the rounding mode's name
     cases: int  #: comparisons made, all overflow and underflow rules together
     mismatches: int  #: number of differing comparisons
-    exhaustive: bool  #: whether all 2^32 inputs, or all operands of up to 8 bits (fma: 6), were tried
+    exhaustive: (
+        bool  #: whether all 2^32 inputs, or all operands of up to 8 bits (fma: 6), were tried
+    )
     oracle: str  #: "mpfr+rational", "mpfr" for arithmetic, or "none" if only paths were compared
     seconds: float  #: wall-clock time
     first: str | None  #: the first mismatch: input bits, expected, got, the two neighbours
@@ -141,10 +143,18 @@ def verify(
     name = as_format(format).name
     if projection is not None:
         if rounding != "all" or random_bits != 32:
-            raise ValueError("projection is given together with rounding or random_bits, which are parts of it; omit one")
+            raise ValueError(
+                "projection is given together with rounding or random_bits, which are parts of it; omit one"
+            )
         rounding, random_bits = projection.rounding, projection.random_bits
     asked = [rounding] if isinstance(rounding, str) else list(rounding)
-    modes = _chosen("all" if asked == ["all"] else [_core.rounding_word(text("rounding", word)) for word in asked], ROUNDINGS, "rounding mode")
+    modes = _chosen(
+        "all"
+        if asked == ["all"]
+        else [_core.rounding_word(text("rounding", word)) for word in asked],
+        ROUNDINGS,
+        "rounding mode",
+    )
     operations = _chosen(operation, OPERATIONS, "operation")
     if oracle not in (None, "mpfr"):
         raise ValueError(f"unknown oracle {oracle!r}; use 'mpfr' or omit it")
@@ -159,8 +169,16 @@ def verify(
     threads = threads or os.cpu_count() or 1
     if _oracle is None:
         if exhaustive or oracle or operations != ("quantize",):
-            asked = "exhaustive" if exhaustive else f"oracle={oracle!r}" if oracle else f"operation={operations[0]!r}"
-            raise ValueError(f"{asked} needs the oracle module, and apscope was built without MPFR; install libmpfr-dev and build again")
+            asked = (
+                "exhaustive"
+                if exhaustive
+                else f"oracle={oracle!r}"
+                if oracle
+                else f"operation={operations[0]!r}"
+            )
+            raise ValueError(
+                f"{asked} needs the oracle module, and apscope was built without MPFR; install libmpfr-dev and build again"
+            )
         return [_compare_paths(name, mode, random_bits, threads, seed) for mode in modes]
 
     _oracle.set_simd_level(_core.simd_level())
@@ -176,8 +194,14 @@ def verify(
                 "seed": seed,
             }
             if progress is not None:
-                shared["progress"] = lambda done, total, words=f"{op} {mode}": progress(words, done, total)
-            prove = _casts(name, exhaustive, oracle, samples) if op == "quantize" else _arithmetic(name, op, exhaustive, samples)
+                shared["progress"] = lambda done, total, words=f"{op} {mode}": progress(
+                    words, done, total
+                )
+            prove = (
+                _casts(name, exhaustive, oracle, samples)
+                if op == "quantize"
+                else _arithmetic(name, op, exhaustive, samples)
+            )
             results.append(_verification(name, op, mode, exhaustive, prove(shared)))
     return results
 
@@ -198,7 +222,9 @@ def _bits(mode: str, random_bits: int) -> int:
 Findings = Iterator[dict[str, Any]]
 
 
-def _casts(name: str, exhaustive: bool, oracle: str | None, samples: int | None) -> Callable[[dict[str, Any]], Findings]:
+def _casts(
+    name: str, exhaustive: bool, oracle: str | None, samples: int | None
+) -> Callable[[dict[str, Any]], Findings]:
     """Every overflow rule; with the first also every underflow rule, and NaN payloads."""
     f = FloatFormat(name)
     rest = 97  # every 97th case, away from the limits
@@ -225,7 +251,9 @@ def _casts(name: str, exhaustive: bool, oracle: str | None, samples: int | None)
     return prove
 
 
-def _arithmetic(name: str, operation: str, exhaustive: bool, samples: int | None) -> Callable[[dict[str, Any]], Findings]:
+def _arithmetic(
+    name: str, operation: str, exhaustive: bool, samples: int | None
+) -> Callable[[dict[str, Any]], Findings]:
     def prove(shared: dict[str, Any]) -> Findings:
         drawn: dict[str, Any] = {} if samples is None else {"samples": samples}
         yield _oracle.verify_operation(name, operation, exhaustive=exhaustive, **drawn, **shared)
@@ -233,7 +261,9 @@ def _arithmetic(name: str, operation: str, exhaustive: bool, samples: int | None
     return prove
 
 
-def _verification(name: str, operation: str, mode: str, exhaustive: bool, findings: Findings) -> Verification:
+def _verification(
+    name: str, operation: str, mode: str, exhaustive: bool, findings: Findings
+) -> Verification:
     started = time.perf_counter()
     cases = mismatches = 0
     first = None
@@ -243,7 +273,17 @@ def _verification(name: str, operation: str, mode: str, exhaustive: bool, findin
         if first is None and found["first"] is not None:
             first = found["first"]["text"]
     oracle = "mpfr+rational" if operation == "quantize" else "mpfr"
-    return Verification(name, operation, mode, cases, mismatches, exhaustive, oracle, time.perf_counter() - started, first)
+    return Verification(
+        name,
+        operation,
+        mode,
+        cases,
+        mismatches,
+        exhaustive,
+        oracle,
+        time.perf_counter() - started,
+        first,
+    )
 
 
 def _inputs(seed: int) -> np.ndarray:
@@ -259,7 +299,11 @@ def _compare_paths(name: str, mode: str, random_bits: int, threads: int, seed: i
     format, x = FloatFormat(name), _inputs(seed)
     if not format.fits_fp32:
         x = x.astype(np.float64)
-    options: dict[str, Any] = {"rounding": mode, "seed": seed, "random_bits": _bits(mode, random_bits)}
+    options: dict[str, Any] = {
+        "rounding": mode,
+        "seed": seed,
+        "random_bits": _bits(mode, random_bits),
+    }
     expected = quantize(x, format, threads=1, **options)
     in_place = x.copy()
     quantize(in_place, format, out=in_place, threads=threads, **options)
@@ -282,5 +326,17 @@ def _compare_paths(name: str, mode: str, random_bits: int, threads: int, seed: i
         if first is None and len(wrong):
             i = wrong[0]
             bits = [int(a.view(word)[i]) for a in (inputs, want, got)]
-            first = "{}, {}: input 0x{:08X}, expected 0x{:08X}, got 0x{:08X}".format(what, mode, *bits)
-    return Verification(name, "quantize", mode, cases, mismatches, False, "none", time.perf_counter() - started, first)
+            first = "{}, {}: input 0x{:08X}, expected 0x{:08X}, got 0x{:08X}".format(
+                what, mode, *bits
+            )
+    return Verification(
+        name,
+        "quantize",
+        mode,
+        cases,
+        mismatches,
+        False,
+        "none",
+        time.perf_counter() - started,
+        first,
+    )

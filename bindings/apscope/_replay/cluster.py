@@ -62,13 +62,20 @@ def check_client(client: Any) -> None:
     if not all(hasattr(client, name) for name in ("submit", "nthreads", "asynchronous")):
         raise TypeError(f"client is {type(client).__name__}; give a dask.distributed.Client")
     if client.asynchronous:
-        raise ValueError("client is asynchronous; give one made with asynchronous=False, and wait for the replay")
+        raise ValueError(
+            "client is asynchronous; give one made with asynchronous=False, and wait for the replay"
+        )
 
 
 def work_items(trace: Trace, job: Job) -> list[Item]:
     """The work of a shard: the items of its second pass, and all pairs of the first pass."""
     _, _, steps, tensors, workers, _ = job.arguments
-    work = [Item(tensor, step, cost, values, place=i) for i, (step, tensor, values, cost) in enumerate(_core.work_costs(trace.core, job.options()))]
+    work = [
+        Item(tensor, step, cost, values, place=i)
+        for i, (step, tensor, values, cost) in enumerate(
+            _core.work_costs(trace.core, job.options())
+        )
+    ]
     own = {(item.step, item.tensor): item for item in work}
     items = [item for item in work if item.step is None]
     recorded = list(trace.manifest.tensors)  # each access makes the whole list
@@ -77,14 +84,20 @@ def work_items(trace: Trace, job: Job) -> list[Item]:
         step, tensor = divmod(pair, len(tensors))
         item = own.get((step, tensor), Item(tensor, step, 0.0, 0))
         size = sizes[tensor]
-        items.append(Item(tensor, step, item.cost + size * READ_A_VALUE, item.values + size, pair, item.place))
+        items.append(
+            Item(
+                tensor, step, item.cost + size * READ_A_VALUE, item.values + size, pair, item.place
+            )
+        )
     return items
 
 
 class _Progress:
     """Progress of all parts: values visited once by the statistics, then once by every scheme."""
 
-    def __init__(self, client: Client, total: int, update: Callable[[int, int], None] | None) -> None:
+    def __init__(
+        self, client: Client, total: int, update: Callable[[int, int], None] | None
+    ) -> None:
         self.client, self.total, self.update = client, total, update
         self.topic = None if update is None else f"apscope-{uuid4()}"
         self.done: dict[tuple[str, int], int] = {}
@@ -121,7 +134,9 @@ class _StrandedError(Exception):
     """Workers ended, and their parts or results are lost."""
 
 
-def replay_on(client: Client, trace: Trace, job: Job, update: Callable[[int, int], None] | None) -> tuple[list[dict], list[dict], list[dict], dict]:
+def replay_on(
+    client: Client, trace: Trace, job: Job, update: Callable[[int, int], None] | None
+) -> tuple[list[dict], list[dict], list[dict], dict]:
     """Columns of a shard's rows, histograms and noise from all parts, and kept states."""
     check_client(client)
     if not client.nthreads():
@@ -156,7 +171,9 @@ def _wait_for_workers(client: Client) -> None:
     begun = time.monotonic()
     while not _look(client)[0]:
         if time.monotonic() - begun >= NO_WORKERS:
-            raise ChildProcessError(f"the Dask cluster has had no workers for {NO_WORKERS:.0f} seconds")
+            raise ChildProcessError(
+                f"the Dask cluster has had no workers for {NO_WORKERS:.0f} seconds"
+            )
         time.sleep(POLL)
 
 
@@ -168,7 +185,9 @@ def _on_workers(
     if not workers:
         raise _StrandedError
     addresses = sorted(workers)
-    shares = parts_by_cost(items, [job.threads or max(1, workers[address]) for address in addresses])
+    shares = parts_by_cost(
+        items, [job.threads or max(1, workers[address]) for address in addresses]
+    )
     parts = [(address, share) for address, share in zip(addresses, shares) if share.items]
     path = trace.source if is_url(trace.source) else str(trace.path.absolute())
     # In a list: the values of a dict would become keys of the cluster, which other replays use too.
@@ -183,20 +202,44 @@ def _on_workers(
     try:
         reads, statistics, runs = [], [], []
         opened = [
-            submit(address, OpenTrace.opened, OpenTrace(path, _core.__version__, trace.hash, shared, share.steps(len(job.arguments[2]))))
+            submit(
+                address,
+                OpenTrace.opened,
+                OpenTrace(
+                    path, _core.__version__, trace.hash, shared, share.steps(len(job.arguments[2]))
+                ),
+            )
             for address, share in parts
         ]
         for i, (address, share) in enumerate(parts):
-            reads.append(submit(address, read_part, opened[i], i, np.array(share.pairs, np.intp), topic))
+            reads.append(
+                submit(address, read_part, opened[i], i, np.array(share.pairs, np.intp), topic)
+            )
             statistics.append(submit(address, itemgetter(0), reads[-1]))
         for i, (address, share) in enumerate(parts):
-            runs.append(submit(address, run_part, opened[i], i, np.array(share.places, np.intp), statistics, states[0], topic))
+            runs.append(
+                submit(
+                    address,
+                    run_part,
+                    opened[i],
+                    i,
+                    np.array(share.places, np.intp),
+                    statistics,
+                    states[0],
+                    topic,
+                )
+            )
         found = [_result(client, run, futures, anywhere) for run in runs]
         histograms = [_result(client, read, futures, anywhere)[1] for read in reads]
     finally:
         client.cancel([*futures, *states] if job.states else futures)
     after = {name: state for *_, part_states in found for name, state in part_states.items()}
-    return [columns for columns, *_ in found], histograms, [noise for _, noise, _ in found], dict(sorted(after.items()))
+    return (
+        [columns for columns, *_ in found],
+        histograms,
+        [noise for _, noise, _ in found],
+        dict(sorted(after.items())),
+    )
 
 
 def _wait_for(client: Client, futures: list[Any], anywhere: bool) -> None:
@@ -206,7 +249,9 @@ def _wait_for(client: Client, futures: list[Any], anywhere: bool) -> None:
     from distributed import wait
 
     idle = 0
-    while pending := [future for future in futures if future.status in ("pending", "lost")]:  # lost: to be computed again
+    while pending := [
+        future for future in futures if future.status in ("pending", "lost")
+    ]:  # lost: to be computed again
         for future in futures:
             if future.status in ("error", "cancelled"):
                 _value(future, POLL)
@@ -250,7 +295,8 @@ def _value(future: Any, patience: float) -> Any:
     except KilledWorker as error:
         last = getattr(error.last_worker, "address", "")
         raise ChildProcessError(
-            f"the Dask worker {last}".rstrip() + " ended while it replayed, and so did those that tried again; they may lack memory"
+            f"the Dask worker {last}".rstrip()
+            + " ended while it replayed, and so did those that tried again; they may lack memory"
         ) from None
     except (CommClosedError, CancelledError):
         raise _StrandedError from None
@@ -258,7 +304,10 @@ def _value(future: Any, patience: float) -> Any:
         if isinstance(error, TimeoutError) and future.status != "error":
             raise _AwayError from None
         notes = getattr(error, "__notes__", [])  # the address, if a part failed
-        where, what = f"on a Dask worker ({notes[0]})" if notes else "on the Dask cluster", " ".join(str(error).split())
+        where, what = (
+            f"on a Dask worker ({notes[0]})" if notes else "on the Dask cluster",
+            " ".join(str(error).split()),
+        )
         for kind in (ValueError, TypeError, OSError):
             if isinstance(error, kind):
                 raise kind(f"{where}: {what}") from None

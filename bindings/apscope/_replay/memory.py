@@ -35,7 +35,9 @@ def memory_bytes(memory: int | str | None) -> int:
         return integer("memory", memory, 1, MOST)
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)(B?)\s*", memory, re.IGNORECASE)
     if found is None:
-        raise ValueError(f"memory '{clip(memory)}' is not a number of bytes such as 4000000000, 512M, 4G or 4GiB")
+        raise ValueError(
+            f"memory '{clip(memory)}' is not a number of bytes such as 4000000000, 512M, 4G or 4GiB"
+        )
     amount, unit, binary, byte = found.groups()
     base = 1000 if byte and not binary else 1024
     number = float(amount) * base ** UNITS.index(unit.upper())

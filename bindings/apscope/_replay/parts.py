@@ -54,7 +54,11 @@ class Part:
     def steps(self, count: int) -> list[int]:
         """The selected steps whose files it reads."""
         found = {item.step for item in self.items}
-        return list(range(count)) if None in found else sorted(step for step in found if step is not None)
+        return (
+            list(range(count))
+            if None in found
+            else sorted(step for step in found if step is not None)
+        )
 
 
 def parts_by_cost(items: Sequence[Item], threads: Sequence[int]) -> list[Part]:
@@ -77,7 +81,9 @@ def parts_by_cost(items: Sequence[Item], threads: Sequence[int]) -> list[Part]:
         One per machine, possibly without items.
     """
     parts = [Part(count) for count in threads]
-    end = sum(item.cost for item in items) / sum(threads) * (1 + 1e-9)  # the ideal time; with a margin for rounding
+    end = (
+        sum(item.cost for item in items) / sum(threads) * (1 + 1e-9)
+    )  # the ideal time; with a margin for rounding
 
     def one_by_one(left: list[Item]) -> None:
         for item in sorted(left, key=lambda item: -item.cost):
@@ -85,7 +91,9 @@ def parts_by_cost(items: Sequence[Item], threads: Sequence[int]) -> list[Part]:
 
     one_by_one([item for item in items if item.step is None])
     left: list[Item] = []
-    by_step = sorted((item for item in items if item.step is not None), key=lambda item: (item.step, -item.cost))
+    by_step = sorted(
+        (item for item in items if item.step is not None), key=lambda item: (item.step, -item.cost)
+    )
     for _, group in groupby(by_step, key=lambda item: item.step):
         whole = list(group)
         cost = sum(item.cost for item in whole)

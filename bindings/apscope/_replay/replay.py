@@ -34,15 +34,21 @@ DEFAULT_TOPOLOGIES = ("ring", "tree", "hierarchical:4", "sequential")
 
 
 def _as_list(value: Any) -> list[Any]:
-    if isinstance(value, (str, os.PathLike, Scheme, Trace)) or hasattr(value, "scheme"):  # the last: a plan
+    if isinstance(value, (str, os.PathLike, Scheme, Trace)) or hasattr(
+        value, "scheme"
+    ):  # the last: a plan
         return [value]
-    return list(value) if isinstance(value, Iterable) else [value]  # invalid values are reported by the reader
+    return (
+        list(value) if isinstance(value, Iterable) else [value]
+    )  # invalid values are reported by the reader
 
 
 def _steps_text(steps: slice | list[int]) -> str:
     """The same steps as an option of the command line; a negative bound is 0."""
     if isinstance(steps, slice):
-        return ":".join("" if bound is None else str(max(int(bound), 0)) for bound in (steps.start, steps.stop))
+        return ":".join(
+            "" if bound is None else str(max(int(bound), 0)) for bound in (steps.start, steps.stop)
+        )
     return f"{steps[0]}:{steps[0] + 1}" if len(steps) == 1 else ",".join(map(str, steps))
 
 
@@ -50,21 +56,29 @@ def _select_steps(trace: Trace, steps: slice | list[int] | None) -> list[int]:
     """Indices of the selected recorded steps."""
     numbers = list(trace.steps)
     if not numbers:
-        raise ValueError(f"trace '{trace.name}' has no complete step, so there is nothing to replay")
+        raise ValueError(
+            f"trace '{trace.name}' has no complete step, so there is nothing to replay"
+        )
     if steps is None:
         return list(range(len(numbers)))
     if isinstance(steps, slice):
         if steps.step not in (None, 1):
-            raise ValueError(f"steps {steps} has a stride; stateful schemes need consecutive recorded steps")
+            raise ValueError(
+                f"steps {steps} has a stride; stateful schemes need consecutive recorded steps"
+            )
         low = numbers[0] if steps.start is None else steps.start
         high = numbers[-1] + 1 if steps.stop is None else steps.stop
         chosen = [i for i, n in enumerate(numbers) if low <= n < high]
         if not chosen:
-            raise ValueError(f"no recorded step of trace '{trace.name}' is in {low}:{high}; it has steps {numbers[0]} to {numbers[-1]}")
+            raise ValueError(
+                f"no recorded step of trace '{trace.name}' is in {low}:{high}; it has steps {numbers[0]} to {numbers[-1]}"
+            )
         return chosen
     for n in steps:
         if n not in numbers:
-            raise ValueError(f"trace '{trace.name}' has no step {n}; it has steps {numbers[0]} to {numbers[-1]}")
+            raise ValueError(
+                f"trace '{trace.name}' has no step {n}; it has steps {numbers[0]} to {numbers[-1]}"
+            )
     return [numbers.index(n) for n in steps]
 
 
@@ -77,7 +91,9 @@ def _select_tensors(trace: Trace, pattern: str | None) -> list[int]:
         raise ValueError(f"tensors '{pattern}' is not a regular expression: {error}") from None
     chosen = [i for i, name in enumerate(trace.tensors) if compiled.search(name)]
     if not chosen:
-        raise ValueError(f"tensors '{pattern}' matches no name in trace '{trace.name}'; {hint(pattern, trace.tensors, have='it has')}")
+        raise ValueError(
+            f"tensors '{pattern}' matches no name in trace '{trace.name}'; {hint(pattern, trace.tensors, have='it has')}"
+        )
     return chosen
 
 
@@ -99,15 +115,22 @@ def _describe(trace: Trace, steps: list[int], tensors: list[int], workers: int) 
         "steps": [at[i].number for i in steps],
         "loss": [_json_value(at[i].loss) for i in steps],
         "learning_rate": [_json_value(at[i].learning_rate) for i in steps],
-        "tensors": [{"name": what[i].name, "role": what[i].role, "shape": list(what[i].shape)} for i in tensors],
+        "tensors": [
+            {"name": what[i].name, "role": what[i].role, "shape": list(what[i].shape)}
+            for i in tensors
+        ],
     }
 
 
-def _command(traces: list[Trace], schemes: list[Scheme], topologies: list[str], options: list[str]) -> str:
+def _command(
+    traces: list[Trace], schemes: list[Scheme], topologies: list[str], options: list[str]
+) -> str:
     words = ["apscope", "replay", *(t.source for t in traces)]
     for s in schemes:
         words += ["--scheme", s.spec]
-    for t in topologies or ["exact"]:  # none given: only exact, which is always there, not the default
+    for t in topologies or [
+        "exact"
+    ]:  # none given: only exact, which is always there, not the default
         words += ["--topology", t]
     return " ".join(shlex.quote(w) for w in words + options)
 
@@ -248,7 +271,9 @@ def replay(
     chosen = schemes_of(["main"] if schemes is None else _as_list(schemes))
     if not chosen:
         raise ValueError("there is no scheme to replay; give at least one, such as 'aps:e4m3'")
-    topologies = list(dict.fromkeys(_core.parse_topology(text("topology", t)) for t in _as_list(topology)))
+    topologies = list(
+        dict.fromkeys(_core.parse_topology(text("topology", t)) for t in _as_list(topology))
+    )
     index, count = _check_shard(shard)
     seed = integer("seed", seed, 0, 2**64 - 1)
     threads = integer("threads", threads, 0, 2**20)
@@ -265,7 +290,10 @@ def replay(
         steps = [int(n) for n in steps]  # once: every trace and the command use them
 
     specs = [s.spec for s in chosen]
-    kinds = ["gradient", *sorted({need for s in chosen for need in s.needs} & {"weights", "full_batch"})]
+    kinds = [
+        "gradient",
+        *sorted({need for s in chosen for need in s.needs} & {"weights", "full_batch"}),
+    ]
     options: list[str] = []
     if workers is not None:
         options += ["--workers", str(workers)]
@@ -279,7 +307,13 @@ def replay(
         options += ["--draws", str(draws)]
     whole = _command(opened, chosen, topologies, options)
 
-    parts, histogram_parts, noise_parts, described, states_after = [], [], [], [], {}  # parts: trace name, columns
+    parts, histogram_parts, noise_parts, described, states_after = (
+        [],
+        [],
+        [],
+        [],
+        {},
+    )  # parts: trace name, columns
     for trace in opened:
         warn_of_guessed_order(trace, specs)
         step_indices = _select_steps(trace, steps)
@@ -295,11 +329,24 @@ def replay(
         with Bar(trace.name, progress) as update:
             if client is None:
                 core_options = _core.ReplayOptions(*arguments, index, count, draws, threads, memory)
-                columns, histogram, noise, after = _core.replay(trace.core, core_options, None, None, before, keep_states, update, on_device)
+                columns, histogram, noise, after = _core.replay(
+                    trace.core, core_options, None, None, before, keep_states, update, on_device
+                )
                 trace.check_unchanged()
                 made, counted, noises = [columns], [histogram], [noise]
             else:
-                job = Job(arguments, (index, count), draws, threads, memory, before, keep_states, device, kinds, check)
+                job = Job(
+                    arguments,
+                    (index, count),
+                    draws,
+                    threads,
+                    memory,
+                    before,
+                    keep_states,
+                    device,
+                    kinds,
+                    check,
+                )
                 made, counted, noises, after = replay_on(client, trace, job, update)
         states_after[trace.name] = after
         described.append(_describe(trace, step_indices, tensor_indices, used))

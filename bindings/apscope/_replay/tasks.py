@@ -27,7 +27,9 @@ Statistics = tuple[np.ndarray, np.ndarray]  # pairs, and their statistics of pas
 class Job:
     """The data shared by all parts of a replay."""
 
-    arguments: tuple[list[str], list[str], list[int], list[int], int, int]  # specs, topologies, steps and tensors by index, workers, seed
+    arguments: tuple[
+        list[str], list[str], list[int], list[int], int, int
+    ]  # specs, topologies, steps and tensors by index, workers, seed
     shard: tuple[int, int]
     draws: int
     threads: int  # 0: as many as a Dask worker has
@@ -39,7 +41,9 @@ class Job:
     check: bool  # whether to compare them with their SHA-256
 
     def options(self, threads: int = 0, memory: int = 0) -> _core.ReplayOptions:
-        return _core.ReplayOptions(*self.arguments, *self.shard, self.draws, self.threads or threads, self.memory or memory)
+        return _core.ReplayOptions(
+            *self.arguments, *self.shard, self.draws, self.threads or threads, self.memory or memory
+        )
 
     def options_of(self, worker: Any) -> _core.ReplayOptions:
         """With the threads and the memory of this Dask worker."""
@@ -70,8 +74,16 @@ def _worker() -> Iterator[Any]:
 class OpenTrace:
     """A trace on a Dask worker, with its fetched and checked files; another worker opens it again."""
 
-    def __init__(self, path: str, version: str, trace_hash: str, job: Job, steps: list[int]) -> None:
-        self.path, self.version, self.trace_hash, self.job, self.steps = path, version, trace_hash, job, steps
+    def __init__(
+        self, path: str, version: str, trace_hash: str, job: Job, steps: list[int]
+    ) -> None:
+        self.path, self.version, self.trace_hash, self.job, self.steps = (
+            path,
+            version,
+            trace_hash,
+            job,
+            steps,
+        )
 
     def __reduce__(self) -> tuple[type[OpenTrace], tuple]:
         return OpenTrace, (self.path, self.version, self.trace_hash, self.job, self.steps)
@@ -85,10 +97,18 @@ class OpenTrace:
             job.device_here()
             trace = open_trace(self.path)
             if trace.hash != self.trace_hash:
-                raise ValueError(f"the trace at {self.path} there has another manifest than the client's")
+                raise ValueError(
+                    f"the trace at {self.path} there has another manifest than the client's"
+                )
             try:
-                _core.check_memory(trace.core, job.options_of(worker))  # before any of its files is fetched
-                files = ([job.arguments[2][step] for step in self.steps], range(job.arguments[4]), job.kinds)
+                _core.check_memory(
+                    trace.core, job.options_of(worker)
+                )  # before any of its files is fetched
+                files = (
+                    [job.arguments[2][step] for step in self.steps],
+                    range(job.arguments[4]),
+                    job.kinds,
+                )
                 trace.require(*files)
                 if job.check:
                     trace.check(*files, threads=job.threads or worker.state.nthreads)
@@ -104,7 +124,9 @@ class OpenTrace:
         return self
 
 
-def _telling(worker: Any, topic: str | None, part: tuple[str, int]) -> Callable[[int, int], None] | None:
+def _telling(
+    worker: Any, topic: str | None, part: tuple[str, int]
+) -> Callable[[int, int], None] | None:
     """Reports a part's progress to the client; None if nobody listens."""
     reported = 0.0
 
@@ -117,17 +139,26 @@ def _telling(worker: Any, topic: str | None, part: tuple[str, int]) -> Callable[
     return None if topic is None else update
 
 
-def read_part(opened: OpenTrace, part: int, pairs: np.ndarray, topic: str | None) -> tuple[Statistics, dict]:
+def read_part(
+    opened: OpenTrace, part: int, pairs: np.ndarray, topic: str | None
+) -> tuple[Statistics, dict]:
     """Pass 1 of one part: the statistics of pairs, and the columns of their histograms."""
     core = opened.trace.core
     with _worker() as worker:
         told = _telling(worker, topic, ("read", part))
-        agreed, histograms = _core.read_statistics(core, opened.job.options_of(worker), pairs.tolist(), told)
+        agreed, histograms = _core.read_statistics(
+            core, opened.job.options_of(worker), pairs.tolist(), told
+        )
         return (pairs, agreed), histograms
 
 
 def run_part(
-    opened: OpenTrace, part: int, items: np.ndarray, statistics: list[Statistics], states: dict, topic: str | None
+    opened: OpenTrace,
+    part: int,
+    items: np.ndarray,
+    statistics: list[Statistics],
+    states: dict,
+    topic: str | None,
 ) -> tuple[dict, dict, dict]:
     """Pass 2 of one part: the columns of some items' rows and of their noise, and the states after them."""
     job, core = opened.job, opened.trace.core
@@ -136,6 +167,13 @@ def run_part(
         pairs, agreed = (np.concatenate(found) for found in zip(*statistics))
         agreed[pairs] = agreed.copy()
         columns, _, noise, after = _core.replay(
-            core, job.options_of(worker), items.tolist(), agreed, states, job.keep_states, told, job.device_here()
+            core,
+            job.options_of(worker),
+            items.tolist(),
+            agreed,
+            states,
+            job.keep_states,
+            told,
+            job.device_here(),
         )
         return columns, noise, after

@@ -15,7 +15,9 @@ __all__ = ["check_destination", "page", "report"]
 MARK = '<meta name="generator" content="apscope'
 
 
-def report(results: Any, out_path: str | os.PathLike, *, against: Any = None, force: bool = False) -> Path:
+def report(
+    results: Any, out_path: str | os.PathLike, *, against: Any = None, force: bool = False
+) -> Path:
     """Writes the report of a replay: one HTML file.
 
     Parameters
@@ -44,7 +46,9 @@ def report(results: Any, out_path: str | os.PathLike, *, against: Any = None, fo
         The file cannot be written. Nothing is left half-written.
     """
     out_path = check_destination(out_path, force=force)
-    text = page(results, against).encode(errors="backslashreplace").decode()  # a path's bytes that are not text
+    text = (
+        page(results, against).encode(errors="backslashreplace").decode()
+    )  # a path's bytes that are not text
     write_file(out_path, text, "apscope report")
     return out_path
 
@@ -66,13 +70,17 @@ def check_destination(out_path: str | os.PathLike, *, force: bool = False) -> Pa
     """
     out_path = Path(out_path)
     if not out_path.parent.is_dir():
-        raise ValueError(f"{out_path}: its folder {out_path.parent} does not exist or is not a folder; create it first")
+        raise ValueError(
+            f"{out_path}: its folder {out_path.parent} does not exist or is not a folder; create it first"
+        )
     if out_path.is_dir() or out_path.suffix not in (".html", ".htm"):
         raise ValueError(f"{out_path}: the report is an HTML file; give a name that ends in .html")
     if out_path.exists() and not force:
         with open(out_path, encoding="utf-8", errors="replace") as stream:
             if MARK not in stream.read(4096):
-                raise ValueError(f"{out_path} is there already and is not a report of apscope; give another name, or --force to replace it")
+                raise ValueError(
+                    f"{out_path} is there already and is not a report of apscope; give another name, or --force to replace it"
+                )
     return out_path
 
 
@@ -80,5 +88,7 @@ def _results(results: Any) -> Results:
     if isinstance(results, (str, os.PathLike)):
         return Results.open(results)
     if not isinstance(results, Results):
-        raise TypeError(f"results is of type {type(results).__name__}; give a Results or the path of a RESULTS folder")
+        raise TypeError(
+            f"results is of type {type(results).__name__}; give a Results or the path of a RESULTS folder"
+        )
     return results

@@ -14,7 +14,14 @@ from . import answer
 
 __all__ = ["changes", "meeting"]
 
-_SHOWN = ("step_nmse", "layer_cosine", "underflow_wire", "underflow_reduced", "relative_bias", "volume")
+_SHOWN = (
+    "step_nmse",
+    "layer_cosine",
+    "underflow_wire",
+    "underflow_reduced",
+    "relative_bias",
+    "volume",
+)
 
 
 def meeting(here: list[dict[str, Any]], there: list[dict[str, Any]]) -> dict[str, str]:
@@ -30,8 +37,15 @@ def meeting(here: list[dict[str, Any]], there: list[dict[str, Any]]) -> dict[str
     ValueError
         None do: nothing can be compared.
     """
-    sides = [{t["name"]: {(x["name"], tuple(x["shape"])) for x in t.get("tensors", ())} for t in side} for side in (here, there)]
-    found = {n: m for n, m in met(*map(list, sides)).items() if sides[0][n] & sides[1][m] or not (sides[0][n] and sides[1][m])}
+    sides = [
+        {t["name"]: {(x["name"], tuple(x["shape"])) for x in t.get("tensors", ())} for t in side}
+        for side in (here, there)
+    ]
+    found = {
+        n: m
+        for n, m in met(*map(list, sides)).items()
+        if sides[0][n] & sides[1][m] or not (sides[0][n] and sides[1][m])
+    }
     if not found:
         names = [clip(", ".join(side), 80) or "none" for side in sides]
         raise ValueError(
@@ -62,15 +76,26 @@ def changes(here: Any, there: Any) -> dict[str, Any]:
     traces = meeting(here.provenance.get("traces", []), there.provenance.get("traces", []))
     tables = [answer.headline(r.summary(), answer.topology_of(r.frame)) for r in (here, there)]
     schemes = _partners(*(list(dict.fromkeys(t["scheme"])) for t in tables))
-    one = tables[0].assign(other_trace=tables[0]["trace"].map(traces), other_scheme=tables[0]["scheme"].map(schemes))
-    both = one.merge(tables[1], left_on=["other_trace", "other_scheme"], right_on=["trace", "scheme"], suffixes=("_here", "_there"))
+    one = tables[0].assign(
+        other_trace=tables[0]["trace"].map(traces), other_scheme=tables[0]["scheme"].map(schemes)
+    )
+    both = one.merge(
+        tables[1],
+        left_on=["other_trace", "other_scheme"],
+        right_on=["trace", "scheme"],
+        suffixes=("_here", "_there"),
+    )
     rows = [
         {"trace": r["trace_here"], "other_trace": r["trace_there"], "scheme": r["scheme_here"], "other": r["scheme_there"], "skipped": (r["skipped_here"], r["skipped_there"]),
          "overflowed": (r["overflowed_here"], r["overflowed_there"]), **{c: (r[f"{c}_here"], r[f"{c}_there"]) for c in _SHOWN},
          "ratio": answer.ratio_of(r["step_nmse_here"], r["step_nmse_there"])}
         for r in both.to_dict("records")
     ]  # fmt: skip
-    return {"settings": settings(here, there), "rows": rows, "alone": _alone(tables, traces, schemes)}
+    return {
+        "settings": settings(here, there),
+        "rows": rows,
+        "alone": _alone(tables, traces, schemes),
+    }
 
 
 def _partners(here: list[str], there: list[str]) -> dict[str, str]:
@@ -93,10 +118,14 @@ def _shape(spec: str) -> tuple[Any, ...]:
     return (scheme.name, scheme.body, tuple(sorted(scheme.keys.items())))
 
 
-def _alone(tables: list[pd.DataFrame], traces: dict[str, str], schemes: dict[str, str]) -> list[tuple[str, list[str]]]:
+def _alone(
+    tables: list[pd.DataFrame], traces: dict[str, str], schemes: dict[str, str]
+) -> list[tuple[str, list[str]]]:
     met = (set(traces), set(schemes)), (set(traces.values()), set(schemes.values()))
     out = []
-    for side, table, (known_traces, known_schemes) in zip(("here", "there"), tables, met, strict=True):
+    for side, table, (known_traces, known_schemes) in zip(
+        ("here", "there"), tables, met, strict=True
+    ):
         alone = [*(f"trace {t}" for t in dict.fromkeys(table["trace"]) if t not in known_traces),
                  *(s for s in dict.fromkeys(table["scheme"]) if s not in known_schemes)]  # fmt: skip
         if alone:

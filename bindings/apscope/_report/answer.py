@@ -53,7 +53,13 @@ def bits_of(frame: pd.DataFrame) -> dict[str, int]:
     """
     wire = frame[frame["stage"] == "wire"]
     bits = wire["wire_bits"].to_numpy(float, na_value=np.nan)
-    sums = pd.DataFrame({"scheme": wire["scheme"], "bits": bits, "elements": wire["count"].to_numpy(float) / wire["workers"].to_numpy(float)})
+    sums = pd.DataFrame(
+        {
+            "scheme": wire["scheme"],
+            "bits": bits,
+            "elements": wire["count"].to_numpy(float) / wire["workers"].to_numpy(float),
+        }
+    )
     sums = sums.dropna().groupby("scheme", sort=False, observed=True)[["bits", "elements"]].sum()
     # 1 % above a width is padding of a bucket, not another width.
     widths = {
@@ -76,13 +82,23 @@ def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
         no more at no more volume, or "". Schemes of 32 bits that are no baselines send as much as fp32 and are left out.
     """
     rows = rows.assign(bits=rows["scheme"].map(bits))
-    rows["group"] = ["baseline" if f == "baseline" else f if f in FAMILIES else "others" for f in rows["family"]]
-    baselines = rows[rows["group"] == "baseline"].sort_values("bits", ascending=False, kind="stable")
+    rows["group"] = [
+        "baseline" if f == "baseline" else f if f in FAMILIES else "others" for f in rows["family"]
+    ]
+    baselines = rows[rows["group"] == "baseline"].sort_values(
+        "bits", ascending=False, kind="stable"
+    )
     error = measure(rows)
     others = rows[(rows["group"] != "baseline") & (rows["bits"] < 32) & rows[error].notna()]
-    others = others.assign(beaten_by=[_beaten_by(row, baselines, error) for row in others.itertuples()])
-    best = others.sort_values("beaten_by", key=lambda names: names != "", kind="stable").drop_duplicates(["bits", "group"])
-    best = best.sort_values("group", key=lambda g: g.map(FAMILIES.index), kind="stable").sort_values("bits", ascending=False, kind="stable")
+    others = others.assign(
+        beaten_by=[_beaten_by(row, baselines, error) for row in others.itertuples()]
+    )
+    best = others.sort_values(
+        "beaten_by", key=lambda names: names != "", kind="stable"
+    ).drop_duplicates(["bits", "group"])
+    best = best.sort_values(
+        "group", key=lambda g: g.map(FAMILIES.index), kind="stable"
+    ).sort_values("bits", ascending=False, kind="stable")
     out = pd.concat([baselines.assign(beaten_by=""), best], ignore_index=True)
     out["band"] = -np.where(out["group"] == "baseline", 64, out["bits"])
     return out
@@ -91,7 +107,11 @@ def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
 def _beaten_by(row: Any, baselines: pd.DataFrame, error: str) -> str:
     if not row.volume > 0:
         return ""
-    better = baselines[(baselines[error] <= getattr(row, error)) & (baselines["volume"] <= row.volume) & (baselines["overflowed"] == 0)]
+    better = baselines[
+        (baselines[error] <= getattr(row, error))
+        & (baselines["volume"] <= row.volume)
+        & (baselines["overflowed"] == 0)
+    ]
     return better.sort_values("volume", kind="stable")["scheme"].iloc[0] if len(better) else ""
 
 
@@ -128,18 +148,25 @@ def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[
         plain = one == f"{a.name}:{a.format}"
         for other in schemes:
             family = family_of(other)
-            if family not in ("loss scaling", "stochastic") or (b := as_scheme(other)).format != a.format:
+            if (
+                family not in ("loss scaling", "stochastic")
+                or (b := as_scheme(other)).format != a.format
+            ):
                 continue
             shared = set(a.keys) & set(b.keys)
             if all(a.keys[k] == b.keys[k] for k in shared) if one_scale(other) else plain:
                 found.append((one, other))
     if found:
-        return sorted(found, key=lambda pair: (family_of(pair[1]) == "stochastic", not one_scale(pair[1])))
+        return sorted(
+            found, key=lambda pair: (family_of(pair[1]) == "stochastic", not one_scale(pair[1]))
+        )
     rest = rows[(rows["family"] != "baseline") & rows[measure(rows)].notna()]
     if not len(rest):
         return []
     best = rest["scheme"].iloc[0]
-    rivals = rest[(rest["family"] != rest["family"].iloc[0]) & (rest["scheme"].map(bits) == bits[best])]
+    rivals = rest[
+        (rest["family"] != rest["family"].iloc[0]) & (rest["scheme"].map(bits) == bits[best])
+    ]
     return [(best, s) for s in dict.fromkeys(rivals.drop_duplicates(["trace", "family"])["scheme"])]
 
 
@@ -162,8 +189,14 @@ def duels(frame: pd.DataFrame, pairs: list[tuple[str, str]], topology: str) -> p
     """
     records = []
     # What `compare` reads and no more: it is called often.
-    others = [t for t in frame["topology"].unique() if t not in ("", "exact", topology) and not is_own(t)]
-    read = frame.loc[~frame["topology"].isin(others), [c for c in _READ if c in frame]] if topology else frame
+    others = [
+        t for t in frame["topology"].unique() if t not in ("", "exact", topology) and not is_own(t)
+    ]
+    read = (
+        frame.loc[~frame["topology"].isin(others), [c for c in _READ if c in frame]]
+        if topology
+        else frame
+    )
     held = dict(iter(read.groupby("scheme", sort=False, observed=True)))
     for a, b in pairs:
         two = pd.concat([held[a], held[b]])

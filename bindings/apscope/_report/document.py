@@ -30,7 +30,17 @@ __all__ = ["page"]
 
 _HERE = Path(__file__).parent
 #: Columns that the page computes from the others: quotients of sums.
-_DERIVED = ("underflow_rate", "bias", "relative_bias", "variance", "mse", "nmse", "sqnr_db", "error_over_noise", "pooled_error_over_noise")
+_DERIVED = (
+    "underflow_rate",
+    "bias",
+    "relative_bias",
+    "variance",
+    "mse",
+    "nmse",
+    "sqnr_db",
+    "error_over_noise",
+    "pooled_error_over_noise",
+)
 
 
 def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> str:
@@ -65,7 +75,10 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     rows = answer.headline(summary, topology)
     duels = answer.duels(frame, answer.pairs(list(frame["scheme"].unique()), rows, bits), topology)
     ladders = answer.ladder_of(results, topology)
-    sections = [_section(place, trace, rows, bits, duels, results.provenance) for place, trace in enumerate(frame["trace"].unique())]
+    sections = [
+        _section(place, trace, rows, bits, duels, results.provenance)
+        for place, trace in enumerate(frame["trace"].unique())
+    ]
     for section in sections:
         trace, own = section["trace"], rows[rows["trace"] == section["trace"]]
         section["ladder"] = _ladder(ladders.get(trace))
@@ -77,11 +90,28 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     overview = _overview([s["trace"] for s in sections], duels)
     tables, left_out = fitted(_rows(frame), _histograms(results.histograms), topology, max_bytes)
     payload = pack(tables, **_facts(frame, summary, bits, topology, sections))
-    environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.filters |= {
         "code": _code,
         "breakable": _breakable,
-        **{f.__name__: f for f in (text.figure, text.nmse, text.over_noise, text.percent, text.seconds, clip, count_of)},
+        **{
+            f.__name__: f
+            for f in (
+                text.figure,
+                text.nmse,
+                text.over_noise,
+                text.percent,
+                text.seconds,
+                clip,
+                count_of,
+            )
+        },
     }
     return environment.get_template("template.html").render(
         sections=sections, overview=overview, topology=topology, own_reductions=OWN_REDUCTIONS, provenance=results.provenance, words=glossary.WORDS, schemes=len(bits), rows=len(frame),
@@ -96,10 +126,21 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
 
 def _legend(families: set[str]) -> list[tuple[str, dict[str, str]]]:
     """The families that there are, with their colours and marks."""
-    return [(name, {"colour": look.colour, "path": symbol_path(look.symbol)}) for name, look in FAMILIES.items() if name in families]
+    return [
+        (name, {"colour": look.colour, "path": symbol_path(look.symbol)})
+        for name, look in FAMILIES.items()
+        if name in families
+    ]
 
 
-def _section(place: int, trace: str, rows: pd.DataFrame, bits: dict[str, int], duels: pd.DataFrame, provenance: dict[str, Any]) -> dict[str, Any]:
+def _section(
+    place: int,
+    trace: str,
+    rows: pd.DataFrame,
+    bits: dict[str, int],
+    duels: pd.DataFrame,
+    provenance: dict[str, Any],
+) -> dict[str, Any]:
     """One trace's tables."""
     own = rows[rows["trace"] == trace]
     table = answer.best_of_families(own, bits)
@@ -111,7 +152,13 @@ def _section(place: int, trace: str, rows: pd.DataFrame, bits: dict[str, int], d
 
 
 #: Of a ladder's table: a rung and its head.
-_COLUMNS = {"constant": "all steps", "step": "a step", "layer": "a layer (APS)", "1024": "1,024 elements", "32": "32 elements"}
+_COLUMNS = {
+    "constant": "all steps",
+    "step": "a step",
+    "layer": "a layer (APS)",
+    "1024": "1,024 elements",
+    "32": "32 elements",
+}
 
 
 def _ladder(table: pd.DataFrame | None) -> dict[str, Any] | None:
@@ -126,15 +173,28 @@ def _ladder(table: pd.DataFrame | None) -> dict[str, Any] | None:
         rows.append({
             "format": name, "exponent_bits": FloatFormat(name).exponent_bits, "cells": [_rung(cells.get((name, r)), error) for r in rungs],
         })  # fmt: skip
-    return {"noisy": error == "error_over_noise", "rungs": [_COLUMNS[r] for r in rungs], "rows": rows}
+    return {
+        "noisy": error == "error_over_noise",
+        "rungs": [_COLUMNS[r] for r in rungs],
+        "rows": rows,
+    }
 
 
 def _rung(row: Any, error: str) -> dict[str, Any] | None:
     if row is None:
         return None
-    spread = f" [{text.figure(row.factor_low, 2)}, {text.figure(row.factor_high, 2)}]" if row.steps >= answer.ENOUGH_STEPS else ""
+    spread = (
+        f" [{text.figure(row.factor_low, 2)}, {text.figure(row.factor_high, 2)}]"
+        if row.steps >= answer.ENOUGH_STEPS
+        else ""
+    )
     factor = f"÷ {text.figure(row.factor, 2)}{spread}" if row.factor == row.factor else ""
-    return {"error": getattr(row, error), "factor": factor, "scheme": row.scheme, "overflowed": row.overflowed}
+    return {
+        "error": getattr(row, error),
+        "factor": factor,
+        "scheme": row.scheme,
+        "overflowed": row.overflowed,
+    }
 
 
 def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
@@ -142,11 +202,16 @@ def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
     records = duels.to_dict("records")
     chosen = [d for d in records if answer.one_scale(d["b"])] or records
     by_place = {(d["a"], d["b"], d["trace"]): d for d in chosen}
-    rows = [{"a": a, "b": b, "cells": [by_place.get((a, b, t)) for t in traces]} for a, b in dict.fromkeys((d["a"], d["b"]) for d in chosen)]
+    rows = [
+        {"a": a, "b": b, "cells": [by_place.get((a, b, t)) for t in traces]}
+        for a, b in dict.fromkeys((d["a"], d["b"]) for d in chosen)
+    ]
     return {
         "traces": traces,
         "rows": rows,
-        "caption": "APS against one loss scale" if chosen is not records else "The best against the best of other families",
+        "caption": "APS against one loss scale"
+        if chosen is not records
+        else "The best against the best of other families",
     }
 
 
@@ -162,12 +227,25 @@ def _histograms(histograms: pd.DataFrame) -> pd.DataFrame:
     return histograms[histograms["kind"] == "finite"].drop(columns=["role"]).reset_index(drop=True)
 
 
-def _facts(frame: pd.DataFrame, summary: pd.DataFrame, bits: dict[str, int], topology: str, sections: list[dict[str, Any]]) -> dict[str, Any]:
+def _facts(
+    frame: pd.DataFrame,
+    summary: pd.DataFrame,
+    bits: dict[str, int],
+    topology: str,
+    sections: list[dict[str, Any]],
+) -> dict[str, Any]:
     """What the page must know beside the rows."""
     named = frame.groupby("scheme", sort=False, observed=True)["format"].last()
     formats = dict(zip(named.index, named))
-    schemes = [{"spec": s, "family": family_of(s), "format": formats[s], "bits": b} for s, b in bits.items()]
-    modelled = summary[["trace", "scheme", "topology", "volume", "time", "speedup", "nonfinite"]].replace({np.nan: None}).to_dict("records")
+    schemes = [
+        {"spec": s, "family": family_of(s), "format": formats[s], "bits": b}
+        for s, b in bits.items()
+    ]
+    modelled = (
+        summary[["trace", "scheme", "topology", "volume", "time", "speedup", "nonfinite"]]
+        .replace({np.nan: None})
+        .to_dict("records")
+    )
     start_of = {s["trace"]: _start(s, schemes) for s in sections}
     first = sections[0]["trace"]
     return {
@@ -179,7 +257,9 @@ def _facts(frame: pd.DataFrame, summary: pd.DataFrame, bits: dict[str, int], top
 
 def _start(section: dict[str, Any], schemes: list[dict[str, Any]]) -> dict[str, str]:
     """The pair that the page opens with: the comparison with the widest gap."""
-    duels = [d for d in section["duels"] if answer.one_scale(d["b"]) and "headroom" not in d["b"]] or section["duels"]
+    duels = [
+        d for d in section["duels"] if answer.one_scale(d["b"]) and "headroom" not in d["b"]
+    ] or section["duels"]
     if duels:
         widest = max(duels, key=lambda d: text.gap(d["ratio"]))
         return {"a": widest["a"], "b": widest["b"]}
@@ -194,7 +274,9 @@ def _ranges(names: Any) -> dict[str, dict[str, int]]:
             f = FloatFormat(name)
         except ValueError:
             continue  # a grid, such as uniform:7
-        smallest, normal, largest = (int(np.frexp(v)[1]) - 1 for v in (f.smallest_positive, f.smallest_normal, f.largest))
+        smallest, normal, largest = (
+            int(np.frexp(v)[1]) - 1 for v in (f.smallest_positive, f.smallest_normal, f.largest)
+        )
         out[name] = {"smallest": smallest, "normal": normal, "largest": largest}
     return out
 

@@ -67,7 +67,10 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
         return {}
     noisy = not math.isnan(best["error_over_noise"])
     name = titles(rows["scheme"])(best["scheme"])
-    value, low, high = (best[f"error_over_noise{end}"] if noisy else best["step_nmse"] if not end else math.nan for end in ("", "_low", "_high"))
+    value, low, high = (
+        best[f"error_over_noise{end}"] if noisy else best["step_nmse"] if not end else math.nan
+        for end in ("", "_low", "_high")
+    )
     return {
         "scheme": best["scheme"], "name": name if len(name.split()) <= _WORDS else best["scheme"], "share": share,
         "what": "bytes" if rows["volume"].notna().any() else "bits", "noisy": noisy, "plain": _told(value, noisy),
@@ -136,7 +139,13 @@ def row_of(
     width, height = _LARGE if alone else _SMALL
     drawn = [] if ladder is None else [chart_svg(ladder_chart(ladder), width, height)]
     if (rows["volume"] > 0).any():
-        drawn.append(chart_svg(front_chart(rows, named, lambda spec: links.get(spec, ""), floor=_floor(rows)), width, height))
+        drawn.append(
+            chart_svg(
+                front_chart(rows, named, lambda spec: links.get(spec, ""), floor=_floor(rows)),
+                width,
+                height,
+            )
+        )
     worst: Sequence[Row] = ()
     steps: Sequence[int] = ()
     if said:

@@ -24,7 +24,9 @@ _SAMPLE = 60_000
 _HISTOGRAM_ROWS = 100_000
 
 
-def fitted(rows: pd.DataFrame, histograms: pd.DataFrame, topology: str, max_bytes: int = MAX_BYTES) -> tuple[dict[str, pd.DataFrame], list[str]]:
+def fitted(
+    rows: pd.DataFrame, histograms: pd.DataFrame, topology: str, max_bytes: int = MAX_BYTES
+) -> tuple[dict[str, pd.DataFrame], list[str]]:
     """The tables of the page, and a sentence for each thing that was left out.
 
     First go columns that no part needs, then all topologies but `topology`, then steps, evenly. Part (a)
@@ -41,26 +43,40 @@ def fitted(rows: pd.DataFrame, histograms: pd.DataFrame, topology: str, max_byte
     left_out: list[str] = []
     if len(histograms) > _HISTOGRAM_ROWS:
         keys = [c for c in histograms if c not in ("step", "count")]
-        histograms = histograms.groupby(keys, sort=False, observed=True, as_index=False)["count"].sum()
-        left_out.append("Exponent histograms of single steps are not in this page, only those of whole layers; all are in histograms.parquet.")
+        histograms = histograms.groupby(keys, sort=False, observed=True, as_index=False)[
+            "count"
+        ].sum()
+        left_out.append(
+            "Exponent histograms of single steps are not in this page, only those of whole layers; all are in histograms.parquet."
+        )
     room = max_bytes - _text_bytes(histograms)
     if _estimate(rows) > room:
         dropped = [c for c in rows if c not in NEEDED and not c.startswith("block_")]
         rows = rows.drop(columns=dropped)
-        left_out.append(f"{count_of(len(dropped), 'column')} of results.parquet are not in this page: {', '.join(dropped)}.")
+        left_out.append(
+            f"{count_of(len(dropped), 'column')} of results.parquet are not in this page: {', '.join(dropped)}."
+        )
     if _estimate(rows) > room:
         kept = [t for t in rows["topology"].unique() if t in ("", "exact", topology) or is_own(t)]
         gone = [t for t in rows["topology"].unique() if t not in kept]
         if gone:
             rows = rows[rows["topology"].isin(kept)].reset_index(drop=True)
-            left_out.append(f"The topologies {', '.join(gone)} are not in the live parts of this page.")
+            left_out.append(
+                f"The topologies {', '.join(gone)} are not in the live parts of this page."
+            )
     if _estimate(rows) > room:
         steps = rows.groupby("trace", sort=False)["step"].unique()
         share = 0.95 * room / _estimate(rows)
-        chosen = pd.concat([pd.DataFrame({"trace": t, "step": _evenly(list(s), share)}) for t, s in steps.items()])
-        held = ", ".join(f"{len(chosen[chosen['trace'] == t])} of {len(s)} of {t}" for t, s in steps.items())
+        chosen = pd.concat(
+            [pd.DataFrame({"trace": t, "step": _evenly(list(s), share)}) for t, s in steps.items()]
+        )
+        held = ", ".join(
+            f"{len(chosen[chosen['trace'] == t])} of {len(s)} of {t}" for t, s in steps.items()
+        )
         rows = rows.merge(chosen, on=["trace", "step"])
-        left_out.append(f"The live parts of this page hold some of the steps, evenly chosen: {held}. The first part is computed from all.")
+        left_out.append(
+            f"The live parts of this page hold some of the steps, evenly chosen: {held}. The first part is computed from all."
+        )
     return {"rows": rows, "histograms": histograms}, left_out
 
 

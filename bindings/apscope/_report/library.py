@@ -32,5 +32,7 @@ def plot_script() -> bytes:
             "the report draws with Observable Plot out of the package pyobsplot, which is not installed; pip install pyobsplot==0.5.4"
         ) from None
     if not all(line in text for line in _HANDED):
-        raise ImportError(f"{path} gives no Plot and d3 to the page; the report needs pyobsplot 0.5.4")
+        raise ImportError(
+            f"{path} gives no Plot and d3 to the page; the report needs pyobsplot 0.5.4"
+        )
     return gzip.compress(text.encode(), compresslevel=9, mtime=0)

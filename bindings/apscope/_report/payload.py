@@ -44,10 +44,16 @@ def pack(tables: Mapping[str, pd.DataFrame], **others: Any) -> bytes:
         for column in table:
             values, about = _encoded(table[column])
             columns.append({"name": str(column), "type": values.dtype.str[1:], **about})
-            parts.append(np.ascontiguousarray(values.view(np.uint8).reshape(len(values), values.dtype.itemsize).T).tobytes())
+            parts.append(
+                np.ascontiguousarray(
+                    values.view(np.uint8).reshape(len(values), values.dtype.itemsize).T
+                ).tobytes()
+            )
         header["tables"][name] = {"length": len(table), "columns": columns}
     text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-    return gzip.compress(b"".join([len(text).to_bytes(4, "little"), text, *parts]), compresslevel=7, mtime=0)
+    return gzip.compress(
+        b"".join([len(text).to_bytes(4, "little"), text, *parts]), compresslevel=7, mtime=0
+    )
 
 
 def base64_of(data: bytes) -> str:
@@ -70,16 +76,31 @@ def _encoded(column: pd.Series) -> tuple[np.ndarray, dict[str, Any]]:
         whole = column.to_numpy(np.int64, na_value=0)
         first = int(whole[~empty].min(initial=0))
         # Code 0 is an empty cell where there is one.
-        return _unsigned(np.where(empty, 0, whole - first + bool(empty.any()))), {"first": first, "gaps": bool(empty.any())}
+        return _unsigned(np.where(empty, 0, whole - first + bool(empty.any()))), {
+            "first": first,
+            "gaps": bool(empty.any()),
+        }
     numbers = column.to_numpy(np.float64, na_value=np.nan)
     if column.name in EXACT:
         return numbers.astype("<f8"), {}
     sizes = np.abs(numbers[np.isfinite(numbers) & (numbers != 0)])
-    smallest, largest = (math.frexp(sizes.min())[1], math.frexp(sizes.max())[1]) if len(sizes) else (0, 0)
-    shift = 0 if smallest > -_SAFE_EXPONENT and largest < _SAFE_EXPONENT else _SAFE_EXPONENT - largest
+    smallest, largest = (
+        (math.frexp(sizes.min())[1], math.frexp(sizes.max())[1]) if len(sizes) else (0, 0)
+    )
+    shift = (
+        0 if smallest > -_SAFE_EXPONENT and largest < _SAFE_EXPONENT else _SAFE_EXPONENT - largest
+    )
     return np.ldexp(numbers, shift).astype("<f4"), {"shift": shift} if shift else {}
 
 
 def _unsigned(codes: np.ndarray) -> np.ndarray:
     largest = int(codes.max(initial=0))
-    return codes.astype("<u1" if largest < 2**8 else "<u2" if largest < 2**16 else "<u4" if largest < 2**32 else "<f8")
+    return codes.astype(
+        "<u1"
+        if largest < 2**8
+        else "<u2"
+        if largest < 2**16
+        else "<u4"
+        if largest < 2**32
+        else "<f8"
+    )

@@ -42,9 +42,16 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[
     """
     from markupsafe import Markup
 
-    asked: dict[str, Any] = {"trace": trace, "topology": topology if topology and not is_own(topology) else None, "max_volume": VOLUME}
+    asked: dict[str, Any] = {
+        "trace": trace,
+        "topology": topology if topology and not is_own(topology) else None,
+        "max_volume": VOLUME,
+    }
     try:
-        plan, of_layer = recommend(results, **asked, max_layer_error=LAYER_ERROR), f" --max-layer-error {LAYER_ERROR}"
+        plan, of_layer = (
+            recommend(results, **asked, max_layer_error=LAYER_ERROR),
+            f" --max-layer-error {LAYER_ERROR}",
+        )
     except ValueError:
         try:
             plan, of_layer = recommend(results, **asked), ""
@@ -61,7 +68,9 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[
         for row in table.head(_LAYERS).itertuples()
     ]  # fmt: skip
     measure = plan.wish.error
-    chart = front_chart(rows, named, error=measure, mixtures=zip(plan.front["volume"], plan.front[measure]))
+    chart = front_chart(
+        rows, named, error=measure, mixtures=zip(plan.front["volume"], plan.front[measure])
+    )
     return {
         "refused": "", "verdict": plan.verdict(), "notes": notes(plan)[1:], "error": measure, "layers": layers, "more": len(table) - len(layers), "chart": Markup(chart_svg(chart, 520.0, 300.0)),
         "command": f"apscope recommend RESULTS --max-volume {VOLUME}{of_layer}" + (f" --trace {trace}" if results.frame["trace"].nunique() > 1 else "") + " -o plan.json",

@@ -28,7 +28,13 @@ def warnings(provenance: dict[str, Any], frame: pd.DataFrame, left_out: list[str
             f"This is shard {shard} of {count}, not the whole replay: about {count - 1} of {count} parts of the layers and steps are missing from every number here. `apscope merge` joins the shards."
         )
     results = Results(frame, frame.iloc[:0], provenance)
-    out += [sentence[0].upper() + sentence[1:] for sentence in (results.not_finite, results.all_zero) if sentence]
-    notes = frame.loc[frame["note"].astype(str).str.startswith(_core.NOT_MEASURABLE), ["scheme", "note"]].drop_duplicates()
+    out += [
+        sentence[0].upper() + sentence[1:]
+        for sentence in (results.not_finite, results.all_zero)
+        if sentence
+    ]
+    notes = frame.loc[
+        frame["note"].astype(str).str.startswith(_core.NOT_MEASURABLE), ["scheme", "note"]
+    ].drop_duplicates()
     out += [f"{code(r.scheme)}: {r.note}." for r in notes.itertuples()]
     return out + left_out

@@ -16,7 +16,12 @@ __all__ = ["COLUMNS", "HELD", "against", "only", "settings"]
 #: Which results have a scheme of a trace.
 HELD = ("both", "first", "second")
 #: Columns of `against`, in order.
-COLUMNS = ("trace", "scheme", "held_by", *(c for c in COMPARED if c not in ("trace", "layer", "whole", "scheme_a", "scheme_b")))
+COLUMNS = (
+    "trace",
+    "scheme",
+    "held_by",
+    *(c for c in COMPARED if c not in ("trace", "layer", "whole", "scheme_a", "scheme_b")),
+)
 
 
 @guarded
@@ -47,14 +52,25 @@ def against(first: Any, second: Any, topology: str | None = None) -> pd.DataFram
     meet = met(*(list(table["trace"].unique()) for table in tables))
     if not meet:
         names = [", ".join(map(str, t["trace"].unique())) or "none" for t in tables]
-        raise ValueError(f"the results are of different traces ({names[0]}; {names[1]}); there is nothing to compare")
+        raise ValueError(
+            f"the results are of different traces ({names[0]}; {names[1]}); there is nothing to compare"
+        )
     held = [dict(iter(table.groupby(["trace", "scheme"], sort=False))) for table in tables]
     back = {there: here for here, there in meet.items()}
     rows = []
     for trace, scheme in held[0]:
         other = held[1].get((meet.get(trace, ""), scheme))
-        found = {} if other is None else compare(held[0][trace, scheme], scheme, scheme, topology, False, other).iloc[0].to_dict()
-        rows.append(found | {"trace": trace, "scheme": scheme, "held_by": "first" if other is None else "both"})
+        found = (
+            {}
+            if other is None
+            else compare(held[0][trace, scheme], scheme, scheme, topology, False, other)
+            .iloc[0]
+            .to_dict()
+        )
+        rows.append(
+            found
+            | {"trace": trace, "scheme": scheme, "held_by": "first" if other is None else "both"}
+        )
     rows += [
         {"trace": back.get(trace, trace), "scheme": scheme, "held_by": "second"}
         for trace, scheme in held[1]
@@ -85,7 +101,9 @@ def only(first: Any, second: Any) -> list[tuple[str, str, list[Any]]]:
     out = []
     for held_by, mine, others in (("first", sides[0], sides[1]), ("second", sides[1], sides[0])):
         for what, found in mine.items():
-            if alone := [name for name in found if what == "trace" or name not in set(others[what])]:
+            if alone := [
+                name for name in found if what == "trace" or name not in set(others[what])
+            ]:
                 out.append((held_by, what, alone))
     return out
 
@@ -94,11 +112,19 @@ def settings(first: Any, second: Any) -> list[tuple[str, str, str]]:
     """The settings in which two `Results` differ, with both values."""
     facts = []
     for p in (first.provenance, second.provenance):
-        about = {name: str(p.get(name)) for name in ("version", "seed", "draws", "selection", "shard")}
+        about = {
+            name: str(p.get(name)) for name in ("version", "seed", "draws", "selection", "shard")
+        }
         about["topologies"] = ", ".join(p.get("topologies", ()))
         for trace in p.get("traces", ()):
             for name in ("hash", "workers", "reduction", "stage", "model"):
                 about[f"{name} of {trace['name']}"] = str(trace.get(name, ""))
-            about[f"steps of {trace['name']}"] = f"{len(trace['steps'])}, {trace['steps'][0]} to {trace['steps'][-1]}"
+            about[f"steps of {trace['name']}"] = (
+                f"{len(trace['steps'])}, {trace['steps'][0]} to {trace['steps'][-1]}"
+            )
         facts.append(about)
-    return [(name, facts[0].get(name, "–"), facts[1].get(name, "–")) for name in facts[0] | facts[1] if facts[0].get(name) != facts[1].get(name)]
+    return [
+        (name, facts[0].get(name, "–"), facts[1].get(name, "–"))
+        for name in facts[0] | facts[1]
+        if facts[0].get(name) != facts[1].get(name)
+    ]

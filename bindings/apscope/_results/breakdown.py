@@ -25,7 +25,14 @@ _WHOLE = ("family", "time", "speedup")
 
 
 @guarded
-def by(results: Any, part: str, schemes: Iterable[Any] | None = None, *, topology: str | None = None, batch_factor: float = 1.0) -> pd.DataFrame:
+def by(
+    results: Any,
+    part: str,
+    schemes: Iterable[Any] | None = None,
+    *,
+    topology: str | None = None,
+    batch_factor: float = 1.0,
+) -> pd.DataFrame:
     """The summary of every layer, role or step.
 
     Parameters
@@ -61,15 +68,22 @@ def by(results: Any, part: str, schemes: Iterable[Any] | None = None, *, topolog
     if schemes is not None:
         frame = frame[frame["scheme"].isin(specs_of(frame, schemes))].reset_index(drop=True)
     if topology is not None and topology not in (held := topologies_of(frame)):
-        raise ValueError(f"the results have no topology '{topology}'; use one of {', '.join(held) or 'none: they have only wire rows'}")
+        raise ValueError(
+            f"the results have no topology '{topology}'; use one of {', '.join(held) or 'none: they have only wire rows'}"
+        )
     rows = of_topology(compared_rows(frame), topology or headline_topology(frame))
     noise, column = noise_of(results), BY[part]
     table = figures(frame, rows, noise, [column], batch_factor).rename(columns={column: part})
     columns = ["trace", part, *(c for c in COLUMNS if c not in ("trace", *_WHOLE, f"worst_{part}"))]
-    ranks = {(r.trace, r.scheme): i for i, r in enumerate(in_rank(figures(frame, rows, noise, (), batch_factor)).itertuples())}
+    ranks = {
+        (r.trace, r.scheme): i
+        for i, r in enumerate(in_rank(figures(frame, rows, noise, (), batch_factor)).itertuples())
+    }
     order = [ranks[names] for names in zip(table["trace"], table["scheme"])]
     table = table.iloc[pd.Series(order, dtype=int).argsort(kind="stable")]
-    return table.reset_index(drop=True).astype({"step": np.int64} if part == "step" else {})[columns]
+    return table.reset_index(drop=True).astype({"step": np.int64} if part == "step" else {})[
+        columns
+    ]
 
 
 def across(table: pd.DataFrame, part: str, column: str) -> pd.DataFrame:
@@ -82,10 +96,14 @@ def across(table: pd.DataFrame, part: str, column: str) -> pd.DataFrame:
     """
     figures_of = [c for c in table.columns if c not in ("trace", "scheme", part)]
     if column not in figures_of:
-        raise ValueError(f"there is no column '{column}' by {part}; {hint(column, figures_of, len(figures_of))}")
+        raise ValueError(
+            f"there is no column '{column}' by {part}; {hint(column, figures_of, len(figures_of))}"
+        )
     places, specs = table[["trace", part]].drop_duplicates(), table["scheme"].unique()
     found = table.set_index(["trace", part, "scheme"])[column].unstack("scheme")
-    return found.reindex(index=pd.MultiIndex.from_frame(places), columns=pd.Index(specs, name="scheme"))
+    return found.reindex(
+        index=pd.MultiIndex.from_frame(places), columns=pd.Index(specs, name="scheme")
+    )
 
 
 def specs_of(frame: pd.DataFrame, schemes: Iterable[Any]) -> list[str]:

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["TEXT_COLUMNS", "Columns", "arrow_table", "frame_of", "joined", "length", "text_array", "validity"]
+__all__ = [
+    "TEXT_COLUMNS",
+    "Columns",
+    "arrow_table",
+    "frame_of",
+    "joined",
+    "length",
+    "text_array",
+    "validity",
+]
 
 #: Columns of the table of results.
 TEXT_COLUMNS = ["trace", "tensor", "role", "scheme", "format", "topology", "stage", "note"]
@@ -38,7 +47,11 @@ def joined(parts: Sequence[tuple[str, Columns]]) -> dict[str, Any]:
     whole: dict[str, Any] = {"trace": np.repeat(names, [length(columns) for _, columns in parts])}
     for name, first in parts[0][1].items():
         pieces = [columns[name] for _, columns in parts]
-        whole[name] = tuple(map(np.concatenate, zip(*pieces))) if isinstance(first, tuple) else np.concatenate(pieces)
+        whole[name] = (
+            tuple(map(np.concatenate, zip(*pieces)))
+            if isinstance(first, tuple)
+            else np.concatenate(pieces)
+        )
     return whole
 
 
@@ -66,18 +79,44 @@ def arrow_table(columns: Columns) -> pa.Table:
         elif values.dtype == object:
             arrays.append(text_array(values))
         elif values.dtype == bool:
-            arrays.append(pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(np.packbits(values, bitorder="little"))]))
+            arrays.append(
+                pa.Array.from_buffers(
+                    pa.bool_(),
+                    len(values),
+                    [None, pa.py_buffer(np.packbits(values, bitorder="little"))],
+                )
+            )
         else:
             kind = pa.from_numpy_dtype(values.dtype)
-            arrays.append(_number_array(kind, values, np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)))
-        logical = "unicode" if pa.types.is_string(arrays[-1].type) else str(arrays[-1].type).replace("double", "float64")
+            arrays.append(
+                _number_array(
+                    kind,
+                    values,
+                    np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool),
+                )
+            )
+        logical = (
+            "unicode"
+            if pa.types.is_string(arrays[-1].type)
+            else str(arrays[-1].type).replace("double", "float64")
+        )
         physical = "Int64" if isinstance(values, tuple) else str(values.dtype)
-        described.append({"name": name, "field_name": name, "pandas_type": logical, "numpy_type": physical, "metadata": None})
+        described.append(
+            {
+                "name": name,
+                "field_name": name,
+                "pandas_type": logical,
+                "numpy_type": physical,
+                "metadata": None,
+            }
+        )
     tells = {
         "index_columns": [], "column_indexes": [], "columns": described, "attributes": {},
         "creator": {"library": "pyarrow", "version": pa.__version__},
     }  # fmt: skip
-    return pa.Table.from_arrays(arrays, names=list(columns)).replace_schema_metadata({"pandas": json.dumps(tells)})
+    return pa.Table.from_arrays(arrays, names=list(columns)).replace_schema_metadata(
+        {"pandas": json.dumps(tells)}
+    )
 
 
 def validity(there: np.ndarray) -> pa.Buffer | None:
@@ -98,10 +137,16 @@ def text_array(values: Sequence[str]) -> pa.Array:
     small = ends[-1] < 2**31
     data = b"".join(map(encoded.__getitem__, values))
     offsets = pa.py_buffer(ends.astype(np.int32) if small else ends)
-    return pa.Array.from_buffers(pa.string() if small else pa.large_string(), len(values), [None, offsets, pa.py_buffer(data)])
+    return pa.Array.from_buffers(
+        pa.string() if small else pa.large_string(),
+        len(values),
+        [None, offsets, pa.py_buffer(data)],
+    )
 
 
 def _number_array(kind: pa.DataType, values: np.ndarray, empty: np.ndarray) -> pa.Array:
     import pyarrow as pa
 
-    return pa.Array.from_buffers(kind, len(values), [validity(~empty), pa.py_buffer(np.ascontiguousarray(values))])
+    return pa.Array.from_buffers(
+        kind, len(values), [validity(~empty), pa.py_buffer(np.ascontiguousarray(values))]
+    )

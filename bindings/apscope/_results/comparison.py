@@ -11,7 +11,20 @@ import pandas as pd
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
 from .._text import clip, hint
-from .pooling import PARTS, frame_of, groups, infinite_with, is_own, losses, numbers, over_noise, quotient, total, total_of_present, whole_sums
+from .pooling import (
+    PARTS,
+    frame_of,
+    groups,
+    infinite_with,
+    is_own,
+    losses,
+    numbers,
+    over_noise,
+    quotient,
+    total,
+    total_of_present,
+    whole_sums,
+)
 from .summary import cosines, step_losses
 
 __all__ = ["COLUMNS", "compare", "compare_steps", "hint", "met", "ratios", "scheme_in"]
@@ -38,7 +51,14 @@ class _Pair(NamedTuple):
 
 
 @guarded
-def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: bool = True, against: Any = None) -> pd.DataFrame:
+def compare(
+    results: Any,
+    a: Any,
+    b: Any,
+    topology: str | None = None,
+    layers: bool = True,
+    against: Any = None,
+) -> pd.DataFrame:
     """Scheme `a` against scheme `b`, or several; a ratio below 1, and a win, mean less error of `a`.
 
     Parameters
@@ -100,7 +120,10 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
     others = list(b) if isinstance(b, Iterable) and not isinstance(b, str) else [b]
     if not others:
         raise ValueError(f"b is empty; give a scheme to compare '{a}' with")
-    return pd.concat([_by_layer(_pairs(results, a, other, topology, against), layers) for other in others], ignore_index=True)
+    return pd.concat(
+        [_by_layer(_pairs(results, a, other, topology, against), layers) for other in others],
+        ignore_index=True,
+    )
 
 
 def _by_layer(pairs: list[_Pair], layers: bool) -> pd.DataFrame:
@@ -110,7 +133,9 @@ def _by_layer(pairs: list[_Pair], layers: bool) -> pd.DataFrame:
         table = pd.concat([_rows(cells, whole) for whole in ((True, False) if layers else (True,))])
         table.insert(0, "trace", trace)
         names = (*topologies, *schemes)
-        tables.append(table.assign(**dict(zip(("topology_a", "topology_b", "scheme_a", "scheme_b"), names))))
+        tables.append(
+            table.assign(**dict(zip(("topology_a", "topology_b", "scheme_a", "scheme_b"), names)))
+        )
     return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
 
 
@@ -128,9 +153,21 @@ def ratios(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.Data
     tables = []
     for trace, cells, names, _ in _pairs(results, a, b, topology):
         one, other = _layer_nmse(cells)
-        table = cells[["tensor", "step", "overflow_a", "overflow_b"]].rename(columns={"tensor": "layer"}).reset_index(drop=True)
+        table = (
+            cells[["tensor", "step", "overflow_a", "overflow_b"]]
+            .rename(columns={"tensor": "layer"})
+            .reset_index(drop=True)
+        )
         table.insert(0, "trace", trace)
-        tables.append(table.assign(nmse_a=one, nmse_b=other, ratio=_ratio(one, other), topology_a=names[0], topology_b=names[1]))
+        tables.append(
+            table.assign(
+                nmse_a=one,
+                nmse_b=other,
+                ratio=_ratio(one, other),
+                topology_a=names[0],
+                topology_b=names[1],
+            )
+        )
     return pd.concat(tables, ignore_index=True)
 
 
@@ -163,7 +200,14 @@ def _by_step(pairs: list[_Pair]) -> pd.DataFrame:
         step, first = groups(cells, ["step"])
         whole = [_step_nmse(cells, s, step, len(first)) for s in "ab"]
         one, other = _layer_nmse(cells)
-        table = pd.DataFrame({"trace": trace, "step": cells["step"].to_numpy()[first], "nmse_a": whole[0], "nmse_b": whole[1]})
+        table = pd.DataFrame(
+            {
+                "trace": trace,
+                "step": cells["step"].to_numpy()[first],
+                "nmse_a": whole[0],
+                "nmse_b": whole[1],
+            }
+        )
         for name, which in (("won", one < other), ("lost", one > other), ("level", one == other)):
             table[f"layers_{name}"] = np.bincount(step[which], minlength=len(first))
         tables.append(table[table["nmse_a"].notna() & table["nmse_b"].notna()].sort_values("step"))
@@ -176,16 +220,27 @@ def _pairs(results: Any, a: Any, b: Any, topology: str | None, against: Any = No
     second = first if against is None else frame_of(against)
     a, b = scheme_in(first, a), scheme_in(second, b)
     ones, others, pairs = first[first["scheme"] == a], second[second["scheme"] == b], []
-    for trace, other_trace in met(*(list(table["trace"].unique()) for table in (first, second))).items():
+    for trace, other_trace in met(
+        *(list(table["trace"].unique()) for table in (first, second))
+    ).items():
         one, other = ones[ones["trace"] == trace], others[others["trace"] == other_trace]
         if len(one) and len(other):
             names = _topologies(one, other, a, b, topology)
-            cells = _cells(one, names[0]).merge(_cells(other.assign(trace=trace), names[1]), on=_CELL, suffixes=("_a", "_b"))
+            cells = _cells(one, names[0]).merge(
+                _cells(other.assign(trace=trace), names[1]), on=_CELL, suffixes=("_a", "_b")
+            )
             if against is not None and not len(cells):
                 continue
             cells = cells[cells["error_a"].notna() & cells["error_b"].notna()]
             places = {layer: place for place, layer in enumerate(one["tensor"].unique())}
-            pairs.append(_Pair(trace, cells.sort_values("tensor", key=lambda names: names.map(places), kind="stable"), names, (a, b)))
+            pairs.append(
+                _Pair(
+                    trace,
+                    cells.sort_values("tensor", key=lambda names: names.map(places), kind="stable"),
+                    names,
+                    (a, b),
+                )
+            )
     if not pairs:
         raise ValueError(
             f"no trace of the results has both '{a}' and '{b}'"
@@ -197,7 +252,11 @@ def _pairs(results: Any, a: Any, b: Any, topology: str | None, against: Any = No
 
 def met(here: Sequence[str], there: Sequence[str]) -> dict[str, str]:
     """Matches traces of two results: by name, or as the only one of each."""
-    return {here[0]: there[0]} if len(here) == len(there) == 1 else {name: name for name in here if name in there}
+    return (
+        {here[0]: there[0]}
+        if len(here) == len(there) == 1
+        else {name: name for name in here if name in there}
+    )
 
 
 def scheme_in(frame: pd.DataFrame, scheme: Any) -> str:
@@ -219,13 +278,19 @@ def scheme_in(frame: pd.DataFrame, scheme: Any) -> str:
         name, _, settings = str(scheme).partition(":")
         if "," in settings and any(one.startswith(f"{name}:") for one in held):
             raise  # a key or value that this scheme does not have
-        spec = str(scheme)  # not a spec, such as the bare name of a scheme that needs a format: the message below says more
+        spec = str(
+            scheme
+        )  # not a spec, such as the bare name of a scheme that needs a format: the message below says more
     if spec in held:
         return spec
-    raise ValueError(f"the results have no scheme '{clip(str(scheme), 200)}'; {hint(str(scheme), held)}")
+    raise ValueError(
+        f"the results have no scheme '{clip(str(scheme), 200)}'; {hint(str(scheme), held)}"
+    )
 
 
-def _topologies(one: pd.DataFrame, other: pd.DataFrame, a: str, b: str, wanted: str | None) -> tuple[str, str]:
+def _topologies(
+    one: pd.DataFrame, other: pd.DataFrame, a: str, b: str, wanted: str | None
+) -> tuple[str, str]:
     """The compared rows of each of the two schemes in one trace."""
     held = {}
     for spec, rows in ((a, one), (b, other)):
@@ -236,14 +301,18 @@ def _topologies(one: pd.DataFrame, other: pd.DataFrame, a: str, b: str, wanted: 
     if wanted is None:
         choices = [t for t in crossing[0] or crossing[1] if not crossing[1] or t in crossing[1]]
         if not choices and (crossing[0] or crossing[1]):
-            raise ValueError(f"'{a}' and '{b}' have no topology in common; say which, such as exact or wire")
+            raise ValueError(
+                f"'{a}' and '{b}' have no topology in common; say which, such as exact or wire"
+            )
         wanted = choices[0] if choices else ""
     found = []
     for spec, own in zip((a, b), crossing):
         alone = [t for t in held[spec] if is_own(t)]
         topology = alone[0] if alone and not own and wanted != "exact" else wanted
         if topology not in held[spec]:
-            raise ValueError(f"'{spec}' has no topology '{topology}' in the results; use one of {', '.join([*held[spec], 'wire'])}")
+            raise ValueError(
+                f"'{spec}' has no topology '{topology}' in the results; use one of {', '.join([*held[spec], 'wire'])}"
+            )
         found.append(topology)
     return found[0], found[1]
 
@@ -267,7 +336,9 @@ def _cells(rows: pd.DataFrame, topology: str) -> pd.DataFrame:
         return cells.assign(underflow_reduced=np.nan, nonzero_reduced=np.nan, exact_error=np.nan)
     exact = reduced[reduced["topology"] == "exact"]
     cells = cells.merge(_underflow(chosen, "reduced"), on=_CELL, how="left")
-    cells = cells.merge(exact[_CELL].assign(exact_error=numbers(exact, "sum_squared_error")), on=_CELL, how="left")
+    cells = cells.merge(
+        exact[_CELL].assign(exact_error=numbers(exact, "sum_squared_error")), on=_CELL, how="left"
+    )
     return cells.assign(exact_error=np.where(sent > 0, cells["exact_error"], 0.0))
 
 
@@ -316,25 +387,41 @@ def _rows(cells: pd.DataFrame, whole: bool) -> pd.DataFrame:
                 *PARTS,
             )
         }
-        sums |= {name: total_of_present(cells[f"{name}_{s}"].to_numpy(), group, count) for name in ("underflow_wire", "nonzero_wire")}
+        sums |= {
+            name: total_of_present(cells[f"{name}_{s}"].to_numpy(), group, count)
+            for name in ("underflow_wire", "nonzero_wire")
+        }
         over = total(cells[f"overflow_{s}"].to_numpy(), step, len(step_first)) > 0
         out[f"overflowed_{s}"] = np.bincount(group[step_first][over], minlength=count)
-        noise = {name: cells[f"{name}_{s}"].to_numpy() for name in ("log2_over_noise", "noise_blocks")}
+        noise = {
+            name: cells[f"{name}_{s}"].to_numpy() for name in ("log2_over_noise", "noise_blocks")
+        }
         out[f"error_over_noise_{s}"] = over_noise(noise, group, count)
-        out[f"nmse_{s}"] = infinite_with(sums["overflow"], quotient(sums["error"], sums["reference"]))
-        sums["sent_error"] = np.where(sums["overflow"] > 0, np.nan, sums["sent_error"])  # an error without its infinite part has no shares
+        out[f"nmse_{s}"] = infinite_with(
+            sums["overflow"], quotient(sums["error"], sums["reference"])
+        )
+        sums["sent_error"] = np.where(
+            sums["overflow"] > 0, np.nan, sums["sent_error"]
+        )  # an error without its infinite part has no shares
         out[f"cosine_{s}"] = quotient(sums["cosine"], sums["layers"])
-        out[f"accumulation_{s}"] = quotient(sums["sent_error"] - sums["exact_error"], sums["sent_error"])
+        out[f"accumulation_{s}"] = quotient(
+            sums["sent_error"] - sums["exact_error"], sums["sent_error"]
+        )
         for part in PARTS:
             out[f"{part.replace('split', 'share')}_{s}"] = quotient(sums[part], sums["sent_error"])
         for stage in ("wire", "reduced"):
-            out[f"underflow_{stage}_{s}"] = quotient(sums[f"underflow_{stage}"], sums[f"nonzero_{stage}"])
+            out[f"underflow_{stage}_{s}"] = quotient(
+                sums[f"underflow_{stage}"], sums[f"nonzero_{stage}"]
+            )
     return pd.DataFrame(out)
 
 
 def _step_nmse(cells: pd.DataFrame, scheme: str, step: np.ndarray, count: int) -> np.ndarray:
     """NaN if there is none."""
-    sums = {name: total(cells[f"{name}_{scheme}"].to_numpy(), step, count) for name in ("error", "reference", "overflow")}
+    sums = {
+        name: total(cells[f"{name}_{scheme}"].to_numpy(), step, count)
+        for name in ("error", "reference", "overflow")
+    }
     value, present = step_losses(sums)
     return np.where(present, value, np.nan)
 
@@ -355,4 +442,6 @@ def _geometric(cells: pd.DataFrame, group: np.ndarray, count: int) -> np.ndarray
     there = ~np.isnan(one) & ~np.isnan(other)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(_ratio(one[there], other[there]))
-        return np.exp(quotient(total(logs, group[there], count), np.bincount(group[there], minlength=count)))
+        return np.exp(
+            quotient(total(logs, group[there], count), np.bincount(group[there], minlength=count))
+        )

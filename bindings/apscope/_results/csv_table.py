@@ -27,7 +27,21 @@ _BEGINS_LIKE_A_FORMULA = "[=+\\-@\\t\\r＝＋－＠]"
 _FIRST_BYTES = np.frombuffer("=+-@\t\r＝'".encode(), np.uint8)[[0, 1, 2, 3, 4, 5, 6, -1]]
 
 #: Columns that are text even if every cell looks like a number.
-_TEXT = ("trace", "tensor", "role", "scheme", "format", "topology", "stage", "note", "family", "layer", "worst_layer", "topology_a", "topology_b")
+_TEXT = (
+    "trace",
+    "tensor",
+    "role",
+    "scheme",
+    "format",
+    "topology",
+    "stage",
+    "note",
+    "family",
+    "layer",
+    "worst_layer",
+    "topology_a",
+    "topology_b",
+)
 
 
 def write_csv(table: pa.Table, file: BinaryIO) -> None:
@@ -35,9 +49,18 @@ def write_csv(table: pa.Table, file: BinaryIO) -> None:
     import pyarrow as pa
     import pyarrow.csv as pa_csv
 
-    columns = [pa.chunked_array([_shown(chunk) for chunk in column.chunks]) if column.num_chunks else column for column in table.columns]
+    columns = [
+        pa.chunked_array([_shown(chunk) for chunk in column.chunks])
+        if column.num_chunks
+        else column
+        for column in table.columns
+    ]
     file.write((",".join(table.column_names) + "\n").encode())
-    pa_csv.write_csv(pa.Table.from_arrays(columns, names=table.column_names), file, pa_csv.WriteOptions(include_header=False))
+    pa_csv.write_csv(
+        pa.Table.from_arrays(columns, names=table.column_names),
+        file,
+        pa_csv.WriteOptions(include_header=False),
+    )
 
 
 def _shown(chunk: pa.Array) -> pa.Array:
@@ -45,16 +68,23 @@ def _shown(chunk: pa.Array) -> pa.Array:
     import pyarrow as pa
 
     n, kind, buffers = len(chunk), chunk.type, chunk.buffers()
-    if n == 0 or not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind)):
+    if n == 0 or not (
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind)
+    ):
         return chunk
     here = slice(chunk.offset, chunk.offset + n)
     there = np.ones(n, bool) if buffers[0] is None else _bits(buffers[0])[here]
     if pa.types.is_boolean(kind):
         words = text_array(np.where(_bits(buffers[1])[here], "True", "False").tolist())
         return pa.Array.from_buffers(words.type, n, [validity(there), *words.buffers()[1:]])
-    ends: np.ndarray = np.frombuffer(buffers[1], np.dtype(np.int32 if pa.types.is_string(kind) else np.int64))[chunk.offset :][: n + 1]
+    ends: np.ndarray = np.frombuffer(
+        buffers[1], np.dtype(np.int32 if pa.types.is_string(kind) else np.int64)
+    )[chunk.offset :][: n + 1]
     some = there & (ends[1:] > ends[:-1])
-    if some.any() and np.isin(np.frombuffer(buffers[2], np.uint8)[ends[:-1][some]], _FIRST_BYTES).any():
+    if (
+        some.any()
+        and np.isin(np.frombuffer(buffers[2], np.uint8)[ends[:-1][some]], _FIRST_BYTES).any()
+    ):
         import pyarrow.compute as pc
 
         harmless = pc.replace_substring_regex(chunk, f"^('*{_BEGINS_LIKE_A_FORMULA})", "'\\1")
@@ -72,9 +102,21 @@ def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
     import pyarrow.compute as pc
     import pyarrow.csv as pa_csv
 
-    convert = pa_csv.ConvertOptions(null_values=[""], strings_can_be_null=True, column_types=dict.fromkeys(_TEXT, pa.string()))
-    table = pa_csv.read_csv(os.fspath(path), parse_options=pa_csv.ParseOptions(newlines_in_values=True), convert_options=convert)
+    convert = pa_csv.ConvertOptions(
+        null_values=[""], strings_can_be_null=True, column_types=dict.fromkeys(_TEXT, pa.string())
+    )
+    table = pa_csv.read_csv(
+        os.fspath(path),
+        parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+        convert_options=convert,
+    )
     for i, name in enumerate(table.column_names):
         if pa.types.is_string(table.column(i).type):
-            table = table.set_column(i, name, pc.replace_substring_regex(table.column(i), f"^'('*{_BEGINS_LIKE_A_FORMULA})", "\\1"))
+            table = table.set_column(
+                i,
+                name,
+                pc.replace_substring_regex(
+                    table.column(i), f"^'('*{_BEGINS_LIKE_A_FORMULA})", "\\1"
+                ),
+            )
     return table.to_pandas()

@@ -26,7 +26,11 @@ _ASPECTS = {
 }
 
 #: Units of `aps`, from the coarsest to the finest; between them numbers of elements.
-_UNITS = {"model": "one per step", "tensor": "one per layer and step", "row": "one per row and step"}
+_UNITS = {
+    "model": "one per step",
+    "tensor": "one per layer and step",
+    "row": "one per row and step",
+}
 
 #: Schemes that a chain is made of, and keys that they all have.
 _CHAINED = ("loss_scaling", "aps")
@@ -37,10 +41,20 @@ def _scale(scheme: Scheme) -> str:
     keys = scheme.keys
     if scheme.name == "aps":
         unit = keys["unit"]
-        text = _UNITS.get(unit) or ("one per bucket and step" if unit.startswith("bucket") else f"one for {unit} elements")
-        return text + (", of the step before" if keys["delay"] == "1" else "") + (", frozen" if keys["frozen"] != "0" else "")
+        text = _UNITS.get(unit) or (
+            "one per bucket and step" if unit.startswith("bucket") else f"one for {unit} elements"
+        )
+        return (
+            text
+            + (", of the step before" if keys["delay"] == "1" else "")
+            + (", frozen" if keys["frozen"] != "0" else "")
+        )
     if scheme.name == "loss_scaling":
-        return "one for all steps, the best in hindsight" if keys["scale"] == "best" else f"one for all steps, {keys['scale']}"
+        return (
+            "one for all steps, the best in hindsight"
+            if keys["scale"] == "best"
+            else f"one for all steps, {keys['scale']}"
+        )
     if scheme.name == "stochastic":
         return _UNITS["tensor"]
     return "none" if scheme.name == "none" else f"of {scheme.name}"
@@ -51,7 +65,13 @@ def _described(scheme: Scheme) -> dict[str, str]:
     keys = scheme.keys
     found = {"format": scheme.grid or scheme.format or "several", "scale": _scale(scheme)}
     if scheme.name == "stochastic":
-        return found | {"rule": "ceil", "headroom": "one", "rounding": "stochastic", "sums": "gathered, in fp32", "overflow": keys["overflow"]}
+        return found | {
+            "rule": "ceil",
+            "headroom": "one",
+            "rounding": "stochastic",
+            "sums": "gathered, in fp32",
+            "overflow": keys["overflow"],
+        }
     if "rule" in keys and (scheme.name != "loss_scaling" or keys["scale"] == "best"):
         found["rule"] = keys["rule"]
     if "headroom" in keys:
@@ -59,8 +79,14 @@ def _described(scheme: Scheme) -> dict[str, str]:
     if "rounding" in keys:
         found["rounding"] = keys["rounding"]
     if "accumulate" in keys:
-        wide = "rounded to the format" if keys["accumulate"] == "format" else f"in {keys['accumulate']}"
-        found["sums"] = wide + ("" if keys["hop_rounding"] == "same" else f", {keys['hop_rounding']}")
+        wide = (
+            "rounded to the format"
+            if keys["accumulate"] == "format"
+            else f"in {keys['accumulate']}"
+        )
+        found["sums"] = wide + (
+            "" if keys["hop_rounding"] == "same" else f", {keys['hop_rounding']}"
+        )
     if "overflow" in keys:
         found["overflow"] = keys["overflow"]
     return found
@@ -83,12 +109,18 @@ def differences(a: Any, b: Any) -> list[tuple[str, str, str]]:
     try:
         one, other = as_scheme(a), as_scheme(b)
     except ValueError:
-        return [] if a == b else [("scheme", str(a), str(b))]  # of another process, perhaps, that knew more schemes
+        return (
+            [] if a == b else [("scheme", str(a), str(b))]
+        )  # of another process, perhaps, that knew more schemes
     if one == other:
         return []
     first, second = _described(one), _described(other)
     aspects = [aspect for aspect in _ASPECTS if aspect in first or aspect in second]
-    found = [(name, first.get(name, "none"), second.get(name, "none")) for name in aspects if first.get(name) != second.get(name)]
+    found = [
+        (name, first.get(name, "none"), second.get(name, "none"))
+        for name in aspects
+        if first.get(name) != second.get(name)
+    ]
     known = all(s.name in (*_CHAINED, "none", "stochastic") for s in (one, other))
     return found if found and known else [("scheme", one.spec, other.spec), *found]
 
@@ -132,13 +164,18 @@ def chain(a: Any, b: Any) -> list[tuple[str, str]]:
 
     def add(what: str) -> None:
         name = "loss_scaling" if "scale" in scale else "aps"
-        spec = as_scheme(spec_of(name, now["format"], scale | {k: v for k, v in now.items() if k != "format"})).spec
+        spec = as_scheme(
+            spec_of(name, now["format"], scale | {k: v for k, v in now.items() if k != "format"})
+        ).spec
         if spec != links[-1][1]:
             links.append((what, spec))
 
     for aspect, keys in _ASPECTS.items():
         if aspect == "scale":
-            common = next((i for i, (p, q) in enumerate(zip(*rungs)) if p != q), min(map(len, rungs))) - 1
+            common = (
+                next((i for i, (p, q) in enumerate(zip(*rungs)) if p != q), min(map(len, rungs)))
+                - 1
+            )
             for rung in [*reversed(rungs[1][max(common, 0) : -1]), *rungs[0][max(common, 0) + 1 :]]:
                 scale = rung
                 add("scale")
@@ -186,12 +223,35 @@ def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.D
     rows = frame[frame["scheme"].isin(specs)]
     own = rows["topology"].map(lambda name: bool(name) and is_own(name))
     logs = step_logs(rows[(rows["topology"] == wanted) | own])
-    pairs = [(what, before, after) for (_, before), (what, after) in zip(links, links[1:])] if len(links) > 2 else []
+    pairs = (
+        [(what, before, after) for (_, before), (what, after) in zip(links, links[1:])]
+        if len(links) > 2
+        else []
+    )
     out = []
     for trace in dict.fromkeys(rows["trace"]):
         for what, before, after in [*pairs, ("all", b, a)]:
             there = (trace, before) in logs and (trace, after) in logs
-            found = factor(logs[trace, before], logs[trace, after]) if there else (float("nan"),) * 3
-            texts = [before, after] if what == "all" else [_described(as_scheme(spec)).get(what, "") for spec in (before, after)]
+            found = (
+                factor(logs[trace, before], logs[trace, after]) if there else (float("nan"),) * 3
+            )
+            texts = (
+                [before, after]
+                if what == "all"
+                else [_described(as_scheme(spec)).get(what, "") for spec in (before, after)]
+            )
             out.append([trace, what, before, after, *texts, *found])
-    return pd.DataFrame(out, columns=["trace", "change", "from_scheme", "to_scheme", "before", "after", "factor", "factor_low", "factor_high"])
+    return pd.DataFrame(
+        out,
+        columns=[
+            "trace",
+            "change",
+            "from_scheme",
+            "to_scheme",
+            "before",
+            "after",
+            "factor",
+            "factor_low",
+            "factor_high",
+        ],
+    )

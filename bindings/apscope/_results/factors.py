@@ -16,13 +16,22 @@ def step_logs(frame: pd.DataFrame) -> dict[tuple[str, str], pd.Series]:
     """By (trace, scheme): log2 of every step's error, in units of the noise if it is known."""
     rows = compared_rows(coded(frame.reset_index(drop=True)))
     step, first = groups(rows, ["trace", "scheme", "step"])
-    lost = {name: total(values.astype(float), step, len(first)) for name, values in losses(rows).items()}
+    lost = {
+        name: total(values.astype(float), step, len(first)) for name, values in losses(rows).items()
+    }
     places = np.arange(len(first))
     typical = quotient(lost["log2_over_noise"], lost["noise_blocks"])
     with np.errstate(divide="ignore"):
         nmse = np.log2(step_losses(lost)[0])
-    of = rows[["trace", "scheme", "step"]].iloc[first].assign(log2=np.where(np.isnan(typical), nmse, typical), place=places)
-    return {pair: part.set_index("step")["log2"].dropna() for pair, part in of.groupby(["trace", "scheme"], sort=False, observed=True)}
+    of = (
+        rows[["trace", "scheme", "step"]]
+        .iloc[first]
+        .assign(log2=np.where(np.isnan(typical), nmse, typical), place=places)
+    )
+    return {
+        pair: part.set_index("step")["log2"].dropna()
+        for pair, part in of.groupby(["trace", "scheme"], sort=False, observed=True)
+    }
 
 
 def factor(coarse: pd.Series, fine: pd.Series) -> tuple[float, float, float]:
@@ -32,5 +41,9 @@ def factor(coarse: pd.Series, fine: pd.Series) -> tuple[float, float, float]:
     if not len(logs):
         return np.nan, np.nan, np.nan
     middle = logs.mean()
-    half = student_t(len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 and np.isfinite(logs).all() else np.nan
+    half = (
+        student_t(len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
+        if len(logs) > 1 and np.isfinite(logs).all()
+        else np.nan
+    )
     return float(np.exp2(middle)), float(np.exp2(middle - half)), float(np.exp2(middle + half))

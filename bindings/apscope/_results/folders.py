@@ -14,10 +14,26 @@ from typing import Any
 from .._folders.writing import Writing, clear_left, halves, refuse_dangling
 from .._text import clip, count_of
 
-__all__ = ["CSV", "CSV_ROWS", "FILES", "MARK", "TABLES", "check_readable", "check_results_folder", "half_written", "what_is", "writing_results"]
+__all__ = [
+    "CSV",
+    "CSV_ROWS",
+    "FILES",
+    "MARK",
+    "TABLES",
+    "check_readable",
+    "check_results_folder",
+    "half_written",
+    "what_is",
+    "writing_results",
+]
 
 #: The tables of a RESULTS folder: the file and its table; the largest first.
-TABLES = {"results.csv": "frame", "results.parquet": "frame", "histograms.parquet": "histograms", "noise.parquet": "noise"}
+TABLES = {
+    "results.csv": "frame",
+    "results.parquet": "frame",
+    "histograms.parquet": "histograms",
+    "noise.parquet": "noise",
+}
 #: The file that makes the tables valid: written last, it describes the others.
 MARK = "provenance.json"
 FILES = [*TABLES, MARK]
@@ -26,7 +42,19 @@ CSV, CSV_ROWS = "results.csv", 200_000
 
 
 #: Extensions of a dump's files, and names of files in stores.
-_DUMPS = (".pt", ".pth", ".npz", ".npy", ".safetensors", ".h5", ".hdf5", ".zgroup", ".zarray", "zarr.json", ".metadata")
+_DUMPS = (
+    ".pt",
+    ".pth",
+    ".npz",
+    ".npy",
+    ".safetensors",
+    ".h5",
+    ".hdf5",
+    ".zgroup",
+    ".zarray",
+    "zarr.json",
+    ".metadata",
+)
 _CONVERT = "apscope convert makes a trace of a dump of gradients"
 
 
@@ -55,7 +83,11 @@ def check_readable(folder: str | os.PathLike[str]) -> Path:
 def what_is(folder: Path, missing: str) -> str:
     """Why a folder is not of the expected kind: its actual kind, else that `missing` is missing."""
     if not folder.exists():
-        siblings = [p.name for p in folder.parent.iterdir() if p.is_dir()] if folder.parent.is_dir() else []
+        siblings = (
+            [p.name for p in folder.parent.iterdir() if p.is_dir()]
+            if folder.parent.is_dir()
+            else []
+        )
         near = difflib.get_close_matches(folder.name, siblings, n=1)
         return "it does not exist" + (f"; did you mean {folder.parent / near[0]}?" if near else "")
     if (folder / "manifest.json").exists():
@@ -63,7 +95,11 @@ def what_is(folder: Path, missing: str) -> str:
     if half := half_written(folder):
         return f"it {half}"
     if _is_ours(folder):
-        return f"its {missing} is missing" if missing in FILES else "it is a RESULTS folder, which apscope summary, compare and report read"
+        return (
+            f"its {missing} is missing"
+            if missing in FILES
+            else "it is a RESULTS folder, which apscope summary, compare and report read"
+        )
     for name, what in (("manifest.json", "traces"), ("provenance.json", "RESULTS folders")):
         inside = sorted(p.parent.name for p in folder.glob(f"*/{name}"))
         if inside:
@@ -74,11 +110,19 @@ def what_is(folder: Path, missing: str) -> str:
 def half_written(folder: Path) -> str:
     """The description of a folder with an interrupted write; else nothing."""
     left = halves(folder, MARK)
-    return f"has the remains of an interrupted write ({left.name}); run the command again" if left else ""
+    return (
+        f"has the remains of an interrupted write ({left.name}); run the command again"
+        if left
+        else ""
+    )
 
 
 def _may_be_a_dump(folder: Path) -> bool:
-    return any(name.lower().endswith(_DUMPS) for _, _, names in islice(os.walk(folder), 1000) for name in names)
+    return any(
+        name.lower().endswith(_DUMPS)
+        for _, _, names in islice(os.walk(folder), 1000)
+        for name in names
+    )
 
 
 def check_results_folder(folder: str | os.PathLike[str], force: bool = False) -> Path:
@@ -104,7 +148,9 @@ def check_results_folder(folder: str | os.PathLike[str], force: bool = False) ->
     try:
         place.exists()
     except PermissionError:
-        raise ValueError(f"the results folder {folder} cannot be written: permission denied") from None
+        raise ValueError(
+            f"the results folder {folder} cannot be written: permission denied"
+        ) from None
     if place.exists() and not place.is_dir():
         raise ValueError(f"{folder} is a file; give a folder for the results")
     while not place.exists():
@@ -124,7 +170,9 @@ def check_results_folder(folder: str | os.PathLike[str], force: bool = False) ->
         if half_written(folder):
             return folder  # the remains of a killed write
         if not (ours := _provenance(folder)):
-            raise ValueError(f"{folder / there[0]} exists and is not from a replay; give another folder, or --force to replace it")
+            raise ValueError(
+                f"{folder / there[0]} exists and is not from a replay; give another folder, or --force to replace it"
+            )
         raise ValueError(
             f"{folder} has results that would be replaced, of {_held(ours)}; give another folder, or --force (force=True in Python) to replace them"
         )
@@ -160,7 +208,9 @@ def _provenance(folder: Path) -> dict[str, Any]:
         provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    ours = isinstance(provenance, dict) and {"command", "version", "schemes", "traces"} <= set(provenance)
+    ours = isinstance(provenance, dict) and {"command", "version", "schemes", "traces"} <= set(
+        provenance
+    )
     return provenance if ours else {}
 
 
@@ -170,4 +220,6 @@ def _held(provenance: dict[str, Any]) -> str:
     shard, count = provenance.get("shard", [0, 1])
     first = clip(str(schemes[0]), 60) if schemes else "no scheme"
     more = f" and {count_of(len(schemes) - 1, 'more scheme')}" if len(schemes) > 1 else ""
-    return f"{first}{more} on {clip(', '.join(traces), 60)}" + (f" (shard {shard}/{count})" if count > 1 else "")
+    return f"{first}{more} on {clip(', '.join(traces), 60)}" + (
+        f" (shard {shard}/{count})" if count > 1 else ""
+    )

@@ -46,7 +46,12 @@ def log_bias(freedom: float) -> float:
         x += 1
     f = 1 / (x * x)
     # The asymptotic series of digamma (Abramowitz and Stegun, 6.3.18), minus log x.
-    return shifted + math.log(x / (freedom / 2)) - 0.5 / x - f * (1 / 12 - f * (1 / 120 - f * (1 / 252 - f * (1 / 240 - f / 132))))
+    return (
+        shifted
+        + math.log(x / (freedom / 2))
+        - 0.5 / x
+        - f * (1 / 12 - f * (1 / 120 - f * (1 / 252 - f * (1 / 240 - f / 132))))
+    )
 
 
 def bias_of_log_variance(change: float, workers: int) -> float:

@@ -35,11 +35,33 @@ class Rung(NamedTuple):
 
 #: From the coarsest scale to the finest.
 RUNGS = (
-    Rung("constant", "loss_scaling:{format},scale=best,rule={rule}", None, "one scale for all steps, the best in hindsight"),
-    Rung("GradScaler", "dynamic_loss_scaling:{format}", None, "torch's loss scale, unchanged: doubles, halves and skips by its own rule"),
-    Rung("step", "aps:{format},rule={rule},unit=model", "constant", "one scale per step for all layers"),
-    Rung("step, delayed", "aps:{format},rule={rule},unit=model,delay=1", "step", "the scale of the step before"),
-    Rung("bucket", "aps:{format},rule={rule},unit=bucket:25MB", "step", "one scale per bucket of DDP"),
+    Rung(
+        "constant",
+        "loss_scaling:{format},scale=best,rule={rule}",
+        None,
+        "one scale for all steps, the best in hindsight",
+    ),
+    Rung(
+        "GradScaler",
+        "dynamic_loss_scaling:{format}",
+        None,
+        "torch's loss scale, unchanged: doubles, halves and skips by its own rule",
+    ),
+    Rung(
+        "step",
+        "aps:{format},rule={rule},unit=model",
+        "constant",
+        "one scale per step for all layers",
+    ),
+    Rung(
+        "step, delayed",
+        "aps:{format},rule={rule},unit=model,delay=1",
+        "step",
+        "the scale of the step before",
+    ),
+    Rung(
+        "bucket", "aps:{format},rule={rule},unit=bucket:25MB", "step", "one scale per bucket of DDP"
+    ),
     Rung("layer", "aps:{format},rule={rule}", "step", "one scale per layer and step: APS"),
     Rung("row", "aps:{format},rule={rule},unit=row", "layer", "one scale per row of a matrix"),
     Rung("1024", "aps:{format},rule={rule},unit=1024", "layer", "one scale per 1,024 elements"),
@@ -60,7 +82,9 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def ladder_schemes(formats: Iterable[Any] = FORMATS, rule: str = "tight") -> dict[tuple[str, str], str]:
+def ladder_schemes(
+    formats: Iterable[Any] = FORMATS, rule: str = "tight"
+) -> dict[tuple[str, str], str]:
     """The scheme of every format and rung, by (format, rung); formats as their schemes print them.
 
     Raises
@@ -136,8 +160,12 @@ def ladder(
     if isinstance(results, Trace):
         from .._replay.replay import replay
 
-        specs = list(dict.fromkeys(ladder_schemes(FORMATS if formats is None else formats, rule).values()))
-        results = replay(results, specs, topology=topology or "ring", progress=progress, threads=threads)
+        specs = list(
+            dict.fromkeys(ladder_schemes(FORMATS if formats is None else formats, rule).values())
+        )
+        results = replay(
+            results, specs, topology=topology or "ring", progress=progress, threads=threads
+        )
     frame = frame_of(results)
     wanted = _held(frame, formats, rule)
     topology = topology or headline_topology(frame)
@@ -146,7 +174,9 @@ def ladder(
     if not (kept["stage"] == "reduced").any() and (frame["stage"] == "reduced").any():
         held = [t for t in frame["topology"].unique() if t]
         raise ValueError(f"the results have no topology '{topology}'; use one of {', '.join(held)}")
-    table = summary(results if kept is frame else _like(results, kept), batch_factor=batch_factor).set_index(["trace", "scheme"])
+    table = summary(
+        results if kept is frame else _like(results, kept), batch_factor=batch_factor
+    ).set_index(["trace", "scheme"])
     steps = step_logs(kept)
     rows = []
     for trace in dict.fromkeys(kept["trace"]):
@@ -160,7 +190,14 @@ def ladder(
                 factor = factor_of(steps[trace, wanted[name, coarser]], logs)
             rows.append(
                 dict(table.loc[(trace, spec)])
-                | {"trace": trace, "format": name, "rung": rung, "finer_than": coarser or "", "scheme": spec, "steps": len(logs)}
+                | {
+                    "trace": trace,
+                    "format": name,
+                    "rung": rung,
+                    "finer_than": coarser or "",
+                    "scheme": spec,
+                    "steps": len(logs),
+                }
                 | dict(zip(("factor", "factor_low", "factor_high"), factor))
             )
     return pd.DataFrame(rows)[list(COLUMNS)]
@@ -175,17 +212,23 @@ def _like(results: Any, frame: pd.DataFrame) -> Any:
     return Results(frame, results.histograms, results.provenance, results.noise)
 
 
-def _held(frame: pd.DataFrame, formats: Iterable[Any] | None, rule: str) -> dict[tuple[str, str], str]:
+def _held(
+    frame: pd.DataFrame, formats: Iterable[Any] | None, rule: str
+) -> dict[tuple[str, str], str]:
     """The rungs in a table."""
     specs = set(frame["scheme"])
     if formats is None:
         names = [n for n in dict.fromkeys(frame["format"]) if _is_float(str(n))]
         formats = [n for n in names if len(specs & set(ladder_schemes([n], rule).values())) > 1]
         if not formats:
-            raise ValueError(f"the results do not have two rungs of the ladder with rule={rule}; apscope ladder TRACE replays all of them")
+            raise ValueError(
+                f"the results do not have two rungs of the ladder with rule={rule}; apscope ladder TRACE replays all of them"
+            )
     wanted = {place: spec for place, spec in ladder_schemes(formats, rule).items() if spec in specs}
     if not wanted:
-        raise ValueError(f"the results have no rung of the ladder with rule={rule} in these formats; apscope ladder TRACE replays all of them")
+        raise ValueError(
+            f"the results have no rung of the ladder with rule={rule} in these formats; apscope ladder TRACE replays all of them"
+        )
     return wanted
 
 

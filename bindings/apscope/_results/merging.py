@@ -21,7 +21,9 @@ def in_order(frame: pd.DataFrame, provenance: dict[str, Any]) -> pd.DataFrame:
     tensor = np.empty(len(frame), np.int64)
     for trace in provenance["traces"]:
         rows = (frame["trace"] == trace["name"]).to_numpy()
-        tensor[rows] = frame["tensor"][rows].map({t["name"]: i for i, t in enumerate(trace["tensors"])})
+        tensor[rows] = frame["tensor"][rows].map(
+            {t["name"]: i for i, t in enumerate(trace["tensors"])}
+        )
     keys = {
         "trace": frame["trace"].map({t["name"]: i for i, t in enumerate(provenance["traces"])}),
         "step": frame["step"].astype(np.int64),
@@ -33,7 +35,9 @@ def in_order(frame: pd.DataFrame, provenance: dict[str, Any]) -> pd.DataFrame:
     return frame.iloc[order].reset_index(drop=True)
 
 
-def _concatenate(parts: list[Results], provenance: dict[str, Any], histograms: list[Results] | None = None) -> Results:
+def _concatenate(
+    parts: list[Results], provenance: dict[str, Any], histograms: list[Results] | None = None
+) -> Results:
     """Rows of several results in the order of one run; histograms of all, or of the given ones."""
     import pandas as pd
 
@@ -41,7 +45,9 @@ def _concatenate(parts: list[Results], provenance: dict[str, Any], histograms: l
         return in_order(pd.concat([getattr(p, name) for p in of], ignore_index=True), provenance)
 
     counted = histograms or parts
-    return Results(joined("frame", parts), joined("histograms", counted), provenance, joined("noise", counted))
+    return Results(
+        joined("frame", parts), joined("histograms", counted), provenance, joined("noise", counted)
+    )
 
 
 def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
@@ -78,16 +84,22 @@ def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
         first = {k: parts[0].provenance[k] for k in settings}
         if settings != first:
             wrong = next(k for k in settings if settings[k] != first[k])
-            raise ValueError(f"the results differ in their {wrong} ({settings[wrong]} and {first[wrong]}) and cannot be merged")
+            raise ValueError(
+                f"the results differ in their {wrong} ({settings[wrong]} and {first[wrong]}) and cannot be merged"
+            )
         groups.setdefault(json.dumps([p["traces"], p["selection"]]), []).append(part)
     whole = [_join_schemes(group) for group in groups.values()]
     names: list[str] = [t["name"] for part in whole for t in part.provenance["traces"]]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"trace '{name}' is in more than one of the results, with overlapping rows or another selection")
+            raise ValueError(
+                f"trace '{name}' is in more than one of the results, with overlapping rows or another selection"
+            )
     for part in whole:
         if (one := part.provenance["schemes"]) != (other := whole[0].provenance["schemes"]):
-            raise ValueError(f"the results differ in their schemes ({one} and {other}) and cannot be merged: every trace needs the same ones")
+            raise ValueError(
+                f"the results differ in their schemes ({one} and {other}) and cannot be merged: every trace needs the same ones"
+            )
     provenance = _provenance(whole)
     provenance["traces"] = [t for part in whole for t in part.provenance["traces"]]
     return _concatenate(whole, provenance)
@@ -97,7 +109,9 @@ def _provenance(parts: list[Results]) -> dict[str, Any]:
     """The provenance of the first, with the commands of all."""
     provenance = dict(parts[0].provenance)
     if len(parts) > 1:
-        provenance["command"] = " && ".join(dict.fromkeys(part.provenance["command"] for part in parts))
+        provenance["command"] = " && ".join(
+            dict.fromkeys(part.provenance["command"] for part in parts)
+        )
         provenance["command_of_whole"] = provenance["command"]
     return provenance
 
@@ -112,21 +126,29 @@ def _join_schemes(group: list[Results]) -> Results:
     provenance["schemes"] = [scheme for part in whole for scheme in part.provenance["schemes"]]
     for scheme in provenance["schemes"]:
         if provenance["schemes"].count(scheme) > 1:
-            raise ValueError(f"scheme '{scheme}' is in more than one of the results of trace '{provenance['traces'][0]['name']}': its rows overlap")
+            raise ValueError(
+                f"scheme '{scheme}' is in more than one of the results of trace '{provenance['traces'][0]['name']}': its rows overlap"
+            )
     return _concatenate(whole, provenance, histograms=whole[:1])  # they belong to the traces
 
 
 def _join_shards(group: list[Results]) -> Results:
     of = {part.provenance["shard"][1] for part in group}
     if len(of) > 1:
-        raise ValueError(f"the results are shards of different splits ({sorted(of)}); merge the shards of one split")
+        raise ValueError(
+            f"the results are shards of different splits ({sorted(of)}); merge the shards of one split"
+        )
     (count,) = of
     seen = sorted(part.provenance["shard"][0] for part in group)
     for shard in range(count):
         if seen.count(shard) > 1:
-            raise ValueError(f"shard {shard}/{count} is given {seen.count(shard)} times, so its rows overlap")
+            raise ValueError(
+                f"shard {shard}/{count} is given {seen.count(shard)} times, so its rows overlap"
+            )
         if shard not in seen:
-            raise ValueError(f"shard {shard}/{count} is missing; the results have shards {', '.join(map(str, seen))}")
+            raise ValueError(
+                f"shard {shard}/{count} is missing; the results have shards {', '.join(map(str, seen))}"
+            )
     provenance = dict(group[0].provenance)
     provenance["shard"] = [0, 1]
     provenance["command"] = provenance["command_of_whole"]

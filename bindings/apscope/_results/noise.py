@@ -33,8 +33,14 @@ def by_steps(noise: pd.DataFrame, column: str = "sum_noise") -> BySteps:
     """The sums of a column over the layers."""
     whole = noise[noise["without"].isna()]
     of_step = whole.groupby("step", sort=True)[column].sum()
-    left = noise[noise["without"].notna()].pivot_table(index="step", columns="without", values=column, aggfunc="sum")
-    return BySteps(of_step.index.to_numpy(), of_step.to_numpy(), left.reindex(of_step.index).to_numpy() if len(left) else np.empty((len(of_step), 0)))
+    left = noise[noise["without"].notna()].pivot_table(
+        index="step", columns="without", values=column, aggfunc="sum"
+    )
+    return BySteps(
+        of_step.index.to_numpy(),
+        of_step.to_numpy(),
+        left.reindex(of_step.index).to_numpy() if len(left) else np.empty((len(of_step), 0)),
+    )
 
 
 def _jackknife(values: np.ndarray) -> tuple[np.ndarray, float, float]:
@@ -43,7 +49,9 @@ def _jackknife(values: np.ndarray) -> tuple[np.ndarray, float, float]:
     means = values.mean(axis=1)
     variances = (workers - 1) / workers * ((values - means[:, None]) ** 2).sum(axis=1)
     total = variances.sum()
-    freedom = total**2 / ((variances**2).sum() / (workers - 1)) if total > 0 else 1.0  # Satterthwaite's
+    freedom = (
+        total**2 / ((variances**2).sum() / (workers - 1)) if total > 0 else 1.0
+    )  # Satterthwaite's
     return means, math.sqrt(total), max(freedom, 1.0)
 
 
@@ -67,13 +75,18 @@ def typical_interval(noise: pd.DataFrame | None) -> tuple[float, float]:
     if noise is None or not len(noise):
         return math.nan, math.nan
     whole = noise[noise["without"].isna()]
-    blocks, known = whole["noise_blocks"].sum(), (whole["noise_blocks"] - whole["lone_blocks"]).sum()
+    blocks, known = (
+        whole["noise_blocks"].sum(),
+        (whole["noise_blocks"] - whole["lone_blocks"]).sum(),
+    )
     logs = by_steps(noise, "sum_log2_ratio").left
     if known == 0 or logs.shape[1] < 3 or np.isnan(logs).any():
         return math.nan, math.nan
     means, error, freedom = _jackknife(logs / blocks)
     share = known / blocks  # share of blocks with an estimated spread
-    bias = share * bias_of_log_variance(means.sum() / share * math.log(2), logs.shape[1]) / math.log(2)
+    bias = (
+        share * bias_of_log_variance(means.sum() / share * math.log(2), logs.shape[1]) / math.log(2)
+    )
     half = student_t(freedom) * error
     return 2.0 ** (bias - half), 2.0 ** (bias + half)
 
@@ -107,7 +120,9 @@ def pooled_interval(noise: BySteps | None, ratios: pd.Series) -> tuple[float, fl
 
 
 @guarded
-def facts(results: Any, by: str | Sequence[str] = ("trace",), batch_factor: float = 1.0) -> pd.DataFrame:
+def facts(
+    results: Any, by: str | Sequence[str] = ("trace",), batch_factor: float = 1.0
+) -> pd.DataFrame:
     """The noise of the batch of a trace, its steps or layers, independent of schemes.
 
     Parameters
@@ -144,7 +159,9 @@ def facts(results: Any, by: str | Sequence[str] = ("trace",), batch_factor: floa
     """
     by = [by] if isinstance(by, str) else list(by)
     if wrong := [name for name in by if name not in ("trace", "step", "tensor", "role")]:
-        raise ValueError(f"noise has no column '{wrong[0]}' to group by; use trace, step, tensor or role")
+        raise ValueError(
+            f"noise has no column '{wrong[0]}' to group by; use trace, step, tensor or role"
+        )
     if not 0 < batch_factor < math.inf:
         raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
     noise = results.noise.reset_index(drop=True)
@@ -153,10 +170,14 @@ def facts(results: Any, by: str | Sequence[str] = ("trace",), batch_factor: floa
     for group, place in enumerate(first):
         part = noise[codes == group]
         whole = part[part["without"].isna()]
-        sums = whole.groupby(["trace", "step"], sort=False)[["sum_noise", "sum_squared_reference"]].sum()
+        sums = whole.groupby(["trace", "step"], sort=False)[
+            ["sum_noise", "sum_squared_reference"]
+        ].sum()
         n, squares = (sums[c].to_numpy() for c in ("sum_noise", "sum_squared_reference"))
         signal = squares.sum() - n.sum()
-        low, high = typical_interval(part) if whole["trace"].nunique() == 1 else (math.nan, math.nan)
+        low, high = (
+            typical_interval(part) if whole["trace"].nunique() == 1 else (math.nan, math.nan)
+        )
         rows.append(
             {name: noise[name].iloc[place] for name in by}
             | {
@@ -165,12 +186,26 @@ def facts(results: Any, by: str | Sequence[str] = ("trace",), batch_factor: floa
                 "blocks": int(whole["blocks"].sum()),
                 "blocks_without_noise": int((whole["blocks"] - whole["noise_blocks"]).sum()),
                 "lone_blocks": int(whole["lone_blocks"].sum()),
-                "noise_ratio": float(np.nanmean(quotient(n, squares))) / batch_factor if (squares > 0).any() else math.nan,
+                "noise_ratio": float(np.nanmean(quotient(n, squares))) / batch_factor
+                if (squares > 0).any()
+                else math.nan,
                 "noise_scale": float(n.sum() / signal) / batch_factor if signal > 0 else math.inf,
                 "low": low,
                 "high": high,
             }
         )
     return pd.DataFrame(
-        rows, columns=[*by, "workers", "steps", "blocks", "blocks_without_noise", "lone_blocks", "noise_ratio", "noise_scale", "low", "high"]
+        rows,
+        columns=[
+            *by,
+            "workers",
+            "steps",
+            "blocks",
+            "blocks_without_noise",
+            "lone_blocks",
+            "noise_ratio",
+            "noise_scale",
+            "low",
+            "high",
+        ],
     )

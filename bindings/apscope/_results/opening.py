@@ -40,7 +40,11 @@ _COLUMNS = {
     "histograms.parquet": "step exponent count",
     "noise.parquet": "step workers elements blocks sum_squared_reference sum_noise sum_log2_ratio",
 }
-_TEXTS = {"results.parquet": TEXT_COLUMNS, "histograms.parquet": ["trace", "tensor", "role", "kind"], "noise.parquet": ["trace", "tensor", "role"]}
+_TEXTS = {
+    "results.parquet": TEXT_COLUMNS,
+    "histograms.parquet": ["trace", "tensor", "role", "kind"],
+    "noise.parquet": ["trace", "tensor", "role"],
+}
 
 
 def _is_shard(value: Any) -> bool:
@@ -60,7 +64,11 @@ def opened(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     try:
         provenance, files = read_provenance(folder)
         check_there(folder, files)
-        tables = {kind: _table(folder / name, files[name]) for name, kind in TABLES.items() if name.endswith(".parquet")}
+        tables = {
+            kind: _table(folder / name, files[name])
+            for name, kind in TABLES.items()
+            if name.endswith(".parquet")
+        }
         if CSV in files:  # its content is not read here; apscope check does
             size = (folder / CSV).stat().st_size
             if size != files[CSV]["bytes"]:
@@ -68,9 +76,16 @@ def opened(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     except PermissionError:
         raise ValueError(f"a file of {folder} cannot be read: permission denied") from None
     for name, kind in TABLES.items():
-        for column, listed in (("trace", [t["name"] for t in provenance["traces"]]), ("scheme", provenance["schemes"])):
-            if column in tables[kind] and (others := set(tables[kind][column].unique()) - set(listed)):
-                raise ValueError(f"{folder / name} has rows of {column} '{printable(min(others), 60)}', which {MARK} does not list; {_AGAIN}")
+        for column, listed in (
+            ("trace", [t["name"] for t in provenance["traces"]]),
+            ("scheme", provenance["schemes"]),
+        ):
+            if column in tables[kind] and (
+                others := set(tables[kind][column].unique()) - set(listed)
+            ):
+                raise ValueError(
+                    f"{folder / name} has rows of {column} '{printable(min(others), 60)}', which {MARK} does not list; {_AGAIN}"
+                )
     return tables, provenance
 
 
@@ -94,7 +109,9 @@ def read_provenance(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     path = folder / MARK
     told = read_json(path)
     if isinstance(told, dict) and "files" not in told and _KEYS.keys() <= told.keys():
-        raise ValueError(f"{folder} was written by an older apscope, without digests of its files; {_AGAIN}")
+        raise ValueError(
+            f"{folder} was written by an older apscope, without digests of its files; {_AGAIN}"
+        )
     try:
         _check_provenance(told)
     except ValueError as error:
@@ -105,17 +122,31 @@ def read_provenance(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 def _check_provenance(told: Any) -> None:
     check_keys({"it": told}, {"it": OBJECT}, "")
     check_keys(told, {**_KEYS, "files": OBJECT}, "")
-    check_keys(told, {"shard": (_is_shard, "two integers, I and N, 0 <= I < N"), "schemes": _TEXT_LIST, "topologies": _TEXT_LIST}, "")
+    check_keys(
+        told,
+        {
+            "shard": (_is_shard, "two integers, I and N, 0 <= I < N"),
+            "schemes": _TEXT_LIST,
+            "topologies": _TEXT_LIST,
+        },
+        "",
+    )
     for i, trace in enumerate(told["traces"]):
         check_keys({f"traces[{i}]": trace}, {f"traces[{i}]": OBJECT}, "")
         check_keys(trace, _OF_TRACE, f"traces[{i}].")
         check_keys(trace, {"steps": _STEPS}, f"traces[{i}].")
         for tensor in trace["tensors"]:
             check_keys({"tensor": tensor}, {"tensor": OBJECT}, f"traces[{i}].")
-            check_keys(tensor, {"name": TEXT, "role": TEXT, "shape": _INTEGERS}, f"traces[{i}].tensor.")
+            check_keys(
+                tensor, {"name": TEXT, "role": TEXT, "shape": _INTEGERS}, f"traces[{i}].tensor."
+            )
     for name in [name for name in TABLES if name != CSV or name in told["files"]]:
         check_keys(told["files"], {name: OBJECT}, "files.")
-        check_keys(told["files"][name], {"bytes": INTEGER, "sha256": TEXT, "rows": INTEGER}, f"files.{name}.")
+        check_keys(
+            told["files"][name],
+            {"bytes": INTEGER, "sha256": TEXT, "rows": INTEGER},
+            f"files.{name}.",
+        )
 
 
 def differs(path: Path, what: str, found: object, said: object) -> str:
@@ -135,15 +166,21 @@ def _table(path: Path, about: dict[str, Any]) -> pd.DataFrame:
         schema = metadata.schema.to_arrow_schema()
     texts = _TEXTS[path.name]
     if lacking := [c for c in [*_COLUMNS[path.name].split(), *texts] if schema.names.count(c) != 1]:
-        raise ValueError(f"{path.parent} was written by an older apscope, without the column {lacking[0]}; {_AGAIN}")
+        raise ValueError(
+            f"{path.parent} was written by an older apscope, without the column {lacking[0]}; {_AGAIN}"
+        )
     _check_columns(path, schema, texts)
     if metadata.num_rows != about["rows"]:
         raise ValueError(differs(path, "number of rows", metadata.num_rows, about["rows"]))
-    check_fits((metadata.num_rows, metadata.num_columns), 8, "replay the trace again, or a part of it")
+    check_fits(
+        (metadata.num_rows, metadata.num_columns), 8, "replay the trace again, or a part of it"
+    )
     with _told(path):
         # As codes of a few texts: one object per cell would take gigabytes for a large table, and
         # time to compare. Only on this thread: if none can be started pyarrow waits for it forever.
-        read = pq.ParquetFile(io.BytesIO(data), metadata=metadata, read_dictionary=texts, pre_buffer=False).read(use_threads=False)
+        read = pq.ParquetFile(
+            io.BytesIO(data), metadata=metadata, read_dictionary=texts, pre_buffer=False
+        ).read(use_threads=False)
     if empty := [c for c in texts if read[c].null_count]:
         raise ValueError(_not_texts(path, empty[0]))
     with _told(path):  # the file also has dtypes for pandas
@@ -162,7 +199,9 @@ def _told(path: Path) -> Iterator[None]:
     except Exception as error:  # of many types
         if is_of_memory(error):
             raise
-        raise ValueError(f"{path} is damaged: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from None
+        raise ValueError(
+            f"{path} is damaged: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+        ) from None
 
 
 def _check_columns(path: Path, schema: pa.Schema, texts: Collection[str]) -> None:
@@ -173,8 +212,12 @@ def _check_columns(path: Path, schema: pa.Schema, texts: Collection[str]) -> Non
         if field.name in texts:
             if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
                 raise ValueError(_not_texts(path, field.name))
-        elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-            raise ValueError(f"{path}: the column {printable(field.name, 60)} has type {clip(str(kind))}; it must have numbers; {_AGAIN}")
+        elif not (
+            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+        ):
+            raise ValueError(
+                f"{path}: the column {printable(field.name, 60)} has type {clip(str(kind))}; it must have numbers; {_AGAIN}"
+            )
 
 
 def _not_texts(path: Path, column: str) -> str:

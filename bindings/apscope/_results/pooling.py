@@ -18,10 +18,28 @@ from .._arrays.checks import of_type
 from .._arrays.float_environment import guarded
 
 #: Columns that are added up over the rows that were not skipped.
-SUMMED = ("counted", "nonzero", "underflow", "subnormal", "saturated", "overflow", "nan", "infinite", "sum_error", "block_count", "block_saturated")
+SUMMED = (
+    "counted",
+    "nonzero",
+    "underflow",
+    "subnormal",
+    "saturated",
+    "overflow",
+    "nan",
+    "infinite",
+    "sum_error",
+    "block_count",
+    "block_saturated",
+)
 
 #: The parts of a squared error: columns that add up to ``sum_squared_error``.
-PARTS = ("split_underflow", "split_rounding", "split_saturation", "split_accumulation", "split_interaction")
+PARTS = (
+    "split_underflow",
+    "split_rounding",
+    "split_saturation",
+    "split_accumulation",
+    "split_interaction",
+)
 
 #: Reductions that belong to a scheme and replace the topologies.
 OWN_REDUCTIONS: tuple[str, ...] = _core.OWN_REDUCTIONS
@@ -42,7 +60,13 @@ def frame_of(results: Any) -> pd.DataFrame:
 def coded(table: pd.DataFrame) -> pd.DataFrame:
     """The table with texts as categories, in order of appearance, for faster grouping."""
     found = {name: pd.factorize(table[name]) for name in table if table[name].dtype == object}
-    return table.assign(**{name: pd.Categorical.from_codes(codes, levels) for name, (codes, levels) in found.items() if (codes >= 0).all()})
+    return table.assign(
+        **{
+            name: pd.Categorical.from_codes(codes, levels)
+            for name, (codes, levels) in found.items()
+            if (codes >= 0).all()
+        }
+    )
 
 
 def one_trace(table: pd.DataFrame, trace: str | None) -> pd.DataFrame:
@@ -56,10 +80,14 @@ def one_trace(table: pd.DataFrame, trace: str | None) -> pd.DataFrame:
     names = list(dict.fromkeys(table["trace"]))
     if trace is None:
         if len(names) > 1:
-            raise ValueError(f"the results have {len(names)} traces; select one with trace=: {', '.join(names)}")
+            raise ValueError(
+                f"the results have {len(names)} traces; select one with trace=: {', '.join(names)}"
+            )
         return table
     if trace not in names:
-        raise ValueError(f"no trace '{trace}' in the results; they have {', '.join(names) or 'none'}")
+        raise ValueError(
+            f"no trace '{trace}' in the results; they have {', '.join(names) or 'none'}"
+        )
     return table[table["trace"] == trace]
 
 
@@ -72,7 +100,9 @@ def numbers(table: pd.DataFrame, column: str) -> np.ndarray:
         There is no such column: an older version wrote the table.
     """
     if column not in table:
-        raise ValueError(f"the results have no column '{column}': an older apscope wrote them; replay the trace again")
+        raise ValueError(
+            f"the results have no column '{column}': an older apscope wrote them; replay the trace again"
+        )
     return table[column].to_numpy(float, na_value=np.nan)
 
 
@@ -83,7 +113,9 @@ def groups(table: pd.DataFrame, by: Sequence[str]) -> tuple[np.ndarray, np.ndarr
         own, distinct = pd.factorize(table[column])
         codes = pd.factorize(codes * (len(distinct) + 1) + own)[0]
     first = np.empty(codes.max(initial=-1) + 1, np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of several, the last assignment wins: the first row
+    first[codes[::-1]] = np.arange(len(codes))[
+        ::-1
+    ]  # of several, the last assignment wins: the first row
     return codes, first
 
 
@@ -95,7 +127,11 @@ def total(values: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
 def total_of_present(values: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
     """Sums of groups over the rows that have a value; NaN if none has."""
     there = ~np.isnan(values)
-    return np.where(np.bincount(codes[there], minlength=count) > 0, np.bincount(codes[there], values[there], count), np.nan)
+    return np.where(
+        np.bincount(codes[there], minlength=count) > 0,
+        np.bincount(codes[there], values[there], count),
+        np.nan,
+    )
 
 
 def quotient(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
@@ -112,7 +148,11 @@ def infinite_with(overflow: np.ndarray, value: np.ndarray) -> np.ndarray:
 def nonfinite(table: pd.DataFrame) -> np.ndarray:
     """Which rows have gradients that are NaN or infinite; skipped rows are recognised by counts."""
     odd = np.nan_to_num(numbers(table, "nan")) + np.nan_to_num(numbers(table, "infinite"))
-    return np.where(table["skipped"].to_numpy(bool), numbers(table, "count") > numbers(table, "counted"), odd > 0)
+    return np.where(
+        table["skipped"].to_numpy(bool),
+        numbers(table, "count") > numbers(table, "counted"),
+        odd > 0,
+    )
 
 
 def losses(table: pd.DataFrame) -> dict[str, np.ndarray]:
@@ -129,7 +169,10 @@ def losses(table: pd.DataFrame) -> dict[str, np.ndarray]:
         NaN, and so has one of unknown noise.
     """
     skipped = table["skipped"].to_numpy(bool)
-    reference, absolute = numbers(table, "sum_squared_reference"), numbers(table, "sum_absolute_reference")
+    reference, absolute = (
+        numbers(table, "sum_squared_reference"),
+        numbers(table, "sum_absolute_reference"),
+    )
     return {
         "skipped": skipped,
         "overflow": np.nan_to_num(numbers(table, "overflow")),
@@ -179,7 +222,9 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     by = list(by)
     for column in by:
         if column not in table:
-            raise ValueError(f"the results have no column '{column}' to pool by; they have {', '.join(table.columns)}")
+            raise ValueError(
+                f"the results have no column '{column}' to pool by; they have {', '.join(table.columns)}"
+            )
     codes, first = groups(table, by)
     count = len(first)
     lost = losses(table)
@@ -192,8 +237,13 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     elements = numbers(table, "count")
     elements = np.where(table["stage"] == "wire", elements / numbers(table, "workers"), elements)
     bits = numbers(table, "wire_bits") + numbers(table, "side_bits")
-    out["bits_per_value"] = quotient(total_of_present(bits, codes, count), total_of_present(elements, codes, count))
-    out["volume"] = quotient(total(np.where(elements == 0, 0.0, numbers(table, "volume") * elements), codes, count), total(elements, codes, count))
+    out["bits_per_value"] = quotient(
+        total_of_present(bits, codes, count), total_of_present(elements, codes, count)
+    )
+    out["volume"] = quotient(
+        total(np.where(elements == 0, 0.0, numbers(table, "volume") * elements), codes, count),
+        total(elements, codes, count),
+    )
     for column in SUMMED:
         out[column] = total_of_present(np.where(sent, numbers(table, column), np.nan), codes, count)
     for column in PARTS:
@@ -211,7 +261,9 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     out["relative_bias"] = quotient(out["sum_signed_error"], out["sum_absolute_reference"])
     out["mse"] = infinite_with(out["overflow"], quotient(squared, out["counted"]))
     out["variance"] = (out["mse"] - out["bias"] ** 2).clip(lower=0.0)
-    out["nmse"] = infinite_with(out["overflow"], quotient(out["sum_squared_error"], out["sum_squared_reference"]))
+    out["nmse"] = infinite_with(
+        out["overflow"], quotient(out["sum_squared_error"], out["sum_squared_reference"])
+    )
     out["sqnr_db"] = decibels(out["nmse"])
     out["sum_noise"] = total_of_present(lost["noise"], codes, count)
     out["error_over_noise"] = over_noise(lost, codes, count)
@@ -221,12 +273,19 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 def over_noise(lost: dict[str, np.ndarray], codes: np.ndarray, count: int) -> np.ndarray:
     """The geometric mean of error over noise in groups of `losses`; NaN if the noise is unknown."""
     with np.errstate(over="ignore"):  # with an overflow, whose rows count as infinite
-        return np.exp2(quotient(total(lost["log2_over_noise"], codes, count), total(lost["noise_blocks"], codes, count)))
+        return np.exp2(
+            quotient(
+                total(lost["log2_over_noise"], codes, count),
+                total(lost["noise_blocks"], codes, count),
+            )
+        )
 
 
 def pooled_over_noise(lost: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Squared error over noise of `losses` or sums of them, inf with overflow; and which have noise."""
-    return np.where(lost["overflow"] > 0, np.inf, quotient(lost["error"], lost["noise"])), lost["noise"] != 0
+    return np.where(lost["overflow"] > 0, np.inf, quotient(lost["error"], lost["noise"])), lost[
+        "noise"
+    ] != 0
 
 
 def distinct(codes: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
@@ -265,7 +324,9 @@ def whole_sums(reduced: pd.DataFrame) -> pd.DataFrame:
     """
     own = reduced["topology"].isin(OWN_REDUCTIONS)
     moved, copies = pd.Series(False, reduced.index), []
-    pairs = reduced.loc[reduced["topology"] != "exact", ["trace", "scheme", "topology"]].drop_duplicates()
+    pairs = reduced.loc[
+        reduced["topology"] != "exact", ["trace", "scheme", "topology"]
+    ].drop_duplicates()
     for (trace, scheme), topologies in pairs.groupby(["trace", "scheme"], sort=False)["topology"]:
         alone = [t for t in topologies if t in OWN_REDUCTIONS]
         crossing = [t for t in topologies if t not in OWN_REDUCTIONS] or ["+".join(alone)]
@@ -280,7 +341,9 @@ def compared_rows(table: pd.DataFrame) -> pd.DataFrame:
     """The rows for comparing schemes: reduced ones with all tensors, or the wire's if there are none."""
     reduced = table["stage"] == "reduced"
     having = table.loc[reduced, "trace"].unique()
-    return pd.concat([whole_sums(table[reduced]), table[~reduced & ~table["trace"].isin(having)]]).sort_index(kind="stable")
+    return pd.concat(
+        [whole_sums(table[reduced]), table[~reduced & ~table["trace"].isin(having)]]
+    ).sort_index(kind="stable")
 
 
 def headline_rows(table: pd.DataFrame) -> pd.DataFrame:
@@ -294,7 +357,9 @@ def headline_rows(table: pd.DataFrame) -> pd.DataFrame:
     others = [t for t in topologies_of(table) if t not in ("exact", *OWN_REDUCTIONS)]
     order = [*OWN_REDUCTIONS, *dict.fromkeys([headline_topology(table), *others, "exact", ""])]
     rank = table["topology"].map({name: place for place, name in enumerate(order)}).to_numpy()
-    kept = np.flatnonzero(reduced | ~table["trace"].isin(table.loc[reduced, "trace"].unique()).to_numpy())
+    kept = np.flatnonzero(
+        reduced | ~table["trace"].isin(table.loc[reduced, "trace"].unique()).to_numpy()
+    )
     kept = kept[np.argsort(rank[kept], kind="stable")]
     rows = table.iloc[kept]
     return table.iloc[np.sort(kept[groups(rows, ["trace", "scheme", "tensor", "step"])[1]])]

@@ -79,7 +79,9 @@ def _of_rows(folder: Path, frame: pd.DataFrame, provenance: dict[str, Any]) -> I
     index, shards = provenance["shard"]
     if shards > 1:
         return  # only its own replay knows the items of a shard
-    wanted = sum(len(trace["steps"]) * len(trace["tensors"]) for trace in provenance["traces"]) * len(provenance["schemes"])
+    wanted = sum(
+        len(trace["steps"]) * len(trace["tensors"]) for trace in provenance["traces"]
+    ) * len(provenance["schemes"])
     found = len(frame[item].drop_duplicates())
     if found != wanted:
         yield (

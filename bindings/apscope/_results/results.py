@@ -28,7 +28,10 @@ __all__ = ["Results"]
 #: The table of noise if it is unknown.
 NO_NOISE: Columns = {
     **{name: np.zeros(0, object) for name in ("trace", "tensor", "role")},
-    **{name: np.zeros(0, np.int64) for name in ("step", "workers", "elements", "blocks", "noise_blocks", "lone_blocks")},
+    **{
+        name: np.zeros(0, np.int64)
+        for name in ("step", "workers", "elements", "blocks", "noise_blocks", "lone_blocks")
+    },
     "without": (np.zeros(0, np.int64), np.zeros(0, bool)),
     **{name: np.zeros(0) for name in ("sum_squared_reference", "sum_noise", "sum_log2_ratio")},
 }
@@ -50,7 +53,11 @@ class Results:
         provenance: dict[str, Any],
         noise: pd.DataFrame | Columns | None = None,
     ) -> None:
-        self._tables: dict[str, pd.DataFrame | Columns] = {"frame": frame, "histograms": histograms, "noise": NO_NOISE if noise is None else noise}
+        self._tables: dict[str, pd.DataFrame | Columns] = {
+            "frame": frame,
+            "histograms": histograms,
+            "noise": NO_NOISE if noise is None else noise,
+        }
         self.provenance = provenance
         self._states: dict[str, dict[str, dict[str, Any]]] | None = None
 
@@ -67,7 +74,9 @@ class Results:
             files.
         """
         if self._states is None:
-            raise ValueError("these results have no states to continue from; replay with keep_states=True")
+            raise ValueError(
+                "these results have no states to continue from; replay with keep_states=True"
+            )
         return self._states
 
     @states.setter
@@ -84,9 +93,15 @@ class Results:
     def as_columns(self, name: str) -> Columns:
         """A table, ``frame``, ``histograms`` or ``noise``, as arrays, without pandas if possible."""
         if name not in self._tables:
-            raise ValueError(f"there is no table {name!r}; it must be one of {', '.join(self._tables)}")
+            raise ValueError(
+                f"there is no table {name!r}; it must be one of {', '.join(self._tables)}"
+            )
         table = self._tables[name]
-        return table if isinstance(table, Mapping) else {column: table[column].to_numpy() for column in table.columns}
+        return (
+            table
+            if isinstance(table, Mapping)
+            else {column: table[column].to_numpy() for column in table.columns}
+        )
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -144,7 +159,11 @@ class Results:
     def incomplete(self) -> str:
         """A sentence about missing shards; empty for a whole replay."""
         shard, count = self.provenance.get("shard", [0, 1])
-        return "" if count == 1 else f"these results are only shard {shard}/{count}; join all {count} with apscope merge before you use the numbers"
+        return (
+            ""
+            if count == 1
+            else f"these results are only shard {shard}/{count}; join all {count} with apscope merge before you use the numbers"
+        )
 
     @property
     def not_finite(self) -> str:
@@ -152,10 +171,14 @@ class Results:
         from .pooling import nonfinite
 
         wire = self.frame[self.frame["stage"] == "wire"]
-        odd = wire[nonfinite(wire)] if {"nan", "infinite", "counted"} <= set(wire) else wire.iloc[:0]
+        odd = (
+            wire[nonfinite(wire)] if {"nan", "infinite", "counted"} <= set(wire) else wire.iloc[:0]
+        )
         if not len(odd):
             return ""
-        places, every = (len(rows[["trace", "step", "tensor"]].drop_duplicates()) for rows in (odd, wire))
+        places, every = (
+            len(rows[["trace", "step", "tensor"]].drop_duplicates()) for rows in (odd, wire)
+        )
         return (
             f"{places} of {every} layer-steps have gradients that are NaN or infinite. They are omitted from every error, and a scheme that skips such "
             "a step is charged with all of it."
@@ -167,9 +190,19 @@ class Results:
         wire = self.frame.loc[self.frame["stage"] == "wire", ["trace", "counted", "nonzero"]]
         sums = wire.groupby("trace", sort=False, observed=True).sum()
         names = [str(name) for name in sums.index[(sums["counted"] > 0) & (sums["nonzero"] == 0)]]
-        return f"all gradients of {', '.join(names)} are zero, so no error can be relative to them: every NMSE and cosine is empty" if names else ""
+        return (
+            f"all gradients of {', '.join(names)} are zero, so no error can be relative to them: every NMSE and cosine is empty"
+            if names
+            else ""
+        )
 
-    def summary(self, *, network: Network | None = None, elements: float | None = 25.6e6, batch_factor: float = 1.0) -> pd.DataFrame:
+    def summary(
+        self,
+        *,
+        network: Network | None = None,
+        elements: float | None = 25.6e6,
+        batch_factor: float = 1.0,
+    ) -> pd.DataFrame:
         """Schemes ranked by error: one row per trace, scheme and topology."""
         from .summary import summary
 
@@ -256,13 +289,17 @@ class Results:
 
         return against(self, other, topology)
 
-    def decompose(self, a: Scheme | str, b: Scheme | str, topology: str | None = None) -> pd.DataFrame:
+    def decompose(
+        self, a: Scheme | str, b: Scheme | str, topology: str | None = None
+    ) -> pd.DataFrame:
         """The effect of every single difference between schemes `a` and `b` (with schemes in between)."""
         from .differences import decompose
 
         return decompose(self, a, b, topology)
 
-    def noise_facts(self, by: str | Sequence[str] = ("trace",), batch_factor: float = 1.0) -> pd.DataFrame:
+    def noise_facts(
+        self, by: str | Sequence[str] = ("trace",), batch_factor: float = 1.0
+    ) -> pd.DataFrame:
         """The noise of the batch, by trace, step or layer: ratio to the gradient, scale, uncertainty."""
         from .noise import facts
 
@@ -298,11 +335,15 @@ class Results:
         by = [by] if isinstance(by, str) else list(by)
         schemes = self.frame["scheme"].nunique()
         if "scheme" not in by and schemes > 1 and set(by) <= set(self.frame):
-            raise ValueError(f"by={by} pools {schemes} schemes into one meaningless number; add 'scheme'")
+            raise ValueError(
+                f"by={by} pools {schemes} schemes into one meaningless number; add 'scheme'"
+            )
         table = self.frame.reset_index(drop=True)
         compared = compared_rows(table) if "topology" in by else headline_rows(table)
         if "stage" in by or "topology" in by:
-            compared = pd.concat([table[table["stage"] == "wire"], compared[compared["stage"] != "wire"]])
+            compared = pd.concat(
+                [table[table["stage"] == "wire"], compared[compared["stage"] != "wire"]]
+            )
         return pool(compared, by)
 
     @staticmethod
@@ -310,7 +351,9 @@ class Results:
         """The table of a ``results.csv``, with original names: see docs/definitions.md, section 3."""
         return read_csv(path)
 
-    def save(self, folder: str | os.PathLike[str], *, force: bool = False, csv: bool | None = None) -> Path:
+    def save(
+        self, folder: str | os.PathLike[str], *, force: bool = False, csv: bool | None = None
+    ) -> Path:
         """Write the RESULTS folder: results.parquet, results.csv, histograms.parquet, noise.parquet, provenance.json.
 
         All files are written into a hidden folder first and moved at the end, provenance.json last,
@@ -344,7 +387,11 @@ class Results:
         with writing.named():
             tables = {kind: _arrow(self._tables[kind]) for kind in dict.fromkeys(TABLES.values())}
             with_csv = len(self) <= CSV_ROWS if csv is None else csv
-            files = {name: _store(writing.new / name, tables[kind]) for name, kind in TABLES.items() if name != CSV or with_csv}
+            files = {
+                name: _store(writing.new / name, tables[kind])
+                for name, kind in TABLES.items()
+                if name != CSV or with_csv
+            }
             about = json.dumps(self.provenance | {"files": files}, indent=1, allow_nan=False)
             (writing.new / MARK).write_text(about + "\n", encoding="utf-8")
         writing.put_files(FILES, mark=MARK) if writing.into else writing.put_folder()
@@ -372,7 +419,9 @@ def _store(path: Path, table: pa.Table) -> dict[str, int | str]:
     # Few numbers are equal: a dictionary of them is slower and larger than the numbers themselves.
     few = [field.name for field in table.schema if str(field.type) in ("string", "large_string")]
     with path.open("xb") as file:
-        write_csv(table, file) if path.suffix == ".csv" else pq.write_table(table, file, use_dictionary=few)
+        write_csv(table, file) if path.suffix == ".csv" else pq.write_table(
+            table, file, use_dictionary=few
+        )
     return {**digest_of(path), "rows": table.num_rows}
 
 
@@ -384,9 +433,16 @@ def _arrow(table: pd.DataFrame | Columns) -> pa.Table:
     if len(table):
         made = pa.Table.from_pandas(table, preserve_index=False)
         told = json.loads(made.schema.metadata[b"pandas"])
-        del told["pandas_version"]  # as in `arrow_table`: the same file, whether the frame was looked at or not
+        del told[
+            "pandas_version"
+        ]  # as in `arrow_table`: the same file, whether the frame was looked at or not
         return made.replace_schema_metadata({"pandas": json.dumps(told)})
     # Without any text pyarrow cannot infer the type.
     return arrow_table(
-        {name: (np.zeros(0, np.int64), np.zeros(0, bool)) if str(kind) == "Int64" else np.zeros(0, kind) for name, kind in table.dtypes.items()}
+        {
+            name: (np.zeros(0, np.int64), np.zeros(0, bool))
+            if str(kind) == "Int64"
+            else np.zeros(0, kind)
+            for name, kind in table.dtypes.items()
+        }
     )

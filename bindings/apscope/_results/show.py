@@ -26,7 +26,17 @@ _SHOWN = {
     "volume": "volume", "speedup": "speed-up", "skipped": "skipped", "overflowed": "overflowed", "nonfinite": "steps with NaN or inf",
 }  # fmt: skip
 #: The same at a prompt, the most important first: the last may not fit on a terminal.
-_AT_A_PROMPT = ("scheme", "error_over_noise", "step_nmse", "volume", "overflowed", "skipped", "worst_layer", "underflow_wire", "nonfinite")
+_AT_A_PROMPT = (
+    "scheme",
+    "error_over_noise",
+    "step_nmse",
+    "volume",
+    "overflowed",
+    "skipped",
+    "worst_layer",
+    "underflow_wire",
+    "nonfinite",
+)
 _PERCENT = ("underflow_wire", "relative_bias")
 _NAMES = ("trace", "scheme", "topology", "worst_layer")
 #: Number of schemes at a prompt, for one trace and for each of several.
@@ -36,13 +46,17 @@ _ROWS = (10, 5)
 def headline(results: Results) -> str:
     """A description of the results in one line."""
     frame = results.frame
-    traces = list(dict.fromkeys(frame["trace"])) or [t["name"] for t in results.provenance["traces"]]
+    traces = list(dict.fromkeys(frame["trace"])) or [
+        t["name"] for t in results.provenance["traces"]
+    ]
     shard, of = results.provenance.get("shard", [0, 1])
     parts = [
         count_of(len(traces), "trace"), count_of(frame["scheme"].nunique(), "scheme"), count_of(frame["tensor"].nunique(), "layer"),
         count_of(len(frame[["trace", "step"]].drop_duplicates()), "step"), count_of(len(frame), "row"),
     ]  # fmt: skip
-    return ", ".join(parts) + (f"; shard {shard} of {of}, merge it with the others" if of > 1 else "")
+    return ", ".join(parts) + (
+        f"; shard {shard} of {of}, merge it with the others" if of > 1 else ""
+    )
 
 
 def results_text(results: Results) -> str:
@@ -55,12 +69,27 @@ def results_text(results: Results) -> str:
         for trace, ranking in table.groupby("trace", sort=False):
             shown = ranking.head(most)
             columns = _columns(shown, _AT_A_PROMPT)
-            rows = [[_text(column, value) for column, value in zip(columns, row)] for row in shown[columns].itertuples(index=False)]
-            lines += ["", printable(str(trace), width), *aligned([_head(c) for c in columns], rows, [_SHOWN[c] for c in _NAMES], width)[0]]
+            rows = [
+                [_text(column, value) for column, value in zip(columns, row)]
+                for row in shown[columns].itertuples(index=False)
+            ]
+            lines += [
+                "",
+                printable(str(trace), width),
+                *aligned([_head(c) for c in columns], rows, [_SHOWN[c] for c in _NAMES], width)[0],
+            ]
             if len(ranking) > most:
-                lines.append(f"and {count_of(len(ranking) - most, 'more scheme')} with larger errors")
-        lines += ["", "summary() has every scheme and column, by('layer') and compare(a, b) show where errors are", ""]
-    return "\n".join([*lines, *(sentence for sentence in (results.not_finite, results.all_zero) if sentence)]).rstrip()
+                lines.append(
+                    f"and {count_of(len(ranking) - most, 'more scheme')} with larger errors"
+                )
+        lines += [
+            "",
+            "summary() has every scheme and column, by('layer') and compare(a, b) show where errors are",
+            "",
+        ]
+    return "\n".join(
+        [*lines, *(sentence for sentence in (results.not_finite, results.all_zero) if sentence)]
+    ).rstrip()
 
 
 def results_html(results: Results) -> str:
@@ -68,17 +97,35 @@ def results_html(results: Results) -> str:
     parts = [f"<b>Results</b>: {html.escape(headline(results))}"]
     if len(results.frame):
         ranking = ranked(results.frame)
-        columns = [c for c in _columns(ranking, tuple(_SHOWN)) if c != "trace" or ranking["trace"].nunique() > 1]
-        rows = [[_cell(column, value) for column, value in zip(columns, row)] for row in ranking[columns].itertuples(index=False)]
-        parts.append(html_table([_head(c) for c in columns], rows, numeric=[c not in _NAMES for c in columns]))
+        columns = [
+            c
+            for c in _columns(ranking, tuple(_SHOWN))
+            if c != "trace" or ranking["trace"].nunique() > 1
+        ]
+        rows = [
+            [_cell(column, value) for column, value in zip(columns, row)]
+            for row in ranking[columns].itertuples(index=False)
+        ]
+        parts.append(
+            html_table(
+                [_head(c) for c in columns], rows, numeric=[c not in _NAMES for c in columns]
+            )
+        )
         by = "the error over the noise" if "error_over_noise" in columns else "the NMSE of a step"
-        parts.append(f"Ranked by {by}, schemes without overflow first; <code>results.summary()</code> has every topology and column.")
+        parts.append(
+            f"Ranked by {by}, schemes without overflow first; <code>results.summary()</code> has every topology and column."
+        )
     return paragraphs(parts)
 
 
 def _columns(ranking: pd.DataFrame, wanted: tuple[str, ...]) -> list[str]:
     """Columns that are not empty; those of problems only if there are any."""
-    return [c for c in wanted if ranking[c].notna().any() and (c not in ("skipped", "overflowed", "nonfinite") or ranking[c].any())]
+    return [
+        c
+        for c in wanted
+        if ranking[c].notna().any()
+        and (c not in ("skipped", "overflowed", "nonfinite") or ranking[c].any())
+    ]
 
 
 def _head(column: str) -> str:

@@ -36,7 +36,16 @@ from .pooling import (
     total,
 )
 
-__all__ = ["COLUMNS", "family_of", "figures", "headline", "in_rank", "of_topology", "ranked", "summary"]
+__all__ = [
+    "COLUMNS",
+    "family_of",
+    "figures",
+    "headline",
+    "in_rank",
+    "of_topology",
+    "ranked",
+    "summary",
+]
 
 #: Columns of `summary`, in order.
 COLUMNS = (
@@ -52,7 +61,13 @@ _KEY = ["trace", "scheme", "topology"]
 
 
 @guarded
-def summary(results: Any, *, network: Network | None = None, elements: float | None = 25.6e6, batch_factor: float = 1.0) -> pd.DataFrame:
+def summary(
+    results: Any,
+    *,
+    network: Network | None = None,
+    elements: float | None = 25.6e6,
+    batch_factor: float = 1.0,
+) -> pd.DataFrame:
     """One row per trace, scheme and topology; real topologies first, then the least error first.
 
     Parameters
@@ -119,14 +134,22 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
         raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
     frame = coded(frame_of(results).reset_index(drop=True))
     out = figures(frame, compared_rows(frame), noise_of(results), batch_factor=batch_factor)
-    model = step_time(frame, network or Network(), elements=elements).set_index(_KEY)[["seconds", "speedup"]]
+    model = step_time(frame, network or Network(), elements=elements).set_index(_KEY)[
+        ["seconds", "speedup"]
+    ]
     out[["time", "speedup"]] = model.reindex(pd.MultiIndex.from_frame(out[_KEY])).to_numpy()
     families = {spec: family_of(spec) for spec in out["scheme"].unique()}
     out["family"] = [families[spec] for spec in out["scheme"]]
     return in_rank(out)[list(COLUMNS)]
 
 
-def figures(frame: pd.DataFrame, rows: pd.DataFrame, noise: pd.DataFrame | None, by: Sequence[str] = (), batch_factor: float = 1.0) -> pd.DataFrame:
+def figures(
+    frame: pd.DataFrame,
+    rows: pd.DataFrame,
+    noise: pd.DataFrame | None,
+    by: Sequence[str] = (),
+    batch_factor: float = 1.0,
+) -> pd.DataFrame:
     """The columns of `summary` that depend only on rows, per trace, scheme, topology and `by`.
 
     Parameters
@@ -145,7 +168,10 @@ def figures(frame: pd.DataFrame, rows: pd.DataFrame, noise: pd.DataFrame | None,
     lost, owner, count = losses(rows), group[step_first], len(first)
     out = rows[key].iloc[first].astype(object).reset_index(drop=True)
 
-    of_step = {name: total(lost[name], step, len(owner)) for name in ("error", "reference", "overflow", "skipped", "noise")}
+    of_step = {
+        name: total(lost[name], step, len(owner))
+        for name in ("error", "reference", "overflow", "skipped", "noise")
+    }
     out["error_over_noise"] = over_noise(lost, group, count) * batch_factor
     pooled_steps, noisy = pooled_over_noise(of_step)
     out["pooled_error_over_noise"] = _mean(pooled_steps, noisy, owner, count) * batch_factor
@@ -162,7 +188,9 @@ def figures(frame: pd.DataFrame, rows: pd.DataFrame, noise: pd.DataFrame | None,
     pooled = pool(rows, key)
     squares = total(lost["reference"], group, count)
     out["nmse"] = np.where(np.isnan(squares), np.nan, pooled["nmse"])
-    out["relative_bias"] = quotient(total(lost["signed_error"], group, count), total(lost["absolute"], group, count))
+    out["relative_bias"] = quotient(
+        total(lost["signed_error"], group, count), total(lost["absolute"], group, count)
+    )
     counted = np.where(lost["skipped"], 0.0, numbers(rows, "counted"))
     variance = np.where(counted == 0, 0.0, numbers(rows, "expected_variance") * counted)
     out["expected_variance"] = quotient(total(variance, group, count), squares)
@@ -173,28 +201,54 @@ def figures(frame: pd.DataFrame, rows: pd.DataFrame, noise: pd.DataFrame | None,
     out["volume"] = pooled["volume"]
     out["skipped"] = np.bincount(owner[of_step["skipped"] > 0], minlength=count)
     out["overflowed"] = np.bincount(owner[of_step["overflow"] > 0], minlength=count)
-    odd = frame.loc[nonfinite(frame), list(dict.fromkeys([*place, "step"]))].drop_duplicates().groupby(place, observed=True).size().to_dict()
-    out["nonfinite"] = [odd.get(names if by else names[0], 0) for names in zip(*(out[name] for name in place))]
+    odd = (
+        frame.loc[nonfinite(frame), list(dict.fromkeys([*place, "step"]))]
+        .drop_duplicates()
+        .groupby(place, observed=True)
+        .size()
+        .to_dict()
+    )
+    out["nonfinite"] = [
+        odd.get(names if by else names[0], 0) for names in zip(*(out[name] for name in place))
+    ]
     out["format"] = _formats(rows, group, first)
     return out
 
 
 def in_rank(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of a summary, ranked: real topologies, then schemes without overflow, then by error."""
-    keys = [table["step_nmse"], table["error_over_noise"], table["overflowed"] > 0, table["topology"] == "exact", pd.factorize(table["trace"])[0]]
+    keys = [
+        table["step_nmse"],
+        table["error_over_noise"],
+        table["overflowed"] > 0,
+        table["topology"] == "exact",
+        pd.factorize(table["trace"])[0],
+    ]
     return table.iloc[np.lexsort(keys)].reset_index(drop=True)
 
 
-def _add_intervals(out: pd.DataFrame, place: list[str], noise: pd.DataFrame | None, ratios: dict[int, pd.Series], batch_factor: float) -> None:
+def _add_intervals(
+    out: pd.DataFrame,
+    place: list[str],
+    noise: pd.DataFrame | None,
+    ratios: dict[int, pd.Series],
+    batch_factor: float,
+) -> None:
     """The ends of the intervals, from the noise of each `place` and the `ratios` of each row."""
     known = {} if noise is None else dict(iter(noise.groupby(place, sort=False)))
     where = list(zip(*(out[name] for name in place)))
     typical = {names: typical_interval(known.get(names)) for names in dict.fromkeys(where)}
     sums, none = {names: by_steps(rows) for names, rows in known.items()}, pd.Series(dtype=float)
-    pooled = [pooled_interval(sums.get(names), ratios.get(i, none)) for i, names in enumerate(where)]
+    pooled = [
+        pooled_interval(sums.get(names), ratios.get(i, none)) for i, names in enumerate(where)
+    ]
     for end, name in enumerate(("low", "high")):
-        out[f"error_over_noise_{name}"] = out["error_over_noise"] * [typical[names][end] for names in where]
-        out[f"pooled_error_over_noise_{name}"] = np.array([ends[end] for ends in pooled]) * batch_factor
+        out[f"error_over_noise_{name}"] = out["error_over_noise"] * [
+            typical[names][end] for names in where
+        ]
+        out[f"pooled_error_over_noise_{name}"] = (
+            np.array([ends[end] for ends in pooled]) * batch_factor
+        )
 
 
 def headline(table: pd.DataFrame, topology: str) -> pd.DataFrame:
@@ -205,9 +259,19 @@ def headline(table: pd.DataFrame, topology: str) -> pd.DataFrame:
     """
 
     def preference(name: str) -> int:
-        return 0 if name and is_own(name) else 1 if name == topology else 3 if name in ("exact", "") else 2
+        return (
+            0
+            if name and is_own(name)
+            else 1
+            if name == topology
+            else 3
+            if name in ("exact", "")
+            else 2
+        )
 
-    order = table.assign(preference=table["topology"].map(preference)).sort_values("preference", kind="stable")
+    order = table.assign(preference=table["topology"].map(preference)).sort_values(
+        "preference", kind="stable"
+    )
     return table.loc[order.drop_duplicates(["trace", "scheme"]).index.sort_values()]
 
 
@@ -240,7 +304,9 @@ def cosines(rows: pd.DataFrame, lost: dict[str, np.ndarray]) -> tuple[np.ndarray
     """The cosine of each row, 0 if all zero or overflowed, and which rows have one."""
     value = np.where(lost["skipped"] | (lost["overflow"] > 0), 0.0, numbers(rows, "cosine"))
     measured = ~np.isnan(lost["error"])
-    return np.where(np.isnan(value) & measured, 0.0, value), (lost["overflow"] > 0) | (lost["reference"] != 0)
+    return np.where(np.isnan(value) & measured, 0.0, value), (lost["overflow"] > 0) | (
+        lost["reference"] != 0
+    )
 
 
 def family_of(spec: str) -> str:
@@ -252,13 +318,19 @@ def family_of(spec: str) -> str:
 
 
 def _mean(values: np.ndarray, present: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
-    return quotient(total(values[present], codes[present], count), np.bincount(codes[present], minlength=count))
+    return quotient(
+        total(values[present], codes[present], count), np.bincount(codes[present], minlength=count)
+    )
 
 
-def _largest(values: np.ndarray, present: np.ndarray, codes: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+def _largest(
+    values: np.ndarray, present: np.ndarray, codes: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray]:
     """The largest value of every group and its first index; NaN and -1 without one, or with a NaN."""
     place = np.flatnonzero(present)
-    order = place[np.lexsort([np.where(np.isnan(values[place]), -np.inf, -values[place]), codes[place]])]
+    order = place[
+        np.lexsort([np.where(np.isnan(values[place]), -np.inf, -values[place]), codes[place]])
+    ]
     found, first = np.unique(codes[order], return_index=True)
     at = np.full(count, -1)
     at[found] = order[first]
@@ -269,4 +341,8 @@ def _largest(values: np.ndarray, present: np.ndarray, codes: np.ndarray, count: 
 def _formats(rows: pd.DataFrame, group: np.ndarray, first: np.ndarray) -> list[str]:
     """The formats of every group; a policy may have several, joined by ``+``."""
     named = rows.assign(group=group)[["group", "format"]].drop_duplicates()
-    return ["+".join(part) for _, part in named.groupby("group", sort=True)["format"]] if len(first) else []
+    return (
+        ["+".join(part) for _, part in named.groupby("group", sort=True)["format"]]
+        if len(first)
+        else []
+    )

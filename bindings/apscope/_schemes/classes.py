@@ -29,7 +29,9 @@ _FIRST = {
 }  # fmt: skip
 
 #: Further errors if a projection is accepted.
-_NOT_WHOLE = "; a projection together with one of its parts, or with a part that the scheme has no key for"
+_NOT_WHOLE = (
+    "; a projection together with one of its parts, or with a part that the scheme has no key for"
+)
 
 
 def _value(text: str) -> Any:
@@ -55,7 +57,9 @@ def _text(key: str, value: Any) -> str:
         return as_format(value).name
     if isinstance(value, (str, int, np.integer)):
         return str(value)
-    raise TypeError(f"{key}={value!r} is of type {type(value).__name__}; give text, a number, True or False, or a format")
+    raise TypeError(
+        f"{key}={value!r} is of type {type(value).__name__}; give text, a number, True or False, or a format"
+    )
 
 
 def _signature(d: SchemeDefinition) -> inspect.Signature:
@@ -65,11 +69,19 @@ def _signature(d: SchemeDefinition) -> inspect.Signature:
     """
     parameters = []
     if kind := _kind(d):
-        parameters.append(inspect.Parameter(_FIRST[kind][0], inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=_FIRST[kind][1]))
+        parameters.append(
+            inspect.Parameter(
+                _FIRST[kind][0], inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=_FIRST[kind][1]
+            )
+        )
     for key in d.keys:
         if key.name == "rounding":
-            parameters.append(inspect.Parameter("projection", inspect.Parameter.KEYWORD_ONLY, default=None))
-        parameters.append(inspect.Parameter(key.name, inspect.Parameter.KEYWORD_ONLY, default=_value(key.default)))
+            parameters.append(
+                inspect.Parameter("projection", inspect.Parameter.KEYWORD_ONLY, default=None)
+            )
+        parameters.append(
+            inspect.Parameter(key.name, inspect.Parameter.KEYWORD_ONLY, default=_value(key.default))
+        )
     return inspect.Signature(parameters)
 
 
@@ -78,7 +90,9 @@ def _kind(d: SchemeDefinition) -> str:
     return d.body or ("format" if d.takes_format else "")
 
 
-def _arguments(d: SchemeDefinition, given: tuple[Any, ...], keys: dict[str, Any]) -> tuple[Any, dict[str, str]]:
+def _arguments(
+    d: SchemeDefinition, given: tuple[Any, ...], keys: dict[str, Any]
+) -> tuple[Any, dict[str, str]]:
     """The first argument, and the keys as text.
 
     Raises
@@ -93,17 +107,29 @@ def _arguments(d: SchemeDefinition, given: tuple[Any, ...], keys: dict[str, Any]
         given = (keys.pop(_FIRST[kind][0]),)
     if kind and not given:
         name, _, example, _ = _FIRST[kind]
-        raise TypeError(f"{own} needs {'a ' if kind != 'policy' else ''}{name}, such as {own}({example})")
+        raise TypeError(
+            f"{own} needs {'a ' if kind != 'policy' else ''}{name}, such as {own}({example})"
+        )
     if len(given) > bool(kind):
-        known = f"such as {d.keys[0].name}={_value(d.keys[0].default)!r}" if d.keys else "of which it has none"
-        raise TypeError(f"{own} takes {f'its {_FIRST[kind][0]} and then ' if kind else ''}keys by name, {known}; {given[bool(kind)]!r} has no name")
+        known = (
+            f"such as {d.keys[0].name}={_value(d.keys[0].default)!r}"
+            if d.keys
+            else "of which it has none"
+        )
+        raise TypeError(
+            f"{own} takes {f'its {_FIRST[kind][0]} and then ' if kind else ''}keys by name, {known}; {given[bool(kind)]!r} has no name"
+        )
     names = [key.name for key in d.keys]
     if "rounding" in names and (projection := keys.pop("projection", None)) is not None:
         parts = [name for name in FIELDS if name in names]
-        projection = whole(projection, [key for key in keys if key in FIELDS], parts, f"scheme '{d.name}'")
+        projection = whole(
+            projection, [key for key in keys if key in FIELDS], parts, f"scheme '{d.name}'"
+        )
         keys |= {name: getattr(projection, name) for name in parts}
     # The parser reports unknown keys, whatever their values.
-    return given[0] if given else None, {key: _text(key, value) if key in names else "" for key, value in keys.items()}
+    return given[0] if given else None, {
+        key: _text(key, value) if key in names else "" for key, value in keys.items()
+    }
 
 
 def _make_class(d: SchemeDefinition) -> type:
@@ -115,8 +141,12 @@ def _make_class(d: SchemeDefinition) -> type:
             spec = spec_of(d.name, "", settings, as_scheme(first).spec)
         elif d.body == "policy":
             if not isinstance(first, Mapping):
-                raise TypeError(f"branches is of type {type(first).__name__}; give a mapping of conditions to schemes, such as {_FIRST['policy'][2]}")
-            spec = spec_of(d.name, "", settings, ";".join(f"{c}={as_scheme(s).spec}" for c, s in first.items()))
+                raise TypeError(
+                    f"branches is of type {type(first).__name__}; give a mapping of conditions to schemes, such as {_FIRST['policy'][2]}"
+                )
+            spec = spec_of(
+                d.name, "", settings, ";".join(f"{c}={as_scheme(s).spec}" for c, s in first.items())
+            )
         else:
             spec = spec_of(d.name, as_format(first).name if d.takes_format else "", settings)
         try:
@@ -126,15 +156,28 @@ def _make_class(d: SchemeDefinition) -> type:
                 raise
             raise TypeError(str(error)) from None  # an argument that the function does not have
 
-    doc = [d.summary[0].upper() + d.summary[1:] + ".", "", f"Source: {d.source}.", "", "Parameters", "----------"]
+    doc = [
+        d.summary[0].upper() + d.summary[1:] + ".",
+        "",
+        f"Source: {d.source}.",
+        "",
+        "Parameters",
+        "----------",
+    ]
     if kind := _kind(d):
         name, annotation, _, meaning = _FIRST[kind]
         doc += [f"{name} : {annotation}", f"    {meaning}"]
     for key in d.keys:
         if key.name == "rounding":
             parts = ", ".join(f"`{name}`" for name in FIELDS if name in signature.parameters)
-            doc += ["projection : Projection, optional", f"    {parts} as one value; give it, or these."]
-        doc += [f"{key.name} : default {_value(key.default)!r}", f"    {key.meaning[0].upper() + key.meaning[1:]}."]
+            doc += [
+                "projection : Projection, optional",
+                f"    {parts} as one value; give it, or these.",
+            ]
+        doc += [
+            f"{key.name} : default {_value(key.default)!r}",
+            f"    {key.meaning[0].upper() + key.meaning[1:]}.",
+        ]
     doc += [
         "",
         "Raises",
@@ -147,7 +190,12 @@ def _make_class(d: SchemeDefinition) -> type:
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     __init__.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])  # type: ignore[attr-defined]
     __init__.__qualname__ = f"{d.class_name}.__init__"
-    about = {"__init__": __init__, "__doc__": "\n".join(doc), "__module__": "apscope.schemes", "__signature__": signature}
+    about = {
+        "__init__": __init__,
+        "__doc__": "\n".join(doc),
+        "__module__": "apscope.schemes",
+        "__signature__": signature,
+    }
     return type(d.class_name, (Scheme,), about)
 
 

@@ -28,7 +28,9 @@ class SchemeDefinition:
     source: str
     needs: str  #: inputs besides gradients that a trace must contain, in words
     takes_format: bool
-    family: str  #: empty for combinators, whose family is that of the inner scheme (`Scheme.family`)
+    family: (
+        str  #: empty for combinators, whose family is that of the inner scheme (`Scheme.family`)
+    )
     keys: tuple[SchemeKey, ...]
     body: str  #: content of the parentheses: ``scheme``, ``policy`` or nothing
 
@@ -42,5 +44,8 @@ def definitions() -> list[SchemeDefinition]:
     """
     plain = [f.name for f in dataclasses.fields(SchemeDefinition) if f.name != "keys"]
     return [
-        SchemeDefinition(**{name: d[name] for name in plain}, keys=tuple(SchemeKey(*key) for key in d["keys"])) for d in _core.scheme_definitions()
+        SchemeDefinition(
+            **{name: d[name] for name in plain}, keys=tuple(SchemeKey(*key) for key in d["keys"])
+        )
+        for d in _core.scheme_definitions()
     ]

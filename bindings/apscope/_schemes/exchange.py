@@ -22,14 +22,18 @@ __all__ = ["Exchange", "exchange"]
 class Exchange:
     """The result of a scheme for the workers' gradients. Arrays are float64."""
 
-    intended: np.ndarray  #: (workers, ...): the values before encoding: gradients, possibly compensated
+    intended: (
+        np.ndarray
+    )  #: (workers, ...): the values before encoding: gradients, possibly compensated
     sent: np.ndarray  #: (workers, ...): the decoded message of each worker
     reduced: np.ndarray  #: (...): the sum over the workers (never divided)
     reduction: str  #: the topology, or the scheme's own reduction: gather, vote, code_sum, two_phase, linear
     payload: list[bytes]  #: each worker's packed codes
     payload_bits: list[int]  #: their lengths; a payload's last byte may have unused bits
     side_bits: list[int]  #: each worker's side information: scales, norms
-    bias: np.ndarray | None  #: (workers, ...): E[sent] - intended over the random draws; None if unknown or not random
+    bias: (
+        np.ndarray | None
+    )  #: (workers, ...): E[sent] - intended over the random draws; None if unknown or not random
     variance: np.ndarray | None  #: (workers, ...): Var[sent]
     scale_exponent: int | None  #: s if one power of two 2^s scaled everything
     skipped: bool  #: the scheme dropped this step
@@ -91,7 +95,12 @@ def exchange(
     if a.dtype.newbyteorder("=") != np.float32:
         raise TypeError(f"x has dtype {a.dtype}; exchange takes float32")
     shape = workers_first(a.shape)
-    given = {"weights": weights, "full_batch": full_batch, "loss": loss, "learning_rate": learning_rate}
+    given = {
+        "weights": weights,
+        "full_batch": full_batch,
+        "loss": loss,
+        "learning_rate": learning_rate,
+    }
     for name in chosen.needs:
         if given[name] is None:
             raise ValueError(f"scheme '{chosen.spec}' needs {name}; give {name}=")
@@ -101,7 +110,9 @@ def exchange(
         if array is not None:
             array = contiguous(array, np.float32)
             if array.shape != shape:
-                raise ValueError(f"{name} has shape {array.shape}; it must be that of one worker's gradient, {shape}")
+                raise ValueError(
+                    f"{name} has shape {array.shape}; it must be that of one worker's gradient, {shape}"
+                )
             array = array.reshape(-1)
         extra.append(array)
     number = integer("step", step, 0, 2**62)
@@ -116,7 +127,9 @@ def exchange(
         math.nan if learning_rate is None else float(learning_rate),
     )
     flat = contiguous(a, np.float32).reshape(a.shape[0], math.prod(shape))
-    made = _core.exchange(chosen.spec, flat, at, dict(state or {}), text("topology", topology), *extra)
+    made = _core.exchange(
+        chosen.spec, flat, at, dict(state or {}), text("topology", topology), *extra
+    )
     del made["draws"]
     for name in ("intended", "sent", "bias", "variance"):
         if made[name] is not None:

@@ -58,10 +58,17 @@ def all_schemes() -> list[Scheme]:
     others = (
         "aps:e4m3,rounding=stochastic",
         "stochastic:e4m3",
-        *(f"{scheme}:{f},{scale}headroom=one" for scheme, scale in (("loss_scaling", "scale=best,"), ("aps", "")) for f in ("e4m3", "e3m4")),
+        *(
+            f"{scheme}:{f},{scale}headroom=one"
+            for scheme, scale in (("loss_scaling", "scale=best,"), ("aps", ""))
+            for f in ("e4m3", "e3m4")
+        ),
         "dynamic_loss_scaling:fp16",
         "aps:e4m3,accumulate=fp32",
-        *(f"aps:e3m4,rule=tight,unit={unit}" for unit in ("bucket:25MB", "row", "1024", "32", "16")),
+        *(
+            f"aps:e3m4,rule=tight,unit={unit}"
+            for unit in ("bucket:25MB", "row", "1024", "32", "16")
+        ),
         "aps:e3m4,rule=tight,unit=model,delay=1",
         "hybrid(last=none:fp16;else=aps:e4m3)",
         "cpd:e4m3",
@@ -103,7 +110,11 @@ def all_schemes() -> list[Scheme]:
 def _usual(definition: SchemeDefinition) -> str:
     """A default spec of a scheme."""
     inside = {"scheme": "aps:e4m3", "policy": "else=aps:e4m3"}.get(definition.body, "")
-    return definition.name + (f"({inside})" if inside else "") + (":e4m3" if definition.takes_format else "")
+    return (
+        definition.name
+        + (f"({inside})" if inside else "")
+        + (":e4m3" if definition.takes_format else "")
+    )
 
 
 def schemes_of(given: Iterable[Scheme | str]) -> list[Scheme]:

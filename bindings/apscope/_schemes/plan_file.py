@@ -34,9 +34,15 @@ def read_plan_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{error}; so it is not a plan") from None
     if not isinstance(told, dict) or MARK not in told:
-        raise ValueError(f"{path} is not a plan: it has no key {MARK}; apscope recommend writes plans")
+        raise ValueError(
+            f"{path} is not a plan: it has no key {MARK}; apscope recommend writes plans"
+        )
     if told[MARK] != SCHEMA or isinstance(told[MARK], bool):
-        raise ValueError(f"{path} is a plan of version {clip(json.dumps(told[MARK]))}; this apscope reads version {SCHEMA}")
+        raise ValueError(
+            f"{path} is a plan of version {clip(json.dumps(told[MARK]))}; this apscope reads version {SCHEMA}"
+        )
     if not isinstance(told.get("scheme"), str):
-        raise ValueError(f"{path}: scheme is {clip(json.dumps(told.get('scheme')))}; it must be a text")
+        raise ValueError(
+            f"{path}: scheme is {clip(json.dumps(told.get('scheme')))}; it must be a text"
+        )
     return told

@@ -108,15 +108,28 @@ class Scheme:
 
     def to_json(self) -> str:
         """Name, format, keys and body as a JSON object, which `from_json` reads."""
-        return json.dumps({"scheme": self.name, "format": self.format, "keys": self.keys, "body": self._parsed["body"]})
+        return json.dumps(
+            {
+                "scheme": self.name,
+                "format": self.format,
+                "keys": self.keys,
+                "body": self._parsed["body"],
+            }
+        )
 
     @staticmethod
     def from_json(text: str) -> Scheme:
         """The scheme of a text made by `to_json`."""
         d = parse_json(text)
-        if not isinstance(d, dict) or not isinstance(d.get("scheme"), str) or not isinstance(d.get("keys", {}), dict):
+        if (
+            not isinstance(d, dict)
+            or not isinstance(d.get("scheme"), str)
+            or not isinstance(d.get("keys", {}), dict)
+        ):
             raise ValueError(f"{clip(text)!r} is not a scheme; give a text made by to_json")
-        return Scheme(spec_of(d["scheme"], d.get("format", ""), d.get("keys", {}), d.get("body", "")))
+        return Scheme(
+            spec_of(d["scheme"], d.get("format", ""), d.get("keys", {}), d.get("body", ""))
+        )
 
     def __str__(self) -> str:
         return self.spec
@@ -178,7 +191,9 @@ def as_scheme(scheme: Scheme | str | HasScheme) -> Scheme:
         return Scheme(read_plan_file(scheme)["scheme"] if scheme.endswith(SUFFIX) else scheme)
     if isinstance(inner := getattr(scheme, "scheme", None), Scheme):  # a plan's
         return inner
-    raise TypeError(f"scheme is {type(scheme).__name__}; give a Scheme or a spec such as 'aps:e4m3'")
+    raise TypeError(
+        f"scheme is {type(scheme).__name__}; give a Scheme or a spec such as 'aps:e4m3'"
+    )
 
 
 def define(
@@ -252,7 +267,13 @@ def define(
     parts = {
         part: f
         for part, f in dict(
-            compensate=compensate, forward=forward, inverse=inverse, select=select, encode=encode, reduce=reduce, update=update
+            compensate=compensate,
+            forward=forward,
+            inverse=inverse,
+            select=select,
+            encode=encode,
+            reduce=reduce,
+            update=update,
         ).items()
         if f is not None
     }
@@ -260,8 +281,18 @@ def define(
         if not callable(f):
             raise TypeError(f"{part}={f!r} must be a function")
     if name in LISTS:
-        raise ValueError(f"'{name}' cannot name a new scheme: it is the name of a list of schemes; give another one")
+        raise ValueError(
+            f"'{name}' cannot name a new scheme: it is the name of a list of schemes; give another one"
+        )
     if keeps_state is None and "update" in parts:
         keeps_state = True
-    _core.make_scheme(text("name", name), as_scheme(base).spec, parts, keeps_state, compares_intended, integer("bits", bits, 0, 64), grid)
+    _core.make_scheme(
+        text("name", name),
+        as_scheme(base).spec,
+        parts,
+        keeps_state,
+        compares_intended,
+        integer("bits", bits, 0, 64),
+        grid,
+    )
     return Scheme(name)

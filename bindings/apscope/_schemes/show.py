@@ -17,19 +17,40 @@ __all__ = ["scheme_html"]
 def scheme_html(scheme: Scheme) -> str:
     """The spec, what the scheme does, its keys with values, and what it needs."""
     found = next((d for d in definitions() if d.name == scheme.name), None)
-    parts = [f"<b>Scheme</b> {name(scheme.spec)}" + (f": {html.escape(found.summary)}" if found else "")]
+    parts = [
+        f"<b>Scheme</b> {name(scheme.spec)}" + (f": {html.escape(found.summary)}" if found else "")
+    ]
     values = scheme.keys
     if found and found.keys:
         rows = []
         for key in found.keys:
             value = values.get(key.name, key.default)
             shown = name(value) if value == key.default else f"<b>{name(value)}</b>"
-            rows.append([name(key.name), shown, "" if value == key.default else name(key.default), html.escape(key.meaning)])
+            rows.append(
+                [
+                    name(key.name),
+                    shown,
+                    "" if value == key.default else name(key.default),
+                    html.escape(key.meaning),
+                ]
+            )
         parts.append(table(["key", "value", "default", "meaning"], rows, numeric=[False] * 4))
     elif values:
-        parts.append(table(["key", "value"], [[name(k), name(v)] for k, v in values.items()], numeric=[False] * 2))
+        parts.append(
+            table(
+                ["key", "value"],
+                [[name(k), name(v)] for k, v in values.items()],
+                numeric=[False] * 2,
+            )
+        )
     if scheme.branches:
-        parts.append(table(["where", "scheme"], [[name(c), name(s)] for c, s in scheme.branches], numeric=[False] * 2))
+        parts.append(
+            table(
+                ["where", "scheme"],
+                [[name(c), name(s)] for c, s in scheme.branches],
+                numeric=[False] * 2,
+            )
+        )
     needs = scheme.needs
     parts.append(f"Family: {html.escape(scheme.family)}. Needs gradients{''.join(f', {html.escape(n)}' for n in needs)} recorded"
                  + ("; has memory from step to step." if scheme.keeps_state else "."))  # fmt: skip

@@ -9,9 +9,23 @@ from .scheme import Scheme, as_scheme
 __all__ = ["format_of", "title", "titles"]
 
 #: Schemes with other common names than in specs.
-_NAMES = {"aps": "APS", "none": "", "qsgd": "QSGD", "mx": "MX", "nvfp4": "NVFP4", "ef": "EF", "powersgd": "PowerSGD", "signsgd": "signSGD"}
+_NAMES = {
+    "aps": "APS",
+    "none": "",
+    "qsgd": "QSGD",
+    "mx": "MX",
+    "nvfp4": "NVFP4",
+    "ef": "EF",
+    "powersgd": "PowerSGD",
+    "signsgd": "signSGD",
+}
 #: Values that are unclear without their keys.
-_VALUES = {"scale=best": "best constant", "rounding=stochastic": "stochastic rounding", "unit=model": "a scale a step", "unit=row": "a scale a row"}
+_VALUES = {
+    "scale=best": "best constant",
+    "rounding=stochastic": "stochastic rounding",
+    "unit=model": "a scale a step",
+    "unit=row": "a scale a row",
+}
 
 
 def title(spec: str) -> str:

@@ -58,7 +58,14 @@ class Bounds:
         The group of rivals of every split, by spec; in the order of K.
     """
 
-    def __init__(self, figure: str, frame: pd.DataFrame, cells: Mapping[str, int], steps: Sequence[int], splits: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        figure: str,
+        frame: pd.DataFrame,
+        cells: Mapping[str, int],
+        steps: Sequence[int],
+        splits: Mapping[str, int],
+    ) -> None:
         self._figure, self._cells = figure, dict(cells)
         self._steps = {step: i for i, step in enumerate(steps)}
         self._splits = {spec: k for k, spec in enumerate(splits)}
@@ -71,7 +78,11 @@ class Bounds:
         if figure == "error_over_noise":
             over = _added(np.nan_to_num(lost["noise_blocks"]), at, shape[1:])
         else:
-            over = _added(lost["reference"] > 0, at, shape[1:]) if figure == "layer_cosine" else _added(lost["reference"], at, shape[1:]) > 0
+            over = (
+                _added(lost["reference"] > 0, at, shape[1:])
+                if figure == "layer_cosine"
+                else _added(lost["reference"], at, shape[1:]) > 0
+            )
         self._over = over.sum(axis=1).astype(float)
         self._least = over * {"error_over_noise": FLOOR, "layer_cosine": -1.0}.get(figure, 0.0)
 
@@ -84,18 +95,29 @@ class Bounds:
     def see(self, frame: pd.DataFrame) -> None:
         """Add the rows of splits on new steps."""
         rows = headline_rows(coded(frame))
-        split, cell, step = rows["scheme"].map(self._splits).to_numpy(int), self._cell(rows), self._step(rows)
-        of, where = np.unique(np.ravel_multi_index((split, cell, step), (*self._sums.shape, len(self._steps))), return_inverse=True)
+        split, cell, step = (
+            rows["scheme"].map(self._splits).to_numpy(int),
+            self._cell(rows),
+            self._step(rows),
+        )
+        of, where = np.unique(
+            np.ravel_multi_index((split, cell, step), (*self._sums.shape, len(self._steps))),
+            return_inverse=True,
+        )
         lost = losses(rows)
         if self._figure == "step_nmse":
-            whole = {name: np.bincount(where, lost[name]) for name in ("error", "reference", "overflow")}
+            whole = {
+                name: np.bincount(where, lost[name]) for name in ("error", "reference", "overflow")
+            }
             value, there = step_losses(whole)
             terms, overflow = np.where(there, value, 0.0), whole["overflow"]
         else:
             if self._figure == "error_over_noise":
                 value, there = lost["log2_over_noise"], lost["noise_blocks"] > 0
             else:
-                value, there = cosines(rows, lost) if self._figure == "layer_cosine" else step_losses(lost)
+                value, there = (
+                    cosines(rows, lost) if self._figure == "layer_cosine" else step_losses(lost)
+                )
             terms = np.where(there, -value if self._figure == "layer_cosine" else value, 0.0)
             overflow, of = lost["overflow"], of[where]
         terms = np.where(overflow > 0, np.inf, terms)
@@ -122,7 +144,10 @@ class Bounds:
         if self._figure == "worst_nmse":
             return np.where(self._over > 0, self._sums, np.nan)
         with np.errstate(invalid="ignore"):
-            return quotient(self._sums + (~self._seen) @ self._least.T, np.broadcast_to(self._over, self._sums.shape))
+            return quotient(
+                self._sums + (~self._seen) @ self._least.T,
+                np.broadcast_to(self._over, self._sums.shape),
+            )
 
     def _best(self, scores: np.ndarray) -> np.ndarray:
         """(K, C): the least score of a split's group, among those seen on all steps."""
@@ -133,7 +158,9 @@ class Bounds:
         """(K,) bool: a rival ranks before it in every cell that has a figure."""
         scores = self._scores()
         best = self._best(scores)
-        size = {"error_over_noise": 2 * -FLOOR + np.abs(best), "layer_cosine": 1.0}.get(self._figure, best)
+        size = {"error_over_noise": 2 * -FLOOR + np.abs(best), "layer_cosine": 1.0}.get(
+            self._figure, best
+        )
         with np.errstate(invalid="ignore"):
             behind = (scores > best + MARGIN * size) & np.isfinite(best)
         return ~self.whole & (behind | (self._over == 0)).all(axis=1)
@@ -145,7 +172,9 @@ class Bounds:
         for group in np.unique(self._groups):
             inside = np.flatnonzero(self._groups == group)
             least = scores[inside].argmin(axis=0)
-            found |= {int(inside[i]) for c, i in enumerate(least) if np.isfinite(scores[inside[i], c])}
+            found |= {
+                int(inside[i]) for c, i in enumerate(least) if np.isfinite(scores[inside[i], c])
+            }
         return sorted(k for k in found if not self.whole[k])
 
     def bounds(self) -> np.ndarray:
@@ -157,4 +186,6 @@ class Bounds:
 
 
 def _added(values: np.ndarray, at: tuple[np.ndarray, ...], shape: tuple[int, ...]) -> np.ndarray:
-    return np.bincount(np.ravel_multi_index(at, shape), values.astype(float), int(np.prod(shape))).reshape(shape)
+    return np.bincount(
+        np.ravel_multi_index(at, shape), values.astype(float), int(np.prod(shape))
+    ).reshape(shape)

@@ -28,9 +28,31 @@ BY = ("all", "layer")
 #: are replayed on all steps at once.
 STEP_BY_STEP = ("none", "aps", "cpd", "hfp8", "current_scaling", "stochastic")
 #: Columns of a summary; empty if a split was stopped.
-_FIGURES = ("error_over_noise", "step_nmse", "layer_cosine", "worst_nmse", "underflow_wire", "volume", "skipped", "overflowed", "nonfinite")
+_FIGURES = (
+    "error_over_noise",
+    "step_nmse",
+    "layer_cosine",
+    "worst_nmse",
+    "underflow_wire",
+    "volume",
+    "skipped",
+    "overflowed",
+    "nonfinite",
+)
 #: Columns of `search`, in order.
-COLUMNS = ("layer", "scheme", "format", "exponent_bits", "mantissa_bits", "bias", "nearest_named", *_FIGURES, "stopped", "steps", "bound")
+COLUMNS = (
+    "layer",
+    "scheme",
+    "format",
+    "exponent_bits",
+    "mantissa_bits",
+    "bias",
+    "nearest_named",
+    *_FIGURES,
+    "stopped",
+    "steps",
+    "bound",
+)
 
 
 @guarded
@@ -121,18 +143,37 @@ def search(
     opened = as_trace(trace)
 
     def replayed(specs: Sequence[str], on: Any) -> Results:
-        return replay(opened, specs, topology=text("topology", topology), steps=on, workers=workers, seed=seed, threads=threads, progress=progress)
+        return replay(
+            opened,
+            specs,
+            topology=text("topology", topology),
+            steps=on,
+            workers=workers,
+            seed=seed,
+            threads=threads,
+            progress=progress,
+        )
 
     kinds = specials.split(",") if isinstance(specials, str) else specials
     templates = [schemes] if isinstance(schemes, str) else list(schemes)
-    splits_of(bits, templates, kinds, Reach(0, 0, 0, 0))  # reports errors in the arguments before any replay
+    splits_of(
+        bits, templates, kinds, Reach(0, 0, 0, 0)
+    )  # reports errors in the arguments before any replay
     survey = replayed(["none:fp32"], steps)
     about = survey.provenance["traces"][0]
-    splits = splits_of(bits, templates, kinds, reach_of(survey.histograms, about["workers"], by == "layer"))
+    splits = splits_of(
+        bits, templates, kinds, reach_of(survey.histograms, about["workers"], by == "layer")
+    )
     figure = _figure(minimize, survey)
     layers = [t["name"] for t in about["tensors"]]
     cells = {name: i if by == "layer" else 0 for i, name in enumerate(layers)}
-    bounds = Bounds(figure, survey.frame, cells, about["steps"], {s.scheme.spec: s.format.exponent_bits for s in splits})
+    bounds = Bounds(
+        figure,
+        survey.frame,
+        cells,
+        about["steps"],
+        {s.scheme.spec: s.format.exponent_bits for s in splits},
+    )
     parts = []
     for places, on in _work(splits, bounds, about["steps"], stop):
         parts.append(replayed([splits[k].scheme.spec for k in places], on).frame)
@@ -143,8 +184,16 @@ def search(
     rows = in_order(rows[rows["scheme"].isin(specs)], survey.provenance | {"schemes": specs})
     # Every layer, or all together, as a separate trace. Without the table of noise: its intervals
     # are the same for all splits.
-    found = headline(summary(rows.assign(trace=rows["tensor"] if by == "layer" else "all")), topology)
-    return _ranked(splits, bounds, figure, layers if by == "layer" else ["all"], found.set_index(["trace", "scheme"])[list(_FIGURES)])
+    found = headline(
+        summary(rows.assign(trace=rows["tensor"] if by == "layer" else "all")), topology
+    )
+    return _ranked(
+        splits,
+        bounds,
+        figure,
+        layers if by == "layer" else ["all"],
+        found.set_index(["trace", "scheme"])[list(_FIGURES)],
+    )
 
 
 def _figure(minimize: str | None, survey: Results) -> str:
@@ -158,16 +207,26 @@ def _figure(minimize: str | None, survey: Results) -> str:
 
 def _rounds(steps: Sequence[int]) -> list[list[int]]:
     """The steps in rounds, spread over the run: an eighth, then up to a quarter, half, 3/4, all."""
-    return [part for first, every in ((0, 8), (4, 8), (2, 4), (1, 4), (3, 4)) if (part := list(steps[first::every]))]
+    return [
+        part
+        for first, every in ((0, 8), (4, 8), (2, 4), (1, 4), (3, 4))
+        if (part := list(steps[first::every]))
+    ]
 
 
-def _work(splits: Sequence[Split], bounds: Bounds, steps: Sequence[int], stop: bool) -> Iterator[tuple[list[int], list[int]]]:
+def _work(
+    splits: Sequence[Split], bounds: Bounds, steps: Sequence[int], stop: bool
+) -> Iterator[tuple[list[int], list[int]]]:
     """The splits and steps to replay next; between two, `bounds` is updated.
 
     After each round the candidates for the best of their groups are replayed on all steps, as
     rivals for the next rounds.
     """
-    at_once = [k for k, split in enumerate(splits) if not (stop and split.scheme.name in STEP_BY_STEP) or split.scheme.keeps_state]
+    at_once = [
+        k
+        for k, split in enumerate(splits)
+        if not (stop and split.scheme.name in STEP_BY_STEP) or split.scheme.keeps_state
+    ]
     if at_once:
         yield at_once, list(steps)
     for part in _rounds(steps):
@@ -181,7 +240,9 @@ def _work(splits: Sequence[Split], bounds: Bounds, steps: Sequence[int], stop: b
             yield leaders, list(unseen)
 
 
-def _ranked(splits: Sequence[Split], bounds: Bounds, figure: str, layers: Sequence[str], found: pd.DataFrame) -> pd.DataFrame:
+def _ranked(
+    splits: Sequence[Split], bounds: Bounds, figure: str, layers: Sequence[str], found: pd.DataFrame
+) -> pd.DataFrame:
     """The table; `found` has the figures of splits that were not stopped, by layer and spec."""
     formats = [split.format for split in splits]
     table = pd.DataFrame(
@@ -198,8 +259,18 @@ def _ranked(splits: Sequence[Split], bounds: Bounds, figure: str, layers: Sequen
     )
     tables = []
     for layer, bound in zip(layers, bounds.bounds().T):
-        whole = table.assign(layer=layer, bound=bound).merge(found.loc[[layer]].droplevel(0), how="left", left_on="scheme", right_index=True)
+        whole = table.assign(layer=layer, bound=bound).merge(
+            found.loc[[layer]].droplevel(0), how="left", left_on="scheme", right_index=True
+        )
         error = np.where(whole["stopped"], bound, whole[figure])
-        order = np.lexsort([-error if figure == "layer_cosine" else error, whole["overflowed"].fillna(0) > 0, whole["stopped"]])
+        order = np.lexsort(
+            [
+                -error if figure == "layer_cosine" else error,
+                whole["overflowed"].fillna(0) > 0,
+                whole["stopped"],
+            ]
+        )
         tables.append(whole.iloc[order])
-    return pd.concat(tables, ignore_index=True).astype(dict.fromkeys(("skipped", "overflowed", "nonfinite"), "Int64"))[list(COLUMNS)]
+    return pd.concat(tables, ignore_index=True).astype(
+        dict.fromkeys(("skipped", "overflowed", "nonfinite"), "Int64")
+    )[list(COLUMNS)]

@@ -24,7 +24,16 @@ from .._core import FloatFormat
 from .._formats.formats import named_formats
 from .._schemes.scheme import Scheme, as_scheme
 
-__all__ = ["BITS", "SCHEMES", "SPECIALS", "Reach", "Split", "nearest_named", "reach_of", "splits_of"]
+__all__ = [
+    "BITS",
+    "SCHEMES",
+    "SPECIALS",
+    "Reach",
+    "Split",
+    "nearest_named",
+    "reach_of",
+    "splits_of",
+]
 
 #: The widths that are searched.
 BITS = (3, 16)
@@ -73,9 +82,13 @@ def reach_of(histograms: pd.DataFrame, workers: int, by_layer: bool) -> Reach:
     """
     finite = histograms[histograms["kind"] == "finite"]
     if not len(finite):
-        raise ValueError("the gradients are zero wherever they are finite, so every format keeps them; give other steps")
+        raise ValueError(
+            "the gradients are zero wherever they are finite, so every format keeps them; give other steps"
+        )
     exponents = finite["exponent"].astype(int)
-    counts = finite["count"].groupby([finite["tensor"] if by_layer else finite["kind"], exponents]).sum()
+    counts = (
+        finite["count"].groupby([finite["tensor"] if by_layer else finite["kind"], exponents]).sum()
+    )
     layers = [of.droplevel(0) for _, of in counts.groupby(level=0)]
     return Reach(
         above=int(exponents.max()) + 1 + math.ceil(math.log2(workers)),
@@ -85,7 +98,9 @@ def reach_of(histograms: pd.DataFrame, workers: int, by_layer: bool) -> Reach:
     )
 
 
-def splits_of(bits: int, schemes: Sequence[str], specials: Iterable[str] | None, reach: Reach) -> list[Split]:
+def splits_of(
+    bits: int, schemes: Sequence[str], specials: Iterable[str] | None, reach: Reach
+) -> list[Split]:
     """The candidates, each once: by scheme, named formats first, exponent bits, specials, bias.
 
     Parameters
@@ -108,14 +123,23 @@ def splits_of(bits: int, schemes: Sequence[str], specials: Iterable[str] | None,
     if wrong := [kind for kind in kinds if kind not in SPECIALS]:
         raise ValueError(f"unknown special values '{wrong[0]}'; use {', '.join(SPECIALS)}")
     if not kinds:
-        raise ValueError(f"there are no special values to search; give at least one of {', '.join(SPECIALS)}")
-    usual = [f for e in range(1, min(_WIDEST, bits - 1) + 1) for kind in kinds if (f := _usual(e, bits - 1 - e, kind)) is not None]
+        raise ValueError(
+            f"there are no special values to search; give at least one of {', '.join(SPECIALS)}"
+        )
+    usual = [
+        f
+        for e in range(1, min(_WIDEST, bits - 1) + 1)
+        for kind in kinds
+        if (f := _usual(e, bits - 1 - e, kind)) is not None
+    ]
     named = [] if specials is not None else [f for f in _signed() if f.storage_bits == bits]
     found: dict[str, Split] = {}
     for template in schemes:
         given = [place for place in _PLACES if place in text("schemes", template)]
         if len(given) != 1:
-            raise ValueError(f"the scheme '{template}' must have {{format}} in place of its format, or {{biased}} for every bias")
+            raise ValueError(
+                f"the scheme '{template}' must have {{format}} in place of its format, or {{biased}} for every bias"
+            )
         for f in [*named, *(_biased(usual, reach) if given == ["{biased}"] else usual)]:
             scheme = as_scheme(template.replace(given[0], f.name))
             found.setdefault(scheme.spec, Split(scheme, f))
@@ -127,7 +151,11 @@ def splits_of(bits: int, schemes: Sequence[str], specials: Iterable[str] | None,
 def _usual(exponent_bits: int, mantissa_bits: int, kind: str) -> FloatFormat | None:
     """With IEEE 754's bias, or the next one for which fp32 has all values; None if all are special."""
     # By fields, because names may be taken: e2m3fn has no NaN.
-    fields: dict[str, Any] = {"exponent_bits": exponent_bits, "mantissa_bits": mantissa_bits, "specials": kind}
+    fields: dict[str, Any] = {
+        "exponent_bits": exponent_bits,
+        "mantissa_bits": mantissa_bits,
+        "specials": kind,
+    }
     try:
         f = FloatFormat(**fields)
     except ValueError:
@@ -143,7 +171,12 @@ def _biased(formats: Iterable[FloatFormat], reach: Reach) -> Iterator[FloatForma
             continue
         last = reach.amax if f.has_infinity or f.has_nan else reach.middle
         for top in range(min(reach.above, 127), last - 1, -1):
-            moved = FloatFormat(**(f.to_dict() | {"bias": (bias := f.bias + f.emax - top), "subnormal_exponent": 1 - bias}))
+            moved = FloatFormat(
+                **(
+                    f.to_dict()
+                    | {"bias": (bias := f.bias + f.emax - top), "subnormal_exponent": 1 - bias}
+                )
+            )
             if moved.fits_fp32:
                 yield moved
             if moved.emin <= reach.smallest:

@@ -22,7 +22,10 @@ def warn_of_guessed_order(trace: Trace, specs: Iterable[str]) -> None:
             layer = trace.tensors[0 if found[1] == "first" else -1]
             origin, remedy = ("converted from files", "convert again with --order FILE")
             if "converted_from" not in trace.manifest.metadata:
-                origin, remedy = ("recorded from dicts", "record an OrderedDict in the order of layers")
+                origin, remedy = (
+                    "recorded from dicts",
+                    "record an OrderedDict in the order of layers",
+                )
             warnings.warn(
                 f"trace '{trace.name}' was {origin} that have no order of layers, so '{found[1]}' in {spec} is {layer}, "
                 f"by the order of the names; {remedy}, or use name:REGEX",

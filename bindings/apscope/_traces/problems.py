@@ -51,4 +51,8 @@ def strays(folder: Path) -> list[str]:
     """Paths in the folder that its manifest does not list, which nothing reads."""
     trace = open_trace(folder)
     known = {path for path, _, _ in trace.files()} | {folder / "manifest.json"}
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path not in known and not path.is_dir())
+    return sorted(
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path not in known and not path.is_dir()
+    )

@@ -47,7 +47,9 @@ def _one_line(error: BaseException) -> str:
 class RemoteTrace(Trace):
     """A remote trace: a `Trace` whose files are fetched when read, and kept until it is deleted."""
 
-    def __init__(self, core: _core.Trace, url: str, fetch: Callable[[Mapping[str, Path]], None], folder: str) -> None:
+    def __init__(
+        self, core: _core.Trace, url: str, fetch: Callable[[Mapping[str, Path]], None], folder: str
+    ) -> None:
         super().__init__(core)
         self.source = url
         self._fetch, self._here = fetch, set[str]()
@@ -57,7 +59,12 @@ class RemoteTrace(Trace):
         """Deletes the fetched files, even if an exception's frames still refer to the trace."""
         self._remove()
 
-    def require(self, steps: Iterable[int] | None = None, ranks: Iterable[int] | None = None, kinds: Iterable[str] = KINDS) -> None:
+    def require(
+        self,
+        steps: Iterable[int] | None = None,
+        ranks: Iterable[int] | None = None,
+        kinds: Iterable[str] = KINDS,
+    ) -> None:
         missing = {}
         for path, size, _ in self.files(steps, ranks, kinds):
             name = f"{path.parent.name}/{path.name}"
@@ -68,11 +75,16 @@ class RemoteTrace(Trace):
         with contextlib.ExitStack() as arriving:
             for name in missing:
                 (self.path / name).parent.mkdir(exist_ok=True)
-            places = {name: arriving.enter_context(new_path(self.path / name, durable=False)) for name in missing}
+            places = {
+                name: arriving.enter_context(new_path(self.path / name, durable=False))
+                for name in missing
+            }
             self._fetch(places)
             for name, size in missing.items():
                 if (found := places[name].stat().st_size) != size:
-                    raise ValueError(f"{self.source}/{name} has {found} bytes, but the manifest says {size}")
+                    raise ValueError(
+                        f"{self.source}/{name} has {found} bytes, but the manifest says {size}"
+                    )
         self._here |= missing.keys()
 
     def read(self, step: int, tensor: str, worker: int = 0, kind: str = "gradient") -> np.ndarray:
@@ -89,7 +101,13 @@ class RemoteTrace(Trace):
         self.require(ranks=[0], kinds=["layer_input"])  # these files list the layers
         return super().recorded()
 
-    def check(self, steps: Iterable[int] | None = None, ranks: Iterable[int] | None = None, kinds: Iterable[str] = KINDS, **keys: Any) -> None:
+    def check(
+        self,
+        steps: Iterable[int] | None = None,
+        ranks: Iterable[int] | None = None,
+        kinds: Iterable[str] = KINDS,
+        **keys: Any,
+    ) -> None:
         self.require(steps, ranks, kinds)
         try:
             super().check(steps, ranks, kinds, **keys)
@@ -123,9 +141,13 @@ def _opened(system: Any, root: str, url: str, folder: str) -> RemoteTrace:
 
     def fetch(places: Mapping[str, Path]) -> None:
         try:
-            system.get([f"{root}/{name}" for name in places], [str(path) for path in places.values()])
+            system.get(
+                [f"{root}/{name}" for name in places], [str(path) for path in places.values()]
+            )
         except FileNotFoundError as error:
-            raise ValueError(f"{url}: a file is missing that the manifest lists: {_one_line(error)}") from None
+            raise ValueError(
+                f"{url}: a file is missing that the manifest lists: {_one_line(error)}"
+            ) from None
         except Exception as error:  # noqa: BLE001  # of any file system
             raise OSError(f"{url} cannot be read: {_one_line(error)}") from None
 

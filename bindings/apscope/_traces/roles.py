@@ -15,7 +15,10 @@ ROLES = ("conv", "linear", "attention", "norm", "bias", "embedding", "head", "ot
 
 # First match wins: a norm's bias is a norm parameter, a head's bias is a bias.
 _BY_NAME = (
-    ("norm", r"(^|[._/])(bn|ln|gn|norm|layer_?norm|batch_?norm|group_?norm|rms_?norm)(_?\w{1,2})?([._/]|$)"),
+    (
+        "norm",
+        r"(^|[._/])(bn|ln|gn|norm|layer_?norm|batch_?norm|group_?norm|rms_?norm)(_?\w{1,2})?([._/]|$)",
+    ),
     ("bias", r"(^|[._/])(bias|b)$"),
     ("embedding", r"(^|[._/])((?!unembed)\w*(emb|embs|embed\w*)|wte|wpe)([._/]|$)"),
     ("head", r"(^|[._/])(head|\w+_head|unembed\w*|classifier|logits|output)([._/]|$)"),
@@ -33,12 +36,16 @@ def said(roles: Roles, name: str, shape: tuple[int, ...]) -> str | None:
     """The given role of a tensor: by its name, else by the first matching pattern."""
     if roles is None or callable(roles):
         return roles(name, shape) if roles else None
-    return roles.get(name) or next((role for pattern, role in roles.items() if fnmatchcase(name, pattern)), None)
+    return roles.get(name) or next(
+        (role for pattern, role in roles.items() if fnmatchcase(name, pattern)), None
+    )
 
 
 def either(one: Roles, other: Roles) -> Roles:
     """The first's role, or the second's if there is none."""
-    return (lambda name, shape: said(one, name, shape) or said(other, name, shape)) if one else other
+    return (
+        (lambda name, shape: said(one, name, shape) or said(other, name, shape)) if one else other
+    )
 
 
 def guess_role(name: str, shape: Sequence[int]) -> Guess:

@@ -27,7 +27,9 @@ def parse_steps(steps: slice | str | Iterable[int] | Integral | None) -> slice |
                 f"steps '{steps}' could be one step or a number of steps; give {steps}:{int(steps) + 1} for step {steps}, or a range A:B"
             )
         if not re.fullmatch(r"\d+(,\d+)+", steps):
-            raise ValueError(f"steps '{steps}' is not a range A:B of step numbers, such as 0:40 or 100:, nor a list A,B,C")
+            raise ValueError(
+                f"steps '{steps}' is not a range A:B of step numbers, such as 0:40 or 100:, nor a list A,B,C"
+            )
         steps = (int(n) for n in steps.split(","))
     numbers = sorted({int(n) for n in steps})
     if not numbers:

@@ -24,7 +24,15 @@ def trace_html(trace: Trace) -> str:
         "reduction": html.escape(manifest.reduction), "elements": f"{sum(t.size for t in manifest.tensors):,}",
         "recorded": ", ".join(f"{kind} ({count_of(len(at), 'step')})" for kind, at in trace.recorded().items() if at),
     }  # fmt: skip
-    rows = [[name(t.name), html.escape(t.role), " × ".join(map(str, t.shape)) or "scalar", f"{t.size:,}"] for t in manifest.tensors]
+    rows = [
+        [
+            name(t.name),
+            html.escape(t.role),
+            " × ".join(map(str, t.shape)) or "scalar",
+            f"{t.size:,}",
+        ]
+        for t in manifest.tensors
+    ]
     return paragraphs([
         f"<b>Trace</b> {name(trace.name)}", "; ".join(f"{key}: {value}" for key, value in facts.items() if value),
         table(["tensor", "role", "shape", "elements"], rows, numeric=[False, False, True, True]),

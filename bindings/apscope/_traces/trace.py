@@ -37,11 +37,15 @@ class Trace:
     """
 
     def __init__(self, core: _core.Trace):
-        self.core = of_type("core", core, _core.Trace, "nothing to this class: apscope.open_trace opens a trace")
+        self.core = of_type(
+            "core", core, _core.Trace, "nothing to this class: apscope.open_trace opens a trace"
+        )
         self.manifest = core.manifest
         self.path = Path(core.path)
         self.source = str(self.path)
-        self._checked = dict[Path, tuple[int, ...]]()  # checked files, with their stamps before reading
+        self._checked = dict[
+            Path, tuple[int, ...]
+        ]()  # checked files, with their stamps before reading
 
     @property
     def name(self) -> str:
@@ -78,7 +82,12 @@ class Trace:
         """SHA-256 of manifest.json, which contains the SHA-256 of every file of the trace."""
         return hashlib.sha256(self.core.manifest_bytes).hexdigest()
 
-    def require(self, steps: Iterable[int] | None = None, ranks: Iterable[int] | None = None, kinds: Iterable[str] = KINDS) -> None:
+    def require(
+        self,
+        steps: Iterable[int] | None = None,
+        ranks: Iterable[int] | None = None,
+        kinds: Iterable[str] = KINDS,
+    ) -> None:
         """Makes files of these kinds, step indices and ranks available (default: all); here they are."""
 
     def read(self, step: int, tensor: str, worker: int = 0, kind: str = "gradient") -> np.ndarray:
@@ -112,15 +121,23 @@ class Trace:
     def names(self, step: int, kind: str = "gradient") -> list[str]:
         """Names recorded as `kind` at `step`, sorted; empty if the kind was not recorded."""
         if step not in self.steps:
-            raise ValueError(f"{self.path}: step {step} was not recorded; recorded are {_few(self.steps)}")
+            raise ValueError(
+                f"{self.path}: step {step} was not recorded; recorded are {_few(self.steps)}"
+            )
         return self.core.names(self.steps.index(step), text("kind", kind))
 
     def recorded(self) -> dict[str, tuple[int, ...]]:
         """Kind of record -> the step numbers that have it."""
-        return {kind: tuple(n for i, n in enumerate(self.steps) if self.core.has(i, kind)) for kind in KINDS}
+        return {
+            kind: tuple(n for i, n in enumerate(self.steps) if self.core.has(i, kind))
+            for kind in KINDS
+        }
 
     def files(
-        self, steps: Iterable[int] | None = None, ranks: Iterable[int] | None = None, kinds: Iterable[str] = KINDS
+        self,
+        steps: Iterable[int] | None = None,
+        ranks: Iterable[int] | None = None,
+        kinds: Iterable[str] = KINDS,
     ) -> Iterator[tuple[Path, int, str]]:
         """Path, size in bytes and SHA-256 of files, from the manifest.
 
@@ -132,13 +149,23 @@ class Trace:
         wanted = {_FILES.get(kind, kind) for kind in kinds}
         of_ranks = None if ranks is None else set(ranks)
         at = list(self.manifest.steps)
-        places = range(len(at)) if steps is None else [integer("step's index", i, 0, len(at) - 1) for i in steps]
+        places = (
+            range(len(at))
+            if steps is None
+            else [integer("step's index", i, 0, len(at) - 1) for i in steps]
+        )
         for i in places:
             for file in at[i].files:
-                found = re.fullmatch(r"(activations|worker)_(?:worker_)?(\d+)\.safetensors", file.name)
+                found = re.fullmatch(
+                    r"(activations|worker)_(?:worker_)?(\d+)\.safetensors", file.name
+                )
                 kind = found[1] if found else file.name.removesuffix(".safetensors")
                 if kind in wanted and (not found or of_ranks is None or int(found[2]) in of_ranks):
-                    yield self.path / f"step_{at[i].number:08d}" / file.name, file.bytes, file.sha256
+                    yield (
+                        self.path / f"step_{at[i].number:08d}" / file.name,
+                        file.bytes,
+                        file.sha256,
+                    )
 
     def check(
         self,
@@ -165,12 +192,20 @@ class Trace:
         ValueError
             A file differs from the manifest; the message names it.
         """
-        left = [file for file in self.files(steps, ranks, kinds) if self._checked.get(file[0]) != _stamp(file[0])]
+        left = [
+            file
+            for file in self.files(steps, ranks, kinds)
+            if self._checked.get(file[0]) != _stamp(file[0])
+        ]
         done, total = 0, sum(size for _, size, _ in left)
         stamps = {path: _stamp(path) for path, _, _ in left}
-        for (path, size, sha256), found in zip(left, _sha256_of_all([path for path, _, _ in left], 1 if total < _ALONE else threads)):
+        for (path, size, sha256), found in zip(
+            left, _sha256_of_all([path for path, _, _ in left], 1 if total < _ALONE else threads)
+        ):
             if found != sha256:
-                raise ValueError(f"{path}: its SHA-256 is {found}, but the manifest says {sha256}; the file is damaged")
+                raise ValueError(
+                    f"{path}: its SHA-256 is {found}, but the manifest says {sha256}; the file is damaged"
+                )
             self._checked[path] = stamps[path]
             done += size
             if update is not None:
@@ -186,7 +221,9 @@ class Trace:
         """
         for path, stamp in self._checked.items():
             if _stamp(path) != stamp:
-                raise ValueError(f"{path} changed while it was read; open the trace and repeat this when nothing writes to it")
+                raise ValueError(
+                    f"{path} changed while it was read; open the trace and repeat this when nothing writes to it"
+                )
         self.core.check_unchanged()
 
     def __repr__(self) -> str:

@@ -31,7 +31,10 @@ def describe(trace: Trace) -> str:
     recorded = trace.recorded()
     for kind in KINDS:
         lines.append(f"{kind:<20} {_at(recorded[kind], len(trace.steps))}")
-    lines += [f"{printable(key):<20} {printable(str(value), 200)}" for key, value in manifest.metadata.items()]
+    lines += [
+        f"{printable(key):<20} {printable(str(value), 200)}"
+        for key, value in manifest.metadata.items()
+    ]
     return "\n".join(lines)
 
 

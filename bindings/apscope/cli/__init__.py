@@ -71,7 +71,9 @@ class Parser(argparse.ArgumentParser):
             hint = f"; did you mean {near[0]}?" if near else f"; see {self.prog} --help"
             return f"{f'{verb} has' if verb else 'there is'} no argument '{word}'{hint}"
         if found := re.fullmatch(r"argument (.+): invalid (int|float) value: (.*)", message):
-            message = f"{found[1]} {found[3]} must be {'an integer' if found[2] == 'int' else 'a number'}"
+            message = (
+                f"{found[1]} {found[3]} must be {'an integer' if found[2] == 'int' else 'a number'}"
+            )
         return f"{verb}: {message}" if verb else message
 
 
@@ -79,7 +81,9 @@ def _parser(only: str | None = None) -> Parser:
     """The parser of all verbs, or of one, which imports only that one."""
     from .. import __version__
 
-    parser = Parser(prog="apscope", description="Shows what a low-precision gradient loses, exactly.")
+    parser = Parser(
+        prog="apscope", description="Shows what a low-precision gradient loses, exactly."
+    )
     parser.example = "apscope help summary"
     parser.add_argument("--version", action="version", version=f"apscope {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
@@ -160,7 +164,11 @@ def _run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        name = f" {error.filename}" if error.filename and str(error.filename) not in str(error.strerror or "") else ""
+        name = (
+            f" {error.filename}"
+            if error.filename and str(error.filename) not in str(error.strerror or "")
+            else ""
+        )
         _tell(f"{error.strerror or error}{name and ':' + name}")
         return 2
     except (MemoryError, ImportError, RuntimeError, SystemError) as error:
@@ -180,7 +188,12 @@ def _written(error: UnicodeError) -> tuple[bytes, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end]
-    parts = (bytes([ord(c) - 0xDC00]) if 0xDC80 <= ord(c) <= 0xDCFF else c.encode("ascii", "backslashreplace") for c in text)
+    parts = (
+        bytes([ord(c) - 0xDC00])
+        if 0xDC80 <= ord(c) <= 0xDCFF
+        else c.encode("ascii", "backslashreplace")
+        for c in text
+    )
     return b"".join(parts), error.end
 
 

@@ -12,13 +12,41 @@ EXAMPLE = "apscope bench 'quantize e4m3' --rounds 3 --elements 1000000 --no-peer
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser("bench", help="speed of the kernels on this machine, compared with memcpy", allow_abbrev=False)
-    parser.add_argument("only", nargs="?", default="", metavar="TEXT", help="jobs whose name contains TEXT, and their references; by default all")
+    parser = verbs.add_parser(
+        "bench",
+        help="speed of the kernels on this machine, compared with memcpy",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "only",
+        nargs="?",
+        default="",
+        metavar="TEXT",
+        help="jobs whose name contains TEXT, and their references; by default all",
+    )
     parser.add_argument("--json", action="store_true", help="print an object instead of a table")
-    parser.add_argument("--rounds", type=int, default=9, metavar="N", help="interleaved rounds; default %(default)s")
-    parser.add_argument("--elements", type=int, default=2**25, metavar="N", help="fp32 numbers in arrays for main memory; default %(default)s")
-    parser.add_argument("--threads", type=int, default=2, metavar="N", help="DRAM jobs run with 1 and with N threads; default %(default)s")
-    parser.add_argument("--no-peers", action="store_true", help="leave out the casts of ml_dtypes, torch, gfloat and pychop")
+    parser.add_argument(
+        "--rounds", type=int, default=9, metavar="N", help="interleaved rounds; default %(default)s"
+    )
+    parser.add_argument(
+        "--elements",
+        type=int,
+        default=2**25,
+        metavar="N",
+        help="fp32 numbers in arrays for main memory; default %(default)s",
+    )
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=2,
+        metavar="N",
+        help="DRAM jobs run with 1 and with N threads; default %(default)s",
+    )
+    parser.add_argument(
+        "--no-peers",
+        action="store_true",
+        help="leave out the casts of ml_dtypes, torch, gfloat and pychop",
+    )
     parser.set_defaults(run=run)
 
 
@@ -31,17 +59,38 @@ def run(args: argparse.Namespace) -> int:
             bar.total = total
             bar.update(done - bar.n)
 
-        found = bench(args.only, rounds=args.rounds, elements=args.elements, threads=args.threads, peers=not args.no_peers, progress=progress)
+        found = bench(
+            args.only,
+            rounds=args.rounds,
+            elements=args.elements,
+            threads=args.threads,
+            peers=not args.no_peers,
+            progress=progress,
+        )
     if not found.rows:
-        raise ValueError(f"no job's name contains '{args.only}'; 'apscope bench --json' lists all jobs")
+        raise ValueError(
+            f"no job's name contains '{args.only}'; 'apscope bench --json' lists all jobs"
+        )
     if args.json:
         print(json.dumps(found.to_dict(), indent=1))
         return 0
     m = found.machine
-    print(f"{m['processor']}, {m['processors']} processors, {m['simd']}, apscope {m['apscope']}, {found.created}")
-    print(f"{'':46} {'where':5} {'thr':>3} {'ns/element':>10} {'±':>4} {'GB/s':>7} {'ratio':>6}  of")
+    print(
+        f"{m['processor']}, {m['processors']} processors, {m['simd']}, apscope {m['apscope']}, {found.created}"
+    )
+    print(
+        f"{'':46} {'where':5} {'thr':>3} {'ns/element':>10} {'±':>4} {'GB/s':>7} {'ratio':>6}  of"
+    )
     for r in found.rows:
         rate = f"{r['gb_per_s']:7.1f}" if r["gb_per_s"] else f"{r['ns_per_operation']:5.2f}op"
-        ratio = f"{r['ratio']:6.2f}" if r["ratio"] and r["ratio"] >= 0.1 else f"1/{1 / r['ratio']:<4.0f}" if r["ratio"] else ""
-        print(f"{r['name']:46} {r['where']:5} {r['threads']:3} {r['ns']:10.3f} {r['spread']:4.0%} {rate} {ratio:>6}  {r['floor']}".rstrip())
+        ratio = (
+            f"{r['ratio']:6.2f}"
+            if r["ratio"] and r["ratio"] >= 0.1
+            else f"1/{1 / r['ratio']:<4.0f}"
+            if r["ratio"]
+            else ""
+        )
+        print(
+            f"{r['name']:46} {r['where']:5} {r['threads']:3} {r['ns']:10.3f} {r['spread']:4.0%} {rate} {ratio:>6}  {r['floor']}".rstrip()
+        )
     return 0

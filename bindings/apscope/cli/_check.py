@@ -20,7 +20,11 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         allow_abbrev=False,
         description="Checks every digest, count and row. Prints every problem, and exits with 1 if there is one.",
     )
-    parser.add_argument("folder", metavar="FOLDER", help="a trace, results of replay or merge, or a conformance pack")
+    parser.add_argument(
+        "folder",
+        metavar="FOLDER",
+        help="a trace, results of replay or merge, or a conformance pack",
+    )
     parser.set_defaults(run=run)
 
 
@@ -32,8 +36,12 @@ def run(args: argparse.Namespace) -> int:
     for line in strays:
         print(f"does not belong to it: {printable(line)}")
     for path in _left(folder):
-        print(f"left by an interrupted run: {printable(str(path))}; the next write to {printable(folder.name)} removes it")
-    print(f"{printable(str(folder))}: {what}, {count_of(len(problems), 'problem') if problems else 'whole'}")
+        print(
+            f"left by an interrupted run: {printable(str(path))}; the next write to {printable(folder.name)} removes it"
+        )
+    print(
+        f"{printable(str(folder))}: {what}, {count_of(len(problems), 'problem') if problems else 'whole'}"
+    )
     return 1 if problems else 0
 
 
@@ -53,7 +61,9 @@ def _look(folder: Path) -> tuple[list[str], list[str], str]:
         from .._results.problems import problems as of_results
 
         return list(of_results(folder)), [], "results"
-    raise ValueError(f"{folder} is neither a trace nor a RESULTS folder: {what_is(folder, 'manifest.json and no provenance.json')}")
+    raise ValueError(
+        f"{folder} is neither a trace nor a RESULTS folder: {what_is(folder, 'manifest.json and no provenance.json')}"
+    )
 
 
 def _left(folder: Path) -> list[Path]:

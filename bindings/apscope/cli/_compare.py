@@ -38,20 +38,33 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         "are omitted.",
     )  # fmt: skip
     parser.add_argument("results", metavar="RESULTS", help="a folder written by apscope replay")
-    parser.add_argument("schemes", metavar="A", nargs="*", help="schemes, in any spelling; optionally a second RESULTS folder before them")
     parser.add_argument(
-        "--topology", metavar="NAME", help="by default the first that both have and that is not exact; exact or wire exclude rounded sums"
+        "schemes",
+        metavar="A",
+        nargs="*",
+        help="schemes, in any spelling; optionally a second RESULTS folder before them",
     )
-    parser.add_argument("--all-columns", action="store_true", help="all columns, not only the important ones")
+    parser.add_argument(
+        "--topology",
+        metavar="NAME",
+        help="by default the first that both have and that is not exact; exact or wire exclude rounded sums",
+    )
+    parser.add_argument(
+        "--all-columns", action="store_true", help="all columns, not only the important ones"
+    )
     shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--json", action="store_true", help="print a list of rows: all columns, every digit")
+    shape.add_argument(
+        "--json", action="store_true", help="print a list of rows: all columns, every digit"
+    )
     shape.add_argument("--csv", action="store_true", help="print CSV: all columns, every digit")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     words = list(args.schemes)
-    folder = words.pop(0) if words and os.path.isdir(words[0]) else None  # a spec may be longer than any path
+    folder = (
+        words.pop(0) if words and os.path.isdir(words[0]) else None
+    )  # a spec may be longer than any path
     _check_count(words, folder)
     results = Results.open(args.results)
     warn(results)
@@ -76,82 +89,156 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_count(words: list[str], folder: str | None) -> None:
     if folder is None and len(words) < 2:
-        given = f"'{words[0]}' alone is neither a second RESULTS folder nor two schemes" if words else "there is nothing to compare with"
-        raise ValueError(f"compare: {given}; give two or more schemes, or the folder of other results")
+        given = (
+            f"'{words[0]}' alone is neither a second RESULTS folder nor two schemes"
+            if words
+            else "there is nothing to compare with"
+        )
+        raise ValueError(
+            f"compare: {given}; give two or more schemes, or the folder of other results"
+        )
     if folder is not None and len(words) > 2:
-        raise ValueError(f"compare: {len(words)} schemes of two results are given; give none, A of both, or A of the first and B of the second")
+        raise ValueError(
+            f"compare: {len(words)} schemes of two results are given; give none, A of both, or A of the first and B of the second"
+        )
 
 
 def _named(table: pd.DataFrame) -> pd.DataFrame:
     """A layer named `all` in quotes, to distinguish it from the row of all layers."""
-    return table.assign(layer=table["layer"].mask((table["layer"] == "all") & ~table["whole"], "'all'"))
+    return table.assign(
+        layer=table["layer"].mask((table["layer"] == "all") & ~table["whole"], "'all'")
+    )
 
 
 def _columns(part: pd.DataFrame, args: argparse.Namespace, first: str) -> pd.DataFrame:
     """The columns shown for one trace, `first` before the others."""
     if args.all_columns:
-        return part[[first, *(c for c in part.columns if c not in ("trace", "topology_a", "topology_b", "scheme_a", "scheme_b", "held_by", first))]]
+        return part[
+            [
+                first,
+                *(
+                    c
+                    for c in part.columns
+                    if c
+                    not in (
+                        "trace",
+                        "topology_a",
+                        "topology_b",
+                        "scheme_a",
+                        "scheme_b",
+                        "held_by",
+                        first,
+                    )
+                ),
+            ]
+        ]
     quiet = [c for c in ("overflowed_a", "overflowed_b") if not part[c].any()]
     return part[[first, *(c for c in SHORT[1:] if c not in quiet)]]
 
 
-def _print_pair(table: pd.DataFrame, results: Results, a: str, b: str, args: argparse.Namespace) -> None:
+def _print_pair(
+    table: pd.DataFrame, results: Results, a: str, b: str, args: argparse.Namespace
+) -> None:
     """Two schemes of the same results."""
     for trace, part in _named(table).groupby("trace", sort=False):
         one, other = part["topology_a"].iloc[0], part["topology_b"].iloc[0]
-        print_frame(f"{trace}: a = {a} ({one}), b = {b} ({other})", _columns(part, args, "layer"), fit=not args.all_columns)
-        print_frame(f"{trace}: how they differ", _differ(results, str(trace), part.iloc[0], a, b), fit=False)
+        print_frame(
+            f"{trace}: a = {a} ({one}), b = {b} ({other})",
+            _columns(part, args, "layer"),
+            fit=not args.all_columns,
+        )
+        print_frame(
+            f"{trace}: how they differ", _differ(results, str(trace), part.iloc[0], a, b), fit=False
+        )
         factors = results.decompose(a, b, args.topology)
-        factors = factors.loc[factors["trace"] == trace, ["change", "before", "after", "factor", "factor_low", "factor_high"]]
+        factors = factors.loc[
+            factors["trace"] == trace,
+            ["change", "before", "after", "factor", "factor_low", "factor_high"],
+        ]
         if len(factors) > 1:
             print_frame(
-                f"{trace}: effect of each difference, from b to a: error before divided by error after, 95 % over the steps", factors, fit=False
+                f"{trace}: effect of each difference, from b to a: error before divided by error after, 95 % over the steps",
+                factors,
+                fit=False,
             )
         _print_made_of(str(trace), part)
     missing = [spec for _, spec in chain(a, b) if spec not in set(results.frame["scheme"])]
     if missing:
-        print(f"To give each difference its factor, replay the same trace with {' '.join(f'--scheme {spec}' for spec in missing)}, and merge.")
+        print(
+            f"To give each difference its factor, replay the same trace with {' '.join(f'--scheme {spec}' for spec in missing)}, and merge."
+        )
 
 
 def _print_several(table: pd.DataFrame, args: argparse.Namespace) -> None:
     """One scheme against several: each in total, then layers down and schemes across."""
     for trace, part in _named(table).groupby("trace", sort=False):
         whole = part[part["whole"]].rename(columns={"scheme_b": "b"})
-        print_frame(f"{trace}: a = {whole['scheme_a'].iloc[0]}, all layers", _columns(whole, args, "b"), fit=not args.all_columns)
+        print_frame(
+            f"{trace}: a = {whole['scheme_a'].iloc[0]}, all layers",
+            _columns(whole, args, "b"),
+            fit=not args.all_columns,
+        )
         layers = part[~part["whole"]]
         wide = layers.set_index(["layer", "scheme_b"])["geometric_ratio"].unstack("scheme_b")
         wide = wide.reindex(index=layers["layer"].unique(), columns=whole["b"].unique())
-        rows = [[layer, *(cell("geometric_ratio", value) for value in row)] for layer, row in zip(wide.index, wide.to_numpy())]
+        rows = [
+            [layer, *(cell("geometric_ratio", value) for value in row)]
+            for layer, row in zip(wide.index, wide.to_numpy())
+        ]
         print(f"{trace}: geometric_ratio by layer, the NMSE of a over that of each")
         heads = ["layer", *("\n".join(wrapped(spec)) for spec in wide.columns)]
         shown = print_table(heads, rows, ["layer"], fit=True)
         print(f"and {count_of(len(heads) - shown, 'more scheme')}\n" if shown < len(heads) else "")
 
 
-def _print_results(table: pd.DataFrame, first: Results, second: Results, args: argparse.Namespace, folder: str) -> None:
+def _print_results(
+    table: pd.DataFrame, first: Results, second: Results, args: argparse.Namespace, folder: str
+) -> None:
     """Two results: all schemes, or one pair by layer; then their differences, and what only one has."""
     names = {"first": args.results, "second": folder}
     if "held_by" in table:
         for trace, part in table[table["held_by"] == "both"].groupby("trace", sort=False):
-            print_frame(f"{trace}: a = {names['first']}, b = {names['second']}, all layers", _columns(part, args, "scheme"), fit=not args.all_columns)
+            print_frame(
+                f"{trace}: a = {names['first']}, b = {names['second']}, all layers",
+                _columns(part, args, "scheme"),
+                fit=not args.all_columns,
+            )
     else:
         for trace, part in _named(table).groupby("trace", sort=False):
-            sides = [f"{part[f'scheme_{s}'].iloc[0]} of {name} ({part[f'topology_{s}'].iloc[0]})" for s, name in zip("ab", names.values())]
-            print_frame(f"{trace}: a = {sides[0]}, b = {sides[1]}", _columns(part, args, "layer"), fit=not args.all_columns)
+            sides = [
+                f"{part[f'scheme_{s}'].iloc[0]} of {name} ({part[f'topology_{s}'].iloc[0]})"
+                for s, name in zip("ab", names.values())
+            ]
+            print_frame(
+                f"{trace}: a = {sides[0]}, b = {sides[1]}",
+                _columns(part, args, "layer"),
+                fit=not args.all_columns,
+            )
             _print_made_of(str(trace), part)
     if differ := settings(first, second):
-        print_frame("How the results differ", pd.DataFrame(differ, columns=["setting", "a", "b"]), fit=False)
+        print_frame(
+            "How the results differ", pd.DataFrame(differ, columns=["setting", "a", "b"]), fit=False
+        )
     for side, what, alone in only(first, second):
-        shown = ", ".join(printable(str(name), 80) for name in alone[:LISTED]) + (f" and {len(alone) - LISTED} more" if len(alone) > LISTED else "")
-        print(f"Only {names[side]} has {count_of(len(alone), 'reduction' if what == 'topology' else what)}: {shown}")
+        shown = ", ".join(printable(str(name), 80) for name in alone[:LISTED]) + (
+            f" and {len(alone) - LISTED} more" if len(alone) > LISTED else ""
+        )
+        print(
+            f"Only {names[side]} has {count_of(len(alone), 'reduction' if what == 'topology' else what)}: {shown}"
+        )
 
 
 def _print_made_of(trace: str, part: pd.DataFrame) -> None:
     """For all layers: a row per scheme, a column per part of the squared error."""
     whole, parts = part.iloc[0], [name.removeprefix("split_") for name in PARTS]
-    rows = [[side, whole[f"nmse_{side}"], *(whole[f"share_{name}_{side}"] for name in parts)] for side in "ab"]
+    rows = [
+        [side, whole[f"nmse_{side}"], *(whole[f"share_{name}_{side}"] for name in parts)]
+        for side in "ab"
+    ]
     table = pd.DataFrame(rows, columns=["scheme", "nmse", *(f"share_{name}" for name in parts)])
-    print_frame(f"{trace}: parts of their squared errors, all layers and steps together", table, fit=False)
+    print_frame(
+        f"{trace}: parts of their squared errors, all layers and steps together", table, fit=False
+    )
 
 
 def _differ(results: Results, trace: str, whole: pd.Series, a: str, b: str) -> pd.DataFrame:
@@ -162,7 +249,9 @@ def _differ(results: Results, trace: str, whole: pd.Series, a: str, b: str) -> p
         rows.append(["reduction", *names])
     table = results.summary()
     table = table[table["trace"] == trace].set_index(["scheme", "topology"])["volume"]
-    volumes = [table.get((scheme_in(results.frame, spec), name)) for spec, name in zip((a, b), names)]
+    volumes = [
+        table.get((scheme_in(results.frame, spec), name)) for spec, name in zip((a, b), names)
+    ]
     if None not in volumes and abs(volumes[0] - volumes[1]) > 1e-3:
         rows.append(["volume", *(f"{v:.3g}" for v in volumes)])
     return pd.DataFrame(rows, columns=["aspect", "a", "b"])

@@ -34,24 +34,46 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "convert",
         help="make a trace from a dump (torch, npz, npy, safetensors, HDF5, zarr)",
         description=_DESCRIPTION,
-        epilog=_PATTERNS.format(patterns="\n".join(f"  {pattern}" for pattern in DEFAULT_PATTERNS), bare=BARE_PATTERN).replace("%", "%%"),
+        epilog=_PATTERNS.format(
+            patterns="\n".join(f"  {pattern}" for pattern in DEFAULT_PATTERNS), bare=BARE_PATTERN
+        ).replace("%", "%%"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("source", metavar="SRC", help="folder, file or address of the dump")
     parser.add_argument("destination", metavar="DST", help="the trace's folder; must not exist")
-    parser.add_argument("--dry-run", action="store_true", help="say how the dump is understood, and write nothing")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="say how the dump is understood, and write nothing"
+    )
 
     what = parser.add_argument_group("content of the dump")
-    what.add_argument("--reduction", choices=("sum", "mean"), required=True, help="how training combined the workers' gradients")
-    what.add_argument("--stage", choices=("local", "reduced", "clipped"), help="where gradients were taken; by default local, before the all-reduce")
-    what.add_argument("--loss-divided-by-workers", action="store_true", help="each worker's loss was divided by the number of workers")
+    what.add_argument(
+        "--reduction",
+        choices=("sum", "mean"),
+        required=True,
+        help="how training combined the workers' gradients",
+    )
+    what.add_argument(
+        "--stage",
+        choices=("local", "reduced", "clipped"),
+        help="where gradients were taken; by default local, before the all-reduce",
+    )
+    what.add_argument(
+        "--loss-divided-by-workers",
+        action="store_true",
+        help="each worker's loss was divided by the number of workers",
+    )
     what.add_argument(
         "--loss-scale",
         type=_loss_scale,
         metavar="X",
         help="the factor that gradients still include, 1 for none; 'recorded': loss_scale of the files",
     )
-    what.add_argument("--accumulation", type=int, metavar="N", help="each gradient is the sum of N backward passes; stored in the metadata")
+    what.add_argument(
+        "--accumulation",
+        type=int,
+        metavar="N",
+        help="each gradient is the sum of N backward passes; stored in the metadata",
+    )
     what.add_argument("--name", help="the trace's name in reports; by default the folder's name")
     what.add_argument("--model", default="", help="free text")
     what.add_argument(
@@ -70,17 +92,35 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "without a tensor group it matches folder/file and the key names the tensor",
     )
     where.add_argument(
-        "--worker-axis", type=_axis, metavar="N", help="the axis of every array, from 0, that counts the workers; 'none': there is none"
+        "--worker-axis",
+        type=_axis,
+        metavar="N",
+        help="the axis of every array, from 0, that counts the workers; 'none': there is none",
     )
-    where.add_argument("--step-axis", type=_axis, metavar="N", help="the axis of every array that counts the steps; 'none': there is none")
-    where.add_argument("--workers", type=int, metavar="N", help="number of workers; 1: each array belongs to one worker")
-    where.add_argument("--order", metavar="FILE", help="the tensors' names in the order of layers, one per line")
+    where.add_argument(
+        "--step-axis",
+        type=_axis,
+        metavar="N",
+        help="the axis of every array that counts the steps; 'none': there is none",
+    )
+    where.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="number of workers; 1: each array belongs to one worker",
+    )
+    where.add_argument(
+        "--order", metavar="FILE", help="the tensors' names in the order of layers, one per line"
+    )
 
     part = parser.add_argument_group("a part of it")
     part.add_argument("--steps", metavar="A:B", help="step numbers A <= step < B, or a list A,B,C")
     part.add_argument("--tensors", metavar="REGEX", help="tensors whose name REGEX matches")
     part.add_argument(
-        "--sample", type=float, metavar="X", help="this fraction of every tensor, in whole blocks of 4096 elements; stored in the metadata"
+        "--sample",
+        type=float,
+        metavar="X",
+        help="this fraction of every tensor, in whole blocks of 4096 elements; stored in the metadata",
     )
 
     values = parser.add_argument_group("values")
@@ -89,12 +129,26 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         action="store_true",
         help="round float64 values that are not fp32 values instead of refusing them",
     )
-    values.add_argument("--raw-dtype", metavar="NAME", help="the type of integers or untyped bytes: bfloat16, float8_e4m3fn, float8_e5m2, ...")
-    values.add_argument("--densify", action="store_true", help="fill sparse tensors with zeros instead of refusing them")
     values.add_argument(
-        "--trust-pickle", action="store_true", help="open a torch distributed checkpoint, whose metadata is a pickle and can run code"
+        "--raw-dtype",
+        metavar="NAME",
+        help="the type of integers or untyped bytes: bfloat16, float8_e4m3fn, float8_e5m2, ...",
     )
-    values.add_argument("--python", metavar="PATH", help="the interpreter that has torch, for files of torch; by default this one")
+    values.add_argument(
+        "--densify",
+        action="store_true",
+        help="fill sparse tensors with zeros instead of refusing them",
+    )
+    values.add_argument(
+        "--trust-pickle",
+        action="store_true",
+        help="open a torch distributed checkpoint, whose metadata is a pickle and can run code",
+    )
+    values.add_argument(
+        "--python",
+        metavar="PATH",
+        help="the interpreter that has torch, for files of torch; by default this one",
+    )
     parser.set_defaults(run=run)
 
 
@@ -152,4 +206,6 @@ def _rule(text: str) -> tuple[re.Pattern, str]:
     try:
         return re.compile(expression), role
     except re.error as error:
-        raise ValueError(f"--role {text!r}: {expression!r} is not a regular expression: {error}") from None
+        raise ValueError(
+            f"--role {text!r}: {expression!r} is not a regular expression: {error}"
+        ) from None

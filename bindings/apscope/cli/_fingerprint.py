@@ -19,8 +19,14 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         description="Probe a cast of float32 arrays. Always exits with 0.",
         allow_abbrev=False,
     )
-    parser.add_argument("callable", metavar="CALLABLE", help="MODULE:NAME, such as my_module:my_cast or ml_dtypes:float8_e4m3fn")
-    parser.add_argument("--codes", metavar="NAME", help="the format of the codes, for a cast that returns integers")
+    parser.add_argument(
+        "callable",
+        metavar="CALLABLE",
+        help="MODULE:NAME, such as my_module:my_cast or ml_dtypes:float8_e4m3fn",
+    )
+    parser.add_argument(
+        "--codes", metavar="NAME", help="the format of the codes, for a cast that returns integers"
+    )
     parser.add_argument("--json", action="store_true", help="print an object")
     parser.set_defaults(run=run)
 

@@ -16,11 +16,22 @@ EXAMPLE = "apscope formats e4m3fn e5m2 mxfp4"
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser("formats", help="tables of formats: bits, precision, limits, specials; block formats", allow_abbrev=False)
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="a named format, e<E>m<M>[fn|fnuz|finite][u][b<bias>] or a block format; by default all"
+    parser = verbs.add_parser(
+        "formats",
+        help="tables of formats: bits, precision, limits, specials; block formats",
+        allow_abbrev=False,
     )
-    parser.add_argument("--json", action="store_true", help="the fields of each float format, or of those named, as JSON")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="a named format, e<E>m<M>[fn|fnuz|finite][u][b<bias>] or a block format; by default all",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="the fields of each float format, or of those named, as JSON",
+    )
     parser.set_defaults(run=run)
 
 
@@ -53,11 +64,23 @@ def run(args: argparse.Namespace) -> int:
         table = format_table([f.name for f in floats])
         for column in ("largest", "smallest_normal", "smallest_subnormal"):
             table[column] = ["" if math.isnan(limit) else f"{limit:.6g}" for limit in table[column]]
-        print_table([c.replace("_", " ") for c in table.columns], table.astype(str).values.tolist(), words=("name", "specials", "aliases"))
+        print_table(
+            [c.replace("_", " ") for c in table.columns],
+            table.astype(str).values.tolist(),
+            words=("name", "specials", "aliases"),
+        )
     if floats and blocks:
         print("\nBlock formats, whose elements share scales:")
     if blocks:
-        heads = ["name", "bits per element", "element", "block size", "scale", "rule", "tensor scale"]
+        heads = [
+            "name",
+            "bits per element",
+            "element",
+            "block size",
+            "scale",
+            "rule",
+            "tensor scale",
+        ]
         rows = [
             [
                 b.name,

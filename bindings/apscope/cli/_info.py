@@ -18,13 +18,25 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="model, steps, workers, tensors, sizes and other records of a trace",
         description="Prints the contents of a trace, and a summary of the gradients of its first, middle and last step.",
     )
-    parser.add_argument("trace", metavar="TRACE", help="the trace's folder, or a URL that fsspec reads")
-    parser.add_argument("--all", action="store_true", help="every tensor, not the 20 largest; with --beside every number, not the first 20")
-    parser.add_argument("--no-values", action="store_true", help="only the manifest; read no gradient")
     parser.add_argument(
-        "--beside", metavar="LOG", help="the statistics that TransformerEngine logged, a file or folder, beside the trace's own; print nothing else"
+        "trace", metavar="TRACE", help="the trace's folder, or a URL that fsspec reads"
     )
-    parser.add_argument("--check", action="store_true", help="compare every file with its SHA-256 and shapes")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="every tensor, not the 20 largest; with --beside every number, not the first 20",
+    )
+    parser.add_argument(
+        "--no-values", action="store_true", help="only the manifest; read no gradient"
+    )
+    parser.add_argument(
+        "--beside",
+        metavar="LOG",
+        help="the statistics that TransformerEngine logged, a file or folder, beside the trace's own; print nothing else",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="compare every file with its SHA-256 and shapes"
+    )
     parser.set_defaults(run=run)
 
 
@@ -51,10 +63,18 @@ def beside(trace: Trace, log: str, most: int) -> int:
     shown = table.head(most or len(table))
     words = ("tensor", "statistic")
     heads = ["step", "rank", *words, "TransformerEngine", "trace", "all ranks"]
-    cells = zip(*(shown[column] for column in ("step", "rank", "trace_tensor", "statistic", "value", "own", "all_ranks")))
+    cells = zip(
+        *(
+            shown[column]
+            for column in ("step", "rank", "trace_tensor", "statistic", "value", "own", "all_ranks")
+        )
+    )
     print_table(
         heads,
-        [[str(s), str(r), tensor, statistic, *("-" if x != x else f"{x:.7g}" for x in numbers)] for s, r, tensor, statistic, *numbers in cells],
+        [
+            [str(s), str(r), tensor, statistic, *("-" if x != x else f"{x:.7g}" for x in numbers)]
+            for s, r, tensor, statistic, *numbers in cells
+        ],
         words,
     )
     if len(shown) < len(table):

@@ -17,11 +17,29 @@ EXAMPLE = "apscope replay notebooks/data/digits --scheme aps:e4m3fn --scheme non
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser("replay", help="run recorded gradients through schemes and topologies", allow_abbrev=False)
-    parser.add_argument("traces", nargs="+", metavar="TRACE", help="a recorded trace's folder, or a URL that fsspec reads, such as s3://bucket/run")
-    parser.add_argument("-o", "--output", required=True, metavar="RESULTS", help="the folder to write")
-    parser.add_argument("--force", action="store_true", help="replace earlier results, or files of the same names, in the folder")
-    parser.add_argument("--csv", action="store_true", default=None, help="write results.csv even if there are more than 200,000 rows")
+    parser = verbs.add_parser(
+        "replay", help="run recorded gradients through schemes and topologies", allow_abbrev=False
+    )
+    parser.add_argument(
+        "traces",
+        nargs="+",
+        metavar="TRACE",
+        help="a recorded trace's folder, or a URL that fsspec reads, such as s3://bucket/run",
+    )
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="RESULTS", help="the folder to write"
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="replace earlier results, or files of the same names, in the folder",
+    )
+    parser.add_argument(
+        "--csv",
+        action="store_true",
+        default=None,
+        help="write results.csv even if there are more than 200,000 rows",
+    )
     parser.add_argument(
         "--scheme",
         action="append",
@@ -29,19 +47,52 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         help="name[:format][,key=value...], main or all; repeatable; by default main; see apscope schemes",
     )
     parser.add_argument(
-        "--topology", action="append", metavar="NAME", help=f"reduction order, repeatable; by default {', '.join(DEFAULT_TOPOLOGIES)}"
+        "--topology",
+        action="append",
+        metavar="NAME",
+        help=f"reduction order, repeatable; by default {', '.join(DEFAULT_TOPOLOGIES)}",
     )
     parser.add_argument("--workers", type=int, metavar="N", help="ranks 0..N-1 only")
-    parser.add_argument("--steps", metavar="A:B", help="recorded step numbers A <= step < B, or a list A,B,C")
+    parser.add_argument(
+        "--steps", metavar="A:B", help="recorded step numbers A <= step < B, or a list A,B,C"
+    )
     parser.add_argument("--tensors", metavar="REGEX", help="tensors whose name matches")
-    parser.add_argument("--device", default="cpu", help="cpu, or cuda: schemes with a float format run on a GPU; the same rows")
-    parser.add_argument("--threads", type=int, default=0, metavar="N", help="0: all of the machine's")
-    parser.add_argument("--memory", metavar="BYTES", help="limit on the memory of tensors, such as 4G or 512M; by default half of the machine's")
-    parser.add_argument("--no-check", action="store_true", help="read files without comparing them with their SHA-256 in the manifest")
+    parser.add_argument(
+        "--device",
+        default="cpu",
+        help="cpu, or cuda: schemes with a float format run on a GPU; the same rows",
+    )
+    parser.add_argument(
+        "--threads", type=int, default=0, metavar="N", help="0: all of the machine's"
+    )
+    parser.add_argument(
+        "--memory",
+        metavar="BYTES",
+        help="limit on the memory of tensors, such as 4G or 512M; by default half of the machine's",
+    )
+    parser.add_argument(
+        "--no-check",
+        action="store_true",
+        help="read files without comparing them with their SHA-256 in the manifest",
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random draws")
-    parser.add_argument("--draws", type=int, default=1, metavar="K", help="sample moments without a closed form, K >= 3")
-    parser.add_argument("--shard", metavar="I/N", help="every N-th item, from the I-th (from 0); join with apscope merge")
-    parser.add_argument("--dask", metavar="ADDRESS", help="replay on the Dask cluster with this scheduler, such as tcp://10.0.0.1:8786")
+    parser.add_argument(
+        "--draws",
+        type=int,
+        default=1,
+        metavar="K",
+        help="sample moments without a closed form, K >= 3",
+    )
+    parser.add_argument(
+        "--shard",
+        metavar="I/N",
+        help="every N-th item, from the I-th (from 0); join with apscope merge",
+    )
+    parser.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="replay on the Dask cluster with this scheduler, such as tcp://10.0.0.1:8786",
+    )
     parser.set_defaults(run=run)
 
 
@@ -69,7 +120,9 @@ def run(args: argparse.Namespace) -> int:
                 raise
             raise ValueError(str(error)) from error  # the GPU's error, in one sentence
         results._write(writing, args.csv)
-    print(f"{args.output}: {count_of(len(results), 'row')}; apscope summary {shlex.quote(args.output)} ranks the schemes")
+    print(
+        f"{args.output}: {count_of(len(results), 'row')}; apscope summary {shlex.quote(args.output)} ranks the schemes"
+    )
     return 0
 
 

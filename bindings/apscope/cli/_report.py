@@ -22,13 +22,32 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         allow_abbrev=False,
         description="Writes a self-contained HTML report. A trace is first replayed through --scheme main and the default topologies.",
     )
-    parser.add_argument("source", metavar="TRACE|RESULTS", help="a recorded trace (a folder, or a URL), or the folder of a replay's results")
     parser.add_argument(
-        "-o", "--output", metavar="FILE.html", help="the file to write; its folder must exist; by default report.html beside the results"
+        "source",
+        metavar="TRACE|RESULTS",
+        help="a recorded trace (a folder, or a URL), or the folder of a replay's results",
     )
-    parser.add_argument("--against", metavar="RESULTS", help="other results, of another seed, recording or format: a section shows the changes")
-    parser.add_argument("--memory", metavar="BYTES", help="limit on the memory of a trace's tensors, such as 4G; by default half of the machine's")
-    parser.add_argument("--force", action="store_true", help="replace the file even if it is not a report of apscope")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE.html",
+        help="the file to write; its folder must exist; by default report.html beside the results",
+    )
+    parser.add_argument(
+        "--against",
+        metavar="RESULTS",
+        help="other results, of another seed, recording or format: a section shows the changes",
+    )
+    parser.add_argument(
+        "--memory",
+        metavar="BYTES",
+        help="limit on the memory of a trace's tensors, such as 4G; by default half of the machine's",
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="replace the file even if it is not a report of apscope",
+    )
     parser.set_defaults(run=run)
 
 
@@ -49,15 +68,21 @@ def _is_trace(source: str) -> bool:
     if (folder / "manifest.json").is_file():
         return True
     if not (folder / "provenance.json").is_file():
-        raise ValueError(f"{folder} is neither a trace nor a RESULTS folder: {what_is(folder, 'manifest.json and no provenance.json')}")
+        raise ValueError(
+            f"{folder} is neither a trace nor a RESULTS folder: {what_is(folder, 'manifest.json and no provenance.json')}"
+        )
     return False
 
 
 def run(args: argparse.Namespace) -> int:
     is_trace = _is_trace(args.source)
     if is_trace and args.output is None:
-        raise ValueError(f"report: {args.source} is a trace, and no report may be written into its folder; give -o FILE.html")
-    out_path = check_destination(Path(args.source, "report.html") if args.output is None else args.output, force=args.force)
+        raise ValueError(
+            f"report: {args.source} is a trace, and no report may be written into its folder; give -o FILE.html"
+        )
+    out_path = check_destination(
+        Path(args.source, "report.html") if args.output is None else args.output, force=args.force
+    )
     against = None if args.against is None else Results.open(args.against)
     if is_trace:
         if against is not None:

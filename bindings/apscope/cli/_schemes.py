@@ -11,19 +11,29 @@ EXAMPLE = "apscope schemes aps loss_scaling"
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser("schemes", help="the schemes, their keys with defaults, and the recordings that they need", allow_abbrev=False)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="names or specs of schemes; by default all")
+    parser = verbs.add_parser(
+        "schemes",
+        help="the schemes, their keys with defaults, and the recordings that they need",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="names or specs of schemes; by default all"
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     rows = {d.name: d for d in schemes.definitions()}
-    for name in [name if name in rows else schemes.as_scheme(name).name for name in args.names] or rows:
+    for name in [
+        name if name in rows else schemes.as_scheme(name).name for name in args.names
+    ] or rows:
         d = rows[name]
         form = {
             "scheme": f"{name}(SCHEME)[,key=value...]",
             "policy": f"{name}(CONDITION=SCHEME;...;else=SCHEME)",
-        }.get(d.body, f"{name}:FORMAT[,key=value...]" if d.takes_format else f"{name}[:key=value,...]")
+        }.get(
+            d.body, f"{name}:FORMAT[,key=value...]" if d.takes_format else f"{name}[:key=value,...]"
+        )
         print(f"{form}   (Python: apscope.schemes.{d.class_name})")
         print(textwrap.fill(d.summary, 100, initial_indent="    ", subsequent_indent="    "))
         print(f"    source  {d.source}\n    needs   {d.needs}")

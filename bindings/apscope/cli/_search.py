@@ -37,27 +37,55 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         "exponent bits. docs/search.md.",
     )  # fmt: skip
     parser.add_argument("trace", metavar="TRACE", help="a recorded trace")
-    parser.add_argument("--bits", type=int, required=True, metavar="N", help=f"bits of a value, including the sign: {BITS[0]} to {BITS[1]}")
+    parser.add_argument(
+        "--bits",
+        type=int,
+        required=True,
+        metavar="N",
+        help=f"bits of a value, including the sign: {BITS[0]} to {BITS[1]}",
+    )
     parser.add_argument(
         "--scheme", action="append", metavar="SPEC",
         help="a scheme with {format} (every split, its usual bias) or {biased} (also every useful bias) in place of the format; repeatable; by "
         f"default {' and '.join(SCHEMES)}",
     )  # fmt: skip
-    parser.add_argument("--specials", metavar="KIND,...", help=f"kinds of top codes: {', '.join(SPECIALS)}; by default all, and the named formats")
     parser.add_argument(
-        "--minimize", metavar="FIGURE", help=f"one of {', '.join(FIGURES)} (maximized); by default error_over_noise, for one worker step_nmse"
+        "--specials",
+        metavar="KIND,...",
+        help=f"kinds of top codes: {', '.join(SPECIALS)}; by default all, and the named formats",
     )
     parser.add_argument(
-        "--by", default=BY[0], metavar="WHAT", help="layer: rank each layer, and print the error against exponent bits; by default all"
+        "--minimize",
+        metavar="FIGURE",
+        help=f"one of {', '.join(FIGURES)} (maximized); by default error_over_noise, for one worker step_nmse",
     )
-    parser.add_argument("--topology", default="ring", metavar="NAME", help="the order of the additions; default %(default)s")
-    parser.add_argument("--steps", metavar="A:B", help="recorded step numbers A <= step < B, or a list A,B,C")
+    parser.add_argument(
+        "--by",
+        default=BY[0],
+        metavar="WHAT",
+        help="layer: rank each layer, and print the error against exponent bits; by default all",
+    )
+    parser.add_argument(
+        "--topology",
+        default="ring",
+        metavar="NAME",
+        help="the order of the additions; default %(default)s",
+    )
+    parser.add_argument(
+        "--steps", metavar="A:B", help="recorded step numbers A <= step < B, or a list A,B,C"
+    )
     parser.add_argument("--workers", type=int, metavar="N", help="ranks 0..N-1 only")
-    parser.add_argument("--no-stop", action="store_true", help="replay every split on all steps, for all figures")
-    parser.add_argument("--threads", type=int, default=0, metavar="N", help="of a replay; 0: all of the machine's")
+    parser.add_argument(
+        "--no-stop", action="store_true", help="replay every split on all steps, for all figures"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=0, metavar="N", help="of a replay; 0: all of the machine's"
+    )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument(
-        "--json", action="store_true", help='print {"splits": [...]}, the best first; null if a split was stopped or a number is infinite'
+        "--json",
+        action="store_true",
+        help='print {"splits": [...]}, the best first; null if a split was stopped or a number is infinite',
     )
     shape.add_argument("--csv", action="store_true", help="print CSV: all columns, every digit")
     parser.set_defaults(run=run)
@@ -74,7 +102,9 @@ def run(args: argparse.Namespace) -> int:
     elif args.csv:
         print_csv(table)
     else:
-        figure = args.minimize or ("error_over_noise" if table["error_over_noise"].notna().any() else "step_nmse")
+        figure = args.minimize or (
+            "error_over_noise" if table["error_over_noise"].notna().any() else "step_nmse"
+        )
         _print(trace.name, table, figure, args)
     return 0
 
@@ -86,15 +116,25 @@ def _print(name: str, table: pd.DataFrame, figure: str, args: argparse.Namespace
     if args.by == "all":
         quiet = [c for c in ("overflowed", "nonfinite") if not first[c].fillna(0).any()]
         best = first[~first["stopped"]].head(_BEST)[[c for c in _SHORT if c not in quiet]]
-        print_frame(f"{title}; the best {len(best)} by {figure}", best.dropna(axis="columns", how="all"), fit=True)
+        print_frame(
+            f"{title}; the best {len(best)} by {figure}",
+            best.dropna(axis="columns", how="all"),
+            fit=True,
+        )
         title = name
     widths = sorted(table["exponent_bits"].unique())
     heads = ["layer", *(f"e{e}m{args.bits - 1 - e}" for e in widths), "best", "nearest named"]
     print(f"{title}: {figure} by exponent bits, the best of each")
-    print_table(heads, [_line(layer, table[table["layer"] == layer], widths, figure) for layer in layers], ["layer", "best", "nearest named"])
+    print_table(
+        heads,
+        [_line(layer, table[table["layer"] == layer], widths, figure) for layer in layers],
+        ["layer", "best", "nearest named"],
+    )
     stopped = int(first["stopped"].sum())
     work = first["steps"].sum() / (len(first) * first["steps"].max())
-    print(f"\n{stopped} of {count_of(len(first), 'split')} stopped early, none of them a winner; {100 * work:.0f} % of all splits and steps replayed")
+    print(
+        f"\n{stopped} of {count_of(len(first), 'split')} stopped early, none of them a winner; {100 * work:.0f} % of all splits and steps replayed"
+    )
     print(f"again: {shlex.join(['apscope', *args.words])}")
 
 
@@ -105,7 +145,13 @@ def _line(layer: str, table: pd.DataFrame, widths: list[int], figure: str) -> li
     for width in widths:
         part = known[known["exponent_bits"] == width]
         sound = part[part["overflowed"] == 0]
-        cells.append(_number(sound[figure].iloc[0], figure) if len(sound) else "overflow" if len(part) else "-")
+        cells.append(
+            _number(sound[figure].iloc[0], figure)
+            if len(sound)
+            else "overflow"
+            if len(part)
+            else "-"
+        )
     if not len(known):
         return [layer, *cells, "-", "-"]
     return [layer, *cells, str(known["scheme"].iloc[0]), _nearest(known.iloc[0], table, figure)]

@@ -34,9 +34,20 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         "docs/definitions.md, sections 14 and 16, defines the columns. On a terminal columns that do not fit are omitted.",
     )  # fmt: skip
     parser.add_argument("results", metavar="RESULTS", help="a folder written by apscope replay")
-    parser.add_argument("--scheme", action="append", metavar="SPEC", help="a scheme of the results, in any spelling; repeatable; by default all")
-    parser.add_argument("--by", choices=list(BY), help="a row per layer, role or step, schemes across")
-    parser.add_argument("--column", metavar="NAME", help="with --by: the figure; by default error_over_noise, step_nmse for a trace of one worker")
+    parser.add_argument(
+        "--scheme",
+        action="append",
+        metavar="SPEC",
+        help="a scheme of the results, in any spelling; repeatable; by default all",
+    )
+    parser.add_argument(
+        "--by", choices=list(BY), help="a row per layer, role or step, schemes across"
+    )
+    parser.add_argument(
+        "--column",
+        metavar="NAME",
+        help="with --by: the figure; by default error_over_noise, step_nmse for a trace of one worker",
+    )
     parser.add_argument(
         "--topology",
         metavar="NAME",
@@ -44,12 +55,26 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         "that adds in a format, or, with --csv or --json without --by, all. Schemes with their own reduction keep it",
     )
     parser.add_argument(
-        "--elements", type=float, default=25.6e6, metavar="N", help="time and speedup are for a model of N parameters; default %(default)g"
+        "--elements",
+        type=float,
+        default=25.6e6,
+        metavar="N",
+        help="time and speedup are for a model of N parameters; default %(default)g",
     )
-    parser.add_argument("--batch-factor", type=float, default=1.0, metavar="K", help="the noise of a batch K times as large as the recorded one")
-    parser.add_argument("--all-columns", action="store_true", help="all columns, not only the important ones")
+    parser.add_argument(
+        "--batch-factor",
+        type=float,
+        default=1.0,
+        metavar="K",
+        help="the noise of a batch K times as large as the recorded one",
+    )
+    parser.add_argument(
+        "--all-columns", action="store_true", help="all columns, not only the important ones"
+    )
     shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--json", action="store_true", help="print a list of rows: all columns, every digit")
+    shape.add_argument(
+        "--json", action="store_true", help="print a list of rows: all columns, every digit"
+    )
     shape.add_argument("--csv", action="store_true", help="print CSV: all columns, every digit")
     parser.set_defaults(run=run)
 
@@ -58,8 +83,16 @@ def run(args: argparse.Namespace) -> int:
     results = Results.open(args.results)
     warn(results)
     if args.column is not None and args.by is None:
-        raise ValueError(f"--column {args.column} is for --by layer, role or step; without, --all-columns shows all")
-    table = _whole(results, args) if args.by is None else by(results, args.by, args.scheme, topology=args.topology, batch_factor=args.batch_factor)
+        raise ValueError(
+            f"--column {args.column} is for --by layer, role or step; without, --all-columns shows all"
+        )
+    table = (
+        _whole(results, args)
+        if args.by is None
+        else by(
+            results, args.by, args.scheme, topology=args.topology, batch_factor=args.batch_factor
+        )
+    )
     if args.by is not None and args.column is not None:
         across(table, args.by, args.column)  # refuses an unknown column
     if args.csv or args.json:
@@ -72,8 +105,16 @@ def run(args: argparse.Namespace) -> int:
             _print_noise(results.noise_facts(batch_factor=args.batch_factor), str(trace))
         elif args.column is None and part["scheme"].nunique() == 1:
             one = part.iloc[0]
-            shown = _telling(part.drop(columns=["scheme", "format", "topology"]), (args.by, *SHORT_BY), args.all_columns)
-            print_frame(f"{trace}: {one['scheme']}{_order(one['topology'])}", shown, fit=not args.all_columns)
+            shown = _telling(
+                part.drop(columns=["scheme", "format", "topology"]),
+                (args.by, *SHORT_BY),
+                args.all_columns,
+            )
+            print_frame(
+                f"{trace}: {one['scheme']}{_order(one['topology'])}",
+                shown,
+                fit=not args.all_columns,
+            )
         else:
             _print_across(str(trace), part, args)
     return 0
@@ -87,7 +128,9 @@ def _whole(results: Results, args: argparse.Namespace) -> pd.DataFrame:
     wanted = args.topology or ("all" if args.csv or args.json else headline_topology(results.frame))
     held = [t for t in table["topology"].unique() if t]
     if args.topology and wanted not in [*held, "all"]:
-        raise ValueError(f"the results have no topology '{wanted}'; use one of {', '.join(held)}, or all")
+        raise ValueError(
+            f"the results have no topology '{wanted}'; use one of {', '.join(held)}, or all"
+        )
     return table if wanted == "all" else of_topology(table, wanted)
 
 
@@ -95,8 +138,12 @@ def _telling(table: pd.DataFrame, short: tuple[str, ...], everything: bool) -> p
     """The columns shown for one trace."""
     if everything:
         return table.drop(columns="trace")
-    columns = [c for c in short if c in table and table[c].notna().any()]  # error_over_noise, for one worker
-    return table[[c for c in columns if c not in ("skipped", "overflowed", "nonfinite") or table[c].any()]]
+    columns = [
+        c for c in short if c in table and table[c].notna().any()
+    ]  # error_over_noise, for one worker
+    return table[
+        [c for c in columns if c not in ("skipped", "overflowed", "nonfinite") or table[c].any()]
+    ]
 
 
 def _print_scales(table: pd.DataFrame) -> None:
@@ -107,22 +154,33 @@ def _print_scales(table: pd.DataFrame) -> None:
             keys = as_scheme(spec).keys
         except ValueError:
             continue  # of another process with more schemes
-        lines += [f"{printable(spec)}: {key}={keys[key]}, its default" for key in ("scale", "init") if key in keys and f"{key}=" not in spec]
+        lines += [
+            f"{printable(spec)}: {key}={keys[key]}, its default"
+            for key in ("scale", "init")
+            if key in keys and f"{key}=" not in spec
+        ]
     if lines:
         print("\n".join(["What overflowed or skipped steps:", *lines, ""]))
 
 
 def _print_across(trace: str, table: pd.DataFrame, args: argparse.Namespace) -> None:
     """One column of one trace, schemes across up to the terminal's width; overflow and skips marked."""
-    column = args.column or ("error_over_noise" if table["error_over_noise"].notna().any() else "step_nmse")
+    column = args.column or (
+        "error_over_noise" if table["error_over_noise"].notna().any() else "step_nmse"
+    )
     wide = across(table, args.by, column)
     topologies = list(dict.fromkeys(table["topology"]))
-    rows = [[str(place), *(cell(column, value) for value in row)] for (_, place), row in zip(wide.index, wide.to_numpy(object))]
+    rows = [
+        [str(place), *(cell(column, value) for value in row)]
+        for (_, place), row in zip(wide.index, wide.to_numpy(object))
+    ]
     heads = [args.by, *("\n".join(wrapped(spec)) for spec in wide.columns)]
     print(f"{trace}: {column} by {args.by}{_order(*topologies)}")
     shown = print_table(heads, rows, [args.by], fit=True)
     if shown < len(heads):
-        print(f"and {count_of(len(heads) - shown, 'more scheme')} with larger errors; --scheme selects, --csv and --json have all")
+        print(
+            f"and {count_of(len(heads) - shown, 'more scheme')} with larger errors; --scheme selects, --csv and --json have all"
+        )
     print()
 
 
@@ -135,4 +193,8 @@ def _print_noise(facts: pd.DataFrame, trace: str) -> None:
     """The noise of one trace, as a table."""
     facts = facts[facts["trace"] == trace].drop(columns="trace")
     if len(facts):
-        print_frame(f"{trace}: noise of the batch; low and high: factors of an error over it, 95 %", facts, fit=False)
+        print_frame(
+            f"{trace}: noise of the batch; low and high: factors of an error over it, 95 %",
+            facts,
+            fit=False,
+        )

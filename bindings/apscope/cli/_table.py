@@ -32,9 +32,19 @@ def say(line: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str] = (), fit: bool = False) -> int:
+def print_table(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    words: Collection[str] = (),
+    fit: bool = False,
+) -> int:
     """Print a table with `_text.aligned`; returns its columns. `fit`: not wider than the terminal."""
-    lines, shown = aligned(heads, rows, words, shutil.get_terminal_size().columns if fit and sys.stdout.isatty() else None)
+    lines, shown = aligned(
+        heads,
+        rows,
+        words,
+        shutil.get_terminal_size().columns if fit and sys.stdout.isatty() else None,
+    )
     for line in lines:
         print(line)
     return shown
@@ -46,7 +56,12 @@ def print_frame(title: str, table: pd.DataFrame, fit: bool) -> None:
 
     words = [c for c in table.columns if not pd.api.types.is_numeric_dtype(table[c].dtype)]
     print(printable(title, 240))
-    print_table(list(table.columns), [[cell(c, v) for c, v in zip(table.columns, row)] for row in table.itertuples(index=False)], words, fit)
+    print_table(
+        list(table.columns),
+        [[cell(c, v) for c, v in zip(table.columns, row)] for row in table.itertuples(index=False)],
+        words,
+        fit,
+    )
     print()
 
 

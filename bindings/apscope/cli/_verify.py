@@ -24,23 +24,58 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description="Compare the rounding rule with exact oracles, the array path with the rule, codes "
         "with values, and arithmetic with MPFR. Exits with 1 if anything differs.",
     )
-    parser.add_argument("format", metavar="FORMAT", help="a format's name, or 'all' for every named format")
-    parser.add_argument("--rounding", metavar="NAME", default="all", help=f"all (the default), {', '.join(ROUNDINGS)}")
-    parser.add_argument("--operation", metavar="NAME", default="quantize", help=f"{', '.join(OPERATIONS)} or all (default: quantize)")
-    parser.add_argument("--exhaustive", action="store_true", help="the array path on all 2^32 inputs; fma on all operands of up to 6 bits")
-    parser.add_argument("--oracle", choices=["mpfr"], help="with --exhaustive: also compare the rule with MPFR on all of them")
-    parser.add_argument("--random-bits", type=int, default=32, metavar="N", help="of stochastic rounding, 1 to 64")
-    parser.add_argument("--samples", type=int, metavar="N", help="random operands of an operation (default: 100000), inputs of a wide format (10^6)")
-    parser.add_argument("--threads", type=int, metavar="N", help="worker threads (default: all processors)")
+    parser.add_argument(
+        "format", metavar="FORMAT", help="a format's name, or 'all' for every named format"
+    )
+    parser.add_argument(
+        "--rounding",
+        metavar="NAME",
+        default="all",
+        help=f"all (the default), {', '.join(ROUNDINGS)}",
+    )
+    parser.add_argument(
+        "--operation",
+        metavar="NAME",
+        default="quantize",
+        help=f"{', '.join(OPERATIONS)} or all (default: quantize)",
+    )
+    parser.add_argument(
+        "--exhaustive",
+        action="store_true",
+        help="the array path on all 2^32 inputs; fma on all operands of up to 6 bits",
+    )
+    parser.add_argument(
+        "--oracle",
+        choices=["mpfr"],
+        help="with --exhaustive: also compare the rule with MPFR on all of them",
+    )
+    parser.add_argument(
+        "--random-bits", type=int, default=32, metavar="N", help="of stochastic rounding, 1 to 64"
+    )
+    parser.add_argument(
+        "--samples",
+        type=int,
+        metavar="N",
+        help="random operands of an operation (default: 100000), inputs of a wide format (10^6)",
+    )
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="worker threads (default: all processors)"
+    )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the random inputs")
     parser.add_argument("--json", action="store_true", help="print a list of objects")
-    parser.add_argument("--certificate", metavar="FILE", help="write the results with formats, versions and machine as JSON")
+    parser.add_argument(
+        "--certificate",
+        metavar="FILE",
+        help="write the results with formats, versions and machine as JSON",
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.certificate and not Path(args.certificate).absolute().parent.is_dir():
-        raise ValueError(f"--certificate {args.certificate}: the folder {Path(args.certificate).parent} does not exist")
+        raise ValueError(
+            f"--certificate {args.certificate}: the folder {Path(args.certificate).parent} does not exist"
+        )
     formats = list(named_formats()) if args.format == "all" else [args.format]
     results: list[Verification] = []
     bar = _Bar()
@@ -72,9 +107,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _print_rows(results: list[Verification], header: bool) -> None:
     if header:
-        print(f"{'format':<14} {'operation':<9} {'rounding':<16} {'cases':>12} {'mismatches':>10}  {'oracle':<14} {'seconds':>8}")
+        print(
+            f"{'format':<14} {'operation':<9} {'rounding':<16} {'cases':>12} {'mismatches':>10}  {'oracle':<14} {'seconds':>8}"
+        )
     for r in results:
-        print(f"{r.format:<14} {r.operation:<9} {r.rounding:<16} {r.cases:>12} {r.mismatches:>10}  {r.oracle:<14} {r.seconds:>8.1f}")
+        print(
+            f"{r.format:<14} {r.operation:<9} {r.rounding:<16} {r.cases:>12} {r.mismatches:>10}  {r.oracle:<14} {r.seconds:>8.1f}"
+        )
         if r.first:
             print(f"  first mismatch: {r.first}")
     sys.stdout.flush()
@@ -89,7 +128,12 @@ class _Bar:
     def report(self, name: str) -> Callable[[str, int, int], None]:
         def show(words: str, done: int, total: int) -> None:
             if self._shown and total > 0:
-                print(f"\r{name} {words} {100 * done // total:3d} %\033[K", end="", file=sys.stderr, flush=True)
+                print(
+                    f"\r{name} {words} {100 * done // total:3d} %\033[K",
+                    end="",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
         return show
 

@@ -15,7 +15,19 @@ from .._results.results import Results
 from .._schemes.scheme import Scheme, as_scheme
 
 #: Without these columns no row can be placed.
-_NEEDED = ("trace", "step", "tensor", "scheme", "stage", "topology", "workers", "count", "skipped", "wire_bits", "side_bits")
+_NEEDED = (
+    "trace",
+    "step",
+    "tensor",
+    "scheme",
+    "stage",
+    "topology",
+    "workers",
+    "count",
+    "skipped",
+    "wire_bits",
+    "side_bits",
+)
 
 
 def rows_of(results: Any, trace: str | None = None, layer: str | None = None) -> pd.DataFrame:
@@ -33,7 +45,9 @@ def rows_of(results: Any, trace: str | None = None, layer: str | None = None) ->
     frame = results.frame if isinstance(results, Results) else results
     missing = [column for column in _NEEDED if column not in frame]
     if missing:
-        raise ValueError(f"the table has no column {', '.join(missing)}; give a Results, its frame or rows of it")
+        raise ValueError(
+            f"the table has no column {', '.join(missing)}; give a Results, its frame or rows of it"
+        )
     frame = one_trace(frame, trace)
     if not len(frame):
         raise ValueError("the results hold no rows")
@@ -43,7 +57,9 @@ def rows_of(results: Any, trace: str | None = None, layer: str | None = None) ->
 def histograms_of(results: Any, trace: str | None = None, layer: str | None = None) -> pd.DataFrame:
     """The exponent histograms of one trace, and of one layer where it is named; errors as in `rows_of`."""
     if isinstance(results, pd.DataFrame):
-        raise TypeError("results is a table, which holds no exponent histograms; give the Results themselves")
+        raise TypeError(
+            "results is a table, which holds no exponent histograms; give the Results themselves"
+        )
     if not isinstance(results, Results):
         raise TypeError(f"results is of type {type(results).__name__}; give a Results")
     table = one_trace(results.histograms, trace)
@@ -57,7 +73,9 @@ def _of_layer(table: pd.DataFrame, layer: str | None) -> pd.DataFrame:
         return table
     rows = table[table["tensor"] == layer]
     if not len(rows):
-        raise ValueError(f"the results hold no layer '{layer}'; {hint(str(layer), layers_of(table))}")
+        raise ValueError(
+            f"the results hold no layer '{layer}'; {hint(str(layer), layers_of(table))}"
+        )
     return rows
 
 
@@ -87,7 +105,9 @@ def _is_scheme(text: str) -> bool:
     return True
 
 
-def float_format(format: Any, frame: pd.DataFrame | None = None, spec: str | None = None) -> FloatFormat:
+def float_format(
+    format: Any, frame: pd.DataFrame | None = None, spec: str | None = None
+) -> FloatFormat:
     """The format asked for; where none is, that of the scheme.
 
     Raises
@@ -96,18 +116,26 @@ def float_format(format: Any, frame: pd.DataFrame | None = None, spec: str | Non
         None is given, and the scheme rounds to no float format.
     """
     if isinstance(format, Scheme):
-        raise TypeError(f"format is the scheme '{format}'; give scheme='{format}' to draw what its scale does, in its format")
+        raise TypeError(
+            f"format is the scheme '{format}'; give scheme='{format}' to draw what its scale does, in its format"
+        )
     if format is not None:
         try:
             return as_format(format)
         except ValueError:
             if frame is None and _is_scheme(format):
-                raise ValueError(f"'{format}' is a scheme and no format; give scheme='{format}' to draw what its scale does, in its format") from None
+                raise ValueError(
+                    f"'{format}' is a scheme and no format; give scheme='{format}' to draw what its scale does, in its format"
+                ) from None
             raise
     if spec is None or frame is None:
-        raise ValueError("neither a format nor a scheme is given; give the format whose ranges are to be shown")
+        raise ValueError(
+            "neither a format nor a scheme is given; give the format whose ranges are to be shown"
+        )
     name = str(frame.loc[frame["scheme"] == spec, "format"].iloc[0])
     try:
         return as_format(name)
     except ValueError:
-        raise ValueError(f"'{spec}' rounds to the grid '{name}', which is no float format; give format=") from None
+        raise ValueError(
+            f"'{spec}' rounds to the grid '{name}', which is no float format; give format="
+        ) from None

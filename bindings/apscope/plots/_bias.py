@@ -17,14 +17,26 @@ from ._drawn import draw_map
 from ._maps import grid_of, title
 from ._names import shown, wrapped
 from ._numbers import logarithmic
-from ._style import HEIGHT, axes, label_lines, looks, note, overflow_marks, room_for, step_axis, styled
+from ._style import (
+    HEIGHT,
+    axes,
+    label_lines,
+    looks,
+    note,
+    overflow_marks,
+    room_for,
+    step_axis,
+    styled,
+)
 
 
 def _series(frame: pd.DataFrame) -> pd.DataFrame:
     """Per scheme and step, all layers pooled: bias, its band and the variance, by the reference's RMS."""
     rows = headline_rows(frame.reset_index(drop=True))
     pooled = pool(rows[~rows["skipped"].to_numpy(bool)], ["scheme", "step"])
-    square = (pooled["sum_squared_reference"] / pooled["counted"]).where(pooled["sum_squared_reference"] > 0)
+    square = (pooled["sum_squared_reference"] / pooled["counted"]).where(
+        pooled["sum_squared_reference"] > 0
+    )
     pooled["relative"] = 100.0 * pooled["bias"] / np.sqrt(square)
     pooled["band"] = 200.0 * np.sqrt(pooled["variance"] / pooled["counted"] / square)
     pooled["relative_variance"] = pooled["variance"] / square
@@ -32,7 +44,14 @@ def _series(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 @styled
-def bias_over_steps(results: Any, scheme: Any, *, layer: str | None = None, trace: str | None = None, ax: Axes | None = None) -> Axes:
+def bias_over_steps(
+    results: Any,
+    scheme: Any,
+    *,
+    layer: str | None = None,
+    trace: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Mean signed error of the reduced gradient, step by step, with a band of two standard errors.
 
     All layers of a step are pooled, or one is drawn, `layer`; ``bias`` is divided by the root mean square of the
@@ -46,7 +65,11 @@ def bias_over_steps(results: Any, scheme: Any, *, layer: str | None = None, trac
     ax = axes(ax, height=2.0)
     colour = looks([spec])[spec].colour
     rows = _series(frame[frame["scheme"] == spec]).set_index("step").reindex(steps)
-    x, bias, band = np.arange(len(steps)), rows["relative"].to_numpy(float), rows["band"].to_numpy(float)
+    x, bias, band = (
+        np.arange(len(steps)),
+        rows["relative"].to_numpy(float),
+        rows["band"].to_numpy(float),
+    )
     title(ax, spec, "" if layer is None else shown(layer))
     ax.set_ylabel("bias, % of RMS")
     step_axis(ax, steps)
@@ -62,7 +85,9 @@ def bias_over_steps(results: Any, scheme: Any, *, layer: str | None = None, trac
 
 
 @styled
-def bias_by_layer(results: Any, scheme: Any, *, trace: str | None = None, ax: Axes | None = None) -> Axes:
+def bias_by_layer(
+    results: Any, scheme: Any, *, trace: str | None = None, ax: Axes | None = None
+) -> Axes:
     """Relative bias of the reduced gradient, sum(sign(x)(y-x)) / sum|x|, layers down and steps across.
 
     Brown: values shrink, green: they grow. Hatched: step skipped, or nothing but zeros. Rows as of `bias_over_steps`.
@@ -77,7 +102,12 @@ def bias_by_layer(results: Any, scheme: Any, *, trace: str | None = None, ax: Ax
 
 @styled
 def variance_over_steps(
-    results: Any, schemes: Iterable[Any] | None = None, *, layer: str | None = None, trace: str | None = None, ax: Axes | None = None
+    results: Any,
+    schemes: Iterable[Any] | None = None,
+    *,
+    layer: str | None = None,
+    trace: str | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Variance of the error of the reduced gradient, step by step, one line a scheme.
 
@@ -95,7 +125,14 @@ def variance_over_steps(
         y = np.where((y > 0) & (y < np.inf), y, np.nan)  # a logarithmic axis has no zero
         flawed[spec] = np.flatnonzero(own["overflow"].to_numpy(float) > 0)
         look = shapes[spec]
-        ax.plot(np.arange(len(steps)), y, look.line, color=look.colour, marker=look.marker, markersize=2.8 if len(steps) > 12 else 4.5)
+        ax.plot(
+            np.arange(len(steps)),
+            y,
+            look.line,
+            color=look.colour,
+            marker=look.marker,
+            markersize=2.8 if len(steps) > 12 else 4.5,
+        )
         if np.isfinite(y).any():
             at = int(np.flatnonzero(np.isfinite(y))[-1])
             ends.append((at, y[at], names[spec], look.colour))
@@ -108,7 +145,12 @@ def variance_over_steps(
         ax.grid(axis="y")
         label_lines(ax, ends)
     else:
-        note(ax, "overflow in every step" if any(map(len, flawed.values())) else "no error with a variance above 0")
+        note(
+            ax,
+            "overflow in every step"
+            if any(map(len, flawed.values()))
+            else "no error with a variance above 0",
+        )
     for spec, places in flawed.items():
         overflow_marks(ax, places, colour=shapes[spec].colour)
     return ax

@@ -23,7 +23,12 @@ CROWD = 12
 
 @styled
 def nmse_against_cost(
-    results: Any, schemes: Iterable[Any] | None = None, *, against: str = "volume", trace: str | None = None, ax: Axes | None = None
+    results: Any,
+    schemes: Iterable[Any] | None = None,
+    *,
+    against: str = "volume",
+    trace: str | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """NMSE of a step against what a step costs, one point a scheme; the line joins those that no other beats in both.
 
@@ -56,12 +61,22 @@ def nmse_against_cost(
     frame = rows_of(results, trace)
     specs = specs_in(frame, schemes)
     table = ranked(frame[frame["scheme"].isin(specs)])
-    return draw_chart(front_chart(table, against=against, error="step_nmse", all_named=len(specs) <= CROWD), ax, 5.4, 3.6)
+    return draw_chart(
+        front_chart(table, against=against, error="step_nmse", all_named=len(specs) <= CROWD),
+        ax,
+        5.4,
+        3.6,
+    )
 
 
 @styled
 def sqnr_against_bits(
-    results: Any, schemes: Iterable[Any] | None = None, *, layer: str | None = None, trace: str | None = None, ax: Axes | None = None
+    results: Any,
+    schemes: Iterable[Any] | None = None,
+    *,
+    layer: str | None = None,
+    trace: str | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """SQNR in dB against bits a value, one point a scheme at the wire and one after the reduction.
 
@@ -86,7 +101,15 @@ def sqnr_against_bits(
                 continue
             x, y = table.at[scheme, "bits_per_value"], table.at[scheme, "sqnr_db"]
             seen.append((x, y))
-            ax.plot(x, y, look.marker, color=look.colour, markerfacecolor=look.colour if filled else "white", markersize=6.5, zorder=3)
+            ax.plot(
+                x,
+                y,
+                look.marker,
+                color=look.colour,
+                markerfacecolor=look.colour if filled else "white",
+                markersize=6.5,
+                zorder=3,
+            )
             if filled or scheme not in reduced.index:
                 ends.append((x, y, names[scheme], look.colour))
     ax.set_xlabel("bits a value (payload and side information)")
@@ -105,7 +128,12 @@ def sqnr_against_bits(
         label_lines(ax, names_there, at=place)
     told = f"hollow: at the wire; filled: reduced ({headline_topology(frame)})"
     told += f"; not drawn: {count_of(overflowed, 'scheme')} with overflow" if overflowed else ""
-    ax.set_title(told if layer is None else f"{shown(layer)}; {told}", fontweight="normal", fontsize=8.5, parse_math=False)
+    ax.set_title(
+        told if layer is None else f"{shown(layer)}; {told}",
+        fontweight="normal",
+        fontsize=8.5,
+        parse_math=False,
+    )
     return ax
 
 

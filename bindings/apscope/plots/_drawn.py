@@ -18,7 +18,9 @@ from ._style import MARKER_OF, axes, label_lines, legend_below, note
 __all__ = ["draw_cells", "draw_chart", "draw_map"]
 
 
-def draw_chart(chart: Chart, ax: Axes | None = None, width: float = 5.2, height: float = 3.4) -> Axes:
+def draw_chart(
+    chart: Chart, ax: Axes | None = None, width: float = 5.2, height: float = 3.4
+) -> Axes:
     """The chart in `ax`, or in a figure of its own of so many inches."""
     ax = axes(ax, width, height)
     for scale, axis in ((chart.x, ax.xaxis), (chart.y, ax.yaxis)):
@@ -30,8 +32,16 @@ def draw_chart(chart: Chart, ax: Axes | None = None, width: float = 5.2, height:
     for line in chart.lines:
         if line.points:
             x, y = np.array(line.points).T
-            ax.plot(x, y, color=line.colour or "#999999", linewidth=None if line.label else 1.0, zorder=2 if line.label else 1)
-            ends += [(float(x[-1]), float(y[-1]), shown(line.label), line.colour)] if line.label else []
+            ax.plot(
+                x,
+                y,
+                color=line.colour or "#999999",
+                linewidth=None if line.label else 1.0,
+                zorder=2 if line.label else 1,
+            )
+            ends += (
+                [(float(x[-1]), float(y[-1]), shown(line.label), line.colour)] if line.label else []
+            )
     for point in chart.points:
         ax.plot(
             point.x, point.y, MARKER_OF[point.symbol], color=point.colour, markerfacecolor="white" if point.hollow else point.colour, markersize=5.5,
@@ -39,10 +49,26 @@ def draw_chart(chart: Chart, ax: Axes | None = None, width: float = 5.2, height:
         )  # fmt: skip
         ends += [(point.x, point.y, wrapped(point.label), point.colour)] if point.label else []
     for rule in chart.rules:
-        ax.axhline(rule.y, color="#888888" if rule.limit else "#bbbbbb", linewidth=1, linestyle="-" if rule.limit else ":")
-        ax.text(0.01, rule.y, rule.label, transform=ax.get_yaxis_transform(), color="#777777", fontsize=8, va="bottom")
+        ax.axhline(
+            rule.y,
+            color="#888888" if rule.limit else "#bbbbbb",
+            linewidth=1,
+            linestyle="-" if rule.limit else ":",
+        )
+        ax.text(
+            0.01,
+            rule.y,
+            rule.label,
+            transform=ax.get_yaxis_transform(),
+            color="#777777",
+            fontsize=8,
+            va="bottom",
+        )
     if chart.legend:
-        marks = [Line2D([], [], marker=MARKER_OF[symbol], color=colour, linestyle="", label=name) for name, colour, symbol in chart.legend]
+        marks = [
+            Line2D([], [], marker=MARKER_OF[symbol], color=colour, linestyle="", label=name)
+            for name, colour, symbol in chart.legend
+        ]
         legend_below(ax, marks, min(len(marks), 5))
     if isinstance(chart.x, Log):
         ax.grid()
@@ -63,7 +89,12 @@ def _scale(ax: Axes, scale: Log | Band, which: str) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def draw_map(kind: Kind, grid: pd.DataFrame, ax: Axes | None = None, empty: str = "nothing measured: steps skipped or empty") -> Axes:
+def draw_map(
+    kind: Kind,
+    grid: pd.DataFrame,
+    ax: Axes | None = None,
+    empty: str = "nothing measured: steps skipped or empty",
+) -> Axes:
     """Numbers, layers down and steps across, in the bands of a kind of map.
 
     Parameters

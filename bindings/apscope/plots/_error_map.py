@@ -19,7 +19,9 @@ from ._style import note, styled
 
 
 @styled
-def error_map(results: Any, scheme: Any, *, trace: str | None = None, ax: Axes | None = None) -> Axes:
+def error_map(
+    results: Any, scheme: Any, *, trace: str | None = None, ax: Axes | None = None
+) -> Axes:
     """The error of every layer at every step, the layer that lost most first; the five worst framed, with the largest part of their error.
 
     Returns
@@ -35,8 +37,27 @@ def error_map(results: Any, scheme: Any, *, trace: str | None = None, ax: Axes |
     ax.set_title(wrapped(scheme, TITLE, 2), parse_math=False)
     for place, row in enumerate(cells.rows):
         if row.part and row.reason:
-            ax.add_patch(Rectangle((-0.5, place - 0.5), len(cells.steps), 1, fill=False, edgecolor="#333333", linewidth=1.0, zorder=4, clip_on=False))
-            ax.annotate(row.part, (len(cells.steps) - 0.7, place), ha="right", va="center", fontsize=7.5, color="#222222", zorder=5)
+            ax.add_patch(
+                Rectangle(
+                    (-0.5, place - 0.5),
+                    len(cells.steps),
+                    1,
+                    fill=False,
+                    edgecolor="#333333",
+                    linewidth=1.0,
+                    zorder=4,
+                    clip_on=False,
+                )
+            )
+            ax.annotate(
+                row.part,
+                (len(cells.steps) - 0.7, place),
+                ha="right",
+                va="center",
+                fontsize=7.5,
+                color="#222222",
+                zorder=5,
+            )
     if not np.isfinite([row.values for row in cells.rows]).any():
         note(ax, "no step has a number")
     return ax

@@ -22,14 +22,25 @@ from ._style import axes, note, styled
 
 _BEFORE, _AFTER = "#555555", "#0072B2"
 #: Name, fill and place of a format's ranges, from small to large.
-_RANGES = (("underflow", "#f4c7a8"), ("subnormal", "#fbe9c6"), ("normal", "#d5ecdf"), ("overflow", "#eec3d3"))
+_RANGES = (
+    ("underflow", "#f4c7a8"),
+    ("subnormal", "#fbe9c6"),
+    ("normal", "#d5ecdf"),
+    ("overflow", "#eec3d3"),
+)
 #: From nothing to dark: the ranges shine through where there are few values.
 _INK = LinearSegmentedColormap.from_list("ink", [(0.05, 0.1, 0.3, 0.04), (0.05, 0.1, 0.3, 1.0)])
 
 
 @styled
 def exponent_histogram(
-    results: Any, format: Any = None, *, scheme: Any = None, layer: str | None = None, trace: str | None = None, ax: Axes | None = None
+    results: Any,
+    format: Any = None,
+    *,
+    scheme: Any = None,
+    layer: str | None = None,
+    trace: str | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Histogram of floor(log2 abs(g)), all workers, layers (or one) and steps of a trace together.
 
@@ -81,18 +92,33 @@ def exponent_histogram(
     high = max(max(_visible(shares)[1] for _, shares, _ in lines) + 1, math.ceil(edges[-1]) + 2)
     bounds = [low, *edges, high]
     wide_ones = [(right - left) > 0.17 * (high - low) for left, right in zip(bounds, bounds[1:])]
-    top = (1.6 if all(wide_ones) else 1.9) * max(shares.max() for _, shares, _ in lines)  # room for names that stand upright
+    top = (1.6 if all(wide_ones) else 1.9) * max(
+        shares.max() for _, shares, _ in lines
+    )  # room for names that stand upright
     for (name, fill), left, right, wide in zip(_RANGES, bounds, bounds[1:], wide_ones):
         if right <= left:
             continue
         ax.axvspan(left, right, facecolor=fill, edgecolor="none", zorder=0)
-        ax.text((left + right) / 2, top * 0.985, name, ha="center", va="top", fontsize=8, color="#444444", rotation=0 if wide else 90)
+        ax.text(
+            (left + right) / 2,
+            top * 0.985,
+            name,
+            ha="center",
+            va="top",
+            fontsize=8,
+            color="#444444",
+            rotation=0 if wide else 90,
+        )
     for name, shares, line_colour in lines:
         bins = np.arange(low, high)
         heights = shares.reindex(bins, fill_value=0.0).to_numpy()
-        ax.stairs(heights, np.append(bins, high), color=line_colour, linewidth=1.6, fill=False, zorder=3)
+        ax.stairs(
+            heights, np.append(bins, high), color=line_colour, linewidth=1.6, fill=False, zorder=3
+        )
         if name == "before" and len(lines) > 1:
-            ax.stairs(heights, np.append(bins, high), color=line_colour, alpha=0.22, fill=True, zorder=2)
+            ax.stairs(
+                heights, np.append(bins, high), color=line_colour, alpha=0.22, fill=True, zorder=2
+            )
         peak = int(shares.idxmax())
         ax.annotate(
             name,
@@ -116,7 +142,14 @@ def exponent_histogram(
 
 
 @styled
-def exponents_by_layer(results: Any, format: Any = None, *, scheme: Any = None, trace: str | None = None, ax: Axes | None = None) -> Axes:
+def exponents_by_layer(
+    results: Any,
+    format: Any = None,
+    *,
+    scheme: Any = None,
+    trace: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """The histograms of `exponent_histogram`, one a row: layers down, exponents across, the format's ranges marked.
 
     With `scheme`, exponents after its scale; layers without one are empty rows. Darker: more of the layer's values.
@@ -126,7 +159,10 @@ def exponents_by_layer(results: Any, format: Any = None, *, scheme: Any = None, 
     spec = None if frame is None else scheme_in(frame, scheme)
     f = float_format(format, frame, spec)
     table = finite if frame is None or spec is None else _after(finite, frame, spec)
-    shares = {t: _shares(rows["exponent"].astype(int), rows["count"].astype(float)) for t, rows in table.groupby("tensor", sort=False)}
+    shares = {
+        t: _shares(rows["exponent"].astype(int), rows["count"].astype(float))
+        for t, rows in table.groupby("tensor", sort=False)
+    }
     ax = map_axes(ax, layers, 5.6)
     ax.set_ylim(len(layers) - 0.5, -0.5)
     name_ticks(ax.yaxis, layers)
@@ -150,7 +186,16 @@ def exponents_by_layer(results: Any, format: Any = None, *, scheme: Any = None, 
             ax.axvspan(left, right, facecolor=fill, edgecolor="none", zorder=0)
             wide = (right - left) > 0.16 * (high - low)
             label = name if wide else name.removesuffix("flow").removesuffix("normal")
-            ax.text((left + right) / 2, 1.01, label, transform=ax.get_xaxis_transform(), ha="center", va="bottom", fontsize=7.5, color="#444444")
+            ax.text(
+                (left + right) / 2,
+                1.01,
+                label,
+                transform=ax.get_xaxis_transform(),
+                ha="center",
+                va="bottom",
+                fontsize=7.5,
+                color="#444444",
+            )
     image = ax.pcolormesh(
         np.arange(low, high + 1), np.arange(len(layers) + 1) - 0.5, np.ma.masked_invalid(cells), cmap=_INK, norm=PowerNorm(0.6, 0.0, np.nanmax(cells)),
         rasterized=True, zorder=1,
@@ -181,13 +226,19 @@ def _title(f: FloatFormat, spec: str | None, layer: str | None) -> list[str]:
 
 def _edges(f: FloatFormat) -> list[float]:
     """log2 of half the smallest value, the smallest normal and the largest value."""
-    return [math.log2(f.smallest_positive) - 1, max(math.log2(f.smallest_normal), math.log2(f.smallest_positive) - 1), math.log2(f.largest)]
+    return [
+        math.log2(f.smallest_positive) - 1,
+        max(math.log2(f.smallest_normal), math.log2(f.smallest_positive) - 1),
+        math.log2(f.largest),
+    ]
 
 
 def _after(finite: pd.DataFrame, frame: pd.DataFrame, scheme: str) -> pd.DataFrame:
     if "scale_exponent" not in frame:
         raise ValueError("the results have no column scale_exponent, so no histogram after scaling")
-    rows = frame[(frame["scheme"] == scheme) & (frame["stage"] == "wire") & ~frame["skipped"].astype(bool)]
+    rows = frame[
+        (frame["scheme"] == scheme) & (frame["stage"] == "wire") & ~frame["skipped"].astype(bool)
+    ]
     scales = rows[["trace", "step", "tensor", "scale_exponent"]].dropna(subset="scale_exponent")
     moved = finite.merge(scales, on=["trace", "step", "tensor"])
     return pd.DataFrame(
@@ -214,7 +265,11 @@ def _visible(shares: pd.Series) -> tuple[int, int]:
 
 def _apart(ax: Axes) -> None:
     """Moves the two names to the outer sides of their peaks where the peaks are close."""
-    names = [t for t in ax.texts if isinstance(t, Annotation) and t.get_text() in ("before", "after scaling")]
+    names = [
+        t
+        for t in ax.texts
+        if isinstance(t, Annotation) and t.get_text() in ("before", "after scaling")
+    ]
     if len(names) < 2:
         return
     first, second = sorted(names, key=lambda t: t.xy[0])

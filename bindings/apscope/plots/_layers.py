@@ -35,12 +35,26 @@ def layer_losses(frame: pd.DataFrame) -> pd.DataFrame:
     group, first = groups(rows, ["scheme", "tensor"])
     sums = total(value[present], group[present], len(first))
     counts = np.bincount(group[present], minlength=len(first))
-    found = rows[["scheme", "tensor"]].iloc[first].rename(columns={"tensor": "layer"}).reset_index(drop=True)
-    return found.assign(step_nmse=quotient(sums, counts), overflowed=np.bincount(group[lost["overflow"] > 0], minlength=len(first)))
+    found = (
+        rows[["scheme", "tensor"]]
+        .iloc[first]
+        .rename(columns={"tensor": "layer"})
+        .reset_index(drop=True)
+    )
+    return found.assign(
+        step_nmse=quotient(sums, counts),
+        overflowed=np.bincount(group[lost["overflow"] > 0], minlength=len(first)),
+    )
 
 
 @styled
-def nmse_by_layer(results: Any, schemes: Iterable[Any] | None = None, *, trace: str | None = None, ax: Axes | None = None) -> Axes:
+def nmse_by_layer(
+    results: Any,
+    schemes: Iterable[Any] | None = None,
+    *,
+    trace: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """NMSE of every layer, the mean over the steps: layers down, one mark a scheme.
 
     Returns
@@ -55,12 +69,18 @@ def nmse_by_layer(results: Any, schemes: Iterable[Any] | None = None, *, trace: 
     table, overflowed = by_place["step_nmse"], by_place["overflowed"] > 0
     legend = [wrapped(s, 46, 2) for s in specs]
     room = 0.15 * sum(text.count("\n") + 1 for text in legend)
-    ax = axes(ax, width_beside([shown(layer) for layer in layers], 5.4), 0.9 + room + min(max(0.24, 0.07 * len(specs)) * max(len(layers), 3), 14.0))
+    ax = axes(
+        ax,
+        width_beside([shown(layer) for layer in layers], 5.4),
+        0.9 + room + min(max(0.24, 0.07 * len(specs)) * max(len(layers), 3), 14.0),
+    )
     values = table.to_numpy()
     positive = values[np.isfinite(values) & (values > 0)]
     ax.set_ylim(len(layers) - 0.5, -0.5)
     name_ticks(ax.yaxis, layers)
-    ax.set_xlabel("NMSE, mean over the steps" + ("; hollow: a step overflowed" if overflowed.any() else ""))
+    ax.set_xlabel(
+        "NMSE, mean over the steps" + ("; hollow: a step overflowed" if overflowed.any() else "")
+    )
     if not len(positive):
         ax.set_xticks([])
         note(ax, "no layer with an error above 0")
@@ -77,16 +97,36 @@ def nmse_by_layer(results: Any, schemes: Iterable[Any] | None = None, *, trace: 
         look, places = shapes[spec], np.arange(len(layers)) + apart * (i - (len(specs) - 1) / 2)
         flawed = np.array([bool(overflowed.get((spec, layer), False)) for layer in layers])
         for which, inside in ((~flawed, look.colour), (flawed, "white")):
-            ax.plot(x[which], places[which], look.marker, color=look.colour, markerfacecolor=inside, markersize=5, clip_on=False, zorder=3)
+            ax.plot(
+                x[which],
+                places[which],
+                look.marker,
+                color=look.colour,
+                markerfacecolor=inside,
+                markersize=5,
+                clip_on=False,
+                zorder=3,
+            )
     ax.hlines(np.arange(len(layers)), low, high, color="#e6e6e6", linewidth=0.7, zorder=0)
     ax.grid(axis="x")
-    handles = [Line2D([], [], marker=shapes[s].marker, color=shapes[s].colour, linestyle="", label=text) for s, text in zip(specs, legend)]
+    handles = [
+        Line2D([], [], marker=shapes[s].marker, color=shapes[s].colour, linestyle="", label=text)
+        for s, text in zip(specs, legend)
+    ]
     legend_below(ax, handles, 1 if max(map(len, legend)) > 30 else 2)
     return ax
 
 
 @styled
-def nmse_ratio(results: Any, a: Any, b: Any, *, topology: str | None = None, trace: str | None = None, ax: Axes | None = None) -> Axes:
+def nmse_ratio(
+    results: Any,
+    a: Any,
+    b: Any,
+    *,
+    topology: str | None = None,
+    trace: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """The NMSE of scheme `a` over that of scheme `b`, at every layer and step: teal where `a` loses less, magenta where `b` does.
 
     Parameters
@@ -116,9 +156,23 @@ def nmse_ratio(results: Any, a: Any, b: Any, *, topology: str | None = None, tra
     a, b = scheme_in(frame, a), scheme_in(frame, b)
     table = ratios(frame, a, b, topology)
     grid = grid_of(table.rename(columns={"layer": "tensor"}), table["ratio"])
-    ax = draw_map(KINDS["ratio"], grid.reindex(index=layers_of(frame), columns=steps_of(frame)), ax, "no step in which both have numbers")
+    ax = draw_map(
+        KINDS["ratio"],
+        grid.reindex(index=layers_of(frame), columns=steps_of(frame)),
+        ax,
+        "no step in which both have numbers",
+    )
     names = dict.fromkeys([*table["topology_a"], *table["topology_b"]])
-    ax.set_title("\n".join([wrapped(a, TITLE, 2), wrapped(f"against {b}", TITLE, 2), *([", ".join(names)] if names else [])]), parse_math=False)
+    ax.set_title(
+        "\n".join(
+            [
+                wrapped(a, TITLE, 2),
+                wrapped(f"against {b}", TITLE, 2),
+                *([", ".join(names)] if names else []),
+            ]
+        ),
+        parse_math=False,
+    )
     over = table[(table["overflow_a"] > 0) | (table["overflow_b"] > 0)]
     steps, layers = pd.Index(steps_of(frame)), pd.Index(layers_of(frame))
     overflow_marks(ax, steps.get_indexer(over["step"]), layers.get_indexer(over["layer"]))

@@ -26,21 +26,38 @@ _BEYOND = 1e300
 def grid_of(rows: pd.DataFrame, values: pd.Series) -> pd.DataFrame:
     """The values of rows, one a layer and step, as layers down and steps across; NaN where there is none."""
     table = rows[["tensor", "step"]].assign(value=np.asarray(values, float))
-    wide = table.pivot_table(index="tensor", columns="step", values="value", aggfunc="first", dropna=False)
+    wide = table.pivot_table(
+        index="tensor", columns="step", values="value", aggfunc="first", dropna=False
+    )
     return wide.reindex(index=layers_of(rows), columns=steps_of(rows))
 
 
 def grid_of_rows(cells: Cells) -> pd.DataFrame:
     """The numbers of a described map, layers down and steps across."""
-    return pd.DataFrame([row.values for row in cells.rows], index=[row.name for row in cells.rows], columns=list(cells.steps))
+    return pd.DataFrame(
+        [row.values for row in cells.rows],
+        index=[row.name for row in cells.rows],
+        columns=list(cells.steps),
+    )
 
 
 def map_axes(ax: Axes | None, layers: Sequence[str], width: float = WIDTH) -> Axes:
     """`ax`, or new ones that are as high as the layers need."""
-    return axes(ax, width_beside([shown(str(layer)) for layer in layers], width), 1.15 + min(_ROW * max(len(layers), 3), _TALLEST))
+    return axes(
+        ax,
+        width_beside([shown(str(layer)) for layer in layers], width),
+        1.15 + min(_ROW * max(len(layers), 3), _TALLEST),
+    )
 
 
-def draw_bands(ax: Axes, grid: pd.DataFrame, edges: Sequence[float], colours: Sequence[str], label: str, ticks: Sequence[str]) -> None:
+def draw_bands(
+    ax: Axes,
+    grid: pd.DataFrame,
+    edges: Sequence[float],
+    colours: Sequence[str],
+    label: str,
+    ticks: Sequence[str],
+) -> None:
     """The grid in bands of one colour each, its names and steps, and a bar that tells the bands' edges. NaN is hatched.
 
     Parameters
@@ -70,7 +87,15 @@ def draw_bands(ax: Axes, grid: pd.DataFrame, edges: Sequence[float], colours: Se
     ax.tick_params(length=2)
     step_axis(ax, [int(step) for step in grid.columns], max_labels=6)
     bar = ax.figure.colorbar(
-        image, ax=ax, pad=0.02, aspect=14, fraction=0.08, spacing="uniform", ticks=list(edges), extendrect=True, extendfrac="auto"
+        image,
+        ax=ax,
+        pad=0.02,
+        aspect=14,
+        fraction=0.08,
+        spacing="uniform",
+        ticks=list(edges),
+        extendrect=True,
+        extendfrac="auto",
     )
     bar.ax.set_yticklabels(list(ticks))
     bar.ax.minorticks_off()
@@ -81,16 +106,31 @@ def draw_bands(ax: Axes, grid: pd.DataFrame, edges: Sequence[float], colours: Se
 def box(ax: Axes, cells: Sequence[tuple[int, int]]) -> None:
     """Frames around cells, (row, column)."""
     for row, column in cells:
-        ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="#e3000f", linewidth=1.3, zorder=4, clip_on=False))
+        ax.add_patch(
+            Rectangle(
+                (column - 0.5, row - 0.5),
+                1,
+                1,
+                fill=False,
+                edgecolor="#e3000f",
+                linewidth=1.3,
+                zorder=4,
+                clip_on=False,
+            )
+        )
 
 
 def largest(grid: pd.DataFrame, count: int) -> list[tuple[int, int]]:
     """Places of the largest values above 0, the largest first."""
     values = grid.to_numpy(float)
     order = np.argsort(-np.nan_to_num(values, nan=-1.0), axis=None, kind="stable")[:count]
-    return [(int(r), int(c)) for r, c in zip(*np.unravel_index(order, values.shape)) if values[r, c] > 0]
+    return [
+        (int(r), int(c)) for r, c in zip(*np.unravel_index(order, values.shape)) if values[r, c] > 0
+    ]
 
 
 def title(ax: Axes, text: str, below: str = "") -> None:
     """A title, and under it a line in plain type."""
-    ax.set_title("\n".join(part for part in (wrapped(text, TITLE, 2), below) if part), parse_math=False)
+    ax.set_title(
+        "\n".join(part for part in (wrapped(text, TITLE, 2), below) if part), parse_math=False
+    )

@@ -38,7 +38,10 @@ def _glyphs() -> frozenset[int]:
 def shown(name: str, longest: int = LONGEST) -> str:
     """The name with its middle left out where it is long; what no font can draw stands as its code."""
     name = clip(str(name), longest)
-    return "".join(c if c.isprintable() and ord(c) in _glyphs() else c.encode("unicode_escape").decode() for c in name)
+    return "".join(
+        c if c.isprintable() and ord(c) in _glyphs() else c.encode("unicode_escape").decode()
+        for c in name
+    )
 
 
 def wrapped(spec: str, width: int = 30, lines: int = 3) -> str:
@@ -47,7 +50,9 @@ def wrapped(spec: str, width: int = 30, lines: int = 3) -> str:
     The middle of a very long one is left out.
     """
     broken = [""]
-    for piece in re.findall(rf"[^,;:(]{{0,{width - 1}}}[,;:(]|[^,;:(]{{1,{width}}}", shown(spec, width * lines)):
+    for piece in re.findall(
+        rf"[^,;:(]{{0,{width - 1}}}[,;:(]|[^,;:(]{{1,{width}}}", shown(spec, width * lines)
+    ):
         if broken[-1] and len(broken[-1]) + len(piece) > width:
             broken.append("")
         broken[-1] += piece

@@ -21,7 +21,9 @@ class Numbers(ScalarFormatter):
         super().__init__(useMathText=False)
 
     def get_offset(self) -> str:
-        return re.sub(r"1e([-\N{MINUS SIGN}]?\d+)", lambda m: f"×10{raised(m[1])}", super().get_offset())
+        return re.sub(
+            r"1e([-\N{MINUS SIGN}]?\d+)", lambda m: f"×10{raised(m[1])}", super().get_offset()
+        )
 
 
 class Powers(LogFormatterSciNotation):
@@ -29,7 +31,9 @@ class Powers(LogFormatterSciNotation):
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         text = super().__call__(x, pos)
-        power = re.fullmatch(r"\$\\mathdefault\{(?:([^\\]*)\\times)?10\^\{([-\N{MINUS SIGN}]?\d+)\}\}\$", text)
+        power = re.fullmatch(
+            r"\$\\mathdefault\{(?:([^\\]*)\\times)?10\^\{([-\N{MINUS SIGN}]?\d+)\}\}\$", text
+        )
         if power is None:
             return re.sub(r"\$\\mathdefault\{(.*)\}\$", r"\1", text)
         return f"{power[1]}×10{raised(power[2])}" if power[1] else f"10{raised(power[2])}"

@@ -17,7 +17,14 @@ from ._style import axes, colour, label_lines, looks, note, step_axis, styled
 
 
 @styled
-def scale_series(results: Any, scheme: Any, *, layer: str | None = None, trace: str | None = None, ax: Axes | None = None) -> Axes:
+def scale_series(
+    results: Any,
+    scheme: Any,
+    *,
+    layer: str | None = None,
+    trace: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Exponent s of the scale 2^s of every layer, or of one, over the steps; crosses mark skipped steps.
 
     Layers that share one scale throughout are one line. More than eight different lines are coloured
@@ -36,7 +43,9 @@ def scale_series(results: Any, scheme: Any, *, layer: str | None = None, trace: 
         ax.set_yticks([])
         note(ax, "no power-of-two scale")
         return ax
-    wide = rows.pivot_table(index="step", columns="tensor", values="scale_exponent", aggfunc="first", dropna=False)
+    wide = rows.pivot_table(
+        index="step", columns="tensor", values="scale_exponent", aggfunc="first", dropna=False
+    )
     wide = wide.reindex(index=steps, columns=layers_of(rows)).astype("Float64").astype(float)
     roles = dict(zip(rows["tensor"], rows["role"]))
     x = np.arange(len(steps))
@@ -53,19 +62,41 @@ def scale_series(results: Any, scheme: Any, *, layer: str | None = None, trace: 
     ends: dict[str, tuple[list[float], str]] = {}
     for values, name, line_colour in lines:
         y = values.to_numpy(float)
-        ax.plot(x, y, color=line_colour, linewidth=1.2, alpha=0.9, marker=None if len(steps) > 3 else "o")
+        ax.plot(
+            x,
+            y,
+            color=line_colour,
+            linewidth=1.2,
+            alpha=0.9,
+            marker=None if len(steps) > 3 else "o",
+        )
         last = y[np.isfinite(y)]
         if len(last):
             ends.setdefault(name, ([], line_colour))[0].append(last[-1])
     low, high = np.nanmin(wide.to_numpy()), np.nanmax(wide.to_numpy())
     pad = max(1.0, 0.1 * (high - low))
     ax.set_ylim(low - pad, high + pad)
-    skipped = [steps.index(int(s)) for s in sorted(set(rows.loc[rows["skipped"].astype(bool), "step"]))]
+    skipped = [
+        steps.index(int(s)) for s in sorted(set(rows.loc[rows["skipped"].astype(bool), "step"]))
+    ]
     if skipped:
-        ax.plot(skipped, np.full(len(skipped), low - 0.6 * pad), "x", color="#D55E00", markersize=5, markeredgewidth=1.4)
+        ax.plot(
+            skipped,
+            np.full(len(skipped), low - 0.6 * pad),
+            "x",
+            color="#D55E00",
+            markersize=5,
+            markeredgewidth=1.4,
+        )
         lines_of_title.append(f"{len(skipped)} of {len(steps)} steps skipped")
     ax.set_title("\n".join(lines_of_title), parse_math=False)
     ax.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     ax.grid(axis="y")
-    label_lines(ax, [(len(steps) - 1, float(np.mean(v)), shown(name, 24), line_colour) for name, (v, line_colour) in ends.items()])
+    label_lines(
+        ax,
+        [
+            (len(steps) - 1, float(np.mean(v)), shown(name, 24), line_colour)
+            for name, (v, line_colour) in ends.items()
+        ],
+    )
     return ax

@@ -88,7 +88,9 @@ def looks(specs: Sequence[str]) -> dict[str, SchemeLook]:
             ground = np.ones(3) if shade > 0 else np.zeros(3)
             mixed = (1 - abs(shade)) * np.array(to_rgb(colour)) + abs(shade) * ground
             markers = [first, *(m for m in MARKERS if m != first)]
-            found[spec] = SchemeLook(to_hex(mixed), markers[i // len(_SHADES) % len(markers)], _LINES[i % len(_LINES)])
+            found[spec] = SchemeLook(
+                to_hex(mixed), markers[i // len(_SHADES) % len(markers)], _LINES[i % len(_LINES)]
+            )
     return {spec: found[spec] for spec in specs}
 
 
@@ -96,8 +98,14 @@ def looks(specs: Sequence[str]) -> dict[str, SchemeLook]:
 _ARGUMENTS = {
     "results": ("Results or its frame", ""),
     "scheme": ("Scheme or str", "In any spelling."),
-    "schemes": ("sequence of Scheme or str, optional", "In any spelling; by default all, in the order of the table."),
-    "format": ("FloatFormat, str or dtype, optional", "Whose ranges are shaded; by default that of `scheme`."),
+    "schemes": (
+        "sequence of Scheme or str, optional",
+        "In any spelling; by default all, in the order of the table.",
+    ),
+    "format": (
+        "FloatFormat, str or dtype, optional",
+        "Whose ranges are shaded; by default that of `scheme`.",
+    ),
     "layer": ("str, optional", "Only this one."),
     "trace": ("str, optional", "Needed where the results hold several."),
     "ax": ("Axes, optional", "Drawn into, where given."),
@@ -110,13 +118,30 @@ def _documented(plot: Callable[..., Axes]) -> str | None:
         return None
     head, *own = re.split(r"\n\n    (?=\w+\n    -+\n)", plot.__doc__.rstrip())
     held = {section.partition("\n")[0]: section for section in own}
-    said = {"Returns": ["Axes"], "Raises": ["TypeError, ValueError", "    What is not there, in a sentence."]}
+    said = {
+        "Returns": ["Axes"],
+        "Raises": ["TypeError, ValueError", "    What is not there, in a sentence."],
+    }
     if "Parameters" not in held:
         taken = [(name, *_ARGUMENTS[name]) for name in inspect.signature(plot).parameters]
-        said["Parameters"] = [line for name, kind, meaning in taken for line in (f"{name} : {kind}", f"    {meaning}") if line.strip()]
+        said["Parameters"] = [
+            line
+            for name, kind, meaning in taken
+            for line in (f"{name} : {kind}", f"    {meaning}")
+            if line.strip()
+        ]
     for name, lines in said.items():
         held.setdefault(name, "\n    ".join([name, "-" * len(name), *lines]))
-    return "\n\n    ".join([head, *(held.pop(name) for name in ("Parameters", "Returns", "Raises")), *held.values()]) + "\n    "
+    return (
+        "\n\n    ".join(
+            [
+                head,
+                *(held.pop(name) for name in ("Parameters", "Returns", "Raises")),
+                *held.values(),
+            ]
+        )
+        + "\n    "
+    )
 
 
 def styled(plot: Callable[..., Axes]) -> Callable[..., Axes]:
@@ -145,7 +170,9 @@ def axes(ax: Axes | None, width: float = WIDTH, height: float = HEIGHT) -> Axes:
 def room_for(texts: Sequence[str], min_inches: float, size: float = 8.0) -> float:
     """Inches of height in which these labels stand one below the other."""
     axes_share = 0.77  # of the height, before the layout makes it larger
-    return max(min_inches, sum(text.count("\n") + 1 for text in texts) * size * 1.3 / 72 / axes_share)
+    return max(
+        min_inches, sum(text.count("\n") + 1 for text in texts) * size * 1.3 / 72 / axes_share
+    )
 
 
 def colour(index: int) -> str:
@@ -169,7 +196,9 @@ def step_axis(ax: Axes, steps: Sequence[int], max_labels: int = 7) -> None:
     ax.set_xlim(-0.5, n - 0.5)
 
 
-def label_lines(ax: Axes, labels: Sequence[tuple[float, float, str, str]], size: float = 8.0, at: float = 1.045) -> None:
+def label_lines(
+    ax: Axes, labels: Sequence[tuple[float, float, str, str]], size: float = 8.0, at: float = 1.045
+) -> None:
     """Writes text joined to its point, (x, y, text, colour), spread so that none overlap; `at`: left end in axes fractions.
 
     Limits and scales of the axes must be final. A y that cannot be shown puts no label.
@@ -198,15 +227,32 @@ def label_lines(ax: Axes, labels: Sequence[tuple[float, float, str, str]], size:
             ha="left",
             linespacing=1.05,
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": line_colour, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 2, "relpos": (0.0, 0.5)},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": line_colour,
+                "linewidth": 0.7,
+                "shrinkA": 1,
+                "shrinkB": 2,
+                "relpos": (0.0, 0.5),
+            },
         )
 
 
-def overflow_marks(ax: Axes, x: np.ndarray, y: np.ndarray | None = None, colour: str = "#444444") -> None:
+def overflow_marks(
+    ax: Axes, x: np.ndarray, y: np.ndarray | None = None, colour: str = "#444444"
+) -> None:
     """A cross at every place where something overflowed, of which no error is drawn: at the upper edge, or at `y`; and what crosses mean."""
     if not len(x):
         return
-    (marks,) = ax.plot(x, np.ones(len(x)) if y is None else y, "x", color=colour, markersize=4.5, zorder=5, clip_on=False)
+    (marks,) = ax.plot(
+        x,
+        np.ones(len(x)) if y is None else y,
+        "x",
+        color=colour,
+        markersize=4.5,
+        zorder=5,
+        clip_on=False,
+    )
     if y is None:
         marks.set_transform(ax.get_xaxis_transform())
     if "× overflow" not in ax.get_xlabel():
@@ -216,10 +262,18 @@ def overflow_marks(ax: Axes, x: np.ndarray, y: np.ndarray | None = None, colour:
 def legend_below(ax: Axes, handles: Sequence[Line2D], columns: int) -> None:
     """What the marks mean, below the axes: of a figure of its own outside of them, in a grid of axes below its own, where it meets no other."""
     alone = len(ax.figure.axes) == 1
-    place = {"loc": "outside lower center"} if alone else {"loc": "upper center", "bbox_to_anchor": (0.5, -0.22)}
-    (ax.figure if alone else ax).legend(handles=handles, ncols=columns, handletextpad=0.1, columnspacing=1.0, **place)
+    place = (
+        {"loc": "outside lower center"}
+        if alone
+        else {"loc": "upper center", "bbox_to_anchor": (0.5, -0.22)}
+    )
+    (ax.figure if alone else ax).legend(
+        handles=handles, ncols=columns, handletextpad=0.1, columnspacing=1.0, **place
+    )
 
 
 def note(ax: Axes, text: str) -> None:
     """A plain sentence in the middle of an Axes that has nothing to draw."""
-    ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center", color="#555555", wrap=True)
+    ax.text(
+        0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center", color="#555555", wrap=True
+    )

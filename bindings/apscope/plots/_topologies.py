@@ -22,7 +22,12 @@ from ._style import WIDTH, axes, colour, legend_below, marker, note, styled
 
 @styled
 def accumulation_error(
-    results: Any, schemes: Iterable[Any] | None = None, *, layer: str | None = None, trace: str | None = None, ax: Axes | None = None
+    results: Any,
+    schemes: Iterable[Any] | None = None,
+    *,
+    layer: str | None = None,
+    trace: str | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """NMSE of the reduced gradient, split: a bar for encoding, a marker a topology for the additions.
 
@@ -34,32 +39,46 @@ def accumulation_error(
     """
     frame = rows_of(results, trace, layer)
     specs = specs_in(frame, schemes)
-    ax = _split(frame[frame["scheme"].isin(specs)], "scheme", specs, [wrapped(s) for s in specs], ax)
+    ax = _split(
+        frame[frame["scheme"].isin(specs)], "scheme", specs, [wrapped(s) for s in specs], ax
+    )
     if layer is not None:
         title(ax, layer)
     return ax
 
 
 @styled
-def accumulation_by_layer(results: Any, scheme: Any, *, trace: str | None = None, ax: Axes | None = None) -> Axes:
+def accumulation_by_layer(
+    results: Any, scheme: Any, *, trace: str | None = None, ax: Axes | None = None
+) -> Axes:
     """`accumulation_error` of one scheme, a bar and markers for every layer, all steps pooled."""
     frame = rows_of(results, trace)
     spec, layers = scheme_in(frame, scheme), layers_of(frame)
-    ax = _split(frame[frame["scheme"] == spec], "tensor", layers, [shown(layer) for layer in layers], ax)
+    ax = _split(
+        frame[frame["scheme"] == spec], "tensor", layers, [shown(layer) for layer in layers], ax
+    )
     title(ax, spec)
     return ax
 
 
-def _split(frame: pd.DataFrame, by: str, groups: Sequence[str], names: Sequence[str], ax: Axes | None) -> Axes:
+def _split(
+    frame: pd.DataFrame, by: str, groups: Sequence[str], names: Sequence[str], ax: Axes | None
+) -> Axes:
     """The picture, a row for every group of the column `by`."""
     reduced = frame[frame["stage"] == "reduced"].reset_index(drop=True)
     if not len(reduced):
-        raise ValueError("the results hold no reduced rows: the trace was not recorded before an all-reduce")
+        raise ValueError(
+            "the results hold no reduced rows: the trace was not recorded before an all-reduce"
+        )
     reduced = whole_sums(reduced)
     topologies = [t for t in topologies_of(reduced) if t != "exact"]
     crossing = [t for t in topologies if not is_own(t)]
     lines = max(name.count("\n") + 1 for name in names)
-    ax = axes(ax, width_beside(names, WIDTH), 1.3 + min(max(0.3 if by == "tensor" else 0.42, 0.155 * lines) * max(len(groups), 2), 20.0))
+    ax = axes(
+        ax,
+        width_beside(names, WIDTH),
+        1.3 + min(max(0.3 if by == "tensor" else 0.42, 0.155 * lines) * max(len(groups), 2), 20.0),
+    )
     table = pool(reduced, [by, "topology"]).set_index([by, "topology"])
     rows, values = [], []
     for y, group in enumerate(groups):
@@ -70,14 +89,21 @@ def _split(frame: pd.DataFrame, by: str, groups: Sequence[str], names: Sequence[
         values.append(exact)
         for t in topologies:
             if (group, t) in table.index:
-                rows.append((y, t, table.at[(group, t), "nmse"] - exact, table.at[(group, t), "overflow"]))
+                rows.append(
+                    (y, t, table.at[(group, t), "nmse"] - exact, table.at[(group, t), "overflow"])
+                )
     values = [v for v in values if np.isfinite(v) and v > 0]
     ax.set_yticks(range(len(groups)), names, parse_math=False)
     ax.set_ylim(len(groups) - 0.5, -0.5)
     ax.set_xlabel(KINDS["order"].x.label)
     if not values:
         ax.set_xticks([])
-        note(ax, "overflow in every row" if any(overflow > 0 for *_, overflow in rows) else "no error in any exact row")
+        note(
+            ax,
+            "overflow in every row"
+            if any(overflow > 0 for *_, overflow in rows)
+            else "no error in any exact row",
+        )
         return ax
     low = min(values) / 8
     high = 4 * max([*values, *(abs(v) for _, _, v, _ in rows if np.isfinite(v))])
@@ -89,7 +115,11 @@ def _split(frame: pd.DataFrame, by: str, groups: Sequence[str], names: Sequence[
                 ax.barh(y, value - low, left=low, height=0.66, color="#d0d0d0", zorder=1)
             continue
         i = topologies.index(t)
-        place = y if t not in crossing or len(crossing) == 1 else y + 0.16 * (crossing.index(t) - (len(crossing) - 1) / 2)
+        place = (
+            y
+            if t not in crossing or len(crossing) == 1
+            else y + 0.16 * (crossing.index(t) - (len(crossing) - 1) / 2)
+        )
         if np.isfinite(value) and value != 0:
             ax.plot(
                 max(abs(value), low),
@@ -102,10 +132,17 @@ def _split(frame: pd.DataFrame, by: str, groups: Sequence[str], names: Sequence[
                 clip_on=False,
             )
         if overflow > 0:
-            ax.plot(high / 1.2, place, "x", color=colour(i), markersize=4.5, zorder=3, clip_on=False)
+            ax.plot(
+                high / 1.2, place, "x", color=colour(i), markersize=4.5, zorder=3, clip_on=False
+            )
     ax.grid(axis="x")
-    handles = [Line2D([], [], marker=marker(i), color=colour(i), linestyle="", label=t) for i, t in enumerate(topologies)]
+    handles = [
+        Line2D([], [], marker=marker(i), color=colour(i), linestyle="", label=t)
+        for i, t in enumerate(topologies)
+    ]
     if any(overflow > 0 for *_, overflow in rows):
-        handles.append(Line2D([], [], marker="x", color="#444444", linestyle="", label="overflowed"))
+        handles.append(
+            Line2D([], [], marker="x", color="#444444", linestyle="", label="overflowed")
+        )
     legend_below(ax, handles, 3)
     return ax

@@ -15,7 +15,15 @@ from ._style import styled
 
 
 @styled
-def underflow_heat_map(results: Any, scheme: Any, *, trace: str | None = None, stage: str = "wire", worst: int = 5, ax: Axes | None = None) -> Axes:
+def underflow_heat_map(
+    results: Any,
+    scheme: Any,
+    *,
+    trace: str | None = None,
+    stage: str = "wire",
+    worst: int = 5,
+    ax: Axes | None = None,
+) -> Axes:
     """Share of nonzero values that a scheme turns into 0: layers down, steps across.
 
     Parameters
@@ -46,7 +54,10 @@ def underflow_heat_map(results: Any, scheme: Any, *, trace: str | None = None, s
     spec = scheme_in(frame, scheme)
     if stage not in ("wire", "exact"):
         raise ValueError(f"stage={stage!r} is neither 'wire' nor 'exact'")
-    rows = frame[(frame["scheme"] == spec) & (frame["stage"] == "wire" if stage == "wire" else frame["topology"] == "exact")]
+    rows = frame[
+        (frame["scheme"] == spec)
+        & (frame["stage"] == "wire" if stage == "wire" else frame["topology"] == "exact")
+    ]
     if not len(rows):
         raise ValueError(f"the results hold no rows of '{spec}' at stage {stage}")
     grid = grid_of(rows, rows["underflow_rate"].astype("Float64").astype(float))

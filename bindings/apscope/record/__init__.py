@@ -17,10 +17,24 @@ if _TYPE_CHECKING:
     from .._dumps.conversion import Conversion, convert
     from .._dumps.te_statistics import beside_te_statistics, te_statistics
 
-__all__ = ["Conversion", "Overhead", "Recorder", "TraceWriter", "beside_te_statistics", "convert", "guess_role", "te_statistics"]
+__all__ = [
+    "Conversion",
+    "Overhead",
+    "Recorder",
+    "TraceWriter",
+    "beside_te_statistics",
+    "convert",
+    "guess_role",
+    "te_statistics",
+]
 __dir__ = __all__.copy
 
-_OF_DUMPS = {"Conversion": "conversion", "convert": "conversion", "beside_te_statistics": "te_statistics", "te_statistics": "te_statistics"}
+_OF_DUMPS = {
+    "Conversion": "conversion",
+    "convert": "conversion",
+    "beside_te_statistics": "te_statistics",
+    "te_statistics": "te_statistics",
+}
 
 
 def __getattr__(name: str) -> _Any:

@@ -27,21 +27,31 @@ def check_arguments(
     name: Any,
 ) -> None:
     """Raises ValueError for wrong arguments of :class:`apscope.record.Recorder`."""
-    for key, value, lowest in (("every", every, 1), ("places", places, 1), ("first_step", first_step, 0)):
+    for key, value, lowest in (
+        ("every", every, 1),
+        ("places", places, 1),
+        ("first_step", first_step, 0),
+    ):
         if not isinstance(value, int) or value < lowest:
             raise ValueError(f"{key} is {value!r}; it must be an integer, {lowest} or more")
     if workers is not None and (not isinstance(workers, int) or workers < 1):
         raise ValueError(f"workers is {workers!r}; it must be an integer, 1 or more")
     if steps is not None and (isinstance(steps, str) or not isinstance(steps, Collection)):
-        raise ValueError(f"steps is {steps!r}; it must be a list or a set of step numbers, or a range")
+        raise ValueError(
+            f"steps is {steps!r}; it must be a list or a set of step numbers, or a range"
+        )
     if not isinstance(patience, (int, float)) or not 0 < patience < threading.TIMEOUT_MAX / 2:
         raise ValueError(f"patience is {patience!r}; it must be a number of seconds above 0")
     if name is not None and not isinstance(name, str):
         raise ValueError(f"name is {name!r}; it must be a string")
     if (process is None) != (processes is None) or not 0 <= (process or 0) < (processes or 1):
-        raise ValueError(f"process {process} of {processes}: give both, the first from 0 to the second minus one")
+        raise ValueError(
+            f"process {process} of {processes}: give both, the first from 0 to the second minus one"
+        )
     if isinstance(what, str) or not set(what) <= WHAT:
-        raise ValueError(f"what is {what!r}; it must be a list of 'weights', 'layer_input' or 'activation_gradient'")
+        raise ValueError(
+            f"what is {what!r}; it must be a list of 'weights', 'layer_input' or 'activation_gradient'"
+        )
 
 
 def chooser(tensors: Chosen) -> Callable[[str], bool] | None:
@@ -55,5 +65,7 @@ def chooser(tensors: Chosen) -> Callable[[str], bool] | None:
             raise ValueError(f"tensors {tensors!r} is not a regular expression: {error}") from None
         return lambda name: pattern.search(name) is not None
     if not isinstance(tensors, Collection):
-        raise ValueError(f"tensors is {tensors!r}; it must be a regular expression, a list of names or a function of a name")
+        raise ValueError(
+            f"tensors is {tensors!r}; it must be a regular expression, a list of names or a function of a name"
+        )
     return frozenset(tensors).__contains__

@@ -28,7 +28,9 @@ class Step:
     facts: dict[str, Any]
     parts: dict[str, Part] | None = None
     buffers: dict[str, Any] = field(default_factory=dict)  # returned once written
-    others: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)  # further files of the step
+    others: Mapping[str, Mapping[str, np.ndarray]] = field(
+        default_factory=dict
+    )  # further files of the step
 
 
 class Background:
@@ -70,7 +72,10 @@ class Background:
         try:
             return None if self.stopped else self._free.get(timeout=self.patience)
         except queue.Empty:
-            self.stop(self.session.waits_for or f"the disk has not finished a step for {self.patience:g} s")
+            self.stop(
+                self.session.waits_for
+                or f"the disk has not finished a step for {self.patience:g} s"
+            )
             return None
         finally:
             self.waited += time.perf_counter() - start
@@ -102,7 +107,9 @@ class Background:
     def _run(self) -> None:
         while True:
             try:
-                step = self._steps.get(timeout=0.2 if self.session.waiting and not self.stopped else None)
+                step = self._steps.get(
+                    timeout=0.2 if self.session.waiting and not self.stopped else None
+                )
             except queue.Empty:
                 self._try(self.session.collect)
                 continue
@@ -122,8 +129,14 @@ class Background:
                 self._free.put(step.buffers)
 
     def _write(self, step: Step) -> None:
-        gradients = {worker: _storable(f"gradient of step {step.number}, worker {worker},", arrays) for worker, arrays in step.tensors.items()}
-        others = {file: _storable(f"{file} of step {step.number},", arrays) for file, arrays in step.others.items()}
+        gradients = {
+            worker: _storable(f"gradient of step {step.number}, worker {worker},", arrays)
+            for worker, arrays in step.tensors.items()
+        }
+        others = {
+            file: _storable(f"{file} of step {step.number},", arrays)
+            for file, arrays in step.others.items()
+        }
         self.session.write(step.number, gradients, step.facts, step.parts, others)
         self.session.collect()
 
@@ -139,4 +152,7 @@ class Background:
 
 
 def _storable(what: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name: array if code_of(array.dtype) else storable(array, f"{name!r} in {what}") for name, array in arrays.items()}
+    return {
+        name: array if code_of(array.dtype) else storable(array, f"{name!r} in {what}")
+        for name, array in arrays.items()
+    }

@@ -39,7 +39,9 @@ def unwatch(watcher: Watcher) -> None:
 
 def _telling(original: Callable[..., float | None]) -> Any:
     @functools.wraps(original)
-    def step(self: Any, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> float | None:
+    def step(
+        self: Any, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any
+    ) -> float | None:
         told = list(_watchers)
         for one in told:
             one.enter_scaler(self)

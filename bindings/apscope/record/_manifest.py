@@ -89,7 +89,10 @@ class Manifest:
         self.shapes: Shapes | None = None
         self._roles = roles
         self._committed: list[tuple[int, str]] = []
-        self._listed, self._next = 0, 0.0  # steps that the file lists, and when it may be written again
+        self._listed, self._next = (
+            0,
+            0.0,
+        )  # steps that the file lists, and when it may be written again
         if there and resume_at is not None:
             self._take_over(resume_at)
 
@@ -102,19 +105,27 @@ class Manifest:
     def check_own(self) -> None:
         """Raises ValueError if another process has written the manifest since this one did."""
         if self._bytes() != self._read:
-            raise ValueError(f"{self.path} now has another trace, written by another process; record into a new folder")
+            raise ValueError(
+                f"{self.path} now has another trace, written by another process; record into a new folder"
+            )
 
     def _take_over(self, first: int) -> None:
         try:
             old = parse_json(self._read or b"", MANIFEST_LENGTH)
         except ValueError as error:
-            raise ValueError(f"{self.path / 'manifest.json'}: {error}; record into a new folder") from None
+            raise ValueError(
+                f"{self.path / 'manifest.json'}: {error}; record into a new folder"
+            ) from None
         for key in ("workers", "stage", "reduction"):
             if old.get(key) != self.head[key]:
-                raise ValueError(f"{self.path} has a trace with {key} {old.get(key)!r}, not {self.head[key]!r}; record into a new folder")
+                raise ValueError(
+                    f"{self.path} has a trace with {key} {old.get(key)!r}, not {self.head[key]!r}; record into a new folder"
+                )
         self.shapes = {tensor["name"]: tuple(tensor["shape"]) for tensor in old["tensors"]}
         self.metadata = {**old.get("metadata", {}), **self.metadata}
-        self._committed = [(step["number"], json.dumps(step)) for step in old["steps"] if step["number"] < first]
+        self._committed = [
+            (step["number"], json.dumps(step)) for step in old["steps"] if step["number"] < first
+        ]
         self._listed = len(old["steps"])
         if len(self._committed) < self._listed:
             self._write()  # before the files of omitted steps are changed
@@ -133,7 +144,9 @@ class Manifest:
         """Raises ValueError for a step that cannot be next."""
         for worker in range(self.workers):
             if file_name("gradient", worker) not in files:
-                raise ValueError(f"step {step} lacks the gradients of worker {worker} of {self.workers}")
+                raise ValueError(
+                    f"step {step} lacks the gradients of worker {worker} of {self.workers}"
+                )
         if step <= self.last:
             raise ValueError(f"step {step} is not above step {self.last}, the last committed one")
 
@@ -149,7 +162,11 @@ class Manifest:
         """Adds `step` with its existing `files` (name -> ``{"bytes", "sha256"}``) to the manifest."""
         self.check(step, files)
         entry: dict = {"number": step}
-        for key, value in (("loss", loss), ("learning_rate", learning_rate), ("loss_scale", loss_scale)):
+        for key, value in (
+            ("loss", loss),
+            ("learning_rate", learning_rate),
+            ("loss_scale", loss_scale),
+        ):
             if value is not None:
                 entry[key] = json_number(float(value))
         entry["files"] = dict(sorted(files.items()))
@@ -173,16 +190,28 @@ class Manifest:
         begun, text = time.monotonic(), self._text()
         put_text(self.path / "manifest.json", text, durable=self._durable)
         self._read, self._listed = text.encode(), len(self._committed)
-        self._next = begun + max(1, 20 * (time.monotonic() - begun))  # for any length, only a small part of the time
+        self._next = begun + max(
+            1, 20 * (time.monotonic() - begun)
+        )  # for any length, only a small part of the time
 
     def _text(self) -> str:
         shapes = self.shapes or {}
-        roles = {name: said(self._roles, name, shape) or guess_role(name, shape) for name, shape in shapes.items()}
+        roles = {
+            name: said(self._roles, name, shape) or guess_role(name, shape)
+            for name, shape in shapes.items()
+        }
         # One line per tensor and step: long manifests stay readable and diff well.
-        tensors = [json.dumps({"name": name, "shape": list(shape), "role": roles[name]}) for name, shape in shapes.items()]
+        tensors = [
+            json.dumps({"name": name, "shape": list(shape), "role": roles[name]})
+            for name, shape in shapes.items()
+        ]
         head = json.dumps(self.head | {"metadata": self.metadata | _guessed(roles)}, indent=1)[:-2]
         lists = (("tensors", tensors), ("steps", [text for _, text in self._committed]))
-        return head + "".join(f',\n "{key}": [\n  ' + ",\n  ".join(rows) + "\n ]" for key, rows in lists) + "\n}\n"
+        return (
+            head
+            + "".join(f',\n "{key}": [\n  ' + ",\n  ".join(rows) + "\n ]" for key, rows in lists)
+            + "\n}\n"
+        )
 
 
 def _guessed(roles: Mapping[str, str], shown: int = 6) -> dict[str, str]:
@@ -190,7 +219,11 @@ def _guessed(roles: Mapping[str, str], shown: int = 6) -> dict[str, str]:
     names = [name for name, role in roles.items() if isinstance(role, Guess)]
     if not names:
         return {}
-    which = "all" if len(names) == len(roles) else f"{len(names)} of {len(roles)}: {', '.join(names[:shown])}{', ...' if len(names) > shown else ''}"
+    which = (
+        "all"
+        if len(names) == len(roles)
+        else f"{len(names)} of {len(roles)}: {', '.join(names[:shown])}{', ...' if len(names) > shown else ''}"
+    )
     return {"roles_guessed_by_name_and_shape": which}
 
 
@@ -200,7 +233,9 @@ def compare_shapes(found: Shapes, expected: Shapes, where: str) -> None:
         if name not in found:
             raise ValueError(f"{where} lacks the tensor {name!r}")
         if found[name] != shape:
-            raise ValueError(f"{where}: tensor {name!r} has shape {found[name]}, but had {shape} before")
+            raise ValueError(
+                f"{where}: tensor {name!r} has shape {found[name]}, but had {shape} before"
+            )
     for name in found:
         if name not in expected:
             raise ValueError(f"{where} has the tensor {name!r}, which the trace does not have")

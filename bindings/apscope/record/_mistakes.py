@@ -37,7 +37,11 @@ class Unattached:
             "or begin the with-block where the recording should begin"
         )
         optimizer: Any = sys.modules.get("torch.optim.optimizer")
-        self._handle = optimizer.register_optimizer_step_post_hook(self._after_step) if optimizer is not None else None
+        self._handle = (
+            optimizer.register_optimizer_step_post_hook(self._after_step)
+            if optimizer is not None
+            else None
+        )
 
     def _after_step(self, optimizer: Any, *_: Any) -> None:
         if os.getpid() != self._process:

@@ -43,7 +43,9 @@ def flatten(tree: Any) -> tuple[dict[str, Any], bool]:
     for path, leaf in found:
         name = ".".join(_word(key) for _, key in path) or "value"
         if name in leaves:
-            raise ValueError(f"two arrays have the name {name!r}, their keys joined by dots; rename a key of one of them")
+            raise ValueError(
+                f"two arrays have the name {name!r}, their keys joined by dots; rename a key of one of them"
+            )
         leaves[name] = leaf
     return leaves, guessed
 
@@ -65,7 +67,9 @@ class Leaves:
         self._chosen, self._workers, self._process = chosen, workers, process
         self._shapes: dict[str, tuple[int, ...]] | None = None
 
-    def arrays(self, tree: Any, step: int) -> tuple[dict[int, dict[str, np.ndarray]], list[str], bool]:
+    def arrays(
+        self, tree: Any, step: int
+    ) -> tuple[dict[int, dict[str, np.ndarray]], list[str], bool]:
         """Worker -> name -> a copy of the values, the names without values, and whether order is a guess.
 
         Raises
@@ -74,22 +78,45 @@ class Leaves:
             There is no array, one has a wrong dtype, or its first axis is not the workers.
         """
         found, guessed = flatten(tree)
-        leaves = {name: leaf for name, leaf in found.items() if self._chosen is None or self._chosen(name)}
-        arrays = {name: storable(leaf, f"gradient {name!r} of step {step}") for name, leaf in leaves.items()}
+        leaves = {
+            name: leaf for name, leaf in found.items() if self._chosen is None or self._chosen(name)
+        }
+        arrays = {
+            name: storable(leaf, f"gradient {name!r} of step {step}")
+            for name, leaf in leaves.items()
+        }
         if not arrays and self._shapes is None:
-            which = f"the first is {next(iter(found))!r}; choose others by tensors=" if found else "give the step's gradients"
-            raise ValueError(f"step {step} has no array to record: {len(found)} were given, {which}")
+            which = (
+                f"the first is {next(iter(found))!r}; choose others by tensors="
+                if found
+                else "give the step's gradients"
+            )
+            raise ValueError(
+                f"step {step} has no array to record: {len(found)} were given, {which}"
+            )
         if self._workers is not None:
             for name, array in arrays.items():
                 if array.shape[:1] != (self._workers,):
-                    raise ValueError(f"gradient {name!r} has shape {array.shape}; its first axis must be the {self._workers} workers")
+                    raise ValueError(
+                        f"gradient {name!r} has shape {array.shape}; its first axis must be the {self._workers} workers"
+                    )
         if self._shapes is None:
             self._shapes = {name: array.shape for name, array in arrays.items()}
         zeros = [name for name in self._shapes if name not in arrays]
-        whole = {name: arrays.pop(name) if name in arrays else np.zeros(shape, np.float32) for name, shape in self._shapes.items()} | arrays
+        whole = {
+            name: arrays.pop(name) if name in arrays else np.zeros(shape, np.float32)
+            for name, shape in self._shapes.items()
+        } | arrays
         if self._workers is None:
             return {self._process: whole}, zeros, guessed
-        return {worker: {name: array[worker] for name, array in whole.items()} for worker in range(self._workers)}, zeros, guessed
+        return (
+            {
+                worker: {name: array[worker] for name, array in whole.items()}
+                for worker in range(self._workers)
+            },
+            zeros,
+            guessed,
+        )
 
 
 def _walk(tree: Any, path: Path, alphabetical: list[bool], jax: Any) -> Iterator[tuple[Path, Any]]:
@@ -106,10 +133,16 @@ def _walk(tree: Any, path: Path, alphabetical: list[bool], jax: Any) -> Iterator
     elif isinstance(tree, (list, tuple)):
         items = [(i, i, value) for i, value in enumerate(tree)]
     elif jax is not None:
-        inner = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda node: isinstance(node, Mapping))[0]
+        inner = jax.tree_util.tree_flatten_with_path(
+            tree, is_leaf=lambda node: isinstance(node, Mapping)
+        )[0]
         for i, (keys, leaf) in enumerate(inner):
             longer = (*path, *((i, key) for key in keys))
-            yield from _walk(leaf, longer, alphabetical, jax) if isinstance(leaf, Mapping) else [(longer, leaf)]
+            yield from (
+                _walk(leaf, longer, alphabetical, jax)
+                if isinstance(leaf, Mapping)
+                else [(longer, leaf)]
+            )
         return
     elif dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         items = [(i, f.name, getattr(tree, f.name)) for i, f in enumerate(dataclasses.fields(tree))]

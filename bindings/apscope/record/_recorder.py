@@ -111,7 +111,9 @@ class Recorder:
         metadata: Mapping[str, str] | None = None,
     ):
         if every is not None and steps is not None:
-            raise ValueError(f"every={every!r} and steps= both select the recorded steps; give one of them")
+            raise ValueError(
+                f"every={every!r} and steps= both select the recorded steps; give one of them"
+            )
         every = 100 if every is None else every
         check_arguments(
             every=every, steps=steps, what=what, workers=workers, process=process, processes=processes,
@@ -119,25 +121,51 @@ class Recorder:
         )  # fmt: skip
         self.path = Path(path)
         self.number = first_step  # of the current step
-        self._first, self._resume, self._places, self._patience, self._quiet = first_step, resume, places, patience, quiet
-        self._every, self._steps, self._chosen, self._what = every, steps, chooser(tensors), frozenset(what)
+        self._first, self._resume, self._places, self._patience, self._quiet = (
+            first_step,
+            resume,
+            places,
+            patience,
+            quiet,
+        )
+        self._every, self._steps, self._chosen, self._what = (
+            every,
+            steps,
+            chooser(tensors),
+            frozenset(what),
+        )
         self._workers, self._process, self._processes = workers, process, processes
-        self._about: dict[str, Any] = dict(name=name, model=model, reduction=reduction, loss_divided_by_workers=loss_divided_by_workers)
+        self._about: dict[str, Any] = dict(
+            name=name,
+            model=model,
+            reduction=reduction,
+            loss_divided_by_workers=loss_divided_by_workers,
+        )
         self._about |= dict(roles=roles, metadata=dict(metadata or {}))
         self._background: Background | None = None
         self._tap: Any = None
         self._told: dict[str, Any] = {}
         self._skipped: list[int] = []
-        self._late = False  # a selected step could not be recorded: the next one is recorded instead
+        self._late = (
+            False  # a selected step could not be recorded: the next one is recorded instead
+        )
         self._ended: str | None = None  # the reason of an early end
         self._spent = 0.0
         self._began = self._closed = 0.0
         self._leaves = Leaves(self._chosen, workers, process or 0)
-        self._recorded = False  # whether a step was passed on: mistakes in the script would have shown
+        self._recorded = (
+            False  # whether a step was passed on: mistakes in the script would have shown
+        )
         self._home = os.getpid()  # a forked process records nothing
         self._unattached: Unattached | None = None
 
-    def attach(self, model: Any, *, loss_scale: float | Callable[[], float] | None = None, first_step: int | None = None) -> Recorder:
+    def attach(
+        self,
+        model: Any,
+        *,
+        loss_scale: float | Callable[[], float] | None = None,
+        first_step: int | None = None,
+    ) -> Recorder:
         """Records a PyTorch model's gradients from here on; each ``optimizer.step()`` is a step.
 
         Plain modules, DistributedDataParallel, models under ``fully_shard`` (FSDP2) and compiled
@@ -173,7 +201,11 @@ class Recorder:
         self._unwatch()
         if first_step is not None:
             self.number = self._first = first_step
-        process, processes = (tap.process, tap.processes) if self._process is None else (self._process, self._processes or 1)
+        process, processes = (
+            (tap.process, tap.processes)
+            if self._process is None
+            else (self._process, self._processes or 1)
+        )
         self._about["model"] = self._about["model"] or tap.description
         self._about["roles"] = either(self._about["roles"], tap.roles)
         self._about["metadata"] = {**tap.metadata, **self._about["metadata"]}
@@ -199,7 +231,10 @@ class Recorder:
             By default that of the optimizer's first group.
         """
         if self.due:
-            told = {"loss": loss.detach() if hasattr(loss, "detach") else loss, "learning_rate": learning_rate}
+            told = {
+                "loss": loss.detach() if hasattr(loss, "detach") else loss,
+                "learning_rate": learning_rate,
+            }
             self._told |= {key: value for key, value in told.items() if value is not None}
 
     def step(self) -> None:
@@ -207,7 +242,9 @@ class Recorder:
         if self._tap is not None:
             self._tap.step()
 
-    def record_pytree(self, gradients: Any, *, loss: Any = None, learning_rate: float | None = None) -> None:
+    def record_pytree(
+        self, gradients: Any, *, loss: Any = None, learning_rate: float | None = None
+    ) -> None:
         """Records one step's gradients: any nesting of dicts, lists, tuples, dataclasses and arrays.
 
         Call it once per step with that step's gradients, before the average over the workers; steps
@@ -235,9 +272,19 @@ class Recorder:
         self._unwatch()
         try:
             if self._background is None and self._ended is None:
-                self._open(self._process or 0, self._processes or 1, joined=False, stage="local", began=start)
+                self._open(
+                    self._process or 0,
+                    self._processes or 1,
+                    joined=False,
+                    stage="local",
+                    began=start,
+                )
             self.log(loss=loss, learning_rate=learning_rate)
-            if self.due and self._background and (buffers := self._background.buffers()) is not None:
+            if (
+                self.due
+                and self._background
+                and (buffers := self._background.buffers()) is not None
+            ):
                 try:
                     tensors, zeros, guessed = self._leaves.arrays(gradients, self.number)
                 except BaseException:
@@ -256,7 +303,11 @@ class Recorder:
         """Whether the current step is recorded."""
         if self._ended is not None or self._closed or os.getpid() != self._home:
             return False
-        return self._late or (self.number in self._steps if self._steps is not None else self.number % self._every == 0)
+        return self._late or (
+            self.number in self._steps
+            if self._steps is not None
+            else self.number % self._every == 0
+        )
 
     @property
     def overhead(self) -> Overhead:
@@ -304,7 +355,10 @@ class Recorder:
             if whole and self._ended is None:
                 if unattached is not None and unattached.steps:
                     unattached.say()
-                logger.warning("apscope: nothing was recorded into %s: neither attach(model) nor record_pytree(gradients) was called", self.path)
+                logger.warning(
+                    "apscope: nothing was recorded into %s: neither attach(model) nor record_pytree(gradients) was called",
+                    self.path,
+                )
             return
         self._background.finish(whole)
         if not self._background.session.process:
@@ -316,9 +370,13 @@ class Recorder:
 
     def _conclude(self, session: Session, whole: bool) -> None:
         """Prints the content of the trace."""
-        none = not session.manifest.steps or not os.path.exists(self.path / "manifest.json")  # raises nothing
+        none = not session.manifest.steps or not os.path.exists(
+            self.path / "manifest.json"
+        )  # raises nothing
         if none and whole and self._ended is None:
-            logger.warning("apscope: %s has no trace: none of the selected steps was recorded", self.path)
+            logger.warning(
+                "apscope: %s has no trace: none of the selected steps was recorded", self.path
+            )
         if not self._quiet and sys.stderr is not None:
             of = f" of {session.processes} processes" if session.processes > 1 else ""
             where = f"{self.path}{', which has no trace' if none else ''}"
@@ -329,18 +387,33 @@ class Recorder:
                     file=sys.stderr,
                 )
 
-    def _open(self, process: int, processes: int, *, joined: bool, stage: str, began: float | None = None) -> None:
-        about = self._about | dict(stage=stage) | ({"workers": self._workers} if self._workers else {})
+    def _open(
+        self, process: int, processes: int, *, joined: bool, stage: str, began: float | None = None
+    ) -> None:
+        about = (
+            self._about | dict(stage=stage) | ({"workers": self._workers} if self._workers else {})
+        )
         self._began = began or time.perf_counter()
         try:
             session = Session(
-                self.path, process, processes, joined=joined, first_step=self._first, resume=self._resume, patience=self._patience, **about
+                self.path,
+                process,
+                processes,
+                joined=joined,
+                first_step=self._first,
+                resume=self._resume,
+                patience=self._patience,
+                **about,
             )
             self._background = Background(session, self._places, self._patience, self._warn)
             atexit.register(self._at_end)
         except OSError as error:
             self._stop(f"{error.filename or self.path}: {error.strerror or error}")
-        except (StopRecording, HeldError, RuntimeError) as error:  # the last if no thread can be started
+        except (
+            StopRecording,
+            HeldError,
+            RuntimeError,
+        ) as error:  # the last if no thread can be started
             self._stop(str(error))
 
     def _deliver(
@@ -357,7 +430,13 @@ class Recorder:
     ) -> None:
         """Passes the step's gradients to the thread."""
         facts: dict[str, Any] = {k: float(v) for k, v in self._told.items()}
-        facts |= {"zeros": zeros, "skipped": self._skipped, "divided_by": divided_by, "guessed": guessed, "passes": passes}
+        facts |= {
+            "zeros": zeros,
+            "skipped": self._skipped,
+            "divided_by": divided_by,
+            "guessed": guessed,
+            "passes": passes,
+        }
         assert self._background is not None
         self._background.put(Step(self.number, tensors, facts, parts, buffers, others or {}))
         self._skipped, self._late, self._recorded = [], False, True

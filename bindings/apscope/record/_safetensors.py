@@ -58,7 +58,9 @@ class Storable(Protocol):
     def __array__(self) -> np.ndarray: ...
 
 
-def storable(array: object, what: str, round_to_fp32: bool = False, remedy: str = "round it to float32 first") -> np.ndarray:
+def storable(
+    array: object, what: str, round_to_fp32: bool = False, remedy: str = "round it to float32 first"
+) -> np.ndarray:
     """`array` as a C-ordered copy in a dtype of a trace: float32, float16 or bfloat16.
 
     fp8 becomes float16, E8M0 float32. Other dtypes become float32 if that is exact for every
@@ -68,9 +70,15 @@ def storable(array: object, what: str, round_to_fp32: bool = False, remedy: str 
     """
     torch = sys.modules.get("torch")
     try:
-        values = torch_array(array) if torch is not None and isinstance(array, torch.Tensor) else np.asarray(array)
+        values = (
+            torch_array(array)
+            if torch is not None and isinstance(array, torch.Tensor)
+            else np.asarray(array)
+        )
     except TypeError:  # packed fp4, quantized integers
-        raise ValueError(f"{what} has dtype {getattr(array, 'dtype', type(array).__name__)}; a trace has real numbers") from None
+        raise ValueError(
+            f"{what} has dtype {getattr(array, 'dtype', type(array).__name__)}; a trace has real numbers"
+        ) from None
     if values.dtype.name.startswith("float8_"):  # ml_dtypes', JAX's
         values = widened(values.astype(np.float32), values.dtype.name)
     if code_of(values.dtype):
@@ -88,11 +96,15 @@ def storable(array: object, what: str, round_to_fp32: bool = False, remedy: str 
         exact |= np.isnan(values)
     if not exact.all():
         index = int(np.flatnonzero(~exact.ravel())[0])
-        raise ValueError(f"{what} has dtype {values.dtype} and its element {index} ({values.ravel()[index]!r}) is not an fp32 value; {remedy}")
+        raise ValueError(
+            f"{what} has dtype {values.dtype} and its element {index} ({values.ravel()[index]!r}) is not an fp32 value; {remedy}"
+        )
     return rounded
 
 
-def write_safetensors(path: Path, tensors: Mapping[str, Storable], metadata: Mapping[str, str], durable: bool = True) -> dict:
+def write_safetensors(
+    path: Path, tensors: Mapping[str, Storable], metadata: Mapping[str, str], durable: bool = True
+) -> dict:
     """Writes `tensors` to `path` and returns the manifest's entry, ``{"bytes", "sha256"}``.
 
     The file at `path` is complete or does not exist, and if `durable` its bytes are on the disk
@@ -103,7 +115,11 @@ def write_safetensors(path: Path, tensors: Mapping[str, Storable], metadata: Map
     end = 0
     for name, array in ordered:
         begin, end = end, end + array.nbytes
-        header[name] = {"dtype": code_of(array.dtype), "shape": list(array.shape), "data_offsets": [begin, end]}
+        header[name] = {
+            "dtype": code_of(array.dtype),
+            "shape": list(array.shape),
+            "data_offsets": [begin, end],
+        }
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
 

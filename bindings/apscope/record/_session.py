@@ -32,7 +32,15 @@ from .._folders.durable import sync_folder
 from .._folders.lock import Lock
 from .._folders.one_file import make_folder, put_text, remove_left
 from .._traces.order import NATURAL
-from ._manifest import Manifest, Shapes, compare_shapes, file_name, lock_of_trace, remove_uncommitted, step_folder
+from ._manifest import (
+    Manifest,
+    Shapes,
+    compare_shapes,
+    file_name,
+    lock_of_trace,
+    remove_uncommitted,
+    step_folder,
+)
 from ._safetensors import write_safetensors
 from ._shards import Part, join
 
@@ -72,8 +80,25 @@ class Session:
         The folder cannot be written.
     """
 
-    def __init__(self, path: Path, process: int, processes: int, *, joined: bool, first_step: int, resume: bool, patience: float, **about: Any):
-        self.path, self.process, self.processes, self.joined, self.patience = path, process, processes, joined, patience
+    def __init__(
+        self,
+        path: Path,
+        process: int,
+        processes: int,
+        *,
+        joined: bool,
+        first_step: int,
+        resume: bool,
+        patience: float,
+        **about: Any,
+    ):
+        self.path, self.process, self.processes, self.joined, self.patience = (
+            path,
+            process,
+            processes,
+            joined,
+            patience,
+        )
         self.workers = 1 if joined else about.pop("workers", processes)
         self.bytes = self.committed = 0
         self._notes = path / ".recording"
@@ -82,7 +107,9 @@ class Session:
         self._welcome = processes == 1
         self._stopped = False
         self._passes: set[str] = set()  # backward passes of the committed steps
-        self._own: dict[int, tuple[dict, float]] = {}  # step -> this process's note on it, and the time
+        self._own: dict[
+            int, tuple[dict, float]
+        ] = {}  # step -> this process's note on it, and the time
         self._last = -1  # the highest step that this process has written
         self.waits_for = ""  # the process that this one waits for
         self._lock: Lock | None = None
@@ -98,19 +125,26 @@ class Session:
 
     def _said(self, what: str) -> list[tuple[int, str, Path]]:
         """Process, mark and path of a note."""
-        found = [(re.fullmatch(rf"{what}_(\d{{4,}})_([0-9a-f]{{32}})", path.name), path) for path in self._notes.glob(f"{what}_*")]
+        found = [
+            (re.fullmatch(rf"{what}_(\d{{4,}})_([0-9a-f]{{32}})", path.name), path)
+            for path in self._notes.glob(f"{what}_*")
+        ]
         return [(int(words[1]), words[2], path) for words, path in found if words]
 
     def _lead(self, first_step: int, resume: bool, about: dict) -> None:
         if (self.path / "manifest.json").exists() and not resume:
-            raise ValueError(f"{self.path} already has a trace; record into a new folder, or continue this one with resume=True")
+            raise ValueError(
+                f"{self.path} already has a trace; record into a new folder, or continue this one with resume=True"
+            )
         self._lock = lock_of_trace(self.path, "recording")
         # A regular end leaves neither.
         remains = self._lock.path.exists() or (self._notes / "leader.json").exists()
         self._lock.take(os.fspath(self.path))
         try:
             make_folder(self._notes)
-            self.manifest = Manifest(self.path, workers=self.workers, resume_at=first_step if resume else None, **about)
+            self.manifest = Manifest(
+                self.path, workers=self.workers, resume_at=first_step if resume else None, **about
+            )
         except BaseException:
             with contextlib.suppress(OSError):  # if it has notes
                 self._notes.rmdir()
@@ -120,7 +154,9 @@ class Session:
         if self.manifest.steps:
             self._last = self.manifest.steps[-1]
             self._passes.add(self.manifest.metadata.get("accumulation", "1"))
-        remove_left(self._notes, re.compile(r"[^.].*"))  # a process that has already said hello says it again
+        remove_left(
+            self._notes, re.compile(r"[^.].*")
+        )  # a process that has already said hello says it again
         if remains or resume:
             remove_uncommitted(self.path, self.manifest.steps)
         self._list({"0": self._mark})
@@ -130,7 +166,9 @@ class Session:
         marks = {"0": self._mark}
         for process, mark, _ in self._said("hello"):
             if marks.setdefault(str(process), mark) != mark:
-                raise StopRecording(f"there are two processes with number {process}; give every job its own folder")
+                raise StopRecording(
+                    f"there are two processes with number {process}; give every job its own folder"
+                )
         self._list(marks)
 
     def _list(self, marks: dict[str, str]) -> None:
@@ -159,14 +197,18 @@ class Session:
         shapes: Shapes = {}
         if self.joined:
             name = f"step_{step:08d}_{self.process:04d}.safetensors"
-            files[name] = write_safetensors(self._notes / name, tensors[0], about, durable=False)  # process 0 joins it
+            files[name] = write_safetensors(
+                self._notes / name, tensors[0], about, durable=False
+            )  # process 0 joins it
             shapes = {n: part.whole for n, part in (parts or {}).items()}
         else:
             folder = step_folder(self.path, step)
             make_folder(folder)
             for worker, arrays in tensors.items():
                 name = file_name("gradient", worker)
-                files[name] = write_safetensors(folder / name, arrays, about | {"worker": str(worker)})
+                files[name] = write_safetensors(
+                    folder / name, arrays, about | {"worker": str(worker)}
+                )
                 found = {n: array.shape for n, array in arrays.items()}
                 compare_shapes(found, shapes or found, f"worker {worker} at step {step}")
                 shapes = found
@@ -175,7 +217,12 @@ class Session:
             if self.process:
                 sync_folder(folder)  # like process 0, before the manifest has the step
         self.bytes += sum(file["bytes"] for file in files.values())
-        note = {"files": files, "shapes": shapes, "facts": dict(facts), "offsets": {n: list(part.offset) for n, part in (parts or {}).items()}}
+        note = {
+            "files": files,
+            "shapes": shapes,
+            "facts": dict(facts),
+            "offsets": {n: list(part.offset) for n, part in (parts or {}).items()},
+        }
         self._own[step] = note, time.monotonic()
         if self.process:
             _put(self._note(step, self.process), json.dumps(note))
@@ -196,10 +243,14 @@ class Session:
 
     def _wait_for_the_leader(self) -> None:
         if self._welcome and not self._listed():
-            raise StopRecording(f"process 0 no longer records into {self.path}, or the folder was removed")
+            raise StopRecording(
+                f"process 0 no longer records into {self.path}, or the folder was removed"
+            )
         deadline = time.monotonic() + self.patience
         while not self._welcome:
-            self.waits_for = f"process 0 is missing ({self.path} must be one folder for all processes)"
+            self.waits_for = (
+                f"process 0 is missing ({self.path} must be one folder for all processes)"
+            )
             self._welcome = self._listed()
             self._heed()
             if not self._welcome:
@@ -217,14 +268,18 @@ class Session:
             if not self._note(step, self.process).exists():
                 del self._own[step]
             elif time.monotonic() - written > self.patience:
-                raise StopRecording(f"process 0 has not accepted step {step} for {self.patience:g} s")
+                raise StopRecording(
+                    f"process 0 has not accepted step {step} for {self.patience:g} s"
+                )
         return not self._own
 
     def _heed(self) -> None:
         """Stops if another process of this recording did."""
         for process, mark, path in self._said("stopped"):
             if process != self.process and self._marks.get(str(process)) == mark:
-                raise StopRecording(f"process {process} stopped: {path.read_text(encoding='utf-8')}")
+                raise StopRecording(
+                    f"process {process} stopped: {path.read_text(encoding='utf-8')}"
+                )
 
     def collect(self, patience: float = 0.0) -> None:
         """Process 0: commits the steps that all have written; waits up to `patience` seconds for the others."""
@@ -241,9 +296,13 @@ class Session:
                 return
             step = min(self._own)
             waited = time.monotonic() - self._own[step][1]
-            missing = next((p for p in range(1, self.processes) if not self._note(step, p).exists()), None)
+            missing = next(
+                (p for p in range(1, self.processes) if not self._note(step, p).exists()), None
+            )
             if missing is not None and waited > (patience or self.patience):
-                raise StopRecording(f"process {missing} has not written step {step} for {waited:.0f} s")
+                raise StopRecording(
+                    f"process {missing} has not written step {step} for {waited:.0f} s"
+                )
             if not patience:
                 return
             time.sleep(_POLL)
@@ -258,26 +317,40 @@ class Session:
         paths = [self._note(step, process) for process in range(1, self.processes)]
         if not all(path.exists() for path in paths):
             return False
-        notes = [self._own[step][0], *(json.loads(path.read_text(encoding="utf-8")) for path in paths)]
+        notes = [
+            self._own[step][0],
+            *(json.loads(path.read_text(encoding="utf-8")) for path in paths),
+        ]
         shapes: Shapes = {name: tuple(shape) for name, shape in notes[0]["shapes"].items()}
         for process, note in enumerate(notes):
             found = {name: tuple(shape) for name, shape in note["shapes"].items()}
-            compare_shapes(found, self.manifest.shapes or shapes, f"process {process} at step {step}")
+            compare_shapes(
+                found, self.manifest.shapes or shapes, f"process {process} at step {step}"
+            )
         files = {name: digest for note in notes for name, digest in note["files"].items()}
         if self.joined:
             folder = step_folder(self.path, step)
             make_folder(folder)
-            sources = [(self._notes / name, note["offsets"]) for note in notes for name in note["files"]]
+            sources = [
+                (self._notes / name, note["offsets"]) for note in notes for name in note["files"]
+            ]
             files = {
                 file_name("gradient", 0): write_safetensors(
-                    folder / file_name("gradient", 0), join(shapes, sources), {"step": str(step), "worker": "0"}
+                    folder / file_name("gradient", 0),
+                    join(shapes, sources),
+                    {"step": str(step), "worker": "0"},
                 )
             }
         self.manifest.shapes = self.manifest.shapes or shapes
         facts = notes[0]["facts"]
         losses = [note["facts"]["loss"] for note in notes if note["facts"].get("loss") is not None]
         self._remember(step, [note["facts"] for note in notes])
-        self.manifest.commit(step, files, loss=sum(losses) / len(losses) if losses else None, learning_rate=facts.get("learning_rate"))
+        self.manifest.commit(
+            step,
+            files,
+            loss=sum(losses) / len(losses) if losses else None,
+            learning_rate=facts.get("learning_rate"),
+        )
         for path in [*paths, *(source for source, _ in (sources if self.joined else []))]:
             path.unlink(missing_ok=True)
         del self._own[step]
@@ -288,7 +361,9 @@ class Session:
         """Adds facts that vary from step to step, without a field in the manifest, to the metadata."""
         about = self.manifest.metadata
         if (scale := facts[0].get("divided_by")) is not None:
-            about["divided_by_loss_scale"] = _more(about.get("divided_by_loss_scale", ""), f"{scale:g} from step {step}")
+            about["divided_by_loss_scale"] = _more(
+                about.get("divided_by_loss_scale", ""), f"{scale:g} from step {step}"
+            )
         if facts[0].get("guessed") and not self.manifest.steps:
             about.setdefault("tensor_order", NATURAL)
         if not self._accumulation_given:
@@ -297,10 +372,18 @@ class Session:
             if len(self._passes) == 1 and not self._passes & {"None", "1"}:
                 about["accumulation"] = next(iter(self._passes))
         if skipped := facts[0].get("skipped"):
-            about["left_out_for_inf_or_nan"] = ", ".join(filter(None, [about.get("left_out_for_inf_or_nan"), *map(str, skipped)]))
+            about["left_out_for_inf_or_nan"] = ", ".join(
+                filter(None, [about.get("left_out_for_inf_or_nan"), *map(str, skipped)])
+            )
         for name in dict.fromkeys(name for fact in facts for name in fact.get("zeros", ())):
-            lacking = [str(process) for process, fact in enumerate(facts) if name in fact.get("zeros", ())]
-            of = "" if self.joined or len(lacking) == len(facts) else f" of worker {', '.join(lacking)}"
+            lacking = [
+                str(process) for process, fact in enumerate(facts) if name in fact.get("zeros", ())
+            ]
+            of = (
+                ""
+                if self.joined or len(lacking) == len(facts)
+                else f" of worker {', '.join(lacking)}"
+            )
             key = f"no_gradient_so_zeros: {name}{of}"
             about[key] = _run(about.get(key, ""), step, self.manifest.steps)
 
@@ -330,7 +413,11 @@ class Session:
     def _leave(self) -> None:
         self._say("left")  # it no longer writes; one that has only stopped may
         listed = self._listed()
-        marks = self._marks if listed else {str(process): mark for process, mark, _ in self._said("hello")}
+        marks = (
+            self._marks
+            if listed
+            else {str(process): mark for process, mark, _ in self._said("hello")}
+        )
         left = {mark for _, mark, _ in self._said("left")}
         led = (self._notes / "leader.json").exists()
         if (led and not listed) or not set(marks.values()) <= left:
@@ -343,7 +430,13 @@ class Session:
                 if led:
                     manifest = self.path / "manifest.json"
                     remove_uncommitted(
-                        self.path, [step["number"] for step in json.loads(manifest.read_text(encoding="utf-8"))["steps"]] if manifest.exists() else []
+                        self.path,
+                        [
+                            step["number"]
+                            for step in json.loads(manifest.read_text(encoding="utf-8"))["steps"]
+                        ]
+                        if manifest.exists()
+                        else [],
                     )
                 shutil.rmtree(self._notes, ignore_errors=True)
         finally:
@@ -354,7 +447,11 @@ class Session:
 def _more(text: str, more: str) -> str:
     """`text` followed by `more`, if its last value is different."""
     last = text.rsplit(", ", 1)[-1]
-    return text if last.partition(" ")[0] == more.partition(" ")[0] else ", ".join(filter(None, [text, more]))
+    return (
+        text
+        if last.partition(" ")[0] == more.partition(" ")[0]
+        else ", ".join(filter(None, [text, more]))
+    )
 
 
 def _run(text: str, step: int, committed: list[int]) -> str:

@@ -42,7 +42,9 @@ class Joined:
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
         whole = np.zeros(self.shape, self.dtype)
         for values, offset in self.parts:
-            whole[tuple(slice(o, o + n) for o, n in zip(offset, values.shape, strict=True))] = values
+            whole[tuple(slice(o, o + n) for o, n in zip(offset, values.shape, strict=True))] = (
+                values
+            )
         return whole
 
 
@@ -65,7 +67,9 @@ def join(shapes: Shapes, sources: list[tuple[Path, Mapping[str, list[int]]]]) ->
         whole = Joined(shape, dtypes.pop() if dtypes else np.dtype(np.float32), tuple(found[name]))
         size = sum(values.size for values, _ in found[name])
         if dtypes or size != np.prod(shape, dtype=np.int64):
-            raise ValueError(f"tensor {name!r} has {size} values of {sorted(map(str, dtypes))} in its parts, which do not fit its shape {shape}")
+            raise ValueError(
+                f"tensor {name!r} has {size} values of {sorted(map(str, dtypes))} in its parts, which do not fit its shape {shape}"
+            )
         joined[name] = whole
     return joined
 
@@ -75,6 +79,15 @@ def _mapped(path: Path) -> dict[str, np.ndarray]:
     with open(path, "rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
         header = json.loads(stream.read(length))
-    data = np.memmap(path, np.uint8, mode="r", offset=8 + length) if path.stat().st_size > 8 + length else np.zeros(0, np.uint8)
+    data = (
+        np.memmap(path, np.uint8, mode="r", offset=8 + length)
+        if path.stat().st_size > 8 + length
+        else np.zeros(0, np.uint8)
+    )
     header.pop("__metadata__", None)
-    return {name: data[slice(*entry["data_offsets"])].view(dtype_of(entry["dtype"])).reshape(entry["shape"]) for name, entry in header.items()}
+    return {
+        name: data[slice(*entry["data_offsets"])]
+        .view(dtype_of(entry["dtype"]))
+        .reshape(entry["shape"])
+        for name, entry in header.items()
+    }

@@ -19,19 +19,43 @@ class Extras:
     last call in the step, its activation gradient that of the same call's output.
     """
 
-    def __init__(self, what: Collection[str], parameters: dict[str, torch.nn.Parameter], due: Callable[[], bool]):
+    def __init__(
+        self,
+        what: Collection[str],
+        parameters: dict[str, torch.nn.Parameter],
+        due: Callable[[], bool],
+    ):
         self._what, self._parameters, self._due = frozenset(what), parameters, due
         self._weights: dict[str, torch.Tensor] = {}
         self._seen: dict[str, torch.Tensor] = {}  # KIND/LAYER -> values
 
-    def hooks(self, model: torch.nn.Module, guarded: Callable[..., Callable[..., None]], plain: Callable[[str], str]) -> list[Any]:
+    def hooks(
+        self,
+        model: torch.nn.Module,
+        guarded: Callable[..., Callable[..., None]],
+        plain: Callable[[str], str],
+    ) -> list[Any]:
         """Registers hooks on the layers; returns their handles."""
         if not self._what & {"layer_input", "activation_gradient"}:
             return []
-        layers = [(plain(f"{name}.")[:-1], layer) for name, layer in model.named_modules() if any(True for _ in layer.parameters(recurse=False))]
-        return [layer.register_forward_hook(guarded(self._forward, guarded, name)) for name, layer in layers]
+        layers = [
+            (plain(f"{name}.")[:-1], layer)
+            for name, layer in model.named_modules()
+            if any(True for _ in layer.parameters(recurse=False))
+        ]
+        return [
+            layer.register_forward_hook(guarded(self._forward, guarded, name))
+            for name, layer in layers
+        ]
 
-    def _forward(self, guarded: Callable[..., Callable[..., None]], name: str, _: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    def _forward(
+        self,
+        guarded: Callable[..., Callable[..., None]],
+        name: str,
+        _: Any,
+        inputs: tuple[Any, ...],
+        output: Any,
+    ) -> None:
         if not self._due() or not isinstance(output, torch.Tensor) or not output.requires_grad:
             return
         if "layer_input" in self._what and inputs and isinstance(inputs[0], torch.Tensor):
@@ -55,12 +79,16 @@ class Extras:
         """File name -> name in it -> values."""
         found: dict[str, dict[str, np.ndarray]] = {}
         if self._weights and process == 0:
-            found[file_name("weights", 0)] = {name: torch_array(p) for name, p in self._weights.items()}
+            found[file_name("weights", 0)] = {
+                name: torch_array(p) for name, p in self._weights.items()
+            }
         if self._seen:
             for key, values in self._seen.items():
                 if divisor is not None and key.startswith("activation_gradient/"):
                     values.mul_(float(np.float32(1 / divisor)))
-            found[file_name("layer_input", process)] = {key: torch_array(values) for key, values in self._seen.items()}
+            found[file_name("layer_input", process)] = {
+                key: torch_array(values) for key, values in self._seen.items()
+            }
         return found
 
 

@@ -35,7 +35,9 @@ def shards_of(parameters: dict[str, torch.Tensor]) -> dict[str, Shard] | None:
     if not sharded:
         return None
     if rest := set(parameters) - set(sharded):
-        raise ValueError(f"{min(rest)!r} is not sharded, but {sharded[0]!r} is; select tensors of one kind with tensors=")
+        raise ValueError(
+            f"{min(rest)!r} is not sharded, but {sharded[0]!r} is; select tensors of one kind with tensors="
+        )
     return {name: _shard(name, p) for name, p in parameters.items()}
 
 
@@ -43,17 +45,29 @@ def _shard(name: str, p: Any) -> Shard:
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
     if any(placement.is_partial() for placement in p.placements):
-        raise ValueError(f"{name!r} has partial sums over processes; there is no gradient to record before they are added")
+        raise ValueError(
+            f"{name!r} has partial sums over processes; there is no gradient to record before they are added"
+        )
     _, offset = compute_local_shape_and_global_offset(p.shape, p.device_mesh, p.placements)
     place = p.device_mesh.get_coordinate()
-    first = place is not None and all(at == 0 for at, placement in zip(place, p.placements, strict=True) if placement.is_replicate())
+    first = place is not None and all(
+        at == 0
+        for at, placement in zip(place, p.placements, strict=True)
+        if placement.is_replicate()
+    )
     return Shard(Part(tuple(p.shape), tuple(offset)), first)
 
 
 def refuse_flat(model: torch.nn.Module) -> None:
     """Raises ValueError for wrappers whose parameters or gradients belong to no layer."""
     fsdp = sys.modules.get("torch.distributed.fsdp")
-    if fsdp is not None and any(isinstance(module, fsdp.FullyShardedDataParallel) for module in model.modules()):
-        raise ValueError("FullyShardedDataParallel's flat parameters belong to no layer; shard with torch.distributed.fsdp.fully_shard to record")
+    if fsdp is not None and any(
+        isinstance(module, fsdp.FullyShardedDataParallel) for module in model.modules()
+    ):
+        raise ValueError(
+            "FullyShardedDataParallel's flat parameters belong to no layer; shard with torch.distributed.fsdp.fully_shard to record"
+        )
     if type(model).__module__.startswith("deepspeed"):
-        raise ValueError("a DeepSpeed engine keeps gradients in its own buffers; record with its ZeRO stage 0 and attach(engine.module)")
+        raise ValueError(
+            "a DeepSpeed engine keeps gradients in its own buffers; record with its ZeRO stage 0 and attach(engine.module)"
+        )

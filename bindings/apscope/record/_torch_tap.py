@@ -55,46 +55,77 @@ class TorchTap:
         what: Collection[str] = (),
     ):
         if not isinstance(model, torch.nn.Module):
-            raise ValueError(f"attach takes a torch.nn.Module, not {type(model).__name__}; other loops call record_pytree(gradients)")
+            raise ValueError(
+                f"attach takes a torch.nn.Module, not {type(model).__name__}; other loops call record_pytree(gradients)"
+            )
         self.recorder, self._loss_scale = recorder, loss_scale
         self.process, self.processes, self.stage, runs_in = 0, 1, "local", "one process"
         inner = model
         if dist.is_available() and dist.is_initialized():
-            group = getattr(model, "process_group", None) if isinstance(model, torch.nn.parallel.DistributedDataParallel) else None
+            group = (
+                getattr(model, "process_group", None)
+                if isinstance(model, torch.nn.parallel.DistributedDataParallel)
+                else None
+            )
             self.process, self.processes = dist.get_rank(group), dist.get_world_size(group)
             runs_in = f"{self.processes} processes"
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             inner, runs_in = model.module, f"DistributedDataParallel, {self.processes} processes"
         elif isinstance(model, torch.nn.DataParallel):
-            inner, self.stage, runs_in = model.module, "reduced", "DataParallel, the sum over the devices"
+            inner, self.stage, runs_in = (
+                model.module,
+                "reduced",
+                "DataParallel, the sum over the devices",
+            )
         refuse_flat(model)
         named = {_plain(name): p for name, p in inner.named_parameters()}
-        picked = {name: p for name, p in named.items() if p.is_floating_point() and (p.requires_grad if chosen is None else chosen(name))}
+        picked = {
+            name: p
+            for name, p in named.items()
+            if p.is_floating_point() and (p.requires_grad if chosen is None else chosen(name))
+        }
         if not picked:
             what = "requires a gradient" if chosen is None else "is selected by tensors="
-            raise ValueError(f"none of the model's {len(named)} parameters {what}; the first is {next(iter(named), 'missing')!r}")
+            raise ValueError(
+                f"none of the model's {len(named)} parameters {what}; the first is {next(iter(named), 'missing')!r}"
+            )
         self.parameters = picked
         self.shards = shards_of(picked)
         if self.joined:
-            self.stage, runs_in = "reduced", f"fully_shard, {self.processes} processes, their shards joined"
+            self.stage, runs_in = (
+                "reduced",
+                f"fully_shard, {self.processes} processes, their shards joined",
+            )
         if self.joined and what:
-            raise ValueError(f"what={sorted(what)} cannot be recorded from shards; record them in one process or under DistributedDataParallel")
+            raise ValueError(
+                f"what={sorted(what)} cannot be recorded from shards; record them in one process or under DistributedDataParallel"
+            )
         self._inner, self._extras = inner, Extras(what, picked, lambda: recorder.due)
         self.roles = {_plain(name): role for name, role in roles(inner).items()}
-        self.description = f"{type(inner).__name__}, {sum(p.numel() for p in named.values())} parameters"
+        self.description = (
+            f"{type(inner).__name__}, {sum(p.numel() for p in named.values())} parameters"
+        )
         self.metadata = {"recorded_from": f"PyTorch {torch.__version__}, {runs_in}"}
         self._names = {id(p): name for name, p in named.items()}
-        self._unpicked = {name: p for name, p in named.items() if name not in picked and chosen is None}
-        self._wanted: Callable[[str], bool] | None = chosen or (lambda _: True)  # until reported once
+        self._unpicked = {
+            name: p for name, p in named.items() if name not in picked and chosen is None
+        }
+        self._wanted: Callable[[str], bool] | None = chosen or (
+            lambda _: True
+        )  # until reported once
         self._handles: list[Any] = []
         self._buffers: dict[str, torch.Tensor] | None = None
         self._arrived: set[str] = set()  # names whose gradient of this step is in the buffers
-        self._passes: dict[str, tuple[int, int | None]] = {}  # the initial version of .grad, and backward passes since; None: unknown
+        self._passes: dict[
+            str, tuple[int, int | None]
+        ] = {}  # the initial version of .grad, and backward passes since; None: unknown
         self._fired = self._in_backward = self._on_gpu = False
         self._steps = 0  # steps of optimizers with our gradients
         self._ever = False  # whether a gradient has arrived
         self._empty = 0  # steps of an optimizer of ours without a gradient
-        self._strangers: Counter[int] = Counter()  # steps of other models' optimizers before our first
+        self._strangers: Counter[int] = (
+            Counter()
+        )  # steps of other models' optimizers before our first
         self._scaler: Any = None  # while its step runs
         self._stepped = False
 
@@ -108,12 +139,16 @@ class TorchTap:
         for name, p in self.parameters.items():
             # Frozen ones get the hook too: they may be unfrozen.
             frozen, p.requires_grad = not p.requires_grad, True
-            self._handles.append(p.register_post_accumulate_grad_hook(self._guarded(self._take, name)))
+            self._handles.append(
+                p.register_post_accumulate_grad_hook(self._guarded(self._take, name))
+            )
             if frozen:
                 p.requires_grad = False
         self._handles += self._extras.hooks(self._inner, self._guarded, _plain)
         after_step = self._guarded(self._after_step)
-        self._handles.append(register_optimizer_step_post_hook(lambda optimizer, *_: after_step(optimizer)))
+        self._handles.append(
+            register_optimizer_step_post_hook(lambda optimizer, *_: after_step(optimizer))
+        )
         _grad_scaler.watch(self)
 
     def remove(self, whole: bool) -> None:
@@ -148,18 +183,25 @@ class TorchTap:
         if not self.recorder.due or (not self._arrived and not self._open()):
             return
         if p.grad is None:
-            raise Mistake(f"another hook removes the gradient of {name!r}; attach the recorder before that hook is registered")
+            raise Mistake(
+                f"another hook removes the gradient of {name!r}; attach the recorder before that hook is registered"
+            )
         # Each pass that adds to .grad increments its version by one; removing it in between changes
         # the count.
         begun, passes = self._passes.get(name, (p.grad._version, 0))
-        self._passes[name] = begun, None if passes is None or p.grad._version != begun + passes else passes + 1
+        self._passes[name] = (
+            begun,
+            None if passes is None or p.grad._version != begun + passes else passes + 1,
+        )
         grad = p.grad.to_local() if is_dtensor(p.grad) else p.grad
         if grad.layout is not torch.strided:
             grad = grad.to_dense()
         assert self._buffers is not None
         buffer = self._buffers.get(name)
         if buffer is None or buffer.shape != grad.shape or buffer.dtype != grad.dtype:
-            buffer = self._buffers[name] = torch.empty(grad.shape, dtype=grad.dtype, pin_memory=grad.is_cuda)
+            buffer = self._buffers[name] = torch.empty(
+                grad.shape, dtype=grad.dtype, pin_memory=grad.is_cuda
+            )
             self._on_gpu |= grad.is_cuda
         buffer.copy_(grad.detach(), non_blocking=grad.is_cuda)
         self._arrived.add(name)
@@ -173,7 +215,9 @@ class TorchTap:
         return self._buffers is not None
 
     def _ours(self, optimizer: torch.optim.Optimizer) -> bool:
-        return any(id(p) in self._names for group in optimizer.param_groups for p in group["params"])
+        return any(
+            id(p) in self._names for group in optimizer.param_groups for p in group["params"]
+        )
 
     def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
         if not self._ours(optimizer):
@@ -181,13 +225,21 @@ class TorchTap:
             return
         if not self._fired:
             self._empty += 1
-            if not self._ever and self._empty > 1:  # a first step without gradients initialises an optimizer's state
-                raise Mistake("the optimizer steps with gradients that were not computed by backward(); pass them to record_pytree(gradients)")
+            if (
+                not self._ever and self._empty > 1
+            ):  # a first step without gradients initialises an optimizer's state
+                raise Mistake(
+                    "the optimizer steps with gradients that were not computed by backward(); pass them to record_pytree(gradients)"
+                )
             return
-        if torch._C._current_graph_task_id() != -1:  # an optimizer that steps within backward(), parameter by parameter
+        if (
+            torch._C._current_graph_task_id() != -1
+        ):  # an optimizer that steps within backward(), parameter by parameter
             if not self._in_backward:
                 self._in_backward = True
-                torch.autograd.Variable._execution_engine.queue_callback(lambda: self._guarded(self._after_backward)(optimizer))
+                torch.autograd.Variable._execution_engine.queue_callback(
+                    lambda: self._guarded(self._after_backward)(optimizer)
+                )
             return
         self._stepped = True
         found = getattr(optimizer, "found_inf", None)  # a fused optimizer skips internally
@@ -268,9 +320,13 @@ class TorchTap:
             buffers,
             zeros=[name for name in self.parameters if name not in self._arrived],
             divided_by=divisor,
-            passes=passes.pop() if len(passes := {count for _, count in self._passes.values()}) == 1 else None,
+            passes=passes.pop()
+            if len(passes := {count for _, count in self._passes.values()}) == 1
+            else None,
             others=self._extras.files(self.process, divisor),
-            parts=None if self.shards is None else {name: shard.part for name, shard in self.shards.items()},
+            parts=None
+            if self.shards is None
+            else {name: shard.part for name, shard in self.shards.items()},
         )
         if late := [name for name, p in self._unpicked.items() if p.grad is not None]:
             logger.warning(
@@ -281,19 +337,29 @@ class TorchTap:
             self._unpicked = {}
         if self._wanted is not None and (new := self._new()):
             logger.warning(
-                "apscope: %d tensors added after attach() are not recorded; the first is %r; attach a recorder to the whole model", len(new), new[0]
+                "apscope: %d tensors added after attach() are not recorded; the first is %r; attach a recorder to the whole model",
+                len(new),
+                new[0],
             )
             self._wanted = None
 
     def _check_dtype(self, name: str, values: np.ndarray) -> None:
         try:
-            storable(values, f"gradient {name!r} of step {self.recorder.number}", remedy="train in float32, or leave it out with tensors=")
+            storable(
+                values,
+                f"gradient {name!r} of step {self.recorder.number}",
+                remedy="train in float32, or leave it out with tensors=",
+            )
         except ValueError as error:
             raise Mistake(str(error)) from None
 
     def _new(self) -> list[str]:
         """Parameters with gradients that the model did not have when it was attached."""
-        named = [(_plain(name), p) for name, p in self._inner.named_parameters() if id(p) not in self._names and p.grad is not None]
+        named = [
+            (_plain(name), p)
+            for name, p in self._inner.named_parameters()
+            if id(p) not in self._names and p.grad is not None
+        ]
         return [name for name, _ in named if self._wanted is not None and self._wanted(name)]
 
     def _divisor(self) -> float | None:

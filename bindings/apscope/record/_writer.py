@@ -18,7 +18,15 @@ from .._folders.one_file import make_folder
 from .._limits import NAME_LENGTH
 from .._text import clip
 from .._traces.roles import Roles
-from ._manifest import Manifest, compare_shapes, file_name, lock_of_trace, remove_half, remove_uncommitted, step_folder
+from ._manifest import (
+    Manifest,
+    compare_shapes,
+    file_name,
+    lock_of_trace,
+    remove_half,
+    remove_uncommitted,
+    step_folder,
+)
 from ._safetensors import storable, write_safetensors
 
 _PER_STEP = ("weights", "full_batch")
@@ -107,10 +115,16 @@ class TraceWriter:
         self.path, self.workers, self._durable = self._manifest.path, workers, durable
         self._lock: Lock | None = None
         self._step: int | None = None
-        self._pending: dict[tuple[str, int], dict[str, np.ndarray]] = {}  # (kind, worker) -> name -> values
+        self._pending: dict[
+            tuple[str, int], dict[str, np.ndarray]
+        ] = {}  # (kind, worker) -> name -> values
         if resume and durable:
-            with contextlib.suppress(HeldError, OSError):  # removes the lock of a killed process, even if nothing is recorded
-                (left := lock_of_trace(self.path, "apscope.record.TraceWriter")).take(os.fspath(self.path))
+            with contextlib.suppress(
+                HeldError, OSError
+            ):  # removes the lock of a killed process, even if nothing is recorded
+                (left := lock_of_trace(self.path, "apscope.record.TraceWriter")).take(
+                    os.fspath(self.path)
+                )
                 left.let_go()
 
     @property
@@ -151,16 +165,22 @@ class TraceWriter:
         if self._step is None:
             lowest = self._manifest.last + 1
             if step < lowest:
-                raise ValueError(f"step {step} must be {lowest} or more; steps are recorded in ascending order")
+                raise ValueError(
+                    f"step {step} must be {lowest} or more; steps are recorded in ascending order"
+                )
             self._step = step
         elif step != self._step:
             raise ValueError(f"step {self._step} must be ended before step {step} begins")
         try:
             name.encode()
         except UnicodeEncodeError:
-            raise ValueError(f"the name {name!r} contains half a surrogate pair, which cannot be stored; remove it") from None
+            raise ValueError(
+                f"the name {name!r} contains half a surrogate pair, which cannot be stored; remove it"
+            ) from None
         if len(name.encode()) > NAME_LENGTH:
-            raise ValueError(f"the name {clip(name)!r} has {len(name.encode())} bytes; names in a trace have at most {NAME_LENGTH}")
+            raise ValueError(
+                f"the name {clip(name)!r} has {len(name.encode())} bytes; names in a trace have at most {NAME_LENGTH}"
+            )
         group = self._pending.setdefault((kind, 0 if kind in _PER_STEP else worker), {})
         if name in group:
             raise ValueError(f"{what} was added twice")
@@ -186,12 +206,18 @@ class TraceWriter:
         for (kind, worker), tensors in self._pending.items():
             if kind == "gradient":
                 found = {name: array.shape for name, array in tensors.items()}
-                compare_shapes(found, self._manifest.shapes or shapes or found, f"worker {worker} at step {step}")
+                compare_shapes(
+                    found,
+                    self._manifest.shapes or shapes or found,
+                    f"worker {worker} at step {step}",
+                )
                 shapes = found
         for kind in _PER_STEP:
             if whole := self._pending.get((kind, 0)):
                 found = {name: array.shape for name, array in whole.items()}
-                compare_shapes(found, self._manifest.shapes or shapes or found, f"{kind} at step {step}")
+                compare_shapes(
+                    found, self._manifest.shapes or shapes or found, f"{kind} at step {step}"
+                )
         folder = step_folder(self.path, step)
         make_folder(folder)
         contents: dict[str, tuple[dict[str, np.ndarray], dict[str, str]]] = {}
@@ -234,8 +260,12 @@ class TraceWriter:
             if (waits := _waits_at(folder, name, told)).exists():
                 os.replace(waits, folder / name)
             if not (folder / name).is_file() or (folder / name).stat().st_size != told["bytes"]:
-                raise ValueError(f"{folder / name} of {told['bytes']} bytes is missing; write_files writes it, into the same folder")
-        self._manifest.commit(step, files, loss=loss, learning_rate=learning_rate, loss_scale=loss_scale)
+                raise ValueError(
+                    f"{folder / name} of {told['bytes']} bytes is missing; write_files writes it, into the same folder"
+                )
+        self._manifest.commit(
+            step, files, loss=loss, learning_rate=learning_rate, loss_scale=loss_scale
+        )
         remove_half(self.path, step)
 
     def _hold(self) -> None:
@@ -244,7 +274,9 @@ class TraceWriter:
             return  # the caller locks the whole folder
         if self._lock is None:
             lock = lock_of_trace(self.path, "apscope.record.TraceWriter")
-            lock.take(os.fspath(self.path), patience=1)  # another process of this job may be starting
+            lock.take(
+                os.fspath(self.path), patience=1
+            )  # another process of this job may be starting
             try:
                 self._manifest.check_own()
             except BaseException:
@@ -252,7 +284,9 @@ class TraceWriter:
                 raise
             self._lock, self._let_go = lock, weakref.finalize(self, lock.let_go)
         elif not self._lock.held:
-            raise ValueError(f"{self.path} was removed, or another process uses it now; record into a new folder")
+            raise ValueError(
+                f"{self.path} was removed, or another process uses it now; record into a new folder"
+            )
 
     def end_step(
         self,
@@ -279,9 +313,17 @@ class TraceWriter:
         """
         for worker in range(self.workers):
             if ("gradient", worker) not in self._pending:
-                raise ValueError(f"step {step} lacks the gradients of worker {worker} of {self.workers}")
+                raise ValueError(
+                    f"step {step} lacks the gradients of worker {worker} of {self.workers}"
+                )
         self._hold()
-        self.commit(step, self._write(step, at_once=True), loss=loss, learning_rate=learning_rate, loss_scale=loss_scale)
+        self.commit(
+            step,
+            self._write(step, at_once=True),
+            loss=loss,
+            learning_rate=learning_rate,
+            loss_scale=loss_scale,
+        )
 
     def close(self) -> None:
         """Drops an unfinished step and releases the folder; if not `durable`, writes the manifest."""
@@ -289,7 +331,9 @@ class TraceWriter:
         if self._lock is None:
             if not self._durable:  # only the caller uses the folder
                 self._manifest.end()
-                remove_uncommitted(self.path, self.committed, whole=False)  # an interrupted commit may be in the manifest
+                remove_uncommitted(
+                    self.path, self.committed, whole=False
+                )  # an interrupted commit may be in the manifest
             return
         if self._lock.held:
             remove_uncommitted(self.path, self.committed, whole=False)

@@ -19,7 +19,9 @@ class DDPRecorder:
     step.
     """
 
-    def __init__(self, model: torch.nn.parallel.DistributedDataParallel, writer: TraceWriter) -> None:
+    def __init__(
+        self, model: torch.nn.parallel.DistributedDataParallel, writer: TraceWriter
+    ) -> None:
         self.writer, self.rank = writer, dist.get_rank()
         self.step: int | None = None
         # DDP rebuilds its buckets after the first pass: find tensors by parameter, never by
@@ -40,9 +42,13 @@ class DDPRecorder:
     def end_step(self, **loss_and_learning_rate: float | None) -> None:
         """Writes this process's file; process 0 commits, passing the keywords to ``commit``."""
         if self.step is None:
-            raise ValueError("end_step without begin_step: call begin_step(n) before the backward pass of the step to record")
+            raise ValueError(
+                "end_step without begin_step: call begin_step(n) before the backward pass of the step to record"
+            )
         step, self.step = self.step, None
         parts: list[Any] = [None] * dist.get_world_size()
         dist.all_gather_object(parts, self.writer.write_files(step))
         if self.rank == 0:
-            self.writer.commit(step, {k: v for part in parts for k, v in part.items()}, **loss_and_learning_rate)
+            self.writer.commit(
+                step, {k: v for part in parts for k, v in part.items()}, **loss_and_learning_rate
+            )

@@ -21,7 +21,14 @@ class RecorderCallback(TrainerCallback):  # type: ignore[misc]  # from a package
     def __init__(self, recorder: Recorder):
         self.recorder = recorder
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:  # noqa: ARG002
+    def on_train_begin(
+        self,
+        args: Any,  # noqa: ARG002
+        state: Any,
+        control: Any,  # noqa: ARG002
+        model: Any = None,
+        **kwargs: Any,  # noqa: ARG002
+    ) -> None:
         """Attaches the recorder to the model."""
         self.recorder.attach(model, first_step=state.global_step or None)
 

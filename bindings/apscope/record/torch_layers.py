@@ -14,12 +14,24 @@ from ._writer import TraceWriter
 _ROLES = (
     ("conv", torch.nn.modules.conv._ConvNd),
     ("embedding", (torch.nn.Embedding, torch.nn.EmbeddingBag)),
-    ("norm", (torch.nn.modules.batchnorm._NormBase, torch.nn.GroupNorm, torch.nn.LayerNorm, *filter(None, [getattr(torch.nn, "RMSNorm", None)]))),
+    (
+        "norm",
+        (
+            torch.nn.modules.batchnorm._NormBase,
+            torch.nn.GroupNorm,
+            torch.nn.LayerNorm,
+            *filter(None, [getattr(torch.nn, "RMSNorm", None)]),
+        ),
+    ),
     ("attention", torch.nn.MultiheadAttention),
     ("linear", (torch.nn.Linear, torch.nn.Bilinear)),
 )
 #: Information from names in addition to types: a layer of attention, the last one, an offset.
-_BY_NAME = {"conv": ("bias", "head"), "attention": ("bias",), "linear": ("attention", "bias", "head")}
+_BY_NAME = {
+    "conv": ("bias", "head"),
+    "attention": ("bias",),
+    "linear": ("attention", "bias", "head"),
+}
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
@@ -41,21 +53,33 @@ def roles(model: torch.nn.Module) -> dict[str, str]:
 
 
 @contextmanager
-def record_activations(model: torch.nn.Module, writer: TraceWriter, step: int, worker: int) -> Iterator[None]:
+def record_activations(
+    model: torch.nn.Module, writer: TraceWriter, step: int, worker: int
+) -> Iterator[None]:
     """While active, one forward and backward pass of `model` records every layer that has parameters.
 
     ``layer_input`` is the layer's first argument, ``activation_gradient`` the gradient with respect
     to its output. A layer that is called twice within one pass is refused by the writer.
     """
 
-    def forward(name: str) -> Callable[[torch.nn.Module, tuple[torch.Tensor, ...], torch.Tensor], None]:
-        def hook(_: torch.nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+    def forward(
+        name: str,
+    ) -> Callable[[torch.nn.Module, tuple[torch.Tensor, ...], torch.Tensor], None]:
+        def hook(
+            _: torch.nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor
+        ) -> None:
             writer.add(step, worker, name, to_numpy(inputs[0]), kind="layer_input")
-            output.register_hook(lambda gradient: writer.add(step, worker, name, to_numpy(gradient), kind="activation_gradient"))
+            output.register_hook(
+                lambda gradient: writer.add(
+                    step, worker, name, to_numpy(gradient), kind="activation_gradient"
+                )
+            )
 
         return hook
 
-    layers = [(n, m) for n, m in model.named_modules() if any(True for _ in m.parameters(recurse=False))]
+    layers = [
+        (n, m) for n, m in model.named_modules() if any(True for _ in m.parameters(recurse=False))
+    ]
     handles = [layer.register_forward_hook(forward(name)) for name, layer in layers]
     try:
         yield

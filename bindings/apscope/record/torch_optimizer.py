@@ -49,7 +49,9 @@ def record_optimizer(
         if steps is not None and count not in steps:
             return
         if not recorded:
-            recorded.update((name, p) for name, p in model.named_parameters() if frozen or p.requires_grad)
+            recorded.update(
+                (name, p) for name, p in model.named_parameters() if frozen or p.requires_grad
+            )
         for name, p in recorded.items():
             writer.add(count, 0, name, torch.zeros_like(p) if p.grad is None else p.grad)
         writer.end_step(count, loss=loss(), learning_rate=float(optimizer.param_groups[0]["lr"]))

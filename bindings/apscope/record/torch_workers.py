@@ -31,7 +31,11 @@ def backward_workers(
     losses = []
     for worker, batch in enumerate(batches):
         model.zero_grad(set_to_none=True)
-        with record_activations(model, writer, step, worker) if writer and activations else nullcontext():
+        with (
+            record_activations(model, writer, step, worker)
+            if writer and activations
+            else nullcontext()
+        ):
             loss = loss_function(model, batch)
             loss.backward()
         losses.append(float(loss.detach()))

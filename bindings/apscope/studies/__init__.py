@@ -9,6 +9,22 @@
 - `levels`: the codebook of minimum variance.
 """
 
-from . import activation_scales, attribution, double_sampling, fractrain, levels, unit_scaling, weight_updates
+from . import (
+    activation_scales,
+    attribution,
+    double_sampling,
+    fractrain,
+    levels,
+    unit_scaling,
+    weight_updates,
+)
 
-__all__ = ["activation_scales", "attribution", "double_sampling", "fractrain", "levels", "unit_scaling", "weight_updates"]
+__all__ = [
+    "activation_scales",
+    "attribution",
+    "double_sampling",
+    "fractrain",
+    "levels",
+    "unit_scaling",
+    "weight_updates",
+]

@@ -124,7 +124,13 @@ def layer_scale(
 
 
 @guarded
-def join_scales(scales: list[float], largest: list[float], *, format: FormatLike = "fp16", min_factor: float = 0.125) -> float:
+def join_scales(
+    scales: list[float],
+    largest: list[float],
+    *,
+    format: FormatLike = "fp16",
+    min_factor: float = 0.125,
+) -> float:
     """The common scale of gradients at a branch: the largest of theirs at which none overflows.
 
     If all would, the smallest is halved, down to `min_factor` times it.
@@ -151,7 +157,9 @@ def join_scales(scales: list[float], largest: list[float], *, format: FormatLike
     """
     limit = as_format(format).largest
     if not scales or len(scales) != len(largest):
-        raise ValueError(f"{len(scales)} scales and {len(largest)} largest magnitudes; give one of each per gradient, at least one")
+        raise ValueError(
+            f"{len(scales)} scales and {len(largest)} largest magnitudes; give one of each per gradient, at least one"
+        )
     halved = [min(scales) * 0.5**k for k in range(1, 60) if 0.5**k >= min_factor]
     candidates = sorted(set(scales), reverse=True) + halved
     for scale in candidates:
@@ -161,7 +169,14 @@ def join_scales(scales: list[float], largest: list[float], *, format: FormatLike
 
 
 @guarded
-def layer_scales(trace: Trace | str | os.PathLike[str], step: int, *, format: FormatLike = "fp16", worker: int = 0, **options: Any) -> pd.DataFrame:
+def layer_scales(
+    trace: Trace | str | os.PathLike[str],
+    step: int,
+    *,
+    format: FormatLike = "fp16",
+    worker: int = 0,
+    **options: Any,
+) -> pd.DataFrame:
     """Adaptive loss scaling on one step's recorded activation gradients, layer by layer backwards.
 
     Layers with weights of two axes or more (linear, convolution) and recorded gradients, in the reverse of
@@ -199,14 +214,22 @@ def layer_scales(trace: Trace | str | os.PathLike[str], step: int, *, format: Fo
     trace = as_trace(trace)
     for kind in ("activation_gradient", "weights"):
         if not trace.names(step, kind):
-            raise ValueError(f"{trace.path}: step {step} has no {kind} recorded; steps with it are {trace.recorded()[kind]}")
+            raise ValueError(
+                f"{trace.path}: step {step} has no {kind} recorded; steps with it are {trace.recorded()[kind]}"
+            )
     f = as_format(format)
     gradients = set(trace.names(step, "activation_gradient"))
-    layers = [n.removesuffix(".weight") for n, shape in trace.shapes.items() if n.endswith(".weight") and len(shape) >= 2]
+    layers = [
+        n.removesuffix(".weight")
+        for n, shape in trace.shapes.items()
+        if n.endswith(".weight") and len(shape) >= 2
+    ]
     share, sparsity = _share(options.get("share", 1e-3)), options.get("sparsity", 0.5)
     u_min = options.get("u_min") or f.smallest_positive
     cumulative, rows = 1.0, []
-    for layer in (n for n in reversed(layers) if n in gradients and trace.roles[f"{n}.weight"] != "embedding"):
+    for layer in (
+        n for n in reversed(layers) if n in gradients and trace.roles[f"{n}.weight"] != "embedding"
+    ):
         g = trace.read(step, layer, worker, "activation_gradient").astype(np.float64)
         w = trace.read(step, f"{layer}.weight", 0, "weights").astype(np.float64)
         before = cumulative
@@ -221,6 +244,19 @@ def layer_scales(trace: Trace | str | os.PathLike[str], step: int, *, format: Fo
         lost = [float((y == 0).mean()) if y.size else 0.0 for y in cast]
         over = [int((~np.isfinite(y)).sum()) for y in cast]
         predicted = 2 * NormalDist().cdf(u_min / sigma) - 1 if sigma > 0 else 0.0
-        rows.append((layer, fan, l, cumulative, share, predicted, lost[0], lost[1], over[0], over[1]))
-    columns = ["layer", "fan", "scale", "cumulative", "target", "predicted", "underflow_before", "underflow", "overflow_before", "overflow"]
+        rows.append(
+            (layer, fan, l, cumulative, share, predicted, lost[0], lost[1], over[0], over[1])
+        )
+    columns = [
+        "layer",
+        "fan",
+        "scale",
+        "cumulative",
+        "target",
+        "predicted",
+        "underflow_before",
+        "underflow",
+        "overflow_before",
+        "overflow",
+    ]
     return pd.DataFrame(rows, columns=columns)

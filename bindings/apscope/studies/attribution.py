@@ -81,7 +81,9 @@ def loss_change(
     opened = as_trace(trace)
     chosen, m = as_scheme(scheme), opened.manifest
     if m.stage != "local":
-        raise ValueError(f"trace '{opened.name}' has {m.stage} gradients; a loss change needs each worker's own")
+        raise ValueError(
+            f"trace '{opened.name}' has {m.stage} gradients; a loss change needs each worker's own"
+        )
     used = opened.workers if workers is None else integer("workers", workers, 1, opened.workers)
     divisor = used if m.reduction == "mean" else 1
     has = opened.recorded()
@@ -89,17 +91,25 @@ def loss_change(
     if gradient == "full_batch":
         indices = [i for i in indices if m.steps[i].number in has["full_batch"]]
         if not indices:
-            raise ValueError(f"trace '{opened.name}' has no full-batch gradient at these steps; it has some at {has['full_batch'] or 'none'}")
+            raise ValueError(
+                f"trace '{opened.name}' has no full-batch gradient at these steps; it has some at {has['full_batch'] or 'none'}"
+            )
     states: dict[str, dict[str, np.ndarray]] = {}
     rows = []
     for place, index in enumerate(indices):
         step = m.steps[index]
         eta = step.learning_rate if learning_rate is None else float(learning_rate)
         if eta is None or math.isnan(eta):
-            raise ValueError(f"trace '{opened.name}' has no learning rate at step {step.number}; give learning_rate=")
+            raise ValueError(
+                f"trace '{opened.name}' has no learning rate at step {step.number}; give learning_rate="
+            )
         for t in (m.tensors[i] for i in _select_tensors(opened, tensors)):
             g = np.stack([opened.read(step.number, t.name, w) for w in range(used)])
-            given = {kind: opened.read(step.number, t.name, kind=kind) for kind in ("weights", "full_batch") if step.number in has[kind]}
+            given = {
+                kind: opened.read(step.number, t.name, kind=kind)
+                for kind in ("weights", "full_batch")
+                if step.number in has[kind]
+            }
             made = exchange(
                 chosen, g, topology=text("topology", topology), state=states.get(t.name, {}), step=step.number, index=place, tensor=t.name, role=t.role,
                 seed=seed, loss=_number(step.loss), learning_rate=eta, **given,
@@ -120,7 +130,11 @@ def loss_change(
             )  # fmt: skip
     frame = pd.DataFrame(rows)
     whole = frame["damage"].abs().groupby(frame["step"]).transform("sum")
-    frame.insert(frame.columns.get_loc("predicted_change") + 1, "damage_share", frame["damage"].abs() / whole.where(whole > 0))
+    frame.insert(
+        frame.columns.get_loc("predicted_change") + 1,
+        "damage_share",
+        frame["damage"].abs() / whole.where(whole > 0),
+    )
     return frame
 
 
@@ -128,7 +142,9 @@ def _number(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else value
 
 
-def _first_order(eta: float, truth: np.ndarray, g: np.ndarray, reduced: np.ndarray) -> dict[str, float]:
+def _first_order(
+    eta: float, truth: np.ndarray, g: np.ndarray, reduced: np.ndarray
+) -> dict[str, float]:
     finite = np.isfinite(truth) & np.isfinite(g) & np.isfinite(reduced)
     truth, g, reduced = truth[finite], g[finite], reduced[finite]
     n = int(finite.sum())
@@ -138,7 +154,9 @@ def _first_order(eta: float, truth: np.ndarray, g: np.ndarray, reduced: np.ndarr
         "damage": eta * math.fsum(truth * (g - reduced)),
         "predicted_change": -eta * math.fsum(truth * reduced),
         "helping": float((np.sign(truth) * np.sign(g) > 0).sum() / n) if n else math.nan,
-        "helping_scheme": float((np.sign(truth) * np.sign(reduced) > 0).sum() / n) if n else math.nan,
+        "helping_scheme": float((np.sign(truth) * np.sign(reduced) > 0).sum() / n)
+        if n
+        else math.nan,
     }
 
 
@@ -205,12 +223,16 @@ def path_loss_change(
         if at not in slopes:
             slopes[at] = np.asarray(gradient(a + at * (b - a) if at < 1 else b), np.float64)
             if slopes[at].shape != a.shape:
-                raise ValueError(f"gradient returned shape {slopes[at].shape}; the weights have {a.shape}")
+                raise ValueError(
+                    f"gradient returned shape {slopes[at].shape}; the weights have {a.shape}"
+                )
         return slopes[at]
 
     while True:
         weights = [1.0, *(4.0 if j % 2 else 2.0 for j in range(1, n)), 1.0]
-        mean = sum((w * slope(j / n) for j, w in enumerate(weights)), start=np.zeros_like(a)) / (3.0 * n)
+        mean = sum((w * slope(j / n) for j, w in enumerate(weights)), start=np.zeros_like(a)) / (
+            3.0 * n
+        )
         allocation = (b - a) * mean
         total = math.fsum(allocation.ravel())
         error = math.nan if change is None else change - total

@@ -21,7 +21,9 @@ class DoubleSampling:
     """Estimates of the mean over the samples of a (a.x - b), float64 arrays of shape (n,)."""
 
     exact: np.ndarray  #: with unrounded samples
-    unbiased: np.ndarray  #: the mean of Q1(a) (Q2(a).x - b) and Q2(a) (Q1(a).x - b), Q1 and Q2 drawn independently
+    unbiased: (
+        np.ndarray
+    )  #: the mean of Q1(a) (Q2(a).x - b) and Q2(a) (Q1(a).x - b), Q1 and Q2 drawn independently
     naive: np.ndarray  #: Q1(a) (Q1(a).x - b)
     naive_bias: np.ndarray  #: E[naive] - exact, in closed form
     first: np.ndarray  #: (m, n): Q1(a)
@@ -64,19 +66,37 @@ def gradients(a: Any, x: Any, b: Any, levels: Any, *, seed: int | Draws = 0) -> 
     """
     samples, model, target, grid = (np.asarray(v, np.float64) for v in (a, x, b, levels))
     if samples.ndim != 2 or samples.size == 0:
-        raise ValueError(f"a has shape {samples.shape}; it must be (samples, features), at least one of each")
+        raise ValueError(
+            f"a has shape {samples.shape}; it must be (samples, features), at least one of each"
+        )
     m, n = samples.shape
     if model.shape != (n,) or target.shape != (m,):
-        raise ValueError(f"x and b have shapes {model.shape} and {target.shape}; with a of {samples.shape} they must be {(n,)} and {(m,)}")
+        raise ValueError(
+            f"x and b have shapes {model.shape} and {target.shape}; with a of {samples.shape} they must be {(n,)} and {(m,)}"
+        )
     if grid.ndim != 1 or grid.size < 2 or not (np.diff(grid) > 0).all():
         raise ValueError("levels must be two or more ascending numbers")
     if not ((samples >= grid[0]) & (samples <= grid[-1])).all():
-        raise ValueError(f"a goes from {samples.min()} to {samples.max()}; it must stay within the levels, {grid[0]} to {grid[-1]}")
+        raise ValueError(
+            f"a goes from {samples.min()} to {samples.max()}; it must stay within the levels, {grid[0]} to {grid[-1]}"
+        )
     above = np.clip(np.searchsorted(grid, samples, side="right"), 1, grid.size - 1)
     low, high = grid[above - 1], grid[above]
     up = (samples - low) / (high - low)
-    step = _core.TrainingStep("a", "other", [m, n], 0, 0, integer("seed", taken(seed), 0, 2**64 - 1), float("nan"), float("nan"))
-    draw = [np.where(step.random(0, samples.size, 53, hop).reshape(m, n) < up * 2.0**53, high, low) for hop in (0, 1)]
+    step = _core.TrainingStep(
+        "a",
+        "other",
+        [m, n],
+        0,
+        0,
+        integer("seed", taken(seed), 0, 2**64 - 1),
+        float("nan"),
+        float("nan"),
+    )
+    draw = [
+        np.where(step.random(0, samples.size, 53, hop).reshape(m, n) < up * 2.0**53, high, low)
+        for hop in (0, 1)
+    ]
     first, second = draw
 
     def gradient(left: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -26,7 +26,9 @@ class FracTrainCost:
 
 
 @guarded
-def relative_cost(activation_bits: Any, weight_bits: Any, gradient_bits: Any, flops: Any = 1.0) -> FracTrainCost:
+def relative_cost(
+    activation_bits: Any, weight_bits: Any, gradient_bits: Any, flops: Any = 1.0
+) -> FracTrainCost:
     """A multiplication of b and c bits costs b c / 32^2 of one of 32 bits each.
 
     Parameters
@@ -50,7 +52,9 @@ def relative_cost(activation_bits: Any, weight_bits: Any, gradient_bits: Any, fl
     >>> relative_cost(8, 8, 8).percent
     6.25
     """
-    a, w, g, f = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (activation_bits, weight_bits, gradient_bits, flops)))
+    a, w, g, f = np.broadcast_arrays(
+        *(np.asarray(v, np.float64) for v in (activation_bits, weight_bits, gradient_bits, flops))
+    )
     for name, v in (("activation_bits", a), ("weight_bits", w), ("gradient_bits", g), ("flops", f)):
         if not (v >= 0).all():
             raise ValueError(f"{name} has {v.min()}; it must not be below 0")

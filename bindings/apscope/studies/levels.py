@@ -55,8 +55,13 @@ def optimal_levels(x: Any, k: int, method: str = "fast", *, candidates: int = 51
     if a.size == 0:
         raise ValueError("x has no element; levels need one")
     if not np.isfinite(a).all():
-        raise ValueError(f"x[{int(np.argmin(np.isfinite(a.ravel())))}] is not finite; levels need finite numbers")
+        raise ValueError(
+            f"x[{int(np.argmin(np.isfinite(a.ravel())))}] is not finite; levels need finite numbers"
+        )
     levels, variance = _core.optimal_levels(
-        contiguous(a, np.float32).ravel(), integer("k", k, 2, 2**40), text("method", method), integer("candidates", candidates, 2, 2**40)
+        contiguous(a, np.float32).ravel(),
+        integer("k", k, 2, 2**40),
+        text("method", method),
+        integer("candidates", candidates, 2, 2**40),
     )
     return OptimalLevels(levels, variance)

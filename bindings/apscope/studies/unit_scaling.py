@@ -56,14 +56,24 @@ def unit_scales(weight_shape: Sequence[int], batch: int, *, constrained: bool = 
         Fewer than two axes, a length or a batch below 1.
     """
     if len(weight_shape) < 2 or min(weight_shape) < 1 or batch < 1:
-        raise ValueError(f"weight_shape={tuple(weight_shape)}, batch={batch}: give outputs and inputs, all at least 1")
+        raise ValueError(
+            f"weight_shape={tuple(weight_shape)}, batch={batch}: give outputs and inputs, all at least 1"
+        )
     kernel = math.prod(weight_shape[2:])
     output = (weight_shape[1] * kernel) ** -0.5
-    return UnitScales(output, output if constrained else (weight_shape[0] * kernel) ** -0.5, batch**-0.5)
+    return UnitScales(
+        output, output if constrained else (weight_shape[0] * kernel) ** -0.5, batch**-0.5
+    )
 
 
 @guarded
-def layer_deviations(trace: Trace | str | os.PathLike[str], step: int, *, format: FormatLike = "e5m2", worker: int = 0) -> pd.DataFrame:
+def layer_deviations(
+    trace: Trace | str | os.PathLike[str],
+    step: int,
+    *,
+    format: FormatLike = "e5m2",
+    worker: int = 0,
+) -> pd.DataFrame:
     """How far a model is from unit scale: one row per linear layer or convolution.
 
     Parameters
@@ -93,22 +103,55 @@ def layer_deviations(trace: Trace | str | os.PathLike[str], step: int, *, format
     layers = set(trace.names(step, "layer_input")) & set(trace.names(step, "activation_gradient"))
     if not layers:
         have = trace.recorded()["layer_input"]
-        raise ValueError(f"{trace.path}: step {step} has no layer inputs and activation gradients; steps with them are {have}")
+        raise ValueError(
+            f"{trace.path}: step {step} has no layer inputs and activation gradients; steps with them are {have}"
+        )
     f = as_format(format)
     rows = []
     for name, shape in trace.shapes.items():
         layer = name.removesuffix(".weight")
-        if layer == name or layer not in layers or len(shape) < 2 or trace.roles[name] == "embedding":
+        if (
+            layer == name
+            or layer not in layers
+            or len(shape) < 2
+            or trace.roles[name] == "embedding"
+        ):
             continue
-        x, g = (trace.read(step, layer, worker, kind).astype(np.float64) for kind in ("layer_input", "activation_gradient"))
+        x, g = (
+            trace.read(step, layer, worker, kind).astype(np.float64)
+            for kind in ("layer_input", "activation_gradient")
+        )
         weight_gradient = trace.read(step, name, worker).astype(np.float64)
         batch = g.size // shape[0]  # samples times positions
         scales = unit_scales(shape, batch)
         scaled = weight_gradient * scales.weight_gradient
         spread = float(x.std()) * float(g.std())
         nonzero = scaled[scaled != 0]
-        lost = [float((quantize(nonzero / by, f) == 0).mean()) if nonzero.size and by > 0 else 0.0 for by in (1.0, float(g.std()))]
+        lost = [
+            float((quantize(nonzero / by, f) == 0).mean()) if nonzero.size and by > 0 else 0.0
+            for by in (1.0, float(g.std()))
+        ]
         ratio = float(scaled.std()) / spread if spread > 0 else math.nan
-        rows.append((layer, batch, *astuple(scales), float(x.std()), float(g.std()), float(scaled.std()), ratio, *lost))
-    statistics = ["std_input", "std_output_gradient", "std_scaled", "ratio", "underflow", "underflow_unit"]
-    return pd.DataFrame(rows, columns=["layer", "batch", "output", "input_gradient", "weight_gradient", *statistics])
+        rows.append(
+            (
+                layer,
+                batch,
+                *astuple(scales),
+                float(x.std()),
+                float(g.std()),
+                float(scaled.std()),
+                ratio,
+                *lost,
+            )
+        )
+    statistics = [
+        "std_input",
+        "std_output_gradient",
+        "std_scaled",
+        "ratio",
+        "underflow",
+        "underflow_unit",
+    ]
+    return pd.DataFrame(
+        rows, columns=["layer", "batch", "output", "input_gradient", "weight_gradient", *statistics]
+    )

@@ -17,7 +17,14 @@ from .._arrays.inputs import FormatLike, as_format
 from .._traces.opening import as_trace
 from .._traces.trace import Trace
 
-__all__ = ["SGDUpdates", "WeightResidual", "sgd_updates", "underflow_curve", "update_underflow", "weight_residual"]
+__all__ = [
+    "SGDUpdates",
+    "WeightResidual",
+    "sgd_updates",
+    "underflow_curve",
+    "update_underflow",
+    "weight_residual",
+]
 __dir__ = __all__.copy
 
 
@@ -26,8 +33,12 @@ def _update(trace: Trace, step: int, tensor: str, learning_rate: float | None) -
     if learning_rate is None:
         learning_rate = trace.manifest.steps[trace.steps.index(step)].learning_rate
         if learning_rate is None or not np.isfinite(learning_rate):
-            raise ValueError(f"{trace.path}: step {step} has no learning rate recorded; give learning_rate=")
-    ranks = range(trace.workers if trace.manifest.stage == "local" else 1)  # after the all-reduce all are equal
+            raise ValueError(
+                f"{trace.path}: step {step} has no learning rate recorded; give learning_rate="
+            )
+    ranks = range(
+        trace.workers if trace.manifest.stage == "local" else 1
+    )  # after the all-reduce all are equal
     # The sum or mean that the optimizer gets.
     total = np.sum([trace.read(step, tensor, w).astype(np.float64) for w in ranks], axis=0)
     return learning_rate * (total / len(ranks) if trace.manifest.reduction == "mean" else total)
@@ -92,14 +103,37 @@ def update_underflow(
             counts = [int(x.sum()) for x in lost]
             n = d.size
             kept = int((lost[0] & ~lost[1]).sum())
-            rows.append((step, tensor, n, *counts, *(c / n if n else 0.0 for c in counts), kept / counts[0] if counts[0] else 0.0))
+            rows.append(
+                (
+                    step,
+                    tensor,
+                    n,
+                    *counts,
+                    *(c / n if n else 0.0 for c in counts),
+                    kept / counts[0] if counts[0] else 0.0,
+                )
+            )
     if not rows:
         raise ValueError(f"{trace.path}: no weights recorded at steps {list(chosen)}")
-    return pd.DataFrame(rows, columns=["step", "tensor", "updates", "lost", "lost_with_master", "share", "share_with_master", "kept_by_master"])
+    return pd.DataFrame(
+        rows,
+        columns=[
+            "step",
+            "tensor",
+            "updates",
+            "lost",
+            "lost_with_master",
+            "share",
+            "share_with_master",
+            "kept_by_master",
+        ],
+    )
 
 
 @guarded
-def underflow_curve(x: Any, format: FormatLike = "fp16", *, exponents: Iterable[int] = range(25)) -> pd.DataFrame:
+def underflow_curve(
+    x: Any, format: FormatLike = "fp16", *, exponents: Iterable[int] = range(25)
+) -> pd.DataFrame:
     """Underflow against a loss scale 2^k, from one histogram of exponents.
 
     A power of two shifts the histogram. In a format whose smallest positive value q is a power of two, a nonzero x
@@ -128,7 +162,9 @@ def underflow_curve(x: Any, format: FormatLike = "fp16", *, exponents: Iterable[
     f = as_format(format)
     fraction, exponent = np.frexp(f.smallest_positive)
     if fraction != 0.5:
-        raise ValueError(f"format {f.name}: its smallest positive value {f.smallest_positive} is not a power of two; count by casting instead")
+        raise ValueError(
+            f"format {f.name}: its smallest positive value {f.smallest_positive} is not a power of two; count by casting instead"
+        )
     threshold = int(exponent) - 2  # exponent of q / 2
     a = np.abs(np.asarray(x, np.float64).ravel())
     a = a[np.isfinite(a) & (a > 0)]
@@ -144,7 +180,9 @@ def underflow_curve(x: Any, format: FormatLike = "fp16", *, exponents: Iterable[
         below = int(cumulative[np.clip(at, 0, histogram.size)])
         exact = int(powers[at]) if 0 <= at < powers.size else 0
         rows.append((k, below, exact, below + exact, (below + exact) / a.size if a.size else 0.0))
-    return pd.DataFrame(rows, columns=["scale_exponent", "below", "at_threshold", "zeros", "underflow"])
+    return pd.DataFrame(
+        rows, columns=["scale_exponent", "below", "at_threshold", "zeros", "underflow"]
+    )
 
 
 @dataclass(frozen=True)
@@ -157,7 +195,11 @@ class SGDUpdates:
 
 @guarded
 def sgd_updates(
-    trace: Trace | str | os.PathLike[str], tensor: str, *, steps: Iterable[int] | None = None, learning_rate: float | None = None
+    trace: Trace | str | os.PathLike[str],
+    tensor: str,
+    *,
+    steps: Iterable[int] | None = None,
+    learning_rate: float | None = None,
 ) -> SGDUpdates:
     """The weights at a recorded step and the updates -eta g of the steps that follow without a gap.
 
@@ -185,14 +227,18 @@ def sgd_updates(
     if steps is None:
         recorded = trace.recorded()["weights"]
         if not recorded:
-            raise ValueError(f"{trace.path}: no weights recorded; give arrays to weight_residual instead")
+            raise ValueError(
+                f"{trace.path}: no weights recorded; give arrays to weight_residual instead"
+            )
         chosen = [recorded[0]]
         while chosen[-1] + 1 in trace.steps:
             chosen.append(chosen[-1] + 1)
     else:
         chosen = list(steps)
     weights = trace.read(chosen[0], tensor, 0, "weights").astype(np.float64)
-    return SGDUpdates(weights, np.stack([-_update(trace, step, tensor, learning_rate) for step in chosen]))
+    return SGDUpdates(
+        weights, np.stack([-_update(trace, step, tensor, learning_rate) for step in chosen])
+    )
 
 
 @dataclass(frozen=True)
@@ -206,7 +252,13 @@ class WeightResidual:
 
 
 @guarded
-def weight_residual(weights: Any, updates: Any, format: FormatLike = "hfp8_forward", *, residual_format: FormatLike | None = None) -> WeightResidual:
+def weight_residual(
+    weights: Any,
+    updates: Any,
+    format: FormatLike = "hfp8_forward",
+    *,
+    residual_format: FormatLike | None = None,
+) -> WeightResidual:
     """Updates of low-precision weights, each with the residual of the last rounding.
 
         p = w + r + update,  w = Q(p),  r = p - w
@@ -237,14 +289,20 @@ def weight_residual(weights: Any, updates: Any, format: FormatLike = "hfp8_forwa
     f = as_format(format)
     w0, u = np.asarray(weights, np.float64), np.asarray(updates, np.float64)
     if u.shape[1:] != w0.shape:
-        raise ValueError(f"updates have shape {u.shape}; give one row per step of the weights' shape {w0.shape}")
+        raise ValueError(
+            f"updates have shape {u.shape}; give one row per step of the weights' shape {w0.shape}"
+        )
 
     def rounded(p: np.ndarray) -> np.ndarray:
         return np.asarray(quantize(p, f, overflow="saturate"), np.float64)
 
     def left(p: np.ndarray, w: np.ndarray) -> np.ndarray:
         r = p - w
-        return r if residual_format is None else np.asarray(quantize(r, residual_format, overflow="saturate"), np.float64)
+        return (
+            r
+            if residual_format is None
+            else np.asarray(quantize(r, residual_format, overflow="saturate"), np.float64)
+        )
 
     with_it, without = [rounded(w0)], [rounded(w0)]
     residual, target = [left(w0, with_it[0])], [w0]
@@ -254,4 +312,6 @@ def weight_residual(weights: Any, updates: Any, format: FormatLike = "hfp8_forwa
         residual.append(left(p, with_it[-1]))
         without.append(rounded(without[-1] + update))
         target.append(target[-1] + update)
-    return WeightResidual(np.stack(with_it), np.stack(residual), np.stack(without), np.stack(target))
+    return WeightResidual(
+        np.stack(with_it), np.stack(residual), np.stack(without), np.stack(target)
+    )

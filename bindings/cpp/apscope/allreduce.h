@@ -20,15 +20,17 @@ namespace apscope {
 
 /// How workers' arrays are summed.
 struct AllreduceOptions {
-    /// `exact` (rounded inputs, added in fp64 and not rounded), `sequential`, `ring`, `tree`, `hierarchical:G`,
-    /// `sequential+kahan`, `hierarchical:G+kahan`: docs/definitions.md, section 1.
+    /// `exact` (rounded inputs, added in fp64 and not rounded), `sequential`, `ring`, `tree`,
+    /// `hierarchical:G`, `sequential+kahan`, `hierarchical:G+kahan`: docs/definitions.md,
+    /// section 1.
     std::string topology = "sequential";
-    Projection projection = {};                       ///< rounding, overflow and random bits
-    std::optional<FloatFormat> accumulate = {};       ///< of partial sums; by default the inputs' format
-    std::optional<RoundingMode> hop_rounding = {};    ///< of partial sums; by default the projection's
-    bool input_cast = true;                           ///< round the inputs to the format first
-    std::uint64_t seed = 0;                           ///< random words depend on the worker (inputs) or the addition (sums)
-    int threads = 1;                                  ///< 0 uses all of the machine's; changes no bit
+    Projection projection = {};  ///< rounding, overflow and random bits
+    std::optional<FloatFormat> accumulate = {};  ///< of partial sums; by default the inputs' format
+    std::optional<RoundingMode> hop_rounding =
+        {};  ///< of partial sums; by default the projection's
+    bool input_cast = true;  ///< round the inputs to the format first
+    std::uint64_t seed = 0;  ///< random words depend on the worker (inputs) or the addition (sums)
+    int threads = 1;  ///< 0 uses all of the machine's; changes no bit
 };
 
 /// The sum of the workers' arrays, bit for bit as `apscope.allreduce` in Python.
@@ -41,22 +43,25 @@ struct AllreduceOptions {
 /// @throws std::invalid_argument  No worker, lengths that do not fit, an unknown topology, `+kahan`
 ///                                without an accumulator for the compensation, an unsupported
 ///                                format or projection.
-APSCOPE_API void allreduce(std::span<const float> in, std::size_t workers, std::span<double> out, const FloatFormat& format,
-                           const AllreduceOptions& options = {});
+APSCOPE_API void allreduce(std::span<const float> in, std::size_t workers, std::span<double> out,
+                           const FloatFormat& format, const AllreduceOptions& options = {});
 
 /// The same for separate arrays: one contiguous range of floats per worker.
 template <std::ranges::input_range Rows>
     requires std::ranges::contiguous_range<std::ranges::range_reference_t<const Rows>>
-std::vector<double> allreduce(const Rows& rows, const FloatFormat& format, const AllreduceOptions& options = {});
+std::vector<double> allreduce(const Rows& rows, const FloatFormat& format,
+                              const AllreduceOptions& options = {});
 
 namespace detail {
-APSCOPE_API std::vector<double> allreduce_rows(std::span<const std::span<const float>> rows, const FloatFormat& format,
+APSCOPE_API std::vector<double> allreduce_rows(std::span<const std::span<const float>> rows,
+                                               const FloatFormat& format,
                                                const AllreduceOptions& options);
 }
 
 template <std::ranges::input_range Rows>
     requires std::ranges::contiguous_range<std::ranges::range_reference_t<const Rows>>
-std::vector<double> allreduce(const Rows& rows, const FloatFormat& format, const AllreduceOptions& options) {
+std::vector<double> allreduce(const Rows& rows, const FloatFormat& format,
+                              const AllreduceOptions& options) {
     std::vector<std::span<const float>> spans;
     for (const auto& row : rows) spans.emplace_back(row);
     return detail::allreduce_rows(spans, format, options);

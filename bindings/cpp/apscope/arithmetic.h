@@ -1,5 +1,6 @@
-// Arithmetic in any format: every operation is computed exactly and rounded once; sums, dot products and matrix products
-// in a stated order, with separate formats for products and partial sums.
+// Arithmetic in any format: every operation is computed exactly and rounded once; sums, dot
+// products and matrix products in a stated order, with separate formats for products and partial
+// sums.
 #pragma once
 
 #include <concepts>
@@ -24,16 +25,19 @@ struct Rounding {
     FloatFormat format = {};      ///< of the results
     Projection projection = {};   ///< all except stochastic_exact, which is only for casts
     std::uint64_t seed = 0;       ///< of stochastic rounding: element i uses word i
-    int threads = 1;              ///< 0 uses all of the machine's; their number never changes a bit
+    int threads = 1;  ///< 0 uses all of the machine's; their number never changes a bit
 };
 
 /// How sums are computed.
 struct Summation {
-    FloatFormat format = {};                     ///< of the results
-    std::string order = "sequential";            ///< or `pairwise`, `chunked:N`, `kahan`, `exact` (rounded once)
-    std::optional<FloatFormat> accumulate = {};  ///< of partial sums; by default the results' format
-    std::optional<FloatFormat> product = {};     ///< of products; by default exact: each step a fused multiply-add
-    Projection projection = {};                  ///< of all roundings
+    FloatFormat format = {};  ///< of the results
+    std::string order =
+        "sequential";  ///< or `pairwise`, `chunked:N`, `kahan`, `exact` (rounded once)
+    std::optional<FloatFormat> accumulate =
+        {};  ///< of partial sums; by default the results' format
+    std::optional<FloatFormat> product =
+        {};  ///< of products; by default exact: each step a fused multiply-add
+    Projection projection = {};  ///< of all roundings
     std::uint64_t seed = 0;
     int threads = 1;
 };
@@ -46,26 +50,34 @@ struct MatrixSizes {
 /// out[i] = round(a[i] op b[i] (op c[i])).
 ///
 /// @param operation  `add`, `subtract`, `multiply`, `divide`, `sqrt` or `fma` (a b + c).
-/// @param a, b, c    One number, or as many as `out`; those that the operation does not take are ignored. They need not be
+/// @param a, b, c    One number, or as many as `out`; those that the operation does not take are
+/// ignored. They need not be
 ///                   values of the format.
 /// @param out        May be one of the operands.
 /// @param how        The rounding.
-/// @throws std::invalid_argument  An unknown operation, lengths that differ, a format that cannot do what the projection
+/// @throws std::invalid_argument  An unknown operation, lengths that differ, a format that cannot
+/// do what the projection
 ///                                asks, floats with a format whose values are not fp32 numbers.
-APSCOPE_API void arithmetic(std::string_view operation, std::span<const float> a, std::span<const float> b, std::span<const float> c,
+APSCOPE_API void arithmetic(std::string_view operation, std::span<const float> a,
+                            std::span<const float> b, std::span<const float> c,
                             std::span<float> out, const Rounding& how);
-APSCOPE_API void arithmetic(std::string_view operation, std::span<const double> a, std::span<const double> b, std::span<const double> c,
+APSCOPE_API void arithmetic(std::string_view operation, std::span<const double> a,
+                            std::span<const double> b, std::span<const double> c,
                             std::span<double> out, const Rounding& how);
 
 /// out[j] = the sum over k of x[k][j]; x has `terms` rows of out.size() numbers.
 /// @throws std::invalid_argument  As arithmetic(); an unknown order.
-APSCOPE_API void sum(std::span<const float> x, std::size_t terms, std::span<float> out, const Summation& how);
-APSCOPE_API void sum(std::span<const double> x, std::size_t terms, std::span<double> out, const Summation& how);
+APSCOPE_API void sum(std::span<const float> x, std::size_t terms, std::span<float> out,
+                     const Summation& how);
+APSCOPE_API void sum(std::span<const double> x, std::size_t terms, std::span<double> out,
+                     const Summation& how);
 
 /// out = a b, matrices in C order.
 /// @throws std::invalid_argument  As sum(); lengths that do not match `sizes`.
-APSCOPE_API void matmul(std::span<const float> a, std::span<const float> b, std::span<float> out, const MatrixSizes& sizes, const Summation& how);
-APSCOPE_API void matmul(std::span<const double> a, std::span<const double> b, std::span<double> out, const MatrixSizes& sizes, const Summation& how);
+APSCOPE_API void matmul(std::span<const float> a, std::span<const float> b, std::span<float> out,
+                        const MatrixSizes& sizes, const Summation& how);
+APSCOPE_API void matmul(std::span<const double> a, std::span<const double> b, std::span<double> out,
+                        const MatrixSizes& sizes, const Summation& how);
 
 /// The sum of all numbers of a contiguous range of floats or doubles.
 template <std::ranges::contiguous_range Numbers>
@@ -80,7 +92,8 @@ template <std::ranges::contiguous_range Numbers>
 auto dot(const Numbers& a, const Numbers& b, const Summation& how) {
     using Real = std::ranges::range_value_t<Numbers>;
     Real result{};
-    matmul(std::span<const Real>(a), std::span<const Real>(b), std::span<Real>(&result, 1), {.terms = std::ranges::size(a)}, how);
+    matmul(std::span<const Real>(a), std::span<const Real>(b), std::span<Real>(&result, 1),
+           {.terms = std::ranges::size(a)}, how);
     return result;
 }
 
@@ -88,7 +101,8 @@ auto dot(const Numbers& a, const Numbers& b, const Summation& how) {
 template <std::floating_point Real>
 Real apply(std::string_view operation, Real a, Real b, Real c, const Rounding& how) {
     Real result{};
-    arithmetic(operation, std::span<const Real>(&a, 1), std::span<const Real>(&b, 1), std::span<const Real>(&c, 1), std::span<Real>(&result, 1), how);
+    arithmetic(operation, std::span<const Real>(&a, 1), std::span<const Real>(&b, 1),
+               std::span<const Real>(&c, 1), std::span<Real>(&result, 1), how);
     return result;
 }
 template <std::floating_point Real>

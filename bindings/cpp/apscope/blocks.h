@@ -1,4 +1,5 @@
-// BlockQuantizer: formats whose elements share a scale (MX, NVFP4, block floating point), applied to arrays.
+// BlockQuantizer: formats whose elements share a scale (MX, NVFP4, block floating point), applied
+// to arrays.
 #pragma once
 
 #include <cstddef>
@@ -18,24 +19,28 @@ namespace apscope {
 /// An array encoded in a block format.
 struct BlockCodes {
     std::vector<std::uint8_t> codes;   ///< one per element, in the array's order
-    std::vector<std::uint8_t> scales;  ///< one per block; the array's shape with the blocks in place of the axis
+    std::vector<std::uint8_t>
+        scales;  ///< one per block; the array's shape with the blocks in place of the axis
     float tensor_scale = 1.0f;         ///< of the whole array; 1 for formats without one
 };
 
 /// To nearest, ties to even; too large values become the largest value.
 inline constexpr Projection saturating = {RoundingMode::ties_to_even, Overflow::saturate};
 
-/// Rounds arrays to a block format: blocks are runs of elements along one axis, the last of a line may be shorter.
-/// Results are those of `apscope.quantize_blocks` in Python, bit for bit; docs/definitions.md, section 11.
+/// Rounds arrays to a block format: blocks are runs of elements along one axis, the last of a line
+/// may be shorter. Results are those of `apscope.quantize_blocks` in Python, bit for bit;
+/// docs/definitions.md, section 11.
 class APSCOPE_API BlockQuantizer {
 public:
     /// @param format      The target.
     /// @param projection  Of the elements; overflow saturates unless it says otherwise.
     /// @param seed        Of stochastic rounding; element i (C order) uses word i.
     /// @param threads     0 uses all of the machine's. Their number never changes a bit.
-    /// @throws std::invalid_argument  The fields of the format contradict each other, or it cannot do what the projection
+    /// @throws std::invalid_argument  The fields of the format contradict each other, or it cannot
+    /// do what the projection
     ///                                asks.
-    explicit BlockQuantizer(const BlockFormat& format, const Projection& projection = saturating, std::uint64_t seed = 0, int threads = 1);
+    explicit BlockQuantizer(const BlockFormat& format, const Projection& projection = saturating,
+                            std::uint64_t seed = 0, int threads = 1);
 
     const BlockFormat& format() const { return format_; }
     const Projection& projection() const { return projection_; }
@@ -44,14 +49,19 @@ public:
     /// @param out    The same shape; `in` itself, or not overlapping it.
     /// @param shape  Empty: one line of all elements.
     /// @param axis   The axis of the blocks; negative ones count from the last.
-    /// @throws std::invalid_argument  Lengths or the axis do not fit the shape; doubles for a format whose scale is a ratio.
-    void operator()(std::span<const float> in, std::span<float> out, std::span<const std::size_t> shape = {}, int axis = -1) const;
-    void operator()(std::span<const double> in, std::span<double> out, std::span<const std::size_t> shape = {}, int axis = -1) const;
+    /// @throws std::invalid_argument  Lengths or the axis do not fit the shape; doubles for a
+    /// format whose scale is a ratio.
+    void operator()(std::span<const float> in, std::span<float> out,
+                    std::span<const std::size_t> shape = {}, int axis = -1) const;
+    void operator()(std::span<const double> in, std::span<double> out,
+                    std::span<const std::size_t> shape = {}, int axis = -1) const;
 
     /// The codes of the elements and of the scales.
-    BlockCodes encode(std::span<const float> in, std::span<const std::size_t> shape = {}, int axis = -1) const;
+    BlockCodes encode(std::span<const float> in, std::span<const std::size_t> shape = {},
+                      int axis = -1) const;
     /// The values of the codes: bit for bit the result of operator() for the encoded array.
-    void decode(const BlockCodes& codes, std::span<float> out, std::span<const std::size_t> shape = {}, int axis = -1) const;
+    void decode(const BlockCodes& codes, std::span<float> out,
+                std::span<const std::size_t> shape = {}, int axis = -1) const;
 
 private:
     BlockFormat format_;

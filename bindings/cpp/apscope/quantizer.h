@@ -42,7 +42,8 @@ struct ExactNumber {
 /// as a second argument: element i uses word i of the stream with key `seed`, whether alone or in
 /// an array.
 ///
-/// Arrays are rounded in round-to-nearest with subnormals kept, whatever the calling thread has set.
+/// Arrays are rounded in round-to-nearest with subnormals kept, whatever the calling thread has
+/// set.
 class APSCOPE_API Quantizer {
 public:
     /// @param format      The target.
@@ -50,9 +51,11 @@ public:
     /// @param seed        Of stochastic rounding.
     /// @param threads     For arrays; 0 uses all of the machine's. Their number never changes a
     ///                    bit.
-    /// @throws std::invalid_argument  The fields of the format contradict each other, or it cannot do what the projection
+    /// @throws std::invalid_argument  The fields of the format contradict each other, or it cannot
+    /// do what the projection
     ///                                asks.
-    explicit Quantizer(const FloatFormat& format, const Projection& projection = {}, std::uint64_t seed = 0, int threads = 1);
+    explicit Quantizer(const FloatFormat& format, const Projection& projection = {},
+                       std::uint64_t seed = 0, int threads = 1);
 
     const FloatFormat& format() const;
     const Projection& projection() const;
@@ -64,26 +67,35 @@ public:
     /// @param element  Its index among the numbers of the same seed.
     /// @throws std::invalid_argument  The number is a float and the format's values are not fp32
     ///                                numbers.
-    float operator()(float x, std::uint64_t element = 0) const { return round_float_(*prepared_, x, element); }
-    double operator()(double x, std::uint64_t element = 0) const { return round_double_(*prepared_, x, element); }
+    float operator()(float x, std::uint64_t element = 0) const {
+        return round_float_(*prepared_, x, element);
+    }
+    double operator()(double x, std::uint64_t element = 0) const {
+        return round_double_(*prepared_, x, element);
+    }
     /// A number beyond fp64, rounded once; `<apscope/multiprecision.h>` makes them from Boost's
     /// numbers.
-    /// @throws std::invalid_argument  An inexact number with fewer than 122 bits, or of more than 126; the rounding is stochastic_exact,
+    /// @throws std::invalid_argument  An inexact number with fewer than 122 bits, or of more than
+    /// 126; the rounding is stochastic_exact,
     ///                                which asks for all digits.
     double operator()(const ExactNumber& x, std::uint64_t element = 0) const;
 
     /// out[i] = in[i] rounded, at element first + i. `out` is `in`, or does not overlap it.
-    /// @throws std::invalid_argument  The lengths differ, or the numbers are floats and the format's values are no fp32
+    /// @throws std::invalid_argument  The lengths differ, or the numbers are floats and the
+    /// format's values are no fp32
     ///                                numbers.
     void operator()(std::span<const float> in, std::span<float> out, std::uint64_t first = 0) const;
-    void operator()(std::span<const double> in, std::span<double> out, std::uint64_t first = 0) const;
-    /// The same for arrays of any layout; elements count in C order. `out` has the layout of `in` at the same place, or does
-    /// not overlap it.
-    /// @throws std::invalid_argument  As above; shapes that differ; a shape and strides of different length.
+    void operator()(std::span<const double> in, std::span<double> out,
+                    std::uint64_t first = 0) const;
+    /// The same for arrays of any layout; elements count in C order. `out` has the layout of `in`
+    /// at the same place, or does not overlap it.
+    /// @throws std::invalid_argument  As above; shapes that differ; a shape and strides of
+    /// different length.
     void operator()(const StridedView<const float>& in, const StridedView<float>& out) const;
     void operator()(const StridedView<const double>& in, const StridedView<double>& out) const;
 
-    /// codes[i] = the code of values[i] rounded: sign bit, exponent field and stored significand bits in the low bits.
+    /// codes[i] = the code of values[i] rounded: sign bit, exponent field and stored significand
+    /// bits in the low bits.
     ///
     /// @param values    Contiguous floats or doubles.
     /// @param codes     As many unsigned integers, of 8, 16 or 32 bits; for doubles also 64.
@@ -92,10 +104,12 @@ public:
     /// @throws std::invalid_argument  As for values; codes that are too narrow; a NaN that has no
     ///                                code.
     template <std::ranges::contiguous_range Values, std::ranges::contiguous_range Codes>
-    void encode(const Values& values, Codes&& codes, std::optional<std::uint64_t> nan_code = {}, std::uint64_t first = 0) const {
+    void encode(const Values& values, Codes&& codes, std::optional<std::uint64_t> nan_code = {},
+                std::uint64_t first = 0) const {
         using Real = std::ranges::range_value_t<Values>;
         using Code = std::ranges::range_value_t<Codes>;
-        encode_span(std::span<const Real>(values), std::span<Code>(std::forward<Codes>(codes)), nan_code, first);
+        encode_span(std::span<const Real>(values), std::span<Code>(std::forward<Codes>(codes)),
+                    nan_code, first);
     }
     /// values[i] = the value of codes[i]; types as for encode().
     /// @throws std::invalid_argument  As encode(); a code wider than the format.
@@ -106,7 +120,8 @@ public:
         decode_span(std::span<const Code>(codes), std::span<Real>(std::forward<Values>(values)));
     }
     /// The code of one number, and the value of one code.
-    std::uint64_t encode(double x, std::optional<std::uint64_t> nan_code = {}, std::uint64_t element = 0) const;
+    std::uint64_t encode(double x, std::optional<std::uint64_t> nan_code = {},
+                         std::uint64_t element = 0) const;
     double decode(std::uint64_t code) const;
 
 private:
@@ -115,7 +130,8 @@ private:
     using RoundOne = Real (*)(const Prepared&, Real, std::uint64_t);
 
     template <class Real, class Code>
-    void encode_span(std::span<const Real> values, std::span<Code> codes, std::optional<std::uint64_t> nan_code, std::uint64_t first) const;
+    void encode_span(std::span<const Real> values, std::span<Code> codes,
+                     std::optional<std::uint64_t> nan_code, std::uint64_t first) const;
     template <class Code, class Real>
     void decode_span(std::span<const Code> codes, std::span<Real> values) const;
 

@@ -26,33 +26,40 @@ struct ReplayOptions {
     std::vector<std::string> topologies = {"ring", "tree", "hierarchical:4", "sequential"};
     std::optional<int> workers = {};            ///< ranks 0..workers-1; by default all
     std::optional<std::int64_t> first_step = {}, end_step = {};  ///< recorded steps, half open
-    std::string tensors = {};                   ///< an ECMAScript regular expression that names are searched for; empty: all
-    std::uint64_t seed = 0;                     ///< of all draws
-    int threads = 0;                            ///< 0 uses all of the machine's; their number changes no bit
-    std::size_t memory = 0;                     ///< limit on the bytes of tensors; 0: half of the machine's
-    int draws = 1;                              ///< 3 or more sample moments without a closed form
-    std::size_t shard = 0, shards = 1;          ///< items shard, shard + shards, ...
-    std::function<void(std::size_t done, std::size_t total)> progress = {};  ///< values visited so far
+    std::string tensors =
+        {};  ///< an ECMAScript regular expression that names are searched for; empty: all
+    std::uint64_t seed = 0;  ///< of all draws
+    int threads = 0;  ///< 0 uses all of the machine's; their number changes no bit
+    std::size_t memory = 0;  ///< limit on the bytes of tensors; 0: half of the machine's
+    int draws = 1;  ///< 3 or more sample moments without a closed form
+    std::size_t shard = 0, shards = 1;  ///< items shard, shard + shards, ...
+    std::function<void(std::size_t done, std::size_t total)> progress =
+        {};  ///< values visited so far
 };
 
 /// One scheme with one reduction order: docs/definitions.md, section 14. NaN if the trace lacks
 /// inputs of the scheme.
 struct SummaryRow {
     std::string scheme, family, format, topology;
-    double error_over_noise = 0;  ///< typical block's squared error over the noise of the batch, for ranking; NaN for one worker
-    double pooled_error_over_noise = 0;  ///< mean over the steps of the step's squared error over its noise
-    double step_nmse = 0;       ///< mean over the steps of the step's NMSE, for ranking if the noise is unknown
-    double layer_cosine = 0;    ///< mean over layers and steps
-    double worst_nmse = 0;      ///< the largest NMSE of one layer at one step, infinite with overflow
-    std::string worst_layer;    ///< its layer and step; empty without one
+    double error_over_noise = 0;  ///< typical block's squared error over the noise of the batch,
+                                  ///< for ranking; NaN for one worker
+    double pooled_error_over_noise =
+        0;  ///< mean over the steps of the step's squared error over its noise
+    double step_nmse =
+        0;  ///< mean over the steps of the step's NMSE, for ranking if the noise is unknown
+    double layer_cosine = 0;  ///< mean over layers and steps
+    double worst_nmse = 0;  ///< the largest NMSE of one layer at one step, infinite with overflow
+    std::string worst_layer;  ///< its layer and step; empty without one
     std::optional<std::int64_t> worst_step;
-    double nmse = 0;            ///< pooled over everything, infinite with overflow
+    double nmse = 0;  ///< pooled over everything, infinite with overflow
     double relative_bias = 0;
-    double expected_variance = 0;   ///< of the draws, divided by the mean squared reference
+    double expected_variance = 0;  ///< of the draws, divided by the mean squared reference
     double underflow_wire = 0, underflow_reduced = 0;  ///< shares of nonzero values that became 0
-    double volume = 0;          ///< bytes of the busiest rank (in a hierarchy: between nodes) divided by those of an fp32 ring all-reduce
+    double volume = 0;  ///< bytes of the busiest rank (in a hierarchy: between nodes) divided by
+                        ///< those of an fp32 ring all-reduce
     std::int64_t skipped = 0, overflowed = 0;  ///< numbers of such steps
-    std::int64_t nonfinite = 0;                ///< steps of the trace with NaN or infinite gradients, which are omitted
+    std::int64_t nonfinite =
+        0;  ///< steps of the trace with NaN or infinite gradients, which are omitted
 };
 
 /// The type of a column of Results.
@@ -86,9 +93,9 @@ public:
     std::vector<std::string_view> texts(std::string_view column) const;
 
     const std::string& trace() const;
-    std::vector<std::int64_t> steps() const;       ///< replayed steps
+    std::vector<std::int64_t> steps() const;  ///< replayed steps
     std::vector<std::string> tensors() const;
-    std::vector<std::string> schemes() const;      ///< canonical specs, in the order of the request
+    std::vector<std::string> schemes() const;  ///< canonical specs, in the order of the request
     std::vector<std::string> topologies() const;
 
     /// Schemes ranked by error: one row per scheme and topology: `exact`, an ideal, last; those
@@ -106,11 +113,14 @@ private:
 /// of `apscope.replay` in Python, bit for bit.
 ///
 /// @param trace    The gradients.
-/// @param schemes  Specs, such as `aps:e4m3`, `loss_scaling:e4m3,scale=best`; docs/schemes.md lists them.
+/// @param schemes  Specs, such as `aps:e4m3`, `loss_scaling:e4m3,scale=best`; docs/schemes.md lists
+/// them.
 /// @param options  The part of the trace, and the reduction orders.
-/// @throws std::invalid_argument  Unknown schemes, topologies, steps or tensors; more workers than recorded; a damaged
+/// @throws std::invalid_argument  Unknown schemes, topologies, steps or tensors; more workers than
+/// recorded; a damaged
 ///                                trace.
-APSCOPE_API Results replay(const Trace& trace, const std::vector<std::string>& schemes, const ReplayOptions& options = {});
+APSCOPE_API Results replay(const Trace& trace, const std::vector<std::string>& schemes,
+                           const ReplayOptions& options = {});
 
 /// @}
 

@@ -25,7 +25,7 @@ class Trace;
 /// A tensor of a trace.
 struct TraceTensor {
     std::string name;
-    std::string role;                 ///< conv, linear, attention, norm, bias, embedding, head or other
+    std::string role;  ///< conv, linear, attention, norm, bias, embedding, head or other
     std::vector<std::int64_t> shape;
 };
 
@@ -36,30 +36,34 @@ struct TraceValues {
     std::shared_ptr<const void> owner;  ///< keeps the numbers in memory
 };
 
-/// A recorded trace: a folder with a manifest and safetensors files (docs/trace_format.md). Copies are cheap; several
-/// threads may read one.
+/// A recorded trace: a folder with a manifest and safetensors files (docs/trace_format.md). Copies
+/// are cheap; several threads may read one.
 class APSCOPE_API Trace {
 public:
-    const std::string& name() const;            ///< the manifest's, else the folder's
+    const std::string& name() const;  ///< the manifest's, else the folder's
     const std::filesystem::path& path() const;
     const std::string& model() const;
     int workers() const;
-    const std::string& stage() const;           ///< `local`, `reduced` or `clipped`
-    const std::string& reduction() const;       ///< `sum` or `mean`: how training combined the workers' gradients
-    std::vector<std::int64_t> steps() const;    ///< recorded training steps, ascending
-    std::vector<TraceTensor> tensors() const;   ///< in the manifest's order
+    const std::string& stage() const;  ///< `local`, `reduced` or `clipped`
+    const std::string& reduction()
+        const;  ///< `sum` or `mean`: how training combined the workers' gradients
+    std::vector<std::int64_t> steps() const;  ///< recorded training steps, ascending
+    std::vector<TraceTensor> tensors() const;  ///< in the manifest's order
 
     /// What was recorded, without a copy.
     /// @param step    A recorded step.
     /// @param tensor  A tensor's name; for activations a layer's.
     /// @param worker  A rank; ignored if the kind exists once per step.
     /// @param kind    `gradient`, `weights`, `full_batch`, `activation_gradient` or `layer_input`.
-    /// @throws std::invalid_argument  Not recorded, or the file is damaged; the message names the file and the field.
-    TraceValues read(std::int64_t step, const std::string& tensor, int worker, std::string_view kind = "gradient") const;
+    /// @throws std::invalid_argument  Not recorded, or the file is damaged; the message names the
+    /// file and the field.
+    TraceValues read(std::int64_t step, const std::string& tensor, int worker,
+                     std::string_view kind = "gradient") const;
 
 private:
     friend APSCOPE_API Trace open_trace(const std::filesystem::path& folder);
-    friend APSCOPE_API Results replay(const Trace& trace, const std::vector<std::string>& schemes, const ReplayOptions& options);
+    friend APSCOPE_API Results replay(const Trace& trace, const std::vector<std::string>& schemes,
+                                      const ReplayOptions& options);
     std::shared_ptr<const detail::Trace> trace_;
 };
 

@@ -1,5 +1,6 @@
-// xtensor in and out: containers, views and lazy expressions of floats or doubles, rounded, coded, summed over an axis of
-// workers; statistics of casts and the rows of a replay as arrays. An expression is evaluated once, straight into its result.
+// xtensor in and out: containers, views and lazy expressions of floats or doubles, rounded, coded,
+// summed over an axis of workers; statistics of casts and the rows of a replay as arrays. An
+// expression is evaluated once, straight into its result.
 #pragma once
 
 #include <algorithm>
@@ -56,8 +57,9 @@ inline constexpr std::size_t rank_of = rank_of_shape<std::remove_cvref_t<typenam
 // The container for an expression's shape, in C order: an xt::xtensor if the rank is fixed, else an
 // xt::xarray.
 template <class E, class Number>
-using Container = std::conditional_t<rank_of<E> == any_rank, xt::xarray<Number, xt::layout_type::row_major>,
-                                     xt::xtensor<Number, rank_of<E> == any_rank ? 0 : rank_of<E>, xt::layout_type::row_major>>;
+using Container = std::conditional_t<
+    rank_of<E> == any_rank, xt::xarray<Number, xt::layout_type::row_major>,
+    xt::xtensor<Number, rank_of<E> == any_rank ? 0 : rank_of<E>, xt::layout_type::row_major>>;
 
 // The numbers of an expression: evaluated, in C order.
 template <class E>
@@ -89,7 +91,8 @@ struct AxisPlace {
 inline AxisPlace place_of(const std::vector<std::size_t>& shape, std::ptrdiff_t axis) {
     const auto axes = static_cast<std::ptrdiff_t>(shape.size());
     if (axis < -axes || axis >= axes) {
-        throw std::invalid_argument("axis=" + std::to_string(axis) + " is none of an array of " + std::to_string(axes) + " axes");
+        throw std::invalid_argument("axis=" + std::to_string(axis) + " is none of an array of " +
+                                    std::to_string(axes) + " axes");
     }
     AxisPlace place;
     const auto along = static_cast<std::size_t>(axis < 0 ? axis + axes : axis);
@@ -120,12 +123,14 @@ auto quantize(const xt::xexpression<E>& x, const Quantizer& q) {
 }
 
 /// The same for a block format, whose blocks run along `axis`; negative axes count from the last.
-/// @throws std::invalid_argument  There is no such axis; doubles for a format whose scale is a ratio.
+/// @throws std::invalid_argument  There is no such axis; doubles for a format whose scale is a
+/// ratio.
 template <class E>
     requires std::floating_point<typename E::value_type>
 auto quantize(const xt::xexpression<E>& x, const BlockQuantizer& q, int axis = -1) {
     auto result = detail::evaluated(x);
-    q(detail::span_of(std::as_const(result)), detail::span_of(result), detail::shape_of(result), axis);
+    q(detail::span_of(std::as_const(result)), detail::span_of(result), detail::shape_of(result),
+      axis);
     return result;
 }
 
@@ -136,7 +141,8 @@ auto quantize(const xt::xexpression<E>& x, const BlockQuantizer& q, int axis = -
 /// @param nan_code  The code of a NaN in a format without NaN.
 /// @throws std::invalid_argument  Codes that are too narrow; a NaN that has no code.
 template <std::unsigned_integral Code, class E>
-auto encode(const xt::xexpression<E>& x, const Quantizer& q, std::optional<std::uint64_t> nan_code = {}) {
+auto encode(const xt::xexpression<E>& x, const Quantizer& q,
+            std::optional<std::uint64_t> nan_code = {}) {
     const auto values = detail::evaluated(x);
     auto codes = detail::empty_like<E, Code>(values);
     q.encode(detail::span_of(values), detail::span_of(codes), nan_code);
@@ -165,14 +171,16 @@ auto decode(const xt::xexpression<E>& codes, const Quantizer& q) {
 /// @throws std::invalid_argument  As apscope::allreduce; there is no such axis.
 template <class E>
     requires std::same_as<std::remove_const_t<typename E::value_type>, float>
-xt::xarray<double> allreduce(const xt::xexpression<E>& x, const FloatFormat& format, std::ptrdiff_t axis = 0, const AllreduceOptions& options = {}) {
+xt::xarray<double> allreduce(const xt::xexpression<E>& x, const FloatFormat& format,
+                             std::ptrdiff_t axis = 0, const AllreduceOptions& options = {}) {
     const auto values = detail::evaluated(x);
     const detail::AxisPlace place = detail::place_of(detail::shape_of(values), axis);
     std::vector<float> rows(values.size());  // the workers first
     for (std::size_t o = 0; o < place.outer; ++o) {
         for (std::size_t w = 0; w < place.length; ++w) {
             std::copy_n(values.data() + (o * place.length + w) * place.inner, place.inner,
-                        rows.begin() + static_cast<std::ptrdiff_t>((w * place.outer + o) * place.inner));
+                        rows.begin() +
+                            static_cast<std::ptrdiff_t>((w * place.outer + o) * place.inner));
         }
     }
     xt::xarray<double> result = xt::xarray<double>::from_shape(place.others);
@@ -205,14 +213,17 @@ CastStatistics cast_statistics(const xt::xexpression<E>& x, const Quantizer& q) 
 /// @throws std::invalid_argument  As above; there is no such axis.
 template <class E>
     requires std::floating_point<typename E::value_type>
-CastStatisticsArrays cast_statistics(const xt::xexpression<E>& x, const Quantizer& q, std::ptrdiff_t axis) {
+CastStatisticsArrays cast_statistics(const xt::xexpression<E>& x, const Quantizer& q,
+                                     std::ptrdiff_t axis) {
     const auto values = detail::evaluated(x);
     const detail::AxisPlace place = detail::place_of(detail::shape_of(values), axis);
     CastStatisticsArrays all;
-    detail::for_each_statistic(all, all, [&place](auto& array, const auto&) { array.resize(place.others); });
+    detail::for_each_statistic(all, all,
+                               [&place](auto& array, const auto&) { array.resize(place.others); });
     std::vector<std::remove_const_t<typename E::value_type>> line(place.length);
     for (std::size_t l = 0; l < place.outer * place.inner; ++l) {
-        const auto* first = values.data() + l / place.inner * place.length * place.inner + l % place.inner;
+        const auto* first =
+            values.data() + l / place.inner * place.length * place.inner + l % place.inner;
         for (std::size_t i = 0; i < place.length; ++i) line[i] = first[i * place.inner];
         detail::for_each_statistic(all, cast_statistics(std::span(std::as_const(line)), q),
                                    [l](auto& array, auto number) { array.data()[l] = number; });
@@ -220,28 +231,33 @@ CastStatisticsArrays cast_statistics(const xt::xexpression<E>& x, const Quantize
     return all;
 }
 
-/// A column of numbers as an array over (step, tensor, scheme), in the orders of `results.steps()`, `tensors()` and
-/// `schemes()`: the basis of a caller's sums over axes. NaN if there is no such row, or if it is
-/// empty.
+/// A column of numbers as an array over (step, tensor, scheme), in the orders of `results.steps()`,
+/// `tensors()` and `schemes()`: the basis of a caller's sums over axes. NaN if there is no such
+/// row, or if it is empty.
 ///
 /// @param results   Of a replay.
 /// @param column    A column of numbers.
 /// @param topology  Which reduced rows; the wire's if empty.
 /// @throws std::invalid_argument  There is no such column of numbers.
-inline xt::xtensor<double, 3> table(const Results& results, std::string_view column, std::string_view topology = "") {
+inline xt::xtensor<double, 3> table(const Results& results, std::string_view column,
+                                    std::string_view topology = "") {
     const std::vector<std::int64_t> steps = results.steps();
     const std::vector<std::string> tensors = results.tensors(), schemes = results.schemes();
     const std::vector<double> values = results.numbers(column), step_of = results.numbers("step");
-    const std::vector<std::string_view> tensor_of = results.texts("tensor"), scheme_of = results.texts("scheme"),
+    const std::vector<std::string_view> tensor_of = results.texts("tensor"),
+                                        scheme_of = results.texts("scheme"),
                                         topology_of = results.texts("topology");
     const auto find = [](const auto& names, const auto& name) {
-        return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+        return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) -
+                                        names.begin());
     };
-    xt::xtensor<double, 3> all = xt::xtensor<double, 3>::from_shape({steps.size(), tensors.size(), schemes.size()});
+    xt::xtensor<double, 3> all =
+        xt::xtensor<double, 3>::from_shape({steps.size(), tensors.size(), schemes.size()});
     all.fill(std::numeric_limits<double>::quiet_NaN());
     for (std::size_t row = 0; row < values.size(); ++row) {
         if (topology_of[row] != topology) continue;
-        all(find(steps, static_cast<std::int64_t>(step_of[row])), find(tensors, tensor_of[row]), find(schemes, scheme_of[row])) = values[row];
+        all(find(steps, static_cast<std::int64_t>(step_of[row])), find(tensors, tensor_of[row]),
+            find(schemes, scheme_of[row])) = values[row];
     }
     return all;
 }

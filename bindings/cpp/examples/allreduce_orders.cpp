@@ -1,4 +1,5 @@
-// Sums the gradients of eight workers in every order that collectives use: the order alone changes the result.
+// Sums the gradients of eight workers in every order that collectives use: the order alone changes
+// the result.
 #include <apscope/apscope.h>
 
 #include <cstdio>
@@ -19,8 +20,10 @@ int main() {
 
     const apscope::FloatFormat format = apscope::format("e4m3");
     std::printf("%-22s %12s %12s\n", "order", "NMSE", "first sum");
-    for (const char* topology : {"exact", "sequential", "ring", "tree", "hierarchical:4", "sequential+kahan", "hierarchical:4+kahan"}) {
-        const std::vector<double> sum = apscope::allreduce(gradients, format, {.topology = topology});
+    for (const char* topology : {"exact", "sequential", "ring", "tree", "hierarchical:4",
+                                 "sequential+kahan", "hierarchical:4+kahan"}) {
+        const std::vector<double> sum =
+            apscope::allreduce(gradients, format, {.topology = topology});
         double error = 0.0, power = 0.0;
         for (std::size_t i = 0; i < elements; ++i) {
             error += (sum[i] - reference[i]) * (sum[i] - reference[i]);
@@ -30,6 +33,7 @@ int main() {
     }
 
     // Partial sums in a wider format: only the error of the wire is left.
-    const std::vector<double> wide = apscope::allreduce(gradients, format, {.topology = "ring", .accumulate = apscope::format("fp32")});
+    const std::vector<double> wide = apscope::allreduce(
+        gradients, format, {.topology = "ring", .accumulate = apscope::format("fp32")});
     std::printf("%-22s %12s %12g\n", "ring, fp32 sums", "", wide[0]);
 }

@@ -16,17 +16,21 @@ int main() {
 
         std::printf("%-14s %d bits, largest %g\n", name, format.storage_bits(), format.largest());
         for (std::size_t i = 0; i < x.size(); ++i) {
-            std::printf("  %10g -> %10g   error %9.2g\n", x[i], y[i], static_cast<double>(y[i]) - x[i]);
+            std::printf("  %10g -> %10g   error %9.2g\n", x[i], y[i],
+                        static_cast<double>(y[i]) - x[i]);
         }
     }
 
     // Rounding to nearest is the default; a projection chooses another rounding.
-    const apscope::Quantizer up{apscope::format("e4m3"), {.rounding = apscope::RoundingMode::toward_positive}};
-    const apscope::Quantizer clamp{apscope::format("e4m3"), {.overflow = apscope::Overflow::saturate}};
+    const apscope::Quantizer up{apscope::format("e4m3"),
+                                {.rounding = apscope::RoundingMode::toward_positive}};
+    const apscope::Quantizer clamp{apscope::format("e4m3"),
+                                   {.overflow = apscope::Overflow::saturate}};
     std::printf("toward_positive: 0.1 -> %g; saturate: 250 -> %g\n", up(0.1f), clamp(250.0f));
 
     // Stochastic rounding: element i uses word i of a stream, so equal calls give equal results.
-    const apscope::Quantizer draw{apscope::format("e4m3"), {.rounding = apscope::RoundingMode::stochastic}, /*seed=*/7};
+    const apscope::Quantizer draw{
+        apscope::format("e4m3"), {.rounding = apscope::RoundingMode::stochastic}, /*seed=*/7};
     double mean = 0.0;
     const int draws = 100000;
     for (int i = 0; i < draws; ++i) mean += draw(0.1f, i) / draws;

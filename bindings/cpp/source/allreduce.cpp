@@ -14,12 +14,15 @@
 
 namespace apscope {
 
-void allreduce(std::span<const float> in, std::size_t workers, std::span<double> out, const FloatFormat& format, const AllreduceOptions& options) {
+void allreduce(std::span<const float> in, std::size_t workers, std::span<double> out,
+               const FloatFormat& format, const AllreduceOptions& options) {
     const detail::FloatEnvironment environment;
     if (workers == 0) throw std::invalid_argument("there is no worker; give at least one array");
     if (in.size() != workers * out.size()) {
-        throw std::invalid_argument(std::to_string(workers) + " workers' arrays of " + std::to_string(out.size()) + " numbers have " +
-                                    std::to_string(workers * out.size()) + " in all, not " + std::to_string(in.size()));
+        throw std::invalid_argument(std::to_string(workers) + " workers' arrays of " +
+                                    std::to_string(out.size()) + " numbers have " +
+                                    std::to_string(workers * out.size()) + " in all, not " +
+                                    std::to_string(in.size()));
     }
     validate(format);
     validate(options.projection, format);
@@ -39,13 +42,16 @@ void allreduce(std::span<const float> in, std::size_t workers, std::span<double>
     detail::all_reduce(in, workers, out, format, o);
 }
 
-std::vector<double> detail::allreduce_rows(std::span<const std::span<const float>> rows, const FloatFormat& format, const AllreduceOptions& options) {
+std::vector<double> detail::allreduce_rows(std::span<const std::span<const float>> rows,
+                                           const FloatFormat& format,
+                                           const AllreduceOptions& options) {
     const std::size_t length = rows.empty() ? 0 : rows.front().size();
     std::vector<float> all;
     all.reserve(rows.size() * length);
     for (std::size_t w = 0; w < rows.size(); ++w) {
         if (rows[w].size() != length) {
-            throw std::invalid_argument("worker " + std::to_string(w) + " has " + std::to_string(rows[w].size()) + " numbers, worker 0 has " +
+            throw std::invalid_argument("worker " + std::to_string(w) + " has " +
+                                        std::to_string(rows[w].size()) + " numbers, worker 0 has " +
                                         std::to_string(length) + "; they must agree");
         }
         all.insert(all.end(), rows[w].begin(), rows[w].end());

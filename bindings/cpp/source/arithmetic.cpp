@@ -16,23 +16,31 @@ namespace apscope {
 namespace {
 
 template <class Real>
-void operate(std::string_view operation, std::span<const Real> a, std::span<const Real> b, std::span<const Real> c, std::span<Real> out,
-             const Rounding& how) {
+void operate(std::string_view operation, std::span<const Real> a, std::span<const Real> b,
+             std::span<const Real> c, std::span<Real> out, const Rounding& how) {
     const detail::FloatEnvironment environment;
     validate(how.format);
-    detail::arithmetic(detail::parse_operation(operation), a, b, c, out, how.format, how.projection, how.seed, how.threads);
+    detail::arithmetic(detail::parse_operation(operation), a, b, c, out, how.format, how.projection,
+                       how.seed, how.threads);
 }
 
 detail::SumOptions options_of(const Summation& how) {
     for (const auto& format : {std::optional(how.format), how.accumulate, how.product}) {
         if (format) validate(*format);
     }
-    return {detail::parse_sum_order(how.order), how.format, how.accumulate, how.product, how.projection, how.seed, how.threads};
+    return {detail::parse_sum_order(how.order),
+            how.format,
+            how.accumulate,
+            how.product,
+            how.projection,
+            how.seed,
+            how.threads};
 }
 
 void check(std::string_view what, std::size_t length, std::size_t expected) {
     if (length == expected) return;
-    throw std::invalid_argument(std::string(what) + " has " + std::to_string(length) + " numbers; the sizes given make " + std::to_string(expected));
+    throw std::invalid_argument(std::string(what) + " has " + std::to_string(length) +
+                                " numbers; the sizes given make " + std::to_string(expected));
 }
 
 template <class Real>
@@ -43,7 +51,8 @@ void add_up(std::span<const Real> x, std::size_t terms, std::span<Real> out, con
 }
 
 template <class Real>
-void multiply_matrices(std::span<const Real> a, std::span<const Real> b, std::span<Real> out, const MatrixSizes& s, const Summation& how) {
+void multiply_matrices(std::span<const Real> a, std::span<const Real> b, std::span<Real> out,
+                       const MatrixSizes& s, const Summation& how) {
     const detail::FloatEnvironment environment;
     check("a", a.size(), s.batches * s.rows * s.terms);
     check("b", b.size(), s.batches * s.terms * s.columns);
@@ -53,20 +62,27 @@ void multiply_matrices(std::span<const Real> a, std::span<const Real> b, std::sp
 
 }  // namespace
 
-void arithmetic(std::string_view operation, std::span<const float> a, std::span<const float> b, std::span<const float> c, std::span<float> out,
-                const Rounding& how) {
+void arithmetic(std::string_view operation, std::span<const float> a, std::span<const float> b,
+                std::span<const float> c, std::span<float> out, const Rounding& how) {
     operate(operation, a, b, c, out, how);
 }
-void arithmetic(std::string_view operation, std::span<const double> a, std::span<const double> b, std::span<const double> c, std::span<double> out,
-                const Rounding& how) {
+void arithmetic(std::string_view operation, std::span<const double> a, std::span<const double> b,
+                std::span<const double> c, std::span<double> out, const Rounding& how) {
     operate(operation, a, b, c, out, how);
 }
-void sum(std::span<const float> x, std::size_t terms, std::span<float> out, const Summation& how) { add_up(x, terms, out, how); }
-void sum(std::span<const double> x, std::size_t terms, std::span<double> out, const Summation& how) { add_up(x, terms, out, how); }
-void matmul(std::span<const float> a, std::span<const float> b, std::span<float> out, const MatrixSizes& sizes, const Summation& how) {
+void sum(std::span<const float> x, std::size_t terms, std::span<float> out, const Summation& how) {
+    add_up(x, terms, out, how);
+}
+void sum(std::span<const double> x, std::size_t terms, std::span<double> out,
+         const Summation& how) {
+    add_up(x, terms, out, how);
+}
+void matmul(std::span<const float> a, std::span<const float> b, std::span<float> out,
+            const MatrixSizes& sizes, const Summation& how) {
     multiply_matrices(a, b, out, sizes, how);
 }
-void matmul(std::span<const double> a, std::span<const double> b, std::span<double> out, const MatrixSizes& sizes, const Summation& how) {
+void matmul(std::span<const double> a, std::span<const double> b, std::span<double> out,
+            const MatrixSizes& sizes, const Summation& how) {
     multiply_matrices(a, b, out, sizes, how);
 }
 

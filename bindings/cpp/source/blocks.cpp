@@ -19,50 +19,63 @@ detail::BlockShape around(std::size_t size, std::span<const std::size_t> shape, 
     if (shape.empty()) shape = std::span<const std::size_t>(&size, 1);
     const int axes = static_cast<int>(shape.size());
     if (axis < -axes || axis >= axes) {
-        throw std::invalid_argument("axis=" + std::to_string(axis) + " is none of an array of " + std::to_string(axes) + " axes");
+        throw std::invalid_argument("axis=" + std::to_string(axis) + " is none of an array of " +
+                                    std::to_string(axes) + " axes");
     }
     const std::size_t along = static_cast<std::size_t>(axis < 0 ? axis + axes : axis);
     detail::BlockShape result{1, shape[along], 1};
     for (std::size_t i = 0; i < along; ++i) result.outer *= shape[i];
     for (std::size_t i = along + 1; i < shape.size(); ++i) result.inner *= shape[i];
     if (result.size() != size) {
-        throw std::invalid_argument("the array has " + std::to_string(size) + " elements, its shape " + std::to_string(result.size()));
+        throw std::invalid_argument("the array has " + std::to_string(size) +
+                                    " elements, its shape " + std::to_string(result.size()));
     }
     return result;
 }
 
 }  // namespace
 
-BlockQuantizer::BlockQuantizer(const BlockFormat& format, const Projection& projection, std::uint64_t seed, int threads)
+BlockQuantizer::BlockQuantizer(const BlockFormat& format, const Projection& projection,
+                               std::uint64_t seed, int threads)
     : format_(format), projection_(projection), seed_(seed), threads_(threads) {
     validate(format);
     validate(projection, format.element);
-    if (threads < 0) throw std::invalid_argument("threads=" + std::to_string(threads) + " is negative; 0 takes all of the machine's");
+    if (threads < 0)
+        throw std::invalid_argument("threads=" + std::to_string(threads) +
+                                    " is negative; 0 takes all of the machine's");
     (*this)(std::span<const float>{}, std::span<float>{});  // further requirements of blocks
 }
 
-void BlockQuantizer::operator()(std::span<const float> in, std::span<float> out, std::span<const std::size_t> shape, int axis) const {
+void BlockQuantizer::operator()(std::span<const float> in, std::span<float> out,
+                                std::span<const std::size_t> shape, int axis) const {
     const detail::FloatEnvironment environment;
-    detail::quantize_blocks(in, out, around(in.size(), shape, axis), format_, projection_, seed_, threads_);
+    detail::quantize_blocks(in, out, around(in.size(), shape, axis), format_, projection_, seed_,
+                            threads_);
 }
-void BlockQuantizer::operator()(std::span<const double> in, std::span<double> out, std::span<const std::size_t> shape, int axis) const {
+void BlockQuantizer::operator()(std::span<const double> in, std::span<double> out,
+                                std::span<const std::size_t> shape, int axis) const {
     const detail::FloatEnvironment environment;
-    detail::quantize_blocks(in, out, around(in.size(), shape, axis), format_, projection_, seed_, threads_);
+    detail::quantize_blocks(in, out, around(in.size(), shape, axis), format_, projection_, seed_,
+                            threads_);
 }
 
-BlockCodes BlockQuantizer::encode(std::span<const float> in, std::span<const std::size_t> shape, int axis) const {
+BlockCodes BlockQuantizer::encode(std::span<const float> in, std::span<const std::size_t> shape,
+                                  int axis) const {
     const detail::FloatEnvironment environment;
     const detail::BlockShape lines = around(in.size(), shape, axis);
     BlockCodes result;
     result.codes.resize(lines.size());
     result.scales.resize(lines.scales(format_));
-    result.tensor_scale = detail::encode_blocks(in, result.codes, result.scales, lines, format_, projection_, seed_, threads_);
+    result.tensor_scale = detail::encode_blocks(in, result.codes, result.scales, lines, format_,
+                                                projection_, seed_, threads_);
     return result;
 }
-void BlockQuantizer::decode(const BlockCodes& codes, std::span<float> out, std::span<const std::size_t> shape, int axis) const {
+void BlockQuantizer::decode(const BlockCodes& codes, std::span<float> out,
+                            std::span<const std::size_t> shape, int axis) const {
     const detail::FloatEnvironment environment;
     const detail::BlockShape lines = around(out.size(), shape, axis);
-    detail::decode_blocks(codes.codes, codes.scales, codes.tensor_scale, out, lines, format_, threads_);
+    detail::decode_blocks(codes.codes, codes.scales, codes.tensor_scale, out, lines, format_,
+                          threads_);
 }
 
 }  // namespace apscope

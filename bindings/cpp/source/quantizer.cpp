@@ -38,11 +38,13 @@ struct Quantizer::Prepared {
         else return wide->cast();
     }
     // Formats beyond fp32: quantize() reports the reason.
-    void round(std::span<const float> in, std::span<float> out, const detail::RandomSource& random) const {
+    void round(std::span<const float> in, std::span<float> out,
+               const detail::RandomSource& random) const {
         if (narrow) (*narrow)(in, out, random, threads);
         else detail::quantize(in, out, format, projection);
     }
-    void round(std::span<const double> in, std::span<double> out, const detail::RandomSource& random) const {
+    void round(std::span<const double> in, std::span<double> out,
+               const detail::RandomSource& random) const {
         (*wide)(in, out, random, threads);
     }
 };
@@ -56,7 +58,8 @@ struct RoundOneNumber {
     static Real run(const Prepared& p, Real x, std::uint64_t element) {
         const detail::Cast<Real> cast = detail::assume_plain<Plain>(p.template cast<Real>());
         if constexpr (M == RoundingMode::stochastic_exact) {
-            return detail::round_to_format<M, Real>(x, cast, detail::StreamWord{&p.stream, element});
+            return detail::round_to_format<M, Real>(x, cast,
+                                                    detail::StreamWord{&p.stream, element});
         } else if constexpr (is_stochastic(M)) {
             return detail::round_to_format<M, Real>(x, cast, p.stream.at(element));
         } else {
@@ -66,7 +69,8 @@ struct RoundOneNumber {
     template <class Prepared, class Real>
     static auto of(const Prepared& p) -> Real (*)(const Prepared&, Real, std::uint64_t) {
         return detail::dispatch(p.projection.rounding, [&]<RoundingMode M> {
-            return detail::is_plain(p.template cast<Real>()) ? &run<M, true, Prepared, Real> : &run<M, false, Prepared, Real>;
+            return detail::is_plain(p.template cast<Real>()) ? &run<M, true, Prepared, Real>
+                                                             : &run<M, false, Prepared, Real>;
         });
     }
     template <class Prepared>
@@ -80,7 +84,8 @@ struct RoundOneNumber {
 template <class Real>
 class Places {
 public:
-    explicit Places(const StridedView<Real>& view) : view_(view), index_(view.shape.size(), 0), at_(view.data) {}
+    explicit Places(const StridedView<Real>& view)
+        : view_(view), index_(view.shape.size(), 0), at_(view.data) {}
     Real& take() {
         Real& here = *at_;
         for (std::size_t axis = index_.size(); axis-- > 0;) {
@@ -101,7 +106,8 @@ private:
 template <class Real>
 std::size_t size_of(const StridedView<Real>& view) {
     if (view.shape.size() != view.strides.size()) {
-        throw std::invalid_argument("a view has " + std::to_string(view.shape.size()) + " sizes and " + std::to_string(view.strides.size()) +
+        throw std::invalid_argument("a view has " + std::to_string(view.shape.size()) +
+                                    " sizes and " + std::to_string(view.strides.size()) +
                                     " strides; give one stride an axis");
     }
     std::size_t size = 1;
@@ -110,10 +116,12 @@ std::size_t size_of(const StridedView<Real>& view) {
 }
 
 template <class Real>
-void quantize_view(const Quantizer& q, const StridedView<const Real>& in, const StridedView<Real>& out) {
+void quantize_view(const Quantizer& q, const StridedView<const Real>& in,
+                   const StridedView<Real>& out) {
     const std::size_t size = size_of(in);
     size_of(out);
-    if (!std::ranges::equal(in.shape, out.shape)) throw std::invalid_argument("the views have different shapes; they must agree");
+    if (!std::ranges::equal(in.shape, out.shape))
+        throw std::invalid_argument("the views have different shapes; they must agree");
     constexpr std::size_t some = 4096;
     std::vector<Real> values(std::min(size, some));
     Places<const Real> from(in);
@@ -132,7 +140,9 @@ detail::WideNumber wide_number(const ExactNumber& x) {
     const Wide significand = static_cast<Wide>(x.high) << 64 | x.low;
     const int leading = detail::leading_bit(significand);
     if (leading > 125 || (x.inexact && leading < 121)) {
-        throw std::invalid_argument("an exact number has at most 126 bits, and an inexact one at least 122, not " + std::to_string(leading + 1));
+        throw std::invalid_argument(
+            "an exact number has at most 126 bits, and an inexact one at least 122, not " +
+            std::to_string(leading + 1));
     }
     // Beyond these exponents every format overflows, or draws and ties depend only on the number
     // being nonzero.
@@ -144,10 +154,13 @@ detail::WideNumber wide_number(const ExactNumber& x) {
 
 }  // namespace
 
-Quantizer::Quantizer(const FloatFormat& format, const Projection& projection, std::uint64_t seed, int threads) {
+Quantizer::Quantizer(const FloatFormat& format, const Projection& projection, std::uint64_t seed,
+                     int threads) {
     validate(format);
     validate(projection, format);
-    if (threads < 0) throw std::invalid_argument("threads=" + std::to_string(threads) + " is negative; 0 takes all of the machine's");
+    if (threads < 0)
+        throw std::invalid_argument("threads=" + std::to_string(threads) +
+                                    " is negative; 0 takes all of the machine's");
     auto prepared = std::make_shared<Prepared>();
     prepared->format = format;
     prepared->projection = projection;
@@ -176,25 +189,39 @@ double Quantizer::operator()(const ExactNumber& x, std::uint64_t element) const 
     if (x.high == 0 && x.low == 0 && !x.inexact) return (*this)(x.negative ? -0.0 : 0.0, element);
     const detail::FloatEnvironment environment;
     const detail::WideNumber w = wide_number(x);
-    if (p.wide->cast().input_floor != 0 && detail::compare_magnitude(w, p.wide->cast().input_floor) < 0) return (*this)(x.negative ? -0.0 : 0.0, element);
+    if (p.wide->cast().input_floor != 0 &&
+        detail::compare_magnitude(w, p.wide->cast().input_floor) < 0)
+        return (*this)(x.negative ? -0.0 : 0.0, element);
     return detail::dispatch(p.projection.rounding, [&]<RoundingMode M>() -> double {
         if constexpr (M == RoundingMode::stochastic_exact) return 0.0;  // refused above
-        else return detail::wide_to_format<M>(w, p.wide->cast(), is_stochastic(M) ? p.stream.at(element) : 0);
+        else
+            return detail::wide_to_format<M>(w, p.wide->cast(),
+                                             is_stochastic(M) ? p.stream.at(element) : 0);
     });
 }
 
-void Quantizer::operator()(std::span<const float> in, std::span<float> out, std::uint64_t first) const {
+void Quantizer::operator()(std::span<const float> in, std::span<float> out,
+                           std::uint64_t first) const {
     prepared_->round(in, out, {prepared_->seed, first, {}});
 }
-void Quantizer::operator()(std::span<const double> in, std::span<double> out, std::uint64_t first) const {
+void Quantizer::operator()(std::span<const double> in, std::span<double> out,
+                           std::uint64_t first) const {
     prepared_->round(in, out, {prepared_->seed, first, {}});
 }
-void Quantizer::operator()(const StridedView<const float>& in, const StridedView<float>& out) const { quantize_view(*this, in, out); }
-void Quantizer::operator()(const StridedView<const double>& in, const StridedView<double>& out) const { quantize_view(*this, in, out); }
+void Quantizer::operator()(const StridedView<const float>& in,
+                           const StridedView<float>& out) const {
+    quantize_view(*this, in, out);
+}
+void Quantizer::operator()(const StridedView<const double>& in,
+                           const StridedView<double>& out) const {
+    quantize_view(*this, in, out);
+}
 
-std::uint64_t Quantizer::encode(double x, std::optional<std::uint64_t> nan_code, std::uint64_t element) const {
+std::uint64_t Quantizer::encode(double x, std::optional<std::uint64_t> nan_code,
+                                std::uint64_t element) const {
     std::uint64_t code = 0;
-    encode_span(std::span<const double>(&x, 1), std::span<std::uint64_t>(&code, 1), nan_code, element);
+    encode_span(std::span<const double>(&x, 1), std::span<std::uint64_t>(&code, 1), nan_code,
+                element);
     return code;
 }
 double Quantizer::decode(std::uint64_t code) const {
@@ -204,18 +231,22 @@ double Quantizer::decode(std::uint64_t code) const {
 }
 
 template <class Real, class Code>
-void Quantizer::encode_span(std::span<const Real> values, std::span<Code> codes, std::optional<std::uint64_t> nan_code, std::uint64_t first) const {
+void Quantizer::encode_span(std::span<const Real> values, std::span<Code> codes,
+                            std::optional<std::uint64_t> nan_code, std::uint64_t first) const {
     const detail::FloatEnvironment environment;
-    detail::encode<Real, Code>(values, codes, prepared_->format, prepared_->projection, nan_code, {prepared_->seed, first, {}}, prepared_->threads);
+    detail::encode<Real, Code>(values, codes, prepared_->format, prepared_->projection, nan_code,
+                               {prepared_->seed, first, {}}, prepared_->threads);
 }
 template <class Code, class Real>
 void Quantizer::decode_span(std::span<const Code> codes, std::span<Real> values) const {
     const detail::FloatEnvironment environment;
-    detail::decode<Code, Real>(codes, values, prepared_->format, prepared_->projection.keep_payload, prepared_->threads);
+    detail::decode<Code, Real>(codes, values, prepared_->format, prepared_->projection.keep_payload,
+                               prepared_->threads);
 }
 
-#define APSCOPE_CODES(Real, Code)                                                                                                    \
-    template void Quantizer::encode_span(std::span<const Real>, std::span<Code>, std::optional<std::uint64_t>, std::uint64_t) const; \
+#define APSCOPE_CODES(Real, Code)                                                            \
+    template void Quantizer::encode_span(std::span<const Real>, std::span<Code>,             \
+                                         std::optional<std::uint64_t>, std::uint64_t) const; \
     template void Quantizer::decode_span(std::span<const Code>, std::span<Real>) const;
 APSCOPE_FOR_CODE_TYPES(APSCOPE_CODES)
 #undef APSCOPE_CODES

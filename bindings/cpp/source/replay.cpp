@@ -32,7 +32,9 @@ constexpr double missing = std::numeric_limits<double>::quiet_NaN();
 
 double as_number(double value) { return value; }
 double as_number(std::int64_t value) { return static_cast<double>(value); }
-double as_number(const std::optional<std::int64_t>& value) { return value ? static_cast<double>(*value) : missing; }
+double as_number(const std::optional<std::int64_t>& value) {
+    return value ? static_cast<double>(*value) : missing;
+}
 
 using Number = double (*)(const Results::Data&, const detail::ResultRow&);
 using Text = std::string_view (*)(const Results::Data&, const detail::ResultRow&);
@@ -46,71 +48,110 @@ struct Reader {
 
 using Data = Results::Data;
 using Row = detail::ResultRow;
-constexpr ColumnKind text_kind = ColumnKind::text, integer_kind = ColumnKind::integer, real_kind = ColumnKind::real;
+constexpr ColumnKind text_kind = ColumnKind::text, integer_kind = ColumnKind::integer,
+                     real_kind = ColumnKind::real;
 
 constexpr Reader readers[] = {
-    {{"trace", text_kind}, nullptr, [](const Data& d, const Row&) { return std::string_view(d.trace); }},
-    {{"step", integer_kind}, [](const Data& d, const Row& r) { return as_number(d.step_numbers[r.step_index]); }},
-    {{"tensor", text_kind}, nullptr, [](const Data& d, const Row& r) { return std::string_view(d.tensor_names[r.tensor_index]); }},
-    {{"role", text_kind}, nullptr, [](const Data& d, const Row& r) { return std::string_view(d.roles[r.tensor_index]); }},
-    {{"scheme", text_kind}, nullptr, [](const Data& d, const Row& r) { return std::string_view(d.schemes[r.scheme_index]); }},
-    {{"format", text_kind}, nullptr, [](const Data&, const Row& r) { return std::string_view(r.format); }},
-    {{"topology", text_kind}, nullptr, [](const Data&, const Row& r) { return std::string_view(r.topology); }},
-    {{"workers", integer_kind}, [](const Data& d, const Row&) { return static_cast<double>(d.workers); }},
-    {{"stage", text_kind}, nullptr, [](const Data&, const Row& r) { return std::string_view(r.wire ? "wire" : "reduced"); }},
-#define APSCOPE_COUNT(name) {{#name, integer_kind}, [](const Data&, const Row& r) { return as_number(r.name); }},
-#define APSCOPE_REAL(name) {{#name, real_kind}, [](const Data&, const Row& r) { return as_number(r.name); }},
+    {{"trace", text_kind},
+     nullptr,
+     [](const Data& d, const Row&) { return std::string_view(d.trace); }},
+    {{"step", integer_kind},
+     [](const Data& d, const Row& r) { return as_number(d.step_numbers[r.step_index]); }},
+    {{"tensor", text_kind},
+     nullptr,
+     [](const Data& d, const Row& r) { return std::string_view(d.tensor_names[r.tensor_index]); }},
+    {{"role", text_kind},
+     nullptr,
+     [](const Data& d, const Row& r) { return std::string_view(d.roles[r.tensor_index]); }},
+    {{"scheme", text_kind},
+     nullptr,
+     [](const Data& d, const Row& r) { return std::string_view(d.schemes[r.scheme_index]); }},
+    {{"format", text_kind},
+     nullptr,
+     [](const Data&, const Row& r) { return std::string_view(r.format); }},
+    {{"topology", text_kind},
+     nullptr,
+     [](const Data&, const Row& r) { return std::string_view(r.topology); }},
+    {{"workers", integer_kind},
+     [](const Data& d, const Row&) { return static_cast<double>(d.workers); }},
+    {{"stage", text_kind},
+     nullptr,
+     [](const Data&, const Row& r) { return std::string_view(r.wire ? "wire" : "reduced"); }},
+#define APSCOPE_COUNT(name) \
+    {{#name, integer_kind}, [](const Data&, const Row& r) { return as_number(r.name); }},
+#define APSCOPE_REAL(name) \
+    {{#name, real_kind}, [](const Data&, const Row& r) { return as_number(r.name); }},
     APSCOPE_NUMBER_COLUMNS(APSCOPE_COUNT, APSCOPE_REAL)
 #undef APSCOPE_COUNT
 #undef APSCOPE_REAL
-        {{"skipped", ColumnKind::flag}, [](const Data&, const Row& r) { return r.skipped ? 1.0 : 0.0; }},
-    {{"note", text_kind}, nullptr, [](const Data&, const Row& r) { return std::string_view(r.note); }},
+        {{"skipped", ColumnKind::flag},
+         [](const Data&, const Row& r) { return r.skipped ? 1.0 : 0.0; }},
+    {{"note", text_kind},
+     nullptr,
+     [](const Data&, const Row& r) { return std::string_view(r.note); }},
 };
 
 const Reader& reader(std::string_view column, bool text) {
-    const auto found = std::ranges::find(readers, column, [](const Reader& r) { return r.column.name; });
-    if (found == std::end(readers)) throw std::invalid_argument("the results have no column '" + std::string(column) + "'; columns() lists them");
+    const auto found =
+        std::ranges::find(readers, column, [](const Reader& r) { return r.column.name; });
+    if (found == std::end(readers))
+        throw std::invalid_argument("the results have no column '" + std::string(column) +
+                                    "'; columns() lists them");
     if ((found->text != nullptr) != text) {
-        throw std::invalid_argument("column '" + std::string(column) + "' holds " + (text ? "numbers" : "text") + "; read it with " +
+        throw std::invalid_argument("column '" + std::string(column) + "' holds " +
+                                    (text ? "numbers" : "text") + "; read it with " +
                                     (text ? "number()" : "text()"));
     }
     return *found;
 }
 
-std::vector<std::size_t> chosen_steps(const detail::Manifest& manifest, const ReplayOptions& options) {
-    if (manifest.steps.empty()) throw std::invalid_argument("trace '" + manifest.name + "' has no complete step, so there is nothing to replay");
+std::vector<std::size_t> chosen_steps(const detail::Manifest& manifest,
+                                      const ReplayOptions& options) {
+    if (manifest.steps.empty())
+        throw std::invalid_argument("trace '" + manifest.name +
+                                    "' has no complete step, so there is nothing to replay");
     const std::int64_t first = options.first_step.value_or(manifest.steps.front().number);
     const std::int64_t end = options.end_step.value_or(manifest.steps.back().number + 1);
     std::vector<std::size_t> chosen;
     for (std::size_t i = 0; i < manifest.steps.size(); ++i) {
-        if (first <= manifest.steps[i].number && manifest.steps[i].number < end) chosen.push_back(i);
+        if (first <= manifest.steps[i].number && manifest.steps[i].number < end)
+            chosen.push_back(i);
     }
     if (chosen.empty()) {
-        throw std::invalid_argument("no recorded step of trace '" + manifest.name + "' lies in " + std::to_string(first) + ":" + std::to_string(end) +
-                                    "; it has steps " + std::to_string(manifest.steps.front().number) + " to " +
+        throw std::invalid_argument("no recorded step of trace '" + manifest.name + "' lies in " +
+                                    std::to_string(first) + ":" + std::to_string(end) +
+                                    "; it has steps " +
+                                    std::to_string(manifest.steps.front().number) + " to " +
                                     std::to_string(manifest.steps.back().number));
     }
     return chosen;
 }
 
-std::vector<std::size_t> chosen_tensors(const detail::Manifest& manifest, const std::string& pattern) {
+std::vector<std::size_t> chosen_tensors(const detail::Manifest& manifest,
+                                        const std::string& pattern) {
     std::vector<std::size_t> chosen;
     const detail::Pattern expression(pattern);
     for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
         if (expression.found_in(manifest.tensors[i].name)) chosen.push_back(i);
     }
-    if (chosen.empty()) throw std::invalid_argument("tensors '" + pattern + "' matches none of trace '" + manifest.name + "'");
+    if (chosen.empty())
+        throw std::invalid_argument("tensors '" + pattern + "' matches none of trace '" +
+                                    manifest.name + "'");
     return chosen;
 }
 
 }  // namespace
 
-Results replay(const Trace& trace, const std::vector<std::string>& schemes, const ReplayOptions& options) {
+Results replay(const Trace& trace, const std::vector<std::string>& schemes,
+               const ReplayOptions& options) {
     const detail::FloatEnvironment environment;
     const detail::Manifest& manifest = trace.trace_->manifest();
-    if (schemes.empty()) throw std::invalid_argument("there is no scheme to replay; give at least one, such as 'aps:e4m3'");
+    if (schemes.empty())
+        throw std::invalid_argument(
+            "there is no scheme to replay; give at least one, such as 'aps:e4m3'");
     if (options.shard >= options.shards) {
-        throw std::invalid_argument("shard " + std::to_string(options.shard) + "/" + std::to_string(options.shards) +
+        throw std::invalid_argument("shard " + std::to_string(options.shard) + "/" +
+                                    std::to_string(options.shards) +
                                     " does not exist; shards count from 0 to N-1");
     }
     detail::ReplayOptions o;
@@ -163,8 +204,12 @@ std::span<const Column> Results::columns() {
     return all;
 }
 
-double Results::number(std::size_t row, std::string_view column) const { return reader(column, false).number(*data_, data_->rows.at(row)); }
-std::string_view Results::text(std::size_t row, std::string_view column) const { return reader(column, true).text(*data_, data_->rows.at(row)); }
+double Results::number(std::size_t row, std::string_view column) const {
+    return reader(column, false).number(*data_, data_->rows.at(row));
+}
+std::string_view Results::text(std::size_t row, std::string_view column) const {
+    return reader(column, true).text(*data_, data_->rows.at(row));
+}
 
 std::vector<double> Results::numbers(std::string_view column) const {
     const Reader& r = reader(column, false);

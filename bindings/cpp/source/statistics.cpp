@@ -27,7 +27,8 @@ void take(std::int64_t& to, const std::optional<std::int64_t>& from) { to = from
 void refuse_overlap(std::span<const float> x, std::span<const float> out) {
     const std::less<const float*> before;
     if (before(x.data(), out.data() + out.size()) && before(out.data(), x.data() + x.size())) {
-        throw std::invalid_argument("the output overlaps the input, which the statistics compare it with; give another array");
+        throw std::invalid_argument(
+            "the output overlaps the input, which the statistics compare it with; give another array");
     }
 }
 
@@ -35,15 +36,18 @@ float as_float(double value, std::size_t place) {
     const float narrow = static_cast<float>(value);
     if (static_cast<double>(narrow) == value || std::isnan(value)) return narrow;
     char text[32];
-    throw std::invalid_argument("element " + std::to_string(place) + " is " + std::string(text, std::to_chars(text, text + sizeof text, value).ptr) +
-                                ", which is no fp32 number; statistics are those of fp32 numbers, so make floats of them first");
+    throw std::invalid_argument(
+        "element " + std::to_string(place) + " is " +
+        std::string(text, std::to_chars(text, text + sizeof text, value).ptr) +
+        ", which is no fp32 number; statistics are those of fp32 numbers, so make floats of them first");
 }
 
 }  // namespace
 
 CastStatistics cast_statistics(std::span<const float> x, const Quantizer& q, std::span<float> out) {
     refuse_overlap(x, out);
-    const detail::ResultRow row = detail::cast_statistics(x, out, q.format(), q.projection(), q.seed(), q.threads());
+    const detail::ResultRow row =
+        detail::cast_statistics(x, out, q.format(), q.projection(), q.seed(), q.threads());
     CastStatistics statistics;
     detail::for_each_statistic(statistics, row, [](auto& to, const auto& from) { take(to, from); });
     return statistics;

@@ -22,13 +22,20 @@ namespace {
 
 using detail::ResultRow;
 
-constexpr double missing = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+constexpr double missing = std::numeric_limits<double>::quiet_NaN(),
+                 infinity = std::numeric_limits<double>::infinity();
 
-double quotient(double numerator, double denominator) { return denominator == 0.0 ? missing : numerator / denominator; }
-double or_missing(const ResultRow::Count& count) { return count ? static_cast<double>(*count) : missing; }
+double quotient(double numerator, double denominator) {
+    return denominator == 0.0 ? missing : numerator / denominator;
+}
+double or_missing(const ResultRow::Count& count) {
+    return count ? static_cast<double>(*count) : missing;
+}
 double or_zero(const ResultRow::Count& count) { return count ? static_cast<double>(*count) : 0.0; }
 
-bool is_own(std::string_view topology) { return std::ranges::find(detail::reductions::own, topology) != detail::reductions::own.end(); }
+bool is_own(std::string_view topology) {
+    return std::ranges::find(detail::reductions::own, topology) != detail::reductions::own.end();
+}
 
 // The errors of a row, or of the rows of a step. A skipped row is a lost gradient: y = 0.
 struct Loss {
@@ -59,8 +66,12 @@ struct Loss {
         const double value = quotient(error, reference);
         return overflow > 0 ? std::fmax(value, 1.0) : value;
     }
-    double pooled_over_noise() const { return overflow > 0 ? std::numeric_limits<double>::infinity() : quotient(error, noise); }
-    double over_noise() const { return detail::fixed_exp2(quotient(log2_over_noise, noise_blocks)); }
+    double pooled_over_noise() const {
+        return overflow > 0 ? std::numeric_limits<double>::infinity() : quotient(error, noise);
+    }
+    double over_noise() const {
+        return detail::fixed_exp2(quotient(log2_over_noise, noise_blocks));
+    }
     double cosine(const ResultRow& r) const {
         if (r.skipped || overflow > 0) return 0.0;
         return std::isnan(r.cosine) && !std::isnan(error) ? 0.0 : r.cosine;
@@ -68,7 +79,10 @@ struct Loss {
 };
 
 // Whether gradients of the row are NaN or infinite; a skipped row is recognised by its counts.
-bool is_nonfinite(const ResultRow& r) { return r.skipped ? or_zero(r.count) > or_zero(r.counted) : or_zero(r.nan) + or_zero(r.infinite) > 0; }
+bool is_nonfinite(const ResultRow& r) {
+    return r.skipped ? or_zero(r.count) > or_zero(r.counted)
+                     : or_zero(r.nan) + or_zero(r.infinite) > 0;
+}
 
 // A row with the topology that it counts for.
 struct Placed {
@@ -86,7 +100,8 @@ std::vector<Placed> compared_rows(const std::vector<ResultRow>& rows) {
     std::map<std::uint32_t, Topologies> of_scheme;
     for (const ResultRow& r : rows) {
         if (r.wire || r.topology == "exact") continue;
-        std::vector<std::string>& known = is_own(r.topology) ? of_scheme[r.scheme_index].own : of_scheme[r.scheme_index].crossing;
+        std::vector<std::string>& known =
+            is_own(r.topology) ? of_scheme[r.scheme_index].own : of_scheme[r.scheme_index].crossing;
         if (std::ranges::find(known, r.topology) == known.end()) known.push_back(r.topology);
     }
     for (auto& [scheme, topologies] : of_scheme) {
@@ -100,7 +115,8 @@ std::vector<Placed> compared_rows(const std::vector<ResultRow>& rows) {
         if (r.wire == any_reduced) continue;
         if (r.wire || !is_own(r.topology)) placed.push_back({&r, r.topology});
         else
-            for (const std::string& topology : of_scheme[r.scheme_index].crossing) placed.push_back({&r, topology});
+            for (const std::string& topology : of_scheme[r.scheme_index].crossing)
+                placed.push_back({&r, topology});
     }
     return placed;
 }
@@ -163,7 +179,8 @@ public:
         out.expected_variance = quotient(variance_, whole_.reference);
         out.underflow_reduced = out.topology.empty() ? missing : underflow_rate();
         out.volume = quotient(volumes_, elements_);
-        for (const std::string& format : formats_) out.format += (out.format.empty() ? "" : "+") + format;
+        for (const std::string& format : formats_)
+            out.format += (out.format.empty() ? "" : "+") + format;
     }
 
 private:
@@ -177,7 +194,8 @@ private:
     std::map<std::uint32_t, std::size_t> step_places_;
     std::vector<Loss> steps_;
     Loss whole_;
-    double cosines_ = 0, absolute_ = 0, signed_error_ = 0, variance_ = 0, volumes_ = 0, elements_ = 0, underflow_ = 0, nonzero_ = 0;
+    double cosines_ = 0, absolute_ = 0, signed_error_ = 0, variance_ = 0, volumes_ = 0,
+           elements_ = 0, underflow_ = 0, nonzero_ = 0;
     std::size_t rows_ = 0;
     const ResultRow* worst_ = nullptr;
     double worst_nmse_ = 0;
@@ -203,7 +221,8 @@ std::vector<SummaryRow> summarize(const Results::Data& data) {
             row.scheme = data.schemes[scheme];
             row.family = data.families[scheme];
             row.topology = placed.topology;
-            row.underflow_wire = wires.contains(scheme) ? wires.at(scheme).underflow_rate() : missing;
+            row.underflow_wire =
+                wires.contains(scheme) ? wires.at(scheme).underflow_rate() : missing;
             summary.push_back(std::move(row));
         }
         sums[place->second].add(*placed.row, data.workers);
@@ -217,9 +236,12 @@ std::vector<SummaryRow> summarize(const Results::Data& data) {
         summary[i].nonfinite = static_cast<std::int64_t>(odd_steps.size());
     }
     std::ranges::stable_sort(summary, [](const SummaryRow& a, const SummaryRow& b) {
-        if ((a.topology == "exact") != (b.topology == "exact")) return b.topology == "exact";  // an ideal that no system runs
+        if ((a.topology == "exact") != (b.topology == "exact"))
+            return b.topology == "exact";  // an ideal that no system runs
         if ((a.overflowed > 0) != (b.overflowed > 0)) return b.overflowed > 0;
-        const auto before = [](double x, double y) { return x < y || (!std::isnan(x) && std::isnan(y)); };
+        const auto before = [](double x, double y) {
+            return x < y || (!std::isnan(x) && std::isnan(y));
+        };
         if (before(a.error_over_noise, b.error_over_noise)) return true;
         if (before(b.error_over_noise, a.error_over_noise)) return false;
         return before(a.step_nmse, b.step_nmse);

@@ -36,11 +36,13 @@ std::vector<std::int64_t> Trace::steps() const {
 }
 std::vector<TraceTensor> Trace::tensors() const {
     std::vector<TraceTensor> all;
-    for (const detail::TensorInfo& t : trace_->manifest().tensors) all.push_back({t.name, t.role, t.shape});
+    for (const detail::TensorInfo& t : trace_->manifest().tensors)
+        all.push_back({t.name, t.role, t.shape});
     return all;
 }
 
-TraceValues Trace::read(std::int64_t step, const std::string& tensor, int worker, std::string_view kind) const {
+TraceValues Trace::read(std::int64_t step, const std::string& tensor, int worker,
+                        std::string_view kind) const {
     const detail::FloatEnvironment environment;
     detail::TensorView view = trace_->read(step, tensor, worker, detail::parse_kind(kind));
     return {view.values, std::move(view.shape), std::move(view.owner)};

@@ -12,18 +12,23 @@ struct NumberedHop {
     std::uint32_t number;  // of its first addition
 };
 
-// The hops so that of two sums that meet, the one comes first during whose computation more sums are kept.
+// The hops so that of two sums that meet, the one comes first during whose computation more sums
+// are kept.
 std::vector<std::size_t> deeper_first(const ReductionProgram& program, int workers) {
     const std::size_t none = program.hops.size();
-    std::vector<std::size_t> made_by(static_cast<std::size_t>(workers), none);  // by which hop a row is what it is
-    std::vector<std::pair<std::size_t, std::size_t>> operands;                  // of a hop, the deeper one first
+    std::vector<std::size_t> made_by(static_cast<std::size_t>(workers),
+                                     none);  // by which hop a row is what it is
+    std::vector<std::pair<std::size_t, std::size_t>> operands;  // of a hop, the deeper one first
     std::vector<int> kept;
     for (std::size_t h = 0; h < none; ++h) {
         std::size_t first = made_by[static_cast<std::size_t>(program.hops[h].target)],
                     second = made_by[static_cast<std::size_t>(program.hops[h].source)];
-        const auto depth = [&](std::size_t maker) { return maker == none ? -1 : kept[maker]; };  // a worker's value keeps nothing waiting
+        const auto depth = [&](std::size_t maker) {
+            return maker == none ? -1 : kept[maker];
+        };  // a worker's value keeps nothing waiting
         if (depth(second) > depth(first)) std::swap(first, second);
-        kept.push_back(std::max(0, depth(first) + (second != none && depth(first) == depth(second))));
+        kept.push_back(
+            std::max(0, depth(first) + (second != none && depth(first) == depth(second))));
         operands.emplace_back(first, second);
         made_by[static_cast<std::size_t>(program.hops[h].target)] = h;
     }
@@ -46,7 +51,8 @@ std::vector<std::size_t> deeper_first(const ReductionProgram& program, int worke
 HopProgram hop_program(const ReductionProgram& program, int workers, HopOrder order) {
     std::vector<NumberedHop> hops;
     for (const Hop& hop : program.hops)
-        hops.push_back({hop, static_cast<std::uint32_t>(hops.size()) * static_cast<std::uint32_t>(program.additions_per_hop)});
+        hops.push_back({hop, static_cast<std::uint32_t>(hops.size()) *
+                                 static_cast<std::uint32_t>(program.additions_per_hop)});
     if (order == HopOrder::deeper_first) {
         std::vector<NumberedHop> moved;
         for (const std::size_t h : deeper_first(program, workers)) moved.push_back(hops[h]);
@@ -55,7 +61,8 @@ HopProgram hop_program(const ReductionProgram& program, int workers, HopOrder or
 
     // Which hop uses a hop's result next; the end counts as one more.
     const std::size_t none = hops.size();
-    std::vector<std::size_t> next_use(none, none + 1), row_made_by(static_cast<std::size_t>(workers), none);
+    std::vector<std::size_t> next_use(none, none + 1),
+        row_made_by(static_cast<std::size_t>(workers), none);
     const auto use = [&](int row, std::size_t by) {
         const std::size_t maker = row_made_by[static_cast<std::size_t>(row)];
         if (maker != none) next_use[maker] = by;
@@ -72,7 +79,8 @@ HopProgram hop_program(const ReductionProgram& program, int workers, HopOrder or
     for (std::int32_t w = 0; w < workers; ++w) row_operand.push_back(w);
     for (std::size_t h = 0; h < none; ++h) {
         const Hop& hop = hops[h].hop;
-        const std::int32_t target = row_operand[static_cast<std::size_t>(hop.target)], source = row_operand[static_cast<std::size_t>(hop.source)];
+        const std::int32_t target = row_operand[static_cast<std::size_t>(hop.target)],
+                           source = row_operand[static_cast<std::size_t>(hop.source)];
         for (const std::int32_t operand : {target, source}) {
             if (operand < operand_before) free_slots.push_back(-2 - operand);
         }
@@ -82,7 +90,8 @@ HopProgram hop_program(const ReductionProgram& program, int workers, HopOrder or
             instruction.keep = free_slots.back();
             free_slots.pop_back();
         }
-        row_operand[static_cast<std::size_t>(hop.target)] = instruction.keep >= 0 ? operand_slot(instruction.keep) : operand_before;
+        row_operand[static_cast<std::size_t>(hop.target)] =
+            instruction.keep >= 0 ? operand_slot(instruction.keep) : operand_before;
         made.instructions.push_back(instruction);
     }
     made.result = row_operand[static_cast<std::size_t>(program.result)];

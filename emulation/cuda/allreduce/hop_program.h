@@ -1,12 +1,14 @@
-// A reduction's hops (emulation/allreduce/topology.h) as instructions that a GPU thread runs element by element. Every
-// addition has its hop's number, which is its place among the random streams, and its operands in their order: in
-// whatever order hops run, the bits of a sum are those of emulation/allreduce/reduce.h.
+// A reduction's hops (emulation/allreduce/topology.h) as instructions that a GPU thread runs
+// element by element. Every addition has its hop's number, which is its place among the random
+// streams, and its operands in their order: in whatever order hops run, the bits of a sum are those
+// of emulation/allreduce/reduce.h.
 //
 //      target = round(target + source)          operand:  w >= 0   worker w's value
 //                                                         -1       the result just before
 //                                                         -2 - s   what was kept in slot s
 //
-// A chain of hops keeps nothing. A tree keeps the sums of a level, or log2 W sums where the deeper ones come first.
+// A chain of hops keeps nothing. A tree keeps the sums of a level, or log2 W sums where the deeper
+// ones come first.
 #pragma once
 
 #include <cstdint>
@@ -37,14 +39,15 @@ struct HopProgram {
 };
 
 enum class HopOrder {
-    as_they_are,   // the moments of stochastic hops are fp64 sums over the hops, whose order is part of their bits
+    as_they_are,  // the moments of stochastic hops are fp64 sums over the hops, whose order is part
+                  // of their bits
     deeper_first,  // of W workers at most log2 W - 1 sums are kept, whatever the topology
 };
 
 // Host only.
 HopProgram hop_program(const ReductionProgram& program, int workers, HopOrder order);
-// As they are; gather runs the sequential hops. A ring's chunks run one program, that of the chunk whose order begins
-// with worker 0: chunk c's worker is worker (w + c + 1) mod W.
+// As they are; gather runs the sequential hops. A ring's chunks run one program, that of the chunk
+// whose order begins with worker 0: chunk c's worker is worker (w + c + 1) mod W.
 HopProgram hop_program(const Topology& topology, int workers);
 
 // Which chunk of a ring an element lies in, for elements from `first` on in ascending order.
@@ -52,8 +55,11 @@ struct RingPlace {
     std::uint64_t elements, workers, chunk, end;
 
     APSCOPE_HD RingPlace(std::uint64_t n, int w, std::uint64_t first)
-        : elements(n), workers(static_cast<std::uint64_t>(w)), chunk(first / (n / workers + 1)), end(begin_of(chunk + 1)) {}
-    APSCOPE_HD std::uint64_t begin_of(std::uint64_t c) const { return elements / workers * c + elements % workers * c / workers; }
+        : elements(n), workers(static_cast<std::uint64_t>(w)), chunk(first / (n / workers + 1)),
+          end(begin_of(chunk + 1)) {}
+    APSCOPE_HD std::uint64_t begin_of(std::uint64_t c) const {
+        return elements / workers * c + elements % workers * c / workers;
+    }
     APSCOPE_HD std::uint64_t at(std::uint64_t element) {
         while (element >= end) end = begin_of(++chunk + 1);
         return chunk;
@@ -79,8 +85,10 @@ struct RuleAdder {
     Cast<double> cast;
     PhiloxKey key;
 
-    APSCOPE_HD double add(double a, double b, std::uint32_t number, std::uint64_t element, HopSumMoments* moments) const {
-        if (cast.rounding == RoundingMode::ties_to_even) return add_rounded<RoundingMode::ties_to_even>(a, b, cast, 0);
+    APSCOPE_HD double add(double a, double b, std::uint32_t number, std::uint64_t element,
+                          HopSumMoments* moments) const {
+        if (cast.rounding == RoundingMode::ties_to_even)
+            return add_rounded<RoundingMode::ties_to_even>(a, b, cast, 0);
         if (moments != nullptr && is_stochastic(cast.rounding)) {
             const RoundingMoments m = moments_by_mode(add_to_odd(a, b), cast);
             moments->bias += m.bias;
@@ -92,8 +100,9 @@ struct RuleAdder {
     }
 };
 
-// An addition of fp32 numbers and a step of a few operations, where emulation/allreduce/fp32_sums.h allows it. What canonicalize_nan_and_zero()
-// would mend, the sign of a zero and the bits of a NaN, no statistic sees.
+// An addition of fp32 numbers and a step of a few operations, where emulation/allreduce/fp32_sums.h
+// allows it. What canonicalize_nan_and_zero() would mend, the sign of a zero and the bits of a NaN,
+// no statistic sees.
 struct StepAdder {
     using Number = float;
     StepCast<float> step;  // none: the addition is the rounding
@@ -117,7 +126,8 @@ struct HopRunner {
 
     // leaf(w): worker w's value. slots: this thread's, `pitch` apart.
     template <class Leaf>
-    APSCOPE_HD Number operator()(std::uint64_t element, const Leaf& leaf, HopSlot* slots, std::uint64_t pitch, HopSumMoments* moments) const {
+    APSCOPE_HD Number operator()(std::uint64_t element, const Leaf& leaf, HopSlot* slots,
+                                 std::uint64_t pitch, HopSumMoments* moments) const {
         using Value = HopValue<Number>;
         Value before{0, 0};
         const auto read = [&](std::int32_t operand) -> Value {
@@ -135,12 +145,16 @@ struct HopRunner {
                 before = {adder.add(target.value, source, hop, element, moments), 0};
             } else {
                 Number lost = instruction.starts ? 0 : target.compensation, y = 0, next = 0;
-                kahan_add(source, target.value, lost, y, next, [&](Number& out, Number a, int sign, Number b, std::uint32_t rounding) {
-                    out = adder.add(a, static_cast<Number>(sign) * b, hop + rounding, element, moments);
+                kahan_add(source, target.value, lost, y, next,
+                          [&](Number& out, Number a, int sign, Number b, std::uint32_t rounding) {
+                    out = adder.add(a, static_cast<Number>(sign) * b, hop + rounding, element,
+                                    moments);
                 });
                 before = {next, lost};
             }
-            if (instruction.keep >= 0) slots[static_cast<std::uint64_t>(instruction.keep) * pitch] = {before.value, before.compensation};
+            if (instruction.keep >= 0)
+                slots[static_cast<std::uint64_t>(instruction.keep) * pitch] = {before.value,
+                                                                               before.compensation};
         }
         return read(result).value;
     }

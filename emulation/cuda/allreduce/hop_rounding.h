@@ -1,5 +1,5 @@
-// The additions of an all-reduce on a GPU, and what a stochastic rounding does on average, of which there is one
-// copy a kernel, as of the rounding of one number (group_rounding.h).
+// The additions of an all-reduce on a GPU, and what a stochastic rounding does on average, of which
+// there is one copy a kernel, as of the rounding of one number (group_rounding.h).
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,18 @@
 namespace apscope::detail {
 
 // round(a + b); `random` holds the random integer, left-aligned.
-APSCOPE_HD_CALL double add_by_mode(double a, double b, const Cast<double>& cast, std::uint64_t random) {
+APSCOPE_HD_CALL double add_by_mode(double a, double b, const Cast<double>& cast,
+                                   std::uint64_t random) {
     double result = 0;
     dispatch(cast.rounding, [&]<RoundingMode M>() {
-        if constexpr (M != RoundingMode::stochastic_exact) result = add_rounded<M>(a, b, cast, random);
+        if constexpr (M != RoundingMode::stochastic_exact)
+            result = add_rounded<M>(a, b, cast, random);
     });
     return result;
 }
 
-APSCOPE_HD_CALL RoundingMoments moments_by_mode(double v, const Cast<double>& cast) { return stochastic_moments(v, cast); }
+APSCOPE_HD_CALL RoundingMoments moments_by_mode(double v, const Cast<double>& cast) {
+    return stochastic_moments(v, cast);
+}
 
 }  // namespace apscope::detail

@@ -4,11 +4,13 @@
 
 namespace apscope::detail {
 
-void all_reduce_on_device(const float* in, std::size_t workers, double* out, std::size_t n, const FloatFormat& format,
-                          const AllReduceOptions& options, const ReduceScale& scale, cudaStream_t stream) {
+void all_reduce_on_device(const float* in, std::size_t workers, double* out, std::size_t n,
+                          const FloatFormat& format, const AllReduceOptions& options,
+                          const ReduceScale& scale, cudaStream_t stream) {
     std::vector<ReduceChunk> chunks = reduce_chunks(in, workers, out, n, format, options, scale);
     std::vector<HopInstruction> programs;
-    for (const ReduceChunk& chunk : chunks) programs.insert(programs.end(), chunk.program.begin(), chunk.program.end());
+    for (const ReduceChunk& chunk : chunks)
+        programs.insert(programs.end(), chunk.program.begin(), chunk.program.end());
     const DeviceMemory<HopInstruction> memory(programs, stream);
     const HopInstruction* program = memory.get();
     for (ReduceChunk& chunk : chunks) {

@@ -16,8 +16,10 @@ struct ReduceChunk {
     std::vector<HopInstruction> program;
 };
 
-inline std::vector<ReduceChunk> reduce_chunks(const float* in, std::size_t workers, double* out, std::size_t n, const FloatFormat& format,
-                                              const AllReduceOptions& options, const ReduceScale& scale) {
+inline std::vector<ReduceChunk> reduce_chunks(const float* in, std::size_t workers, double* out,
+                                              std::size_t n, const FloatFormat& format,
+                                              const AllReduceOptions& options,
+                                              const ReduceScale& scale) {
     const HopTarget hops = checked_hops(workers, format, options);
     const Cast<double> accumulator = make_accumulator(hops.format, hops.projection).cast();
     int exponent = 0;
@@ -26,26 +28,30 @@ inline std::vector<ReduceChunk> reduce_chunks(const float* in, std::size_t worke
     const int count = static_cast<int>(workers);
     std::vector<ReduceChunk> chunks;
     for (int chunk = 0; chunk < chunk_count(options.topology, count); ++chunk) {
-        ReduceStep step{in,
-                        n,
-                        count,
-                        chunk_begin(options.topology, count, chunk, n),
-                        chunk_begin(options.topology, count, chunk + 1, n),
-                        out,
-                        options.input_cast,
-                        scale.scale,
-                        power_of_two ? 1.0 / scale.scale : 0.0,
-                        scale.divisor,
-                        make_cast<double>(format, options.projection),
-                        seed_key(options.seed),
-                        {{accumulator, seed_key(options.seed)}, options.topology.kahan, nullptr, 0, 0}};
+        ReduceStep step{
+            in,
+            n,
+            count,
+            chunk_begin(options.topology, count, chunk, n),
+            chunk_begin(options.topology, count, chunk + 1, n),
+            out,
+            options.input_cast,
+            scale.scale,
+            power_of_two ? 1.0 / scale.scale : 0.0,
+            scale.divisor,
+            make_cast<double>(format, options.projection),
+            seed_key(options.seed),
+            {{accumulator, seed_key(options.seed)}, options.topology.kahan, nullptr, 0, 0}};
         if (step.first == step.last) continue;
         HopProgram program;
         if (options.topology.kind != Topology::Kind::exact) {
-            program = hop_program(reduction_program(options.topology, count, chunk), count, HopOrder::deeper_first);
+            program = hop_program(reduction_program(options.topology, count, chunk), count,
+                                  HopOrder::deeper_first);
         }
         if (program.slots > reduce_slots) {
-            throw std::invalid_argument(std::to_string(workers) + " workers are more than a GPU thread keeps partial sums for; use at most 65536");
+            throw std::invalid_argument(
+                std::to_string(workers) +
+                " workers are more than a GPU thread keeps partial sums for; use at most 65536");
         }
         step.hops.count = static_cast<int>(program.instructions.size());
         step.hops.result = program.result;

@@ -1,6 +1,6 @@
-// All-reduce on a GPU: one thread takes one element through the encoding of every worker's value, all
-// hops of the topology and, if asked for, the decoding; nothing in between leaves the thread: of its partial sums
-// it keeps few (HopOrder::deeper_first).
+// All-reduce on a GPU: one thread takes one element through the encoding of every worker's value,
+// all hops of the topology and, if asked for, the decoding; nothing in between leaves the thread:
+// of its partial sums it keeps few (HopOrder::deeper_first).
 #pragma once
 
 #include <cstddef>
@@ -32,9 +32,11 @@ struct ReduceStep {
     APSCOPE_HD double leaf(int worker, std::uint64_t i) const {
         const double x = widened(in[static_cast<std::uint64_t>(worker) * elements + i]);
         if (!input_cast) return x;
-        const RandomStream stream{key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, 0), wire.random_bits};
+        const RandomStream stream{key, static_cast<std::uint32_t>(worker),
+                                  stage_and_hop(Stage::wire, 0), wire.random_bits};
         if (wire.rounding == RoundingMode::ties_to_even)
-            return round_to_format<RoundingMode::ties_to_even, double>(x * scale, wire, std::uint64_t{0});
+            return round_to_format<RoundingMode::ties_to_even, double>(x * scale, wire,
+                                                                       std::uint64_t{0});
         const std::uint64_t random = is_stochastic(wire.rounding) ? stream.at(i) : 0;
         return round_by_mode<double>(x * scale, wire, random, stream, i);
     }

@@ -17,31 +17,41 @@ inline StepRounder make_step_rounder(const FloatFormat& format, const Projection
 }
 
 template <class F>
-void with_matmul_step(const float* a, const float* b, float* out, std::size_t batches, std::size_t rows, std::size_t terms, std::size_t columns,
+void with_matmul_step(const float* a, const float* b, float* out, std::size_t batches,
+                      std::size_t rows, std::size_t terms, std::size_t columns,
                       const SumOptions& options, F&& f) {
     using Kind = SumOrder::Kind;
     if (options.order.kind == Kind::exact) {
-        throw std::invalid_argument("order=exact is not served on a GPU; use sequential, pairwise, chunked:N or kahan, or the CPU");
+        throw std::invalid_argument(
+            "order=exact is not served on a GPU; use sequential, pairwise, chunked:N or kahan, or the CPU");
     }
     if (is_stochastic(options.projection.rounding) && terms >= std::size_t{1} << 26) {
-        throw std::invalid_argument("a sum of " + std::to_string(terms) +
-                                    " terms has more stochastic roundings than random streams; use fewer than 2^26 terms");
+        throw std::invalid_argument(
+            "a sum of " + std::to_string(terms) +
+            " terms has more stochastic roundings than random streams; use fewer than 2^26 terms");
     }
     const FloatFormat& accumulator = options.accumulate.value_or(options.format);
     const StepRounder sum = make_step_rounder(accumulator, options.projection);
     const bool has_result = accumulator != options.format;
-    const StepRounder result = has_result ? make_step_rounder(options.format, options.projection) : sum;
-    const StepRounder product = options.product ? make_step_rounder(*options.product, options.projection) : sum;
+    const StepRounder result =
+        has_result ? make_step_rounder(options.format, options.projection) : sum;
+    const StepRounder product =
+        options.product ? make_step_rounder(*options.product, options.projection) : sum;
     if (!options.product && sum.operand_floor != 0 && options.order.kind == Kind::pairwise) {
-        throw std::invalid_argument("order=pairwise adds two products at once, which are exact for fp32 numbers without flushed inputs only; "
-                                    "give product, or use another order");
+        throw std::invalid_argument(
+            "order=pairwise adds two products at once, which are exact for fp32 numbers without flushed inputs only; "
+            "give product, or use another order");
     }
     const auto make = [&]<bool Nearest>() {
-        f(MatmulStep<Nearest>{a, b, out, batches, rows, terms, columns, options.order.kind, options.order.chunk, sum, product, result,
-                              options.product.has_value(), has_result, seed_key(options.seed), options.projection.random_bits});
+        f(MatmulStep<Nearest>{a, b, out, batches, rows, terms, columns, options.order.kind,
+                              options.order.chunk, sum, product, result,
+                              options.product.has_value(), has_result, seed_key(options.seed),
+                              options.projection.random_bits});
     };
-    const bool plain = is_plain(sum.cast) && is_plain(product.cast) && is_plain(result.cast) && sum.operand_floor == 0;
-    if (options.projection.rounding == RoundingMode::ties_to_even && plain && !sum.wide) make.template operator()<true>();
+    const bool plain = is_plain(sum.cast) && is_plain(product.cast) && is_plain(result.cast) &&
+                       sum.operand_floor == 0;
+    if (options.projection.rounding == RoundingMode::ties_to_even && plain && !sum.wide)
+        make.template operator()<true>();
     else make.template operator()<false>();
 }
 

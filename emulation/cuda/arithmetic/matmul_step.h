@@ -1,6 +1,7 @@
-// Matrix products with a rounding after every operation, one output a thread: emulation/arithmetic/ordered_sum.h's
-// orders, element by element. A step takes some fifty instructions of rounding for two loads that
-// neighbouring threads share, so that the caches feed it and no tile is kept in shared memory.
+// Matrix products with a rounding after every operation, one output a thread:
+// emulation/arithmetic/ordered_sum.h's orders, element by element. A step takes some fifty
+// instructions of rounding for two loads that neighbouring threads share, so that the caches feed
+// it and no tile is kept in shared memory.
 #pragma once
 
 #include <cstddef>
@@ -27,10 +28,12 @@ inline constexpr int pairwise_levels = 40;
 
 // On wide numbers, which stochastic roundings of many bits alone ask for.
 template <Operation Op>
-APSCOPE_HD_CALL double operate_by_mode(double x, double y, double z, const Cast<double>& cast, std::uint64_t random) {
+APSCOPE_HD_CALL double operate_by_mode(double x, double y, double z, const Cast<double>& cast,
+                                       std::uint64_t random) {
     double result = 0;
     dispatch(cast.rounding, [&]<RoundingMode M>() {
-        if constexpr (is_stochastic(M) && M != RoundingMode::stochastic_exact) result = operate_wide<Op, M>(x, y, z, cast, random);
+        if constexpr (is_stochastic(M) && M != RoundingMode::stochastic_exact)
+            result = operate_wide<Op, M>(x, y, z, cast, random);
     });
     return result;
 }
@@ -51,7 +54,8 @@ struct MatmulStep {
     APSCOPE_HD std::uint64_t count() const { return batches * rows * columns; }
 
     APSCOPE_HD void operator()(std::uint64_t i) const {
-        Output o{*this, a + i / columns * terms, b + (i / columns / rows * terms * columns + i % columns), i, 0};
+        Output o{*this, a + i / columns * terms,
+                 b + (i / columns / rows * terms * columns + i % columns), i, 0};
         double s = o.run();
         if (has_result) s = o.round(result, s, Stage::quantize, 0);
         out[i] = narrowed(s);
@@ -65,26 +69,33 @@ private:
         std::uint64_t index;
         std::uint32_t hop;
 
-        APSCOPE_HD std::uint64_t random(const StepRounder& r, Stage stage, std::uint32_t number) const {
+        APSCOPE_HD std::uint64_t random(const StepRounder& r, Stage stage,
+                                        std::uint32_t number) const {
             if (!is_stochastic(r.cast.rounding)) return 0;
-            return RandomStream{step.key, 0, stage_and_hop(stage, number), step.random_bits}.at(index);
+            return RandomStream{step.key, 0, stage_and_hop(stage, number), step.random_bits}.at(
+                index);
         }
-        APSCOPE_HD double round(const StepRounder& r, double x, Stage stage, std::uint32_t number) const {
+        APSCOPE_HD double round(const StepRounder& r, double x, Stage stage,
+                                std::uint32_t number) const {
             if constexpr (Nearest) {
-                return round_to_format<RoundingMode::ties_to_even, double>(x, assume_plain<true>(r.cast), std::uint64_t{0});
+                return round_to_format<RoundingMode::ties_to_even, double>(
+                    x, assume_plain<true>(r.cast), std::uint64_t{0});
             } else {
                 if (r.operand_floor != 0) x = flush_operand(x, r.operand_floor);
                 return cast_only(r, x, stage, number);
             }
         }
-        APSCOPE_HD double cast_only(const StepRounder& r, double x, Stage stage, std::uint32_t number) const {
+        APSCOPE_HD double cast_only(const StepRounder& r, double x, Stage stage,
+                                    std::uint32_t number) const {
             return round_by_mode<double>(x, r.cast, random(r, stage, number), RandomStream{}, 0);
         }
         // round(x op y (op z))
         template <Operation Op>
-        APSCOPE_HD double apply(const StepRounder& r, double x, double y, double z, Stage stage, std::uint32_t number) const {
+        APSCOPE_HD double apply(const StepRounder& r, double x, double y, double z, Stage stage,
+                                std::uint32_t number) const {
             if constexpr (Nearest) {
-                return round_to_format<RoundingMode::ties_to_even, double>(to_odd<Op>(x, y, z, false), assume_plain<true>(r.cast), std::uint64_t{0});
+                return round_to_format<RoundingMode::ties_to_even, double>(
+                    to_odd<Op>(x, y, z, false), assume_plain<true>(r.cast), std::uint64_t{0});
             } else {
                 if (r.operand_floor != 0) {
                     x = flush_operand(x, r.operand_floor);
@@ -92,7 +103,9 @@ private:
                     z = flush_operand(z, r.operand_floor);
                 }
                 if (Op == Operation::multiply || !r.wide) {
-                    return cast_only(r, to_odd<Op>(x, y, z, r.cast.rounding == RoundingMode::toward_negative), stage, number);
+                    return cast_only(
+                        r, to_odd<Op>(x, y, z, r.cast.rounding == RoundingMode::toward_negative),
+                        stage, number);
                 }
                 return operate_by_mode<Op>(x, y, z, r.cast, random(r, stage, number));
             }
@@ -104,11 +117,15 @@ private:
 
         APSCOPE_HD double a(std::uint64_t k) const { return left[k]; }
         APSCOPE_HD double b(std::uint64_t k) const { return right[k * step.columns]; }
-        // Products enter by fused multiply-adds where fp64 does not hold them as operands are flushed.
-        APSCOPE_HD bool fused() const { return !Nearest && !step.has_product && step.sum.operand_floor != 0; }
+        // Products enter by fused multiply-adds where fp64 does not hold them as operands are
+        // flushed.
+        APSCOPE_HD bool fused() const {
+            return !Nearest && !step.has_product && step.sum.operand_floor != 0;
+        }
         APSCOPE_HD double term(std::uint64_t k) const {
             if (!step.has_product) return a(k) * b(k);
-            return apply<Operation::multiply>(step.product, a(k), b(k), 0.0, Stage::wire, static_cast<std::uint32_t>(k));
+            return apply<Operation::multiply>(step.product, a(k), b(k), 0.0, Stage::wire,
+                                              static_cast<std::uint32_t>(k));
         }
         APSCOPE_HD double begin(std::uint64_t k) {
             if (fused()) return next<Operation::multiply>(a(k), b(k));
@@ -127,7 +144,8 @@ private:
         APSCOPE_HD double chunked() {
             double s = 0.0;
             for (std::uint64_t first = 0; first < step.terms; first += step.chunk) {
-                const double part = sequential(first, step.terms - first < step.chunk ? step.terms : first + step.chunk);
+                const double part = sequential(
+                    first, step.terms - first < step.chunk ? step.terms : first + step.chunk);
                 s = first == 0 ? part : next<Operation::add>(s, part);
             }
             return s;
@@ -143,15 +161,19 @@ private:
                     stack[depth - 1] = next<Operation::add>(stack[depth - 1], stack[depth]);
                 }
             }
-            for (; depth > 1; --depth) stack[depth - 2] = next<Operation::add>(stack[depth - 2], stack[depth - 1]);
+            for (; depth > 1; --depth)
+                stack[depth - 2] = next<Operation::add>(stack[depth - 2], stack[depth - 1]);
             return step.terms == 1 ? round(step.sum, stack[0], Stage::reduce, hop++) : stack[0];
         }
         APSCOPE_HD double kahan() {
             double s = begin(0), lost = 0.0, y = 0.0, t = 0.0;
             for (std::uint64_t k = 1; k < step.terms; ++k) {
-                kahan_add(fused() ? 0.0 : term(k), s, lost, y, t, [&](double& out, double x, int sign, double z, int rounding) {
+                kahan_add(fused() ? 0.0 : term(k), s, lost, y, t,
+                          [&](double& out, double x, int sign, double z, int rounding) {
                     if (rounding == 0 && fused()) out = add_term(-z, k);
-                    else out = sign < 0 ? next<Operation::subtract>(x, z) : next<Operation::add>(x, z);
+                    else
+                        out =
+                            sign < 0 ? next<Operation::subtract>(x, z) : next<Operation::add>(x, z);
                 });
                 s = t;
             }

@@ -1,5 +1,6 @@
-// Block formats on a GPU: one thread takes one block, which it reads twice, the second time from a cache.
-// What a block becomes is emulation/blocks/blocks.h's; here its scale comes from the bits of amax, without the C library.
+// Block formats on a GPU: one thread takes one block, which it reads twice, the second time from a
+// cache. What a block becomes is emulation/blocks/blocks.h's; here its scale comes from the bits of
+// amax, without the C library.
 #pragma once
 
 #include <cfloat>
@@ -21,9 +22,9 @@ struct BlockRounding {
     bool tensor_scale, element_has_nan, twos_complement;
     int block_size;
     int element_emax, min_exponent, max_exponent;  // of elements; of the scales
-    double round_up_from;   // significands of amax from here on, or above it, take the next exponent
+    double round_up_from;  // significands of amax from here on, or above it, take the next exponent
     bool above_only;
-    float largest, range;   // of an element; of an element times a scale
+    float largest, range;  // of an element; of an element times a scale
     RandomStream stream;
 };
 
@@ -37,17 +38,22 @@ struct BlockGrid {
     APSCOPE_HD std::uint64_t count() const { return outer * blocks * inner; }
     APSCOPE_HD Place place(std::uint64_t b, int size) const {
         const std::uint64_t begin = b / inner % blocks * size, left = length - begin;
-        return {(b / inner / blocks * length + begin) * inner + b % inner, inner, left < static_cast<std::uint64_t>(size) ? left : size};
+        return {(b / inner / blocks * length + begin) * inner + b % inner, inner,
+                left < static_cast<std::uint64_t>(size) ? left : size};
     }
 };
 
 // 2^k of a normal number.
-APSCOPE_HD double power_of_two_number(int k) { return bits_cast<double>(static_cast<std::uint64_t>(k + 1023) << 52); }
+APSCOPE_HD double power_of_two_number(int k) {
+    return bits_cast<double>(static_cast<std::uint64_t>(k + 1023) << 52);
+}
 
-// The exponent of the power-of-two rules; amax is a finite fp32 number above 0, and so a normal fp64 one.
+// The exponent of the power-of-two rules; amax is a finite fp32 number above 0, and so a normal
+// fp64 one.
 APSCOPE_HD int block_exponent(const BlockRounding& c, double amax) {
     const std::uint64_t bits = bits_cast<std::uint64_t>(amax);
-    const double significand = bits_cast<double>((bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1023} << 52);
+    const double significand =
+        bits_cast<double>((bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1023} << 52);
     int k = static_cast<int>(bits >> 52) - 1023 - c.element_emax;
     k += c.above_only ? significand > c.round_up_from : significand >= c.round_up_from;
     return k < c.min_exponent ? c.min_exponent : k > c.max_exponent ? c.max_exponent : k;
@@ -66,15 +72,17 @@ APSCOPE_HD TensorScale tensor_scale(const BlockRounding& c, const std::uint32_t*
 }
 
 struct BlockScale {
-    double value;    // NaN: so is every element
+    double value;  // NaN: so is every element
     double inverse;  // power-of-two rules
     float multiply;  // rule ratio
 };
-APSCOPE_HD BlockScale block_scale(const BlockRounding& c, const TensorScale& tensor, float amax, bool has_nan) {
+APSCOPE_HD BlockScale block_scale(const BlockRounding& c, const TensorScale& tensor, float amax,
+                                  bool has_nan) {
     if (has_nan && !c.element_has_nan) return {bits_cast<double>(nan_bits<double>), 0, 0};
     if (c.rule == ScaleRule::ratio) {  // NVFP4's order of fp32 operations
         const float ratio = amax * (tensor.value * (1.0f / c.largest));
-        const double d = round_to_format<RoundingMode::ties_to_even, double>(ratio, c.scale, std::uint64_t{0});
+        const double d =
+            round_to_format<RoundingMode::ties_to_even, double>(ratio, c.scale, std::uint64_t{0});
         const float inverse = 1.0f / (static_cast<float>(d) * tensor.inverse);
         return {d, 0, FLT_MAX < inverse ? FLT_MAX : inverse};
     }
@@ -131,7 +139,8 @@ struct EncodeBlocksStep {
     APSCOPE_HD std::uint8_t code(double element) const {
         std::uint32_t code = encode_one(narrowed(element), element_codec);
         const std::uint32_t sign = element_codec.sign_code;
-        if (cast.twos_complement && (code & sign) != 0) code = (2 * sign - (code & (sign - 1))) & (2 * sign - 1);
+        if (cast.twos_complement && (code & sign) != 0)
+            code = (2 * sign - (code & (sign - 1))) & (2 * sign - 1);
         return static_cast<std::uint8_t>(code);
     }
 
@@ -141,26 +150,36 @@ struct EncodeBlocksStep {
         std::uint32_t largest = 0;
         bool has_nan = false;
         for (std::uint64_t j = 0; j < place.count; ++j) {
-            const std::uint32_t magnitude = bits_cast<std::uint32_t>(in[place.first + j * place.stride]) & ~sign_bit<float>;
+            const std::uint32_t magnitude =
+                bits_cast<std::uint32_t>(in[place.first + j * place.stride]) & ~sign_bit<float>;
             has_nan |= magnitude > infinity_bits<float>;
             if (magnitude < infinity_bits<float> && magnitude > largest) largest = magnitude;
         }
         const BlockScale scale = block_scale(cast, tensor, bits_cast<float>(largest), has_nan);
-        if (scales != nullptr) scales[b] = static_cast<std::uint8_t>(encode_one(narrowed(scale.value), scale_codec));
+        if (scales != nullptr)
+            scales[b] = static_cast<std::uint8_t>(encode_one(narrowed(scale.value), scale_codec));
         for (std::uint64_t j = 0; j < place.count; ++j) {
             const std::uint64_t i = place.first + j * place.stride;
             const double x = block_scaled(cast, scale, in[i]);
-            const std::uint64_t random = is_stochastic(cast.element.rounding) ? cast.stream.at(i) : 0;
-            const double element = cast.element.rounding == RoundingMode::ties_to_even
-                                       ? round_to_format<RoundingMode::ties_to_even, double>(x, cast.element, std::uint64_t{0})
-                                       : round_by_mode<double>(x, cast.element, random, cast.stream, i);
-            if (out != nullptr) out[i] = block_value(cast.tensor_scale, element, scale.value, tensor.value);
-            if (codes != nullptr) codes[i] = scale.value != scale.value ? std::uint8_t{0} : code(element);  // under NaN no element counts
+            const std::uint64_t random =
+                is_stochastic(cast.element.rounding) ? cast.stream.at(i) : 0;
+            const double element =
+                cast.element.rounding == RoundingMode::ties_to_even
+                    ? round_to_format<RoundingMode::ties_to_even, double>(x, cast.element,
+                                                                          std::uint64_t{0})
+                    : round_by_mode<double>(x, cast.element, random, cast.stream, i);
+            if (out != nullptr)
+                out[i] = block_value(cast.tensor_scale, element, scale.value, tensor.value);
+            if (codes != nullptr)
+                codes[i] = scale.value != scale.value
+                               ? std::uint8_t{0}
+                               : code(element);  // under NaN no element counts
         }
     }
 };
 
-// The values of codes. `wide_at` receives the index of the first element or scale code that is too wide.
+// The values of codes. `wide_at` receives the index of the first element or scale code that is too
+// wide.
 struct DecodeBlocksStep {
     const std::uint8_t *codes, *scales;
     float* out;

@@ -10,7 +10,8 @@ namespace {
 // The magnitude bits of an array's amax, where the format asks for them.
 class ArrayAmax {
 public:
-    ArrayAmax(const float* in, const BlockShape& shape, const BlockFormat& format, cudaStream_t stream)
+    ArrayAmax(const float* in, const BlockShape& shape, const BlockFormat& format,
+              cudaStream_t stream)
         : bits_(std::vector<std::uint32_t>(format.tensor_scale ? 1 : 0), stream) {
         if (format.tensor_scale) launch(AmaxStep{in, {shape.size(), 0}, bits_.get()}, stream);
     }
@@ -23,33 +24,45 @@ private:
 
 }  // namespace
 
-void quantize_blocks_on_device(const float* in, float* out, const BlockShape& shape, const BlockFormat& format, const Projection& projection,
+void quantize_blocks_on_device(const float* in, float* out, const BlockShape& shape,
+                               const BlockFormat& format, const Projection& projection,
                                std::uint64_t seed, cudaStream_t stream) {
     const ArrayAmax amax(in, shape, format, stream);
-    launch(make_encode_blocks(in, out, nullptr, nullptr, shape, format, projection, seed, amax.get()), stream);
+    launch(
+        make_encode_blocks(in, out, nullptr, nullptr, shape, format, projection, seed, amax.get()),
+        stream);
 }
 
-float encode_blocks_on_device(const float* in, std::uint8_t* codes, std::uint8_t* scales, const BlockShape& shape, const BlockFormat& format,
-                              const Projection& projection, std::uint64_t seed, cudaStream_t stream) {
+float encode_blocks_on_device(const float* in, std::uint8_t* codes, std::uint8_t* scales,
+                              const BlockShape& shape, const BlockFormat& format,
+                              const Projection& projection, std::uint64_t seed,
+                              cudaStream_t stream) {
     const ArrayAmax amax(in, shape, format, stream);
-    const EncodeBlocksStep step = make_encode_blocks(in, nullptr, codes, scales, shape, format, projection, seed, amax.get());
+    const EncodeBlocksStep step =
+        make_encode_blocks(in, nullptr, codes, scales, shape, format, projection, seed, amax.get());
     launch(step, stream);
     if (!format.tensor_scale) return 1.0f;
     const std::uint32_t bits = amax.read();
     return tensor_scale(step.cast, &bits).value;
 }
 
-void decode_blocks_on_device(const std::uint8_t* codes, const std::uint8_t* scales, float tensor_scale, float* out, const BlockShape& shape,
+void decode_blocks_on_device(const std::uint8_t* codes, const std::uint8_t* scales,
+                             float tensor_scale, float* out, const BlockShape& shape,
                              const BlockFormat& format, cudaStream_t stream) {
     constexpr unsigned long long nowhere = ~0ull;
-    const DeviceMemory<unsigned long long> wide_at(std::vector<unsigned long long>(2, nowhere), stream);
-    launch(make_decode_blocks(codes, scales, tensor_scale, out, shape, format, wide_at.get(), wide_at.get() + 1), stream);
+    const DeviceMemory<unsigned long long> wide_at(std::vector<unsigned long long>(2, nowhere),
+                                                   stream);
+    launch(make_decode_blocks(codes, scales, tensor_scale, out, shape, format, wide_at.get(),
+                              wide_at.get() + 1),
+           stream);
     const std::vector<unsigned long long> found = wide_at.read();
     if (found[0] == nowhere && found[1] == nowhere) return;
     const bool element = found[0] != nowhere;
-    throw std::invalid_argument("the " + std::string(element ? "element" : "scale") + " code at " + std::to_string(found[element ? 0 : 1]) +
-                                " is wider than the " + std::to_string(element ? format.element.storage_bits() : format.scale.storage_bits()) +
-                                " bits of its format");
+    throw std::invalid_argument(
+        "the " + std::string(element ? "element" : "scale") + " code at " +
+        std::to_string(found[element ? 0 : 1]) + " is wider than the " +
+        std::to_string(element ? format.element.storage_bits() : format.scale.storage_bits()) +
+        " bits of its format");
 }
 
 }  // namespace apscope::detail

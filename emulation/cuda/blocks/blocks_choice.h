@@ -14,7 +14,8 @@ inline BlockGrid make_block_grid(const BlockShape& shape, const BlockFormat& for
     return {shape.outer, shape.length, shape.inner, shape.blocks(format)};
 }
 
-inline BlockRounding make_block_cast(const BlockFormat& f, const Projection& p, std::uint64_t seed) {
+inline BlockRounding make_block_cast(const BlockFormat& f, const Projection& p,
+                                     std::uint64_t seed) {
     validate(p, f.element);
     require_counted(p.rounding, "blocks");
     BlockRounding c{};
@@ -32,17 +33,20 @@ inline BlockRounding make_block_cast(const BlockFormat& f, const Projection& p, 
     c.round_up_from = 2;
     c.above_only = f.rule == ScaleRule::ceil || f.rule == ScaleRule::rceil;
     if (f.rule == ScaleRule::ceil) c.round_up_from = 1;
-    if (f.rule == ScaleRule::rceil) c.round_up_from = std::ldexp(f.element.largest(), -c.element_emax);
-    if (f.rule == ScaleRule::even) c.round_up_from = 2 - std::ldexp(1.0, -f.top_mantissa_bits() - 1);
+    if (f.rule == ScaleRule::rceil)
+        c.round_up_from = std::ldexp(f.element.largest(), -c.element_emax);
+    if (f.rule == ScaleRule::even)
+        c.round_up_from = 2 - std::ldexp(1.0, -f.top_mantissa_bits() - 1);
     c.largest = static_cast<float>(f.element.largest());
     c.range = c.largest * static_cast<float>(f.scale.largest());
     c.stream = array_stream(seed, p.random_bits);
     return c;
 }
 
-inline EncodeBlocksStep make_encode_blocks(const float* in, float* out, std::uint8_t* codes, std::uint8_t* scales, const BlockShape& shape,
-                                           const BlockFormat& format, const Projection& projection, std::uint64_t seed,
-                                           const std::uint32_t* amax_bits) {
+inline EncodeBlocksStep make_encode_blocks(const float* in, float* out, std::uint8_t* codes,
+                                           std::uint8_t* scales, const BlockShape& shape,
+                                           const BlockFormat& format, const Projection& projection,
+                                           std::uint64_t seed, const std::uint32_t* amax_bits) {
     return {in,
             out,
             codes,
@@ -54,8 +58,11 @@ inline EncodeBlocksStep make_encode_blocks(const float* in, float* out, std::uin
             amax_bits};
 }
 
-inline DecodeBlocksStep make_decode_blocks(const std::uint8_t* codes, const std::uint8_t* scales, float tensor, float* out, const BlockShape& shape,
-                                           const BlockFormat& format, unsigned long long* wide_element_at, unsigned long long* wide_scale_at) {
+inline DecodeBlocksStep make_decode_blocks(const std::uint8_t* codes, const std::uint8_t* scales,
+                                           float tensor, float* out, const BlockShape& shape,
+                                           const BlockFormat& format,
+                                           unsigned long long* wide_element_at,
+                                           unsigned long long* wide_scale_at) {
     return {codes,
             scales,
             out,

@@ -1,5 +1,5 @@
-// Block formats for fp32 arrays in a GPU's memory: the same bits as emulation/blocks/blocks.h gives on the host.
-// Pointers are of the current device; calls throw as quantize_on_device() does.
+// Block formats for fp32 arrays in a GPU's memory: the same bits as emulation/blocks/blocks.h gives
+// on the host. Pointers are of the current device; calls throw as quantize_on_device() does.
 #pragma once
 
 #include "emulation/blocks/blocks.h"
@@ -9,15 +9,21 @@ struct CUstream_st;
 namespace apscope::detail {
 
 // `out` is `in` or does not overlap it. Returns without waiting for `stream`.
-void quantize_blocks_on_device(const float* in, float* out, const BlockShape& shape, const BlockFormat& format, const Projection& projection,
+void quantize_blocks_on_device(const float* in, float* out, const BlockShape& shape,
+                               const BlockFormat& format, const Projection& projection,
                                std::uint64_t seed, CUstream_st* stream);
 
-// The tensor scale is returned, for which formats that have one wait for the stream; 1 for the others.
-float encode_blocks_on_device(const float* in, std::uint8_t* codes, std::uint8_t* scales, const BlockShape& shape, const BlockFormat& format,
-                              const Projection& projection, std::uint64_t seed, CUstream_st* stream);
+// The tensor scale is returned, for which formats that have one wait for the stream; 1 for the
+// others.
+float encode_blocks_on_device(const float* in, std::uint8_t* codes, std::uint8_t* scales,
+                              const BlockShape& shape, const BlockFormat& format,
+                              const Projection& projection, std::uint64_t seed,
+                              CUstream_st* stream);
 
-// Waits for the stream, and throws std::invalid_argument for the first code that is wider than its format.
-void decode_blocks_on_device(const std::uint8_t* codes, const std::uint8_t* scales, float tensor_scale, float* out, const BlockShape& shape,
+// Waits for the stream, and throws std::invalid_argument for the first code that is wider than its
+// format.
+void decode_blocks_on_device(const std::uint8_t* codes, const std::uint8_t* scales,
+                             float tensor_scale, float* out, const BlockShape& shape,
                              const BlockFormat& format, CUstream_st* stream);
 
 }  // namespace apscope::detail

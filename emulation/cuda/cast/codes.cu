@@ -28,41 +28,49 @@ private:
 };
 
 template <class Real>
-void encode_array(const Real* in, void* out, int code_bytes, std::size_t n, const FloatFormat& format, const Projection& projection,
+void encode_array(const Real* in, void* out, int code_bytes, std::size_t n,
+                  const FloatFormat& format, const Projection& projection,
                   std::optional<std::uint64_t> nan_code, std::uint64_t seed, cudaStream_t stream) {
     validate(projection, format);
     if constexpr (std::is_same_v<Real, float>) require_fp32(format, "an array of fp32 numbers");
     const int bits = format.storage_bits();
     if (bits > code_bytes * 8) {
-        throw std::invalid_argument(format.name() + " codes have " + std::to_string(bits) + " bits, more than the output's " +
+        throw std::invalid_argument(format.name() + " codes have " + std::to_string(bits) +
+                                    " bits, more than the output's " +
                                     std::to_string(code_bytes * 8));
     }
     if (nan_code && bits < 64 && *nan_code >> bits != 0) {
-        throw std::invalid_argument("nan=" + std::to_string(*nan_code) + " is no code of " + format.name() + ", which has " + std::to_string(bits) +
+        throw std::invalid_argument("nan=" + std::to_string(*nan_code) + " is no code of " +
+                                    format.name() + ", which has " + std::to_string(bits) +
                                     " bits");
     }
     BasicCodec<Real> codec = make_codec<Real>(format);
     if (nan_code && !format.has_nan()) codec.nan_code = static_cast<BitsOf<Real>>(*nan_code);
     const FoundIndex nan_at(!nan_code && !format.has_nan(), stream);
-    with_rounding<Real>(format, projection, seed, [&]<int Size, class Rounding>(const Rounding& rounding) {
-        launch(EncodeStep<Rounding, Size>{in, out, code_bytes, {n, 0}, rounding, codec, nan_at.get()}, stream);
+    with_rounding<Real>(format, projection, seed,
+                        [&]<int Size, class Rounding>(const Rounding& rounding) {
+        launch(
+            EncodeStep<Rounding, Size>{in, out, code_bytes, {n, 0}, rounding, codec, nan_at.get()},
+            stream);
     });
     if (const unsigned long long index = nan_at.read(); index != nowhere) {
-        throw std::invalid_argument("element " + std::to_string(index) + " is NaN, which " + format.name() +
-                                    " cannot hold; give nan= a code to put there");
+        throw std::invalid_argument("element " + std::to_string(index) + " is NaN, which " +
+                                    format.name() + " cannot hold; give nan= a code to put there");
     }
 }
 
 }  // namespace
 
 template <class Real, class Code>
-void encode_on_device(const Real* in, Code* out, std::size_t n, const FloatFormat& format, const Projection& projection,
-                      std::optional<std::uint64_t> nan_code, std::uint64_t seed, cudaStream_t stream) {
+void encode_on_device(const Real* in, Code* out, std::size_t n, const FloatFormat& format,
+                      const Projection& projection, std::optional<std::uint64_t> nan_code,
+                      std::uint64_t seed, cudaStream_t stream) {
     encode_array(in, out, sizeof(Code), n, format, projection, nan_code, seed, stream);
 }
 
 template <class Code, class Real>
-void decode_on_device(const Code* in, Real* out, std::size_t n, const FloatFormat& format, bool keep_payload, cudaStream_t stream) {
+void decode_on_device(const Code* in, Real* out, std::size_t n, const FloatFormat& format,
+                      bool keep_payload, cudaStream_t stream) {
     if constexpr (std::is_same_v<Real, float>) require_fp32(format, "an array of fp32 numbers");
     const int bits = format.storage_bits();
     BasicCodec<Real> codec = make_codec<Real>(format);
@@ -70,15 +78,18 @@ void decode_on_device(const Code* in, Real* out, std::size_t n, const FloatForma
     const FoundIndex wide_at(bits < static_cast<int>(sizeof(Code) * 8), stream);
     launch(DecodeStep<Code, Real, 4>{in, out, {n, 0}, codec, bits, wide_at.get()}, stream);
     if (const unsigned long long index = wide_at.read(); index != nowhere) {
-        throw std::invalid_argument("the code of element " + std::to_string(index) + " is wider than " + format.name() + ", which has " +
+        throw std::invalid_argument("the code of element " + std::to_string(index) +
+                                    " is wider than " + format.name() + ", which has " +
                                     std::to_string(bits) + " bits");
     }
 }
 
-#define APSCOPE_CODES(Real, Code)                                                                                                                    \
-    template void encode_on_device<Real, Code>(const Real*, Code*, std::size_t, const FloatFormat&, const Projection&, std::optional<std::uint64_t>, \
-                                               std::uint64_t, cudaStream_t);                                                                         \
-    template void decode_on_device<Code, Real>(const Code*, Real*, std::size_t, const FloatFormat&, bool, cudaStream_t);
+#define APSCOPE_CODES(Real, Code)                                               \
+    template void encode_on_device<Real, Code>(                                 \
+        const Real*, Code*, std::size_t, const FloatFormat&, const Projection&, \
+        std::optional<std::uint64_t>, std::uint64_t, cudaStream_t);             \
+    template void decode_on_device<Code, Real>(const Code*, Real*, std::size_t, \
+                                               const FloatFormat&, bool, cudaStream_t);
 APSCOPE_FOR_CODE_TYPES(APSCOPE_CODES)
 #undef APSCOPE_CODES
 

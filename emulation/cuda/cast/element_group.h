@@ -46,7 +46,8 @@ template <class T, int Size>
 APSCOPE_HD bool is_aligned(const T* p) {
     return reinterpret_cast<std::uintptr_t>(p) % alignof(Packed<T, Size>) == 0;
 }
-// A GPU's compiler makes one access of a cast pointer, and single bytes of a memcpy; the host's must not alias types.
+// A GPU's compiler makes one access of a cast pointer, and single bytes of a memcpy; the host's
+// must not alias types.
 template <class T, int Size>
 APSCOPE_HD Packed<T, Size> load_packed(const T* p) {
 #if defined(__CUDA_ARCH__)
@@ -68,17 +69,20 @@ APSCOPE_HD void store_packed(T* p, const Packed<T, Size>& packed) {
 
 // Elements outside the range are read as 0.
 template <class T, int Size>
-APSCOPE_HD void load_group(const T* array, const ElementRange& range, std::uint64_t offset, T (&values)[Size]) {
+APSCOPE_HD void load_group(const T* array, const ElementRange& range, std::uint64_t offset,
+                           T (&values)[Size]) {
     if (range.is_whole<Size>(offset) && is_aligned<T, Size>(array + offset)) {
         const auto packed = load_packed<T, Size>(array + offset);
         for (int j = 0; j < Size; ++j) values[j] = packed.at[j];
     } else {
-        for (int j = 0; j < Size; ++j) values[j] = offset + j < range.count ? array[offset + j] : T{};
+        for (int j = 0; j < Size; ++j)
+            values[j] = offset + j < range.count ? array[offset + j] : T{};
     }
 }
 
 template <class T, int Size>
-APSCOPE_HD void store_group(T* array, const ElementRange& range, std::uint64_t offset, const T (&values)[Size]) {
+APSCOPE_HD void store_group(T* array, const ElementRange& range, std::uint64_t offset,
+                            const T (&values)[Size]) {
     if (range.is_whole<Size>(offset) && is_aligned<T, Size>(array + offset)) {
         Packed<T, Size> packed;
         for (int j = 0; j < Size; ++j) packed.at[j] = values[j];
@@ -102,7 +106,8 @@ APSCOPE_HD void note_first(unsigned long long* min, std::uint64_t index) {
 // The largest of the numbers that threads hand in; most read that theirs is not.
 APSCOPE_HD void note_largest(std::uint32_t* largest, std::uint32_t number) {
 #if defined(__CUDA_ARCH__)
-    if (number > cuda::atomic_ref<std::uint32_t, cuda::thread_scope_device>(*largest).load(cuda::std::memory_order_relaxed))
+    if (number > cuda::atomic_ref<std::uint32_t, cuda::thread_scope_device>(*largest).load(
+                     cuda::std::memory_order_relaxed))
         atomicMax(largest, number);
 #else
     if (number > *largest) *largest = number;

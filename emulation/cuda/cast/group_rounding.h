@@ -1,11 +1,13 @@
 // How a thread rounds a group of elements, three ways to the same bits:
 //
-//      AdditionRounding   fp32, deterministic: one addition and one subtraction (emulation/cast/quantize_addition.h)
-//      SplitRounding      fp32, every mode of 32 bits: emulation/cast/quantize_split.h, emulation/cast/stochastic_split.h
-//      RuleRounding       every format, mode and width: the rule itself
+//      AdditionRounding   fp32, deterministic: one addition and one subtraction
+//      (emulation/cast/quantize_addition.h) SplitRounding      fp32, every mode of 32 bits:
+//      emulation/cast/quantize_split.h, emulation/cast/stochastic_split.h RuleRounding       every
+//      format, mode and width: the rule itself
 //
-// Fast roundings look at the mode once a group. With stochastic rounding, elements that share a Philox block are
-// in one group, whose first element's number in the stream is a multiple of its size.
+// Fast roundings look at the mode once a group. With stochastic rounding, elements that share a
+// Philox block are in one group, whose first element's number in the stream is a multiple of its
+// size.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +20,19 @@
 
 namespace apscope::detail {
 
-// The rule for one number, of which there is one copy a kernel: in every place of every loop its thirteen modes
-// would be a hundred kilobytes of code, and minutes of compiling.
+// The rule for one number, of which there is one copy a kernel: in every place of every loop its
+// thirteen modes would be a hundred kilobytes of code, and minutes of compiling.
 #if defined(__CUDACC__)
 #define APSCOPE_HD_CALL inline __host__ __device__ __noinline__
 #else
 #define APSCOPE_HD_CALL inline
 #endif
 
-// In the cast's mode. `word` holds the random integer, left-aligned; stochastic_exact asks for its own, of the stream's `element`.
+// In the cast's mode. `word` holds the random integer, left-aligned; stochastic_exact asks for its
+// own, of the stream's `element`.
 template <class Real>
-APSCOPE_HD_CALL Real round_by_mode(Real x, const Cast<Real>& cast, std::uint64_t word, const RandomStream& stream, std::uint64_t element) {
+APSCOPE_HD_CALL Real round_by_mode(Real x, const Cast<Real>& cast, std::uint64_t word,
+                                   const RandomStream& stream, std::uint64_t element) {
     Real result{};
     dispatch(cast.rounding, [&]<RoundingMode M>() {
         if constexpr (M == RoundingMode::stochastic_exact) {
@@ -48,7 +52,8 @@ struct AdditionRounding {
     APSCOPE_HD void operator()(float (&values)[Size], std::uint64_t) const {
         dispatch(cast.cast.rounding, [&]<RoundingMode M>() {
             if constexpr (!is_stochastic(M)) {
-                for (float& value : values) value = bits_cast<float>(rounded_by_addition<M, true>(value, cast));
+                for (float& value : values)
+                    value = bits_cast<float>(rounded_by_addition<M, true>(value, cast));
             }
         });
     }
@@ -67,12 +72,15 @@ struct SplitRounding {
         dispatch(mode, [&]<RoundingMode M>() {
             for (int j = 0; j < Size; ++j) {
                 if constexpr (!is_stochastic(M)) {
-                    values[j] = cast.first_normal != 0 ? round_split<M, true, true>(values[j], cast) : round_split<M, false, true>(values[j], cast);
+                    values[j] = cast.first_normal != 0
+                                    ? round_split<M, true, true>(values[j], cast)
+                                    : round_split<M, false, true>(values[j], cast);
                 } else if constexpr (M != RoundingMode::stochastic_exact) {
                     const auto word = static_cast<std::uint32_t>(words[j] >> 32);
                     const auto drawn = added_digits<M>(word, cast.cast.random_bits);
-                    values[j] = cast.first_normal != 0 ? draw_split<M, true, false, true>(values[j], cast, drawn)
-                                                       : draw_split<M, false, false, true>(values[j], cast, drawn);
+                    values[j] = cast.first_normal != 0
+                                    ? draw_split<M, true, false, true>(values[j], cast, drawn)
+                                    : draw_split<M, false, false, true>(values[j], cast, drawn);
                 }
             }
         });
@@ -89,9 +97,11 @@ struct RuleRounding {
     APSCOPE_HD void operator()(Real (&values)[Size], std::uint64_t first) const {
         const RoundingMode mode = cast.rounding;
         std::uint64_t words[Size] = {};
-        if (is_stochastic(mode) && mode != RoundingMode::stochastic_exact) draw_group(stream, first, words);
+        if (is_stochastic(mode) && mode != RoundingMode::stochastic_exact)
+            draw_group(stream, first, words);
         for (int j = 0; j < Size; ++j) {
-            values[j] = round_by_mode<Real>(values[j], cast, words[j], stream, first + static_cast<std::uint64_t>(j));
+            values[j] = round_by_mode<Real>(values[j], cast, words[j], stream,
+                                            first + static_cast<std::uint64_t>(j));
         }
     }
 };

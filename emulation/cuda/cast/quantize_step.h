@@ -31,7 +31,8 @@ struct QuantizeStep {
 
 // Writes a group of codes, each in `bytes` bytes.
 template <class Bits, int Size>
-APSCOPE_HD void store_codes(void* out, int bytes, const ElementRange& range, std::uint64_t offset, const Bits (&codes)[Size]) {
+APSCOPE_HD void store_codes(void* out, int bytes, const ElementRange& range, std::uint64_t offset,
+                            const Bits (&codes)[Size]) {
     const auto as = [&](auto* array) {
         using Code = std::remove_pointer_t<decltype(array)>;
         Code narrow[Size];
@@ -44,7 +45,8 @@ APSCOPE_HD void store_codes(void* out, int bytes, const ElementRange& range, std
     else as(static_cast<std::uint64_t*>(out));
 }
 
-// out = the codes of round(in), `bytes` bytes each. `nan_at`, if given, receives the index of the first NaN.
+// out = the codes of round(in), `bytes` bytes each. `nan_at`, if given, receives the index of the
+// first NaN.
 template <class Rounding, int Size>
 struct EncodeStep {
     using Real = typename Rounding::Number;
@@ -73,7 +75,8 @@ struct EncodeStep {
     }
 };
 
-// out = the values of codes. `wide_at`, if given, receives the index of the first code of more than `bits` bits.
+// out = the values of codes. `wide_at`, if given, receives the index of the first code of more than
+// `bits` bits.
 template <class Code, class Real, int Size>
 struct DecodeStep {
     const Code* in;
@@ -94,7 +97,8 @@ struct DecodeStep {
             }
         }
         Real values[Size];
-        for (int j = 0; j < Size; ++j) values[j] = decode_one<Real>(static_cast<BitsOf<Real>>(codes[j]), codec);
+        for (int j = 0; j < Size; ++j)
+            values[j] = decode_one<Real>(static_cast<BitsOf<Real>>(codes[j]), codec);
         store_group(out, range, offset, values);
     }
 };

@@ -16,11 +16,13 @@ void with_group_size(const Rounding& rounding, const Projection& projection, F&&
 }
 
 template <class Real, class F>
-void with_rounding(const FloatFormat& format, const Projection& projection, std::uint64_t seed, F&& f) {
+void with_rounding(const FloatFormat& format, const Projection& projection, std::uint64_t seed,
+                   F&& f) {
     const CastPlan<Real> plan = make_plan<Real>(format, projection);
     const RandomStream stream = array_stream(seed, projection.drawn_bits());
     if constexpr (std::is_same_v<Real, float>) {
-        if (plan.path == CastPath::addition) return f.template operator()<4>(AdditionRounding{plan.addition});
+        if (plan.path == CastPath::addition)
+            return f.template operator()<4>(AdditionRounding{plan.addition});
         if (plan.path == CastPath::split || plan.path == CastPath::scaled) {
             return with_group_size(SplitRounding{plan.split, stream}, projection, f);
         }

@@ -18,18 +18,23 @@ int device_count() {
 
 void require_device(int device) {
     const int count = device_count();
-    if (count == 0) throw std::runtime_error("this machine has no GPU that CUDA can use; give arrays in the CPU's memory");
+    if (count == 0)
+        throw std::runtime_error(
+            "this machine has no GPU that CUDA can use; give arrays in the CPU's memory");
     if (device < 0 || device >= count) {
-        throw std::runtime_error("there is no GPU number " + std::to_string(device) + "; CUDA finds " + std::to_string(count));
+        throw std::runtime_error("there is no GPU number " + std::to_string(device) +
+                                 "; CUDA finds " + std::to_string(count));
     }
     int major = 0, minor = 0;
     APSCOPE_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
     APSCOPE_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
     constexpr int min = APSCOPE_MIN_CAPABILITY;
     if (10 * major + minor < min) {
-        throw std::runtime_error("the GPU has compute capability " + std::to_string(major) + "." + std::to_string(minor) +
-                                 ", and apscope was compiled for " + std::to_string(min / 10) + "." + std::to_string(min % 10) +
-                                 " and newer; build it with CMAKE_CUDA_ARCHITECTURES=" + std::to_string(10 * major + minor));
+        throw std::runtime_error("the GPU has compute capability " + std::to_string(major) + "." +
+                                 std::to_string(minor) + ", and apscope was compiled for " +
+                                 std::to_string(min / 10) + "." + std::to_string(min % 10) +
+                                 " and newer; build it with CMAKE_CUDA_ARCHITECTURES=" +
+                                 std::to_string(10 * major + minor));
     }
 }
 
@@ -57,7 +62,9 @@ int device_of(const void* memory) {
         cudaGetLastError();
         return -1;
     }
-    return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged ? attributes.device : -1;
+    return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged
+               ? attributes.device
+               : -1;
 }
 
 void copy_to_host(const void* device, void* host, std::size_t bytes) {

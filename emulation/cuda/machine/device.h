@@ -1,12 +1,13 @@
-// The GPUs of this machine, for callers without CUDA's headers: is there one that serves, and memory of it.
+// The GPUs of this machine, for callers without CUDA's headers: is there one that serves, and
+// memory of it.
 #pragma once
 
 #include <cstddef>
 
 namespace apscope::detail {
 
-// Throws std::runtime_error with one sentence if this machine has no GPU number `device`, or one of a compute
-// capability below those that apscope was compiled for.
+// Throws std::runtime_error with one sentence if this machine has no GPU number `device`, or one of
+// a compute capability below those that apscope was compiled for.
 void require_device(int device);
 int device_count();  // 0 where CUDA finds no driver or no GPU
 

@@ -20,7 +20,9 @@ public:
         cudaGetLastError();  // the refusal is told here, not by the next call
         const bool known = cudaMemGetInfo(&free, &total) == cudaSuccess;
         text_ = "the GPU has no room for an allocation of " + std::to_string(bytes) + " bytes";
-        if (known) text_ += "; " + std::to_string(free) + " of its " + std::to_string(total) + " bytes are free";
+        if (known)
+            text_ += "; " + std::to_string(free) + " of its " + std::to_string(total) +
+                     " bytes are free";
     }
     const char* what() const noexcept override { return text_.c_str(); }
 
@@ -40,9 +42,12 @@ public:
         check_cuda(error, "cudaMallocAsync");
         data_ = static_cast<T*>(p);
     }
-    DeviceMemory(const std::vector<T>& values, cudaStream_t stream) : DeviceMemory(values.size(), stream) {
+    DeviceMemory(const std::vector<T>& values, cudaStream_t stream)
+        : DeviceMemory(values.size(), stream) {
         // Pageable memory is staged before the call returns.
-        if (size_ != 0) APSCOPE_CUDA(cudaMemcpyAsync(data_, values.data(), bytes(), cudaMemcpyHostToDevice, stream_));
+        if (size_ != 0)
+            APSCOPE_CUDA(
+                cudaMemcpyAsync(data_, values.data(), bytes(), cudaMemcpyHostToDevice, stream_));
     }
     DeviceMemory(const DeviceMemory&) = delete;
     DeviceMemory& operator=(const DeviceMemory&) = delete;
@@ -55,7 +60,9 @@ public:
     // Waits for the stream.
     std::vector<T> read() const {
         std::vector<T> values(size_);
-        if (size_ != 0) APSCOPE_CUDA(cudaMemcpyAsync(values.data(), data_, bytes(), cudaMemcpyDeviceToHost, stream_));
+        if (size_ != 0)
+            APSCOPE_CUDA(
+                cudaMemcpyAsync(values.data(), data_, bytes(), cudaMemcpyDeviceToHost, stream_));
         APSCOPE_CUDA(cudaStreamSynchronize(stream_));
         return values;
     }

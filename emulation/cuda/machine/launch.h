@@ -1,6 +1,6 @@
-// The one kernel. A step is a host-device function object: count() items of work, operator()(i) does
-// the i-th. What a GPU computes is therefore what the same object gives item by item on a CPU, in any
-// order, which is how tests/emulation/cuda/test_cuda_rule.cpp runs it.
+// The one kernel. A step is a host-device function object: count() items of work, operator()(i)
+// does the i-th. What a GPU computes is therefore what the same object gives item by item on a CPU,
+// in any order, which is how tests/emulation/cuda/test_cuda_rule.cpp runs it.
 //
 // The grid is as large as the work, up to 32 blocks a multiprocessor, whose threads then stride
 // through the rest: neighbouring threads take neighbouring items.
@@ -18,7 +18,9 @@ inline constexpr int threads_per_block = 256;
 template <class Step>
 __global__ void __launch_bounds__(threads_per_block) run_steps(const __grid_constant__ Step step) {
     const std::uint64_t count = step.count(), stride = std::uint64_t{gridDim.x} * blockDim.x;
-    for (std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) step(i);
+    for (std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count;
+         i += stride)
+        step(i);
 }
 
 // Puts the step on `stream` of the current device and returns without waiting for it.
@@ -30,7 +32,8 @@ void launch(const Step& step, cudaStream_t stream) {
     APSCOPE_CUDA(cudaGetDevice(&device));
     APSCOPE_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
     const std::uint64_t wanted = (items + threads_per_block - 1) / threads_per_block;
-    const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(wanted, std::uint64_t{32} * static_cast<unsigned>(processors)));
+    const auto blocks = static_cast<unsigned>(
+        std::min<std::uint64_t>(wanted, std::uint64_t{32} * static_cast<unsigned>(processors)));
     run_steps<<<blocks, threads_per_block, 0, stream>>>(step);
     APSCOPE_CUDA(cudaGetLastError());
 }

@@ -1,5 +1,5 @@
-// aps: Auto Precision Scaling. Each unit is scaled, at each step, by the power of two that brings H amax into
-// (2^(E-1), 2^E], E = floor(log2 largest):
+// aps: Auto Precision Scaling. Each unit is scaled, at each step, by the power of two that brings H
+// amax into (2^(E-1), 2^E], E = floor(log2 largest):
 //
 //      k = ceil(log2(H amax))     agreed by MAX over the workers; 8 bits of side information
 //      s = E - k                  c = round(2^s g), summed in the format, divided by 2^s
@@ -8,8 +8,9 @@
 // the smallest normal fp32 number, so that 255 values and a code for the zero tensor suffice.
 // rule=tight takes the largest s that keeps H amax within the format: no binade is spare. frozen=N
 // stops agreeing on a shift that was the same N times; delay=1 uses the one of the step before, so
-// that nothing waits for the agreement (and a sum may overflow). A unit is a tensor, all tensors of the step or those of a
-// bucket (tensor_units.h), or a part of a tensor: a row of a matrix, `unit` consecutive elements.
+// that nothing waits for the agreement (and a sum may overflow). A unit is a tensor, all tensors of
+// the step or those of a bucket (tensor_units.h), or a part of a tensor: a row of a matrix, `unit`
+// consecutive elements.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -28,7 +29,7 @@ namespace {
 
 struct Memory {  // of units over tensors, or of every tensor's units
     std::map<std::string, std::vector<int>> shift;  // the last one
-    std::map<std::string, std::vector<long>> run;   // how often in a row it was that
+    std::map<std::string, std::vector<long>> run;  // how often in a row it was that
 
     void fields(Fields& f) {
         f.each("shift", shift);
@@ -36,7 +37,8 @@ struct Memory {  // of units over tensors, or of every tensor's units
     }
 };
 
-int shift_in_force(const ShiftRule& rule, State& state, const std::string& name, std::size_t units, std::size_t unit, double amax, int workers) {
+int shift_in_force(const ShiftRule& rule, State& state, const std::string& name, std::size_t units,
+                   std::size_t unit, double amax, int workers) {
     if (!rule.remembers()) return rule.own(amax, workers);
     Memory& memory = state.of<Memory>();
     std::vector<int>& last = memory.shift.try_emplace(name, units).first->second;
@@ -44,13 +46,15 @@ int shift_in_force(const ShiftRule& rule, State& state, const std::string& name,
     return rule.next(amax, workers, last.at(unit), run.at(unit));
 }
 
-std::vector<Decision> decide(const ShiftRule& rule, const TensorUnits& units, const SelectionInput& input, State& state) {
+std::vector<Decision> decide(const ShiftRule& rule, const TensorUnits& units,
+                             const SelectionInput& input, State& state) {
     std::vector<Decision> decisions(input.statistics.size());
     for (std::size_t step = 0; step < input.steps; ++step) {
         for (const TensorUnit& unit : units.of(input, step)) {
             double amax = 0.0;
             for (const std::size_t k : unit.tensors) amax = std::max(amax, input.at(step, k).amax);
-            const Decision agreed = power_of_two(shift_in_force(rule, state, unit.name, 1, 0, amax, input.workers));
+            const Decision agreed =
+                power_of_two(shift_in_force(rule, state, unit.name, 1, 0, amax, input.workers));
             for (const std::size_t k : unit.tensors) {
                 Decision& decision = decisions[step * input.tensors + k] = agreed;
                 if (k != unit.tensors.front()) decision.side_bits = 0;  // the unit's are sent once
@@ -67,17 +71,21 @@ struct Run {
     std::size_t of(const TrainingStep& step, std::size_t elements) const {
         if (length) return *length;
         const bool has_rows = step.shape.size() > 1 && elements > 0;
-        return std::max<std::size_t>(1, has_rows ? elements / static_cast<std::size_t>(step.shape[0]) : elements);
+        return std::max<std::size_t>(
+            1, has_rows ? elements / static_cast<std::size_t>(step.shape[0]) : elements);
     }
 };
 
 // 2^s of every unit.
-Row unit_scales(const ShiftRule& rule, std::size_t unit, const TrainingStep& step, State& state, std::span<const RowReader> rows) {
+Row unit_scales(const ShiftRule& rule, std::size_t unit, const TrainingStep& step, State& state,
+                std::span<const RowReader> rows) {
     const std::size_t units = (rows[0].size + unit - 1) / unit;
     Row scales(units, 0.0);
     for (const RowReader& row : rows) raise_to_amax(row, unit, scales);
     for (std::size_t u = 0; u < units; ++u) {
-        scales[u] = power_of_two(shift_in_force(rule, state, step.tensor, units, u, fp32_bound(scales[u]), step.workers)).scale;
+        scales[u] = power_of_two(shift_in_force(rule, state, step.tensor, units, u,
+                                                fp32_bound(scales[u]), step.workers))
+                        .scale;
     }
     return scales;
 }
@@ -86,7 +94,8 @@ Row unit_scales(const ShiftRule& rule, std::size_t unit, const TrainingStep& ste
 TensorScheme in_units(const FloatScheme& scheme, const ShiftRule& rule, const Run& run) {
     TensorScheme t = as_tensor_scheme(scheme);
     BlockPart part = block_part(t);
-    part.select = [rule, run](const TrainingStep& step, State& state, std::span<const RowReader> rows) {
+    part.select = [rule, run](const TrainingStep& step, State& state,
+                              std::span<const RowReader> rows) {
         Parameters theta;
         theta.unit = run.of(step, rows[0].size);
         theta.scales = unit_scales(rule, theta.unit, step, state, rows);
@@ -96,12 +105,15 @@ TensorScheme in_units(const FloatScheme& scheme, const ShiftRule& rule, const Ru
     part.measure = [run](const TrainingStep& step, const Parameters& theta, const RowReader& x) {
         Row scales;  // of the units, also where theta has one an element
         const std::size_t unit = run.of(step, x.size);
-        for (std::size_t first = 0; first < x.size; first += std::min(unit, x.size - first)) scales.push_back(theta.scales[first / theta.unit]);
+        for (std::size_t first = 0; first < x.size; first += std::min(unit, x.size - first))
+            scales.push_back(theta.scales[first / theta.unit]);
         return scales;
     };
-    part.encode = [grid = scheme.grid, run](const TrainingStep& step, const Parameters&, std::span<const double> scales, const Place& place,
+    part.encode = [grid = scheme.grid, run](const TrainingStep& step, const Parameters&,
+                                            std::span<const double> scales, const Place& place,
                                             std::span<const double> x, int worker, Message& m) {
-        encode_float_row(m, x, scales, run.of(step, place.size), grid, step.stream(worker, grid.projection.random_bits), step.packs, place);
+        encode_float_row(m, x, scales, run.of(step, place.size), grid,
+                         step.stream(worker, grid.projection.random_bits), step.packs, place);
         m.side_bits = 8 * scales.size();
     };
     t.set_blocks(std::move(part));
@@ -111,20 +123,26 @@ TensorScheme in_units(const FloatScheme& scheme, const ShiftRule& rule, const Ru
 }  // namespace
 
 SchemeDefinition aps_definition() {
-    return {.class_name = "APS",
-            .summary = "a power of two per tensor and step, from the agreed amax with headroom for the sum",
-            .source = "Han, Demmel, You, Auto-Precision Scaling for Distributed Deep Learning (arXiv:1911.08907); its code, CPD",
-            .needs = "gradients; with frozen or delay, of consecutive steps",
-            .takes_format = true,
-            .keys =
-                float_keys({headroom_key(),
-                            {"rule", "ceil", "ceil: E - ceil(log2(H amax)); tight: the largest shift with H amax 2^s <= largest"},
-                            {"unit", "tensor",
-                             "what shares a shift: model (all tensors), bucket:SIZE (as 25MB: tensors as DDP's buckets hold them), tensor, row "
-                             "(of the first axis), or a number of consecutive elements"},
-                            {"frozen", "0", "a shift that was the same in so many consecutive steps stays for good; 0: none does"},
-                            {"delay", "0", "1: the shift of the step before, which needs no agreement before sending; the first step uses its own"}}),
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "APS",
+        .summary =
+            "a power of two per tensor and step, from the agreed amax with headroom for the sum",
+        .source =
+            "Han, Demmel, You, Auto-Precision Scaling for Distributed Deep Learning (arXiv:1911.08907); its code, CPD",
+        .needs = "gradients; with frozen or delay, of consecutive steps",
+        .takes_format = true,
+        .keys = float_keys(
+            {headroom_key(),
+             {"rule", "ceil",
+              "ceil: E - ceil(log2(H amax)); tight: the largest shift with H amax 2^s <= largest"},
+             {"unit", "tensor",
+              "what shares a shift: model (all tensors), bucket:SIZE (as 25MB: tensors as DDP's buckets hold them), tensor, row "
+              "(of the first axis), or a number of consecutive elements"},
+             {"frozen", "0",
+              "a shift that was the same in so many consecutive steps stays for good; 0: none does"},
+             {"delay", "0",
+              "1: the shift of the step before, which needs no agreement before sending; the first step uses its own"}}),
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         FloatScheme scheme = float_scheme(arguments);
         ShiftRule rule = ShiftRule::of(arguments);
         rule.frozen = arguments.integer("frozen", 0, 1'000'000'000);
@@ -137,13 +155,17 @@ SchemeDefinition aps_definition() {
         if (unit == "model") {
             tensors.kind = TensorUnits::Kind::model;
         } else if (constexpr std::string_view bucket = "bucket:"; unit.starts_with(bucket)) {
-            tensors = {TensorUnits::Kind::bucket, parse_bucket_size("unit", std::string_view(unit).substr(bucket.size()))};
+            tensors = {TensorUnits::Kind::bucket,
+                       parse_bucket_size("unit", std::string_view(unit).substr(bucket.size()))};
         } else if (unit != "tensor") {
-            const long length = arguments.integer("unit", 1, 1L << 40, "model, bucket:SIZE (as bucket:25MB), tensor, row");
+            const long length = arguments.integer(
+                "unit", 1, 1L << 40, "model, bucket:SIZE (as bucket:25MB), tensor, row");
             return in_units(scheme, rule, {static_cast<std::size_t>(length)});
         }
         scheme.joins_tensors = tensors.kind != TensorUnits::Kind::tensor;
-        scheme.select = [rule, tensors](const SelectionInput& input, State& state) { return decide(rule, tensors, input, state); };
+        scheme.select = [rule, tensors](const SelectionInput& input, State& state) {
+            return decide(rule, tensors, input, state);
+        };
         return scheme;
     }};
 }

@@ -1,14 +1,16 @@
-// cpd: what the published code of Auto Precision Scaling does to a tensor, deviations included. `aps` is the
-// algorithm; this is for meeting numbers that the code gave. Everything is fp32 arithmetic and the cast of
-// emulation/schemes/codecs/cpd_cast.h, Q, to a format of e exponent and m significand bits.
+// cpd: what the published code of Auto Precision Scaling does to a tensor, deviations included.
+// `aps` is the algorithm; this is for meeting numbers that the code gave. Everything is fp32
+// arithmetic and the cast of emulation/schemes/codecs/cpd_cast.h, Q, to a format of e exponent and
+// m significand bits.
 //
-//      k = max over workers of ceil(fl32(log2(max |fl32(W g)|)))      NaNs do not take part, unless all are
-//      s = 2^(E - k), an fp32 number, 0 or inf;  c_w = Q(fl32(s g_w))
-//      sum = 0, then Q(fl32(sum + c_w)) in rank order (or Kahan's, every operation cast);  sum / s
+//      k = max over workers of ceil(fl32(log2(max |fl32(W g)|)))      NaNs do not take part, unless
+//      all are s = 2^(E - k), an fp32 number, 0 or inf;  c_w = Q(fl32(s g_w)) sum = 0, then
+//      Q(fl32(sum + c_w)) in rank order (or Kahan's, every operation cast);  sum / s
 //
-// So an all-zero tensor becomes NaN, one infinity makes all of its tensor NaN, and with e = 8 so does k < 0: the
-// scale is no fp32 number. aps=false casts no inputs: the first worker's value is cast when it is added to 0.
-// The code sends fp32 numbers whatever the format, and one more a tensor for k; so the bits here.
+// So an all-zero tensor becomes NaN, one infinity makes all of its tensor NaN, and with e = 8 so
+// does k < 0: the scale is no fp32 number. aps=false casts no inputs: the first worker's value is
+// cast when it is added to 0. The code sends fp32 numbers whatever the format, and one more a
+// tensor for k; so the bits here.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -40,7 +42,8 @@ float agreed_scale(const Cpd& cpd, std::span<const RowReader> rows) {
     const auto workers = static_cast<float>(rows.size());
     for (const RowReader& row : rows) {
         float largest = row.size == 0 ? std::numeric_limits<float>::quiet_NaN() : 0.0f;
-        for_runs(row, std::max<std::size_t>(row.size, 1), [&](std::size_t, std::span<const double> part) {
+        for_runs(row, std::max<std::size_t>(row.size, 1),
+                 [&](std::size_t, std::span<const double> part) {
             for (const double x : part) {
                 const float magnitude = std::abs(static_cast<float>(x) * workers);
                 if (std::isnan(largest) || magnitude <= largest) continue;  // a NaN stays
@@ -50,11 +53,15 @@ float agreed_scale(const Cpd& cpd, std::span<const RowReader> rows) {
         k = std::fmax(k, cpd_exponent(largest));
     }
     const float shift = static_cast<float>((1 << (cpd.exponent_bits - 1)) - 1) - k;
-    if (!std::isfinite(shift)) return std::isnan(shift) ? shift : shift > 0.0f ? std::numeric_limits<float>::infinity() : 0.0f;
+    if (!std::isfinite(shift))
+        return std::isnan(shift) ? shift
+               : shift > 0.0f    ? std::numeric_limits<float>::infinity()
+                                 : 0.0f;
     return std::ldexp(1.0f, static_cast<int>(shift));
 }
 
-void encode(Message& m, const Cpd& cpd, const TrainingStep& step, float scale, std::span<const double> x) {
+void encode(Message& m, const Cpd& cpd, const TrainingStep& step, float scale,
+            std::span<const double> x) {
     thread_local std::vector<float> codes;
     codes.resize(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) codes[i] = static_cast<float>(x[i]) * scale;
@@ -83,8 +90,12 @@ void add(const Cpd& cpd, const std::vector<Message>& sent, float scale, Row& sum
             cpd.cast(total);
             continue;
         }
-        kahan_add(m.codes, total, lost, y, next, [&](std::vector<float>& out, const auto& a, int sign, const std::vector<float>& b, int) {
-            for (std::size_t i = 0; i < n; ++i) out[i] = sign < 0 ? static_cast<float>(a[i]) - b[i] : static_cast<float>(a[i]) + b[i];
+        kahan_add(m.codes, total, lost, y, next,
+                  [&](std::vector<float>& out, const auto& a, int sign, const std::vector<float>& b,
+                      int) {
+            for (std::size_t i = 0; i < n; ++i)
+                out[i] =
+                    sign < 0 ? static_cast<float>(a[i]) - b[i] : static_cast<float>(a[i]) + b[i];
             cpd.cast(out);
         });
         total.swap(next);
@@ -107,10 +118,14 @@ TensorScheme cpd_scheme(const Cpd& cpd, std::string grid) {
         if (scale > 0.0f && std::isfinite(scale)) theta.scale_exponent = std::ilogb(scale);
         return theta;
     };
-    part.encode = [cpd](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place&, std::span<const double> x, int,
-                        Message& m) { encode(m, cpd, step, static_cast<float>(theta.common_scale()), x); };
-    part.reduce = [cpd](const TrainingStep&, const State&, const Parameters& theta, const Place&, const std::vector<Message>& sent, const Topology&,
-                        Row& sum) { add(cpd, sent, static_cast<float>(theta.common_scale()), sum); };
+    part.encode = [cpd](const TrainingStep& step, const Parameters& theta, std::span<const double>,
+                        const Place&, std::span<const double> x, int, Message& m) {
+        encode(m, cpd, step, static_cast<float>(theta.common_scale()), x);
+    };
+    part.reduce = [cpd](const TrainingStep&, const State&, const Parameters& theta, const Place&,
+                        const std::vector<Message>& sent, const Topology&, Row& sum) {
+        add(cpd, sent, static_cast<float>(theta.common_scale()), sum);
+    };
     t.set_blocks(std::move(part));
     return t;
 }
@@ -118,24 +133,31 @@ TensorScheme cpd_scheme(const Cpd& cpd, std::string grid) {
 }  // namespace
 
 SchemeDefinition cpd_definition() {
-    return {.class_name = "CPD",
-            .summary = "the published code of APS, its deviations from the algorithm included",
-            .source = "the code drcut/CPD: CPDtorch/utils/dist_util.py, quant_cuda/float_kernel.cu",
-            .needs = "gradients",
-            .takes_format = true,
-            .keys = {{"aps", "true", "false: no scale, and inputs are not cast"},
-                     {"kahan", "false", "whether the sum is Kahan's, every operation cast"},
-                     {"input_cast", "as_aps", "as_aps: cast before sending if and only if scaled, as the code does; true: always"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "CPD",
+        .summary = "the published code of APS, its deviations from the algorithm included",
+        .source = "the code drcut/CPD: CPDtorch/utils/dist_util.py, quant_cuda/float_kernel.cu",
+        .needs = "gradients",
+        .takes_format = true,
+        .keys =
+            {{"aps", "true", "false: no scale, and inputs are not cast"},
+             {"kahan", "false", "whether the sum is Kahan's, every operation cast"},
+             {"input_cast", "as_aps",
+              "as_aps: cast before sending if and only if scaled, as the code does; true: always"}},
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         constexpr std::array<std::string_view, 2> casts{"as_aps", "true"};
         const FloatFormat& f = *arguments.format;
-        if (f.exponent_bits < 2 || f.exponent_bits > 8 || f.mantissa_bits > 22 || f != make_format(f.exponent_bits, f.mantissa_bits)) {
-            throw std::invalid_argument("format '" + f.name() +
-                                        "' is none of CPD's: it has IEEE 754's rules with 2 to 8 exponent and "
-                                        "0 to 22 significand bits, such as e5m2");
+        if (f.exponent_bits < 2 || f.exponent_bits > 8 || f.mantissa_bits > 22 ||
+            f != make_format(f.exponent_bits, f.mantissa_bits)) {
+            throw std::invalid_argument(
+                "format '" + f.name() +
+                "' is none of CPD's: it has IEEE 754's rules with 2 to 8 exponent and "
+                "0 to 22 significand bits, such as e5m2");
         }
         const bool scales = arguments.flag("aps");
-        const Cpd cpd{f.exponent_bits, f.mantissa_bits, scales, scales || arguments.choice("input_cast", casts) == "true", arguments.flag("kahan")};
+        const Cpd cpd{f.exponent_bits, f.mantissa_bits, scales,
+                      scales || arguments.choice("input_cast", casts) == "true",
+                      arguments.flag("kahan")};
         return cpd_scheme(cpd, f.name());
     }};
 }

@@ -42,25 +42,32 @@ BlockPart in_blocks(const BlockPart& inner, double decay) {
         if (inner) inner(state, workers, size);
         errors_of(state, workers, size);
     };
-    part.compensate = [inner = inner.compensate, decay](const TrainingStep& step, const State& state, const Place& place, std::span<double> x,
-                                                        int worker) {
+    part.compensate = [inner = inner.compensate, decay](const TrainingStep& step,
+                                                        const State& state, const Place& place,
+                                                        std::span<double> x, int worker) {
         if (inner) inner(step, state, place, x, worker);
-        add_errors(piece_of(state.of<Errors>().rows.at(static_cast<std::size_t>(worker)), place, x.size()), decay, x);
+        add_errors(
+            piece_of(state.of<Errors>().rows.at(static_cast<std::size_t>(worker)), place, x.size()),
+            decay, x);
     };
-    part.update = [inner = inner.update](const TrainingStep& step, State& state, const Place& place, const Exchange& e) {
+    part.update = [inner = inner.update](const TrainingStep& step, State& state, const Place& place,
+                                         const Exchange& e) {
         if (inner) inner(step, state, place, e);
         Rows& errors = state.of<Errors>().rows;
-        for (std::size_t w = 0; w < errors.size(); ++w) keep_errors(e, w, piece_of(errors[w], place, e.intended[w].size()));
+        for (std::size_t w = 0; w < errors.size(); ++w)
+            keep_errors(e, w, piece_of(errors[w], place, e.intended[w].size()));
     };
     return part;
 }
 
 // Around any other.
 void on_whole_tensors(TensorScheme& t, double decay) {
-    t.compensate = [decay, inner = t.compensate](const TrainingStep& step, State& state, Rows& rows) {
+    t.compensate = [decay, inner = t.compensate](const TrainingStep& step, State& state,
+                                                 Rows& rows) {
         if (inner) inner(step, state, rows);
         const Rows& errors = errors_of(state, rows.size(), rows[0].size());
-        for (std::size_t w = 0; w < rows.size(); ++w) add_errors(piece_of(errors[w], {0, rows[w].size()}, rows[w].size()), decay, rows[w]);
+        for (std::size_t w = 0; w < rows.size(); ++w)
+            add_errors(piece_of(errors[w], {0, rows[w].size()}, rows[w].size()), decay, rows[w]);
     };
     t.update = [inner = t.update](const TrainingStep& step, State& state, const Exchange& e) {
         if (inner) inner(step, state, e);
@@ -74,20 +81,24 @@ void on_whole_tensors(TensorScheme& t, double decay) {
 SchemeDefinition error_feedback_definition() {
     return {.class_name = "ErrorFeedback",
             .summary = "what a scheme loses at a step is added to what it sends at the next",
-            .source = "Karimireddy et al., Error Feedback Fixes SignSGD, ICML 2019 (arXiv:1901.09847)",
+            .source =
+                "Karimireddy et al., Error Feedback Fixes SignSGD, ICML 2019 (arXiv:1901.09847)",
             .needs = "gradients of consecutive steps",
             .body = SchemeDefinition::Body::scheme,
             .keys = {{"decay", "1", "factor on the error that is carried over, 0 to 1"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-        if (const auto* f = std::get_if<FloatScheme>(&arguments.inner->kind); f != nullptr && f->keeps_state) {
-            throw std::invalid_argument("scheme '" + arguments.inner->spec +
-                                        "' decides over all tensors of a step, which "
-                                        "error_feedback does not see; use a scheme that scales each tensor by itself");
+        if (const auto* f = std::get_if<FloatScheme>(&arguments.inner->kind);
+            f != nullptr && f->keeps_state) {
+            throw std::invalid_argument(
+                "scheme '" + arguments.inner->spec +
+                "' decides over all tensors of a step, which "
+                "error_feedback does not see; use a scheme that scales each tensor by itself");
         }
         TensorScheme t = inner_tensor_scheme(*arguments.inner);
         if (t.feeds_errors_back) {
-            throw std::invalid_argument("scheme '" + arguments.inner->spec +
-                                        "' feeds its errors back by itself; use it without error_feedback, or another scheme in it");
+            throw std::invalid_argument(
+                "scheme '" + arguments.inner->spec +
+                "' feeds its errors back by itself; use it without error_feedback, or another scheme in it");
         }
         t.keeps_state = t.feeds_errors_back = true;
         const double decay = arguments.number("decay", 0.0, 1.0);

@@ -1,5 +1,6 @@
 // none: quantise what is sent, unscaled. The honest baseline: every worker's value is rounded
-// before the wire, and so is every partial sum. In the formats that training systems use it is what others are measured by.
+// before the wire, and so is every partial sum. In the formats that training systems use it is what
+// others are measured by.
 #include "emulation/schemes/shared/float_scheme.h"
 
 namespace apscope::detail {

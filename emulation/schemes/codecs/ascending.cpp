@@ -20,7 +20,9 @@ APSCOPE_INLINE std::uint32_t key_of(float x) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x);
     return bits & sign ? ~bits : bits | sign;
 }
-APSCOPE_INLINE float number_of(std::uint32_t key) { return bits_cast<float>(key & sign ? key & ~sign : ~key); }
+APSCOPE_INLINE float number_of(std::uint32_t key) {
+    return bits_cast<float>(key & sign ? key & ~sign : ~key);
+}
 
 struct TakeKeys {
     static APSCOPE_INLINE void run(const double* x, std::size_t count, std::uint32_t* keys) {
@@ -36,8 +38,9 @@ struct GiveNumbers {
 constexpr std::size_t lanes = 16;
 using Keys [[gnu::vector_size(4 * lanes)]] = std::uint32_t;
 
-// A bitonic sorting network, `count` a power of two from 16 on. Runs of 2, 4, 8, ... keys become sorted: each half is compared
-// with the mirror image of the other, then each key with the one half as far away, and so on; the smaller goes first.
+// A bitonic sorting network, `count` a power of two from 16 on. Runs of 2, 4, 8, ... keys become
+// sorted: each half is compared with the mirror image of the other, then each key with the one half
+// as far away, and so on; the smaller goes first.
 //
 //      runs of 8:  0-7 1-6 2-5 3-4, then 0-2 1-3 4-6 5-7, then 0-1 2-3 4-5 6-7
 struct SortKeys {
@@ -50,8 +53,8 @@ struct SortKeys {
     template <int Change>
     static APSCOPE_INLINE void exchange(Keys& v) {
         constexpr int c = Change;
-        v = __builtin_shufflevector(v, v, 0 ^ c, 1 ^ c, 2 ^ c, 3 ^ c, 4 ^ c, 5 ^ c, 6 ^ c, 7 ^ c, 8 ^ c, 9 ^ c, 10 ^ c, 11 ^ c, 12 ^ c, 13 ^ c,
-                                    14 ^ c, 15 ^ c);
+        v = __builtin_shufflevector(v, v, 0 ^ c, 1 ^ c, 2 ^ c, 3 ^ c, 4 ^ c, 5 ^ c, 6 ^ c, 7 ^ c,
+                                    8 ^ c, 9 ^ c, 10 ^ c, 11 ^ c, 12 ^ c, 13 ^ c, 14 ^ c, 15 ^ c);
     }
     // Lane l with lane l ^ Change, of which the one without Bit gets the smaller.
     template <int Change, std::uint32_t Bit>
@@ -62,8 +65,12 @@ struct SortKeys {
         order(low, high);
         v = (place & Bit) != 0 ? high : low;
     }
-    static APSCOPE_INLINE void load(const std::uint32_t* from, Keys& v) { __builtin_memcpy(&v, from, sizeof v); }
-    static APSCOPE_INLINE void store(const Keys& v, std::uint32_t* to) { __builtin_memcpy(to, &v, sizeof v); }
+    static APSCOPE_INLINE void load(const std::uint32_t* from, Keys& v) {
+        __builtin_memcpy(&v, from, sizeof v);
+    }
+    static APSCOPE_INLINE void store(const Keys& v, std::uint32_t* to) {
+        __builtin_memcpy(to, &v, sizeof v);
+    }
 
     static APSCOPE_INLINE void run(std::uint32_t* keys, std::size_t count) {
         for (std::size_t i = 0; i < count; i += lanes) {
@@ -82,7 +89,8 @@ struct SortKeys {
         for (std::size_t run = 2 * lanes; run <= count; run *= 2) {
             for (std::size_t begin = 0; begin < count; begin += run) mirror(keys + begin, run);
             for (std::size_t half = run / 4; half >= lanes; half /= 2) {
-                for (std::size_t begin = 0; begin < count; begin += 2 * half) halves(keys + begin, half);
+                for (std::size_t begin = 0; begin < count; begin += 2 * half)
+                    halves(keys + begin, half);
             }
             for (std::size_t i = 0; i < count; i += lanes) {
                 Keys v;
@@ -133,11 +141,13 @@ constexpr int digits = 3;
 void AscendingSort::sort(std::span<const double> x, Row& sorted) {
     const std::size_t n = x.size();
     if (n > std::numeric_limits<std::uint32_t>::max())
-        throw std::length_error("a row of " + std::to_string(n) + " elements; at most 2^32 - 1 are sorted");
+        throw std::length_error("a row of " + std::to_string(n) +
+                                " elements; at most 2^32 - 1 are sorted");
     if (n <= few) {
         keys_.resize(std::max(lanes, std::bit_ceil(n)));
         simd::run<TakeKeys>(x.data(), n, keys_.data());
-        std::fill(keys_.begin() + static_cast<std::ptrdiff_t>(n), keys_.end(), std::numeric_limits<std::uint32_t>::max());
+        std::fill(keys_.begin() + static_cast<std::ptrdiff_t>(n), keys_.end(),
+                  std::numeric_limits<std::uint32_t>::max());
         simd::run<SortKeys>(keys_.data(), keys_.size());
     } else {
         sort_digits(x);
@@ -153,11 +163,14 @@ void AscendingSort::sort_digits(std::span<const double> x) {
     counts_.assign(size * digits, 0);
     simd::run<TakeKeys>(x.data(), n, keys_.data());
     for (const std::uint32_t key : keys_) {
-        for (int d = 0; d < digits; ++d) ++counts_[static_cast<std::size_t>(d) * size + (key >> d * width & (size - 1))];
+        for (int d = 0; d < digits; ++d)
+            ++counts_[static_cast<std::size_t>(d) * size + (key >> d * width & (size - 1))];
     }
     for (int d = 0; d < digits; ++d) {
-        const std::span<std::uint32_t> place = std::span(counts_).subspan(static_cast<std::size_t>(d) * size, size);
-        if (std::find(place.begin(), place.end(), n) != place.end()) continue;  // all have the same digit
+        const std::span<std::uint32_t> place =
+            std::span(counts_).subspan(static_cast<std::size_t>(d) * size, size);
+        if (std::find(place.begin(), place.end(), n) != place.end())
+            continue;  // all have the same digit
         std::uint32_t before = 0;
         for (std::uint32_t& p : place) {
             const std::uint32_t count = p;

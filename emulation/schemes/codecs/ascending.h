@@ -1,4 +1,5 @@
-// fp32 numbers in ascending order, few by a sorting network and many by the digits of their bits: nothing has to be predicted.
+// fp32 numbers in ascending order, few by a sorting network and many by the digits of their bits:
+// nothing has to be predicted.
 #pragma once
 
 #include <cstdint>

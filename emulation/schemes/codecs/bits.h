@@ -38,7 +38,8 @@ public:
     explicit BitReader(const std::vector<std::uint8_t>& bytes) : bytes_(bytes) {}
     std::uint64_t get(int width) {
         std::uint64_t number = 0;
-        for (int bit = 0; bit < width; ++bit, ++at_) number |= std::uint64_t{bytes_.at(at_ / 8) >> (at_ % 8) & 1u} << bit;
+        for (int bit = 0; bit < width; ++bit, ++at_)
+            number |= std::uint64_t{bytes_.at(at_ / 8) >> (at_ % 8) & 1u} << bit;
         return number;
     }
 

@@ -16,15 +16,16 @@ constexpr std::size_t group = 256;  // elements at a time
 
 // v = x as the block's scale has it. ratio: x times an fp32 reciprocal, in fp32.
 struct ScaleElements {
-    static APSCOPE_INLINE void run(const double* x, const double* scale, const float* multiply, std::size_t count, bool ratio, double largest,
-                                   double* v) {
+    static APSCOPE_INLINE void run(const double* x, const double* scale, const float* multiply,
+                                   std::size_t count, bool ratio, double largest, double* v) {
         if (!ratio) {
             for (std::size_t i = 0; i < count; ++i) v[i] = x[i] / scale[i];
             return;
         }
         for (std::size_t i = 0; i < count; ++i) {
             const auto single = static_cast<float>(x[i]);
-            const float above = single < -FLT_MAX ? -FLT_MAX : single, inside = above > FLT_MAX ? FLT_MAX : above;
+            const float above = single < -FLT_MAX ? -FLT_MAX : single,
+                        inside = above > FLT_MAX ? FLT_MAX : above;
             const double scaled = inside * multiply[i];
             const double low = scaled < -largest ? -largest : scaled;
             v[i] = low > largest ? largest : low;
@@ -32,23 +33,28 @@ struct ScaleElements {
     }
 };
 
-// Of elements between two neighbours low and high, whose rounding has moments of its own; of others what they decode to.
+// Of elements between two neighbours low and high, whose rounding has moments of its own; of others
+// what they decode to.
 struct Neighbours {
     const double *x, *v, *scale, *low, *high, *bias, *variance;
 };
 struct DecodeMoments {
-    static APSCOPE_INLINE void run(const Neighbours* given, std::size_t count, bool scales_tensor, float tensor_scale, double* bias,
-                                   double* variance) {
+    static APSCOPE_INLINE void run(const Neighbours* given, std::size_t count, bool scales_tensor,
+                                   float tensor_scale, double* bias, double* variance) {
         const Neighbours n = *given;
         const auto decoded = [&](double element, double scale) -> double {
-            return scales_tensor ? static_cast<double>(static_cast<float>(element * scale) / tensor_scale) : element * scale;
+            return scales_tensor
+                       ? static_cast<double>(static_cast<float>(element * scale) / tensor_scale)
+                       : element * scale;
         };
 #pragma GCC ivdep  // the results are rows of their own
         for (std::size_t i = 0; i < count; ++i) {
             const double mean = n.v[i] + n.bias[i], p = (mean - n.low[i]) / (n.high[i] - n.low[i]);
-            const double low = decoded(n.low[i], n.scale[i]), gap = decoded(n.high[i], n.scale[i]) - low;
+            const double low = decoded(n.low[i], n.scale[i]),
+                         gap = decoded(n.high[i], n.scale[i]) - low;
             const bool exact = n.variance[i] == 0.0;
-            const double centre = decoded(mean, n.scale[i]), between = low + p * gap, spread = p * (1.0 - p) * (gap * gap);
+            const double centre = decoded(mean, n.scale[i]), between = low + p * gap,
+                         spread = p * (1.0 - p) * (gap * gap);
             bias[i] = (exact ? centre : between) - n.x[i];
             variance[i] = exact ? 0.0 : spread;
         }
@@ -57,11 +63,13 @@ struct DecodeMoments {
 
 }  // namespace
 
-void state_moments(Message& m, const BlockRow& row, std::span<const double> x, const BlockFormat& format, const Projection& projection) {
+void state_moments(Message& m, const BlockRow& row, std::span<const double> x,
+                   const BlockFormat& format, const Projection& projection) {
     Projection inside = projection;
     inside.overflow = Overflow::saturate;  // elements are at most the largest
     const Cast<double> cast = make_cast<double>(format.element, inside);
-    const RowCast down(format.element, {RoundingMode::toward_zero}), up(format.element, {RoundingMode::away_from_zero});
+    const RowCast down(format.element, {RoundingMode::toward_zero}),
+        up(format.element, {RoundingMode::away_from_zero});
     const BasicCodec<double> scales = make_codec<double>(format.scale);
     const bool ratio = format.rule == ScaleRule::ratio;
     const auto block = static_cast<std::size_t>(format.block_size);
@@ -72,7 +80,8 @@ void state_moments(Message& m, const BlockRow& row, std::span<const double> x, c
     for (std::size_t begin = 0; begin < x.size(); begin += group) {
         const std::size_t count = std::min(group, x.size() - begin);
         for (std::size_t i = 0; i < count;) {
-            const std::size_t at = (begin + i) / block, end = std::min((at + 1) * block - begin, count);
+            const std::size_t at = (begin + i) / block,
+                              end = std::min((at + 1) * block - begin, count);
             const double decoded = decode_one<double>(row.scales[at], scales);
             const float reciprocal = ratio ? element_multiplier(decoded, row.tensor_scale) : 0.0f;
             for (; i < end; ++i) {
@@ -81,7 +90,8 @@ void state_moments(Message& m, const BlockRow& row, std::span<const double> x, c
             }
         }
         double* values = v;
-        simd::run<ScaleElements>(x.data() + begin, static_cast<const double*>(scale), static_cast<const float*>(multiply), count, ratio,
+        simd::run<ScaleElements>(x.data() + begin, static_cast<const double*>(scale),
+                                 static_cast<const float*>(multiply), count, ratio,
                                  format.element.largest(), values);
         std::fill(bias, bias + count, 0.0);
         std::fill(variance, variance + count, 0.0);
@@ -89,7 +99,8 @@ void state_moments(Message& m, const BlockRow& row, std::span<const double> x, c
         down.round(v, 1.0, low, count, {}, 0);
         up.round(v, 1.0, high, count, {}, 0);
         const Neighbours neighbours{x.data() + begin, v, scale, low, high, bias, variance};
-        simd::run<DecodeMoments>(&neighbours, count, format.tensor_scale, row.tensor_scale, m.bias.data() + begin, m.variance.data() + begin);
+        simd::run<DecodeMoments>(&neighbours, count, format.tensor_scale, row.tensor_scale,
+                                 m.bias.data() + begin, m.variance.data() + begin);
     }
 }
 

@@ -1,4 +1,5 @@
-// What stochastic rounding does on average to a row in a block format, from the scale each block got.
+// What stochastic rounding does on average to a row in a block format, from the scale each block
+// got.
 #pragma once
 
 #include <span>
@@ -7,7 +8,9 @@
 
 namespace apscope::detail {
 
-// m.bias and m.variance of every element: of the decoded values of its two neighbours, as decode_blocks gives them.
-void state_moments(Message& m, const BlockRow& row, std::span<const double> x, const BlockFormat& format, const Projection& projection);
+// m.bias and m.variance of every element: of the decoded values of its two neighbours, as
+// decode_blocks gives them.
+void state_moments(Message& m, const BlockRow& row, std::span<const double> x,
+                   const BlockFormat& format, const Projection& projection);
 
 }  // namespace apscope::detail

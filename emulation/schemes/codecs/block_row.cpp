@@ -31,16 +31,21 @@ BlockGrid::BlockGrid(const BlockFormat& f, const Projection& p) : format(f), pro
     limits = limits_of(format.element, make_cast<double>(format.element, projection));
 }
 
-BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid, const BlockSettings& settings) {
+BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid,
+                          const BlockSettings& settings) {
     const BlockFormat& format = grid.format;
     const Projection& projection = grid.projection;
     const BlockShape shape{1, x.size(), 1};
-    BlockRow row{std::vector<std::uint8_t>(x.size()), std::vector<std::uint8_t>(shape.scales(format)), 1.0f, std::vector<float>(x.size())};
+    BlockRow row{std::vector<std::uint8_t>(x.size()),
+                 std::vector<std::uint8_t>(shape.scales(format)), 1.0f,
+                 std::vector<float>(x.size())};
     if (format.rule == ScaleRule::ratio) {
         const std::vector<float> narrow = narrow_row(x);
-        row.tensor_scale = encode_blocks(std::span<const float>(narrow), row.codes, row.scales, shape, format, projection, settings);
+        row.tensor_scale = encode_blocks(std::span<const float>(narrow), row.codes, row.scales,
+                                         shape, format, projection, settings);
     } else {
-        row.tensor_scale = encode_blocks(x, row.codes, row.scales, shape, format, projection, settings);
+        row.tensor_scale =
+            encode_blocks(x, row.codes, row.scales, shape, format, projection, settings);
     }
     decode_blocks(row.codes, row.scales, row.tensor_scale, row.values, shape, format);
     return row;
@@ -58,17 +63,22 @@ void state_use(Message& m, const BlockRow& row, std::span<const double> x, const
     for (std::size_t begin = 0; begin < x.size(); begin += sum_block) {
         const std::size_t count = std::min(sum_block, x.size() - begin);
         for (std::size_t i = 0; i < count;) {
-            const std::size_t at = (begin + i) / block, end = std::min((at + 1) * block - begin, count);
+            const std::size_t at = (begin + i) / block,
+                              end = std::min((at + 1) * block - begin, count);
             const double block_scale = grid.scales[row.scales[at]];
-            const double scale = format.rule == ScaleRule::ratio ? element_multiplier(block_scale, row.tensor_scale) : 1.0 / block_scale;
+            const double scale = format.rule == ScaleRule::ratio
+                                     ? element_multiplier(block_scale, row.tensor_scale)
+                                     : 1.0 / block_scale;
             std::fill(each + i, each + end, block_scale == 0.0 ? 0.0 : scale);
             i = end;
         }
         for (std::size_t i = 0; i < count; ++i) codes[i] = grid.elements[row.codes[begin + i]];
-        add_row(use, x.subspan(begin, count), codes, m.values.data() + begin, each, grid.limits, m.saturated, begin, x.size());
+        add_row(use, x.subspan(begin, count), codes, m.values.data() + begin, each, grid.limits,
+                m.saturated, begin, x.size());
     }
     for (std::size_t first = 0; first < x.size(); first += block) {
-        blocks.add(x, m.saturated, first, std::min(block, x.size() - first), grid.scales[row.scales[first / block]] / row.tensor_scale);
+        blocks.add(x, m.saturated, first, std::min(block, x.size() - first),
+                   grid.scales[row.scales[first / block]] / row.tensor_scale);
     }
     m.grid_use = use;
     m.block_use = blocks;
@@ -76,7 +86,8 @@ void state_use(Message& m, const BlockRow& row, std::span<const double> x, const
 
 }  // namespace
 
-void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, std::size_t size, const BlockGrid& grid, bool packs) {
+void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, std::size_t size,
+                  const BlockGrid& grid, bool packs) {
     const BlockFormat& format = grid.format;
     const bool draws = is_stochastic(grid.projection.rounding);
     m.prepare(x.size(), false, draws);
@@ -86,7 +97,9 @@ void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, st
     if (draws) state_moments(m, row, x, format, grid.projection);
     const int width = format.element.storage_bits();
     m.payload_bits = row.codes.size() * static_cast<std::uint64_t>(width);
-    m.side_bits = BlockShape{1, size, 1}.scales(format) * static_cast<std::uint64_t>(format.scale.storage_bits()) + (format.tensor_scale ? 32 : 0);
+    m.side_bits = BlockShape{1, size, 1}.scales(format) *
+                      static_cast<std::uint64_t>(format.scale.storage_bits()) +
+                  (format.tensor_scale ? 32 : 0);
     if (!packs) return;
     BitWriter bits;
     for (const std::uint8_t code : row.codes) bits.put(code, width);

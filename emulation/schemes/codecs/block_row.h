@@ -33,10 +33,13 @@ struct BlockGrid {
     BlockGrid(const BlockFormat& f, const Projection& p);
 };
 
-BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid, const BlockSettings& settings);
+BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid,
+                          const BlockSettings& settings);
 
-// The row as a message, a piece of a tensor of `size` elements: payload of element codes; the tensor's scales are side
-// information. If words were drawn, bias and variance follow exactly from each element's two neighbours.
-void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, std::size_t size, const BlockGrid& grid, bool packs);
+// The row as a message, a piece of a tensor of `size` elements: payload of element codes; the
+// tensor's scales are side information. If words were drawn, bias and variance follow exactly from
+// each element's two neighbours.
+void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, std::size_t size,
+                  const BlockGrid& grid, bool packs);
 
 }  // namespace apscope::detail

@@ -12,11 +12,13 @@ namespace {
 
 // The bits of the smallest and the largest magnitude that is finite and not 0.
 struct Extremes {
-    static APSCOPE_INLINE void run(const double* x, std::size_t count, std::uint64_t* least, std::uint64_t* most) {
+    static APSCOPE_INLINE void run(const double* x, std::size_t count, std::uint64_t* least,
+                                   std::uint64_t* most) {
         std::uint64_t low = *least, high = *most;
         for (std::size_t i = 0; i < count; ++i) {
             const std::uint64_t size = bits_cast<std::uint64_t>(x[i]) & ~sign_bit<double>;
-            const std::uint64_t small = (size != 0) & (size < infinity_bits<double>) ? size : infinity_bits<double>;
+            const std::uint64_t small =
+                (size != 0) & (size < infinity_bits<double>) ? size : infinity_bits<double>;
             const std::uint64_t large = size < infinity_bits<double> ? size : 0;
             low = small < low ? small : low;
             high = large > high ? large : high;
@@ -28,8 +30,8 @@ struct Extremes {
 
 }  // namespace
 
-void BlockUse::add(std::span<const double> piece, std::span<const std::uint8_t> marks, std::size_t first, std::size_t count, double scale,
-                   bool begins, bool ends) {
+void BlockUse::add(std::span<const double> piece, std::span<const std::uint8_t> marks,
+                   std::size_t first, std::size_t count, double scale, bool begins, bool ends) {
     Part part;
     part.scale = scale;
     simd::run<Extremes>(piece.data() + first, count, &part.least, &part.most);

@@ -23,7 +23,8 @@ struct BlockUse {
 
     // A block, or what of it lies in one piece of a row.
     struct Part {
-        std::uint64_t least = infinity_bits<double>, most = 0;  // the bits of magnitudes are in their order
+        std::uint64_t least = infinity_bits<double>,
+                      most = 0;  // the bits of magnitudes are in their order
         bool saturated = false;
         double scale = 0.0;
     };
@@ -31,10 +32,10 @@ struct BlockUse {
     std::optional<Part> head, tail;
     bool head_ends = false;
 
-    // The elements first .. first + count - 1 of a piece: a whole block, or what the piece has of it at one of its ends.
-    // marks: of the piece's elements that saturated, or empty.
-    void add(std::span<const double> piece, std::span<const std::uint8_t> marks, std::size_t first, std::size_t count, double scale,
-             bool begins = true, bool ends = true);
+    // The elements first .. first + count - 1 of a piece: a whole block, or what the piece has of
+    // it at one of its ends. marks: of the piece's elements that saturated, or empty.
+    void add(std::span<const double> piece, std::span<const std::uint8_t> marks, std::size_t first,
+             std::size_t count, double scale, bool begins = true, bool ends = true);
     void add(const Part& block);
     // The next piece of the same row.
     void append(const BlockUse& next);
@@ -48,7 +49,9 @@ struct BlockUse {
         scale_max = std::max(scale_max, other.scale_max);
     }
     // Of the blocks' scales; none where no block has one.
-    std::optional<int> scale_spread() const { return scale_min <= scale_max ? std::optional(scale_max - scale_min) : std::nullopt; }
+    std::optional<int> scale_spread() const {
+        return scale_min <= scale_max ? std::optional(scale_max - scale_min) : std::nullopt;
+    }
 };
 
 }  // namespace apscope::detail

@@ -1,6 +1,6 @@
-// A range-based float: N bits whose exponents end where the largest number needs them to. The bits of an
-// fp32 magnitude, rounded to m fraction bits, are a monotone integer code; the window takes the highest
-// 2^(N-1) - 1 of these that the data needs, and 0 for all below.
+// A range-based float: N bits whose exponents end where the largest number needs them to. The bits
+// of an fp32 magnitude, rounded to m fraction bits, are a monotone integer code; the window takes
+// the highest 2^(N-1) - 1 of these that the data needs, and 0 for all below.
 //
 //      code32(x) = bits of |x| >> (23 - m), to nearest
 //      base      = max(code32(largest) - (2^(N-1) - 1), 0)
@@ -20,12 +20,14 @@ struct CodeWindow {
 
     static std::uint32_t code32(float x, int shift) {
         const std::uint32_t magnitude = bits_cast<std::uint32_t>(x) & 0x7FFFFFFFu;
-        const std::uint32_t half = shift == 0 ? 0 : (std::uint32_t{1} << (shift - 1)) - 1 + (magnitude >> shift & 1);
+        const std::uint32_t half =
+            shift == 0 ? 0 : (std::uint32_t{1} << (shift - 1)) - 1 + (magnitude >> shift & 1);
         // Rounding must not make an infinity of the largest fp32 numbers.
         return std::min(magnitude + half, (0x7F7FFFFFu >> shift) << shift) >> shift;
     }
     CodeWindow(float largest, int bits, int mantissa_bits) : shift(23 - mantissa_bits) {
-        const std::uint32_t top = code32(largest, shift), room = (std::uint32_t{1} << (bits - 1)) - 1;
+        const std::uint32_t top = code32(largest, shift),
+                            room = (std::uint32_t{1} << (bits - 1)) - 1;
         base = top > room ? top - room : 0;
     }
     // 0..2^(N-1) - 1, of the magnitude.
@@ -33,7 +35,9 @@ struct CodeWindow {
         const std::uint32_t code = code32(x, shift);
         return code > base ? code - base : 0;
     }
-    float decode(std::uint32_t code) const { return code == 0 ? 0.0f : bits_cast<float>((code + base) << shift); }
+    float decode(std::uint32_t code) const {
+        return code == 0 ? 0.0f : bits_cast<float>((code + base) << shift);
+    }
 };
 
 }  // namespace apscope::detail

@@ -12,7 +12,8 @@ namespace apscope::detail {
 namespace {
 
 constexpr std::size_t lanes = 16;  // rows that are transformed side by side
-constexpr std::size_t gap = 8;     // between rows that lie in memory: at distances of a power of two they would share few lines of a cache
+constexpr std::size_t gap = 8;  // between rows that lie in memory: at distances of a power of two
+                                // they would share few lines of a cache
 
 // 4 as often as it goes, then the smallest prime factors.
 std::vector<std::size_t> radices_of(std::size_t n) {
@@ -27,13 +28,15 @@ std::vector<std::size_t> radices_of(std::size_t n) {
 
 bool has_large_factor(std::size_t n) {
     const std::vector<std::size_t> radices = radices_of(n);
-    return std::any_of(radices.begin(), radices.end(), [](std::size_t p) { return p > ComplexFourier::largest_factor; });
+    return std::any_of(radices.begin(), radices.end(),
+                       [](std::size_t p) { return p > ComplexFourier::largest_factor; });
 }
 
 // The least of 2^a, 3 2^a and 5 2^a that is not below n.
 std::size_t smooth_length(std::size_t n) {
     std::size_t best = std::bit_ceil(n);
-    for (const std::size_t factor : {3, 5}) best = std::min(best, factor * std::bit_ceil((n + factor - 1) / factor));
+    for (const std::size_t factor : {3, 5})
+        best = std::min(best, factor * std::bit_ceil((n + factor - 1) / factor));
     return best;
 }
 
@@ -44,7 +47,8 @@ std::size_t divisor_near_root(std::size_t n) {
     return best;
 }
 
-// One of Stockham's passes: `groups` groups of `run` consecutive numbers times the radix, from x to y.
+// One of Stockham's passes: `groups` groups of `run` consecutive numbers times the radix, from x to
+// y.
 struct Pass {
     std::size_t radix, groups, run, step;  // step: of the roots, from one group to the next
     const double *root_re, *root_im;
@@ -64,8 +68,10 @@ struct RunPass {
     static APSCOPE_INLINE void two(const Pass& p) {
         for (std::size_t j = 0; j < p.groups; ++j) {
             const double wr = p.root_re[j * p.step], wi = p.root_im[j * p.step];
-            const double *ar = p.re + j * p.run, *ai = p.im + j * p.run, *br = ar + p.groups * p.run, *bi = ai + p.groups * p.run;
-            double *cr = p.to_re + 2 * j * p.run, *ci = p.to_im + 2 * j * p.run, *dr = cr + p.run, *di = ci + p.run;
+            const double *ar = p.re + j * p.run, *ai = p.im + j * p.run,
+                         *br = ar + p.groups * p.run, *bi = ai + p.groups * p.run;
+            double *cr = p.to_re + 2 * j * p.run, *ci = p.to_im + 2 * j * p.run, *dr = cr + p.run,
+                   *di = ci + p.run;
 #pragma GCC ivdep  // y is an array of its own
             for (std::size_t q = 0; q < p.run; ++q) {
                 const double xr = ar[q] - br[q], xi = ai[q] - bi[q];
@@ -81,18 +87,20 @@ struct RunPass {
         const std::size_t quarter = p.groups * p.run;
         for (std::size_t j = 0; j < p.groups; ++j) {
             const std::size_t w = j * p.step;
-            const double w1r = p.root_re[w], w1i = p.root_im[w], w2r = p.root_re[2 * w], w2i = p.root_im[2 * w], w3r = p.root_re[3 * w],
-                         w3i = p.root_im[3 * w];
+            const double w1r = p.root_re[w], w1i = p.root_im[w], w2r = p.root_re[2 * w],
+                         w2i = p.root_im[2 * w], w3r = p.root_re[3 * w], w3i = p.root_im[3 * w];
             const double *re = p.re + j * p.run, *im = p.im + j * p.run;
             double *to_re = p.to_re + 4 * j * p.run, *to_im = p.to_im + 4 * j * p.run;
             const std::size_t run = p.run;
 #pragma GCC ivdep  // y is an array of its own
             for (std::size_t q = 0; q < run; ++q) {
                 const double ar = re[q], ai = im[q], br = re[q + quarter], bi = im[q + quarter];
-                const double cr = re[q + 2 * quarter], ci = im[q + 2 * quarter], dr = re[q + 3 * quarter], di = im[q + 3 * quarter];
+                const double cr = re[q + 2 * quarter], ci = im[q + 2 * quarter],
+                             dr = re[q + 3 * quarter], di = im[q + 3 * quarter];
                 const double apr = ar + cr, api = ai + ci, amr = ar - cr, ami = ai - ci;
                 const double bpr = br + dr, bpi = bi + di, bmr = br - dr, bmi = bi - di;
-                const double x1r = amr + bmi, x1i = ami - bmr, x2r = apr - bpr, x2i = api - bpi, x3r = amr - bmi, x3i = ami + bmr;
+                const double x1r = amr + bmi, x1i = ami - bmr, x2r = apr - bpr, x2i = api - bpi,
+                             x3r = amr - bmi, x3i = ami + bmr;
                 to_re[q] = apr + bpr;
                 to_im[q] = api + bpi;
                 to_re[q + run] = x1r * w1r - x1i * w1i;
@@ -109,13 +117,15 @@ struct RunPass {
     static APSCOPE_INLINE void any(const Pass& p) {
         for (std::size_t j = 0; j < p.groups; ++j) {
             for (std::size_t r = 0; r < p.radix; ++r) {
-                double *to_re = p.to_re + (p.radix * j + r) * p.run, *to_im = p.to_im + (p.radix * j + r) * p.run;
+                double *to_re = p.to_re + (p.radix * j + r) * p.run,
+                       *to_im = p.to_im + (p.radix * j + r) * p.run;
                 std::fill(to_re, to_re + p.run, 0.0);
                 std::fill(to_im, to_im + p.run, 0.0);
                 for (std::size_t t = 0; t < p.radix; ++t) {
                     const std::size_t w = r * (j + p.groups * t) % (p.radix * p.groups) * p.step;
                     const double wr = p.root_re[w], wi = p.root_im[w];
-                    const double *re = p.re + (j + p.groups * t) * p.run, *im = p.im + (j + p.groups * t) * p.run;
+                    const double *re = p.re + (j + p.groups * t) * p.run,
+                                 *im = p.im + (j + p.groups * t) * p.run;
 #pragma GCC ivdep  // y is an array of its own
                     for (std::size_t q = 0; q < p.run; ++q) {
                         to_re[q] += re[q] * wr - im[q] * wi;
@@ -129,7 +139,8 @@ struct RunPass {
 
 // x[i][l] *= turn[i][l] of `rows` rows, one lane after another; turns lie `stride` apart.
 struct Turn {
-    static APSCOPE_INLINE void run(double* re, double* im, const double* turn_re, const double* turn_im, std::size_t rows, std::size_t stride,
+    static APSCOPE_INLINE void run(double* re, double* im, const double* turn_re,
+                                   const double* turn_im, std::size_t rows, std::size_t stride,
                                    std::size_t count) {
         for (std::size_t i = 0; i < rows; ++i) {
             double *r = re + i * lanes, *m = im + i * lanes;
@@ -153,7 +164,8 @@ void transform_tile(const Passes& passes, Tile& t) {
     std::size_t left = passes.length, run = lanes;
     for (const std::size_t radix : passes.radices) {
         left /= radix;
-        const Pass pass{radix, left, run, run / lanes, passes.re.data(), passes.im.data(), passes.length, t.re, t.im, t.other_re, t.other_im};
+        const Pass pass{radix,         left, run,  run / lanes, passes.re.data(), passes.im.data(),
+                        passes.length, t.re, t.im, t.other_re,  t.other_im};
         simd::run<RunPass>(&pass);
         std::swap(t.re, t.other_re);
         std::swap(t.im, t.other_im);
@@ -163,20 +175,25 @@ void transform_tile(const Passes& passes, Tile& t) {
 
 // The first `count` of rows of `lanes`, to or from rows `stride` apart.
 struct LoadRows {
-    static APSCOPE_INLINE void run(const double* from, std::size_t stride, std::size_t rows, std::size_t count, double* to) {
+    static APSCOPE_INLINE void run(const double* from, std::size_t stride, std::size_t rows,
+                                   std::size_t count, double* to) {
         if (count == lanes) {
-            for (std::size_t i = 0; i < rows; ++i) __builtin_memcpy(to + i * lanes, from + i * stride, lanes * sizeof(double));
+            for (std::size_t i = 0; i < rows; ++i)
+                __builtin_memcpy(to + i * lanes, from + i * stride, lanes * sizeof(double));
             return;
         }
         for (std::size_t i = 0; i < rows; ++i) {
-            for (std::size_t l = 0; l < lanes; ++l) to[i * lanes + l] = l < count ? from[i * stride + l] : 0.0;
+            for (std::size_t l = 0; l < lanes; ++l)
+                to[i * lanes + l] = l < count ? from[i * stride + l] : 0.0;
         }
     }
 };
 struct StoreRows {
-    static APSCOPE_INLINE void run(const double* from, std::size_t rows, std::size_t count, double* to, std::size_t stride) {
+    static APSCOPE_INLINE void run(const double* from, std::size_t rows, std::size_t count,
+                                   double* to, std::size_t stride) {
         if (count == lanes) {
-            for (std::size_t i = 0; i < rows; ++i) __builtin_memcpy(to + i * stride, from + i * lanes, lanes * sizeof(double));
+            for (std::size_t i = 0; i < rows; ++i)
+                __builtin_memcpy(to + i * stride, from + i * lanes, lanes * sizeof(double));
             return;
         }
         for (std::size_t i = 0; i < rows; ++i) {
@@ -184,13 +201,16 @@ struct StoreRows {
         }
     }
 };
-// `count` rows of `length`, `stride` apart, become the lanes of `length` rows, a line of the cache at a time.
-void load_columns(const double* from, std::size_t stride, std::size_t length, std::size_t count, double* to) {
+// `count` rows of `length`, `stride` apart, become the lanes of `length` rows, a line of the cache
+// at a time.
+void load_columns(const double* from, std::size_t stride, std::size_t length, std::size_t count,
+                  double* to) {
     constexpr std::size_t line = 8;
     for (std::size_t i = 0; i < length; i += line) {
         const std::size_t end = std::min(i + line, length);
         for (std::size_t l = 0; l < lanes; ++l) {
-            for (std::size_t k = i; k < end; ++k) to[k * lanes + l] = l < count ? from[l * stride + k] : 0.0;
+            for (std::size_t k = i; k < end; ++k)
+                to[k * lanes + l] = l < count ? from[l * stride + k] : 0.0;
         }
     }
 }
@@ -207,8 +227,9 @@ ComplexFourier::Passes::Passes(std::size_t n) : length(n), radices(radices_of(n)
 }
 
 ComplexFourier::Split::Split(std::size_t n)
-    : first(divisor_near_root(n)), second(n / first.length), turn_re(n), turn_im(n), other_re(first.length * (second.length + gap)),
-      other_im(other_re.size()), tile(4 * lanes * second.length) {
+    : first(divisor_near_root(n)), second(n / first.length), turn_re(n), turn_im(n),
+      other_re(first.length * (second.length + gap)), other_im(other_re.size()),
+      tile(4 * lanes * second.length) {
     const RootsOfUnity roots(n);
     for (std::size_t k = 0; k < first.length; ++k) {
         for (std::size_t b = 0; b < second.length; ++b) {
@@ -220,8 +241,8 @@ ComplexFourier::Split::Split(std::size_t n)
 }
 
 ComplexFourier::Chirp::Chirp(std::size_t n)
-    : length(smooth_length(2 * n - 1)), re(n), im(n), kernel_re(length, 0.0), kernel_im(length, 0.0), work_re(length), work_im(length),
-      inner(length) {
+    : length(smooth_length(2 * n - 1)), re(n), im(n), kernel_re(length, 0.0),
+      kernel_im(length, 0.0), work_re(length), work_im(length), inner(length) {
     const RootsOfUnity roots(2 * n);
     std::size_t square = 0;  // k^2 modulo 2 n
     for (std::size_t k = 0; k < n; ++k) {
@@ -235,7 +256,9 @@ ComplexFourier::Chirp::Chirp(std::size_t n)
     inner.run(kernel_re.data(), kernel_im.data());
 }
 
-ComplexFourier::ComplexFourier(std::size_t n) : how_(has_large_factor(n) ? How(std::in_place_type<Chirp>, n) : How(std::in_place_type<Split>, n)) {}
+ComplexFourier::ComplexFourier(std::size_t n)
+    : how_(has_large_factor(n) ? How(std::in_place_type<Chirp>, n)
+                               : How(std::in_place_type<Split>, n)) {}
 
 void ComplexFourier::transform(double* re, double* im) {
     std::visit([&](auto& how) { how.run(re, im); }, how_);
@@ -275,15 +298,18 @@ void ComplexFourier::Split::run(double* re, double* im) {
 void ComplexFourier::Chirp::run(double* given_re, double* given_im) {
     const std::size_t n = re.size();
     const auto turn = [](double* x_re, double* x_im, const Row& by_re, const Row& by_im) {
-        simd::run<Turn>(x_re, x_im, by_re.data(), by_im.data(), std::size_t{1}, std::size_t{0}, by_re.size());
+        simd::run<Turn>(x_re, x_im, by_re.data(), by_im.data(), std::size_t{1}, std::size_t{0},
+                        by_re.size());
     };
     std::copy_n(given_re, n, work_re.begin());
     std::copy_n(given_im, n, work_im.begin());
     turn(work_re.data(), work_im.data(), re, im);
-    for (Row* work : {&work_re, &work_im}) std::fill(work->begin() + static_cast<std::ptrdiff_t>(n), work->end(), 0.0);
+    for (Row* work : {&work_re, &work_im})
+        std::fill(work->begin() + static_cast<std::ptrdiff_t>(n), work->end(), 0.0);
     inner.run(work_re.data(), work_im.data());
     turn(work_re.data(), work_im.data(), kernel_re, kernel_im);
-    inner.run(work_im.data(), work_re.data());  // the inverse: real and imaginary parts exchanged, before and after
+    inner.run(work_im.data(),
+              work_re.data());  // the inverse: real and imaginary parts exchanged, before and after
     turn(work_re.data(), work_im.data(), re, im);
     std::copy_n(work_re.begin(), n, given_re);
     std::copy_n(work_im.begin(), n, given_im);

@@ -1,13 +1,17 @@
-// The discrete Fourier transform of n complex numbers, in place, in fp64: any length, the same bits on every machine.
+// The discrete Fourier transform of n complex numbers, in place, in fp64: any length, the same bits
+// on every machine.
 //
 //      X[k] = sum over j of x[j] exp(-2 pi i j k / n)
 //
-// Split: of A B numbers it is B transforms of length A, a product with roots of unity, and A transforms of length B, each for 16
-// of them side by side: vector code for any factors, in the caches for any length. A prime factor p costs p products a number.
+// Split: of A B numbers it is B transforms of length A, a product with roots of unity, and A
+// transforms of length B, each for 16 of them side by side: vector code for any factors, in the
+// caches for any length. A prime factor p costs p products a number.
 //
-// Chirp: a length with a prime factor above `largest_factor` is a convolution, of a length that has none (Bluestein, 1970):
+// Chirp: a length with a prime factor above `largest_factor` is a convolution, of a length that has
+// none (Bluestein, 1970):
 //
-//      2 j k = j^2 + k^2 - (k - j)^2, so     X[k] = w[k] sum over j of (x[j] w[j]) conj(w[k - j])     w[k] = exp(-pi i k^2 / n)
+//      2 j k = j^2 + k^2 - (k - j)^2, so     X[k] = w[k] sum over j of (x[j] w[j]) conj(w[k - j])
+//      w[k] = exp(-pi i k^2 / n)
 #pragma once
 
 #include <cstddef>
@@ -43,7 +47,7 @@ private:
     };
     struct Chirp {
         std::size_t length;  // of the convolution
-        Row re, im;          // w
+        Row re, im;  // w
         Row kernel_re, kernel_im;  // the transform of conj(w), over the length
         Row work_re, work_im;
         Split inner;

@@ -15,7 +15,8 @@
 
 namespace apscope::detail {
 
-std::vector<std::uint8_t> pack_float_codes(std::span<const double> codes, const FloatFormat& format) {
+std::vector<std::uint8_t> pack_float_codes(std::span<const double> codes,
+                                           const FloatFormat& format) {
     const BasicCodec<double> codec = make_codec<double>(format);
     BitWriter bits;
     for (const double c : codes) bits.put(encode_one<double>(c, codec), format.storage_bits());
@@ -25,20 +26,25 @@ std::vector<std::uint8_t> pack_float_codes(std::span<const double> codes, const 
 namespace {
 
 struct ScaleRow {
-    static APSCOPE_INLINE void run(const double* x, const double* scale, std::size_t count, double* scaled) {
+    static APSCOPE_INLINE void run(const double* x, const double* scale, std::size_t count,
+                                   double* scaled) {
         for (std::size_t i = 0; i < count; ++i) scaled[i] = x[i] * scale[i];
     }
 };
 struct Unscale {
-    static APSCOPE_INLINE void run(const double* codes, const double* scale, std::size_t count, double* values) {
+    static APSCOPE_INLINE void run(const double* codes, const double* scale, std::size_t count,
+                                   double* values) {
         for (std::size_t i = 0; i < count; ++i) values[i] = codes[i] / scale[i];
     }
 };
-// What rounding does on average, of numbers that were scaled, in the row's own units; NaN where a draw can overflow.
-void state_moments(std::span<const double> scaled, const double* scale, const Cast<double>& cast, double* bias, double* variance) {
+// What rounding does on average, of numbers that were scaled, in the row's own units; NaN where a
+// draw can overflow.
+void state_moments(std::span<const double> scaled, const double* scale, const Cast<double>& cast,
+                   double* bias, double* variance) {
     std::fill_n(bias, scaled.size(), 0.0);
     std::fill_n(variance, scaled.size(), 0.0);
-    const bool defined = add_moments<double>(scaled.data(), scaled.size(), 1.0, cast, bias, variance);
+    const bool defined =
+        add_moments<double>(scaled.data(), scaled.size(), 1.0, cast, bias, variance);
     for (std::size_t i = 0; i < scaled.size(); ++i) {
         const bool known = defined || stochastic_moments(scaled[i], cast).defined;
         bias[i] = known ? bias[i] / scale[i] : std::nan("");
@@ -47,8 +53,9 @@ void state_moments(std::span<const double> scaled, const double* scale, const Ca
 }
 
 // in_blocks: runs are blocks with scales of their own.
-void encode_runs(Message& m, std::span<const double> x, std::span<const double> scales, std::size_t run, bool in_blocks, const FloatGrid& grid,
-                 const RandomStream& stream, bool packs, const Place& place) {
+void encode_runs(Message& m, std::span<const double> x, std::span<const double> scales,
+                 std::size_t run, bool in_blocks, const FloatGrid& grid, const RandomStream& stream,
+                 bool packs, const Place& place) {
     const std::size_t first = place.first;
     const std::size_t n = x.size();
     const RowCast rows(grid.format, grid.projection);
@@ -61,14 +68,18 @@ void encode_runs(Message& m, std::span<const double> x, std::span<const double> 
     for (std::size_t begin = 0; begin < n; begin += sum_block) {
         const std::size_t count = std::min(sum_block, n - begin);
         for (std::size_t i = 0; i < count;) {
-            const std::size_t at = (first + begin + i) / run, left = run - (first + begin + i) % run, part = std::min(left, count - i);
+            const std::size_t at = (first + begin + i) / run,
+                              left = run - (first + begin + i) % run,
+                              part = std::min(left, count - i);
             std::fill_n(scale + i, part, scales[at]);
             i += part;
         }
         const double *part = x.data() + begin, *under = scale;
         double *codes = m.codes.data() + begin, *values = m.values.data() + begin;
         simd::run<ScaleRow>(part, under, count, codes);
-        if (drawn) state_moments({codes, count}, scale, rows.cast(), m.bias.data() + begin, m.variance.data() + begin);
+        if (drawn)
+            state_moments({codes, count}, scale, rows.cast(), m.bias.data() + begin,
+                          m.variance.data() + begin);
         rows.round(codes, 1.0, codes, count, stream, first + begin);
         simd::run<Unscale>(static_cast<const double*>(codes), under, count, values);
         add_row(use, x.subspan(begin, count), codes, values, scale, limits, m.saturated, begin, n);
@@ -78,7 +89,8 @@ void encode_runs(Message& m, std::span<const double> x, std::span<const double> 
         BlockUse blocks;
         for (std::size_t begin = 0, end = 0; begin < n; begin = end) {
             end = begin + std::min(run - (first + begin) % run, n - begin);
-            blocks.add(x, m.saturated, begin, end - begin, 1.0 / scales[(first + begin) / run], (first + begin) % run == 0,
+            blocks.add(x, m.saturated, begin, end - begin, 1.0 / scales[(first + begin) / run],
+                       (first + begin) % run == 0,
                        (first + end) % run == 0 || first + end == place.size);
         }
         m.block_use = blocks;
@@ -89,14 +101,15 @@ void encode_runs(Message& m, std::span<const double> x, std::span<const double> 
 
 }  // namespace
 
-void encode_float_row(Message& m, std::span<const double> x, double scale, const FloatGrid& grid, const RandomStream& stream, bool packs,
-                      std::size_t first) {
+void encode_float_row(Message& m, std::span<const double> x, double scale, const FloatGrid& grid,
+                      const RandomStream& stream, bool packs, std::size_t first) {
     constexpr std::size_t endless = std::numeric_limits<std::size_t>::max();
     encode_runs(m, x, std::span(&scale, 1), endless, false, grid, stream, packs, {first, endless});
 }
 
-void encode_float_row(Message& m, std::span<const double> x, std::span<const double> scales, std::size_t run, const FloatGrid& grid,
-                      const RandomStream& stream, bool packs, const Place& place) {
+void encode_float_row(Message& m, std::span<const double> x, std::span<const double> scales,
+                      std::size_t run, const FloatGrid& grid, const RandomStream& stream,
+                      bool packs, const Place& place) {
     encode_runs(m, x, scales, run, true, grid, stream, packs, place);
 }
 

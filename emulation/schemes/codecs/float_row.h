@@ -10,14 +10,18 @@
 namespace apscope::detail {
 
 // codes = round(scale x), values = codes / scale. The product is exact if x are fp32 numbers or the
-// scale is a power of two; else it is rounded once to fp64 before. x[i] draws the word of element first + i.
-void encode_float_row(Message& m, std::span<const double> x, double scale, const FloatGrid& grid, const RandomStream& stream, bool packs,
-                      std::size_t first);
-// The same where runs of consecutive elements have scales of their own: that of element i of the row is scales[i / run].
-void encode_float_row(Message& m, std::span<const double> x, std::span<const double> scales, std::size_t run, const FloatGrid& grid,
-                      const RandomStream& stream, bool packs, const Place& place);
+// scale is a power of two; else it is rounded once to fp64 before. x[i] draws the word of element
+// first + i.
+void encode_float_row(Message& m, std::span<const double> x, double scale, const FloatGrid& grid,
+                      const RandomStream& stream, bool packs, std::size_t first);
+// The same where runs of consecutive elements have scales of their own: that of element i of the
+// row is scales[i / run].
+void encode_float_row(Message& m, std::span<const double> x, std::span<const double> scales,
+                      std::size_t run, const FloatGrid& grid, const RandomStream& stream,
+                      bool packs, const Place& place);
 
 // The packed codes of values that the format holds.
-std::vector<std::uint8_t> pack_float_codes(std::span<const double> codes, const FloatFormat& format);
+std::vector<std::uint8_t> pack_float_codes(std::span<const double> codes,
+                                           const FloatFormat& format);
 
 }  // namespace apscope::detail

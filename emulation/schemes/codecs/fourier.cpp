@@ -14,7 +14,8 @@ std::size_t halves(std::size_t n) { return n % 2 == 0 ? n / 4 + 1 : 0; }
 }  // namespace
 
 RealFourier::RealFourier(std::size_t n)
-    : n_(n), complex_(complex_length(n)), transform_(complex_), half_re_(halves(n)), half_im_(halves(n)), re_(complex_), im_(complex_) {
+    : n_(n), complex_(complex_length(n)), transform_(complex_), half_re_(halves(n)),
+      half_im_(halves(n)), re_(complex_), im_(complex_) {
     const RootsOfUnity roots(n);
     for (std::size_t k = 0; k < half_re_.size(); ++k) {
         const auto [c, s] = roots(k);
@@ -23,7 +24,9 @@ RealFourier::RealFourier(std::size_t n)
     }
 }
 
-std::size_t RealFourier::held(std::size_t n) { return ComplexFourier::held(complex_length(n)) + 2 * (halves(n) + complex_length(n)); }
+std::size_t RealFourier::held(std::size_t n) {
+    return ComplexFourier::held(complex_length(n)) + 2 * (halves(n) + complex_length(n));
+}
 
 void RealFourier::forward(std::span<const double> x, std::span<double> re, std::span<double> im) {
     const std::size_t h = complex_;
@@ -41,8 +44,8 @@ void RealFourier::forward(std::span<const double> x, std::span<double> re, std::
         im_[j] = x[2 * j + 1];
     }
     transform_.transform(re_.data(), im_.data());
-    // The transforms of the even and of the odd elements are E = (Z[k] + Z*[h-k]) / 2 and O = (Z[k] - Z*[h-k]) / 2i;
-    // X[k] = E + w O, X*[h-k] = E - w O.
+    // The transforms of the even and of the odd elements are E = (Z[k] + Z*[h-k]) / 2 and O = (Z[k]
+    // - Z*[h-k]) / 2i; X[k] = E + w O, X*[h-k] = E - w O.
     for (std::size_t k = 0; 2 * k <= h; ++k) {
         const std::size_t mirror = k == 0 ? 0 : h - k;
         const double er = (re_[k] + re_[mirror]) * 0.5, ei = (im_[k] - im_[mirror]) * 0.5;
@@ -57,7 +60,8 @@ void RealFourier::forward(std::span<const double> x, std::span<double> re, std::
     im[0] = im[h] = 0.0;
 }
 
-void RealFourier::inverse(std::span<const double> re, std::span<const double> im, std::span<double> x) {
+void RealFourier::inverse(std::span<const double> re, std::span<const double> im,
+                          std::span<double> x) {
     const std::size_t h = complex_;
     // The inverse is the transform with real and imaginary parts exchanged, before and after.
     if (n_ % 2 != 0) {

@@ -1,4 +1,5 @@
-// The discrete Fourier transform of a row of real numbers, and back, in fp64: any length, the same bits on every machine.
+// The discrete Fourier transform of a row of real numbers, and back, in fp64: any length, the same
+// bits on every machine.
 //
 //      X[k] = sum over j of x[j] exp(-2 pi i j k / n)      k = 0 .. floor(n / 2)
 //
@@ -21,7 +22,8 @@ public:
 
     // x: n numbers. re, im: bins() each.
     void forward(std::span<const double> x, std::span<double> re, std::span<double> im);
-    // n times the row that has these coefficients. im[0], and im of the last bin of an even length, count as 0.
+    // n times the row that has these coefficients. im[0], and im of the last bin of an even length,
+    // count as 0.
     void inverse(std::span<const double> re, std::span<const double> im, std::span<double> x);
 
 private:

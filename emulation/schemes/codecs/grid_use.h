@@ -1,4 +1,5 @@
-// How values lie in the float grid they are rounded to: what the columns subnormal, saturated and max_ulp are made of.
+// How values lie in the float grid they are rounded to: what the columns subnormal, saturated and
+// max_ulp are made of.
 #pragma once
 
 #include <algorithm>
@@ -21,9 +22,11 @@ inline GridLimits limits_of(const FloatFormat& format, const Cast<double>& cast)
     return {cast.emin, cast.mantissa_bits, format.smallest_normal(), format.largest()};
 }
 
-// abs(error) scale in units in the last place of scale x; x stands for `units` x (docs/definitions.md, max_ulp).
+// abs(error) scale in units in the last place of scale x; x stands for `units` x
+// (docs/definitions.md, max_ulp).
 inline double in_ulps(double x, double error, double scale, double units, const GridLimits& grid) {
-    return in_ulps(absolute(x), absolute(error), ulp_scale(grid.emin, grid.mantissa_bits, scale, units));
+    return in_ulps(absolute(x), absolute(error),
+                   ulp_scale(grid.emin, grid.mantissa_bits, scale, units));
 }
 
 struct GridUse {
@@ -33,8 +36,10 @@ struct GridUse {
     // A finite x that was rounded to `code` under a scale and is read as `value`. Did it saturate?
     bool add(double x, double code, double value, double scale, const GridLimits& grid) {
         const std::uint64_t before = saturated;
-        count_limits(absolute(x * scale), absolute(code), grid.smallest_normal, grid.largest, subnormal, saturated);
-        if (std::isfinite(value)) max_ulp = std::max(max_ulp, in_ulps(x, value - x, scale, 1.0, grid));
+        count_limits(absolute(x * scale), absolute(code), grid.smallest_normal, grid.largest,
+                     subnormal, saturated);
+        if (std::isfinite(value))
+            max_ulp = std::max(max_ulp, in_ulps(x, value - x, scale, 1.0, grid));
         return saturated != before;
     }
     void merge(const GridUse& other) {

@@ -12,7 +12,8 @@ namespace apscope::detail {
 
 namespace {
 
-// Elements `half` apart become their sum and their difference. A half known here keeps short loops vector code.
+// Elements `half` apart become their sum and their difference. A half known here keeps short loops
+// vector code.
 template <std::size_t Half>
 struct Butterflies {
     static APSCOPE_INLINE void run(double* x, std::size_t n, std::size_t given) {
@@ -29,7 +30,8 @@ struct Butterflies {
     }
 };
 
-// The levels of halves 1, 2 and 4: the sums and differences of a vector and of itself with its elements exchanged.
+// The levels of halves 1, 2 and 4: the sums and differences of a vector and of itself with its
+// elements exchanged.
 struct WithinEight {
     using Eight [[gnu::vector_size(64)]] = double;
 
@@ -37,16 +39,19 @@ struct WithinEight {
         for (std::size_t begin = 0; begin < n; begin += 8) {
             Eight v;
             std::memcpy(&v, x + begin, sizeof v);
-            v = __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6) + v * Eight{1, -1, 1, -1, 1, -1, 1, -1};
-            v = __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5) + v * Eight{1, 1, -1, -1, 1, 1, -1, -1};
-            v = __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3) + v * Eight{1, 1, 1, 1, -1, -1, -1, -1};
+            v = __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6) +
+                v * Eight{1, -1, 1, -1, 1, -1, 1, -1};
+            v = __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5) +
+                v * Eight{1, 1, -1, -1, 1, 1, -1, -1};
+            v = __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3) +
+                v * Eight{1, 1, 1, 1, -1, -1, -1, -1};
             std::memcpy(x + begin, &v, sizeof v);
         }
     }
 };
 
-// Three levels at once, of halves n / 8, n / 4 and n / 2: the same sums and differences, in one walk over the numbers. The
-// last one multiplies what comes out.
+// Three levels at once, of halves n / 8, n / 4 and n / 2: the same sums and differences, in one
+// walk over the numbers. The last one multiplies what comes out.
 template <bool Last>
 struct ThreeLevels {
     static APSCOPE_INLINE void run(double* x, std::size_t eighth, double factor) {
@@ -55,9 +60,12 @@ struct ThreeLevels {
         for (std::size_t i = 0; i < eighth; ++i) {
             double* at = x + i;
             const double x0 = at[0], x1 = at[eighth], x2 = at[2 * eighth], x3 = at[3 * eighth];
-            const double x4 = at[4 * eighth], x5 = at[5 * eighth], x6 = at[6 * eighth], x7 = at[7 * eighth];
-            const double a0 = x0 + x1, a1 = x0 - x1, a2 = x2 + x3, a3 = x2 - x3, a4 = x4 + x5, a5 = x4 - x5, a6 = x6 + x7, a7 = x6 - x7;
-            const double b0 = a0 + a2, b1 = a1 + a3, b2 = a0 - a2, b3 = a1 - a3, b4 = a4 + a6, b5 = a5 + a7, b6 = a4 - a6, b7 = a5 - a7;
+            const double x4 = at[4 * eighth], x5 = at[5 * eighth], x6 = at[6 * eighth],
+                         x7 = at[7 * eighth];
+            const double a0 = x0 + x1, a1 = x0 - x1, a2 = x2 + x3, a3 = x2 - x3, a4 = x4 + x5,
+                         a5 = x4 - x5, a6 = x6 + x7, a7 = x6 - x7;
+            const double b0 = a0 + a2, b1 = a1 + a3, b2 = a0 - a2, b3 = a1 - a3, b4 = a4 + a6,
+                         b5 = a5 + a7, b6 = a4 - a6, b7 = a5 - a7;
             at[0] = out(b0 + b4);
             at[eighth] = out(b1 + b5);
             at[2 * eighth] = out(b2 + b6);
@@ -70,7 +78,8 @@ struct ThreeLevels {
     }
 };
 
-constexpr std::size_t near = 2048;  // numbers of which all levels are done where they lie, in the first-level cache
+constexpr std::size_t near =
+    2048;  // numbers of which all levels are done where they lie, in the first-level cache
 
 // Of `count` numbers, whole multiples of the length.
 void levels_up_to(double* x, std::size_t count, std::size_t length) {
@@ -85,7 +94,8 @@ void levels_up_to(double* x, std::size_t count, std::size_t length) {
 template <bool Last>
 void all_levels(double* x, std::size_t length, double factor) {
     if (length > near) {
-        for (std::size_t part = 0; part < 8; ++part) all_levels<false>(x + part * (length / 8), length / 8, factor);
+        for (std::size_t part = 0; part < 8; ++part)
+            all_levels<false>(x + part * (length / 8), length / 8, factor);
         simd::run<ThreeLevels<Last>>(x, length / 8, factor);
         return;
     }

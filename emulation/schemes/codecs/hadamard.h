@@ -1,5 +1,5 @@
-// The Walsh-Hadamard transform of a power-of-two length, orthonormal: applied twice it gives back the row,
-// to rounding. Butterflies in a fixed order, then one multiplication.
+// The Walsh-Hadamard transform of a power-of-two length, orthonormal: applied twice it gives back
+// the row, to rounding. Butterflies in a fixed order, then one multiplication.
 #pragma once
 
 #include <cstddef>

@@ -19,8 +19,8 @@ struct Compensated {
 }  // namespace
 
 LevelPoints::LevelPoints(std::span<const double> elements, std::span<const double> points)
-    : at(points.begin(), points.end()), above(points.size() + padding, 0.0), bend(points.size() + padding, 0.0), size_(points.size()),
-      elements_(elements) {
+    : at(points.begin(), points.end()), above(points.size() + padding, 0.0),
+      bend(points.size() + padding, 0.0), size_(points.size()), elements_(elements) {
     at.resize(size_ + padding, 0.0);
     Compensated sum, squares;
     std::size_t count = 0;
@@ -32,7 +32,8 @@ LevelPoints::LevelPoints(std::span<const double> elements, std::span<const doubl
         above[i] = (static_cast<double>(count) * at[i] - sum.sum) - sum.error;
         bend[i] = (sum.sum * at[i] - squares.sum) + (sum.error * at[i] - squares.error);
     }
-    // Every number on the way is at most 8 n amax^2, n elements; the roundings come to less than 64 units of 2^-53 n amax^2.
+    // Every number on the way is at most 8 n amax^2, n elements; the roundings come to less than 64
+    // units of 2^-53 n amax^2.
     const double amax = std::max(std::abs(at[0]), std::abs(at[size_ - 1]));
     error = 0x1p-46 * static_cast<double>(elements.size()) * amax * amax;
 }

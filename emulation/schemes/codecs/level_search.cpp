@@ -1,6 +1,7 @@
-// The best i of T[i, t - 1] + cost(i, j) is that of the smallest exact total (about 100 bits of a cost, one rounding of the
-// total), of equals the first. Most are seen in fp64 at once: only one total comes as near to the smallest as the
-// roundings can hide. Exact totals are computed for the others alone, and kept.
+// The best i of T[i, t - 1] + cost(i, j) is that of the smallest exact total (about 100 bits of a
+// cost, one rounding of the total), of equals the first. Most are seen in fp64 at once: only one
+// total comes as near to the smallest as the roundings can hide. Exact totals are computed for the
+// others alone, and kept.
 #include "emulation/schemes/codecs/level_search.h"
 
 #include <algorithm>
@@ -23,8 +24,8 @@ struct Node {
     std::uint32_t j, left, right;
 };
 
-// The nodes of divide and conquer over points 1..n - 1: halves of halves, level by level, as no node needs another of
-// its level. Point 0 is left of all, n right of all.
+// The nodes of divide and conquer over points 1..n - 1: halves of halves, level by level, as no
+// node needs another of its level. Point 0 is left of all, n right of all.
 struct Tree {
     Buffer<Node> nodes;
     std::vector<std::size_t> ends;  // of the levels
@@ -40,7 +41,8 @@ struct Tree {
             for (const Range& r : level) {
                 const std::size_t j = r.first + (r.last - r.first) / 2;
                 if (r.right == n) to_last.push_back(nodes.size());
-                nodes.push_back({static_cast<std::uint32_t>(j), static_cast<std::uint32_t>(r.left), static_cast<std::uint32_t>(r.right)});
+                nodes.push_back({static_cast<std::uint32_t>(j), static_cast<std::uint32_t>(r.left),
+                                 static_cast<std::uint32_t>(r.right)});
                 if (r.first < j) next.push_back({r.first, j, r.left, j});
                 if (j + 1 < r.last) next.push_back({j + 1, r.last, j, r.right});
             }
@@ -60,17 +62,18 @@ struct Arrays {
     bool every;
 };
 
-// The least of `range` totals from `before`, `at` and `above` on, and those that come within doubt of it: how many times
-// one_hit plus the sum of their places.
+// The least of `range` totals from `before`, `at` and `above` on, and those that come within doubt
+// of it: how many times one_hit plus the sum of their places.
 struct Minimum {
     double total;
     std::int64_t found;
 };
 constexpr std::int64_t one_hit = std::int64_t{1} << 32;  // no place reaches it
 
-// Up to `few` totals: without a branch. g++ would take such short loops apart before it sees vector code in them.
-APSCOPE_INLINE Minimum min_of_few(const double* before, const double* at, const double* above, std::size_t range, double at_j, double above_j,
-                                  double doubt) {
+// Up to `few` totals: without a branch. g++ would take such short loops apart before it sees vector
+// code in them.
+APSCOPE_INLINE Minimum min_of_few(const double* before, const double* at, const double* above,
+                                  std::size_t range, double at_j, double above_j, double doubt) {
     double v[few], w[few / 2];
     const double length = static_cast<double>(range);
 #pragma GCC unroll 1
@@ -80,16 +83,19 @@ APSCOPE_INLINE Minimum min_of_few(const double* before, const double* at, const 
     }
 #pragma GCC unroll 1
     for (std::size_t l = 0; l < few / 2; ++l) w[l] = v[l + few / 2] < v[l] ? v[l + few / 2] : v[l];
-    const double even = w[2] < w[0] ? w[2] : w[0], odd = w[3] < w[1] ? w[3] : w[1], min = odd < even ? odd : even;
+    const double even = w[2] < w[0] ? w[2] : w[0], odd = w[3] < w[1] ? w[3] : w[1],
+                 min = odd < even ? odd : even;
     std::int64_t found = 0;
 #pragma GCC unroll 1
-    for (std::size_t l = 0; l < few; ++l) found += v[l] <= min + doubt ? one_hit | static_cast<std::int64_t>(l) : 0;
+    for (std::size_t l = 0; l < few; ++l)
+        found += v[l] <= min + doubt ? one_hit | static_cast<std::int64_t>(l) : 0;
     return {min, found};
 }
 
 // Any number, in whole groups of `few`: v has room for them.
-APSCOPE_INLINE Minimum min_of_many(const double* before, const double* at, const double* above, std::size_t range, double at_j, double above_j,
-                                   double doubt, double* v) {
+APSCOPE_INLINE Minimum min_of_many(const double* before, const double* at, const double* above,
+                                   std::size_t range, double at_j, double above_j, double doubt,
+                                   double* v) {
     double w[few];
     for (double& l : w) l = infinity;
     for (std::size_t i = 0; i < range; i += few) {
@@ -114,17 +120,23 @@ APSCOPE_INLINE Minimum min_of_many(const double* before, const double* at, const
 
 // The best i of some nodes of a level; `unsure` collects those where others come near.
 struct FindBest {
-    static APSCOPE_INLINE void run(const Node* nodes, std::size_t count, const Arrays* given, std::uint32_t* unsure, std::size_t* unsure_count) {
+    static APSCOPE_INLINE void run(const Node* nodes, std::size_t count, const Arrays* given,
+                                   std::uint32_t* unsure, std::size_t* unsure_count) {
         const Arrays a = *given;
         std::size_t doubtful = 0;
         for (std::size_t node = 0; node < count; ++node) {
             const std::size_t j = nodes[node].j;
             const std::size_t low = a.every ? 0 : a.from[nodes[node].left];
-            const std::size_t end = a.every ? j : std::min<std::size_t>(j, a.from[nodes[node].right] + std::size_t{1});
+            const std::size_t end =
+                a.every ? j : std::min<std::size_t>(j, a.from[nodes[node].right] + std::size_t{1});
             const double *before = a.before + low, *at = a.at + low, *above = a.above + low;
-            const Minimum min = end - low <= few ? min_of_few(before, at, above, end - low, a.at[j], a.above[j], a.doubt)
-                                                 : min_of_many(before, at, above, end - low, a.at[j], a.above[j], a.doubt, a.scratch);
-            a.from[j] = static_cast<std::uint32_t>(low + static_cast<std::size_t>(min.found & (one_hit - 1)));
+            const Minimum min =
+                end - low <= few
+                    ? min_of_few(before, at, above, end - low, a.at[j], a.above[j], a.doubt)
+                    : min_of_many(before, at, above, end - low, a.at[j], a.above[j], a.doubt,
+                                  a.scratch);
+            a.from[j] = static_cast<std::uint32_t>(
+                low + static_cast<std::size_t>(min.found & (one_hit - 1)));
             a.total[j] = min.total + a.bend[j];
             unsure[doubtful] = static_cast<std::uint32_t>(node);
             doubtful += min.found >> 32 != 1;
@@ -135,17 +147,20 @@ struct FindBest {
 
 class Search {
 public:
-    Search(LevelPoints& points, std::size_t k, bool every) : points_(points), k_(k), every_(every), tree_(points.size()) {}
+    Search(LevelPoints& points, std::size_t k, bool every)
+        : points_(points), k_(k), every_(every), tree_(points.size()) {}
 
     Row run() {
         const std::size_t n = points_.size();
         Row before(n + few, 0.0), scratch(n + few, 0.0);
         total_.resize(n + few, 0.0);
         for (std::size_t j = 0; j < n; ++j)
-            total_[j] = points_.at[j] * points_.above[0] - points_.at[0] * points_.above[j] - points_.bend[0] + points_.bend[j];
+            total_[j] = points_.at[j] * points_.above[0] - points_.at[0] * points_.above[j] -
+                        points_.bend[0] + points_.bend[j];
         Buffer<std::uint32_t> unsure(n);
         for (std::size_t t = 2; t < k_; ++t) {
-            // With one more point at point 0 itself nothing gets worse, so i = 0 stands for fewer points.
+            // With one more point at point 0 itself nothing gets worse, so i = 0 stands for fewer
+            // points.
             from_.emplace_back(n + 1, 0).back() = static_cast<std::uint32_t>(n - 1);
             for (std::size_t i = 0; i < n; ++i) before[i] = total_[i] - points_.bend[i];
             // Both totals are off by less than an error a layer.
@@ -161,8 +176,10 @@ public:
                                 every_};
             const auto find = [&](std::size_t first, std::size_t count) {
                 std::size_t doubtful = 0;
-                simd::run<FindBest>(tree_.nodes.data() + first, count, &arrays, unsure.data(), &doubtful);
-                for (std::size_t u = 0; u < doubtful; ++u) decide(tree_.nodes[first + unsure[u]], t, before, doubt);
+                simd::run<FindBest>(tree_.nodes.data() + first, count, &arrays, unsure.data(),
+                                    &doubtful);
+                for (std::size_t u = 0; u < doubtful; ++u)
+                    decide(tree_.nodes[first + unsure[u]], t, before, doubt);
             };
             if (t + 1 == k_) {
                 for (const std::size_t node : tree_.to_last) find(node, 1);
@@ -181,9 +198,14 @@ private:
     void decide(const Node& node, std::size_t t, const Row& before, double doubt) {
         Buffer<std::uint32_t>& from = from_.back();
         const std::size_t j = node.j;
-        const std::size_t low = every_ ? 0 : from[node.left], end = every_ ? j : std::min<std::size_t>(j, from[node.right] + std::size_t{1});
+        const std::size_t low = every_ ? 0 : from[node.left],
+                          end = every_
+                                    ? j
+                                    : std::min<std::size_t>(j, from[node.right] + std::size_t{1});
         const double at_j = points_.at[j], above_j = points_.above[j];
-        const auto about = [&](std::size_t i) { return before[i] + (at_j * points_.above[i] - points_.at[i] * above_j); };
+        const auto about = [&](std::size_t i) {
+            return before[i] + (at_j * points_.above[i] - points_.at[i] * above_j);
+        };
         const double limit = (total_[j] - points_.bend[j]) + 1.5 * doubt;
         double min = infinity;
         for (std::size_t i = low; i < end; ++i) {
@@ -234,13 +256,15 @@ private:
     std::size_t k_;
     bool every_;
     Tree tree_;
-    Row total_;                                // T[., t], about
+    Row total_;  // T[., t], about
     std::vector<Buffer<std::uint32_t>> from_;  // the best i of layers 2, 3, ...
-    std::vector<Row> exact_;                   // exact totals by layer
+    std::vector<Row> exact_;  // exact totals by layer
 };
 
 }  // namespace
 
-Row choose_levels(LevelPoints& points, std::size_t k, bool every) { return Search(points, k, every).run(); }
+Row choose_levels(LevelPoints& points, std::size_t k, bool every) {
+    return Search(points, k, every).run();
+}
 
 }  // namespace apscope::detail

@@ -1,4 +1,5 @@
-// Which points become levels: the dynamic programme of optimal_levels.h over points and costs of level_points.h.
+// Which points become levels: the dynamic programme of optimal_levels.h over points and costs of
+// level_points.h.
 #pragma once
 
 #include <cstddef>

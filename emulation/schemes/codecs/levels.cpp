@@ -15,11 +15,13 @@ namespace {
 
 constexpr std::size_t group = random_group;
 
-// above[i] = how many levels are at most u[i] = x[i] / unit, for a group of elements. Few levels are all compared,
-// which is vector code; consecutive integers need no comparison; many others are searched.
+// above[i] = how many levels are at most u[i] = x[i] / unit, for a group of elements. Few levels
+// are all compared, which is vector code; consecutive integers need no comparison; many others are
+// searched.
 constexpr std::size_t compared_levels = 48;
 struct CountLevels {
-    static APSCOPE_INLINE void run(const double* x, double unit, std::size_t count, const double* levels, std::size_t level_count, double* u,
+    static APSCOPE_INLINE void run(const double* x, double unit, std::size_t count,
+                                   const double* levels, std::size_t level_count, double* u,
                                    double* above) {
         divide_by(unit, [&](auto quotient) __attribute__((always_inline)) {
             for (std::size_t i = 0; i < count; ++i) {
@@ -45,7 +47,8 @@ struct CountLevels {
     }
 };
 struct CountIntegers {
-    static APSCOPE_INLINE void run(const double* x, double unit, std::size_t count, double first, double last, double* u, double* above) {
+    static APSCOPE_INLINE void run(const double* x, double unit, std::size_t count, double first,
+                                   double last, double* u, double* above) {
         constexpr double integers = 0x1.8p52;  // added and subtracted, it rounds to an integer
         for (std::size_t i = 0; i < count; ++i) {
             u[i] = x[i] / unit;
@@ -56,16 +59,19 @@ struct CountIntegers {
         }
     }
 };
-void search_levels(const double* x, double unit, std::size_t count, std::span<const double> levels, double* u, double* above) {
+void search_levels(const double* x, double unit, std::size_t count, std::span<const double> levels,
+                   double* u, double* above) {
     for (std::size_t i = 0; i < count; ++i) {
         u[i] = x[i] / unit;
-        above[i] = static_cast<double>(std::upper_bound(levels.begin(), levels.end(), u[i]) - levels.begin());
+        above[i] = static_cast<double>(std::upper_bound(levels.begin(), levels.end(), u[i]) -
+                                       levels.begin());
     }
 }
 bool are_integers(std::span<const double> levels) {
     const double first = levels[0];
     bool all = first == std::floor(first) && std::abs(first) < 0x1p30 && levels.size() < 0x1p30;
-    for (std::size_t l = 0; l < levels.size() && all; ++l) all = levels[l] == first + static_cast<double>(l);
+    for (std::size_t l = 0; l < levels.size() && all; ++l)
+        all = levels[l] == first + static_cast<double>(l);
     return all;
 }
 
@@ -74,14 +80,18 @@ struct Outcome {
     double *codes, *values, *bias, *variance;
 };
 struct RoundStochastically {
-    static APSCOPE_INLINE void run(const double* x, const double* u, const double* above, const double* random, std::size_t count,
-                                   const double* levels, double last_level, double unit, double words_count, const Outcome* out) {
+    static APSCOPE_INLINE void run(const double* x, const double* u, const double* above,
+                                   const double* random, std::size_t count, const double* levels,
+                                   double last_level, double unit, double words_count,
+                                   const Outcome* out) {
         const Outcome o = *out;
 #pragma GCC ivdep  // the outcome's rows are of its own
         for (std::size_t i = 0; i < count; ++i) {
             const double place = above[i], below = place - 1.0;
-            const double first = below < 0.0 ? 0.0 : below, second = place > last_level ? last_level : place;
-            const auto lower = static_cast<std::int32_t>(first), upper = static_cast<std::int32_t>(second);
+            const double first = below < 0.0 ? 0.0 : below,
+                         second = place > last_level ? last_level : place;
+            const auto lower = static_cast<std::int32_t>(first),
+                       upper = static_cast<std::int32_t>(second);
             const bool inside = first != second;
             const double low = levels[lower], high = levels[upper], gap = high - low;
             const double eta = (u[i] - low) / gap, whole = std::floor(eta * words_count);
@@ -97,16 +107,21 @@ struct RoundStochastically {
 };
 
 // Of u from `low` on, `gap` below the next level.
-APSCOPE_INLINE bool is_nearer_to_next(double u, double low, double gap) { return (u - low) / gap >= 0.5; }
+APSCOPE_INLINE bool is_nearer_to_next(double u, double low, double gap) {
+    return (u - low) / gap >= 0.5;
+}
 
 struct RoundNearest {
-    static APSCOPE_INLINE void run(const double* u, const double* above, std::size_t count, const double* levels, double last_level, double unit,
+    static APSCOPE_INLINE void run(const double* u, const double* above, std::size_t count,
+                                   const double* levels, double last_level, double unit,
                                    double* codes, double* values) {
 #pragma GCC ivdep  // the results are rows of their own
         for (std::size_t i = 0; i < count; ++i) {
             const double place = above[i], below = place - 1.0;
-            const double first = below < 0.0 ? 0.0 : below, second = place > last_level ? last_level : place;
-            const double low = levels[static_cast<std::int32_t>(first)], high = levels[static_cast<std::int32_t>(second)];
+            const double first = below < 0.0 ? 0.0 : below,
+                         second = place > last_level ? last_level : place;
+            const double low = levels[static_cast<std::int32_t>(first)],
+                         high = levels[static_cast<std::int32_t>(second)];
             const bool up = (first != second) & is_nearer_to_next(u[i], low, high - low);
             codes[i] = up ? second : first;
             values[i] = (up ? high : low) * unit;
@@ -117,7 +132,8 @@ struct RoundNearest {
 }  // namespace
 
 std::size_t nearest_level(double u, std::span<const double> levels) {
-    const auto above = static_cast<std::size_t>(std::upper_bound(levels.begin(), levels.end(), u) - levels.begin());
+    const auto above = static_cast<std::size_t>(std::upper_bound(levels.begin(), levels.end(), u) -
+                                                levels.begin());
     if (above == 0) return 0;
     const std::size_t code = above - 1;
     if (above == levels.size()) return code;
@@ -139,24 +155,26 @@ void set_payload(Message& m, int width, bool packs) {
 }
 
 LevelTable::LevelTable(Row levels)
-    : levels_(std::move(levels)), few_(levels_.size() <= compared_levels), integers_(!few_ && detail::are_integers(levels_)) {}
+    : levels_(std::move(levels)), few_(levels_.size() <= compared_levels),
+      integers_(!few_ && detail::are_integers(levels_)) {}
 
-Message encode_levels(std::span<const double> x, std::span<const double> levels, double scale, LevelRule rule, const RandomStream& stream, bool packs,
-                      std::size_t first) {
+Message encode_levels(std::span<const double> x, std::span<const double> levels, double scale,
+                      LevelRule rule, const RandomStream& stream, bool packs, std::size_t first) {
     Message m;
-    encode_levels(m, x, LevelTable(Row(levels.begin(), levels.end())), scale, rule, stream, packs, first);
+    encode_levels(m, x, LevelTable(Row(levels.begin(), levels.end())), scale, rule, stream, packs,
+                  first);
     return m;
 }
 
-void encode_levels(Message& m, std::span<const double> x, const LevelTable& table, double scale, LevelRule rule, const RandomStream& stream,
-                   bool packs, std::size_t first) {
+void encode_levels(Message& m, std::span<const double> x, const LevelTable& table, double scale,
+                   LevelRule rule, const RandomStream& stream, bool packs, std::size_t first) {
     m.prepare(x.size(), true, rule == LevelRule::stochastic);
     put_levels(m, 0, x, table, scale, rule, stream, first);
     set_payload(m, level_bits(table.levels().size()), packs);
 }
 
-void put_levels(Message& m, std::size_t at, std::span<const double> x, const LevelTable& table, double scale, LevelRule rule,
-                const RandomStream& stream, std::size_t first) {
+void put_levels(Message& m, std::size_t at, std::span<const double> x, const LevelTable& table,
+                double scale, LevelRule rule, const RandomStream& stream, std::size_t first) {
     const std::size_t n = x.size();
     const Row& levels = table.levels();
     const double unit = scale == 0.0 ? 1.0 : scale;
@@ -167,19 +185,25 @@ void put_levels(Message& m, std::size_t at, std::span<const double> x, const Lev
         const double* part = x.data() + begin;
         double* u = scaled;
         double* above = places;
-        if (table.are_few()) simd::run<CountLevels>(part, unit, count, levels.data(), levels.size(), u, above);
-        else if (table.are_integers()) simd::run<CountIntegers>(part, unit, count, levels.front(), levels.back(), u, above);
+        if (table.are_few())
+            simd::run<CountLevels>(part, unit, count, levels.data(), levels.size(), u, above);
+        else if (table.are_integers())
+            simd::run<CountIntegers>(part, unit, count, levels.front(), levels.back(), u, above);
         else search_levels(part, unit, count, levels, u, above);
         if (rule == LevelRule::stochastic) {
             random_words(stream, first + begin, count, random);
             const std::size_t to = at + begin;
-            const Outcome outcome{m.codes.data() + to, m.values.data() + to, m.bias.data() + to, m.variance.data() + to};
-            simd::run<RoundStochastically>(part, static_cast<const double*>(u), static_cast<const double*>(above), static_cast<const double*>(random),
-                                           count, levels.data(), static_cast<double>(levels.size() - 1), unit, words_count, &outcome);
+            const Outcome outcome{m.codes.data() + to, m.values.data() + to, m.bias.data() + to,
+                                  m.variance.data() + to};
+            simd::run<RoundStochastically>(
+                part, static_cast<const double*>(u), static_cast<const double*>(above),
+                static_cast<const double*>(random), count, levels.data(),
+                static_cast<double>(levels.size() - 1), unit, words_count, &outcome);
             continue;
         }
-        simd::run<RoundNearest>(static_cast<const double*>(u), static_cast<const double*>(above), count, levels.data(),
-                                static_cast<double>(levels.size() - 1), unit, m.codes.data() + at + begin, m.values.data() + at + begin);
+        simd::run<RoundNearest>(static_cast<const double*>(u), static_cast<const double*>(above),
+                                count, levels.data(), static_cast<double>(levels.size() - 1), unit,
+                                m.codes.data() + at + begin, m.values.data() + at + begin);
     }
 }
 

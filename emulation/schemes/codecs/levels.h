@@ -23,16 +23,18 @@ private:
     bool few_, integers_;
 };
 
-// values[i] = scale levels[codes[i]], codes of ceil(log2(levels)) bits (at least 1). x / scale beyond
-// the ends takes the end. Stochastic: up with probability floor(eta 2^N) / 2^N, N = the stream's
-// random bits (at most 53), eta the fraction of the interval in fp64, from the word of the element.
-// A scale of 0 counts as 1. x and scale are finite. x[0] is element `first` of the stream.
-void encode_levels(Message& m, std::span<const double> x, const LevelTable& table, double scale, LevelRule rule, const RandomStream& stream,
-                   bool packs, std::size_t first = 0);
-// The same of a part of a message that prepare() was called for: its elements from `at` on; no payload.
-void put_levels(Message& m, std::size_t at, std::span<const double> x, const LevelTable& table, double scale, LevelRule rule,
-                const RandomStream& stream, std::size_t first);
-Message encode_levels(std::span<const double> x, std::span<const double> levels, double scale, LevelRule rule, const RandomStream& stream, bool packs,
+// values[i] = scale levels[codes[i]], codes of ceil(log2(levels)) bits (at least 1). x / scale
+// beyond the ends takes the end. Stochastic: up with probability floor(eta 2^N) / 2^N, N = the
+// stream's random bits (at most 53), eta the fraction of the interval in fp64, from the word of the
+// element. A scale of 0 counts as 1. x and scale are finite. x[0] is element `first` of the stream.
+void encode_levels(Message& m, std::span<const double> x, const LevelTable& table, double scale,
+                   LevelRule rule, const RandomStream& stream, bool packs, std::size_t first = 0);
+// The same of a part of a message that prepare() was called for: its elements from `at` on; no
+// payload.
+void put_levels(Message& m, std::size_t at, std::span<const double> x, const LevelTable& table,
+                double scale, LevelRule rule, const RandomStream& stream, std::size_t first);
+Message encode_levels(std::span<const double> x, std::span<const double> levels, double scale,
+                      LevelRule rule, const RandomStream& stream, bool packs,
                       std::size_t first = 0);
 
 // The message's payload: its codes, in so many bits each.

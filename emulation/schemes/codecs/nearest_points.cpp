@@ -20,7 +20,8 @@ struct Levels {
     double largest, offset, reciprocal;  // of largest
 
     Levels(std::size_t count, double unit)
-        : inverse(1.0 / unit), largest(static_cast<double>(count - 1) / 2.0), offset(largest - std::floor(largest)), reciprocal(1.0 / largest) {}
+        : inverse(1.0 / unit), largest(static_cast<double>(count - 1) / 2.0),
+          offset(largest - std::floor(largest)), reciprocal(1.0 / largest) {}
 
     // Between -largest and largest.
     APSCOPE_INLINE double place(double r) const {
@@ -42,7 +43,8 @@ struct Levels {
 
 // What a group adds to the sums, unless elements in it are doubtful: how many are.
 struct AddNearest {
-    static APSCOPE_INLINE void run(const double* r, const Levels* given, std::size_t count, double* along, double* length, std::int64_t* near) {
+    static APSCOPE_INLINE void run(const double* r, const Levels* given, std::size_t count,
+                                   double* along, double* length, std::int64_t* near) {
         const Levels at = *given;
         double a[sum_lanes], l[sum_lanes];
         std::int64_t doubtful[sum_lanes] = {};
@@ -73,7 +75,8 @@ struct AddNearest {
 
 // Codes and values of a group, right where none is doubtful.
 struct EncodeNearest {
-    static APSCOPE_INLINE void run(const double* r, const Levels* given, double scale, std::size_t count, double* codes, double* values,
+    static APSCOPE_INLINE void run(const double* r, const Levels* given, double scale,
+                                   std::size_t count, double* codes, double* values,
                                    std::int64_t* near) {
         const Levels at = *given;
         std::int64_t doubtful = 0;
@@ -89,7 +92,8 @@ struct EncodeNearest {
 };
 
 struct AddProducts {
-    static APSCOPE_INLINE void run(const double* r, const double* z, std::size_t count, double* along, double* length) {
+    static APSCOPE_INLINE void run(const double* r, const double* z, std::size_t count,
+                                   double* along, double* length) {
         for (std::size_t i = 0; i < count; i += sum_lanes) {
 #pragma GCC ivdep  // the lanes are arrays of their own
 #pragma GCC unroll 1
@@ -111,11 +115,14 @@ Row uniform_levels(int largest) {
 
 Row offset_levels(int count) {
     Row levels;
-    for (int i = 0; i < count; ++i) levels.push_back(static_cast<double>(2 * i + 1 - count) / (count - 1));
+    for (int i = 0; i < count; ++i)
+        levels.push_back(static_cast<double>(2 * i + 1 - count) / (count - 1));
     return levels;
 }
 
-std::vector<PointProducts> nearest_point_products(const RowReader& r, std::span<const double> levels, std::span<const double> units) {
+std::vector<PointProducts> nearest_point_products(const RowReader& r,
+                                                  std::span<const double> levels,
+                                                  std::span<const double> units) {
     double z[group], last[group];
     std::vector<PointProducts> products(units.size(), {0.0, 0.0});
     for (std::size_t block = 0; block < r.size; block += sum_block) {
@@ -125,21 +132,26 @@ std::vector<PointProducts> nearest_point_products(const RowReader& r, std::span<
             const Levels at(levels.size(), unit);
             LaneSums<2> sums;
             for (std::size_t first = 0; first < row.size(); first += group) {
-                const std::size_t given = std::min(group, row.size() - first), whole = given / sum_lanes * sum_lanes;
+                const std::size_t given = std::min(group, row.size() - first),
+                                  whole = given / sum_lanes * sum_lanes;
                 const double* part = row.data() + first;
                 std::int64_t near = 1;
                 if (whole == given && std::isfinite(at.inverse)) {
-                    simd::run<AddNearest>(part, &at, given, static_cast<double*>(sums.lane[0]), static_cast<double*>(sums.lane[1]), &near);
+                    simd::run<AddNearest>(part, &at, given, static_cast<double*>(sums.lane[0]),
+                                          static_cast<double*>(sums.lane[1]), &near);
                 }
                 if (near == 0) continue;
                 std::size_t count = given;
-                for (std::size_t i = 0; i < given; ++i) z[i] = levels[nearest_level(part[i] / unit, levels)];
+                for (std::size_t i = 0; i < given; ++i)
+                    z[i] = levels[nearest_level(part[i] / unit, levels)];
                 if (whole != given) {
                     std::copy(part, part + given, last);
                     part = last;
-                    for (; count % sum_lanes != 0; ++count) last[count] = z[count] = 0.0;  // what is not there adds nothing
+                    for (; count % sum_lanes != 0; ++count)
+                        last[count] = z[count] = 0.0;  // what is not there adds nothing
                 }
-                simd::run<AddProducts>(part, static_cast<const double*>(z), count, static_cast<double*>(sums.lane[0]),
+                simd::run<AddProducts>(part, static_cast<const double*>(z), count,
+                                       static_cast<double*>(sums.lane[0]),
                                        static_cast<double*>(sums.lane[1]));
             }
             products[u].along += sums.join(0);
@@ -149,13 +161,16 @@ std::vector<PointProducts> nearest_point_products(const RowReader& r, std::span<
     return products;
 }
 
-void encode_nearest_points(std::span<const double> r, std::span<const double> levels, double unit, double scale, double* codes, double* values) {
+void encode_nearest_points(std::span<const double> r, std::span<const double> levels, double unit,
+                           double scale, double* codes, double* values) {
     const double divisor = unit == 0.0 ? 1.0 : unit;
     const Levels at(levels.size(), divisor);
     for (std::size_t first = 0; first < r.size(); first += group) {
         const std::size_t count = std::min(group, r.size() - first);
         std::int64_t near = 1;
-        if (std::isfinite(at.inverse)) simd::run<EncodeNearest>(r.data() + first, &at, scale, count, codes + first, values + first, &near);
+        if (std::isfinite(at.inverse))
+            simd::run<EncodeNearest>(r.data() + first, &at, scale, count, codes + first,
+                                     values + first, &near);
         for (std::size_t i = first; i < first + count && near != 0; ++i) {
             const std::size_t code = nearest_level(r[i] / divisor, levels);
             codes[i] = static_cast<double>(code);

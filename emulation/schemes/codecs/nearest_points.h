@@ -1,4 +1,5 @@
-// The point of a uniform grid that is nearest to a row, as multipoint's line search sees it: two inner products.
+// The point of a uniform grid that is nearest to a row, as multipoint's line search sees it: two
+// inner products.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +15,34 @@ namespace apscope::detail {
 // i / largest, i = -largest..largest.
 Row uniform_levels(int largest);
 
-// (2 i + 1 - count) / (count - 1), i = 0..count - 1: from -1 to 1 without 0, for an even count of at least 2.
+// (2 i + 1 - count) / (count - 1), i = 0..count - 1: from -1 to 1 without 0, for an even count of
+// at least 2.
 Row offset_levels(int count);
 
 struct PointProducts {
     double along, length;  // <r, z> and <z, z>, sums of fixed shape (core/fixed_shape_sum.h)
 };
 
-// Of each unit: z[i] = the level that encode_levels (levels.h) gives r[i] / unit with LevelRule::nearest. r finite, units finite;
-// 0 counts as 1. levels: uniform_levels(largest), 1 <= largest <= 2^16, or offset_levels(count), count <= 2^16.
-std::vector<PointProducts> nearest_point_products(const RowReader& r, std::span<const double> levels, std::span<const double> units);
+// Of each unit: z[i] = the level that encode_levels (levels.h) gives r[i] / unit with
+// LevelRule::nearest. r finite, units finite; 0 counts as 1. levels: uniform_levels(largest), 1 <=
+// largest <= 2^16, or offset_levels(count), count <= 2^16.
+std::vector<PointProducts> nearest_point_products(const RowReader& r,
+                                                  std::span<const double> levels,
+                                                  std::span<const double> units);
 
-// Of a row of such levels: codes[i] = the place of z[i] among them, values[i] = fl(z[i] scale), as encode_levels gives them for that unit.
-void encode_nearest_points(std::span<const double> r, std::span<const double> levels, double unit, double scale, double* codes, double* values);
+// Of a row of such levels: codes[i] = the place of z[i] among them, values[i] = fl(z[i] scale), as
+// encode_levels gives them for that unit.
+void encode_nearest_points(std::span<const double> r, std::span<const double> levels, double unit,
+                           double scale, double* codes, double* values);
 
-// fl(k / largest) of integers and halves of odd ones, |k| <= largest <= 2^16, without a division; reciprocal = fl(1 / largest).
-// The product is off by at most two units in its last place, which what is left of k tells: q high has so few bits that
-// its product is exact, and so is that of the rest. No such quotient lies near the middle of two numbers.
+// fl(k / largest) of integers and halves of odd ones, |k| <= largest <= 2^16, without a division;
+// reciprocal = fl(1 / largest). The product is off by at most two units in its last place, which
+// what is left of k tells: q high has so few bits that its product is exact, and so is that of the
+// rest. No such quotient lies near the middle of two numbers.
 APSCOPE_INLINE double quotient(double k, double largest, double reciprocal) {
     const double q = k * reciprocal;
-    const double high = bits_cast<double>(bits_cast<std::uint64_t>(q) & ~((std::uint64_t{1} << 26) - 1));
+    const double high =
+        bits_cast<double>(bits_cast<std::uint64_t>(q) & ~((std::uint64_t{1} << 26) - 1));
     const double left = (k - high * largest) - (q - high) * largest;
     return q + left * reciprocal;
 }

@@ -9,10 +9,12 @@ namespace apscope::detail {
 
 namespace {
 
-// The normal distribution at x in [-T, T], by sums of positive terms: additions, multiplications, divisions and a square root
-// alone decide, so that the levels are the same on every machine, which the C library's exp and erfc do not promise.
+// The normal distribution at x in [-T, T], by sums of positive terms: additions, multiplications,
+// divisions and a square root alone decide, so that the levels are the same on every machine, which
+// the C library's exp and erfc do not promise.
 //
-//      density = 1 / (sqrt(2 pi) sum (x^2/2)^k / k!)        mass = integral from 0 = density sum x^(2k+1) / (1 3 5 ... (2k+1))
+//      density = 1 / (sqrt(2 pi) sum (x^2/2)^k / k!)        mass = integral from 0 = density sum
+//      x^(2k+1) / (1 3 5 ... (2k+1))
 struct NormalAt {
     double x, density, mass;
 
@@ -25,10 +27,12 @@ struct NormalAt {
     }
 };
 
-// The variance of stochastic rounding between a and b, of N(0, 1) there: the integral of (x - a)(b - x) density.
+// The variance of stochastic rounding between a and b, of N(0, 1) there: the integral of (x - a)(b
+// - x) density.
 double between(const NormalAt& a, const NormalAt& b) {
     const double mass = b.mass - a.mass;
-    return (a.x + b.x) * (a.density - b.density) - (mass + a.x * a.density - b.x * b.density) - a.x * b.x * mass;
+    return (a.x + b.x) * (a.density - b.density) - (mass + a.x * a.density - b.x * b.density) -
+           a.x * b.x * mass;
 }
 
 constexpr double rounding = 1e-13;  // sums of variances differ by less, where they are equal
@@ -41,7 +45,8 @@ std::vector<int> normal_levels(int count, int g) {
     for (int j = 0; j <= g; ++j) points.emplace_back(normal_level(j, g));
     std::vector<double> cost(size * size);  // of the neighbours i < j
     for (std::size_t i = 0; i < size; ++i) {
-        for (std::size_t j = i + 1; j < size; ++j) cost[i * size + j] = between(points[i], points[j]);
+        for (std::size_t j = i + 1; j < size; ++j)
+            cost[i * size + j] = between(points[i], points[j]);
     }
     std::vector<double> best(size, 1e300);
     best[0] = 0.0;
@@ -60,7 +65,8 @@ std::vector<int> normal_levels(int count, int g) {
         best = std::move(next);
     }
     std::vector<int> levels{g};
-    for (std::size_t k = from.size(); k-- > 0;) levels.push_back(from[k][static_cast<std::size_t>(levels.back())]);
+    for (std::size_t k = from.size(); k-- > 0;)
+        levels.push_back(from[k][static_cast<std::size_t>(levels.back())]);
     return {levels.rbegin(), levels.rend()};
 }
 

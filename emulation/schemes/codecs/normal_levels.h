@@ -1,8 +1,9 @@
-// Levels for numbers of a normal distribution: of the points (2 j / g - 1) T, j = 0..g, the K among which stochastic rounding
-// adds least variance to N(0, 1) on [-T, T]; 0 and g are among them. T leaves 1/32 of the distribution outside.
+// Levels for numbers of a normal distribution: of the points (2 j / g - 1) T, j = 0..g, the K among
+// which stochastic rounding adds least variance to N(0, 1) on [-T, T]; 0 and g are among them. T
+// leaves 1/32 of the distribution outside.
 //
-// By dynamic programming over the points. Mirror images are equally good: where choices are equal but for what rounding adds,
-// the higher point counts.
+// By dynamic programming over the points. Mirror images are equally good: where choices are equal
+// but for what rounding adds, the higher point counts.
 #pragma once
 
 #include <vector>

@@ -24,7 +24,8 @@ Row subset(const Row& sorted, std::size_t candidates) {
     for (std::size_t c = 1; c < half; ++c) {
         const double share = static_cast<double>(c) / static_cast<double>(half);
         at.push_back(sorted[static_cast<std::size_t>(share * static_cast<double>(n - 1))]);
-        at.push_back(std::clamp(static_cast<double>(static_cast<float>(low + share * range)), low, sorted.back()));
+        at.push_back(std::clamp(static_cast<double>(static_cast<float>(low + share * range)), low,
+                                sorted.back()));
     }
     sort_distinct(at);
     return at;
@@ -46,17 +47,23 @@ LevelSearch parse_level_search(std::string_view name) {
     if (name == "exact") return LevelSearch::exact;
     if (name == "fast") return LevelSearch::fast;
     if (name == "candidates") return LevelSearch::candidates;
-    throw std::invalid_argument("method '" + std::string(name) + "' is none of exact, fast and candidates");
+    throw std::invalid_argument("method '" + std::string(name) +
+                                "' is none of exact, fast and candidates");
 }
 
-LevelChooser::LevelChooser(std::size_t k, LevelSearch search, std::size_t candidates) : k_(k), search_(search), candidates_(candidates) {
-    if (k < 2) throw std::invalid_argument("k=" + std::to_string(k) + " levels; the ends alone are 2");
-    if (candidates < 2) throw std::invalid_argument("candidates=" + std::to_string(candidates) + "; the ends alone are 2");
+LevelChooser::LevelChooser(std::size_t k, LevelSearch search, std::size_t candidates)
+    : k_(k), search_(search), candidates_(candidates) {
+    if (k < 2)
+        throw std::invalid_argument("k=" + std::to_string(k) + " levels; the ends alone are 2");
+    if (candidates < 2)
+        throw std::invalid_argument("candidates=" + std::to_string(candidates) +
+                                    "; the ends alone are 2");
 }
 
 Row LevelChooser::levels(std::span<const double> x) {
     sorter_.sort(x, sorted_);
-    const std::size_t few = search_ == LevelSearch::candidates ? std::max(k_, candidates_) : sorted_.size();
+    const std::size_t few =
+        search_ == LevelSearch::candidates ? std::max(k_, candidates_) : sorted_.size();
     distinct_.clear();
     for (const double v : sorted_) {
         if (!distinct_.empty() && v == distinct_.back()) continue;
@@ -64,7 +71,8 @@ Row LevelChooser::levels(std::span<const double> x) {
         distinct_.push_back(v);
     }
     if (distinct_.size() <= k_) return distinct_;
-    if (search_ == LevelSearch::candidates && distinct_.size() > candidates_) distinct_ = subset(sorted_, candidates_);
+    if (search_ == LevelSearch::candidates && distinct_.size() > candidates_)
+        distinct_ = subset(sorted_, candidates_);
     if (distinct_.size() <= k_) return distinct_;
     LevelPoints points(sorted_, distinct_);
     if (search_ != LevelSearch::exact && points.size() < PricedLevels::most_points) {
@@ -73,7 +81,8 @@ Row LevelChooser::levels(std::span<const double> x) {
     return choose_levels(points, k_, search_ == LevelSearch::exact);
 }
 
-OptimalLevels optimal_levels(std::span<const double> x, std::size_t k, LevelSearch search, std::size_t candidates) {
+OptimalLevels optimal_levels(std::span<const double> x, std::size_t k, LevelSearch search,
+                             std::size_t candidates) {
     LevelChooser chooser(k, search, candidates);
     const Row levels = chooser.levels(x);
     return {levels, variance_of(chooser.sorted(), levels)};

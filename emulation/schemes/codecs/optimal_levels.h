@@ -1,23 +1,25 @@
-// Variance-optimal levels: k points, least and largest element among them, that minimise what stochastic
-// rounding between neighbours adds,
+// Variance-optimal levels: k points, least and largest element among them, that minimise what
+// stochastic rounding between neighbours adds,
 //
 //      sum over i of (x_i - below)(above - x_i)
 //
-// Some optimum takes its points from the data (moving one between two elements changes the sum linearly),
-// so a dynamic programme over the sorted elements finds it, segments' costs coming from prefix sums:
+// Some optimum takes its points from the data (moving one between two elements changes the sum
+// linearly), so a dynamic programme over the sorted elements finds it, segments' costs coming from
+// prefix sums:
 //
 //      T[j, t] = min over i < j of T[i, t - 1] + cost(i, j)
 //
 // exact       every i for every j: O(k n^2)
-// fast        the best i rises with j, as the costs satisfy the quadrangle inequality: divide and conquer, O(k n log n)
-// candidates  points from a subset alone: half of its elements evenly spaced in rank, half in value, both ends
+// fast        the best i rises with j, as the costs satisfy the quadrangle inequality: divide and
+// conquer, O(k n log n) candidates  points from a subset alone: half of its elements evenly spaced
+// in rank, half in value, both ends
 //             among them. Costs still count every element.
 //
-// The latter two ask a programme without layers first, in which every level has a price (priced_levels.h): it finds the same
-// points many times faster, or says that it cannot.
+// The latter two ask a programme without layers first, in which every level has a price
+// (priced_levels.h): it finds the same points many times faster, or says that it cannot.
 //
-// Elements that are equal count as one of that weight. With k or fewer distinct elements the points are
-// these, the variance 0.
+// Elements that are equal count as one of that weight. With k or fewer distinct elements the points
+// are these, the variance 0.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +36,7 @@ enum class LevelSearch { exact, fast, candidates };
 LevelSearch parse_level_search(std::string_view name);  // throws std::invalid_argument
 
 struct OptimalLevels {
-    Row levels;             // ascending, at most k
+    Row levels;  // ascending, at most k
     double variance = 0.0;  // the sum above
 };
 
@@ -57,6 +59,7 @@ private:
     Row sorted_, distinct_;
 };
 
-OptimalLevels optimal_levels(std::span<const double> x, std::size_t k, LevelSearch search, std::size_t candidates = 512);
+OptimalLevels optimal_levels(std::span<const double> x, std::size_t k, LevelSearch search,
+                             std::size_t candidates = 512);
 
 }  // namespace apscope::detail

@@ -46,7 +46,8 @@ struct Paths {
     std::size_t count;
     double price, doubt;
     double* before;        // F[j] - bend[j]
-    std::uint32_t* lowest;  // of every vector of j: no smaller i comes within doubt of the best of any
+    std::uint32_t*
+        lowest;  // of every vector of j: no smaller i comes within doubt of the best of any
 };
 
 // The totals of F[j] - bend[j] - price by way of i, i + 1, ...
@@ -60,8 +61,8 @@ APSCOPE_INLINE void totals(const Paths& p, std::size_t i, std::size_t j, Lanes& 
 
 // F[j] - bend[j] of all j. As bend[j] is the same for all i,
 //      F[j] - bend[j] = price + min over i of (F[i] - bend[i]) + (at[j] above[i] - at[i] above[j])
-// A vector of j at a time. Those i that lie in it come last, one after another as their own F is known: they take
-// part only where F + price of the smallest is not above all of these F.
+// A vector of j at a time. Those i that lie in it come last, one after another as their own F is
+// known: they take part only where F + price of the smallest is not above all of these F.
 struct WalkPriced {
     static APSCOPE_INLINE void run(const Paths* given) {
         const Paths p = *given;
@@ -73,7 +74,8 @@ struct WalkPriced {
             load(p.above + first, above);
             load(p.bend + first, bend);
             p.lowest[first / lanes] = static_cast<std::uint32_t>(low);
-            Lanes best = Lanes{} + infinity, other = best;  // two minima, as one would wait for itself
+            Lanes best = Lanes{} + infinity,
+                  other = best;  // two minima, as one would wait for itself
             std::size_t i = low;
             for (; i + 1 < first; i += 2) {
                 const Lanes one = p.before[i] + (at * p.above[i] - p.at[i] * above);
@@ -92,13 +94,16 @@ struct WalkPriced {
                 for (std::size_t r = 0; r + 1 < lanes; ++r) {
                     Lanes barred;
                     load(behind[r], barred);
-                    const Lanes total = ((best[r] + p.price) + (at * p.above[first + r] - p.at[first + r] * above)) + barred;
+                    const Lanes total = ((best[r] + p.price) +
+                                         (at * p.above[first + r] - p.at[first + r] * above)) +
+                                        barred;
                     best = total < best ? total : best;
                 }
             }
             const Lanes before = best + p.price;
             __builtin_memcpy(p.before + first, &before, sizeof before);
-            // What is worse for the last j is worse for all after it by as much: the costs satisfy the quadrangle inequality.
+            // What is worse for the last j is worse for all after it by as much: the costs satisfy
+            // the quadrangle inequality.
             const double limit = best[lanes - 1] + 2.0 * p.doubt;
             for (bool passes = first + lanes <= p.count; passes && low + lanes <= first;) {
                 Lanes total;
@@ -112,7 +117,8 @@ struct WalkPriced {
 
 // The best i of F[j], and how many come within doubt of it.
 struct StepBack {
-    static APSCOPE_INLINE void run(const Paths* given, std::size_t j, std::size_t* from, std::size_t* near) {
+    static APSCOPE_INLINE void run(const Paths* given, std::size_t j, std::size_t* from,
+                                   std::size_t* near) {
         const Paths p = *given;
         const std::size_t low = p.lowest[(j - 1) / lanes];
         double min = infinity;
@@ -135,18 +141,22 @@ struct StepBack {
 
 std::optional<Row> PricedLevels::find(const LevelPoints& points, std::size_t k) {
     const std::size_t n = points.size(), wanted = k - 1;
-    const double undivided = points.at[n - 1] * points.above[0] - points.at[0] * points.above[n - 1] + (points.bend[n - 1] - points.bend[0]);
+    const double undivided = points.at[n - 1] * points.above[0] -
+                             points.at[0] * points.above[n - 1] +
+                             (points.bend[n - 1] - points.bend[0]);
     if (!(undivided > 0.0) || !std::isfinite(undivided)) return std::nullopt;
     before_.resize(n + 2 * lanes, 0.0);
     lowest_.resize(n / lanes + 1, 0.0);
     const double m = static_cast<double>(wanted);
-    // A total is off by at most two errors, the price being no larger than a cost. No i that was passed over is better by more
-    // than the roundings of three totals; so a path that leaves the best can be better by that in each of its segments, and
-    // the best worse.
+    // A total is off by at most two errors, the price being no larger than a cost. No i that was
+    // passed over is better by more than the roundings of three totals; so a path that leaves the
+    // best can be better by that in each of its segments, and the best worse.
     const double doubt = 16.0 * points.error * m;
-    Paths paths{points.at.data(), points.above.data(), points.bend.data(), n, 0.0, doubt, before_.data(), lowest_.data()};
+    Paths paths{points.at.data(), points.above.data(), points.bend.data(), n, 0.0, doubt,
+                before_.data(),   lowest_.data()};
 
-    // Costs fall about with the square of the number of segments, so the price at which another one pays with its cube.
+    // Costs fall about with the square of the number of segments, so the price at which another one
+    // pays with its cube.
     paths.price = undivided * (price_ > 0.0 ? price_ : 1.0 / (m * m * m));
     double low = 0.0, high = undivided;
     Row levels;
@@ -170,9 +180,12 @@ std::optional<Row> PricedLevels::find(const LevelPoints& points, std::size_t k) 
             return levels;
         }
         (segments > wanted ? low : high) = paths.price;
-        const double ratio = static_cast<double>(segments) / m, guess = paths.price * (ratio * ratio * ratio);
+        const double ratio = static_cast<double>(segments) / m,
+                     guess = paths.price * (ratio * ratio * ratio);
         const bool halves = t > 3 && low > 0.0;  // the guesses may come from one side alone
-        paths.price = guess > low && guess < high && !halves ? guess : low > 0.0 ? std::sqrt(low) * std::sqrt(high) : high / 8.0;
+        paths.price = guess > low && guess < high && !halves ? guess
+                      : low > 0.0                            ? std::sqrt(low) * std::sqrt(high)
+                                                             : high / 8.0;
         if (!(paths.price > low && paths.price < high)) return std::nullopt;
     }
     return std::nullopt;

@@ -7,7 +7,8 @@ namespace apscope::detail {
 
 namespace {
 
-// The high half of a product has no FMA to be checked by where the instruction set has none: Dekker's product.
+// The high half of a product has no FMA to be checked by where the instruction set has none:
+// Dekker's product.
 Pair product(double a, double b) {
     constexpr double splitter = 0x1p27 + 1.0;
     const double p = a * b, as = splitter * a, bs = splitter * b;
@@ -29,9 +30,11 @@ constexpr int terms = 30;  // pi / 4 to this power over its factorial is below 2
 
 }  // namespace
 
-RootsOfUnity::RootsOfUnity(std::size_t n) : n_(n), stride_(static_cast<std::size_t>(std::sqrt(static_cast<double>(n))) + 1) {
+RootsOfUnity::RootsOfUnity(std::size_t n)
+    : n_(n), stride_(static_cast<std::size_t>(std::sqrt(static_cast<double>(n))) + 1) {
     const auto turn = [n](std::size_t steps) {
-        const Pair x = product(quarter_of_pi, quotient({static_cast<double>(steps), 0.0}, static_cast<double>(n)));
+        const Pair x = product(quarter_of_pi,
+                               quotient({static_cast<double>(steps), 0.0}, static_cast<double>(n)));
         // Taylor's series, the terms of cosine and sine in turn.
         Pair power{1.0, 0.0};
         Turn sum{{1.0, 0.0}, {0.0, 0.0}};
@@ -47,7 +50,8 @@ RootsOfUnity::RootsOfUnity(std::size_t n) : n_(n), stride_(static_cast<std::size
 }
 
 RootsOfUnity::Root RootsOfUnity::operator()(std::size_t k) const {
-    const std::size_t octant = 8 * k / n_, rest = 8 * k - octant * n_, steps = octant % 2 == 0 ? rest : n_ - rest;
+    const std::size_t octant = 8 * k / n_, rest = 8 * k - octant * n_,
+                      steps = octant % 2 == 0 ? rest : n_ - rest;
     const Turn &a = coarse_[steps / stride_], &b = fine_[steps % stride_];
     double c = (product(a.cosine, b.cosine) - product(a.sine, b.sine)).high;
     double s = (product(a.sine, b.cosine) + product(a.cosine, b.sine)).high;

@@ -1,5 +1,6 @@
-// exp(-2 pi i k / n) in fp64, from IEEE operations alone: the C library's sine and cosine differ from one to the next.
-// About 90 bits are computed and rounded once, and roots that mirror each other are equal but for signs.
+// exp(-2 pi i k / n) in fp64, from IEEE operations alone: the C library's sine and cosine differ
+// from one to the next. About 90 bits are computed and rounded once, and roots that mirror each
+// other are equal but for signs.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,8 @@ private:
     struct Turn {
         Pair cosine, sine;
     };
-    // Angles are products of two out of tables: of steps of 2 pi / (8 n), up to pi / 4, and of stride_ of them.
+    // Angles are products of two out of tables: of steps of 2 pi / (8 n), up to pi / 4, and of
+    // stride_ of them.
     std::size_t n_, stride_;
     std::vector<Turn> fine_, coarse_;
 };

@@ -14,8 +14,9 @@ struct Found {
 };
 
 struct Look {
-    static APSCOPE_INLINE void run(const double* x, const double* codes, const double* values, const double* scales, std::size_t count,
-                                   const GridLimits* given, Found* found) {
+    static APSCOPE_INLINE void run(const double* x, const double* codes, const double* values,
+                                   const double* scales, std::size_t count, const GridLimits* given,
+                                   Found* found) {
         constexpr std::size_t lanes = 16;
         const GridLimits grid = *given;
         const UlpScale ulps = ulp_scale(grid.emin, grid.mantissa_bits, 1.0, 1.0);
@@ -51,12 +52,14 @@ struct Look {
 };
 
 struct Mark {
-    static APSCOPE_INLINE void run(const double* x, const double* codes, const double* scales, std::size_t count, double largest,
-                                   std::uint8_t* marks) {
+    static APSCOPE_INLINE void run(const double* x, const double* codes, const double* scales,
+                                   std::size_t count, double largest, std::uint8_t* marks) {
         const double infinite = bits_cast<double>(infinity_bits<double>);
 #pragma GCC ivdep  // the marks are a row of their own
         for (std::size_t i = 0; i < count; ++i) {
-            const bool saturated = (absolute(x[i]) < infinite) & is_saturated(absolute(x[i] * scales[i]), absolute(codes[i]), largest);
+            const bool saturated =
+                (absolute(x[i]) < infinite) &
+                is_saturated(absolute(x[i] * scales[i]), absolute(codes[i]), largest);
             marks[i] = saturated ? 1 : 0;
         }
     }
@@ -64,8 +67,9 @@ struct Mark {
 
 }  // namespace
 
-void add_row(GridUse& use, std::span<const double> x, const double* codes, const double* values, const double* scales, const GridLimits& grid,
-             std::vector<std::uint8_t>& marks, std::size_t first, std::size_t size) {
+void add_row(GridUse& use, std::span<const double> x, const double* codes, const double* values,
+             const double* scales, const GridLimits& grid, std::vector<std::uint8_t>& marks,
+             std::size_t first, std::size_t size) {
     Found found{0, 0, 0.0};
     simd::run<Look>(x.data(), codes, values, scales, x.size(), &grid, &found);
     use.merge({found.subnormal, found.saturated, found.max_ulp});

@@ -13,11 +13,12 @@ namespace apscope::detail {
 double sign_scale(const RowReader& x, SignScale rule, std::size_t length) {
     if (rule == SignScale::one) return 1.0;
     if (length == 0) return 0.0;
-    const double sum =
-        rule == SignScale::l1 ? fixed_sum_of(x, [](double v) { return std::abs(v); }) : fixed_sum_of(x, [](double v) { return v * v; });
+    const double sum = rule == SignScale::l1 ? fixed_sum_of(x, [](double v) { return std::abs(v); })
+                                             : fixed_sum_of(x, [](double v) { return v * v; });
     const double mean = sum / static_cast<double>(length);
     const double scale = rule == SignScale::l1 ? mean : std::sqrt(mean);
-    return static_cast<float>(std::min(scale, static_cast<double>(std::numeric_limits<float>::max())));
+    return static_cast<float>(
+        std::min(scale, static_cast<double>(std::numeric_limits<float>::max())));
 }
 
 std::size_t padded_length(std::size_t n, std::size_t workers) {
@@ -25,7 +26,8 @@ std::size_t padded_length(std::size_t n, std::size_t workers) {
     return (n + unit - 1) / unit * unit;
 }
 
-void encode_signs(Message& m, std::span<const double> x, double scale, std::size_t padding, bool packs) {
+void encode_signs(Message& m, std::span<const double> x, double scale, std::size_t padding,
+                  bool packs) {
     m.prepare(x.size(), false, false);
     for (std::size_t i = 0; i < x.size(); ++i) m.values[i] = x[i] >= 0.0 ? scale : -scale;
     m.payload_bits = x.size() + padding;

@@ -19,15 +19,18 @@ namespace apscope::detail {
 struct Cutoff {
     double size = -1.0, index = 0.0;  // of the last of them
 
-    bool keeps(double v, double place) const { return (v > size) | ((v == size) & (place <= index)); }
+    bool keeps(double v, double place) const {
+        return (v > size) | ((v == size) & (place <= index));
+    }
     bool keeps(double v, std::size_t i) const { return keeps(v, static_cast<double>(i)); }
     Row row() const { return {size, index}; }
     static Cutoff of(std::span<const double> row) { return {row[0], row[1]}; }
 };
 
 // Of n sizes, which are at least 0; visit(f) calls f(i, size of i) for all of them, in order.
-// A histogram of the sizes' leading 16 bits says in which of its bins the last of them lies. That bin alone is searched: where it
-// holds few, those are copied and ordered; else the next 16 bits are counted; sizes whose bits are all the same go by their order.
+// A histogram of the sizes' leading 16 bits says in which of its bins the last of them lies. That
+// bin alone is searched: where it holds few, those are copied and ordered; else the next 16 bits
+// are counted; sizes whose bits are all the same go by their order.
 template <class Visit>
 Cutoff cutoff_of(std::size_t n, std::size_t count, Visit&& visit) {
     if (count >= n) return {};
@@ -37,7 +40,9 @@ Cutoff cutoff_of(std::size_t n, std::size_t count, Visit&& visit) {
     std::uint64_t leading = 0;  // of the sizes that are left, their bits from `shift` on
     int shift = 64;
     std::size_t left = count;
-    const auto is_left = [&](double v) { return shift == 64 || bits_cast<std::uint64_t>(v + 0.0) >> shift == leading; };
+    const auto is_left = [&](double v) {
+        return shift == 64 || bits_cast<std::uint64_t>(v + 0.0) >> shift == leading;
+    };
     do {
         counts.assign(std::size_t{1} << 16, 0);
         const int next = shift - 16;
@@ -63,8 +68,9 @@ Cutoff cutoff_of(std::size_t n, std::size_t count, Visit&& visit) {
         if (is_left(v)) searched.push_back({v, static_cast<double>(i)});
     });
     const auto end = searched.begin() + static_cast<std::ptrdiff_t>(left - 1);
-    std::nth_element(searched.begin(), end, searched.end(),
-                     [](const Cutoff& a, const Cutoff& b) { return a.size != b.size ? a.size > b.size : a.index < b.index; });
+    std::nth_element(searched.begin(), end, searched.end(), [](const Cutoff& a, const Cutoff& b) {
+        return a.size != b.size ? a.size > b.size : a.index < b.index;
+    });
     return *end;
 }
 // Of the magnitudes of a row that is read.
@@ -83,7 +89,8 @@ Buffer<std::size_t> largest(std::size_t n, std::size_t count, Size&& size) {
     const Cutoff cutoff = cutoff_of(n, count, [&](auto&& f) {
         for (std::size_t i = 0; i < n; ++i) f(i, size(i));
     });
-    Buffer<std::size_t> index(std::min(n, count) + 1);  // what is not kept goes where the next one will
+    Buffer<std::size_t> index(std::min(n, count) +
+                              1);  // what is not kept goes where the next one will
     std::size_t kept = 0;
     for (std::size_t i = 0; i < n; ++i) {
         index[kept] = i;
@@ -95,11 +102,13 @@ Buffer<std::size_t> largest(std::size_t n, std::size_t count, Size&& size) {
 
 // How many of n a share keeps: at least one, if there is any.
 inline std::size_t kept_of(std::size_t n, double share) {
-    return n == 0 ? 0 : std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(n) * share));
+    return n == 0
+               ? 0
+               : std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(n) * share));
 }
 
-// Bits of a place among n: as many as it takes if packed (none if there is one place only), else 32, or more where 32
-// do not reach.
+// Bits of a place among n: as many as it takes if packed (none if there is one place only), else
+// 32, or more where 32 do not reach.
 inline int place_bits(std::size_t n, bool packed) {
     const int needed = static_cast<int>(std::bit_width(n == 0 ? n : n - 1));
     return packed ? needed : std::max(32, needed);

@@ -1,4 +1,5 @@
-// Statistics of a row that steer a scheme: sums of fixed shape, so that nothing but the values matters.
+// Statistics of a row that steer a scheme: sums of fixed shape, so that nothing but the values
+// matters.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,8 @@ namespace apscope::detail {
 // block_sum() of term(x), in vector code.
 template <class Term>
 struct SumTerms {
-    static APSCOPE_INLINE void run(const double* x, std::size_t count, const Term* term, double* sum) {
+    static APSCOPE_INLINE void run(const double* x, std::size_t count, const Term* term,
+                                   double* sum) {
         const Term of = *term;
         double lane[sum_lanes] = {};
         std::size_t i = 0;
@@ -35,7 +37,8 @@ template <class Term>
 double fixed_sum(std::size_t n, Term&& term) {
     double sum = 0.0;
     for (std::size_t first = 0; first < n; first += sum_block) {
-        sum += block_sum(std::min(sum_block, n - first), [&](std::size_t i) { return term(first + i); });
+        sum += block_sum(std::min(sum_block, n - first),
+                         [&](std::size_t i) { return term(first + i); });
     }
     return sum;
 }
@@ -49,7 +52,8 @@ struct LargestMagnitude {
         double lane[lanes] = {};
         std::size_t i = 0;
         for (; i + lanes <= count; i += lanes) {
-            for (std::size_t j = 0; j < lanes; ++j) lane[j] = lane[j] < std::abs(x[i + j]) ? std::abs(x[i + j]) : lane[j];
+            for (std::size_t j = 0; j < lanes; ++j)
+                lane[j] = lane[j] < std::abs(x[i + j]) ? std::abs(x[i + j]) : lane[j];
         }
         for (; i < count; ++i) lane[0] = std::max(lane[0], std::abs(x[i]));
         for (const double found : lane) *amax = std::max(*amax, found);
@@ -66,20 +70,23 @@ inline double amax_of(const Rows& rows) {
     return amax;
 }
 
-// work(run, part) on a row that is read: its runs of `length` elements, the last may be shorter, each in parts of at most
-// sum_block elements from its start on.
+// work(run, part) on a row that is read: its runs of `length` elements, the last may be shorter,
+// each in parts of at most sum_block elements from its start on.
 template <class Work>
 void for_runs(const RowReader& row, std::size_t length, Work&& work) {
     if (length > sum_block) {
-        for (std::size_t begin = 0, run = 0; begin < row.size; begin += std::min(length, row.size - begin), ++run) {
+        for (std::size_t begin = 0, run = 0; begin < row.size;
+             begin += std::min(length, row.size - begin), ++run) {
             const std::size_t end = begin + std::min(length, row.size - begin);
-            for (std::size_t at = begin; at < end; at += sum_block) work(run, row.read(at, std::min(sum_block, end - at)));
+            for (std::size_t at = begin; at < end; at += sum_block)
+                work(run, row.read(at, std::min(sum_block, end - at)));
         }
         return;
     }
     const std::size_t runs = sum_block / length;  // read at a time
     for (std::size_t begin = 0; begin < row.size; begin += runs * length) {
-        const std::span<const double> values = row.read(begin, std::min(runs * length, row.size - begin));
+        const std::span<const double> values =
+            row.read(begin, std::min(runs * length, row.size - begin));
         for (std::size_t at = 0; at < values.size(); at += length) {
             work((begin + at) / length, values.subspan(at, std::min(length, values.size() - at)));
         }
@@ -89,11 +96,15 @@ void for_runs(const RowReader& row, std::size_t length, Work&& work) {
 template <class Term>
 Row sums_of_runs(const RowReader& row, std::size_t length, Term&& term) {
     Row sums((row.size + length - 1) / length, 0.0);
-    for_runs(row, length, [&](std::size_t run, std::span<const double> part) { sums[run] += block_sum_of(part, term); });
+    for_runs(row, length, [&](std::size_t run, std::span<const double> part) {
+        sums[run] += block_sum_of(part, term);
+    });
     return sums;
 }
 inline void raise_to_amax(const RowReader& row, std::size_t length, Row& amax) {
-    for_runs(row, length, [&](std::size_t run, std::span<const double> part) { amax[run] = std::max(amax[run], amax_of(part)); });
+    for_runs(row, length, [&](std::size_t run, std::span<const double> part) {
+        amax[run] = std::max(amax[run], amax_of(part));
+    });
 }
 // Of the whole row.
 template <class Term>

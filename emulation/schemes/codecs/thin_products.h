@@ -1,5 +1,6 @@
-// Products of a matrix M (rows x columns, row by row) with thin ones, of a few columns: the sums of each number of the result
-// start at 0 and add in the order of the formula, whatever the vector code.
+// Products of a matrix M (rows x columns, row by row) with thin ones, of a few columns: the sums of
+// each number of the result start at 0 and add in the order of the formula, whatever the vector
+// code.
 //
 //      times_thin              out[i, k] = sum over j of M[i, j] Q[j, k]         Q: columns x rank
 //      transposed_times_thin   out[j, k] = sum over i of M[i, j] P[i, k]         P: rows x rank

@@ -20,7 +20,9 @@ Row bucket_norms(const RowReader& row, const UniformGrid& grid) {
         norms.assign((row.size + grid.bucket - 1) / grid.bucket, 0.0);
         raise_to_amax(row, grid.bucket, norms);
     }
-    for (double& norm : norms) norm = static_cast<float>(std::min(norm, static_cast<double>(std::numeric_limits<float>::max())));
+    for (double& norm : norms)
+        norm = static_cast<float>(
+            std::min(norm, static_cast<double>(std::numeric_limits<float>::max())));
     return norms;
 }
 
@@ -37,7 +39,8 @@ struct Rounded {
 };
 // Elements under one norm, which is above 0.
 struct RoundUnderNorm {
-    static APSCOPE_INLINE void run(const double* in, const double* words, std::size_t count, double norm, double levels, double words_count,
+    static APSCOPE_INLINE void run(const double* in, const double* words, std::size_t count,
+                                   double norm, double levels, double words_count,
                                    const Rounded* out) {
         const Rounded o = *out;
         const double gap = norm / levels, spread = gap * gap;
@@ -46,8 +49,10 @@ struct RoundUnderNorm {
             const double g = in[i], size = std::abs(g), wanted = levels * size / norm;
             const double u = levels < wanted ? levels : wanted;  // a norm may be rounded down
             const double level = std::floor(u);
-            const double up = std::floor((u - level) * words_count);  // of 2^N words, this many round up
-            const double drawn = level + (up + words[i] >= words_count ? 1.0 : 0.0), p = up / words_count;
+            const double up =
+                std::floor((u - level) * words_count);  // of 2^N words, this many round up
+            const double drawn = level + (up + words[i] >= words_count ? 1.0 : 0.0),
+                         p = up / words_count;
             const double error = (level + p) * norm / levels - size;
             o.values[i] = std::copysign(drawn * norm / levels, g);
             o.levels[i] = std::copysign(drawn, g);
@@ -59,8 +64,9 @@ struct RoundUnderNorm {
 
 }  // namespace
 
-void quantize_uniform(std::span<const double> in, std::span<double> out, const UniformGrid& grid, std::span<const double> norms,
-                      const RandomStream& stream, std::size_t first, std::span<double> bias, std::span<double> variance,
+void quantize_uniform(std::span<const double> in, std::span<double> out, const UniformGrid& grid,
+                      std::span<const double> norms, const RandomStream& stream, std::size_t first,
+                      std::span<double> bias, std::span<double> variance,
                       std::span<double> drawn_levels) {
     const double words_count = std::ldexp(1.0, grid.random_bits);
     double drawn[random_group];
@@ -69,30 +75,36 @@ void quantize_uniform(std::span<const double> in, std::span<double> out, const U
         double* words = drawn;
         random_words(stream, first + begin, group_end - begin, words);
         for (std::size_t i = begin; i < group_end;) {  // a bucket after another
-            const std::size_t bucket = (first + i) / grid.bucket, left = grid.bucket - (first + i) % grid.bucket;
+            const std::size_t bucket = (first + i) / grid.bucket,
+                              left = grid.bucket - (first + i) % grid.bucket;
             const std::size_t count = std::min(left, group_end - i);
-            const Rounded rounded{out.data() + i, bias.data() + i, variance.data() + i, drawn_levels.data() + i};
+            const Rounded rounded{out.data() + i, bias.data() + i, variance.data() + i,
+                                  drawn_levels.data() + i};
             if (norms[bucket] > 0.0) {
-                simd::run<RoundUnderNorm>(in.data() + i, static_cast<const double*>(words + (i - begin)), count, norms[bucket],
-                                          static_cast<double>(grid.levels), words_count, &rounded);
+                simd::run<RoundUnderNorm>(
+                    in.data() + i, static_cast<const double*>(words + (i - begin)), count,
+                    norms[bucket], static_cast<double>(grid.levels), words_count, &rounded);
             } else {
                 std::copy_n(in.data() + i, count, rounded.values);
-                for (double* row : {rounded.bias, rounded.variance, rounded.levels}) std::fill_n(row, count, 0.0);
+                for (double* row : {rounded.bias, rounded.variance, rounded.levels})
+                    std::fill_n(row, count, 0.0);
             }
             i += count;
         }
     }
 }
 
-void encode_uniform_row(Message& m, std::span<const double> x, const UniformGrid& grid, std::span<const double> norms, const RandomStream& stream,
-                        bool packs, std::size_t first) {
+void encode_uniform_row(Message& m, std::span<const double> x, const UniformGrid& grid,
+                        std::span<const double> norms, const RandomStream& stream, bool packs,
+                        std::size_t first) {
     m.prepare(x.size(), true, true);
     quantize_uniform(x, m.values, grid, norms, stream, first, m.bias, m.variance, m.codes);
     m.payload_bits = grid.payload_bits(x.size());
     m.side_bits = 32 * norms.size();
     if (!packs) return;
     BitWriter bits;  // a level is sent as its distance from the lowest
-    for (const double level : m.codes) bits.put(static_cast<std::uint64_t>(level + grid.levels), grid.code_bits());
+    for (const double level : m.codes)
+        bits.put(static_cast<std::uint64_t>(level + grid.levels), grid.code_bits());
     m.payload = bits.take();
 }
 

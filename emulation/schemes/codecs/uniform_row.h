@@ -20,19 +20,25 @@ struct UniformGrid {
     BucketNorm norm = BucketNorm::l2;
 
     int code_bits() const;  // ceil(log2(2 levels + 1))
-    std::uint64_t payload_bits(std::size_t elements) const { return static_cast<std::uint64_t>(code_bits()) * elements; }
+    std::uint64_t payload_bits(std::size_t elements) const {
+        return static_cast<std::uint64_t>(code_bits()) * elements;
+    }
 };
 
 // Of each bucket of a row, an fp32 number.
 Row bucket_norms(const RowReader& row, const UniformGrid& grid);
 
-// Decoded values of finite elements first .. first + in.size() - 1 of a row (in[0] is element `first`), with E[y] - x,
-// Var[y] and the signed level of each; `norms` are those of the row's buckets.
-void quantize_uniform(std::span<const double> in, std::span<double> out, const UniformGrid& grid, std::span<const double> norms,
-                      const RandomStream& stream, std::size_t first, std::span<double> bias, std::span<double> variance, std::span<double> levels);
+// Decoded values of finite elements first .. first + in.size() - 1 of a row (in[0] is element
+// `first`), with E[y] - x, Var[y] and the signed level of each; `norms` are those of the row's
+// buckets.
+void quantize_uniform(std::span<const double> in, std::span<double> out, const UniformGrid& grid,
+                      std::span<const double> norms, const RandomStream& stream, std::size_t first,
+                      std::span<double> bias, std::span<double> variance, std::span<double> levels);
 
-// Such a piece of a row as a message: levels, signs, and the norms of all buckets as side information.
-void encode_uniform_row(Message& m, std::span<const double> x, const UniformGrid& grid, std::span<const double> norms, const RandomStream& stream,
-                        bool packs, std::size_t first);
+// Such a piece of a row as a message: levels, signs, and the norms of all buckets as side
+// information.
+void encode_uniform_row(Message& m, std::span<const double> x, const UniformGrid& grid,
+                        std::span<const double> norms, const RandomStream& stream, bool packs,
+                        std::size_t first);
 
 }  // namespace apscope::detail

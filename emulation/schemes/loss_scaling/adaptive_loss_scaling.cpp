@@ -1,15 +1,16 @@
 // adaptive_loss_scaling: a power of two per tensor, from the shape of its distribution, such that a
-// share `target` of the elements lies below the format's reach. u_min is the smallest magnitude that counts as
-// kept, T the target, P(abs(l g) < u_min) = T:
+// share `target` of the elements lies below the format's reach. u_min is the smallest magnitude
+// that counts as kept, T the target, P(abs(l g) < u_min) = T:
 //
 //      normal:     l = u_min / (sqrt2 erfinv(T) sigma)                          g ~ N(0, sigma)
-//      lognormal:  l = exp(ln u_min - mu - sqrt2 erfinv(2T - 1) sigma)          ln abs(g) ~ N(mu, sigma)
-//      l = 2^floor(log2 min(max(l, 1), upper, u_max / (H amax)))
+//      lognormal:  l = exp(ln u_min - mu - sqrt2 erfinv(2T - 1) sigma)          ln abs(g) ~ N(mu,
+//      sigma) l = 2^floor(log2 min(max(l, 1), upper, u_max / (H amax)))
 //
-// sigma, or mu and sigma, are those of all workers' elements, by their moments: sigma^2 = mean g^2, as in
-// ada-loss' rule for layers, which counts the mean as spread; sigma^2 = ln(mean g^2 / mean(abs g)^2),
-// mu = ln mean(abs g) - sigma^2 / 2. An all-zero tensor has l = 1. Every `interval` steps the scale is found
-// anew. This is the rule for casts; for layers' scales in backpropagation see apscope.studies.activation_scales.
+// sigma, or mu and sigma, are those of all workers' elements, by their moments: sigma^2 = mean g^2,
+// as in ada-loss' rule for layers, which counts the mean as spread; sigma^2 = ln(mean g^2 /
+// mean(abs g)^2), mu = ln mean(abs g) - sigma^2 / 2. An all-zero tensor has l = 1. Every `interval`
+// steps the scale is found anew. This is the rule for casts; for layers' scales in backpropagation
+// see apscope.studies.activation_scales.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -34,15 +35,20 @@ struct AdaptiveRule {
     // floor(log2 l) before the bounds; statistics of a tensor that is not all zero.
     int unbounded(double count, const AgreedStatistics& s) const {
         const double magnitude = s.sum_absolute / count, square = s.sum_squares / count;
-        if (!lognormal) return std::ilogb(u_min / (std::sqrt(2.0) * inverse_erf(target) * std::sqrt(square)));
-        const double ratio = std::max(fixed_log2(square / (magnitude * magnitude)), 0.0);  // sigma^2 / ln 2
-        const double sigma = std::sqrt(ratio * 0.69314718055994531) * 1.4426950408889634;  // in binades
-        const double l = fixed_log2(u_min) - fixed_log2(magnitude) + 0.5 * ratio - std::sqrt(2.0) * inverse_erf(2.0 * target - 1.0) * sigma;
+        if (!lognormal)
+            return std::ilogb(u_min / (std::sqrt(2.0) * inverse_erf(target) * std::sqrt(square)));
+        const double ratio =
+            std::max(fixed_log2(square / (magnitude * magnitude)), 0.0);  // sigma^2 / ln 2
+        const double sigma =
+            std::sqrt(ratio * 0.69314718055994531) * 1.4426950408889634;  // in binades
+        const double l = fixed_log2(u_min) - fixed_log2(magnitude) + 0.5 * ratio -
+                         std::sqrt(2.0) * inverse_erf(2.0 * target - 1.0) * sigma;
         return static_cast<int>(std::floor(l));
     }
 
     int exponent(const SelectionInput& input, const AgreedStatistics& s) const {
-        const double count = static_cast<double>(s.elements) * input.workers - static_cast<double>(s.nonfinite);
+        const double count =
+            static_cast<double>(s.elements) * input.workers - static_cast<double>(s.nonfinite);
         if (s.amax == 0.0 || count == 0.0) return 0;
         const int wanted = std::clamp(unbounded(count, s), 0, std::ilogb(upper));
         return std::min(wanted, largest_shift_within(s.amax, input.workers, headroom, u_max));
@@ -68,20 +74,27 @@ double limit(const SchemeArguments& arguments, std::string_view key, double of_f
 }  // namespace
 
 SchemeDefinition adaptive_loss_scaling_definition() {
-    return {.class_name = "AdaptiveLossScaling",
-            .summary = "a power of two per tensor that leaves a target share of a normal or lognormal distribution below the format",
-            .source = "Zhao, Vogel, Ahmed, Adaptive Loss Scaling for Mixed Precision Training (arXiv:1910.12385); its code, ada-loss",
-            .needs = "gradients (activation gradients and weights for the layers' own scales: apscope.studies.activation_scales)",
-            .takes_format = true,
-            .keys = float_keys({{"distribution", "lognormal", "of the elements: normal or lognormal"},
-                                {"target", "0.001", "share of elements that may underflow, 1e-6 to 0.5"},
-                                {"u_min", "format", "smallest magnitude that counts as kept: format (its smallest positive value) or a number"},
-                                {"u_max", "format", "largest magnitude: format or a number"},
-                                {"upper", "16", "largest scale: 16 for a layer in ada-loss, 1024 for all layers' product"},
-                                {"interval", "1", "steps between two choices of a tensor's scale"},
-                                headroom_key()}),
-            .note = "lower bound",
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "AdaptiveLossScaling",
+        .summary =
+            "a power of two per tensor that leaves a target share of a normal or lognormal distribution below the format",
+        .source =
+            "Zhao, Vogel, Ahmed, Adaptive Loss Scaling for Mixed Precision Training (arXiv:1910.12385); its code, ada-loss",
+        .needs =
+            "gradients (activation gradients and weights for the layers' own scales: apscope.studies.activation_scales)",
+        .takes_format = true,
+        .keys = float_keys(
+            {{"distribution", "lognormal", "of the elements: normal or lognormal"},
+             {"target", "0.001", "share of elements that may underflow, 1e-6 to 0.5"},
+             {"u_min", "format",
+              "smallest magnitude that counts as kept: format (its smallest positive value) or a number"},
+             {"u_max", "format", "largest magnitude: format or a number"},
+             {"upper", "16",
+              "largest scale: 16 for a layer in ada-loss, 1024 for all layers' product"},
+             {"interval", "1", "steps between two choices of a tensor's scale"},
+             headroom_key()}),
+        .note = "lower bound",
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         FloatScheme scheme = float_scheme(arguments);
         const FloatFormat& format = *arguments.format;
         const AdaptiveRule rule{arguments.choice("distribution", distributions) == "lognormal",
@@ -90,7 +103,8 @@ SchemeDefinition adaptive_loss_scaling_definition() {
                                 arguments.number("target", 1e-6, 0.5),
                                 arguments.scale("upper"),
                                 headroom_of(arguments)};
-        if (rule.upper < 1.0) throw std::invalid_argument("upper=" + arguments.text("upper") + " is below 1");
+        if (rule.upper < 1.0)
+            throw std::invalid_argument("upper=" + arguments.text("upper") + " is below 1");
         const long interval = arguments.integer("interval", 1, 1'000'000'000);
         scheme.wants_sums = true;
         scheme.keeps_state = interval > 1;
@@ -100,7 +114,8 @@ SchemeDefinition adaptive_loss_scaling_definition() {
             for (std::size_t step = 0; step < input.steps; ++step) {
                 for (std::size_t tensor = 0; tensor < input.tensors; ++tensor) {
                     if (interval == 1) {
-                        decisions.push_back(power_of_two(rule.exponent(input, input.at(step, tensor))));
+                        decisions.push_back(
+                            power_of_two(rule.exponent(input, input.at(step, tensor))));
                         continue;
                     }
                     auto& [exponent, age] = state.of<Memory>().scales[input.names.at(tensor)];

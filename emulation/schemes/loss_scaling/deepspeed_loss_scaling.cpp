@@ -1,15 +1,17 @@
-// deepspeed_loss_scaling: the DynamicLossScaler of DeepSpeed. S starts at `init`; `left` overflows are
-// forgiven at `hysteresis`; i counts steps from 0, `last` is the step of the last overflow, -1 at first.
+// deepspeed_loss_scaling: the DynamicLossScaler of DeepSpeed. S starts at `init`; `left` overflows
+// are forgiven at `hysteresis`; i counts steps from 0, `last` is the step of the last overflow, -1
+// at first.
 //
-//      overflow:  the step is dropped; if left = 1: S = max(S / factor, min_scale), else left -= 1; last = i
-//      none:      (consecutive_hysteresis: left = hysteresis;) if the growth test holds: S = factor S,
+//      overflow:  the step is dropped; if left = 1: S = max(S / factor, min_scale), else left -= 1;
+//      last = i none:      (consecutive_hysteresis: left = hysteresis;) if the growth test holds: S
+//      = factor S,
 //                 left = hysteresis
 //
 // The growth test: version=2025, since June of that year, and the fused optimizers' since 2020:
-// i - last - 1 is a positive multiple of `window`; version=2020, the class' until then: i - last is one.
-// An overflow at S = min_scale raises an error there: with at_minimum=stop every step from that one on
-// is dropped, with keep (raise_error_at_min_scale=False) training goes on.
-// S is a real number there, fp64, and multiplies the loss in fp32: fl32(S) is in force.
+// i - last - 1 is a positive multiple of `window`; version=2020, the class' until then: i - last is
+// one. An overflow at S = min_scale raises an error there: with at_minimum=stop every step from
+// that one on is dropped, with keep (raise_error_at_min_scale=False) training goes on. S is a real
+// number there, fp64, and multiplies the loss in fp32: fl32(S) is in force.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -23,12 +25,13 @@ namespace apscope::detail {
 
 namespace {
 
-constexpr std::array<std::string_view, 2> versions{"2025", "2020"}, at_minimum_choices{"stop", "keep"};
+constexpr std::array<std::string_view, 2> versions{"2025", "2020"},
+    at_minimum_choices{"stop", "keep"};
 
 struct Memory {
     double scale = 1.0;
-    long left = 0;           // overflows until the next lowers the scale
-    long i = 0, last = -1;   // this step, and that of the last overflow
+    long left = 0;  // overflows until the next lowers the scale
+    long i = 0, last = -1;  // this step, and that of the last overflow
     bool stopped = false;
 
     void fields(Fields& f) { f.numbers("loss_scale", scale, left, i, last, stopped); }
@@ -39,14 +42,20 @@ struct DeepSpeedScaler {
     long window, hysteresis;
     bool since_2025, stops, consecutive;
 
-    bool grows(long steps_since) const { return since_2025 ? steps_since > 1 && (steps_since - 1) % window == 0 : steps_since % window == 0; }
+    bool grows(long steps_since) const {
+        return since_2025 ? steps_since > 1 && (steps_since - 1) % window == 0
+                          : steps_since % window == 0;
+    }
 
-    std::vector<Decision> run(const SelectionInput& input, const OverflowTest& overflows, State& state) const {
+    std::vector<Decision> run(const SelectionInput& input, const OverflowTest& overflows,
+                              State& state) const {
         auto& [scale, left, i, last, stopped] = state.of(Memory{init, hysteresis});
         std::vector<Decision> decisions;
         for (std::size_t step = 0; step < input.steps; ++step) {
-            const double in_force = std::min(scale, static_cast<double>(std::numeric_limits<float>::max()));
-            const bool found = scale > in_force || overflows(input, step, static_cast<float>(in_force));
+            const double in_force =
+                std::min(scale, static_cast<double>(std::numeric_limits<float>::max()));
+            const bool found =
+                scale > in_force || overflows(input, step, static_cast<float>(in_force));
             if (found && scale == min && left == 1 && stops) stopped = true;
             Decision decision = scale_of(static_cast<float>(in_force));
             decision.skipped = found || stopped;
@@ -70,21 +79,27 @@ struct DeepSpeedScaler {
 }  // namespace
 
 SchemeDefinition deepspeed_loss_scaling_definition() {
-    return {.class_name = "DeepSpeedLossScaling",
-            .summary = "DeepSpeed's dynamic loss scale: overflows are forgiven `hysteresis` - 1 times, growth is counted from the last",
-            .source = "DeepSpeed, deepspeed/runtime/fp16/loss_scaler.py",
-            .needs = "gradients of consecutive steps (activation gradients for more than a lower bound)",
-            .takes_format = true,
-            .keys = float_keys({initial_loss_scale_key(),
-                                {"factor", "2", "by which S grows, and falls"},
-                                {"window", "1000", "steps without overflow before S grows"},
-                                {"hysteresis", "2", "the overflow that lowers S, counted since S last grew"},
-                                {"consecutive_hysteresis", "false", "whether every step without overflow starts that count anew"},
-                                {"min_scale", "1", "the minimum of S"},
-                                {"at_minimum", "stop", "an overflow at the minimum of S: stop drops all steps from there on, keep that one"},
-                                {"version", "2025", "growth test: 2025, since June of that year, or 2020, before"}}),
-            .note = "lower bound",
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "DeepSpeedLossScaling",
+        .summary =
+            "DeepSpeed's dynamic loss scale: overflows are forgiven `hysteresis` - 1 times, growth is counted from the last",
+        .source = "DeepSpeed, deepspeed/runtime/fp16/loss_scaler.py",
+        .needs =
+            "gradients of consecutive steps (activation gradients for more than a lower bound)",
+        .takes_format = true,
+        .keys = float_keys(
+            {initial_loss_scale_key(),
+             {"factor", "2", "by which S grows, and falls"},
+             {"window", "1000", "steps without overflow before S grows"},
+             {"hysteresis", "2", "the overflow that lowers S, counted since S last grew"},
+             {"consecutive_hysteresis", "false",
+              "whether every step without overflow starts that count anew"},
+             {"min_scale", "1", "the minimum of S"},
+             {"at_minimum", "stop",
+              "an overflow at the minimum of S: stop drops all steps from there on, keep that one"},
+             {"version", "2025", "growth test: 2025, since June of that year, or 2020, before"}}),
+        .note = "lower bound",
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         FloatScheme scheme = float_scheme(arguments);
         scheme.keeps_state = true;
         const DeepSpeedScaler scaler{initial_loss_scale(arguments),
@@ -95,11 +110,14 @@ SchemeDefinition deepspeed_loss_scaling_definition() {
                                      arguments.choice("version", versions) == "2025",
                                      arguments.choice("at_minimum", at_minimum_choices) == "stop",
                                      arguments.flag("consecutive_hysteresis")};
-        if (scaler.factor <= 1.0) throw std::invalid_argument("factor=" + arguments.text("factor") + " is not above 1");
+        if (scaler.factor <= 1.0)
+            throw std::invalid_argument("factor=" + arguments.text("factor") + " is not above 1");
         if (scaler.min < 0x1p-126 || scaler.min > scaler.init) {
-            throw std::invalid_argument("min_scale=" + arguments.text("min_scale") + " is not between 2^-126 and init");
+            throw std::invalid_argument("min_scale=" + arguments.text("min_scale") +
+                                        " is not between 2^-126 and init");
         }
-        scheme.select = [scaler, overflows = OverflowTest(scheme.grid)](const SelectionInput& input, State& state) {
+        scheme.select = [scaler, overflows = OverflowTest(scheme.grid)](const SelectionInput& input,
+                                                                        State& state) {
             return scaler.run(input, overflows, state);
         };
         return scheme;

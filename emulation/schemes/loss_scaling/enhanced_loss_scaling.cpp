@@ -3,8 +3,8 @@
 //
 //      S(t) = max(S, S_min(t)), then as dynamic_loss_scaling
 //
-// An overflow below the floor drops its step as before, but no longer lowers the scale: in a format of
-// few subnormals one outlier would otherwise flush everything else for thousands of steps.
+// An overflow below the floor drops its step as before, but no longer lowers the scale: in a format
+// of few subnormals one outlier would otherwise flush everything else for thousands of steps.
 #include <algorithm>
 #include <stdexcept>
 
@@ -33,8 +33,11 @@ MinimumSchedule read_schedule(const std::string& text) {
         if (colon == part.size()) refuse(text, part);
         const auto step = parse_number<std::int64_t>(std::string_view(part).substr(0, colon));
         const auto value = parse_number<double>(std::string_view(part).substr(colon + 1));
-        const bool single = value && *value >= 0x1p-126 && *value <= 0x1.fffffep127 && static_cast<double>(static_cast<float>(*value)) == *value;
-        if (!single || !step || *step < 0 || (!schedule.empty() && *step <= schedule.rbegin()->first)) refuse(text, part);
+        const bool single = value && *value >= 0x1p-126 && *value <= 0x1.fffffep127 &&
+                            static_cast<double>(static_cast<float>(*value)) == *value;
+        if (!single || !step || *step < 0 ||
+            (!schedule.empty() && *step <= schedule.rbegin()->first))
+            refuse(text, part);
         schedule[*step] = *value;
         first = end + 1;
     }
@@ -45,15 +48,21 @@ MinimumSchedule read_schedule(const std::string& text) {
 
 SchemeDefinition enhanced_loss_scaling_definition() {
     std::vector<SchemeKey> keys = grad_scaler_keys();
-    keys.push_back({"minimum", "0:1024", "the minimum of S from a step on: STEP:VALUE/STEP:VALUE..., or none"});
-    return {.class_name = "EnhancedLossScaling",
-            .summary = "a dynamic loss scale above a scheduled minimum, stochastic rounding",
-            .source = "Mellempudi, Srinivasan, Das, Kaul, Mixed Precision Training With 8-bit Floating Point (arXiv:1905.12334)",
-            .needs = "gradients of consecutive steps (activation gradients for more than a lower bound)",
-            .takes_format = true,
-            .keys = float_keys(keys, {.rounding = "stochastic"}),
-            .note = "lower bound",
-            .build = [](const SchemeArguments& arguments) -> SchemeKind { return grad_scaler(arguments, read_schedule(arguments.text("minimum"))); }};
+    keys.push_back({"minimum", "0:1024",
+                    "the minimum of S from a step on: STEP:VALUE/STEP:VALUE..., or none"});
+    return {
+        .class_name = "EnhancedLossScaling",
+        .summary = "a dynamic loss scale above a scheduled minimum, stochastic rounding",
+        .source =
+            "Mellempudi, Srinivasan, Das, Kaul, Mixed Precision Training With 8-bit Floating Point (arXiv:1905.12334)",
+        .needs =
+            "gradients of consecutive steps (activation gradients for more than a lower bound)",
+        .takes_format = true,
+        .keys = float_keys(keys, {.rounding = "stochastic"}),
+        .note = "lower bound",
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+        return grad_scaler(arguments, read_schedule(arguments.text("minimum")));
+    }};
 }
 
 }  // namespace apscope::detail

@@ -1,7 +1,8 @@
 // loss_scaling: one constant scale for every tensor and step.
 //
-// scale=best is the power of two that aps would take if everything selected were one tensor: by the same rule from
-// the largest amax of all tensors and steps. The best a single scale can do, known only in hindsight.
+// scale=best is the power of two that aps would take if everything selected were one tensor: by the
+// same rule from the largest amax of all tensors and steps. The best a single scale can do, known
+// only in hindsight.
 #include <algorithm>
 
 #include "emulation/schemes/shared/float_scheme.h"
@@ -9,17 +10,20 @@
 namespace apscope::detail {
 
 SchemeDefinition loss_scaling_definition() {
-    return {.class_name = "LossScaling",
-            .summary = "one constant scale S: rounds S g, divides the sum by S",
-            .source = "Micikevicius et al., Mixed Precision Training, ICLR 2018 (arXiv:1710.03740)",
-            .needs = "gradients (activation gradients for more than a lower bound)",
-            .takes_format = true,
-            .keys = float_keys(
-                {{"scale", "1024", "S: a positive fp32 number, or best"},
-                 headroom_key("workers", "scale=best: room left for the sum: workers, sqrt_workers or one"),
-                 {"rule", "ceil", "scale=best: ceil: E - ceil(log2(H amax)), as aps; tight: the largest shift with H amax 2^s <= largest"}}),
-            .note = "lower bound",
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "LossScaling",
+        .summary = "one constant scale S: rounds S g, divides the sum by S",
+        .source = "Micikevicius et al., Mixed Precision Training, ICLR 2018 (arXiv:1710.03740)",
+        .needs = "gradients (activation gradients for more than a lower bound)",
+        .takes_format = true,
+        .keys = float_keys(
+            {{"scale", "1024", "S: a positive fp32 number, or best"},
+             headroom_key("workers",
+                          "scale=best: room left for the sum: workers, sqrt_workers or one"),
+             {"rule", "ceil",
+              "scale=best: ceil: E - ceil(log2(H amax)), as aps; tight: the largest shift with H amax 2^s <= largest"}}),
+        .note = "lower bound",
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         FloatScheme scheme = float_scheme(arguments);
         const ShiftRule rule = ShiftRule::of(arguments);
         if (arguments.text("scale") != "best") {
@@ -29,7 +33,8 @@ SchemeDefinition loss_scaling_definition() {
         scheme.select = [rule](const SelectionInput& input, State&) {
             double amax = 0.0;
             for (const AgreedStatistics& s : input.statistics) amax = std::max(amax, s.amax);
-            return std::vector<Decision>(input.statistics.size(), power_of_two(rule.own(amax, input.workers)));
+            return std::vector<Decision>(input.statistics.size(),
+                                         power_of_two(rule.own(amax, input.workers)));
         };
         return scheme;
     }};

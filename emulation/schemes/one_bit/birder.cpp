@@ -1,15 +1,16 @@
-// birder: an adaptive step made of one stochastic bit an element, without error feedback or warm-up.
+// birder: an adaptive step made of one stochastic bit an element, without error feedback or
+// warm-up.
 //
-//      m_w = beta m_w + (1 - beta) g_w       b_w = beta b_w + (1 - beta) |g_w|     in fp32, so |m_w| <= b_w
-//      u_w = m_w / b_w, 0 where b_w = 0      (amsgrad: b_w = max(b_w, its last value))
+//      m_w = beta m_w + (1 - beta) g_w       b_w = beta b_w + (1 - beta) |g_w|     in fp32, so
+//      |m_w| <= b_w u_w = m_w / b_w, 0 where b_w = 0      (amsgrad: b_w = max(b_w, its last value))
 //      sent_w = Q(u_w)                       Q(u) = +1 with probability (1 + u) / 2, else -1
 //      answer = Q(mean of sent_w)            chunk c of ceil(n / W) elements drawn by worker c
 //
-// Both draws are unbiased: E[answer] = mean of u_w, Var = 1 - that squared. An element that is 0 for
-// everyone is a coin flip. group = G > 1: the u of G consecutive workers are averaged first, in full
-// precision (what a node does on its fast links), and worker j of a node draws and sends, for all of it,
-// chunk j of ceil(n / G) elements. The reduced sum is W answer. Its own truth is u_w. The update rule and
-// the hierarchy are recalled from the paper, not checked against its text.
+// Both draws are unbiased: E[answer] = mean of u_w, Var = 1 - that squared. An element that is 0
+// for everyone is a coin flip. group = G > 1: the u of G consecutive workers are averaged first, in
+// full precision (what a node does on its fast links), and worker j of a node draws and sends, for
+// all of it, chunk j of ceil(n / G) elements. The reduced sum is W answer. Its own truth is u_w.
+// The update rule and the hierarchy are recalled from the paper, not checked against its text.
 #include <algorithm>
 #include <cmath>
 
@@ -33,7 +34,8 @@ struct Moments {
     }
 };
 
-void take_moments(std::span<double> m, std::span<double> b, std::span<const double> gradients, float beta, bool amsgrad) {
+void take_moments(std::span<double> m, std::span<double> b, std::span<const double> gradients,
+                  float beta, bool amsgrad) {
     const float rest = 1.0f - beta;
     for (std::size_t i = 0; i < m.size(); ++i) {
         const auto g = static_cast<float>(gradients[i]), before = static_cast<float>(b[i]);
@@ -59,7 +61,8 @@ void node_means(const Rows& u, std::size_t group, Rows& means) {
     }
 }
 
-// Elements first..first+count of a row. A worker draws for one chunk at a hop, with its words 0, 1, ...
+// Elements first..first+count of a row. A worker draws for one chunk at a hop, with its words 0, 1,
+// ...
 struct Chunk {
     std::size_t first, count;
 };
@@ -67,40 +70,51 @@ Chunk chunk_of(std::size_t n, std::size_t parts, std::size_t part) {
     const std::size_t size = (n + parts - 1) / parts, first = std::min(part * size, n);
     return {first, std::min(size, n - first)};
 }
-// work(part, begin, count, word) for the chunks that a piece of `count` elements meets: which of the piece, from which word on.
+// work(part, begin, count, word) for the chunks that a piece of `count` elements meets: which of
+// the piece, from which word on.
 template <class Work>
 void for_chunks(const Place& place, std::size_t count, std::size_t parts, Work&& work) {
     for (std::size_t part = 0; part < parts; ++part) {
         const Chunk c = chunk_of(place.size, parts, part);
-        const std::size_t begin = std::max(c.first, place.first), end = std::min(c.first + c.count, place.first + count);
+        const std::size_t begin = std::max(c.first, place.first),
+                          end = std::min(c.first + c.count, place.first + count);
         if (begin < end) work(part, begin - place.first, end - begin, begin - c.first);
     }
 }
-void draw(Message& m, std::span<const double> u, const TrainingStep& step, std::size_t worker, Hop hop, std::size_t first) {
+void draw(Message& m, std::span<const double> u, const TrainingStep& step, std::size_t worker,
+          Hop hop, std::size_t first) {
     static const LevelTable signs({-1.0, 1.0});
-    encode_levels(m, u, signs, 1.0, LevelRule::stochastic, step.stream(static_cast<int>(worker), random_bits, hop), step.packs, first);
+    encode_levels(m, u, signs, 1.0, LevelRule::stochastic,
+                  step.stream(static_cast<int>(worker), random_bits, hop), step.packs, first);
 }
 
 // u: the means of the worker's node, whose members draw a chunk each.
-void node_message(Message& m, std::span<const double> u, const TrainingStep& step, const Place& place, std::size_t worker, std::size_t group) {
-    const std::size_t first = worker / group * group, members = std::min(group, static_cast<std::size_t>(step.workers) - first);
+void node_message(Message& m, std::span<const double> u, const TrainingStep& step,
+                  const Place& place, std::size_t worker, std::size_t group) {
+    const std::size_t first = worker / group * group,
+                      members = std::min(group, static_cast<std::size_t>(step.workers) - first);
     thread_local Message part;
-    m.prepare(u.size(), false, false);  // the members share their draws, so a worker's own moments would not add up
-    for_chunks(place, u.size(), members, [&](std::size_t j, std::size_t begin, std::size_t count, std::size_t word) {
+    m.prepare(u.size(), false,
+              false);  // the members share their draws, so a worker's own moments would not add up
+    for_chunks(place, u.size(), members,
+               [&](std::size_t j, std::size_t begin, std::size_t count, std::size_t word) {
         draw(part, u.subspan(begin, count), step, first + j, worker_hop, word);
-        std::copy(part.values.begin(), part.values.end(), m.values.begin() + static_cast<std::ptrdiff_t>(begin));
+        std::copy(part.values.begin(), part.values.end(),
+                  m.values.begin() + static_cast<std::ptrdiff_t>(begin));
         if (first + j != worker) return;
         m.payload = part.payload;
         m.payload_bits = part.payload_bits;
     });
 }
 
-void answer(const TrainingStep& step, const Place& place, const std::vector<Message>& sent, Row& sum) {
+void answer(const TrainingStep& step, const Place& place, const std::vector<Message>& sent,
+            Row& sum) {
     exact_sum(sent, sum);
     const auto workers = static_cast<double>(sent.size());
     simd::run<DivideRow>(sum.data(), workers, sum.size());
     thread_local Message part;
-    for_chunks(place, sum.size(), sent.size(), [&](std::size_t w, std::size_t begin, std::size_t count, std::size_t word) {
+    for_chunks(place, sum.size(), sent.size(),
+               [&](std::size_t w, std::size_t begin, std::size_t count, std::size_t word) {
         draw(part, std::span(sum).subspan(begin, count), step, w, server_hop, word);
         for (std::size_t i = 0; i < count; ++i) sum[begin + i] = workers * part.values[i];
     });
@@ -109,14 +123,17 @@ void answer(const TrainingStep& step, const Place& place, const std::vector<Mess
 }  // namespace
 
 SchemeDefinition birder_definition() {
-    return {.class_name = "Birder",
-            .summary = "stochastic signs of momentum over mean magnitude, binarised again on the way back",
-            .source = "Peng et al., Birder: Communication-Efficient 1-bit Adaptive Optimizer, NeurIPS 2023",
-            .needs = "gradients of consecutive steps",
-            .keys = {{"beta", "0.9", "factor of both averages, from 0 to below 1"},
-                     {"amsgrad", "false", "true: the mean magnitude never falls"},
-                     {"group", "1", "workers a node, whose ratios are averaged before the first bit"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "Birder",
+        .summary =
+            "stochastic signs of momentum over mean magnitude, binarised again on the way back",
+        .source =
+            "Peng et al., Birder: Communication-Efficient 1-bit Adaptive Optimizer, NeurIPS 2023",
+        .needs = "gradients of consecutive steps",
+        .keys = {{"beta", "0.9", "factor of both averages, from 0 to below 1"},
+                 {"amsgrad", "false", "true: the mean magnitude never falls"},
+                 {"group", "1", "workers a node, whose ratios are averaged before the first bit"}},
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         const auto beta = static_cast<float>(arguments.fraction("beta"));
         const bool amsgrad = arguments.flag("amsgrad");
         const auto group = static_cast<std::size_t>(arguments.integer("group", 1, 1L << 20));
@@ -128,29 +145,39 @@ SchemeDefinition birder_definition() {
         t.transport.node = static_cast<int>(group);
         BlockPart part;
         part.begin = [](State& state, std::size_t workers, std::size_t size) {
-            for (Rows* rows : {&state.of<Moments>().m, &state.of<Moments>().b}) rows->resize(workers, Row(size, 0.0));
+            for (Rows* rows : {&state.of<Moments>().m, &state.of<Moments>().b})
+                rows->resize(workers, Row(size, 0.0));
         };
-        part.take = [beta, amsgrad](const TrainingStep&, State& state, const Place& place, std::span<const double> gradients, int worker) {
+        part.take = [beta, amsgrad](const TrainingStep&, State& state, const Place& place,
+                                    std::span<const double> gradients, int worker) {
             const auto w = static_cast<std::size_t>(worker);
             Moments& moments = state.of<Moments>();
-            take_moments(piece_of(moments.m.at(w), place, gradients.size()), piece_of(moments.b.at(w), place, gradients.size()), gradients, beta,
+            take_moments(piece_of(moments.m.at(w), place, gradients.size()),
+                         piece_of(moments.b.at(w), place, gradients.size()), gradients, beta,
                          amsgrad);
         };
-        part.compensate = [](const TrainingStep&, const State& state, const Place& place, std::span<double> x, int worker) {
+        part.compensate = [](const TrainingStep&, const State& state, const Place& place,
+                             std::span<double> x, int worker) {
             const auto w = static_cast<std::size_t>(worker);
             const Moments& moments = state.of<Moments>();
-            const std::span<const double> m = piece_of(moments.m.at(w), place, x.size()), b = piece_of(moments.b.at(w), place, x.size());
+            const std::span<const double> m = piece_of(moments.m.at(w), place, x.size()),
+                                          b = piece_of(moments.b.at(w), place, x.size());
             for (std::size_t i = 0; i < x.size(); ++i) x[i] = b[i] == 0.0 ? 0.0 : m[i] / b[i];
         };
-        if (group > 1) part.forward = [group](const TrainingStep&, const Rows& u, Rows& x) { node_means(u, group, x); };
-        part.encode = [group](const TrainingStep& step, const Parameters&, std::span<const double>, const Place& place, std::span<const double> u,
-                              int worker, Message& m) {
+        if (group > 1)
+            part.forward = [group](const TrainingStep&, const Rows& u, Rows& x) {
+                node_means(u, group, x);
+            };
+        part.encode = [group](const TrainingStep& step, const Parameters&, std::span<const double>,
+                              const Place& place, std::span<const double> u, int worker,
+                              Message& m) {
             const auto w = static_cast<std::size_t>(worker);
             if (group > 1) node_message(m, u, step, place, w, group);
             else draw(m, u, step, w, worker_hop, place.first);
         };
-        part.reduce = [](const TrainingStep& step, const State&, const Parameters&, const Place& place, const std::vector<Message>& sent,
-                         const Topology&, Row& sum) { answer(step, place, sent, sum); };
+        part.reduce = [](const TrainingStep& step, const State&, const Parameters&,
+                         const Place& place, const std::vector<Message>& sent, const Topology&,
+                         Row& sum) { answer(step, place, sent, sum); };
         t.set_blocks(std::move(part));
         return t;
     }};

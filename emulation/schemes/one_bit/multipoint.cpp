@@ -1,13 +1,15 @@
 // multipoint: a tensor as a sum of a few scaled points of a uniform grid, chosen greedily.
 //
 //      z = the point nearest to r / a,  s = <r, z> / |z|^2      for every a of a line search
-//      the pair with the least |r - s z|^2 is sent              the next point is of r - s z (points.h)
+//      the pair with the least |r - s z|^2 is sent              the next point is of r - s z
+//      (points.h)
 //
-// The grid has levels i / L, i = -L..L, L = 2^(bits-1) - 1, so that 0 stays 0: gradients have many. The paper's
-// (zero=false) has all 2^bits levels from -1 to 1, (2 i - c) / c, c = 2^bits - 1, i = 0..c, and no 0; with bits = 1 both are
-// -1 and 1. The search tries a = amax i / search, i = search..1, and keeps the first of equals. s is an fp32 number,
-// local to a worker. So with bits = 1 a point is `sign` with the l1 scale. Which of two levels is the nearer is
-// decided in fp64: the upper where (r / a - lower) / (upper - lower) >= 1/2, each operation rounded.
+// The grid has levels i / L, i = -L..L, L = 2^(bits-1) - 1, so that 0 stays 0: gradients have many.
+// The paper's (zero=false) has all 2^bits levels from -1 to 1, (2 i - c) / c, c = 2^bits - 1, i =
+// 0..c, and no 0; with bits = 1 both are -1 and 1. The search tries a = amax i / search, i =
+// search..1, and keeps the first of equals. s is an fp32 number, local to a worker. So with bits =
+// 1 a point is `sign` with the l1 scale. Which of two levels is the nearer is decided in fp64: the
+// upper where (r / a - lower) / (upper - lower) >= 1/2, each operation rounded.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -47,7 +49,8 @@ Choice best_choice(const RowReader& r, const Row& levels, long search) {
     double best = -1.0;
     Choice kept{0.0, 0.0};
     Row units;
-    for (long i = search; i >= 1; --i) units.push_back(amax / static_cast<double>(search) * static_cast<double>(i));
+    for (long i = search; i >= 1; --i)
+        units.push_back(amax / static_cast<double>(search) * static_cast<double>(i));
     const std::vector<PointProducts> products = nearest_point_products(r, levels, units);
     for (std::size_t i = 0; i < units.size(); ++i) {
         const auto [along, length] = products[i];
@@ -56,11 +59,13 @@ Choice best_choice(const RowReader& r, const Row& levels, long search) {
         best = gain;
         kept = {units[i], length == 0.0 ? 0.0 : along / length};
     }
-    kept.scale = static_cast<float>(std::min(kept.scale, static_cast<double>(std::numeric_limits<float>::max())));
+    kept.scale = static_cast<float>(
+        std::min(kept.scale, static_cast<double>(std::numeric_limits<float>::max())));
     return kept;
 }
 
-void encode_point(Message& m, std::span<const double> r, const Row& levels, const Choice& choice, bool packs) {
+void encode_point(Message& m, std::span<const double> r, const Row& levels, const Choice& choice,
+                  bool packs) {
     m.prepare(r.size(), true, false);
     encode_nearest_points(r, levels, choice.unit, choice.scale, m.codes.data(), m.values.data());
     set_payload(m, level_bits(levels.size()), packs);
@@ -69,39 +74,52 @@ void encode_point(Message& m, std::span<const double> r, const Row& levels, cons
 }  // namespace
 
 SchemeDefinition multipoint_definition() {
-    return {.class_name = "Multipoint",
-            .summary = "a sum of a few scaled points of a uniform grid, greedily by least squares",
-            .source = "Liu et al., Post-training Quantization with Multiple Points, AAAI 2021 (arXiv:2002.09049), on gradients",
-            .needs = "gradients",
-            .keys = {{"bits", "4", "bits of an element of a point, 1 to 8"},
-                     {"points", "2", "points a tensor, at most"},
-                     {"nmse", "0", "stop at this normalised squared error; 0: never"},
-                     {"search", "16", "scales that the line search tries"},
-                     {"zero", "true", "whether 0 is a level: 2^bits - 1 levels; false: all 2^bits, as in the paper"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "Multipoint",
+        .summary = "a sum of a few scaled points of a uniform grid, greedily by least squares",
+        .source =
+            "Liu et al., Post-training Quantization with Multiple Points, AAAI 2021 (arXiv:2002.09049), on gradients",
+        .needs = "gradients",
+        .keys = {{"bits", "4", "bits of an element of a point, 1 to 8"},
+                 {"points", "2", "points a tensor, at most"},
+                 {"nmse", "0", "stop at this normalised squared error; 0: never"},
+                 {"search", "16", "scales that the line search tries"},
+                 {"zero", "true",
+                  "whether 0 is a level: 2^bits - 1 levels; false: all 2^bits, as in the paper"}},
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         const int bits = static_cast<int>(arguments.integer("bits", 1, 8));
         const long search = arguments.integer("search", 1, 1024);
         const bool zero = arguments.flag("zero") && bits > 1;
         TensorScheme t;
         t.grid = "levels:" + std::to_string((1 << bits) - (zero ? 1 : 0));
-        const Row levels = bits == 1 ? Row{} : zero ? uniform_levels((1 << (bits - 1)) - 1) : offset_levels(1 << bits);
+        const Row levels = bits == 1 ? Row{}
+                           : zero    ? uniform_levels((1 << (bits - 1)) - 1)
+                                     : offset_levels(1 << bits);
         BlockPart part;
         if (bits == 1) {
-            part.measure = [](const TrainingStep&, const Parameters&, const RowReader& r) { return Row{sign_scale(r, SignScale::l1, r.size)}; };
-            part.encode = [](const TrainingStep& step, const Parameters&, std::span<const double> scale, const Place&, std::span<const double> r, int,
-                             Message& m) {
+            part.measure = [](const TrainingStep&, const Parameters&, const RowReader& r) {
+                return Row{sign_scale(r, SignScale::l1, r.size)};
+            };
+            part.encode = [](const TrainingStep& step, const Parameters&,
+                             std::span<const double> scale, const Place&, std::span<const double> r,
+                             int, Message& m) {
                 encode_signs(m, r, scale[0], 0, step.packs);
                 m.side_bits = 32;
             };
         } else {
-            part.select = [search, levels = levels](const TrainingStep&, State&, std::span<const RowReader> rows) {
+            part.select = [search, levels = levels](const TrainingStep&, State&,
+                                                    std::span<const RowReader> rows) {
                 Parameters theta;
-                for (const RowReader& row : rows) theta.own.of<Choices>().of_worker.push_back(best_choice(row, levels, search));
+                for (const RowReader& row : rows)
+                    theta.own.of<Choices>().of_worker.push_back(best_choice(row, levels, search));
                 return theta;
             };
-            part.encode = [levels = levels](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place&,
+            part.encode = [levels = levels](const TrainingStep& step, const Parameters& theta,
+                                            std::span<const double>, const Place&,
                                             std::span<const double> r, int worker, Message& m) {
-                encode_point(m, r, levels, theta.of<Choices>().of_worker.at(static_cast<std::size_t>(worker)), step.packs);
+                encode_point(m, r, levels,
+                             theta.of<Choices>().of_worker.at(static_cast<std::size_t>(worker)),
+                             step.packs);
                 m.side_bits = 32;
             };
         }

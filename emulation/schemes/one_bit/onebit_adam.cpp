@@ -1,15 +1,15 @@
 // onebit_adam: the momentum of 1-bit Adam, exchanged in two phases of one bit each, both with error
 // feedback. C(v) = s sign(v), sign(0) = +1, s = |v|_2 / sqrt(length of v), an fp32 number.
 //
-//      m_w  = beta1 m + (1 - beta1) g_w           m: what the last exchange gave, the same for all workers
-//      v_w  = m_w + e_w, zeros behind             e_w = v_w - C(v_w)      all-to-all: chunk c goes to worker c
-//      V    = mean of C(v_w) + E, each chunk      E   = V - C(V)          all-gather
-//      m    = C(V)
+//      m_w  = beta1 m + (1 - beta1) g_w           m: what the last exchange gave, the same for all
+//      workers v_w  = m_w + e_w, zeros behind             e_w = v_w - C(v_w)      all-to-all: chunk
+//      c goes to worker c V    = mean of C(v_w) + E, each chunk      E   = V - C(V) all-gather m =
+//      C(V)
 //
-// Padding to a multiple of W lcm(W, 8) is part of every scale and has errors of its own. For the first
-// `warmup` steps the momentum is sent in a float format, without errors, and added exactly. The
-// variance, frozen after the warm-up, is the optimizer's affair. The payload is the first phase's; the second
-// moves as many bits again, as a ring does. Its own truth is m_w.
+// Padding to a multiple of W lcm(W, 8) is part of every scale and has errors of its own. For the
+// first `warmup` steps the momentum is sent in a float format, without errors, and added exactly.
+// The variance, frozen after the warm-up, is the optimizer's affair. The payload is the first
+// phase's; the second moves as many bits again, as a ring does. Its own truth is m_w.
 #include <algorithm>
 #include <array>
 
@@ -28,7 +28,7 @@ namespace apscope::detail {
 namespace {
 
 struct Memory {
-    Row momentum;      // the same for all workers
+    Row momentum;  // the same for all workers
     Row server_error;  // of the padded length
     long steps = 0;
 
@@ -41,9 +41,9 @@ struct Memory {
 
 struct Phases {
     bool warm = false;  // the momentum is sent in a float format
-    Row scales;         // of each worker's v, and of the chunk of V that it serves
+    Row scales;  // of each worker's v, and of the chunk of V that it serves
     Row answers;
-    Row padding;        // v behind the tensor, worker by worker
+    Row padding;  // v behind the tensor, worker by worker
 
     void fields(Fields& f) {
         f.numbers("warm", warm);
@@ -70,12 +70,14 @@ struct AddSigns {
 class Padding {
 public:
     Padding(State& state, std::size_t workers, std::size_t elements)
-        : errors_(state.of<Errors>().rows), server_(state.of<Memory>().server_error), elements_(elements), workers_(workers) {}
+        : errors_(state.of<Errors>().rows), server_(state.of<Memory>().server_error),
+          elements_(elements), workers_(workers) {}
 
     std::size_t length() const { return server_.size() - elements_; }
     // The row, and its padding behind.
     RowReader behind(const RowReader& row, std::size_t w) const {
-        return {server_.size(), [&row, w, this, whole = Row()](std::size_t first, std::size_t count) mutable {
+        return {server_.size(),
+                [&row, w, this, whole = Row()](std::size_t first, std::size_t count) mutable {
             const std::size_t own = first < elements_ ? std::min(count, elements_ - first) : 0;
             if (own == count) return row.read(first, count);
             whole.resize(count);
@@ -88,7 +90,8 @@ public:
     void keep(const Phases& phases) {
         const std::size_t chunk = server_.size() / workers_;
         for (std::size_t i = elements_; i < server_.size(); ++i) {
-            for (std::size_t w = 0; w < workers_; ++w) errors_[w][i] -= signed_as(errors_[w][i], phases.scales[w]);
+            for (std::size_t w = 0; w < workers_; ++w)
+                errors_[w][i] -= signed_as(errors_[w][i], phases.scales[w]);
             server_[i] -= signed_as(server_[i], phases.answers[i / chunk]);
         }
     }
@@ -107,21 +110,26 @@ Phases measure(State& state, std::span<const RowReader> rows) {
     Row& server = state.of<Memory>().server_error;
     std::vector<RowReader> v;
     for (std::size_t w = 0; w < workers; ++w) v.push_back(padding.behind(rows[w], w));
-    for (const RowReader& row : v) phases.scales.push_back(sign_scale(row, SignScale::l2, row.size));
+    for (const RowReader& row : v)
+        phases.scales.push_back(sign_scale(row, SignScale::l2, row.size));
     Row mean;
     for (std::size_t first = 0; first < server.size(); first += sum_block) {
         const std::size_t count = std::min(sum_block, server.size() - first);
         mean.assign(count, 0.0);
-        for (std::size_t w = 0; w < workers; ++w) simd::run<AddSigns>(v[w].read(first, count).data(), phases.scales[w], count, mean.data());
+        for (std::size_t w = 0; w < workers; ++w)
+            simd::run<AddSigns>(v[w].read(first, count).data(), phases.scales[w], count,
+                                mean.data());
         simd::run<DivideRow>(mean.data(), static_cast<double>(workers), count);
         simd::run<AddRow>(mean.data(), count, server.data() + first);
     }
     const std::size_t chunk = server.size() / workers;
     for (std::size_t c = 0; c < workers; ++c) {
-        phases.answers.push_back(sign_scale(RowReader::of(std::span(server).subspan(c * chunk, chunk)), SignScale::l2, chunk));
+        phases.answers.push_back(sign_scale(
+            RowReader::of(std::span(server).subspan(c * chunk, chunk)), SignScale::l2, chunk));
     }
     for (std::size_t w = 0; w < workers; ++w) {
-        const std::span<const double> tail = std::span(state.of<Errors>().rows.at(w)).subspan(elements);
+        const std::span<const double> tail =
+            std::span(state.of<Errors>().rows.at(w)).subspan(elements);
         phases.padding.insert(phases.padding.end(), tail.begin(), tail.end());
     }
     padding.keep(phases);
@@ -129,7 +137,8 @@ Phases measure(State& state, std::span<const RowReader> rows) {
 }
 
 // The sum that all workers get: W C(V).
-void answer(const State& state, const Phases& phases, const Place& place, std::size_t workers, Row& sum) {
+void answer(const State& state, const Phases& phases, const Place& place, std::size_t workers,
+            Row& sum) {
     const Row& server = state.of<Memory>().server_error;
     const std::size_t chunk = server.size() / workers;
     for (std::size_t i = 0; i < sum.size(); ++i) {
@@ -145,7 +154,8 @@ void keep(State& state, const Place& place, const Exchange& e, bool warm) {
     const std::span<double> momentum = piece_of(memory.momentum, place, sum.size());
     for (std::size_t i = 0; i < sum.size(); ++i) momentum[i] = sum[i] / workers;
     if (warm) return;
-    for (std::size_t i = 0; i < sum.size(); ++i) memory.server_error[place.first + i] -= momentum[i];
+    for (std::size_t i = 0; i < sum.size(); ++i)
+        memory.server_error[place.first + i] -= momentum[i];
     Rows& errors = state.of<Errors>().rows;
     for (std::size_t w = 0; w < errors.size(); ++w) {
         double* left = errors[w].data() + place.first;
@@ -166,8 +176,11 @@ SchemeDefinition onebit_adam_definition() {
                      {"warmup_format", "fp32", "fp32 or fp16"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
         constexpr std::array<std::string_view, 2> formats{"fp32", "fp16"};
-        const FloatGrid grid{parse_format(arguments.choice("warmup_format", formats)), {RoundingMode::ties_to_even, Overflow::saturate}};
-        const auto warm = [warmup = arguments.integer("warmup", 0, 1L << 40)](const State& state) { return state.of<Memory>().steps < warmup; };
+        const FloatGrid grid{parse_format(arguments.choice("warmup_format", formats)),
+                             {RoundingMode::ties_to_even, Overflow::saturate}};
+        const auto warm = [warmup = arguments.integer("warmup", 0, 1L << 40)](const State& state) {
+            return state.of<Memory>().steps < warmup;
+        };
         TensorScheme t;
         t.grid = "sign";
         t.topology = reductions::two_phase;
@@ -181,11 +194,14 @@ SchemeDefinition onebit_adam_definition() {
             memory.server_error.resize(padded, 0.0);
             state.of<Errors>().rows.resize(workers, Row(padded, 0.0));
         };
-        part.compensate = [beta = arguments.fraction("beta1")](const TrainingStep&, const State& state, const Place& place, std::span<double> x,
-                                                               int) {
-            simd::run<TakeMomentum>(piece_of(state.of<Memory>().momentum, place, x.size()).data(), beta, x.size(), x.data());
+        part.compensate =
+            [beta = arguments.fraction("beta1")](const TrainingStep&, const State& state,
+                                                 const Place& place, std::span<double> x, int) {
+            simd::run<TakeMomentum>(piece_of(state.of<Memory>().momentum, place, x.size()).data(),
+                                    beta, x.size(), x.data());
         };
-        part.adjust = [warm](const TrainingStep&, const State& state, const Place& place, std::span<double> x, int worker) {
+        part.adjust = [warm](const TrainingStep&, const State& state, const Place& place,
+                             std::span<double> x, int worker) {
             if (warm(state)) return;
             const Row& errors = state.of<Errors>().rows.at(static_cast<std::size_t>(worker));
             simd::run<AddRow>(errors.data() + place.first, x.size(), x.data());
@@ -196,8 +212,9 @@ SchemeDefinition onebit_adam_definition() {
             else theta.own.of<Phases>() = measure(state, rows);
             return theta;
         };
-        part.encode = [grid](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place& place,
-                             std::span<const double> v, int worker, Message& m) {
+        part.encode = [grid](const TrainingStep& step, const Parameters& theta,
+                             std::span<const double>, const Place& place, std::span<const double> v,
+                             int worker, Message& m) {
             const Phases& phases = theta.of<Phases>();
             if (phases.warm) {
                 encode_float_row(m, v, 1.0, grid, step.stream(worker, 32), step.packs, place.first);
@@ -217,12 +234,15 @@ SchemeDefinition onebit_adam_definition() {
             }
             m.side_bits = 64;  // its scale, and that of the chunk it serves
         };
-        part.reduce = [](const TrainingStep&, const State& state, const Parameters& theta, const Place& place, const std::vector<Message>& sent,
-                         const Topology&, Row& sum) {
+        part.reduce = [](const TrainingStep&, const State& state, const Parameters& theta,
+                         const Place& place, const std::vector<Message>& sent, const Topology&,
+                         Row& sum) {
             exact_sum(sent, sum);
-            if (!theta.of<Phases>().warm) answer(state, theta.of<Phases>(), place, sent.size(), sum);
+            if (!theta.of<Phases>().warm)
+                answer(state, theta.of<Phases>(), place, sent.size(), sum);
         };
-        part.update = [warm](const TrainingStep&, State& state, const Place& place, const Exchange& e) { keep(state, place, e, warm(state)); };
+        part.update = [warm](const TrainingStep&, State& state, const Place& place,
+                             const Exchange& e) { keep(state, place, e, warm(state)); };
         part.end = [](const TrainingStep&, State& state) { ++state.of<Memory>().steps; };
         t.set_blocks(std::move(part));
         return t;

@@ -15,13 +15,17 @@
 namespace apscope::detail {
 
 SchemeDefinition sign_definition() {
-    return {.class_name = "Sign",
-            .summary = "signs times a scale a worker; gathered and added in fp32",
-            .source = "Bernstein et al., signSGD, ICML 2018 (arXiv:1802.04434); scales: Karimireddy et al., ICML 2019 (l1), DeepSpeed (l2)",
-            .needs = "gradients",
-            .keys = {{"scale", "l1", "l1 (mean magnitude), l2 (root mean square) or one"},
-                     {"padding", "none", "none, or workers: zeros up to a multiple of W lcm(W, 8), sent and counted in the scale"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "Sign",
+        .summary = "signs times a scale a worker; gathered and added in fp32",
+        .source =
+            "Bernstein et al., signSGD, ICML 2018 (arXiv:1802.04434); scales: Karimireddy et al., ICML 2019 (l1), DeepSpeed (l2)",
+        .needs = "gradients",
+        .keys =
+            {{"scale", "l1", "l1 (mean magnitude), l2 (root mean square) or one"},
+             {"padding", "none",
+              "none, or workers: zeros up to a multiple of W lcm(W, 8), sent and counted in the scale"}},
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         constexpr std::array<std::string_view, 3> scales{"l1", "l2", "one"};  // as in SignScale
         constexpr std::array<std::string_view, 2> paddings{"none", "workers"};
         const auto rule = arguments.one_of<SignScale>("scale", scales);
@@ -32,13 +36,16 @@ SchemeDefinition sign_definition() {
         const auto length_of = [pads](const TrainingStep& step, std::size_t n) {
             return pads ? padded_length(n, static_cast<std::size_t>(step.workers)) : n;
         };
-        part.measure = [rule, length_of](const TrainingStep& step, const Parameters&, const RowReader& x) {
+        part.measure = [rule, length_of](const TrainingStep& step, const Parameters&,
+                                         const RowReader& x) {
             return Row{sign_scale(x, rule, length_of(step, x.size))};
         };
-        part.encode = [rule, length_of](const TrainingStep& step, const Parameters&, std::span<const double> scale, const Place& place,
+        part.encode = [rule, length_of](const TrainingStep& step, const Parameters&,
+                                        std::span<const double> scale, const Place& place,
                                         std::span<const double> x, int, Message& m) {
             const bool ends = place.first + x.size() == place.size;
-            encode_signs(m, x, scale[0], ends ? length_of(step, place.size) - place.size : 0, step.packs);
+            encode_signs(m, x, scale[0], ends ? length_of(step, place.size) - place.size : 0,
+                         step.packs);
             m.side_bits = rule == SignScale::one ? 0 : 32;
         };
         t.set_blocks(std::move(part));

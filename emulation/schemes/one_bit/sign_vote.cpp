@@ -1,11 +1,12 @@
-// sign_vote: every worker sends the signs of its gradient (signSGD) or of its momentum (Signum), the
-// server answers with the majority's.
+// sign_vote: every worker sends the signs of its gradient (signSGD) or of its momentum (Signum),
+// the server answers with the majority's.
 //
 //      m_w = beta m_w + (1 - beta) g_w      beta = 0: the gradient itself, nothing is remembered
 //      sent_w = sign(m_w), sign(0) = +1     vote = sign(sum of sent_w)
 //
-// An even vote, possible for even W alone, is +1 (`plus`, a bias) or 0 (`zero`, which costs log2(3) bits
-// on the way back). The reduced sum is W vote, so that the mean is the vote. The payload is the way up.
+// An even vote, possible for even W alone, is +1 (`plus`, a bias) or 0 (`zero`, which costs log2(3)
+// bits on the way back). The reduced sum is W vote, so that the mean is the vote. The payload is
+// the way up.
 #include <algorithm>
 #include <array>
 
@@ -39,28 +40,42 @@ SchemeDefinition sign_vote_definition() {
                      {"tie", "plus", "what an even vote gives: plus (+1) or zero"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
         constexpr std::array<std::string_view, 2> ties{"plus", "zero"};
-        const double beta = arguments.fraction("momentum"), tie = arguments.choice("tie", ties) == "plus" ? 1.0 : 0.0;
+        const double beta = arguments.fraction("momentum"),
+                     tie = arguments.choice("tie", ties) == "plus" ? 1.0 : 0.0;
         TensorScheme t;
         t.grid = "sign";
         t.topology = reductions::vote;
         t.transport.code_bits = 1;
-        t.transport.sum_bits = [tie](int workers) { return tie == 0.0 && workers % 2 == 0 ? 2 : 1; };  // of the answer
+        t.transport.sum_bits = [tie](int workers) {
+            return tie == 0.0 && workers % 2 == 0 ? 2 : 1;
+        };  // of the answer
         BlockPart part;
         if (beta != 0.0) {
             t.keeps_state = t.compares_intended = true;
-            part.begin = [](State& state, std::size_t workers, std::size_t size) { state.of<Momentum>().rows.resize(workers, Row(size, 0.0)); };
-            part.take = [beta](const TrainingStep&, State& state, const Place& place, std::span<const double> gradients, int worker) {
-                const std::span<double> m = piece_of(state.of<Momentum>().rows.at(static_cast<std::size_t>(worker)), place, gradients.size());
-                for (std::size_t i = 0; i < m.size(); ++i) m[i] = beta * m[i] + (1.0 - beta) * gradients[i];
+            part.begin = [](State& state, std::size_t workers, std::size_t size) {
+                state.of<Momentum>().rows.resize(workers, Row(size, 0.0));
             };
-            part.compensate = [](const TrainingStep&, const State& state, const Place& place, std::span<double> x, int worker) {
-                const std::span<const double> m = piece_of(state.of<Momentum>().rows.at(static_cast<std::size_t>(worker)), place, x.size());
+            part.take = [beta](const TrainingStep&, State& state, const Place& place,
+                               std::span<const double> gradients, int worker) {
+                const std::span<double> m =
+                    piece_of(state.of<Momentum>().rows.at(static_cast<std::size_t>(worker)), place,
+                             gradients.size());
+                for (std::size_t i = 0; i < m.size(); ++i)
+                    m[i] = beta * m[i] + (1.0 - beta) * gradients[i];
+            };
+            part.compensate = [](const TrainingStep&, const State& state, const Place& place,
+                                 std::span<double> x, int worker) {
+                const std::span<const double> m =
+                    piece_of(state.of<Momentum>().rows.at(static_cast<std::size_t>(worker)), place,
+                             x.size());
                 std::copy(m.begin(), m.end(), x.begin());
             };
         }
-        part.encode = [](const TrainingStep& step, const Parameters&, std::span<const double>, const Place&, std::span<const double> x, int,
+        part.encode = [](const TrainingStep& step, const Parameters&, std::span<const double>,
+                         const Place&, std::span<const double> x, int,
                          Message& m) { encode_signs(m, x, 1.0, 0, step.packs); };
-        part.reduce = [tie](const TrainingStep&, const State&, const Parameters&, const Place&, const std::vector<Message>& sent, const Topology&,
+        part.reduce = [tie](const TrainingStep&, const State&, const Parameters&, const Place&,
+                            const std::vector<Message>& sent, const Topology&,
                             Row& sum) { vote(sent, tie, sum); };
         t.set_blocks(std::move(part));
         return t;

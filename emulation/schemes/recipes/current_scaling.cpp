@@ -4,9 +4,9 @@
 //      pow2: S's fraction bits set to 0, so largest / 2 < amax S <= largest
 //      c = saturating round(S g)
 //
-// agree=max: amax over all workers; sums of the codes in fp32, by any topology. agree=local: each worker's
-// own; block=N: each run of N elements of the flattened tensor has its own, local to the worker. These are
-// gathered, decoded and added in fp32, as their codes have no common scale.
+// agree=max: amax over all workers; sums of the codes in fp32, by any topology. agree=local: each
+// worker's own; block=N: each run of N elements of the flattened tensor has its own, local to the
+// worker. These are gathered, decoded and added in fp32, as their codes have no common scale.
 #include <algorithm>
 #include <array>
 
@@ -22,7 +22,8 @@ namespace {
 Select agreed(double largest, double eps, bool pow2) {
     return [=](const SelectionInput& input, State&) {
         std::vector<Decision> decisions;
-        for (const AgreedStatistics& s : input.statistics) decisions.push_back(scale_of(fp32_ratio(largest, s.amax, eps, pow2)));
+        for (const AgreedStatistics& s : input.statistics)
+            decisions.push_back(scale_of(fp32_ratio(largest, s.amax, eps, pow2)));
         return decisions;
     };
 }
@@ -31,17 +32,21 @@ TensorScheme local(const FloatGrid& grid, std::size_t block, double eps, bool po
     TensorScheme t;
     t.grid = grid.format.name();
     t.draws = is_stochastic(grid.projection.rounding);
-    const auto run_of = [block](std::size_t n) { return block == 0 ? std::max<std::size_t>(n, 1) : block; };
+    const auto run_of = [block](std::size_t n) {
+        return block == 0 ? std::max<std::size_t>(n, 1) : block;
+    };
     BlockPart part;
-    part.measure = [=, largest = grid.format.largest()](const TrainingStep&, const Parameters&, const RowReader& x) {
+    part.measure = [=, largest = grid.format.largest()](const TrainingStep&, const Parameters&,
+                                                        const RowReader& x) {
         Row scales((x.size + run_of(x.size) - 1) / run_of(x.size), 0.0);
         raise_to_amax(x, run_of(x.size), scales);
         for (double& s : scales) s = fp32_ratio(largest, s, eps, pow2);
         return scales;
     };
-    part.encode = [=](const TrainingStep& step, const Parameters&, std::span<const double> scales, const Place& place, std::span<const double> x,
-                      int worker, Message& m) {
-        encode_float_row(m, x, scales, run_of(place.size), grid, step.stream(worker, grid.projection.random_bits), step.packs, place);
+    part.encode = [=](const TrainingStep& step, const Parameters&, std::span<const double> scales,
+                      const Place& place, std::span<const double> x, int worker, Message& m) {
+        encode_float_row(m, x, scales, run_of(place.size), grid,
+                         step.stream(worker, grid.projection.random_bits), step.packs, place);
         m.side_bits = (pow2 ? 8 : 32) * scales.size();
     };
     t.set_blocks(std::move(part));
@@ -51,23 +56,28 @@ TensorScheme local(const FloatGrid& grid, std::size_t block, double eps, bool po
 }  // namespace
 
 SchemeDefinition current_scaling_definition() {
-    return {.class_name = "CurrentScaling",
-            .summary = "a scale a tensor, or a block of it, from the amax at hand; saturating cast, sums in fp32",
-            .source = "NVIDIA Transformer Engine, recipes Float8CurrentScaling and Float8BlockScaling, recipe_common.cuh",
-            .needs = "gradients",
-            .takes_format = true,
-            .keys = float_keys({{"pow2", "false", "true: the scale is a power of two, rounded down"},
-                                {"agree", "max", "amax: max over the workers, or local"},
-                                {"block", "0", "elements that share a scale, local to a worker; 0: the tensor"},
-                                {"eps", "0", "what amax counts as at least"}},
-                               {.overflow = "saturate", .accumulate = "fp32"}),
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "CurrentScaling",
+        .summary =
+            "a scale a tensor, or a block of it, from the amax at hand; saturating cast, sums in fp32",
+        .source =
+            "NVIDIA Transformer Engine, recipes Float8CurrentScaling and Float8BlockScaling, recipe_common.cuh",
+        .needs = "gradients",
+        .takes_format = true,
+        .keys = float_keys(
+            {{"pow2", "false", "true: the scale is a power of two, rounded down"},
+             {"agree", "max", "amax: max over the workers, or local"},
+             {"block", "0", "elements that share a scale, local to a worker; 0: the tensor"},
+             {"eps", "0", "what amax counts as at least"}},
+            {.overflow = "saturate", .accumulate = "fp32"}),
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         constexpr std::array<std::string_view, 2> agreements{"max", "local"};
         FloatScheme scheme = float_scheme(arguments);
         const bool pow2 = arguments.flag("pow2");
         const auto block = static_cast<std::size_t>(arguments.integer("block", 0, 1L << 40));
         const double eps = arguments.number("eps", 0.0, 0x1p127);
-        if (arguments.choice("agree", agreements) == "local" || block != 0) return local(scheme.grid, block, eps, pow2);
+        if (arguments.choice("agree", agreements) == "local" || block != 0)
+            return local(scheme.grid, block, eps, pow2);
         scheme.side_bits = pow2 ? 8 : 32;
         scheme.select = agreed(arguments.format->largest(), eps, pow2);
         return scheme;

@@ -1,12 +1,14 @@
-// delayed_scaling: a tensor's scale follows from its past, so that no pass over it comes before the cast.
+// delayed_scaling: a tensor's scale follows from its past, so that no pass over it comes before the
+// cast.
 //
 //      c_t = saturating round(S_t g_t)        S_0 = 1
-//      a_t = amax of g_t over all workers     (with non-finite elements: infinity, or as `nonfinite` says)
-//      A   = max of the last H of a_t, a_(t-1), ... (algo=max), or a_t (algo=most_recent)
-//      S_(t+1) = fl32(fl32(largest 2^-margin) / A), at most FLT_MAX, where 0 < A < infinity; else S_t
+//      a_t = amax of g_t over all workers     (with non-finite elements: infinity, or as
+//      `nonfinite` says) A   = max of the last H of a_t, a_(t-1), ... (algo=max), or a_t
+//      (algo=most_recent) S_(t+1) = fl32(fl32(largest 2^-margin) / A), at most FLT_MAX, where 0 < A
+//      < infinity; else S_t
 //
-// So a spike saturates at its own step and keeps the scale low for H steps. A NaN in the history counts for
-// nothing. zero=skip: a tensor of zeros leaves scale and history as they are.
+// So a spike saturates at its own step and keeps the scale low for H steps. A NaN in the history
+// counts for nothing. zero=skip: a tensor of zeros leaves scale and history as they are.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -33,7 +35,7 @@ enum class Nonfinite { infinity, nan, finite };
 struct Delayed {
     std::size_t history;
     bool most_recent, skips_zero;
-    double largest;       // times 2^-margin
+    double largest;  // times 2^-margin
     Nonfinite nonfinite;  // what a tensor with such elements enters as
 
     Decision next(const AgreedStatistics& s, Row& past, double& scale) const {
@@ -48,7 +50,8 @@ struct Delayed {
         double amax = last;
         if (!most_recent) {
             amax = 0.0;
-            for (const double a : past) amax = std::fmax(amax, a);  // fmax: a NaN counts for nothing
+            for (const double a : past)
+                amax = std::fmax(amax, a);  // fmax: a NaN counts for nothing
         }
         if (std::isfinite(amax) && amax > 0.0) scale = fp32_ratio(largest, amax, 0.0, false);
         return decision;
@@ -58,24 +61,32 @@ struct Delayed {
 }  // namespace
 
 SchemeDefinition delayed_scaling_definition() {
-    return {.class_name = "DelayedScaling",
-            .summary = "a scale a tensor from the amax of past steps; saturating cast, sums in fp32",
-            .source = "NVIDIA Transformer Engine, recipe DelayedScaling and its delayed_scaling.cu",
-            .needs = "gradients of consecutive steps",
-            .takes_format = true,
-            .keys = float_keys({{"history", "1024", "steps whose amax is remembered"},
-                                {"algo", "max", "of the history: max, or most_recent"},
-                                {"margin", "0", "binades left free below the largest value, 0 to 16"},
-                                {"zero", "enter", "a tensor of zeros: enter, or skip, which leaves history and scale alone"},
-                                {"nonfinite", "infinity", "a tensor with non-finite elements enters as: infinity, nan, or its finite amax"}},
-                               {.overflow = "saturate", .accumulate = "fp32"}),
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
-        constexpr std::array<std::string_view, 2> algos{"max", "most_recent"}, zeros{"enter", "skip"};
-        constexpr std::array<std::string_view, 3> specials{"infinity", "nan", "finite"};  // as in Nonfinite
+    return {
+        .class_name = "DelayedScaling",
+        .summary = "a scale a tensor from the amax of past steps; saturating cast, sums in fp32",
+        .source = "NVIDIA Transformer Engine, recipe DelayedScaling and its delayed_scaling.cu",
+        .needs = "gradients of consecutive steps",
+        .takes_format = true,
+        .keys = float_keys(
+            {{"history", "1024", "steps whose amax is remembered"},
+             {"algo", "max", "of the history: max, or most_recent"},
+             {"margin", "0", "binades left free below the largest value, 0 to 16"},
+             {"zero", "enter",
+              "a tensor of zeros: enter, or skip, which leaves history and scale alone"},
+             {"nonfinite", "infinity",
+              "a tensor with non-finite elements enters as: infinity, nan, or its finite amax"}},
+            {.overflow = "saturate", .accumulate = "fp32"}),
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+        constexpr std::array<std::string_view, 2> algos{"max", "most_recent"},
+            zeros{"enter", "skip"};
+        constexpr std::array<std::string_view, 3> specials{"infinity", "nan",
+                                                           "finite"};  // as in Nonfinite
         FloatScheme scheme = float_scheme(arguments);
-        const Delayed rule{static_cast<std::size_t>(arguments.integer("history", 1, 1 << 20)), arguments.choice("algo", algos) == "most_recent",
+        const Delayed rule{static_cast<std::size_t>(arguments.integer("history", 1, 1 << 20)),
+                           arguments.choice("algo", algos) == "most_recent",
                            arguments.choice("zero", zeros) == "skip",
-                           std::ldexp(arguments.format->largest(), -static_cast<int>(arguments.integer("margin", 0, 16))),
+                           std::ldexp(arguments.format->largest(),
+                                      -static_cast<int>(arguments.integer("margin", 0, 16))),
                            arguments.one_of<Nonfinite>("nonfinite", specials)};
         scheme.keeps_state = true;
         scheme.side_bits = 32;  // the amax

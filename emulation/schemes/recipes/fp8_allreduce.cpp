@@ -1,11 +1,12 @@
-// fp8_allreduce: gradients that are added in the format they are sent in, under one scale for all workers.
+// fp8_allreduce: gradients that are added in the format they are sent in, under one scale for all
+// workers.
 //
 //      a = amax over all workers and elements; infinite if any is not finite
-//      S = fl32(2^floor(log2(largest / a)) / sqrt(W))     the last step's S (at first 1) if a is 0 or infinite
-//      c = saturating round(S g), summed in the format with saturation, divided by S
+//      S = fl32(2^floor(log2(largest / a)) / sqrt(W))     the last step's S (at first 1) if a is 0
+//      or infinite c = saturating round(S g), summed in the format with saturation, divided by S
 //
-// sqrt(W) is room enough for gradients that are independent between workers, and too little for equal ones.
-// The exponent is exact and at most 127. headroom: W or 1 instead of sqrt(W).
+// sqrt(W) is room enough for gradients that are independent between workers, and too little for
+// equal ones. The exponent is exact and at most 127. headroom: W or 1 instead of sqrt(W).
 #include <algorithm>
 #include <cmath>
 
@@ -24,30 +25,38 @@ struct Memory {
 
 double room(int workers, Headroom headroom) {
     if (headroom == Headroom::one) return 1.0;
-    return headroom == Headroom::workers ? 1.0 / workers : 1.0 / std::sqrt(static_cast<double>(workers));
+    return headroom == Headroom::workers ? 1.0 / workers
+                                         : 1.0 / std::sqrt(static_cast<double>(workers));
 }
 
 }  // namespace
 
 SchemeDefinition fp8_allreduce_definition() {
-    return {.class_name = "FP8AllReduce",
-            .summary = "a scale a tensor with room of sqrt(W), saturating, summed in the format",
-            .source = "Peng et al., FP8-LM (arXiv:2310.18313); its code, MS-AMP (msamp/nn/distributed.py)",
-            .needs = "gradients",
-            .takes_format = true,
-            .keys = float_keys({headroom_key("sqrt_workers", "room left for the sum: sqrt_workers, workers or one")}, {.overflow = "saturate"}),
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "FP8AllReduce",
+        .summary = "a scale a tensor with room of sqrt(W), saturating, summed in the format",
+        .source =
+            "Peng et al., FP8-LM (arXiv:2310.18313); its code, MS-AMP (msamp/nn/distributed.py)",
+        .needs = "gradients",
+        .takes_format = true,
+        .keys = float_keys(
+            {headroom_key("sqrt_workers", "room left for the sum: sqrt_workers, workers or one")},
+            {.overflow = "saturate"}),
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         FloatScheme scheme = float_scheme(arguments);
         scheme.keeps_state = true;
         scheme.side_bits = 32;  // the amax
-        scheme.select = [headroom = headroom_of(arguments), largest = arguments.format->largest()](const SelectionInput& input, State& state) {
+        scheme.select = [headroom = headroom_of(arguments), largest = arguments.format->largest()](
+                            const SelectionInput& input, State& state) {
             std::vector<Decision> decisions;
             Memory& memory = state.of<Memory>();
             for (std::size_t i = 0; i < input.statistics.size(); ++i) {
                 const AgreedStatistics& s = input.statistics[i];
-                double& scale = memory.scale.try_emplace(input.names.at(i % input.tensors), 1.0).first->second;
+                double& scale =
+                    memory.scale.try_emplace(input.names.at(i % input.tensors), 1.0).first->second;
                 if (s.amax > 0.0 && s.nonfinite == 0) {
-                    const int exponent = std::min(largest_shift_within(s.amax, 1, Headroom::one, largest), 127);
+                    const int exponent =
+                        std::min(largest_shift_within(s.amax, 1, Headroom::one, largest), 127);
                     scale = static_cast<float>(std::ldexp(room(input.workers, headroom), exponent));
                 }
                 decisions.push_back(scale_of(scale));

@@ -1,10 +1,11 @@
-// mx: runs of elements that share a power-of-two scale, local to a worker (microscaling, shared exponents).
+// mx: runs of elements that share a power-of-two scale, local to a worker (microscaling, shared
+// exponents).
 //
 //      2^k from the run's amax by `rule`     OCP: floor(log2 amax) - emax of the element format
 //      c = saturating round(g / 2^k)         runs of the flattened tensor, the last may be shorter
 //
-// Decoded and added in fp32, as the scales differ between the workers. Everything else is the project's
-// block formats (core/block_format.h): a name of theirs, with / where it has a comma.
+// Decoded and added in fp32, as the scales differ between the workers. Everything else is the
+// project's block formats (core/block_format.h): a name of theirs, with / where it has a comma.
 #include <algorithm>
 #include <utility>
 
@@ -14,23 +15,31 @@
 namespace apscope::detail {
 
 SchemeDefinition mx_definition() {
-    return {.class_name = "MX",
-            .summary = "blocks that share a power-of-two scale: MXFP8, MXFP6, MXFP4, MXINT8, block floating point; gathered, fp32",
-            .source = "OCP Microscaling Formats (MX) v1.0, 2023; Rouhani et al., arXiv:2310.10537",
-            .needs = "gradients",
-            .keys = {{"block_format", "mxfp8_e4m3", "a block format's name, / for its commas: mxfp4, bfp:8:16, blocks:e3m2/block=8"},
-                     {"block", "0", "elements that share a scale; 0: as the format says"},
-                     {"rule", "format", "of the scale: floor, ceil, rceil, even, or format: as the format says"},
-                     {"rounding", "ties_to_even", "how an element is rounded"},
-                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "MX",
+        .summary =
+            "blocks that share a power-of-two scale: MXFP8, MXFP6, MXFP4, MXINT8, block floating point; gathered, fp32",
+        .source = "OCP Microscaling Formats (MX) v1.0, 2023; Rouhani et al., arXiv:2310.10537",
+        .needs = "gradients",
+        .keys = {{"block_format", "mxfp8_e4m3",
+                  "a block format's name, / for its commas: mxfp4, bfp:8:16, blocks:e3m2/block=8"},
+                 {"block", "0", "elements that share a scale; 0: as the format says"},
+                 {"rule", "format",
+                  "of the scale: floor, ceil, rceil, even, or format: as the format says"},
+                 {"rounding", "ties_to_even", "how an element is rounded"},
+                 {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         std::string name = arguments.text("block_format");
         std::replace(name.begin(), name.end(), '/', ',');
         BlockFormat format = parse_block_format(name);
-        if (const long block = arguments.integer("block", 0, 1 << 30); block != 0) format.block_size = static_cast<int>(block);
-        if (const std::string& rule = arguments.text("rule"); rule != "format") format.rule = parse_scale_rule(rule);
+        if (const long block = arguments.integer("block", 0, 1 << 30); block != 0)
+            format.block_size = static_cast<int>(block);
+        if (const std::string& rule = arguments.text("rule"); rule != "format")
+            format.rule = parse_scale_rule(rule);
         if (format.rule == ScaleRule::ratio) {
-            throw std::invalid_argument("block_format=" + name + " has scales that are ratios; mx takes powers of two (see nvfp4)");
+            throw std::invalid_argument(
+                "block_format=" + name +
+                " has scales that are ratios; mx takes powers of two (see nvfp4)");
         }
         const Projection projection{parse_rounding(arguments.text("rounding")), Overflow::saturate,
                                     static_cast<int>(arguments.integer("random_bits", 1, 64))};
@@ -41,8 +50,9 @@ SchemeDefinition mx_definition() {
         t.draws = is_stochastic(projection.rounding);
         BlockPart part;
         part.run = static_cast<std::size_t>(format.block_size);
-        part.encode = [grid](const TrainingStep& step, const Parameters&, std::span<const double>, const Place& place, std::span<const double> x,
-                             int worker, Message& m) {
+        part.encode = [grid](const TrainingStep& step, const Parameters&, std::span<const double>,
+                             const Place& place, std::span<const double> x, int worker,
+                             Message& m) {
             BlockSettings settings{step.stream(worker, grid.projection.random_bits), {}};
             settings.first_element = place.first;
             state_blocks(m, encode_block_row(x, grid, settings), x, place.size, grid, step.packs);

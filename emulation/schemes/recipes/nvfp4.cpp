@@ -1,12 +1,14 @@
-// nvfp4: 4-bit elements (0, .5, 1, 1.5, 2, 3, 4, 6), an e4m3 scale for 16 of them, an fp32 scale for the tensor.
+// nvfp4: 4-bit elements (0, .5, 1, 1.5, 2, 3, 4, 6), an e4m3 scale for 16 of them, an fp32 scale
+// for the tensor.
 //
-//      S = min(fl32(6 448 / amax), FLT_MAX)      amax over the tensor, agree=max: and over all workers
-//      d = e4m3(fl32(amax of 16 * fl32(S / 6)))  q = e2m1(x / (d / S)), in fp32, clipped to 6
-//      y = fl32(fl32(q d) / S)                   gathered, added in fp32
+//      S = min(fl32(6 448 / amax), FLT_MAX)      amax over the tensor, agree=max: and over all
+//      workers d = e4m3(fl32(amax of 16 * fl32(S / 6)))  q = e2m1(x / (d / S)), in fp32, clipped to
+//      6 y = fl32(fl32(q d) / S)                   gathered, added in fp32
 //
-// rht: 16 elements at a time, padded with zeros, are turned before by diag(signs) H16 / 4 and back after; that
-// spreads a spike over 16 elements. four_over_six: S aims at 256, each block also tries 1.5 d, which puts its
-// amax on 4, and keeps what has the smaller squared (mse) or absolute (mae) error; a tie keeps 6.
+// rht: 16 elements at a time, padded with zeros, are turned before by diag(signs) H16 / 4 and back
+// after; that spreads a spike over 16 elements. four_over_six: S aims at 256, each block also
+// tries 1.5 d, which puts its amax on 4, and keeps what has the smaller squared (mse) or absolute
+// (mae) error; a tie keeps 6.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -49,14 +51,17 @@ void turn_back_variance(Row& variance, std::size_t size) {
     for (std::size_t first = 0; first < variance.size(); first += group) {
         double sum = 0.0;
         for (std::size_t l = 0; l < group; ++l) sum += variance[first + l];
-        std::fill_n(variance.begin() + static_cast<std::ptrdiff_t>(first), group, sum / static_cast<double>(group));
+        std::fill_n(variance.begin() + static_cast<std::ptrdiff_t>(first), group,
+                    sum / static_cast<double>(group));
     }
     variance.resize(size);
 }
 
 double amax_of_turned(const RowReader& row) {
     double amax = 0.0;
-    for_runs(row, sum_block, [&](std::size_t, std::span<const double> part) { amax = std::max(amax, amax_of(turn(part))); });
+    for_runs(row, sum_block, [&](std::size_t, std::span<const double> part) {
+        amax = std::max(amax, amax_of(turn(part)));
+    });
     return amax;
 }
 
@@ -93,14 +98,16 @@ struct Encoder {
     BlockGrid grid;
     FourOverSix metric;
 
-    void operator()(Message& m, std::span<const double> x, std::size_t size, BlockSettings settings, bool packs) const {
+    void operator()(Message& m, std::span<const double> x, std::size_t size, BlockSettings settings,
+                    bool packs) const {
         const auto rounded = [&] { return encode_block_row(x, grid, settings); };
         if (metric == FourOverSix::off) return state_blocks(m, rounded(), x, size, grid, packs);
         settings.scale_range = 256.0f;
         settings.divides_first = true;
         BlockRow six = rounded();
         settings.stretch = 1.5f;
-        state_blocks(m, better(std::move(six), rounded(), x, metric == FourOverSix::mse), x, size, grid, packs);
+        state_blocks(m, better(std::move(six), rounded(), x, metric == FourOverSix::mse), x, size,
+                     grid, packs);
         // Which scale was kept follows from the words themselves.
         std::ranges::fill(m.bias, std::nan(""));
         std::ranges::fill(m.variance, std::nan(""));
@@ -110,41 +117,54 @@ struct Encoder {
 }  // namespace
 
 SchemeDefinition nvfp4_definition() {
-    return {.class_name = "NVFP4",
-            .summary = "4-bit floats in blocks of 16 under e4m3 scales, stochastic rounding, random Hadamard transform; gathered, fp32",
-            .source = "NVIDIA, Pretraining LLMs with NVFP4 (arXiv:2509.25149); Transformer Engine, recipe NVFP4BlockScaling",
-            .needs = "gradients",
-            .keys = {{"rounding", "stochastic", "how an element is rounded"},
-                     {"rht", "true", "false: no Hadamard transform"},
-                     {"four_over_six", "false", "mse or mae: each block may map its amax to 4"},
-                     {"agree", "max", "the tensor's amax: max over the workers, or local"},
-                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "NVFP4",
+        .summary =
+            "4-bit floats in blocks of 16 under e4m3 scales, stochastic rounding, random Hadamard transform; gathered, fp32",
+        .source =
+            "NVIDIA, Pretraining LLMs with NVFP4 (arXiv:2509.25149); Transformer Engine, recipe NVFP4BlockScaling",
+        .needs = "gradients",
+        .keys = {{"rounding", "stochastic", "how an element is rounded"},
+                 {"rht", "true", "false: no Hadamard transform"},
+                 {"four_over_six", "false", "mse or mae: each block may map its amax to 4"},
+                 {"agree", "max", "the tensor's amax: max over the workers, or local"},
+                 {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         constexpr std::array<std::string_view, 2> agreements{"max", "local"};
-        constexpr std::array<std::string_view, 3> metrics{"false", "mse", "mae"};  // as in FourOverSix
+        constexpr std::array<std::string_view, 3> metrics{"false", "mse",
+                                                          "mae"};  // as in FourOverSix
         const Projection projection{parse_rounding(arguments.text("rounding")), Overflow::saturate,
                                     static_cast<int>(arguments.integer("random_bits", 1, 64))};
         require_counted(projection.rounding, "schemes");
-        const Encoder encode{{parse_block_format("nvfp4"), projection}, arguments.one_of<FourOverSix>("four_over_six", metrics)};
-        const bool agrees = arguments.choice("agree", agreements) == "max", turns = arguments.flag("rht");
+        const Encoder encode{{parse_block_format("nvfp4"), projection},
+                             arguments.one_of<FourOverSix>("four_over_six", metrics)};
+        const bool agrees = arguments.choice("agree", agreements) == "max",
+                   turns = arguments.flag("rht");
         TensorScheme t;
         t.grid = encode.grid.format.name();
         t.draws = is_stochastic(projection.rounding);
         t.rounds_turned = turns;
-        t.transport.agreed_bits = agrees ? 32 : 0;  // the tensor's amax; block scales are each worker's own
-        const auto amax = [turns](const RowReader& row) { return turns ? amax_of_turned(row) : amax_of(row); };
+        t.transport.agreed_bits =
+            agrees ? 32 : 0;  // the tensor's amax; block scales are each worker's own
+        const auto amax = [turns](const RowReader& row) {
+            return turns ? amax_of_turned(row) : amax_of(row);
+        };
         BlockPart part;
         part.run = group;
         if (agrees) {
             part.select = [amax](const TrainingStep&, State&, std::span<const RowReader> rows) {
                 Parameters theta;
-                for (const RowReader& row : rows) theta.own.of<Agreed>().amax = std::max(theta.own.of<Agreed>().amax, amax(row));
+                for (const RowReader& row : rows)
+                    theta.own.of<Agreed>().amax = std::max(theta.own.of<Agreed>().amax, amax(row));
                 return theta;
             };
         } else {
-            part.measure = [amax](const TrainingStep&, const Parameters&, const RowReader& row) { return Row{amax(row)}; };
+            part.measure = [amax](const TrainingStep&, const Parameters&, const RowReader& row) {
+                return Row{amax(row)};
+            };
         }
-        part.encode = [=](const TrainingStep& step, const Parameters& theta, std::span<const double> own, const Place& place,
+        part.encode = [=](const TrainingStep& step, const Parameters& theta,
+                          std::span<const double> own, const Place& place,
                           std::span<const double> x, int worker, Message& m) {
             BlockSettings settings{step.stream(worker, projection.random_bits), {}};
             settings.amax = narrow_row(Row{agrees ? theta.of<Agreed>().amax : own[0]})[0];

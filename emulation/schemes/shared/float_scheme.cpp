@@ -6,10 +6,13 @@ namespace apscope::detail {
 
 std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own, const FloatDefaults& defaults) {
     own.push_back({"rounding", defaults.rounding, "how a value is rounded to the format"});
-    own.push_back({"overflow", defaults.overflow, "what overflow gives: ieee, saturate, propagate, infinity or nan"});
+    own.push_back({"overflow", defaults.overflow,
+                   "what overflow gives: ieee, saturate, propagate, infinity or nan"});
     own.push_back({"random_bits", "32", "random bits of stochastic rounding, 1 to 64"});
-    own.push_back({"accumulate", defaults.accumulate, "what partial sums are rounded to: format, a format's name, fp32 or exact"});
-    own.push_back({"hop_rounding", "same", "how partial sums are rounded: same, or a rounding's name"});
+    own.push_back({"accumulate", defaults.accumulate,
+                   "what partial sums are rounded to: format, a format's name, fp32 or exact"});
+    own.push_back(
+        {"hop_rounding", "same", "how partial sums are rounded: same, or a rounding's name"});
     return own;
 }
 
@@ -35,7 +38,8 @@ FloatScheme float_scheme(const SchemeArguments& arguments) {
     Reduction& reduction = scheme.reduction;
     const std::string& accumulate = arguments.text("accumulate");
     reduction.exact = accumulate == "exact";
-    reduction.accumulate = accumulate == "format" || reduction.exact ? scheme.grid.format : parse_format(accumulate);
+    reduction.accumulate =
+        accumulate == "format" || reduction.exact ? scheme.grid.format : parse_format(accumulate);
     require_fp32(reduction.accumulate, "a scheme");
     reduction.projection = scheme.grid.projection;
     const std::string& hop = arguments.text("hop_rounding");
@@ -50,9 +54,12 @@ FloatScheme float_scheme(const SchemeArguments& arguments) {
     return scheme;
 }
 
-FloatScheme gathered_scheme(const SchemeArguments& arguments, const FloatFormat& format, Overflow overflow) {
+FloatScheme gathered_scheme(const SchemeArguments& arguments, const FloatFormat& format,
+                            Overflow overflow) {
     FloatScheme scheme;
-    scheme.grid = {format, {RoundingMode::stochastic, overflow, static_cast<int>(arguments.integer("random_bits", 1, 64))}};
+    scheme.grid = {format,
+                   {RoundingMode::stochastic, overflow,
+                    static_cast<int>(arguments.integer("random_bits", 1, 64))}};
     validate(scheme.grid.projection, format);
     scheme.reduction = Reduction::gathered();
     scheme.select = select_by_amax({format, Headroom::one});
@@ -62,14 +69,17 @@ FloatScheme gathered_scheme(const SchemeArguments& arguments, const FloatFormat&
 }
 
 Select select_constant(const Decision& decision) {
-    return [decision](const SelectionInput& input, State&) { return std::vector<Decision>(input.statistics.size(), decision); };
+    return [decision](const SelectionInput& input, State&) {
+        return std::vector<Decision>(input.statistics.size(), decision);
+    };
 }
 
 Select select_by_amax(const ShiftRule& rule) {
     return [rule](const SelectionInput& input, State&) {
         std::vector<Decision> decisions;
         decisions.reserve(input.statistics.size());
-        for (const AgreedStatistics& s : input.statistics) decisions.push_back(power_of_two(rule.own(s.amax, input.workers)));
+        for (const AgreedStatistics& s : input.statistics)
+            decisions.push_back(power_of_two(rule.own(s.amax, input.workers)));
         return decisions;
     };
 }

@@ -14,14 +14,16 @@ struct FloatDefaults {
 };
 
 // The scheme's own keys first, then rounding, overflow, random_bits, accumulate and hop_rounding.
-std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own = {}, const FloatDefaults& defaults = {});
+std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own = {},
+                                  const FloatDefaults& defaults = {});
 
 // Grid, reduction and transport from those keys.
 FloatScheme float_scheme(const SchemeArguments& arguments);
 
-// Stochastic rounding to the format, gathered, the shift of each tensor from the agreed amax with headroom one. Keys:
-// random_bits.
-FloatScheme gathered_scheme(const SchemeArguments& arguments, const FloatFormat& format, Overflow overflow);
+// Stochastic rounding to the format, gathered, the shift of each tensor from the agreed amax with
+// headroom one. Keys: random_bits.
+FloatScheme gathered_scheme(const SchemeArguments& arguments, const FloatFormat& format,
+                            Overflow overflow);
 
 // The same decision for every tensor and step.
 Select select_constant(const Decision& decision);

@@ -8,7 +8,8 @@ namespace apscope::detail {
 
 double fp32_ratio(double largest, double amax, double eps, bool pow2) {
     // A sum that a worker remembers can lie beyond fp32.
-    const float size = static_cast<float>(std::min(std::max(amax, eps), static_cast<double>(FLT_MAX)));
+    const float size =
+        static_cast<float>(std::min(std::max(amax, eps), static_cast<double>(FLT_MAX)));
     if (size == 0.0f) return 1.0;
     const float scale = std::clamp(static_cast<float>(largest) / size, FLT_TRUE_MIN, FLT_MAX);
     return pow2 ? std::ldexp(1.0, std::ilogb(scale)) : scale;

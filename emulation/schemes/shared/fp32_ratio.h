@@ -3,8 +3,8 @@
 
 namespace apscope::detail {
 
-// fl32(largest / amax), at most FLT_MAX, never 0; pow2: its significand's fraction set to 0. amax counts as at
-// least eps; 0 gives 1.
+// fl32(largest / amax), at most FLT_MAX, never 0; pow2: its significand's fraction set to 0. amax
+// counts as at least eps; 0 gives 1.
 double fp32_ratio(double largest, double amax, double eps, bool pow2);
 
 }  // namespace apscope::detail

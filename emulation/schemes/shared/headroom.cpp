@@ -44,10 +44,13 @@ Scaled square(double amax, int workers, Headroom headroom) {
 
 }  // namespace
 
-SchemeKey headroom_key(std::string_view default_value, std::string_view meaning) { return {"headroom", default_value, meaning}; }
+SchemeKey headroom_key(std::string_view default_value, std::string_view meaning) {
+    return {"headroom", default_value, meaning};
+}
 
 Headroom headroom_of(const SchemeArguments& arguments) {
-    constexpr std::array<std::string_view, 3> choices{"workers", "sqrt_workers", "one"};  // as in Headroom
+    constexpr std::array<std::string_view, 3> choices{"workers", "sqrt_workers",
+                                                      "one"};  // as in Headroom
     return arguments.one_of<Headroom>("headroom", choices);
 }
 
@@ -59,12 +62,14 @@ int exponent_with_headroom(double amax, int workers, Headroom headroom) {
 int largest_shift_within(double amax, int workers, Headroom headroom, double limit) {
     // The largest s with (H amax)^2 2^(2s) <= limit^2; start below and step up.
     const Scaled a = square(amax, workers, headroom), l = square(limit, 1, Headroom::one);
-    int s = floor_half((bit_length(l.integer) + l.exponent) - (bit_length(a.integer) + a.exponent)) - 2;
+    int s =
+        floor_half((bit_length(l.integer) + l.exponent) - (bit_length(a.integer) + a.exponent)) - 2;
     const auto fits = [&](int shift) {
         // a.integer 2^(a.exponent + 2 shift) <= l.integer 2^l.exponent, within 128 bits: the
         // difference of exponents is small because the magnitudes are close.
         const int difference = a.exponent + 2 * shift - l.exponent;
-        return difference >= 0                             ? bit_length(a.integer) + difference <= 127 && (a.integer << difference) <= l.integer
+        return difference >= 0 ? bit_length(a.integer) + difference <= 127 &&
+                                     (a.integer << difference) <= l.integer
                : bit_length(l.integer) - difference <= 127 ? a.integer <= l.integer << -difference
                                                            : true;
     };

@@ -13,7 +13,9 @@ namespace apscope::detail {
 enum class Headroom { workers, sqrt_workers, one };  // H = W, sqrt(W), 1
 
 // The key `headroom`.
-SchemeKey headroom_key(std::string_view default_value = "workers", std::string_view meaning = "room left for the sum: workers, sqrt_workers or one");
+SchemeKey headroom_key(
+    std::string_view default_value = "workers",
+    std::string_view meaning = "room left for the sum: workers, sqrt_workers or one");
 Headroom headroom_of(const SchemeArguments& arguments);
 
 // ceil(log2(H amax)); amax is a positive fp32 number.

@@ -27,10 +27,12 @@ struct GradScaler {
         const auto next = minimum.upper_bound(step);
         return next == minimum.begin() ? 0.0f : static_cast<float>(std::prev(next)->second);
     }
-    std::vector<Decision> run(const SelectionInput& input, const OverflowTest& overflows, State& state) const;
+    std::vector<Decision> run(const SelectionInput& input, const OverflowTest& overflows,
+                              State& state) const;
 };
 
-std::vector<Decision> GradScaler::run(const SelectionInput& input, const OverflowTest& overflows, State& state) const {
+std::vector<Decision> GradScaler::run(const SelectionInput& input, const OverflowTest& overflows,
+                                      State& state) const {
     std::vector<Decision> decisions;
     auto& [scale, quiet] = state.of(Memory{static_cast<float>(init), 0});
     for (std::size_t step = 0; step < input.steps; ++step) {
@@ -61,7 +63,8 @@ bool OverflowTest::operator()(const SelectionInput& input, std::size_t step, dou
         const double scaled = s.amax * scale;
         if (is_stochastic(grid_.projection.rounding)) {
             if (scaled > grid_.format.largest()) return true;
-        } else if (!std::isfinite(round_one<double>(scaled, cast_)) || !std::isfinite(round_one<double>(-scaled, cast_))) {
+        } else if (!std::isfinite(round_one<double>(scaled, cast_)) ||
+                   !std::isfinite(round_one<double>(-scaled, cast_))) {
             return true;
         }
     }
@@ -76,17 +79,20 @@ std::vector<SchemeKey> grad_scaler_keys() {
 }
 
 SchemeKey initial_loss_scale_key() {
-    return {"init", "auto",
-            "S at the first step: a positive fp32 number, or auto: 2^(E+1), E = floor(log2 largest), between 1 and 2^16: "
-            "65536 for fp16, e5m2 and wider exponents, 512 for e4m3fn, 256 for e4m3, 16 for e3m4"};
+    return {
+        "init", "auto",
+        "S at the first step: a positive fp32 number, or auto: 2^(E+1), E = floor(log2 largest), between 1 and 2^16: "
+        "65536 for fp16, e5m2 and wider exponents, 512 for e4m3fn, 256 for e4m3, 16 for e3m4"};
 }
 
 double initial_loss_scale(const SchemeArguments& arguments) {
     // NOLINTNEXTLINE(bugprone-unchecked-optional-access): the definition takes a format
-    if (arguments.text("init") == "auto") return std::ldexp(1.0, std::clamp(arguments.format->emax() + 1, 0, 16));
+    if (arguments.text("init") == "auto")
+        return std::ldexp(1.0, std::clamp(arguments.format->emax() + 1, 0, 16));
     const double init = arguments.scale("init", "auto");
     if (init < 0x1p-126 || init > 0x1.fffffep127) {
-        throw std::invalid_argument("init=" + arguments.text("init") + " is neither auto nor a positive fp32 number (such as 65536)");
+        throw std::invalid_argument("init=" + arguments.text("init") +
+                                    " is neither auto nor a positive fp32 number (such as 65536)");
     }
     return init;
 }
@@ -97,11 +103,16 @@ FloatScheme grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimu
     // torch's own conditions.
     const double growth = arguments.scale("growth"), backoff = arguments.scale("backoff");
     const double init = initial_loss_scale(arguments);
-    if (growth <= 1.0) throw std::invalid_argument("growth=" + arguments.text("growth") + " is not above 1");
-    if (backoff >= 1.0) throw std::invalid_argument("backoff=" + arguments.text("backoff") + " is not below 1");
+    if (growth <= 1.0)
+        throw std::invalid_argument("growth=" + arguments.text("growth") + " is not above 1");
+    if (backoff >= 1.0)
+        throw std::invalid_argument("backoff=" + arguments.text("backoff") + " is not below 1");
     const long interval = arguments.integer("growth_interval", 1, 1'000'000'000);
-    scheme.select = [scaler = GradScaler{init, growth, backoff, interval, std::move(minimum)}, overflows = OverflowTest(scheme.grid)](
-                        const SelectionInput& input, State& state) { return scaler.run(input, overflows, state); };
+    scheme.select = [scaler = GradScaler{init, growth, backoff, interval, std::move(minimum)},
+                     overflows = OverflowTest(scheme.grid)](const SelectionInput& input,
+                                                            State& state) {
+        return scaler.run(input, overflows, state);
+    };
     return scheme;
 }
 

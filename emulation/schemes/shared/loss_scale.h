@@ -11,11 +11,12 @@
 
 namespace apscope::detail {
 
-// Does some worker's encoded value overflow under scale S, or was one not finite before? Rounding is
-// monotone, so amax answers for all; stochastic rounding counts as overflowing where it could.
+// Does some worker's encoded value overflow under scale S, or was one not finite before? Rounding
+// is monotone, so amax answers for all; stochastic rounding counts as overflowing where it could.
 class OverflowTest {
 public:
-    explicit OverflowTest(const FloatGrid& grid) : grid_(grid), cast_(make_cast<double>(grid.format, grid.projection)) {}
+    explicit OverflowTest(const FloatGrid& grid)
+        : grid_(grid), cast_(make_cast<double>(grid.format, grid.projection)) {}
     bool operator()(const SelectionInput& input, std::size_t step, double scale) const;
 
 private:
@@ -31,8 +32,9 @@ std::vector<SchemeKey> grad_scaler_keys();
 // That state machine on a float grid. The scale in force at a step is the one before its update.
 FloatScheme grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum = {});
 
-// The key `init`: a positive, normal fp32 number. torch's and DeepSpeed's 2^16 is the first power of two beyond fp16's
-// largest value: amax up to 1/2 does not overflow. By default every format starts there with its own.
+// The key `init`: a positive, normal fp32 number. torch's and DeepSpeed's 2^16 is the first power
+// of two beyond fp16's largest value: amax up to 1/2 does not overflow. By default every format
+// starts there with its own.
 SchemeKey initial_loss_scale_key();
 double initial_loss_scale(const SchemeArguments& arguments);
 

@@ -40,7 +40,8 @@ struct Subtract {
 };
 // The same, the values added to those of the points before, if there are any.
 struct TakePoint {
-    static APSCOPE_INLINE void run(const double* point, bool first, std::size_t count, double* values, double* residual) {
+    static APSCOPE_INLINE void run(const double* point, bool first, std::size_t count,
+                                   double* values, double* residual) {
 #pragma GCC ivdep  // rows of their own
         for (std::size_t i = 0; i < count; ++i) values[i] = (first ? 0.0 : values[i]) + point[i];
         Subtract::run(point, count, residual);
@@ -53,7 +54,8 @@ struct Point {
     Rows own;
 
     std::span<const double> own_of(std::size_t worker) const {
-        return worker < own.size() ? std::span<const double>(own[worker]) : std::span<const double>();
+        return worker < own.size() ? std::span<const double>(own[worker])
+                                   : std::span<const double>();
     }
 };
 
@@ -61,7 +63,8 @@ struct Chosen {
     std::vector<Point> points;
     std::vector<long> counts;  // that each worker sends
 
-    // The inner parameters of point j are named j/..., what was measured j/own/w; points/w is how many worker w sends.
+    // The inner parameters of point j are named j/..., what was measured j/own/w; points/w is how
+    // many worker w sends.
     void fields(Fields& f) {
         Rows rows;
         for (const long count : counts) rows.push_back({static_cast<double>(count)});
@@ -75,13 +78,15 @@ struct Chosen {
             f.rows(prefix(j) + "own", points[j].own);
         }
         const auto has = [&](std::size_t j) {
-            return std::any_of(all.begin(), all.end(), [&](const auto& r) { return r.first.starts_with(prefix(j)); });
+            return std::any_of(all.begin(), all.end(),
+                               [&](const auto& r) { return r.first.starts_with(prefix(j)); });
         };
         for (std::size_t j = 0; !f.writes() && has(j); ++j) {
             Point& point = points.emplace_back();
             f.rows(prefix(j) + "own", point.own);
             NamedRows inner;
-            for (auto r = all.lower_bound(prefix(j)); r != all.end() && r->first.starts_with(prefix(j)); r = all.erase(r)) {
+            for (auto r = all.lower_bound(prefix(j));
+                 r != all.end() && r->first.starts_with(prefix(j)); r = all.erase(r)) {
                 inner[r->first.substr(prefix(j).size())] = std::move(r->second);
             }
             point.theta = Parameters::of_rows(std::move(inner));
@@ -95,19 +100,23 @@ struct Points {
     double nmse;  // 0: always all points
 
     // What the first `count` points leave of a row, to be read.
-    RowReader left_over(const TrainingStep& step, const Chosen& chosen, const RowReader& row, int worker, long count) const {
+    RowReader left_over(const TrainingStep& step, const Chosen& chosen, const RowReader& row,
+                        int worker, long count) const {
         if (count == 0) return row;
         struct Piece {
             Row row;
             std::size_t first = 0;
             Message point;
         };
-        const auto read = [this, &step, &chosen, row, worker, count, held = std::make_shared<Piece>()](std::size_t first, std::size_t n) {
+        const auto read = [this, &step, &chosen, row, worker, count,
+                           held = std::make_shared<Piece>()](std::size_t first, std::size_t n) {
             Row& r = held->row;
             if (first < held->first || first + n > held->first + r.size()) {
                 const bool whole = inner.run == whole_row;
                 const std::size_t begin = whole ? 0 : first / inner.run * inner.run;
-                const std::size_t end = whole ? row.size : std::min(row.size, (first + n + inner.run - 1) / inner.run * inner.run);
+                const std::size_t end =
+                    whole ? row.size
+                          : std::min(row.size, (first + n + inner.run - 1) / inner.run * inner.run);
                 const std::span<const double> given = row.read(begin, end - begin);
                 r.assign(given.begin(), given.end());
                 held->first = begin;
@@ -121,10 +130,11 @@ struct Points {
         return {row.size, read};
     }
 
-    void encode_point(const TrainingStep& step, const Chosen& chosen, long j, const Place& place, std::span<const double> r, int worker,
-                      Message& m) const {
+    void encode_point(const TrainingStep& step, const Chosen& chosen, long j, const Place& place,
+                      std::span<const double> r, int worker, Message& m) const {
         const Point& point = chosen.points.at(static_cast<std::size_t>(j));
-        inner.encode(at_point(step, static_cast<std::uint32_t>(j)), point.theta, point.own_of(static_cast<std::size_t>(worker)), place, r, worker, m);
+        inner.encode(at_point(step, static_cast<std::uint32_t>(j)), point.theta,
+                     point.own_of(static_cast<std::size_t>(worker)), place, r, worker, m);
     }
 
     Parameters select(const TrainingStep& step, State& state, std::span<const RowReader> x) const {
@@ -134,12 +144,14 @@ struct Points {
         std::vector<bool> active(x.size(), true);
         const auto squares = [](const RowReader& row) { return fixed_sum_of(row, square); };
         std::vector<double> enough;
-        for (std::size_t w = 0; w < x.size() && nmse > 0.0; ++w) enough.push_back(nmse * squares(x[w]));
+        for (std::size_t w = 0; w < x.size() && nmse > 0.0; ++w)
+            enough.push_back(nmse * squares(x[w]));
         for (long j = 0; j < max; ++j) {
             const TrainingStep own = at_point(step, static_cast<std::uint32_t>(j));
             std::vector<RowReader> left;
             for (std::size_t w = 0; w < x.size(); ++w) {
-                RowReader row = left_over(step, chosen, x[w], static_cast<int>(w), active[w] ? j : 0);
+                RowReader row =
+                    left_over(step, chosen, x[w], static_cast<int>(w), active[w] ? j : 0);
                 if (nmse > 0.0 && active[w] && squares(row) <= enough[w]) active[w] = false;
                 if (active[w]) chosen.counts[w] = j + 1;
                 left.push_back(active[w] ? std::move(row) : RowReader::of_zeros(x[w].size));
@@ -147,13 +159,15 @@ struct Points {
             Point point;
             if (inner.select) point.theta = inner.select(own, state, left);
             if (inner.draw) inner.draw(own, point.theta, x[0].size);
-            for (std::size_t w = 0; w < x.size() && inner.measure; ++w) point.own.push_back(inner.measure(own, point.theta, left[w]));
+            for (std::size_t w = 0; w < x.size() && inner.measure; ++w)
+                point.own.push_back(inner.measure(own, point.theta, left[w]));
             chosen.points.push_back(std::move(point));
         }
         return theta;
     }
 
-    void encode(const TrainingStep& step, const Chosen& chosen, const Place& place, std::span<const double> x, int worker, Message& m) const {
+    void encode(const TrainingStep& step, const Chosen& chosen, const Place& place,
+                std::span<const double> x, int worker, Message& m) const {
         Row r(x.begin(), x.end());
         Message point;
         m.prepare(x.size(), false, false);
@@ -178,7 +192,8 @@ BlockPart as_blocks(const TensorScheme& scheme) {
     BlockPart part;
     part.run = whole_row;
     if (scheme.select) {
-        part.select = [select = scheme.select](const TrainingStep& step, State& state, std::span<const RowReader> rows) {
+        part.select = [select = scheme.select](const TrainingStep& step, State& state,
+                                               std::span<const RowReader> rows) {
             Rows x;
             for (const RowReader& row : rows) {
                 const std::span<const double> all = row.read(0, row.size);
@@ -187,8 +202,10 @@ BlockPart as_blocks(const TensorScheme& scheme) {
             return select(step, state, x);
         };
     }
-    part.encode = [encode = scheme.encode](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place&,
-                                           std::span<const double> x, int worker, Message& m) { m = encode(step, theta, x, worker); };
+    part.encode = [encode = scheme.encode](const TrainingStep& step, const Parameters& theta,
+                                           std::span<const double>, const Place&,
+                                           std::span<const double> x, int worker,
+                                           Message& m) { m = encode(step, theta, x, worker); };
     return part;
 }
 
@@ -196,13 +213,19 @@ BlockPart as_blocks(const TensorScheme& scheme) {
 
 TensorScheme in_points(const TensorScheme& inner, long max, double nmse) {
     TensorScheme t = inner;
-    const bool in_pieces = inner.blocks && !inner.forward && !inner.draws;  // what is left over does not depend on what is drawn
+    const bool in_pieces = inner.blocks && !inner.forward &&
+                           !inner.draws;  // what is left over does not depend on what is drawn
     const auto points = std::make_shared<const Points>(as_blocks(inner), max, nmse);
     BlockPart part;
     part.run = points->inner.run;
-    part.select = [points](const TrainingStep& step, State& state, std::span<const RowReader> x) { return points->select(step, state, x); };
-    part.encode = [points](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place& place, std::span<const double> x,
-                           int worker, Message& m) { points->encode(step, theta.of<Chosen>(), place, x, worker, m); };
+    part.select = [points](const TrainingStep& step, State& state, std::span<const RowReader> x) {
+        return points->select(step, state, x);
+    };
+    part.encode = [points](const TrainingStep& step, const Parameters& theta,
+                           std::span<const double>, const Place& place, std::span<const double> x,
+                           int worker, Message& m) {
+        points->encode(step, theta.of<Chosen>(), place, x, worker, m);
+    };
     t.set_blocks(std::move(part));
     t.forward = inner.forward;
     if (!in_pieces) t.blocks.reset();

@@ -1,8 +1,9 @@
-// The shift s of a unit (a tensor, a bucket, all that one loss scale serves) from its agreed amax, and what is
-// remembered of it. Every scheme whose scale is a power of two from H amax takes it from here.
+// The shift s of a unit (a tensor, a bucket, all that one loss scale serves) from its agreed amax,
+// and what is remembered of it. Every scheme whose scale is a power of two from H amax takes it
+// from here.
 //
-//      ceil     s = E - ceil(log2(H amax)), E = floor(log2 largest): H amax comes into (2^(E-1), 2^E]
-//      tight    the largest s with H amax 2^s <= largest: no binade is spare
+//      ceil     s = E - ceil(log2(H amax)), E = floor(log2 largest): H amax comes into (2^(E-1),
+//      2^E] tight    the largest s with H amax 2^s <= largest: no binade is spare
 #pragma once
 
 #include "core/float_format.h"
@@ -25,8 +26,9 @@ struct ShiftRule {
     // Of this amax, which counts as at least 2^-126; 0 if it is 0.
     int own(double amax, int workers) const;
 
-    // The shift in force. `last` and `run` are a unit's memory: its last shift and how often in a row it was
-    // that; run = 0 before the first. Steps in which all is zero leave the memory as it is.
+    // The shift in force. `last` and `run` are a unit's memory: its last shift and how often in a
+    // row it was that; run = 0 before the first. Steps in which all is zero leave the memory as it
+    // is.
     int next(double amax, int workers, int& last, long& run) const;
 };
 

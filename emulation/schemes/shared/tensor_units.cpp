@@ -12,7 +12,8 @@ namespace apscope::detail {
 
 namespace {
 
-constexpr std::size_t first_limit = std::size_t{1} << 20;  // DDP's first bucket is small, so that its exchange begins early
+constexpr std::size_t first_limit =
+    std::size_t{1} << 20;  // DDP's first bucket is small, so that its exchange begins early
 constexpr long largest_size = 1L << 40;
 
 }  // namespace
@@ -25,18 +26,24 @@ std::vector<TensorUnit> TensorUnits::of(const SelectionInput& input, std::size_t
         if (!input.serves(step, k)) continue;
         if (full) {
             const std::string bucket = "bucket" + std::to_string(units.size());
-            units.push_back({kind == Kind::tensor ? input.names.at(k) : kind == Kind::model ? "model" : bucket, {}});
+            units.push_back({kind == Kind::tensor  ? input.names.at(k)
+                             : kind == Kind::model ? "model"
+                                                   : bucket,
+                             {}});
             bytes = 0;
         }
         units.back().tensors.push_back(k);
         bytes += sizeof(float) * input.at(step, k).elements;
-        full = kind == Kind::tensor || (kind == Kind::bucket && bytes >= (units.size() == 1 ? std::min(limit, first_limit) : limit));
+        full = kind == Kind::tensor ||
+               (kind == Kind::bucket &&
+                bytes >= (units.size() == 1 ? std::min(limit, first_limit) : limit));
     }
     return units;
 }
 
 std::size_t parse_bucket_size(std::string_view key, std::string_view text) {
-    constexpr std::array<std::pair<std::string_view, int>, 3> units{{{"KB", 10}, {"MB", 20}, {"GB", 30}}};
+    constexpr std::array<std::pair<std::string_view, int>, 3> units{
+        {{"KB", 10}, {"MB", 20}, {"GB", 30}}};
     std::string_view digits = text;
     int shift = 0;
     for (const auto& [unit, bits] : units) {
@@ -46,8 +53,10 @@ std::size_t parse_bucket_size(std::string_view key, std::string_view text) {
     }
     const std::optional<long> size = parse_number<long>(digits);
     if (!size || *size < 1 || *size > largest_size >> shift) {
-        throw std::invalid_argument(std::string(key) + "=bucket:" + std::string(text) +
-                                    " has no size of a bucket; give bytes, KB, MB or GB up to 1024GB, as in " + std::string(key) + "=bucket:25MB");
+        throw std::invalid_argument(
+            std::string(key) + "=bucket:" + std::string(text) +
+            " has no size of a bucket; give bytes, KB, MB or GB up to 1024GB, as in " +
+            std::string(key) + "=bucket:25MB");
     }
     return static_cast<std::size_t>(*size) << shift;
 }

@@ -1,5 +1,5 @@
-// Which tensors of a step share what is agreed: none, all of them, or those of a bucket of gradients as PyTorch's DDP
-// fills it.
+// Which tensors of a step share what is agreed: none, all of them, or those of a bucket of
+// gradients as PyTorch's DDP fills it.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +13,21 @@ namespace apscope::detail {
 
 struct TensorUnit {
     std::string name;                  // what a state calls it: tensors keep their own
-    std::vector<std::size_t> tensors;  // in the order of the exchange; the first carries what the unit sends once
+    std::vector<std::size_t>
+        tensors;  // in the order of the exchange; the first carries what the unit sends once
 };
 
 struct TensorUnits {
     enum class Kind { tensor, model, bucket } kind = Kind::tensor;
     std::size_t limit = 0;  // bytes from which on a bucket is full
 
-    // The units of the tensors that the scheme serves at a step, in the order of the exchange: from the last tensor to the
-    // first, as backpropagation makes them.
+    // The units of the tensors that the scheme serves at a step, in the order of the exchange: from
+    // the last tensor to the first, as backpropagation makes them.
     std::vector<TensorUnit> of(const SelectionInput& input, std::size_t step) const;
 };
 
-// "25MB", "512KB", "2GB" (powers of 1024) or a number of bytes. Throws std::invalid_argument, which calls it KEY=bucket:TEXT.
+// "25MB", "512KB", "2GB" (powers of 1024) or a number of bytes. Throws std::invalid_argument, which
+// calls it KEY=bucket:TEXT.
 std::size_t parse_bucket_size(std::string_view key, std::string_view text);
 
 }  // namespace apscope::detail

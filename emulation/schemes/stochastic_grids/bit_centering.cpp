@@ -1,14 +1,14 @@
-// bit_centering: HALP's number format as a gradient codec. Small integers around a centre that all workers know,
-// on a scale that shrinks with it.
+// bit_centering: HALP's number format as a gradient codec. Small integers around a centre that all
+// workers know, on a scale that shrinks with it.
 //
 //      every `period` steps    g is sent in fp32, c = mean of g in fp32
 //      between                 z = g - c is sent      delta = |c|_2 / (mu (2^(bits-1) - 1))
 //                              q = clip(floor(z / delta + U[0, 1)), -2^(bits-1), 2^(bits-1) - 1)
 //                              decoded: c + delta q
 //
-// delta comes from what all know, so there is no side information. c = 0 (converged) has delta = 0 and decodes to 0.
-// In HALP z is the weights' offset and c the full gradient, whose norm over mu bounds the way to
-// the optimum; here both are gradients, and mu sets the range |c|_2 / mu alone.
+// delta comes from what all know, so there is no side information. c = 0 (converged) has delta = 0
+// and decodes to 0. In HALP z is the weights' offset and c the full gradient, whose norm over mu
+// bounds the way to the optimum; here both are gradients, and mu sets the range |c|_2 / mu alone.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -59,12 +59,14 @@ struct Centred {
 
 LevelTable integer_box(int bits) {
     Row box;
-    for (long q = -(1L << (bits - 1)); q < 1L << (bits - 1); ++q) box.push_back(static_cast<double>(q));
+    for (long q = -(1L << (bits - 1)); q < 1L << (bits - 1); ++q)
+        box.push_back(static_cast<double>(q));
     return LevelTable(std::move(box));
 }
 
-void encode_offsets(Message& m, std::span<const double> x, std::span<const double> centre, double delta, const LevelTable& box,
-                    const RandomStream& stream, bool packs, std::size_t first) {
+void encode_offsets(Message& m, std::span<const double> x, std::span<const double> centre,
+                    double delta, const LevelTable& box, const RandomStream& stream, bool packs,
+                    std::size_t first) {
     thread_local Row z;
     z.resize(x.size());
     for (std::size_t i = 0; i < z.size(); ++i) z[i] = delta == 0.0 ? 0.0 : x[i] - centre[i];
@@ -80,27 +82,34 @@ void take_centre(Memory& memory, const Place& place, const Exchange& e) {
     const Row& sum = e.reduced[0];
     const std::span<double> centre = piece_of(*memory.centre, place, sum.size());
     const auto workers = static_cast<double>(e.sent.size());
-    for (std::size_t i = 0; i < sum.size(); ++i) centre[i] = static_cast<float>(std::clamp(sum[i] / workers, -largest, largest));
+    for (std::size_t i = 0; i < sum.size(); ++i)
+        centre[i] = static_cast<float>(std::clamp(sum[i] / workers, -largest, largest));
 }
 
 }  // namespace
 
 SchemeDefinition bit_centering_definition() {
-    return {.class_name = "BitCentering",
-            .summary = "integers around the last centre gradient, on a scale that shrinks with its norm",
-            .source = "De Sa et al., High-Accuracy Low-Precision Training (HALP), arXiv:1803.03383, on gradients",
-            .needs = "gradients of consecutive steps",
-            .keys = {{"bits", "8", "bits of an offset, 2 to 16"},
-                     {"mu", "0.1", "the range of offsets is the centre's l2 norm over mu"},
-                     {"period", "10", "steps from one centre, sent in fp32, to the next"},
-                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "BitCentering",
+        .summary =
+            "integers around the last centre gradient, on a scale that shrinks with its norm",
+        .source =
+            "De Sa et al., High-Accuracy Low-Precision Training (HALP), arXiv:1803.03383, on gradients",
+        .needs = "gradients of consecutive steps",
+        .keys = {{"bits", "8", "bits of an offset, 2 to 16"},
+                 {"mu", "0.1", "the range of offsets is the centre's l2 norm over mu"},
+                 {"period", "10", "steps from one centre, sent in fp32, to the next"},
+                 {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         const int bits = static_cast<int>(arguments.integer("bits", 2, 16));
         const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
         const long period = arguments.integer("period", 1, 1L << 40);
         const double mu = arguments.number("mu", 0.0);
-        if (mu == 0.0) throw std::invalid_argument("mu=" + arguments.text("mu") + " is not above 0 (such as 0.1)");
-        const FloatGrid fp32{parse_format("fp32"), {RoundingMode::ties_to_even, Overflow::saturate}};
+        if (mu == 0.0)
+            throw std::invalid_argument("mu=" + arguments.text("mu") +
+                                        " is not above 0 (such as 0.1)");
+        const FloatGrid fp32{parse_format("fp32"),
+                             {RoundingMode::ties_to_even, Overflow::saturate}};
         TensorScheme t;
         t.grid = "offset:" + std::to_string(bits);
         t.keeps_state = t.draws = true;
@@ -119,15 +128,18 @@ SchemeDefinition bit_centering_definition() {
             delta = std::sqrt(sum_of_squares(*centre)) / mu / (std::ldexp(1.0, bits - 1) - 1.0);
             return theta;
         };
-        part.encode = [fp32, random_bits, box = integer_box(bits)](const TrainingStep& step, const Parameters& theta, std::span<const double>,
-                                                                   const Place& place, std::span<const double> x, int worker, Message& m) {
+        part.encode = [fp32, random_bits,
+                       box = integer_box(bits)](const TrainingStep& step, const Parameters& theta,
+                                                std::span<const double>, const Place& place,
+                                                std::span<const double> x, int worker, Message& m) {
             const RandomStream stream = step.stream(worker, random_bits);
             const auto& [takes_centre, delta, centre] = theta.of<Centred>();
             if (takes_centre) {
                 encode_float_row(m, x, 1.0, fp32, stream, step.packs, place.first);
                 m.grid_use.reset();  // the scheme's grid is offsets
             } else {
-                encode_offsets(m, x, piece_of(std::as_const(*centre), place, x.size()), delta, box, stream, step.packs, place.first);
+                encode_offsets(m, x, piece_of(std::as_const(*centre), place, x.size()), delta, box,
+                               stream, step.packs, place.first);
             }
         };
         part.update = [](const TrainingStep&, State& state, const Place& place, const Exchange& e) {

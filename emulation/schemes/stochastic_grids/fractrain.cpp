@@ -1,13 +1,15 @@
-// fractrain: progressive fractional quantization (PFQ): affine integers whose width grows when the loss stalls.
+// fractrain: progressive fractional quantization (PFQ): affine integers whose width grows when the
+// loss stalls.
 //
 //      step = (max - min) / (2^b - 1), at least least_scale      min and max of one worker's tensor
 //      q    = floor((g - min) / step + U[0, 1))                   decoded: min + step q
 //      b    = bits[turning points so far]
 //
-// The loss indicator: the last 5 losses are kept. If all of them are within epsilon of the last one, relative to the mean of
-// the first 10 losses, a turning point is there: the window starts anew, and at the first and second epsilon
-// becomes alpha epsilon. A width holds from the step after. Losses here are those of the replayed steps, where the
-// source takes epochs; losses that are not finite are left out.
+// The loss indicator: the last 5 losses are kept. If all of them are within epsilon of the last
+// one, relative to the mean of the first 10 losses, a turning point is there: the window starts
+// anew, and at the first and second epsilon becomes alpha epsilon. A width holds from the step
+// after. Losses here are those of the replayed steps, where the source takes epochs; losses that
+// are not finite are left out.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -27,7 +29,9 @@ std::vector<int> schedule(const std::string& text) {
     for (std::size_t begin = 0; begin <= text.size();) {
         const std::size_t end = std::min(text.find('/', begin), text.size());
         const auto b = parse_number<int>(std::string_view(text).substr(begin, end - begin));
-        if (!b || *b < 1 || *b > 16) throw std::invalid_argument("bits=" + text + " must be a list of integers from 1 to 16, such as 6/6/8/8");
+        if (!b || *b < 1 || *b > 16)
+            throw std::invalid_argument(
+                "bits=" + text + " must be a list of integers from 1 to 16, such as 6/6/8/8");
         bits.push_back(*b);
         begin = end + 1;
     }
@@ -54,13 +58,15 @@ Row extremes(const RowReader& x) {
     return found;
 }
 
-void encode_affine(Message& m, std::span<const double> x, std::span<const double> extremes, const LevelTable& codes, double min_scale,
-                   const RandomStream& stream, bool packs, std::size_t first) {
+void encode_affine(Message& m, std::span<const double> x, std::span<const double> extremes,
+                   const LevelTable& codes, double min_scale, const RandomStream& stream,
+                   bool packs, std::size_t first) {
     const double min = extremes[0], range = extremes[1] - min;
     thread_local Row above;
     above.resize(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) above[i] = x[i] - min;
-    encode_levels(m, above, codes, std::max(range / codes.levels().back(), min_scale), LevelRule::stochastic, stream, packs, first);
+    encode_levels(m, above, codes, std::max(range / codes.levels().back(), min_scale),
+                  LevelRule::stochastic, stream, packs, first);
     for (double& y : m.values) y += min;
     m.side_bits = 64;
 }
@@ -87,8 +93,11 @@ void watch(Memory& m, double loss, double alpha, std::size_t widths) {
     if (++m.losses_seen <= losses_in_scale) m.first_losses += loss;
     if (m.losses.size() == window) m.losses.erase(m.losses.begin());
     m.losses.push_back(loss);
-    const double scale = m.first_losses / static_cast<double>(std::min(m.losses_seen, losses_in_scale));
-    const bool stalls = std::all_of(m.losses.begin(), m.losses.end(), [&](double l) { return std::abs(l - loss) <= m.epsilon * scale; });
+    const double scale =
+        m.first_losses / static_cast<double>(std::min(m.losses_seen, losses_in_scale));
+    const bool stalls = std::all_of(m.losses.begin(), m.losses.end(), [&](double l) {
+        return std::abs(l - loss) <= m.epsilon * scale;
+    });
     if (m.losses.size() < window || !stalls) return;
     if (++m.turns <= 2) m.epsilon *= alpha;
     m.losses.clear();
@@ -103,18 +112,21 @@ struct Width {
 }  // namespace
 
 SchemeDefinition fractrain_definition() {
-    return {.class_name = "FracTrain",
-            .summary = "affine integers per tensor, wider from turning point to turning point of the loss",
-            .source = "Fu et al., FracTrain, NeurIPS 2020 (arXiv:2012.13113)",
-            .needs = "gradients and loss of consecutive steps",
-            .keys = {{"bits", "6/6/8/8", "widths, one a stage, 1 to 16"},
-                     {"epsilon", "0.05", "losses closer than this share of the first ones' mean stall"},
-                     {"alpha", "0.3", "factor on epsilon at the first and second turning point"},
-                     {"least_scale", "1e-8", "the minimum distance of two codes"},
-                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "FracTrain",
+        .summary =
+            "affine integers per tensor, wider from turning point to turning point of the loss",
+        .source = "Fu et al., FracTrain, NeurIPS 2020 (arXiv:2012.13113)",
+        .needs = "gradients and loss of consecutive steps",
+        .keys = {{"bits", "6/6/8/8", "widths, one a stage, 1 to 16"},
+                 {"epsilon", "0.05", "losses closer than this share of the first ones' mean stall"},
+                 {"alpha", "0.3", "factor on epsilon at the first and second turning point"},
+                 {"least_scale", "1e-8", "the minimum distance of two codes"},
+                 {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         const std::vector<int> widths = schedule(arguments.text("bits"));
-        const double epsilon = arguments.number("epsilon", 0.0), alpha = arguments.number("alpha", 0.0);
+        const double epsilon = arguments.number("epsilon", 0.0),
+                     alpha = arguments.number("alpha", 0.0);
         const double min_scale = arguments.number("least_scale", 0.0);
         const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
         TensorScheme t;
@@ -124,15 +136,21 @@ SchemeDefinition fractrain_definition() {
         std::map<int, LevelTable> tables;  // by width
         for (const int bits : widths) tables.try_emplace(bits, whole_numbers(bits));
         BlockPart part;
-        part.select = [widths, epsilon](const TrainingStep&, State& state, std::span<const RowReader>) {
+        part.select = [widths, epsilon](const TrainingStep&, State& state,
+                                        std::span<const RowReader>) {
             Parameters theta;
             theta.own.of<Width>().bits = widths.at(memory_of(state, epsilon).turns);
             return theta;
         };
-        part.measure = [](const TrainingStep&, const Parameters&, const RowReader& x) { return extremes(x); };
-        part.encode = [min_scale, random_bits, tables](const TrainingStep& step, const Parameters& theta, std::span<const double> extremes,
-                                                       const Place& place, std::span<const double> x, int worker, Message& m) {
-            encode_affine(m, x, extremes, tables.at(theta.of<Width>().bits), min_scale, step.stream(worker, random_bits), step.packs, place.first);
+        part.measure = [](const TrainingStep&, const Parameters&, const RowReader& x) {
+            return extremes(x);
+        };
+        part.encode = [min_scale, random_bits,
+                       tables](const TrainingStep& step, const Parameters& theta,
+                               std::span<const double> extremes, const Place& place,
+                               std::span<const double> x, int worker, Message& m) {
+            encode_affine(m, x, extremes, tables.at(theta.of<Width>().bits), min_scale,
+                          step.stream(worker, random_bits), step.packs, place.first);
         };
         part.end = [epsilon, alpha, count = widths.size()](const TrainingStep& step, State& state) {
             watch(memory_of(state, epsilon), step.loss, alpha, count);

@@ -2,20 +2,26 @@
 //
 //      |x| = 2^k (1 + f)      sent: sign(x) 2^(k+1) with probability f, else sign(x) 2^k
 //
-// A sign and 8 exponent bits, 0 among them: 9 bits an element. The original has no scale; here a power of two brings
-// the largest magnitude of all workers to at most 2^127, so that no code overflows and 253 binades below it
-// are left. Relative errors are the same. A decoded 2^128 (from above 2^127) is still more than fp32 holds.
+// A sign and 8 exponent bits, 0 among them: 9 bits an element. The original has no scale; here a
+// power of two brings the largest magnitude of all workers to at most 2^127, so that no code
+// overflows and 253 binades below it are left. Relative errors are the same. A decoded 2^128 (from
+// above 2^127) is still more than fp32 holds.
 #include "emulation/schemes/shared/float_scheme.h"
 
 namespace apscope::detail {
 
 SchemeDefinition natural_definition() {
-    return {.class_name = "Natural",
-            .summary = "natural compression: stochastic rounding to powers of two; gathered and added in fp32",
-            .source = "Horvath et al., Natural Compression for Distributed Deep Learning (arXiv:1905.10988)",
-            .needs = "gradients",
-            .keys = {{"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind { return gathered_scheme(arguments, make_format(8, 0), Overflow::ieee); }};
+    return {
+        .class_name = "Natural",
+        .summary =
+            "natural compression: stochastic rounding to powers of two; gathered and added in fp32",
+        .source =
+            "Horvath et al., Natural Compression for Distributed Deep Learning (arXiv:1905.10988)",
+        .needs = "gradients",
+        .keys = {{"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+        return gathered_scheme(arguments, make_format(8, 0), Overflow::ieee);
+    }};
 }
 
 }  // namespace apscope::detail

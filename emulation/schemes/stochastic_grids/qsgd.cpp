@@ -1,9 +1,10 @@
 // qsgd: uniform levels between -norm and norm of a bucket, stochastic rounding, norms local to a
 // worker, codes gathered, decoded and added in fp32.
 //
-// code: `fixed` has every level in ceil(log2(2 levels + 1)) bits. The others are the paper's sparse code:
-// for every level that is not 0 its distance from the last one, a sign and its magnitude, the integers in
-// Elias' omega (`elias`, the recursive one), gamma or delta code; buckets follow each other.
+// code: `fixed` has every level in ceil(log2(2 levels + 1)) bits. The others are the paper's sparse
+// code: for every level that is not 0 its distance from the last one, a sign and its magnitude, the
+// integers in Elias' omega (`elias`, the recursive one), gamma or delta code; buckets follow each
+// other.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -24,7 +25,8 @@ std::optional<EliasCode> elias_code(std::string_view name) {
     return std::nullopt;
 }
 
-void encode(Message& m, std::span<const double> x, const UniformGrid& grid, std::span<const double> norms, std::optional<EliasCode> code,
+void encode(Message& m, std::span<const double> x, const UniformGrid& grid,
+            std::span<const double> norms, std::optional<EliasCode> code,
             const RandomStream& stream, bool packs, std::size_t first) {
     encode_uniform_row(m, x, grid, norms, stream, packs && !code, first);
     if (!code) return;
@@ -39,31 +41,41 @@ void encode(Message& m, std::span<const double> x, const UniformGrid& grid, std:
 }  // namespace
 
 SchemeDefinition qsgd_definition() {
-    return {.class_name = "QSGD",
-            .summary = "uniform levels over a bucket's norm, stochastic rounding; gathered and added in fp32",
-            .source = "Alistarh et al., QSGD, NIPS 2017 (arXiv:1610.02132)",
-            .needs = "gradients",
-            .keys = {{"levels", "7", "levels on each side of zero"},
-                     {"bucket", "512", "consecutive elements that share a norm"},
-                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"},
-                     {"norm", "l2", "a bucket's norm: l2 or max"},
-                     {"code", "fixed", "bits of a level: fixed, or sparse in Elias' codes: elias (omega), gamma, delta"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "QSGD",
+        .summary =
+            "uniform levels over a bucket's norm, stochastic rounding; gathered and added in fp32",
+        .source = "Alistarh et al., QSGD, NIPS 2017 (arXiv:1610.02132)",
+        .needs = "gradients",
+        .keys =
+            {{"levels", "7", "levels on each side of zero"},
+             {"bucket", "512", "consecutive elements that share a norm"},
+             {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"},
+             {"norm", "l2", "a bucket's norm: l2 or max"},
+             {"code", "fixed",
+              "bits of a level: fixed, or sparse in Elias' codes: elias (omega), gamma, delta"}},
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         constexpr std::array<std::string_view, 2> norms{"l2", "max"};  // as in BucketNorm
         constexpr std::array<std::string_view, 4> codes{"fixed", "elias", "gamma", "delta"};
         const UniformGrid grid{static_cast<int>(arguments.integer("levels", 1, 1 << 20)),
                                static_cast<std::size_t>(arguments.integer("bucket", 1, 1L << 40)),
-                               static_cast<int>(arguments.integer("random_bits", 1, 53)), arguments.one_of<BucketNorm>("norm", norms)};
+                               static_cast<int>(arguments.integer("random_bits", 1, 53)),
+                               arguments.one_of<BucketNorm>("norm", norms)};
         TensorScheme t;
         t.grid = "uniform:" + std::to_string(grid.levels);
         t.draws = true;
         const auto code = elias_code(arguments.choice("code", codes));
         BlockPart part;
         if (code) part.run = grid.bucket;  // distances are counted in a bucket
-        part.measure = [grid](const TrainingStep&, const Parameters&, const RowReader& x) { return bucket_norms(x, grid); };
-        part.encode = [grid, code](const TrainingStep& step, const Parameters&, std::span<const double> norms, const Place& place,
-                                   std::span<const double> x, int worker,
-                                   Message& m) { encode(m, x, grid, norms, code, step.stream(worker, grid.random_bits), step.packs, place.first); };
+        part.measure = [grid](const TrainingStep&, const Parameters&, const RowReader& x) {
+            return bucket_norms(x, grid);
+        };
+        part.encode = [grid, code](const TrainingStep& step, const Parameters&,
+                                   std::span<const double> norms, const Place& place,
+                                   std::span<const double> x, int worker, Message& m) {
+            encode(m, x, grid, norms, code, step.stream(worker, grid.random_bits), step.packs,
+                   place.first);
+        };
         t.set_blocks(std::move(part));
         return t;
     }};

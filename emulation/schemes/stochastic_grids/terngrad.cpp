@@ -1,11 +1,12 @@
-// terngrad: ternary codes under one scale, which all workers share so that codes add up in the network.
+// terngrad: ternary codes under one scale, which all workers share so that codes add up in the
+// network.
 //
-//      c_w = min(|.|, clip sigma_w)        sigma_w: of worker w's elements about their mean; clip = 0 or sigma = 0: none
-//      s   = max over workers of |c_w|     agreed by MAX
-//      code = sign(g) with probability |g| / s, else 0
+//      c_w = min(|.|, clip sigma_w)        sigma_w: of worker w's elements about their mean; clip =
+//      0 or sigma = 0: none s   = max over workers of |c_w|     agreed by MAX code = sign(g) with
+//      probability |g| / s, else 0
 //
-// A code takes 2 bits on its way up; the sum of W codes lies in -W..W and takes ceil(log2(2W + 1)). Then the
-// variance is s |g|_1 - |g|_2^2 and the bias what clipping cut off.
+// A code takes 2 bits on its way up; the sum of W codes lies in -W..W and takes ceil(log2(2W + 1)).
+// Then the variance is s |g|_1 - |g|_2^2 and the bias what clipping cut off.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -32,7 +33,8 @@ double limit_of(const RowReader& x, double clip) {
     const auto n = static_cast<double>(x.size);
     if (clip == 0.0 || x.size == 0) return std::numeric_limits<double>::infinity();
     const double mean = fixed_sum_of(x, [](double v) { return v; }) / n;
-    const double sigma = std::sqrt(fixed_sum_of(x, [mean](double v) { return (v - mean) * (v - mean); }) / n);
+    const double sigma =
+        std::sqrt(fixed_sum_of(x, [mean](double v) { return (v - mean) * (v - mean); }) / n);
     return sigma == 0.0 ? std::numeric_limits<double>::infinity() : clip * sigma;
 }
 
@@ -49,7 +51,8 @@ Parameters shared_scale(std::span<const RowReader> rows, double clip) {
     return theta;
 }
 
-void encode_ternary(Message& m, std::span<const double> x, double limit, double scale, const RandomStream& stream, bool packs, std::size_t first) {
+void encode_ternary(Message& m, std::span<const double> x, double limit, double scale,
+                    const RandomStream& stream, bool packs, std::size_t first) {
     static const LevelTable levels({-1.0, 0.0, 1.0});
     thread_local Row clipped;
     clipped.resize(x.size());
@@ -65,13 +68,15 @@ void encode_ternary(Message& m, std::span<const double> x, double limit, double 
 }  // namespace
 
 SchemeDefinition terngrad_definition() {
-    return {.class_name = "TernGrad",
-            .summary = "signs or zero under the workers' largest magnitude, clipped before; codes add up in the network",
-            .source = "Wen et al., TernGrad, NIPS 2017 (arXiv:1705.07878)",
-            .needs = "gradients",
-            .keys = {{"clip", "2.5", "standard deviations beyond which a worker clips, 0: none"},
-                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "TernGrad",
+        .summary =
+            "signs or zero under the workers' largest magnitude, clipped before; codes add up in the network",
+        .source = "Wen et al., TernGrad, NIPS 2017 (arXiv:1705.07878)",
+        .needs = "gradients",
+        .keys = {{"clip", "2.5", "standard deviations beyond which a worker clips, 0: none"},
+                 {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
         TensorScheme t;
         t.grid = "levels:3";
@@ -81,16 +86,19 @@ SchemeDefinition terngrad_definition() {
         t.transport.sum_bits = [](int workers) { return bits_of_sum(workers, 2); };
         t.transport.agreed_bits = all_side_bits;
         BlockPart part;
-        part.select = [clip = arguments.number("clip", 0.0)](const TrainingStep&, State&, std::span<const RowReader> rows) {
+        part.select = [clip = arguments.number("clip", 0.0)](const TrainingStep&, State&,
+                                                             std::span<const RowReader> rows) {
             return shared_scale(rows, clip);
         };
-        part.encode = [random_bits](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place& place,
+        part.encode = [random_bits](const TrainingStep& step, const Parameters& theta,
+                                    std::span<const double>, const Place& place,
                                     std::span<const double> x, int worker, Message& m) {
-            encode_ternary(m, x, theta.of<Clipped>().limits.at(static_cast<std::size_t>(worker)), theta.common_scale(),
-                           step.stream(worker, random_bits), step.packs, place.first);
+            encode_ternary(m, x, theta.of<Clipped>().limits.at(static_cast<std::size_t>(worker)),
+                           theta.common_scale(), step.stream(worker, random_bits), step.packs,
+                           place.first);
         };
-        part.reduce = [](const TrainingStep&, const State&, const Parameters& theta, const Place&, const std::vector<Message>& sent, const Topology&,
-                         Row& sum) {
+        part.reduce = [](const TrainingStep&, const State&, const Parameters& theta, const Place&,
+                         const std::vector<Message>& sent, const Topology&, Row& sum) {
             sum_of_codes(sent, sum);
             for (double& y : sum) y *= theta.common_scale();
         };

@@ -1,8 +1,8 @@
 // zipml: every worker rounds stochastically to the levels that are best for its own gradient.
 //
-// A bucket of consecutive elements (bucket=0: the whole tensor) has a codebook of at most `levels` of its values or
-// candidates, chosen to minimise the variance (codecs/optimal_levels.h); it costs 32 bits a level. Local to a
-// worker, so messages are gathered, decoded and added in fp32.
+// A bucket of consecutive elements (bucket=0: the whole tensor) has a codebook of at most `levels`
+// of its values or candidates, chosen to minimise the variance (codecs/optimal_levels.h); it costs
+// 32 bits a level. Local to a worker, so messages are gathered, decoded and added in fp32.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -25,7 +25,8 @@ struct Codebooks {
 // What a codebook of fp32 numbers is made for.
 void narrow(std::span<const double> x, std::span<double> sent) {
     constexpr double largest = std::numeric_limits<float>::max();
-    for (std::size_t i = 0; i < x.size(); ++i) sent[i] = static_cast<float>(std::clamp(x[i], -largest, largest));
+    for (std::size_t i = 0; i < x.size(); ++i)
+        sent[i] = static_cast<float>(std::clamp(x[i], -largest, largest));
 }
 
 // Of a whole row.
@@ -40,26 +41,31 @@ Row codebook_of(const RowReader& x, const Codebooks& books) {
 }
 
 // x: whole buckets of a tensor, the last of it may be shorter.
-void encode_buckets(Message& all, std::span<const double> x, const Place& place, const Codebooks& books, const RandomStream& stream) {
+void encode_buckets(Message& all, std::span<const double> x, const Place& place,
+                    const Codebooks& books, const RandomStream& stream) {
     all.prepare(x.size(), true, true);
     LevelChooser chooser(books.levels, books.search, books.candidates);
     Row sent;
     for (std::size_t first = 0; first < x.size(); first += books.bucket) {
-        const std::span<const double> given = x.subspan(first, std::min(books.bucket, x.size() - first));
+        const std::span<const double> given =
+            x.subspan(first, std::min(books.bucket, x.size() - first));
         sent.resize(given.size());
         narrow(given, sent);
-        put_levels(all, first, given, LevelTable(chooser.levels(sent)), 1.0, LevelRule::stochastic, stream, place.first + first);
+        put_levels(all, first, given, LevelTable(chooser.levels(sent)), 1.0, LevelRule::stochastic,
+                   stream, place.first + first);
     }
 }
 
 // codebook: of the whole row, where that has but one.
-void encode(Message& m, std::span<const double> x, const Place& place, const Codebooks& books, std::span<const double> codebook,
-            const RandomStream& stream, bool packs) {
+void encode(Message& m, std::span<const double> x, const Place& place, const Codebooks& books,
+            std::span<const double> codebook, const RandomStream& stream, bool packs) {
     if (x.empty()) m.prepare(0, true, true);
     else if (books.bucket == 0)
-        encode_levels(m, x, LevelTable(Row(codebook.begin(), codebook.end())), 1.0, LevelRule::stochastic, stream, false, place.first);
+        encode_levels(m, x, LevelTable(Row(codebook.begin(), codebook.end())), 1.0,
+                      LevelRule::stochastic, stream, false, place.first);
     else encode_buckets(m, x, place, books, stream);
-    const std::size_t bucket = books.bucket == 0 ? std::max<std::size_t>(place.size, 1) : books.bucket;
+    const std::size_t bucket =
+        books.bucket == 0 ? std::max<std::size_t>(place.size, 1) : books.bucket;
     set_payload(m, level_bits(books.levels), packs);
     m.side_bits = (place.size + bucket - 1) / bucket * 32 * books.levels;
 }
@@ -68,29 +74,39 @@ void encode(Message& m, std::span<const double> x, const Place& place, const Cod
 
 SchemeDefinition zipml_definition() {
     return {.class_name = "ZipML",
-            .summary = "stochastic rounding to the levels of minimum variance for each worker's bucket",
+            .summary =
+                "stochastic rounding to the levels of minimum variance for each worker's bucket",
             .source = "Zhang et al., ZipML, ICML 2017 (arXiv:1611.05402)",
             .needs = "gradients",
             .keys = {{"levels", "16", "levels of a codebook, from 2"},
                      {"bucket", "0", "consecutive elements that share a codebook, 0: the tensor"},
-                     {"method", "candidates", "search of the levels: exact, fast (as good) or candidates"},
-                     {"candidates", "512", "values that levels are chosen from, with method=candidates"},
+                     {"method", "candidates",
+                      "search of the levels: exact, fast (as good) or candidates"},
+                     {"candidates", "512",
+                      "values that levels are chosen from, with method=candidates"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
         constexpr std::array<std::string_view, 3> methods{"exact", "fast", "candidates"};
         const Codebooks books{static_cast<std::size_t>(arguments.integer("levels", 2, 1 << 16)),
                               static_cast<std::size_t>(arguments.integer("bucket", 0, 1L << 40)),
                               static_cast<std::size_t>(arguments.integer("candidates", 2, 1 << 24)),
-                              parse_level_search(arguments.choice("method", methods)), static_cast<int>(arguments.integer("random_bits", 1, 53))};
+                              parse_level_search(arguments.choice("method", methods)),
+                              static_cast<int>(arguments.integer("random_bits", 1, 53))};
         TensorScheme t;
         t.grid = "levels:" + std::to_string(books.levels);
         t.draws = true;
         BlockPart part;
         if (books.bucket != 0) part.run = books.bucket;
-        else part.measure = [books](const TrainingStep&, const Parameters&, const RowReader& x) { return codebook_of(x, books); };
-        part.encode = [books](const TrainingStep& step, const Parameters&, std::span<const double> codebook, const Place& place,
-                              std::span<const double> x, int worker,
-                              Message& m) { encode(m, x, place, books, codebook, step.stream(worker, books.random_bits), step.packs); };
+        else
+            part.measure = [books](const TrainingStep&, const Parameters&, const RowReader& x) {
+                return codebook_of(x, books);
+            };
+        part.encode = [books](const TrainingStep& step, const Parameters&,
+                              std::span<const double> codebook, const Place& place,
+                              std::span<const double> x, int worker, Message& m) {
+            encode(m, x, place, books, codebook, step.stream(worker, books.random_bits),
+                   step.packs);
+        };
         t.set_blocks(std::move(part));
         return t;
     }};

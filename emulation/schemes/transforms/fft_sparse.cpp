@@ -1,10 +1,12 @@
-// fft_sparse: the tensor, flat, as a signal: of its Fourier coefficients the largest are kept and sent as
-// range-based floats with a bitmap of their places; gathered, transformed back and added.
+// fft_sparse: the tensor, flat, as a signal: of its Fourier coefficients the largest are kept and
+// sent as range-based floats with a bitmap of their places; gathered, transformed back and added.
 //
-//      F = real FFT of x     keep the largest |F|, of equals the first      real and imaginary parts as
-//      N-bit codes of a window that ends at the largest part (emulation/schemes/codecs/code_window.h)
+//      F = real FFT of x     keep the largest |F|, of equals the first      real and imaginary
+//      parts as N-bit codes of a window that ends at the largest part
+//      (emulation/schemes/codecs/code_window.h)
 //
-// The transform runs on the host in fp64, in one fixed order of operations (codecs/fourier.h), whatever the device.
+// The transform runs on the host in fp64, in one fixed order of operations (codecs/fourier.h),
+// whatever the device.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -23,8 +25,9 @@ namespace apscope::detail {
 
 namespace {
 
-// The tables of a length take longer than its transform, and all workers have that length: a thread keeps those it used
-// last, 2 MiB of them in all or those of one length, up to 128 MiB from one message to the next.
+// The tables of a length take longer than its transform, and all workers have that length: a thread
+// keeps those it used last, 2 MiB of them in all or those of one length, up to 128 MiB from one
+// message to the next.
 class Transforms {
 public:
     static Transforms& of_thread() {
@@ -46,7 +49,8 @@ public:
     Row re, im, sizes;  // of the coefficients at hand, and what ranks them
 
 private:
-    static constexpr std::size_t few = std::size_t{1} << 18, many = std::size_t{1} << 24;  // numbers
+    static constexpr std::size_t few = std::size_t{1} << 18,
+                                 many = std::size_t{1} << 24;  // numbers
 
     void clear() {
         kept_.clear();
@@ -57,7 +61,8 @@ private:
 };
 
 struct SquaredSizes {
-    static APSCOPE_INLINE void run(const double* re, const double* im, std::size_t count, double* sizes) {
+    static APSCOPE_INLINE void run(const double* re, const double* im, std::size_t count,
+                                   double* sizes) {
 #pragma GCC ivdep  // a row of its own
         for (std::size_t k = 0; k < count; ++k) sizes[k] = re[k] * re[k] + im[k] * im[k];
     }
@@ -69,29 +74,37 @@ struct FftSparse {
     std::size_t bucket;
 
     // values: as many as x.
-    void encode_part(std::span<const double> x, std::span<double> values, Message& m, BitWriter& payload, bool packs) const {
+    void encode_part(std::span<const double> x, std::span<double> values, Message& m,
+                     BitWriter& payload, bool packs) const {
         const std::size_t n = x.size();
         Transforms& transforms = Transforms::of_thread();
         RealFourier& fourier = transforms.of(n);
         const std::size_t bins = fourier.bins();
         const double amax = amax_of(x);
         int exponent = 0;
-        if (amax > 0.0) std::frexp(amax * static_cast<double>(n), &exponent);  // coefficients are at most 1 then
+        if (amax > 0.0)
+            std::frexp(amax * static_cast<double>(n),
+                       &exponent);  // coefficients are at most 1 then
         std::copy(x.begin(), x.end(), values.begin());
         multiply_by_power(values, -exponent);
         Row &re = transforms.re, &im = transforms.im, &sizes = transforms.sizes;
         for (Row* row : {&re, &im, &sizes}) row->resize(bins);
         fourier.forward(values, re, im);
-        simd::run<SquaredSizes>(static_cast<const double*>(re.data()), static_cast<const double*>(im.data()), bins, sizes.data());
-        const Buffer<std::size_t> kept = largest(bins, kept_of(bins, keep), [&](std::size_t k) { return sizes[k]; });
+        simd::run<SquaredSizes>(static_cast<const double*>(re.data()),
+                                static_cast<const double*>(im.data()), bins, sizes.data());
+        const Buffer<std::size_t> kept =
+            largest(bins, kept_of(bins, keep), [&](std::size_t k) { return sizes[k]; });
 
         float top = 0.0f;
-        for (const std::size_t k : kept) top = std::max({top, static_cast<float>(std::abs(re[k])), static_cast<float>(std::abs(im[k]))});
+        for (const std::size_t k : kept)
+            top = std::max(
+                {top, static_cast<float>(std::abs(re[k])), static_cast<float>(std::abs(im[k]))});
         const CodeWindow window(top, bits, mantissa_bits);
         const auto part = [&](double v) {
             const auto single = static_cast<float>(v);
             const std::uint32_t code = window.encode(single);
-            if (packs) payload.put(code | static_cast<std::uint64_t>(single < 0.0f) << (bits - 1), bits);
+            if (packs)
+                payload.put(code | static_cast<std::uint64_t>(single < 0.0f) << (bits - 1), bits);
             const double value = window.decode(code);
             return single < 0.0f ? -value : value;
         };
@@ -124,7 +137,8 @@ struct FftSparse {
         BitWriter payload;
         for (std::size_t begin = 0; begin < x.size(); begin += unit) {
             const std::size_t count = std::min(unit, x.size() - begin);
-            encode_part(x.subspan(begin, count), std::span(m.values).subspan(begin, count), m, payload, step.packs);
+            encode_part(x.subspan(begin, count), std::span(m.values).subspan(begin, count), m,
+                        payload, step.packs);
         }
         Transforms::of_thread().end_message();
         if (step.packs) m.payload = payload.take();
@@ -135,15 +149,17 @@ struct FftSparse {
 }  // namespace
 
 SchemeDefinition fft_sparse_definition() {
-    return {.class_name = "FFTSparse",
-            .summary = "the largest Fourier coefficients of the flat tensor, as range-based floats; gathered and added in fp32",
-            .source = "Wang et al., FFT-based Gradient Sparsification, HPDC 2020 (arXiv:1811.08596)",
-            .needs = "gradients",
-            .keys = {{"keep", "0.15", "share of the coefficients that is sent"},
-                     {"bits", "8", "of a coefficient's real or imaginary part, 2 to 24"},
-                     {"mantissa", "3", "fraction bits of the range-based float, 0 to 20"},
-                     {"bucket", "0", "consecutive elements transformed together; 0: the whole tensor"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "FFTSparse",
+        .summary =
+            "the largest Fourier coefficients of the flat tensor, as range-based floats; gathered and added in fp32",
+        .source = "Wang et al., FFT-based Gradient Sparsification, HPDC 2020 (arXiv:1811.08596)",
+        .needs = "gradients",
+        .keys = {{"keep", "0.15", "share of the coefficients that is sent"},
+                 {"bits", "8", "of a coefficient's real or imaginary part, 2 to 24"},
+                 {"mantissa", "3", "fraction bits of the range-based float, 0 to 20"},
+                 {"bucket", "0", "consecutive elements transformed together; 0: the whole tensor"}},
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         FftSparse f;
         f.keep = arguments.number("keep", 1e-9, 1.0);
         f.bits = static_cast<int>(arguments.integer("bits", 2, 24));
@@ -151,8 +167,13 @@ SchemeDefinition fft_sparse_definition() {
         f.bucket = static_cast<std::size_t>(arguments.integer("bucket", 0, 1L << 40));
         TensorScheme t;
         t.grid = "window:" + std::to_string(f.bits);
-        t.encode = [f](const TrainingStep& step, const Parameters&, std::span<const double> x, int) { return f.encode(step, x); };
-        t.tables = [f](std::size_t n) { return n == 0 ? 0 : sizeof(double) * RealFourier::held(f.bucket == 0 ? n : std::min(n, f.bucket)); };
+        t.encode = [f](const TrainingStep& step, const Parameters&, std::span<const double> x,
+                       int) { return f.encode(step, x); };
+        t.tables = [f](std::size_t n) {
+            return n == 0 ? 0
+                          : sizeof(double) *
+                                RealFourier::held(f.bucket == 0 ? n : std::min(n, f.bucket));
+        };
         return t;
     }};
 }

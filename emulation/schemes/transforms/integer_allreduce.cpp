@@ -1,9 +1,9 @@
-// integer_allreduce: fixed point with a scale that the workers agree on, chunk by chunk, so that switches or
-// plain integer additions sum the codes, exactly and in any order.
+// integer_allreduce: fixed point with a scale that the workers agree on, chunk by chunk, so that
+// switches or plain integer additions sum the codes, exactly and in any order.
 //
 //      B = max over workers and elements of |x|        agreed by MAX, a chunk at a time
-//      f <= (2^(b-1) - W) / (W B)                      the largest power of two, or the number itself
-//      q = round(f x)     sum of q: |sum| <= 2^(b-1), no overflow ever     y = sum / f
+//      f <= (2^(b-1) - W) / (W B)                      the largest power of two, or the number
+//      itself q = round(f x)     sum of q: |sum| <= 2^(b-1), no overflow ever     y = sum / f
 //
 // To nearest, the sum's error is at most W / (2 f). Stochastic rounding is IntSGD's.
 #include <algorithm>
@@ -22,7 +22,8 @@ namespace {
 
 // q = scale x to the nearest integer, ties to even.
 struct RoundToIntegers {
-    static APSCOPE_INLINE void run(const double* x, const double* scale, std::size_t count, double* codes, double* values) {
+    static APSCOPE_INLINE void run(const double* x, const double* scale, std::size_t count,
+                                   double* codes, double* values) {
 #pragma GCC ivdep  // the results are rows of their own
         for (std::size_t i = 0; i < count; ++i) {
             const double v = x[i] * scale[i], low = std::floor(v), rest = v - low, half = low * 0.5;
@@ -34,7 +35,8 @@ struct RoundToIntegers {
     }
 };
 struct DrawIntegers {
-    static APSCOPE_INLINE void run(const double* x, const double* scale, const double* random, double words_count, std::size_t count, double* codes,
+    static APSCOPE_INLINE void run(const double* x, const double* scale, const double* random,
+                                   double words_count, std::size_t count, double* codes,
                                    double* values, double* bias, double* variance) {
 #pragma GCC ivdep  // the results are rows of their own
         for (std::size_t i = 0; i < count; ++i) {
@@ -81,7 +83,8 @@ struct FixedPoint {
         }
     }
 
-    void encode(Message& m, const TrainingStep& step, const Row& factor, const Place& place, std::span<const double> x, int worker) const {
+    void encode(Message& m, const TrainingStep& step, const Row& factor, const Place& place,
+                std::span<const double> x, int worker) const {
         const std::size_t n = x.size();
         m.prepare(n, true, stochastic);
         double scale[random_group], random[random_group];
@@ -91,22 +94,27 @@ struct FixedPoint {
             const double* part = x.data() + begin;
             double *codes = m.codes.data() + begin, *values = m.values.data() + begin;
             if (!stochastic) {
-                simd::run<RoundToIntegers>(part, static_cast<const double*>(scale), count, codes, values);
+                simd::run<RoundToIntegers>(part, static_cast<const double*>(scale), count, codes,
+                                           values);
                 continue;
             }
             random_words(step.stream(worker, random_bits), place.first + begin, count, random);
-            simd::run<DrawIntegers>(part, static_cast<const double*>(scale), static_cast<const double*>(random), std::ldexp(1.0, random_bits), count,
-                                    codes, values, m.bias.data() + begin, m.variance.data() + begin);
+            simd::run<DrawIntegers>(part, static_cast<const double*>(scale),
+                                    static_cast<const double*>(random),
+                                    std::ldexp(1.0, random_bits), count, codes, values,
+                                    m.bias.data() + begin, m.variance.data() + begin);
         }
         m.payload_bits = n * static_cast<std::uint64_t>(bits);
         m.side_bits = factor.size() * (power_of_two ? 8 : 32);
         if (!step.packs) return;
         BitWriter packed;
-        for (const double q : m.codes) packed.put(static_cast<std::uint64_t>(static_cast<std::int64_t>(q)), bits);
+        for (const double q : m.codes)
+            packed.put(static_cast<std::uint64_t>(static_cast<std::int64_t>(q)), bits);
         m.payload = packed.take();
     }
 
-    void add(const Row& factor, const Place& place, const std::vector<Message>& sent, Row& sum) const {
+    void add(const Row& factor, const Place& place, const std::vector<Message>& sent,
+             Row& sum) const {
         sum_of_codes(sent, sum);
         double scale[random_group];
         for (std::size_t begin = 0; begin < sum.size(); begin += random_group) {
@@ -126,17 +134,20 @@ struct Factors {
 }  // namespace
 
 SchemeDefinition integer_allreduce_definition() {
-    return {.class_name = "IntegerAllReduce",
-            .summary = "fixed point with an agreed scale per chunk; integers are added exactly",
-            .source = "Sapio et al., SwitchML, NSDI 2021 (arXiv:1903.06701); Mishchenko et al., IntSGD, ICLR 2022 (arXiv:2102.08374)",
-            .needs = "gradients",
-            .keys = {{"bits", "32", "of an integer, 2 to 32"},
-                     {"chunk", "256", "consecutive elements that share a scale"},
-                     {"rounding", "ties_to_even", "ties_to_even or stochastic"},
-                     {"scale", "power_of_two", "power_of_two or real"},
-                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
-        constexpr std::array<std::string_view, 2> roundings{"ties_to_even", "stochastic"}, scales{"power_of_two", "real"};
+    return {
+        .class_name = "IntegerAllReduce",
+        .summary = "fixed point with an agreed scale per chunk; integers are added exactly",
+        .source =
+            "Sapio et al., SwitchML, NSDI 2021 (arXiv:1903.06701); Mishchenko et al., IntSGD, ICLR 2022 (arXiv:2102.08374)",
+        .needs = "gradients",
+        .keys = {{"bits", "32", "of an integer, 2 to 32"},
+                 {"chunk", "256", "consecutive elements that share a scale"},
+                 {"rounding", "ties_to_even", "ties_to_even or stochastic"},
+                 {"scale", "power_of_two", "power_of_two or real"},
+                 {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+        constexpr std::array<std::string_view, 2> roundings{"ties_to_even", "stochastic"},
+            scales{"power_of_two", "real"};
         FixedPoint f;
         f.bits = static_cast<int>(arguments.integer("bits", 2, 32));
         f.chunk = static_cast<std::size_t>(arguments.integer("chunk", 1, 1L << 40));
@@ -148,12 +159,14 @@ SchemeDefinition integer_allreduce_definition() {
         t.topology = reductions::code_sum;
         t.is_exact_sum = true;
         t.draws = f.stochastic;
-        t.transport.agreed_bits = all_side_bits;  // sums are as wide as codes: the scale leaves room
+        t.transport.agreed_bits =
+            all_side_bits;  // sums are as wide as codes: the scale leaves room
         BlockPart part;
         part.select = [f](const TrainingStep& step, State&, std::span<const RowReader> x) {
             if (step.workers >= 1 << (f.bits - 1 < 30 ? f.bits - 1 : 30)) {
-                throw std::invalid_argument("integer_allreduce with bits=" + std::to_string(f.bits) + " has no room for " +
-                                            std::to_string(step.workers) + " workers; give more bits");
+                throw std::invalid_argument(
+                    "integer_allreduce with bits=" + std::to_string(f.bits) + " has no room for " +
+                    std::to_string(step.workers) + " workers; give more bits");
             }
             Parameters theta;
             Row& factors = theta.own.of<Factors>().of_chunk;
@@ -161,10 +174,14 @@ SchemeDefinition integer_allreduce_definition() {
             theta.scale_exponent = common_exponent(factors);
             return theta;
         };
-        part.encode = [f](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place& place, std::span<const double> x,
-                          int worker, Message& m) { f.encode(m, step, theta.of<Factors>().of_chunk, place, x, worker); };
-        part.reduce = [f](const TrainingStep&, const State&, const Parameters& theta, const Place& place, const std::vector<Message>& sent,
-                          const Topology&, Row& sum) { f.add(theta.of<Factors>().of_chunk, place, sent, sum); };
+        part.encode = [f](const TrainingStep& step, const Parameters& theta,
+                          std::span<const double>, const Place& place, std::span<const double> x,
+                          int worker, Message& m) {
+            f.encode(m, step, theta.of<Factors>().of_chunk, place, x, worker);
+        };
+        part.reduce = [f](const TrainingStep&, const State&, const Parameters& theta,
+                          const Place& place, const std::vector<Message>& sent, const Topology&,
+                          Row& sum) { f.add(theta.of<Factors>().of_chunk, place, sent, sum); };
         t.set_blocks(std::move(part));
         return t;
     }};

@@ -1,11 +1,13 @@
 // powersgd: a matrix M_w a worker is sent as two thin factors, which add up over the workers.
 //
-//      P_w = M_w Q          P = orthonormal columns of (sum P_w) / W       Q from the step before, at first random
-//      Q_w = M_w^T P        Q = (sum Q_w) / W                              sent_w = P Q_w^T,  sum = P (sum Q_w)^T
+//      P_w = M_w Q          P = orthonormal columns of (sum P_w) / W       Q from the step before,
+//      at first random Q_w = M_w^T P        Q = (sum Q_w) / W                              sent_w =
+//      P Q_w^T,  sum = P (sum Q_w)^T
 //
-// A matrix has the tensor's first axis as rows and all others as columns. Tensors that are none, or whose
-// factors would be no smaller, go as fp32 numbers. Factors are rounded to fp32 where they are sent; sums are
-// fp64, in fixed order. For the memory of what is lost: error_feedback(powersgd:rank=2).
+// A matrix has the tensor's first axis as rows and all others as columns. Tensors that are none, or
+// whose factors would be no smaller, go as fp32 numbers. Factors are rounded to fp32 where they are
+// sent; sums are fp64, in fixed order. For the memory of what is lost:
+// error_feedback(powersgd:rank=2).
 #include "core/bits.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/statistics.h"
@@ -22,7 +24,8 @@ struct Matrix {
 
     ThinShape shape() const { return {rows, columns, rank}; }
 
-    explicit Matrix(const TrainingStep& step, std::size_t n, std::size_t wanted) : rows(1), columns(n), rank(wanted), is_small(true) {
+    explicit Matrix(const TrainingStep& step, std::size_t n, std::size_t wanted)
+        : rows(1), columns(n), rank(wanted), is_small(true) {
         if (step.shape.size() < 2 || n == 0) return;
         rows = static_cast<std::size_t>(step.shape[0]);
         columns = n / rows;
@@ -40,7 +43,7 @@ struct Memory {
 struct Factors {
     Rows own_p, own_q;  // what each worker sends
     Row p;
-    int exponent = 0;   // products are times 2^exponent
+    int exponent = 0;  // products are times 2^exponent
 
     void fields(Fields& f) {
         f.rows("p", own_p);
@@ -58,14 +61,17 @@ void round_to_fp32(Row& row) {
 Row random_factor(const TrainingStep& step, const Matrix& m) {
     const RandomStream stream = step.shared_stream(32);
     Row q(m.columns * m.rank);
-    for (std::size_t i = 0; i < q.size(); ++i) q[i] = std::ldexp(static_cast<double>(stream.at(i) >> 32), -31) - 1.0;
+    for (std::size_t i = 0; i < q.size(); ++i)
+        q[i] = std::ldexp(static_cast<double>(stream.at(i) >> 32), -31) - 1.0;
     return q;
 }
 
 // Modified Gram-Schmidt on the columns of p (rows x rank); a column that vanishes becomes 0.
 void orthonormalize(Row& p, const Matrix& m) {
     Row columns = thin_columns(p, m.rows, m.rank);
-    const auto product = [n = m.rows](const double* a, const double* b) { return fixed_sum(n, [&](std::size_t i) { return a[i] * b[i]; }); };
+    const auto product = [n = m.rows](const double* a, const double* b) {
+        return fixed_sum(n, [&](std::size_t i) { return a[i] * b[i]; });
+    };
     for (std::size_t c = 0; c < m.rank; ++c) {
         double* own = &columns[c * m.rows];
         const double before = product(own, own);
@@ -107,7 +113,8 @@ Parameters select(const TrainingStep& step, State& state, const Rows& x, std::si
     for (std::size_t w = 0; w < x.size(); ++w) {
         Row& own = own_q.emplace_back(transposed_times_thin(scaled_row(w), p, m.shape()));
         round_to_fp32(own);
-        for (std::size_t i = 0; i < next.size(); ++i) next[i] += own[i] / static_cast<double>(x.size());
+        for (std::size_t i = 0; i < next.size(); ++i)
+            next[i] += own[i] / static_cast<double>(x.size());
     }
     q = std::move(next);
     return theta;
@@ -119,7 +126,8 @@ Row product_of(const Row& p, const Row& q, const Matrix& m, int exponent) {
     return values;
 }
 
-Message encode(const TrainingStep& step, const Factors& factors, std::span<const double> x, int worker, std::size_t wanted) {
+Message encode(const TrainingStep& step, const Factors& factors, std::span<const double> x,
+               int worker, std::size_t wanted) {
     const Matrix m(step, x.size(), wanted);
     Message message;
     BitWriter bits;
@@ -143,7 +151,8 @@ Message encode(const TrainingStep& step, const Factors& factors, std::span<const
     return message;
 }
 
-Row add(const TrainingStep& step, const Factors& factors, const std::vector<Message>& sent, std::size_t wanted) {
+Row add(const TrainingStep& step, const Factors& factors, const std::vector<Message>& sent,
+        std::size_t wanted) {
     const Matrix m(step, sent[0].values.size(), wanted);
     if (m.is_small) return exact_sum(sent);
     Row sum(m.columns * m.rank, 0.0);
@@ -156,25 +165,30 @@ Row add(const TrainingStep& step, const Factors& factors, const std::vector<Mess
 }  // namespace
 
 SchemeDefinition powersgd_definition() {
-    return {.class_name = "PowerSGD",
-            .summary = "a matrix as two thin factors, which add up over the workers; one step of power iteration a step",
-            .source = "Vogels et al., PowerSGD, NeurIPS 2019 (arXiv:1905.13727)",
-            .needs = "gradients of consecutive steps",
-            .keys = {{"rank", "2", "columns of the factors"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "PowerSGD",
+        .summary =
+            "a matrix as two thin factors, which add up over the workers; one step of power iteration a step",
+        .source = "Vogels et al., PowerSGD, NeurIPS 2019 (arXiv:1905.13727)",
+        .needs = "gradients of consecutive steps",
+        .keys = {{"rank", "2", "columns of the factors"}},
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         const auto rank = static_cast<std::size_t>(arguments.integer("rank", 1, 1 << 20));
         TensorScheme t;
         t.grid = "rank:" + std::to_string(rank);
         t.topology = reductions::linear;
         t.keeps_state = t.is_exact_sum = true;
         t.transport.rounds = 2;  // P, then Q
-        t.select = [rank](const TrainingStep& step, State& state, const Rows& x) { return select(step, state, x, rank); };
-        t.encode = [rank](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
+        t.select = [rank](const TrainingStep& step, State& state, const Rows& x) {
+            return select(step, state, x, rank);
+        };
+        t.encode = [rank](const TrainingStep& step, const Parameters& theta,
+                          std::span<const double> x, int worker) {
             return encode(step, theta.of<Factors>(), x, worker, rank);
         };
-        t.reduce = [rank](const TrainingStep& step, State&, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
-            return add(step, theta.of<Factors>(), sent, rank);
-        };
+        t.reduce = [rank](const TrainingStep& step, State&, const Parameters& theta,
+                          const std::vector<Message>& sent,
+                          const Topology&) { return add(step, theta.of<Factors>(), sent, rank); };
         return t;
     }};
 }

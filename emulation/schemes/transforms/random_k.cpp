@@ -1,8 +1,10 @@
-// random_k: k = max(1, floor(keep n)) of the n elements, chosen at random by words that all workers draw alike: their
-// messages add element by element, and no place is sent. The chosen are those of the k largest words, of equals the first.
+// random_k: k = max(1, floor(keep n)) of the n elements, chosen at random by words that all workers
+// draw alike: their messages add element by element, and no place is sent. The chosen are those of
+// the k largest words, of equals the first.
 //
-//      y = fl32(x n / k), at most the largest fp32 number, or fl32(x) (scale=false), with probability k / n, else 0
-//      E[y] - x = y k / n - x      Var y = y^2 (k / n) (1 - k / n), with the scale x^2 (n / k - 1) but for fl32
+//      y = fl32(x n / k), at most the largest fp32 number, or fl32(x) (scale=false), with
+//      probability k / n, else 0 E[y] - x = y k / n - x      Var y = y^2 (k / n) (1 - k / n), with
+//      the scale x^2 (n / k - 1) but for fl32
 #include <algorithm>
 #include <limits>
 
@@ -27,7 +29,9 @@ struct Chosen {
 template <class Work>
 void for_words(const TrainingStep& step, std::size_t begin, std::size_t end, Work&& work) {
     for_drawn<double>(step.shared_stream(53), begin, end - begin,
-                      [&](std::size_t at, std::size_t count, const double* words) { work(begin + at, std::span(words, count)); });
+                      [&](std::size_t at, std::size_t count, const double* words) {
+        work(begin + at, std::span(words, count));
+    });
 }
 
 void choose(const TrainingStep& step, Parameters& theta, std::size_t n, double keep) {
@@ -45,8 +49,10 @@ struct Send {
     double factor, probability;
 };
 struct SendChosen {
-    static APSCOPE_INLINE void run(const double* x, const double* words, const Cutoff* last, double first, const Send* send, std::size_t count,
-                                   double* values, double* bias, double* variance, std::uint64_t* kept) {
+    static APSCOPE_INLINE void run(const double* x, const double* words, const Cutoff* last,
+                                   double first, const Send* send, std::size_t count,
+                                   double* values, double* bias, double* variance,
+                                   std::uint64_t* kept) {
         constexpr double limit = std::numeric_limits<float>::max();
         const auto [factor, probability] = *send;
         const Cutoff cutoff = *last;
@@ -55,7 +61,8 @@ struct SendChosen {
         for (std::size_t i = 0; i < count; ++i) {
             const double scaled = x[i] * factor, above = scaled < -limit ? -limit : scaled;
             const double y = static_cast<double>(static_cast<float>(above > limit ? limit : above));
-            const bool keeps = cutoff.keeps(words[i], first + static_cast<double>(static_cast<std::int64_t>(i)));
+            const bool keeps =
+                cutoff.keeps(words[i], first + static_cast<double>(static_cast<std::int64_t>(i)));
             values[i] = keeps ? y : 0.0;
             sent += keeps ? 1 : 0;
             bias[i] = y * probability - x[i];
@@ -65,18 +72,22 @@ struct SendChosen {
     }
 };
 
-void encode(Message& m, const TrainingStep& step, const Chosen& chosen, const Place& place, std::span<const double> x, bool scales) {
+void encode(Message& m, const TrainingStep& step, const Chosen& chosen, const Place& place,
+            std::span<const double> x, bool scales) {
     const auto n = static_cast<double>(place.size), k = static_cast<double>(chosen.count);
     const Send send{scales ? n / k : 1.0, k / n};
     m.prepare(x.size(), false, true);
     std::uint64_t kept = 0;
     BitWriter bits;
-    for_words(step, place.first, place.first + x.size(), [&](std::size_t first, std::span<const double> words) {
+    for_words(step, place.first, place.first + x.size(),
+              [&](std::size_t first, std::span<const double> words) {
         const std::size_t at = first - place.first;
-        simd::run<SendChosen>(x.data() + at, words.data(), &chosen.words, static_cast<double>(first), &send, words.size(), m.values.data() + at,
+        simd::run<SendChosen>(x.data() + at, words.data(), &chosen.words,
+                              static_cast<double>(first), &send, words.size(), m.values.data() + at,
                               m.bias.data() + at, m.variance.data() + at, &kept);
         for (std::size_t i = 0; step.packs && i < words.size(); ++i) {
-            if (chosen.words.keeps(words[i], first + i)) bits.put(bits_cast<std::uint32_t>(static_cast<float>(m.values[at + i])), 32);
+            if (chosen.words.keeps(words[i], first + i))
+                bits.put(bits_cast<std::uint32_t>(static_cast<float>(m.values[at + i])), 32);
         }
     });
     m.payload_bits = 32 * kept;
@@ -86,25 +97,33 @@ void encode(Message& m, const TrainingStep& step, const Chosen& chosen, const Pl
 }  // namespace
 
 SchemeDefinition random_k_definition() {
-    return {.class_name = "RandomK",
-            .summary = "elements at random places that all workers share, as fp32, scaled to be unbiased; added in fp32",
-            .source = "Stich et al., Sparsified SGD with Memory, NeurIPS 2018 (arXiv:1809.07599); scaled: Konecny and Richtarik, Randomized "
-                      "Distributed Mean Estimation, Frontiers in Applied Mathematics and Statistics 2018 (arXiv:1611.07555)",
-            .needs = "gradients",
-            .keys = {{"keep", "0.01", "share of the elements that is sent"},
-                     {"scale", "true", "what is sent is multiplied by n / k, which makes it unbiased; false, as inside error_feedback: as it is"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "RandomK",
+        .summary =
+            "elements at random places that all workers share, as fp32, scaled to be unbiased; added in fp32",
+        .source =
+            "Stich et al., Sparsified SGD with Memory, NeurIPS 2018 (arXiv:1809.07599); scaled: Konecny and Richtarik, Randomized "
+            "Distributed Mean Estimation, Frontiers in Applied Mathematics and Statistics 2018 (arXiv:1611.07555)",
+        .needs = "gradients",
+        .keys =
+            {{"keep", "0.01", "share of the elements that is sent"},
+             {"scale", "true",
+              "what is sent is multiplied by n / k, which makes it unbiased; false, as inside error_feedback: as it is"}},
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         TensorScheme t;
         t.grid = "sparse:fp32";
         t.topology = reductions::linear;
         t.draws = t.shares_draws = true;
         BlockPart part;
-        part.draw = [keep = arguments.number("keep", 1e-9, 1.0)](const TrainingStep& step, Parameters& theta, std::size_t n) {
+        part.draw = [keep = arguments.number("keep", 1e-9, 1.0)](const TrainingStep& step,
+                                                                 Parameters& theta, std::size_t n) {
             choose(step, theta, n, keep);
         };
-        part.encode = [scales = arguments.flag("scale")](const TrainingStep& step, const Parameters& theta, std::span<const double>,
-                                                         const Place& place, std::span<const double> x, int,
-                                                         Message& m) { encode(m, step, theta.of<Chosen>(), place, x, scales); };
+        part.encode = [scales = arguments.flag("scale")](
+                          const TrainingStep& step, const Parameters& theta,
+                          std::span<const double>, const Place& place, std::span<const double> x,
+                          int,
+                          Message& m) { encode(m, step, theta.of<Chosen>(), place, x, scales); };
         t.set_blocks(std::move(part));
         return t;
     }};

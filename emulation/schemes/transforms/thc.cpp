@@ -1,12 +1,13 @@
-// thc: all workers rotate by the same random rotation, round to the same table, and the codes' table entries,
-// whole numbers, add up: the sum needs no decoding on the way.
+// thc: all workers rotate by the same random rotation, round to the same table, and the codes'
+// table entries, whole numbers, add up: the sum needs no decoding on the way.
 //
 //      x' = H D x      D random signs, H Walsh-Hadamard on 2^p elements, zeros behind
-//      norm = max over the workers of |x|      which the rotation keeps, so that x' sqrt(2^p) / norm is about N(0, 1)
-//      clamped to -T..T, rounded stochastically to 2^bits of the points (2 j / g - 1) T, j = 0..g
+//      norm = max over the workers of |x|      which the rotation keeps, so that x' sqrt(2^p) /
+//      norm is about N(0, 1) clamped to -T..T, rounded stochastically to 2^bits of the points (2 j
+//      / g - 1) T, j = 0..g
 //
-// T leaves 1/32 of a normal distribution outside. Which points: those of least variance for it (codecs/normal_levels.h; the
-// published table is not used).
+// T leaves 1/32 of a normal distribution outside. Which points: those of least variance for it
+// (codecs/normal_levels.h; the published table is not used).
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -25,7 +26,8 @@ namespace apscope::detail {
 namespace {
 
 struct FlipSigns {
-    static APSCOPE_INLINE void run(const double* row, const double* signs, std::size_t count, double* to) {
+    static APSCOPE_INLINE void run(const double* row, const double* signs, std::size_t count,
+                                   double* to) {
 #pragma GCC ivdep  // rows of their own
         for (std::size_t i = 0; i < count; ++i) to[i] = signs[i] != 0.0 ? -row[i] : row[i];
     }
@@ -33,7 +35,8 @@ struct FlipSigns {
 // to = D row, as many elements as `to` has at most; what is behind is 0.
 void flip(const TrainingStep& step, std::span<const double> row, Row& to) {
     const std::size_t count = std::min(row.size(), to.size());
-    for_drawn<double>(step.shared_stream(1), 0, count, [&](std::size_t begin, std::size_t n, const double* signs) {
+    for_drawn<double>(step.shared_stream(1), 0, count,
+                      [&](std::size_t begin, std::size_t n, const double* signs) {
         simd::run<FlipSigns>(row.data() + begin, signs, n, to.data() + begin);
     });
     std::fill(to.begin() + static_cast<std::ptrdiff_t>(count), to.end(), 0.0);
@@ -41,7 +44,8 @@ void flip(const TrainingStep& step, std::span<const double> row, Row& to) {
 
 struct LookUp {
     static APSCOPE_INLINE void run(const double* table, double* codes, std::size_t count) {
-        for (std::size_t i = 0; i < count; ++i) codes[i] = table[static_cast<std::int32_t>(codes[i])];
+        for (std::size_t i = 0; i < count; ++i)
+            codes[i] = table[static_cast<std::int32_t>(codes[i])];
     }
 };
 
@@ -77,8 +81,11 @@ struct Thc {
     // |row| 2^-exponent
     static double norm_of(const Row& row, int exponent) {
         const Power power(-exponent);
-        const auto norm = [&](const auto& square_of) { return std::sqrt(fixed_sum_of(RowReader::of(row), square_of)); };
-        if (!power.is_normal()) return norm([power](double v) { return power.times(v) * power.times(v); });
+        const auto norm = [&](const auto& square_of) {
+            return std::sqrt(fixed_sum_of(RowReader::of(row), square_of));
+        };
+        if (!power.is_normal())
+            return norm([power](double v) { return power.times(v) * power.times(v); });
         return norm([factor = power.factor()](double v) { return (v * factor) * (v * factor); });
     }
     static Parameters select(const Rows& x) {
@@ -88,18 +95,26 @@ struct Thc {
         std::frexp(amax, &exponent);  // squares by a power of two stay inside fp64's range
         for (const Row& row : x) norm = std::max(norm, norm_of(row, exponent));
         Parameters theta;
-        theta.scale = amax == 0.0 ? 1.0 : std::ldexp(norm / std::sqrt(static_cast<double>(std::bit_ceil(x[0].size()))), exponent);
+        theta.scale =
+            amax == 0.0
+                ? 1.0
+                : std::ldexp(norm / std::sqrt(static_cast<double>(std::bit_ceil(x[0].size()))),
+                             exponent);
         theta.own.of<Norm>().zero = amax == 0.0;
         return theta;
     }
-    Message encode(const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) const {
+    Message encode(const TrainingStep& step, const Parameters& theta, std::span<const double> x,
+                   int worker) const {
         Message m;
         m.prepare(x.size(), true, true);
         const RandomStream stream = step.stream(worker, 32);
-        const auto look_up = [&](std::size_t first, std::size_t count) { simd::run<LookUp>(entries.data(), m.codes.data() + first, count); };
+        const auto look_up = [&](std::size_t first, std::size_t count) {
+            simd::run<LookUp>(entries.data(), m.codes.data() + first, count);
+        };
         for (std::size_t first = 0; first < x.size(); first += sum_block) {
             const std::size_t count = std::min(sum_block, x.size() - first);
-            put_levels(m, first, x.subspan(first, count), levels, theta.common_scale(), LevelRule::stochastic, stream, first);
+            put_levels(m, first, x.subspan(first, count), levels, theta.common_scale(),
+                       LevelRule::stochastic, stream, first);
             if (!step.packs) look_up(first, count);
         }
         set_payload(m, level_bits(entries.size()), step.packs);
@@ -120,12 +135,17 @@ struct Thc {
 }  // namespace
 
 SchemeDefinition thc_definition() {
-    return {.class_name = "THC",
-            .summary = "a shared random rotation, an agreed norm, a table whose entries add up as integers",
-            .source = "Li et al., THC: Accelerating Distributed Deep Learning Using Tensor Homomorphic Compression, NSDI 2024 (arXiv:2302.08545)",
-            .needs = "gradients",
-            .keys = {{"bits", "4", "of a code, 1 to 8"}, {"granularity", "30", "g: the table's entries are integers from 0 to g, up to 1000"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "THC",
+        .summary =
+            "a shared random rotation, an agreed norm, a table whose entries add up as integers",
+        .source =
+            "Li et al., THC: Accelerating Distributed Deep Learning Using Tensor Homomorphic Compression, NSDI 2024 (arXiv:2302.08545)",
+        .needs = "gradients",
+        .keys = {{"bits", "4", "of a code, 1 to 8"},
+                 {"granularity", "30",
+                  "g: the table's entries are integers from 0 to g, up to 1000"}},
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         const int bits = static_cast<int>(arguments.integer("bits", 1, 8));
         const int codes = 1 << bits;
         const int g = static_cast<int>(arguments.integer("granularity", codes - 1, 1000));
@@ -142,18 +162,24 @@ SchemeDefinition thc_definition() {
         t.transport.code_bits = bits;
         t.transport.sum_bits = [g](int workers) { return bits_of_sum(workers, g); };
         t.transport.agreed_bits = all_side_bits;
-        t.forward = [](const TrainingStep& step, const State&, const Rows& rows) { return Thc::forward(step, rows); };
+        t.forward = [](const TrainingStep& step, const State&, const Rows& rows) {
+            return Thc::forward(step, rows);
+        };
         t.inverse = [](const TrainingStep& step, const State&, Row& row) { Thc::back(step, row); };
-        // Every element is a sum of all, each divided by the square root of their number, with either sign.
+        // Every element is a sum of all, each divided by the square root of their number, with
+        // either sign.
         t.inverse_variance = [](const TrainingStep& step, const State&, const Row& turned) {
             const double sum = fixed_sum_of(RowReader::of(turned), [](double v) { return v; });
-            return Row(std::min(elements_of(step), turned.size()), sum / static_cast<double>(turned.size()));
+            return Row(std::min(elements_of(step), turned.size()),
+                       sum / static_cast<double>(turned.size()));
         };
         t.select = [](const TrainingStep&, State&, const Rows& x) { return Thc::select(x); };
-        t.encode = [thc](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
-            return thc.encode(step, theta, x, worker);
+        t.encode = [thc](const TrainingStep& step, const Parameters& theta,
+                         std::span<const double> x,
+                         int worker) { return thc.encode(step, theta, x, worker); };
+        t.decode_sum = [thc](const TrainingStep& step, const Parameters& theta, Row& sum) {
+            thc.decode(theta, step.workers, sum);
         };
-        t.decode_sum = [thc](const TrainingStep& step, const Parameters& theta, Row& sum) { thc.decode(theta, step.workers, sum); };
         return t;
     }};
 }

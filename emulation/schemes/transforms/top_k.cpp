@@ -1,5 +1,5 @@
-// top_k: every worker sends its k = max(1, floor(keep n)) largest magnitudes, of equals the first, as fp32
-// numbers with their places; the rest counts as 0. Gathered and added in fp32.
+// top_k: every worker sends its k = max(1, floor(keep n)) largest magnitudes, of equals the first,
+// as fp32 numbers with their places; the rest counts as 0. Gathered and added in fp32.
 //
 // The squared error is at most (1 - k/n) of the square of what is sent.
 #include <array>
@@ -13,7 +13,8 @@ namespace apscope::detail {
 
 namespace {
 
-void encode(Message& m, std::span<const double> x, const Cutoff& cutoff, const Place& place, bool packs, bool packed) {
+void encode(Message& m, std::span<const double> x, const Cutoff& cutoff, const Place& place,
+            bool packs, bool packed) {
     const int width = place_bits(place.size, packed);
     m.prepare(x.size(), false, false);
     std::uint64_t kept = 0;
@@ -36,23 +37,29 @@ void encode(Message& m, std::span<const double> x, const Cutoff& cutoff, const P
 }  // namespace
 
 SchemeDefinition top_k_definition() {
-    return {.class_name = "TopK",
-            .summary = "the largest magnitudes with their places, the rest as 0; gathered and added in fp32",
-            .source = "Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017 (arXiv:1704.05021)",
-            .needs = "gradients",
-            .keys = {{"keep", "0.01", "share of the elements that is sent"},
-                     {"index", "32", "bits of a place: 32, or packed, as many as the tensor's length needs"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {
+        .class_name = "TopK",
+        .summary =
+            "the largest magnitudes with their places, the rest as 0; gathered and added in fp32",
+        .source =
+            "Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017 (arXiv:1704.05021)",
+        .needs = "gradients",
+        .keys = {{"keep", "0.01", "share of the elements that is sent"},
+                 {"index", "32",
+                  "bits of a place: 32, or packed, as many as the tensor's length needs"}},
+        .build = [](const SchemeArguments& arguments) -> SchemeKind {
         constexpr std::array<std::string_view, 2> widths{"32", "packed"};
         TensorScheme t;
         t.grid = "sparse:fp32";
         BlockPart part;
-        part.measure = [keep = arguments.number("keep", 1e-9, 1.0)](const TrainingStep&, const Parameters&, const RowReader& x) {
+        part.measure = [keep = arguments.number("keep", 1e-9, 1.0)](
+                           const TrainingStep&, const Parameters&, const RowReader& x) {
             return cutoff_of_magnitudes(x, kept_of(x.size, keep)).row();
         };
-        part.encode = [packed = arguments.choice("index", widths) ==
-                                "packed"](const TrainingStep& step, const Parameters&, std::span<const double> own, const Place& place,
-                                          std::span<const double> x, int, Message& m) { encode(m, x, Cutoff::of(own), place, step.packs, packed); };
+        part.encode = [packed = arguments.choice("index", widths) == "packed"](
+                          const TrainingStep& step, const Parameters&, std::span<const double> own,
+                          const Place& place, std::span<const double> x, int,
+                          Message& m) { encode(m, x, Cutoff::of(own), place, step.packs, packed); };
         t.set_blocks(std::move(part));
         return t;
     }};

@@ -1,5 +1,5 @@
-// zero_blocks: blocks of consecutive elements that hold nothing but zeros are not sent; the others go as
-// they are. Lossless: what it shows is how many bits a gradient's own zeros save.
+// zero_blocks: blocks of consecutive elements that hold nothing but zeros are not sent; the others
+// go as they are. Lossless: what it shows is how many bits a gradient's own zeros save.
 #include <algorithm>
 
 #include "core/bits.h"
@@ -32,7 +32,8 @@ void encode(Message& m, std::span<const double> x, std::size_t block, bool packs
 SchemeDefinition zero_blocks_definition() {
     return {.class_name = "ZeroBlocks",
             .summary = "blocks of zeros are left out, the rest is sent as fp32: lossless",
-            .source = "Fei et al., Efficient Sparse Collective Communication (OmniReduce), SIGCOMM 2021",
+            .source =
+                "Fei et al., Efficient Sparse Collective Communication (OmniReduce), SIGCOMM 2021",
             .needs = "gradients",
             .keys = {{"block", "256", "consecutive elements of a block"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
@@ -42,7 +43,8 @@ SchemeDefinition zero_blocks_definition() {
         t.topology = reductions::linear;
         BlockPart part;
         part.run = block;
-        part.encode = [block](const TrainingStep& step, const Parameters&, std::span<const double>, const Place&, std::span<const double> x, int,
+        part.encode = [block](const TrainingStep& step, const Parameters&, std::span<const double>,
+                              const Place&, std::span<const double> x, int,
                               Message& m) { encode(m, x, block, step.packs); };
         t.set_blocks(std::move(part));
         return t;

@@ -1,5 +1,5 @@
-// Replays with a device, run here on the CPU with what GPU threads do, item by item: every row is, bit for bit,
-// the row of the replay without one.
+// Replays with a device, run here on the CPU with what GPU threads do, item by item: every row is,
+// bit for bit, the row of the replay without one.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,8 @@ namespace {
 
 using namespace apscope::detail::test;
 
-const std::vector<const char*> all_topologies{"sequential", "ring", "tree", "hierarchical:3", "sequential+kahan", "hierarchical:2+kahan"};
+const std::vector<const char*> all_topologies{
+    "sequential", "ring", "tree", "hierarchical:3", "sequential+kahan", "hierarchical:2+kahan"};
 constexpr std::uint64_t plenty = std::uint64_t{1} << 30;
 
 ReplayOptions asked(const Trace& trace, const std::vector<const char*>& schemes, int draws = 1) {
@@ -38,7 +39,8 @@ ReplayOptions asked(const Trace& trace, const std::vector<const char*>& schemes,
 class CountedRows : public RowDevice {
 public:
     explicit CountedRows(HostRows& rows) : rows_(rows) {}
-    std::vector<RowTotals> run(std::span<const std::span<const float>> gradients, double divisor, std::span<const double> noise,
+    std::vector<RowTotals> run(std::span<const std::span<const float>> gradients, double divisor,
+                               std::span<const double> noise,
                                std::span<const RowTask> tasks) override {
         tasks_ += tasks.size();
         return rows_.run(gradients, divisor, noise, tasks);
@@ -50,7 +52,8 @@ private:
     std::size_t tasks_ = 0;
 };
 
-void expect_same_rows(const Trace& trace, ReplayOptions options, std::uint64_t memory, std::size_t min_tasks = 1) {
+void expect_same_rows(const Trace& trace, ReplayOptions options, std::uint64_t memory,
+                      std::size_t min_tasks = 1) {
     const ReplayResult expected = replay(trace, options);
     HostRows rows(MakeHostQueue{}, memory);
     CountedRows device(rows);
@@ -61,43 +64,59 @@ void expect_same_rows(const Trace& trace, ReplayOptions options, std::uint64_t m
     std::size_t differing = 0;
     for (std::size_t i = 0; i < expected.rows.size(); ++i) {
         const ResultRow &a = expected.rows[i], &b = got.rows[i];
-        if (numbers(a) == numbers(b) && a.topology == b.topology && a.format == b.format && a.note == b.note) continue;
+        if (numbers(a) == numbers(b) && a.topology == b.topology && a.format == b.format &&
+            a.note == b.note)
+            continue;
         if (++differing > 3) continue;
-        ADD_FAILURE() << options.schemes[a.scheme_index].spec << " " << (a.wire ? "wire" : a.topology) << ", tensor " << a.tensor_index << ", step "
-                      << a.step_index << ": sum_error " << a.sum_error << " and " << b.sum_error << ", expected bias " << a.expected_bias << " and "
-                      << b.expected_bias << ", variance " << a.expected_variance << " and " << b.expected_variance << " +- "
-                      << a.expected_variance_error << " and " << b.expected_variance_error << ", max_ulp " << a.max_ulp << " and " << b.max_ulp;
+        ADD_FAILURE() << options.schemes[a.scheme_index].spec << " "
+                      << (a.wire ? "wire" : a.topology) << ", tensor " << a.tensor_index
+                      << ", step " << a.step_index << ": sum_error " << a.sum_error << " and "
+                      << b.sum_error << ", expected bias " << a.expected_bias << " and "
+                      << b.expected_bias << ", variance " << a.expected_variance << " and "
+                      << b.expected_variance << " +- " << a.expected_variance_error << " and "
+                      << b.expected_variance_error << ", max_ulp " << a.max_ulp << " and "
+                      << b.max_ulp;
     }
     EXPECT_EQ(differing, 0u);
 }
 
-// A trace of one step whose tensors have these sizes; element i of worker w's tensor k is value(w, k, i).
+// A trace of one step whose tensors have these sizes; element i of worker w's tensor k is value(w,
+// k, i).
 template <class Value>
-Trace make_trace(const std::filesystem::path& folder, int workers, const std::vector<std::size_t>& sizes, const char* reduction, Value value,
+Trace make_trace(const std::filesystem::path& folder, int workers,
+                 const std::vector<std::size_t>& sizes, const char* reduction, Value value,
                  const char* stage = "local") {
     std::string files, tensors;
     for (int w = 0; w < workers; ++w) {
         std::vector<float> values;
         std::string header = "{";
         for (std::size_t k = 0; k < sizes.size(); ++k) {
-            const std::string shape = "[" + std::to_string(sizes[k]) + "]", name = "t" + std::to_string(k);
+            const std::string shape = "[" + std::to_string(sizes[k]) + "]",
+                              name = "t" + std::to_string(k);
             const std::size_t begin = values.size() * 4;
             for (std::size_t i = 0; i < sizes[k]; ++i) values.push_back(value(w, k, i));
-            header += (k ? "," : "") + std::string("\"") + name + R"(":{"dtype":"F32","shape":)" + shape + R"(,"data_offsets":[)" +
-                      std::to_string(begin) + "," + std::to_string(values.size() * 4) + "]}";
-            if (w == 0) tensors += (k ? "," : "") + std::string(R"({"name":")") + name + R"(","shape":)" + shape + R"(,"role":"linear"})";
+            header += (k ? "," : "") + std::string("\"") + name + R"(":{"dtype":"F32","shape":)" +
+                      shape + R"(,"data_offsets":[)" + std::to_string(begin) + "," +
+                      std::to_string(values.size() * 4) + "]}";
+            if (w == 0)
+                tensors += (k ? "," : "") + std::string(R"({"name":")") + name + R"(","shape":)" +
+                           shape + R"(,"role":"linear"})";
         }
         header += "}";
         while (header.size() % 8 != 0) header += ' ';
-        const std::string bytes = safetensors_bytes(header, bytes_of(values)), number = std::to_string(w);
-        const std::string file = "worker_" + std::string(4 - number.size(), '0') + number + ".safetensors";
+        const std::string bytes = safetensors_bytes(header, bytes_of(values)),
+                          number = std::to_string(w);
+        const std::string file =
+            "worker_" + std::string(4 - number.size(), '0') + number + ".safetensors";
         write_file(folder / "step_00000003" / file, bytes);
-        files += (w ? "," : "") + std::string("\"") + file + R"(":{"bytes":)" + std::to_string(bytes.size()) + R"(,"sha256":")" +
-                 std::string(64, '0') + R"("})";
+        files += (w ? "," : "") + std::string("\"") + file + R"(":{"bytes":)" +
+                 std::to_string(bytes.size()) + R"(,"sha256":")" + std::string(64, '0') + R"("})";
     }
-    write_file(folder / "manifest.json", R"({"schema_version":1,"model":"test","workers":)" + std::to_string(workers) + R"(,"stage":")" + stage +
-                                             R"(","reduction":")" + reduction + R"(","loss_divided_by_workers":false,"tensors":[)" + tensors +
-                                             R"(],"steps":[{"number":3,"files":{)" + files + "}}]}");
+    write_file(folder / "manifest.json",
+               R"({"schema_version":1,"model":"test","workers":)" + std::to_string(workers) +
+                   R"(,"stage":")" + stage + R"(","reduction":")" + reduction +
+                   R"(","loss_divided_by_workers":false,"tensors":[)" + tensors +
+                   R"(],"steps":[{"number":3,"files":{)" + files + "}}]}");
     return Trace::open(folder);
 }
 
@@ -105,12 +124,14 @@ Trace make_trace(const std::filesystem::path& folder, int workers, const std::ve
 float many_binades(int w, std::size_t k, std::size_t i) {
     static const std::vector<float> numbers = random_floats(1 << 16, 9, 3);
     if (i % 41 == 0) return i % 2 == 0 ? 0.0f : -0.0f;
-    return 0x1p-6f * numbers[(i * 31 + static_cast<std::size_t>(w) * 977 + k * 131) % numbers.size()];
+    return 0x1p-6f *
+           numbers[(i * 31 + static_cast<std::size_t>(w) * 977 + k * 131) % numbers.size()];
 }
 
 // The same with everything that fp32 has between.
 float with_specials(int w, std::size_t k, std::size_t i) {
-    if (k == 1 && i % 7 == 3) return edge_inputs()[(i * 79 + static_cast<std::size_t>(w) * 4099) % edge_inputs().size()];
+    if (k == 1 && i % 7 == 3)
+        return edge_inputs()[(i * 79 + static_cast<std::size_t>(w) * 4099) % edge_inputs().size()];
     if (k == 2) return -0.0f;
     return many_binades(w, k, i);
 }
@@ -120,8 +141,10 @@ const std::vector<std::size_t> odd_sizes{2 * 4096 + 905, 4096 + 33, 17, 1, 3, 40
 class CudaReplay : public ::testing::Test {
 protected:
     template <class Value>
-    Trace trace(int workers, const std::vector<std::size_t>& sizes, const char* reduction, Value value, const char* stage = "local") {
-        return make_trace(folder_.path() / std::to_string(traces_++), workers, sizes, reduction, value, stage);
+    Trace trace(int workers, const std::vector<std::size_t>& sizes, const char* reduction,
+                Value value, const char* stage = "local") {
+        return make_trace(folder_.path() / std::to_string(traces_++), workers, sizes, reduction,
+                          value, stage);
     }
     TemporaryFolder folder_;
     int traces_ = 0;
@@ -131,42 +154,50 @@ protected:
 
 TEST_F(CudaReplay, EveryRoundingAndTopology) {
     const Trace t = trace(5, {4096 + 905, 3}, "mean", many_binades);
-    for (const char* rounding : {"ties_to_even", "ties_to_away", "ties_to_zero", "toward_zero", "toward_positive", "toward_negative",
-                                 "away_from_zero", "to_odd", "stochastic", "stochastic_b", "stochastic_c", "stochastic_equal"}) {
+    for (const char* rounding :
+         {"ties_to_even", "ties_to_away", "ties_to_zero", "toward_zero", "toward_positive",
+          "toward_negative", "away_from_zero", "to_odd", "stochastic", "stochastic_b",
+          "stochastic_c", "stochastic_equal"}) {
         const std::string aps = std::string("aps:e4m3,rounding=") + rounding,
                           scaled = std::string("loss_scaling:e5m2,scale=1000,rounding=") + rounding,
                           hops = std::string("none:bf16,hop_rounding=") + rounding,
                           narrow = std::string("aps:e3m0,random_bits=8,rounding=") + rounding;
-        expect_same_rows(t, asked(t, {aps.c_str(), scaled.c_str(), hops.c_str(), narrow.c_str()}), plenty, 8);
+        expect_same_rows(t, asked(t, {aps.c_str(), scaled.c_str(), hops.c_str(), narrow.c_str()}),
+                         plenty, 8);
     }
 }
 
 TEST_F(CudaReplay, SpecialValuesOddSizesAndSmallPieces) {
-    const std::vector<const char*> schemes{"none:fp16",
-                                           "none:e4m3,overflow=saturate",
-                                           "aps:e5m2,rounding=stochastic",
-                                           "aps:bf16,hop_rounding=stochastic",
-                                           "loss_scaling:e4m3fn,scale=1000,rounding=stochastic,overflow=saturate",
-                                           "stochastic:e4m3",
-                                           "natural",
-                                           "none:float8_e4m3fnuz,rounding=toward_negative",
-                                           "none:fp32",
-                                           "none:e2m1fn,overflow=saturate",
-                                           "none:e5m2,overflow=saturate,hop_rounding=stochastic,accumulate=e4m3fn",
-                                           "none:e8m0fnu,overflow=saturate"};
+    const std::vector<const char*> schemes{
+        "none:fp16",
+        "none:e4m3,overflow=saturate",
+        "aps:e5m2,rounding=stochastic",
+        "aps:bf16,hop_rounding=stochastic",
+        "loss_scaling:e4m3fn,scale=1000,rounding=stochastic,overflow=saturate",
+        "stochastic:e4m3",
+        "natural",
+        "none:float8_e4m3fnuz,rounding=toward_negative",
+        "none:fp32",
+        "none:e2m1fn,overflow=saturate",
+        "none:e5m2,overflow=saturate,hop_rounding=stochastic,accumulate=e4m3fn",
+        "none:e8m0fnu,overflow=saturate"};
     for (const char* reduction : {"mean", "sum"}) {
         const Trace t = trace(3, odd_sizes, reduction, with_specials);
-        for (const std::uint64_t memory : {std::uint64_t{1}, plenty}) expect_same_rows(t, asked(t, schemes), memory, schemes.size());
+        for (const std::uint64_t memory : {std::uint64_t{1}, plenty})
+            expect_same_rows(t, asked(t, schemes), memory, schemes.size());
     }
 }
 
 TEST_F(CudaReplay, AccumulatorsOfEveryKind) {
     const Trace t = trace(6, {4096 + 100, 50}, "mean", many_binades);
     expect_same_rows(t,
-                     asked(t, {"aps:e4m3,accumulate=fp32", "aps:e4m3,accumulate=exact", "aps:e4m3,accumulate=bf16,hop_rounding=to_odd",
-                               "aps:e4m3,rounding=stochastic,accumulate=exact", "aps:e5m2,rounding=stochastic,accumulate=fp16",
-                               "aps:e4m3,accumulate=fp32,hop_rounding=stochastic,random_bits=60", "hfp8:e5m2", "delayed_scaling:e5m2",
-                               "current_scaling:e5m2", "dynamic_loss_scaling:fp16", "qsgd"}),
+                     asked(t, {"aps:e4m3,accumulate=fp32", "aps:e4m3,accumulate=exact",
+                               "aps:e4m3,accumulate=bf16,hop_rounding=to_odd",
+                               "aps:e4m3,rounding=stochastic,accumulate=exact",
+                               "aps:e5m2,rounding=stochastic,accumulate=fp16",
+                               "aps:e4m3,accumulate=fp32,hop_rounding=stochastic,random_bits=60",
+                               "hfp8:e5m2", "delayed_scaling:e5m2", "current_scaling:e5m2",
+                               "dynamic_loss_scaling:fp16", "qsgd"}),
                      plenty);
 }
 
@@ -174,8 +205,9 @@ TEST_F(CudaReplay, DrawsAreSampledAlike) {
     const Trace t = trace(4, {2 * 4096 + 77, 5}, "mean", with_specials);
     ReplayOptions options =
         asked(t,
-              {"aps:e4m3,rounding=stochastic,hop_rounding=ties_to_even", "loss_scaling:e5m2,scale=3,rounding=stochastic_b,hop_rounding=to_odd",
-               "aps:e4m3", "aps:e4m3,rounding=stochastic", "stochastic:e4m3"},
+              {"aps:e4m3,rounding=stochastic,hop_rounding=ties_to_even",
+               "loss_scaling:e5m2,scale=3,rounding=stochastic_b,hop_rounding=to_odd", "aps:e4m3",
+               "aps:e4m3,rounding=stochastic", "stochastic:e4m3"},
               5);
     expect_same_rows(t, options, plenty);
     expect_same_rows(t, options, 1);
@@ -184,7 +216,10 @@ TEST_F(CudaReplay, DrawsAreSampledAlike) {
 TEST_F(CudaReplay, OneWorkerManyWorkersAndMoreWorkersThanElements) {
     for (const int workers : {1, 2, 31, 64}) {
         const Trace t = trace(workers, {517, 5}, workers == 31 ? "sum" : "mean", many_binades);
-        expect_same_rows(t, asked(t, {"aps:e4m3", "aps:e4m3,rounding=stochastic", "stochastic:bf16", "aps:fp16,accumulate=e5m2"}), plenty);
+        expect_same_rows(t,
+                         asked(t, {"aps:e4m3", "aps:e4m3,rounding=stochastic", "stochastic:bf16",
+                                   "aps:fp16,accumulate=e5m2"}),
+                         plenty);
     }
 }
 
@@ -207,41 +242,49 @@ TEST_F(CudaReplay, PiecesShrinkUntilTheyFit) {
     const Trace t = trace(3, {9 * 4096 + 1}, "mean", many_binades);
     ReplayOptions options = asked(t, {"aps:e4m3,rounding=stochastic"});
     const ReplayResult expected = replay(t, options);
-    HostRows narrow(MakeHostQueue{3 * 3 * 4096 * 4}, plenty), full(MakeHostQueue{3 * 4096 * 4 - 1}, plenty);  // three blocks of rows; not one
+    HostRows narrow(MakeHostQueue{3 * 3 * 4096 * 4}, plenty),
+        full(MakeHostQueue{3 * 4096 * 4 - 1}, plenty);  // three blocks of rows; not one
     options.device = &narrow;
     const ReplayResult got = replay(t, options);
     ASSERT_EQ(got.rows.size(), expected.rows.size());
-    for (std::size_t i = 0; i < expected.rows.size(); ++i) EXPECT_EQ(numbers(got.rows[i]), numbers(expected.rows[i]));
+    for (std::size_t i = 0; i < expected.rows.size(); ++i)
+        EXPECT_EQ(numbers(got.rows[i]), numbers(expected.rows[i]));
     options.device = &full;
     EXPECT_THROW(replay(t, options), std::bad_alloc);
 }
 
 TEST_F(CudaReplay, ThreadsShareADevice) {
     const Trace t = trace(3, {4096 + 7, 4096, 300, 1000, 3, 50}, "mean", many_binades);
-    ReplayOptions options = asked(t, {"aps:e4m3", "aps:e5m2,rounding=stochastic", "qsgd", "error_feedback(sign)"});
+    ReplayOptions options =
+        asked(t, {"aps:e4m3", "aps:e5m2,rounding=stochastic", "qsgd", "error_feedback(sign)"});
     const ReplayResult expected = replay(t, options);
     HostRows device(MakeHostQueue{}, plenty);
     options.device = &device;
     options.threads = 4;
     const ReplayResult got = replay(t, options);
     ASSERT_EQ(got.rows.size(), expected.rows.size());
-    for (std::size_t i = 0; i < expected.rows.size(); ++i) EXPECT_EQ(numbers(got.rows[i]), numbers(expected.rows[i]));
+    for (std::size_t i = 0; i < expected.rows.size(); ++i)
+        EXPECT_EQ(numbers(got.rows[i]), numbers(expected.rows[i]));
 }
 
 TEST_F(CudaReplay, FastRoundingsAndSumsServeWhereTheyDoOnTheCpu) {
     // Whether a task says so: e4m3 at a power of two adds in fp32, at another scale by the rule.
     class Noted : public RowDevice {
     public:
-        std::vector<RowTotals> run(std::span<const std::span<const float>>, double, std::span<const double>,
+        std::vector<RowTotals> run(std::span<const std::span<const float>>, double,
+                                   std::span<const double>,
                                    std::span<const RowTask> tasks) override {
-            for (const RowTask& task : tasks) found.push_back(std::to_string(task.narrow.has_value()) + std::to_string(task.step.has_value()));
+            for (const RowTask& task : tasks)
+                found.push_back(std::to_string(task.narrow.has_value()) +
+                                std::to_string(task.step.has_value()));
             throw std::runtime_error("noted");
         }
         std::vector<std::string> found;
     } device;
     const Trace t = trace(4, {100}, "mean", many_binades);
     ReplayOptions options =
-        asked(t, {"aps:e4m3", "aps:e4m3,hop_rounding=stochastic", "loss_scaling:e4m3,scale=1000", "aps:e4m3,accumulate=fp32", "stochastic:e4m3"});
+        asked(t, {"aps:e4m3", "aps:e4m3,hop_rounding=stochastic", "loss_scaling:e4m3,scale=1000",
+                  "aps:e4m3,accumulate=fp32", "stochastic:e4m3"});
     options.device = &device;
     EXPECT_THROW(replay(t, options), std::runtime_error);
     EXPECT_EQ(device.found, (std::vector<std::string>{"11", "10", "00", "11", "11"}));
@@ -249,9 +292,12 @@ TEST_F(CudaReplay, FastRoundingsAndSumsServeWhereTheyDoOnTheCpu) {
 
 TEST(CudaReplayOfBundledTraces, EveryRow) {
     for (const char* name : {"digits", "digits_w64", "characters"}) {
-        const Trace t = Trace::open(std::filesystem::path(APSCOPE_ROOT) / "notebooks" / "data" / name);
-        ReplayOptions options = asked(t, {"aps:e4m3", "aps:e5m2,rounding=stochastic", "loss_scaling:fp16,scale=best", "stochastic:bf16,random_bits=8",
-                                          "dynamic_loss_scaling:e4m3", "hybrid(last=none:fp16;else=aps:e4m3)"});
+        const Trace t =
+            Trace::open(std::filesystem::path(APSCOPE_ROOT) / "notebooks" / "data" / name);
+        ReplayOptions options =
+            asked(t, {"aps:e4m3", "aps:e5m2,rounding=stochastic", "loss_scaling:fp16,scale=best",
+                      "stochastic:bf16,random_bits=8", "dynamic_loss_scaling:e4m3",
+                      "hybrid(last=none:fp16;else=aps:e4m3)"});
         const std::size_t count = options.steps.size();
         options.steps = {0, count / 2, count - 1};
         if (options.workers == 64) options.tensors.resize(2);

@@ -1,5 +1,5 @@
-// What GPU threads do for error statistics, run here on the CPU: the lanes, the blocks and the total give
-// the bits of analysis/error_statistics.
+// What GPU threads do for error statistics, run here on the CPU: the lanes, the blocks and the
+// total give the bits of analysis/error_statistics.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,22 +19,30 @@ struct Partials {
     std::vector<double> sums, max_ulp, moments;
     std::vector<std::uint64_t> counts;
     Partials(std::uint64_t places, bool draws)
-        : sums(error_sums * places), max_ulp(places), moments(draws ? moment_sums * places : 0), counts(ErrorCounts::size * places) {}
-    ErrorPartials get() { return {sums.data(), counts.data(), max_ulp.data(), moments.empty() ? nullptr : moments.data(), max_ulp.size()}; }
+        : sums(error_sums * places), max_ulp(places), moments(draws ? moment_sums * places : 0),
+          counts(ErrorCounts::size * places) {}
+    ErrorPartials get() {
+        return {sums.data(), counts.data(), max_ulp.data(),
+                moments.empty() ? nullptr : moments.data(), max_ulp.size()};
+    }
 };
 
-ErrorStatistics step_by_step(const std::vector<float>& in, std::vector<float>& out, const FloatFormat& format, const Projection& projection,
-                             double scale, const RandomStream* stream) {
+ErrorStatistics step_by_step(const std::vector<float>& in, std::vector<float>& out,
+                             const FloatFormat& format, const Projection& projection, double scale,
+                             const RandomStream* stream) {
     const std::uint64_t block_count = (in.size() + sum_block - 1) / sum_block;
     const bool draws = has_moments(projection);
     Partials lanes(block_count * sum_lanes, draws), blocks(block_count, draws), total(1, draws);
-    with_error_step(in.data(), out.data(), in.size(), format, projection, scale, 5, stream, lanes.get(), [](const auto& step) { run_on_cpu(step); });
+    with_error_step(in.data(), out.data(), in.size(), format, projection, scale, 5, stream,
+                    lanes.get(), [](const auto& step) { run_on_cpu(step); });
     run_on_cpu(ErrorBlockStep{lanes.get(), blocks.get()});
     run_on_cpu(ErrorTotalStep{blocks.get(), total.get()});
-    return error_statistics_of(in.size(), total.sums.data(), total.counts.data(), total.max_ulp[0], total.get().moments);
+    return error_statistics_of(in.size(), total.sums.data(), total.counts.data(), total.max_ulp[0],
+                               total.get().moments);
 }
 
-ErrorStatistics array_by_array(const std::vector<float>& in, const std::vector<double>& codes, const FloatScale& scale, const Projection& projection,
+ErrorStatistics array_by_array(const std::vector<float>& in, const std::vector<double>& codes,
+                               const FloatScale& scale, const Projection& projection,
                                std::vector<double>& y) {
     ErrorStatistics s;
     std::vector<double> x(in.begin(), in.end());
@@ -46,13 +54,16 @@ ErrorStatistics array_by_array(const std::vector<float>& in, const std::vector<d
         if (has_moments(projection)) {
             bias.assign(count, 0.0);
             variance.assign(count, 0.0);
-            const bool defined = add_moments(in.data() + first, count, scale.scale, scale.cast, bias.data(), variance.data());
+            const bool defined = add_moments(in.data() + first, count, scale.scale, scale.cast,
+                                             bias.data(), variance.data());
             s.moments_defined = s.moments_defined && defined;
             for (double& b : bias) b /= scale.scale;
             for (double& v : variance) v = v / scale.scale / scale.scale;
         }
-        s.add_block<double>(std::span(x).subspan(first, count), std::span(y).subspan(first, count), &scale, bias, variance);
-        s.count_limits(std::span(x).subspan(first, count), std::span(codes).subspan(first, count), scale);
+        s.add_block<double>(std::span(x).subspan(first, count), std::span(y).subspan(first, count),
+                            &scale, bias, variance);
+        s.count_limits(std::span(x).subspan(first, count), std::span(codes).subspan(first, count),
+                       scale);
     }
     return s;
 }
@@ -60,15 +71,19 @@ ErrorStatistics array_by_array(const std::vector<float>& in, const std::vector<d
 void expect_same(const ErrorStatistics& a, const ErrorStatistics& b, const std::string& what) {
     EXPECT_EQ(differing(a.sums, b.sums), 0u) << what;
     const auto counts = [](const ErrorStatistics& s) {
-        return std::vector<std::uint64_t>{s.count, s.counted, s.nonzero, s.underflow, s.subnormal, s.saturated, s.overflow, s.nan, s.infinite};
+        return std::vector<std::uint64_t>{s.count,     s.counted,   s.nonzero,
+                                          s.underflow, s.subnormal, s.saturated,
+                                          s.overflow,  s.nan,       s.infinite};
     };
     EXPECT_EQ(counts(a), counts(b)) << what;
     EXPECT_EQ(a.max_ulp, b.max_ulp) << what;
     EXPECT_EQ(a.moments_defined, b.moments_defined) << what;
 }
 
-void expect_statistics(const std::vector<float>& in, const FloatFormat& format, const Projection& projection) {
-    const std::string what = format.name() + " " + std::string(to_string(projection.rounding)) + " n=" + std::to_string(in.size());
+void expect_statistics(const std::vector<float>& in, const FloatFormat& format,
+                       const Projection& projection) {
+    const std::string what = format.name() + " " + std::string(to_string(projection.rounding)) +
+                             " n=" + std::to_string(in.size());
     std::vector<float> quantized(in.size()), out(in.size());
     quantize(in, quantized, format, projection, {5, 0, {}});
     std::vector<double> codes(quantized.begin(), quantized.end()), y;
@@ -83,7 +98,8 @@ void expect_statistics(const std::vector<float>& in, const FloatFormat& format, 
         const FloatScale float_scale = make_float_scale(format, projection, scale);
         encode_row(in, codes.data(), scale, RowCast(format, projection), wire.key, wire.worker, 0);
         const ErrorStatistics expected = array_by_array(in, codes, float_scale, projection, y);
-        expect_same(expected, step_by_step(in, out, format, projection, scale, &wire), what + " scale=" + std::to_string(scale));
+        expect_same(expected, step_by_step(in, out, format, projection, scale, &wire),
+                    what + " scale=" + std::to_string(scale));
         EXPECT_EQ(differing(std::vector<float>(y.begin(), y.end()), out), 0u) << what;
     }
 }
@@ -93,7 +109,8 @@ TEST(CudaStatistics, EveryModeAndOddSizes) {
         for (int mode = 0; mode < rounding_mode_count; ++mode) {
             Projection p;
             p.rounding = static_cast<RoundingMode>(mode);
-            for (const std::size_t n : {std::size_t{1}, std::size_t{15}, std::size_t{17}, sum_block, 3 * sum_block + 1001}) {
+            for (const std::size_t n : {std::size_t{1}, std::size_t{15}, std::size_t{17}, sum_block,
+                                        3 * sum_block + 1001}) {
                 expect_statistics(random_floats(n, 14, 2), parse_format(name), p);
             }
         }

@@ -1,5 +1,6 @@
-// Schemes that run block by block give the rows and the memory that the same scheme has on whole tensors, bit by bit:
-// lengths about a block's, workers 1 to 5, special values, several topologies, several steps, one draw and three.
+// Schemes that run block by block give the rows and the memory that the same scheme has on whole
+// tensors, bit by bit: lengths about a block's, workers 1 to 5, special values, several topologies,
+// several steps, one draw and three.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,7 +30,8 @@ std::vector<float> gradients(std::size_t n, std::uint64_t seed, bool special) {
         if (kind == 1) x[i] = -0.0f;
         if (!special) continue;
         constexpr float infinity = std::numeric_limits<float>::infinity();
-        if (random() % 997 == 0 || i + 1 == n) x[i] = random() % 3 == 0 ? std::nanf("") : random() % 2 == 0 ? infinity : -infinity;
+        if (random() % 997 == 0 || i + 1 == n)
+            x[i] = random() % 3 == 0 ? std::nanf("") : random() % 2 == 0 ? infinity : -infinity;
     }
     return x;
 }
@@ -44,24 +46,30 @@ void expect_same(const TensorScheme& blocks, const Case& c, const std::string& n
     TensorScheme whole = blocks;
     whole.blocks.reset();
     std::vector<Topology> topologies;
-    for (const char* t : {"ring", "tree", "hierarchical:2+kahan"}) topologies.push_back(parse_topology(t));
+    for (const char* t : {"ring", "tree", "hierarchical:2+kahan"})
+        topologies.push_back(parse_topology(t));
     const ExchangeContext context{c.divide, true, topologies, c.draws};
     State by_blocks, by_tensors;
     for (int number = 0; number < 3; ++number) {
         std::vector<std::vector<float>> rows;
         std::vector<std::span<const float>> spans;
-        for (int w = 0; w < c.workers; ++w) rows.push_back(gradients(c.n, static_cast<std::uint64_t>(100 * number + w), c.special));
+        for (int w = 0; w < c.workers; ++w)
+            rows.push_back(gradients(c.n, static_cast<std::uint64_t>(100 * number + w), c.special));
         for (const auto& row : rows) spans.emplace_back(row);
-        const auto key = [&](int draw) { return replay_key(7, "x", number, static_cast<std::uint32_t>(draw)); };
+        const auto key = [&](int draw) {
+            return replay_key(7, "x", number, static_cast<std::uint32_t>(draw));
+        };
         TrainingStep step;
         const auto n = static_cast<std::int64_t>(c.n);
-        step.shape = n > 0 && n % 5 == 0 ? std::vector<std::int64_t>{5, n / 5} : std::vector<std::int64_t>{n};
+        step.shape = n > 0 && n % 5 == 0 ? std::vector<std::int64_t>{5, n / 5}
+                                         : std::vector<std::int64_t>{n};
         step.number = number;
         step.index = static_cast<std::size_t>(number);
         step.workers = c.workers;
         step.key = key(0);
         step.loss = 1.0;
-        const std::vector<ResultRow> found = block_rows(blocks, step, by_blocks, spans, context, key);
+        const std::vector<ResultRow> found =
+            block_rows(blocks, step, by_blocks, spans, context, key);
 
         const State before = by_tensors;
         const auto run = [&](State& state, int draw) {
@@ -77,7 +85,8 @@ void expect_same(const TensorScheme& blocks, const Case& c, const std::string& n
         ASSERT_EQ(found.size(), wanted.size()) << name;
         for (std::size_t r = 0; r < found.size(); ++r) {
             EXPECT_EQ(found[r].topology, wanted[r].topology) << name;
-            EXPECT_EQ(numbers(found[r]), numbers(wanted[r])) << name << " step " << number << " row " << r << " " << found[r].topology;
+            EXPECT_EQ(numbers(found[r]), numbers(wanted[r]))
+                << name << " step " << number << " row " << r << " " << found[r].topology;
         }
         const NamedRows a = by_blocks.rows(), b = by_tensors.rows();
         ASSERT_EQ(a.size(), b.size()) << name;
@@ -85,7 +94,8 @@ void expect_same(const TensorScheme& blocks, const Case& c, const std::string& n
             ASSERT_TRUE(a.contains(part)) << name << " " << part;
             ASSERT_EQ(a.at(part).size(), row.size()) << name << " " << part;
             for (std::size_t i = 0; i < row.size(); ++i) {
-                ASSERT_EQ(bits_cast<std::uint64_t>(a.at(part)[i]), bits_cast<std::uint64_t>(row[i])) << name << " " << part << " " << i;
+                ASSERT_EQ(bits_cast<std::uint64_t>(a.at(part)[i]), bits_cast<std::uint64_t>(row[i]))
+                    << name << " " << part << " " << i;
             }
         }
     }
@@ -151,14 +161,16 @@ TEST_P(BlockRows, AreThoseOfWholeTensors) {
         for (const bool special : {false, true}) {
             const int workers = static_cast<int>((k + (special ? 2 : 0)) % 5) + 1;
             expect_same(scheme, {lengths[k], workers, special ? 1 : 3, special, k % 2 == 0},
-                        std::string(GetParam()) + " of " + std::to_string(lengths[k]) + ", " + std::to_string(workers) + " workers");
+                        std::string(GetParam()) + " of " + std::to_string(lengths[k]) + ", " +
+                            std::to_string(workers) + " workers");
         }
     }
 }
 
 INSTANTIATE_TEST_SUITE_P(Schemes, BlockRows, testing::ValuesIn(specs), [](const auto& info) {
     std::string name;
-    for (const char c : std::string(info.param)) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+    for (const char c : std::string(info.param))
+        name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
     return name;
 });
 

@@ -1,4 +1,5 @@
-// Items in threads: each once, in order where there is room, never more memory at once than allowed.
+// Items in threads: each once, in order where there is room, never more memory at once than
+// allowed.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -44,7 +45,8 @@ TEST(ItemQueue, GivesEveryItemOnceWithinTheBudget) {
 TEST(ItemQueue, OneThreadKeepsTheOrder) {
     ItemQueue queue({5, 3, 0, 9}, 9);
     std::vector<std::size_t> seen;
-    for (int i = 0; i < 4; ++i) queue.do_one([&](std::size_t item, Workspace&) { seen.push_back(item); });
+    for (int i = 0; i < 4; ++i)
+        queue.do_one([&](std::size_t item, Workspace&) { seen.push_back(item); });
     EXPECT_EQ(seen, (std::vector<std::size_t>{0, 1, 2, 3}));
 }
 
@@ -68,7 +70,8 @@ TEST(ItemQueue, MoreThanTheBudgetRunsAlone) {
 
 TEST(ItemQueue, AFailureLeavesRoomForOthers) {
     ItemQueue queue({10, 10}, 10);
-    EXPECT_THROW(queue.do_one([](std::size_t, Workspace&) { throw std::runtime_error("no"); }), std::runtime_error);
+    EXPECT_THROW(queue.do_one([](std::size_t, Workspace&) { throw std::runtime_error("no"); }),
+                 std::runtime_error);
     std::size_t seen = 0;
     queue.do_one([&](std::size_t item, Workspace&) { seen = item; });
     EXPECT_EQ(seen, 1u);

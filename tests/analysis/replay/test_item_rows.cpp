@@ -1,5 +1,5 @@
-// Schemes that send and add the same codes are worked out once, on the CPU and on a device, and each has the rows that it has
-// by itself.
+// Schemes that send and add the same codes are worked out once, on the CPU and on a device, and
+// each has the rows that it has by itself.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +19,8 @@ using namespace apscope::detail::test;
 
 class CountedRows : public RowDevice {
 public:
-    std::vector<RowTotals> run(std::span<const std::span<const float>> gradients, double divisor, std::span<const double> noise,
+    std::vector<RowTotals> run(std::span<const std::span<const float>> gradients, double divisor,
+                               std::span<const double> noise,
                                std::span<const RowTask> given) override {
         tasks = given.size();
         return rows_.run(gradients, divisor, noise, given);
@@ -50,14 +51,17 @@ Decision skipped(int exponent) {
 TEST(ItemRows, OfSchemesThatSendTheSameCodesAreWorkedOutOnce) {
     // The schemes of a line have the same sums. A device does all lines but the last.
     const std::vector<std::vector<Asked>> lines{
-        {{"aps:e4m3", power_of_two(5)}, {"loss_scaling:e4m3,scale=32", power_of_two(5)}, {"aps:e4m3,unit=model", with_side_bits(5, 0)}},
+        {{"aps:e4m3", power_of_two(5)},
+         {"loss_scaling:e4m3,scale=32", power_of_two(5)},
+         {"aps:e4m3,unit=model", with_side_bits(5, 0)}},
         {{"aps:e4m3", power_of_two(6)}},
         {{"aps:e4m3,accumulate=fp32", power_of_two(5)}},
         {{"aps:e4m3,overflow=saturate", power_of_two(5)}},
         {{"aps:e4m3,hop_rounding=toward_zero", power_of_two(5)}},
         {{"none:e5m2", scale_of(3.0)}, {"loss_scaling:e5m2,scale=3", scale_of(3.0)}},
         {{"none:e5m2", scale_of(5.0)}},
-        {{"aps:e4m3,rounding=stochastic", power_of_two(5)}, {"none:e4m3,rounding=stochastic", power_of_two(5)}},
+        {{"aps:e4m3,rounding=stochastic", power_of_two(5)},
+         {"none:e4m3,rounding=stochastic", power_of_two(5)}},
         {{"aps:e4m3,rounding=stochastic,random_bits=5", power_of_two(5)}},
         {{"stochastic:e4m3", power_of_two(5)}, {"stochastic:e4m3", with_side_bits(5, 3)}},
         {{"dynamic_loss_scaling:e4m3", skipped(5)}, {"deepspeed_loss_scaling:e4m3", skipped(5)}},
@@ -86,20 +90,24 @@ TEST(ItemRows, OfSchemesThatSendTheSameCodesAreWorkedOutOnce) {
         for (const auto& line : lines) {
             if (place >= line.size()) continue;
             schemes.push_back(std::make_unique<Scheme>(parse_scheme(line[place].spec)));
-            streamed.push_back({&std::get<FloatScheme>(schemes.back()->kind), &line[place].decision});
+            streamed.push_back(
+                {&std::get<FloatScheme>(schemes.back()->kind), &line[place].decision});
         }
     }
     CountedRows device;
-    const auto here = streamed_rows(streamed, topologies, item, buffers), there = streamed_rows(streamed, topologies, item, buffers, &device);
+    const auto here = streamed_rows(streamed, topologies, item, buffers),
+               there = streamed_rows(streamed, topologies, item, buffers, &device);
     EXPECT_EQ(device.tasks, runs);
     for (std::size_t s = 0; s < streamed.size(); ++s) {
         const auto alone = streamed_rows({&streamed[s], 1}, topologies, item, buffers);
         for (const auto& found : {here[s], there[s]}) {
             ASSERT_EQ(found.size(), alone[0].size());
             for (std::size_t r = 0; r < found.size(); ++r) {
-                EXPECT_EQ(numbers(found[r]), numbers(alone[0][r])) << schemes[s]->spec << " " << found[r].topology;
+                EXPECT_EQ(numbers(found[r]), numbers(alone[0][r]))
+                    << schemes[s]->spec << " " << found[r].topology;
                 EXPECT_EQ(found[r].topology, alone[0][r].topology);
-                const auto bits = static_cast<std::int64_t>(streamed[s].decision->side_bits.value_or(streamed[s].scheme->side_bits));
+                const auto bits = static_cast<std::int64_t>(
+                    streamed[s].decision->side_bits.value_or(streamed[s].scheme->side_bits));
                 EXPECT_EQ(found[r].side_bits, bits);
             }
         }

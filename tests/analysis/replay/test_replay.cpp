@@ -33,24 +33,31 @@ void write_trace(const std::filesystem::path& folder) {
         for (int w = 0; w < workers; ++w) {
             std::vector<float> values(n + 2);
             for (std::size_t i = 0; i < values.size(); ++i) {
-                values[i] = std::ldexp(static_cast<float>(std::sin(0.37 * static_cast<double>(i) + w + step)), -static_cast<int>(i % 24));
+                values[i] = std::ldexp(
+                    static_cast<float>(std::sin(0.37 * static_cast<double>(i) + w + step)),
+                    -static_cast<int>(i % 24));
             }
-            const std::string header = R"({"w":{"dtype":"F32","shape":[5000],"data_offsets":[0,20000]},)"
-                                       R"("b":{"dtype":"F32","shape":[2],"data_offsets":[20000,20008]}} )";
+            const std::string header =
+                R"({"w":{"dtype":"F32","shape":[5000],"data_offsets":[0,20000]},)"
+                R"("b":{"dtype":"F32","shape":[2],"data_offsets":[20000,20008]}} )";
             std::string padded = header;
             while (padded.size() % 8 != 0) padded += ' ';
             const std::string bytes = safetensors_bytes(padded, bytes_of(values));
             const std::string file = "worker_000" + std::to_string(w) + ".safetensors";
             write_file(folder / name / file, bytes);
-            files += (w ? "," : "") + std::string("\"") + file + R"(":{"bytes":)" + std::to_string(bytes.size()) + R"(,"sha256":")" +
-                     std::string(64, '0') + R"("})";
+            files += (w ? "," : "") + std::string("\"") + file + R"(":{"bytes":)" +
+                     std::to_string(bytes.size()) + R"(,"sha256":")" + std::string(64, '0') +
+                     R"("})";
         }
-        step_list += (step ? "," : "") + std::string(R"({"number":)") + std::to_string(step) + R"(,"files":{)" + files + "}}";
+        step_list += (step ? "," : "") + std::string(R"({"number":)") + std::to_string(step) +
+                     R"(,"files":{)" + files + "}}";
     }
-    write_file(folder / "manifest.json", R"({"schema_version":1,"model":"test","workers":3,"stage":"local","reduction":"mean",)"
-                                         R"("loss_divided_by_workers":false,"tensors":[{"name":"w","shape":[5000],"role":"linear"},)"
-                                         R"({"name":"b","shape":[2],"role":"bias"}],"steps":[)" +
-                                             step_list + "]}");
+    write_file(
+        folder / "manifest.json",
+        R"({"schema_version":1,"model":"test","workers":3,"stage":"local","reduction":"mean",)"
+        R"("loss_divided_by_workers":false,"tensors":[{"name":"w","shape":[5000],"role":"linear"},)"
+        R"({"name":"b","shape":[2],"role":"bias"}],"steps":[)" +
+            step_list + "]}");
 }
 
 ReplayOptions options(int threads) {
@@ -58,10 +65,12 @@ ReplayOptions options(int threads) {
     for (std::size_t s = 0; s < steps; ++s) o.steps.push_back(s);
     o.tensors = {0, 1};
     o.workers = workers;
-    for (const char* spec : {"aps:e4m3", "aps:e5m2,rounding=stochastic", "dynamic_loss_scaling:fp16", "stochastic:e4m3", "qsgd:bucket=300"}) {
+    for (const char* spec : {"aps:e4m3", "aps:e5m2,rounding=stochastic",
+                             "dynamic_loss_scaling:fp16", "stochastic:e4m3", "qsgd:bucket=300"}) {
         o.schemes.push_back(parse_scheme(spec));
     }
-    for (const char* name : {"ring", "tree", "sequential+kahan"}) o.topologies.push_back(parse_topology(name));
+    for (const char* name : {"ring", "tree", "sequential+kahan"})
+        o.topologies.push_back(parse_topology(name));
     o.threads = threads;
     o.draws = 3;
     return o;
@@ -79,7 +88,8 @@ protected:
 TEST_F(ReplayTest, ThreadsGiveTheSameRows) {
     const Trace t = trace();
     const ReplayResult one = replay(t, options(1)), many = replay(t, options(4));
-    // 4 steps x 2 tensors x (3 summing schemes x (wire, exact, 3 orders) + 2 gathering x (wire, exact, gather))
+    // 4 steps x 2 tensors x (3 summing schemes x (wire, exact, 3 orders) + 2 gathering x (wire,
+    // exact, gather))
     ASSERT_EQ(one.rows.size(), 8u * (3 * 5 + 2 * 3));
     ASSERT_EQ(many.rows.size(), one.rows.size());
     for (std::size_t i = 0; i < one.rows.size(); ++i) {
@@ -113,7 +123,8 @@ TEST_F(ReplayTest, StatisticsReadInPartsServeAsThoseReadHere) {
         std::vector<ItemHistogram> histograms;
         for (o.shard = 0, o.shards = shards; o.shard < shards; ++o.shard) {
             std::vector<AgreedStatistics> all(steps * 2);
-            for (const std::vector<std::size_t>& pairs : {std::vector<std::size_t>{1, 6, 7}, {0, 2, 3, 4, 5}, {}}) {
+            for (const std::vector<std::size_t>& pairs :
+                 {std::vector<std::size_t>{1, 6, 7}, {0, 2, 3, 4, 5}, {}}) {
                 std::size_t visited = 0;
                 ReplayOptions part = o;
                 part.progress = [&](std::size_t done, std::size_t) { visited = done; };
@@ -139,10 +150,13 @@ TEST_F(ReplayTest, StatisticsReadInPartsServeAsThoseReadHere) {
         EXPECT_EQ(got, expected);
         ASSERT_EQ(histograms.size(), whole.histograms.size());
         const auto place = [](const ItemHistogram& h) { return h.step_index * 2 + h.tensor_index; };
-        std::sort(histograms.begin(), histograms.end(), [&](const ItemHistogram& a, const ItemHistogram& b) { return place(a) < place(b); });
+        std::sort(
+            histograms.begin(), histograms.end(),
+            [&](const ItemHistogram& a, const ItemHistogram& b) { return place(a) < place(b); });
         for (std::size_t i = 0; i < histograms.size(); ++i) {
             EXPECT_EQ(place(histograms[i]), place(whole.histograms[i]));
-            for (int e = ExponentHistogram::min_exponent; e <= ExponentHistogram::max_exponent; ++e) {
+            for (int e = ExponentHistogram::min_exponent; e <= ExponentHistogram::max_exponent;
+                 ++e) {
                 EXPECT_EQ(histograms[i].histogram.count(e), whole.histograms[i].histogram.count(e));
             }
         }
@@ -191,7 +205,8 @@ TEST(ParallelFor, RunsEveryItemOnceAndPassesErrorsOn) {
 
 TEST(ParallelArrays, ThreadsGiveTheSameBits) {
     std::vector<float> in(300'000), one(in.size()), many(in.size());
-    for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(std::sin(static_cast<double>(i)));
+    for (std::size_t i = 0; i < in.size(); ++i)
+        in[i] = static_cast<float>(std::sin(static_cast<double>(i)));
     const Projection drawn{RoundingMode::stochastic, Overflow::ieee, 11};
     quantize(in, one, parse_format("e4m3"), drawn, {5, 0, {}}, 1);
     quantize(in, many, parse_format("e4m3"), drawn, {5, 0, {}}, 4);

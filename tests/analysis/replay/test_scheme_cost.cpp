@@ -1,5 +1,5 @@
-// What schemes are found to need is what they then allocate: every scheme of the registry on a tensor that is larger than
-// those it was tried on, with more workers, at two steps.
+// What schemes are found to need is what they then allocate: every scheme of the registry on a
+// tensor that is larger than those it was tried on, with more workers, at two steps.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -21,7 +21,8 @@ struct Found {
     std::size_t most = 0, state = 0;
 };
 
-Found allocated(const TensorScheme& scheme, std::span<const Topology> topologies, int draws, std::size_t n) {
+Found allocated(const TensorScheme& scheme, std::span<const Topology> topologies, int draws,
+                std::size_t n) {
     std::mt19937 random(3);
     std::normal_distribution<float> normal;
     std::vector<std::vector<float>> rows(workers, std::vector<float>(n));
@@ -35,9 +36,12 @@ Found allocated(const TensorScheme& scheme, std::span<const Topology> topologies
     {
         State state;
         for (int number = 0; number < 2; ++number) {
-            const auto key = [&](int draw) { return replay_key(1, "x", number, static_cast<std::uint32_t>(draw)); };
+            const auto key = [&](int draw) {
+                return replay_key(1, "x", number, static_cast<std::uint32_t>(draw));
+            };
             TrainingStep step;
-            step.shape = {static_cast<std::int64_t>(n / columns), static_cast<std::int64_t>(columns)};
+            step.shape = {static_cast<std::int64_t>(n / columns),
+                          static_cast<std::int64_t>(columns)};
             step.number = number;
             step.index = static_cast<std::size_t>(number);
             step.workers = workers;
@@ -52,10 +56,12 @@ Found allocated(const TensorScheme& scheme, std::span<const Topology> topologies
 }
 
 std::vector<std::string> specs() {
-    std::vector<std::string> all{"error_feedback(sign)", "error_feedback(top_k)", "error_feedback(zipml)", "error_feedback(powersgd)",
+    std::vector<std::string> all{"error_feedback(sign)", "error_feedback(top_k)",
+                                 "error_feedback(zipml)", "error_feedback(powersgd)",
                                  "residual(sign)"};
     for (const SchemeDefinition& d : scheme_definitions()) {
-        if (d.body == SchemeDefinition::Body::none) all.push_back(std::string(d.name) + (d.takes_format ? ":e4m3" : ""));
+        if (d.body == SchemeDefinition::Body::none)
+            all.push_back(std::string(d.name) + (d.takes_format ? ":e4m3" : ""));
     }
     return all;
 }
@@ -69,12 +75,17 @@ TEST(SchemeCost, IsWhatSchemesAllocate) {
         if (resolved.whole() == nullptr) continue;
         ++seen;
         for (const auto& [draws, n] :
-             {std::pair{1, 300 * columns}, std::pair{3, 307 * columns}, std::pair{1, 2000 * columns}, std::pair{1, 2053 * columns}}) {
+             {std::pair{1, 300 * columns}, std::pair{3, 307 * columns},
+              std::pair{1, 2000 * columns}, std::pair{1, 2053 * columns}}) {
             const SchemeCost cost = cost_of(resolved, topologies, true, draws, n);
-            const Found found = std::async(std::launch::async, allocated, *resolved.whole(), topologies, draws, n).get();
+            const Found found =
+                std::async(std::launch::async, allocated, *resolved.whole(), topologies, draws, n)
+                    .get();
             const auto least = [](std::size_t bytes) { return static_cast<double>(bytes); };
-            const std::size_t tables = resolved.whole()->tables ? resolved.whole()->tables(n) : 0, most = cost.most.of(n, workers) + tables;
-            const std::string what = spec + ", draws " + std::to_string(draws) + ", elements " + std::to_string(n);
+            const std::size_t tables = resolved.whole()->tables ? resolved.whole()->tables(n) : 0,
+                              most = cost.most.of(n, workers) + tables;
+            const std::string what =
+                spec + ", draws " + std::to_string(draws) + ", elements " + std::to_string(n);
             EXPECT_LE(least(found.most), 1.1 * least(most) + 100'000) << what;
             EXPECT_GE(2.1 * least(found.most) + 100'000, least(most)) << what;
             EXPECT_LE(least(found.state), 1.1 * least(cost.state.of(n, workers)) + 1000) << what;
@@ -97,7 +108,8 @@ TEST(SchemeCost, PartsOfACallersOwnAreNotRun) {
     Scheme scheme = parse_scheme("top_k");
     auto& own = std::get<TensorScheme>(scheme.kind);
     own.has_own_parts = true;
-    own.encode = [](const TrainingStep&, const Parameters&, std::span<const double>, int) -> Message { throw std::logic_error("it ran"); };
+    own.encode = [](const TrainingStep&, const Parameters&, std::span<const double>,
+                    int) -> Message { throw std::logic_error("it ran"); };
     const SchemeCost cost = cost_of({&scheme, 0, scheme.spec, {}}, {}, true, 1, 1 << 20);
     EXPECT_GE(cost.most.of(1000, 4), 1000u * 4 * 6 * sizeof(double));
 }

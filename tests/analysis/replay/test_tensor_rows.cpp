@@ -19,7 +19,8 @@ TensorScheme coins(bool shared) {
     TensorScheme t;
     t.draws = true;
     t.shares_draws = shared;
-    t.encode = [shared](const TrainingStep& step, const Parameters&, std::span<const double> x, int worker) {
+    t.encode = [shared](const TrainingStep& step, const Parameters&, std::span<const double> x,
+                        int worker) {
         const RandomStream stream = shared ? step.shared_stream(1) : step.stream(worker, 1);
         Message m;
         for (std::size_t i = 0; i < x.size(); ++i) {
@@ -32,7 +33,8 @@ TensorScheme coins(bool shared) {
     return t;
 }
 
-// The rows of all workers having the same `n` ones: the wire's, that of the exact sum and the gathered one.
+// The rows of all workers having the same `n` ones: the wire's, that of the exact sum and the
+// gathered one.
 std::vector<ResultRow> rows_of(const TensorScheme& scheme, int draws) {
     const std::vector<float> ones(n, 1.0f);
     const std::vector<std::span<const float>> gradients(workers, ones);
@@ -63,5 +65,6 @@ TEST(TensorRows, SharedDrawsMoveASumTogether) {
     EXPECT_TRUE(std::isnan(rows_of(coins(true), 1)[1].expected_variance));
     // Sampled: equal terms under one coin make a sum of variance W^2.
     const std::vector<ResultRow> rows = rows_of(coins(true), 16);
-    for (const std::size_t r : {std::size_t{1}, std::size_t{2}}) EXPECT_NEAR(rows[r].expected_variance, workers * workers, 0.25) << r;
+    for (const std::size_t r : {std::size_t{1}, std::size_t{2}})
+        EXPECT_NEAR(rows[r].expected_variance, workers * workers, 0.25) << r;
 }

@@ -24,19 +24,23 @@ Gradients some(std::size_t workers, std::size_t n) {
     Gradients g;
     for (std::size_t w = 0; w < workers; ++w) {
         g.held.emplace_back(n);
-        for (std::size_t i = 0; i < n; ++i) g.held[w][i] = std::ldexp(normal(random), -static_cast<int>(i / 100 % 20));
+        for (std::size_t i = 0; i < n; ++i)
+            g.held[w][i] = std::ldexp(normal(random), -static_cast<int>(i / 100 % 20));
     }
     g.rows.assign(g.held.begin(), g.held.end());
     return g;
 }
 
-// N of the noise block that begins at element `first`, without one of the workers if it is given: still of a mean over all.
-long double noise_at(const Gradients& g, std::size_t first, bool divide, std::size_t without = ~std::size_t{0}) {
+// N of the noise block that begins at element `first`, without one of the workers if it is given:
+// still of a mean over all.
+long double noise_at(const Gradients& g, std::size_t first, bool divide,
+                     std::size_t without = ~std::size_t{0}) {
     std::vector<const float*> rows;
     for (std::size_t w = 0; w < g.held.size(); ++w) {
         if (w != without) rows.push_back(g.held[w].data());
     }
-    const auto kept = static_cast<long double>(rows.size()), all = static_cast<long double>(g.held.size());
+    const auto kept = static_cast<long double>(rows.size()),
+               all = static_cast<long double>(g.held.size());
     long double sum = 0;
     for (std::size_t i = first; i < std::min(first + noise_block, g.held[0].size()); ++i) {
         long double mean = 0;
@@ -115,9 +119,12 @@ TEST(OverNoise, IsTheSumOfLogarithms) {
     std::vector<double> x(4096), y(4096), noise(noise_blocks_a_sum);
     for (std::size_t i = 0; i < x.size(); ++i) {
         x[i] = std::ldexp(static_cast<double>(random() >> 40), -30);
-        y[i] = i / 32 == 7 ? x[i] : x[i] + std::ldexp(static_cast<double>(random() >> 40), -40 - static_cast<int>(i / 32) % 50);
+        y[i] = i / 32 == 7 ? x[i]
+                           : x[i] + std::ldexp(static_cast<double>(random() >> 40),
+                                               -40 - static_cast<int>(i / 32) % 50);
     }
-    for (std::size_t b = 0; b < noise.size(); ++b) noise[b] = b == 3 ? 0.0 : std::ldexp(1.5, -static_cast<int>(b) / 2);
+    for (std::size_t b = 0; b < noise.size(); ++b)
+        noise[b] = b == 3 ? 0.0 : std::ldexp(1.5, -static_cast<int>(b) / 2);
     double expected = 0;
     for (std::size_t b = 0; b < noise.size(); ++b) {
         double squares = 0;
@@ -126,7 +133,8 @@ TEST(OverNoise, IsTheSumOfLogarithms) {
     }
     std::vector<double> of_level;
     const SimdLevel before = simd_level();
-    for (const SimdLevel level : {SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
+    for (const SimdLevel level :
+         {SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
         if (level > best_simd_level()) continue;
         set_simd_level(level);
         OverNoise sum;
@@ -146,11 +154,13 @@ TEST(OverNoise, IsTheSumOfLogarithms) {
 TEST(FixedExp2, IsThatOfLibm) {
     std::mt19937_64 random(7);
     for (int i = 0; i < 100000; ++i) {
-        const double x = std::ldexp(static_cast<double>(static_cast<std::int64_t>(random())), -54);  // -512 to 512
+        const double x = std::ldexp(static_cast<double>(static_cast<std::int64_t>(random())),
+                                    -54);  // -512 to 512
         EXPECT_NEAR(fixed_exp2(x) / std::exp2(x), 1.0, 4e-16 * std::max(1.0, std::abs(x)));
     }
     for (int k = -40; k <= 40; ++k) EXPECT_EQ(fixed_exp2(k), std::ldexp(1.0, k));
-    EXPECT_EQ(fixed_exp2(std::numeric_limits<double>::infinity()), std::numeric_limits<double>::infinity());
+    EXPECT_EQ(fixed_exp2(std::numeric_limits<double>::infinity()),
+              std::numeric_limits<double>::infinity());
     EXPECT_TRUE(std::isnan(fixed_exp2(std::numeric_limits<double>::quiet_NaN())));
 }
 

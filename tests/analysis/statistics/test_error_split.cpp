@@ -1,5 +1,5 @@
-// The split of an error against its definition, element by element, on every instruction set of this machine: one term an element, blocks
-// that end anywhere, pairs that are not finite.
+// The split of an error against its definition, element by element, on every instruction set of
+// this machine: one term an element, blocks that end anywhere, pairs that are not finite.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,8 @@
 namespace apscope::detail {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity(),
+                 nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double largest = 4.0, scale = 2.0;
 
 struct Sent {
@@ -27,7 +28,8 @@ Sent sent_values(std::size_t count, std::uint64_t seed, bool specials) {
     Sent s;
     for (std::size_t i = 0; i < count; ++i) {
         const std::uint64_t word = stream.at(i);
-        const double sign = word >> 63 != 0 ? -1.0 : 1.0, size = std::ldexp(static_cast<double>(word >> 20 & 0xFFFFF) + 1.0, -22);
+        const double sign = word >> 63 != 0 ? -1.0 : 1.0,
+                     size = std::ldexp(static_cast<double>(word >> 20 & 0xFFFFF) + 1.0, -22);
         double x = sign * size, y = sign * std::ldexp(std::nearbyint(std::ldexp(size, 4)), -4);
         switch (word % 8) {
             case 0: y = 0.0 * sign; break;
@@ -54,7 +56,8 @@ Sent sent_values(std::size_t count, std::uint64_t seed, bool specials) {
 template <class F>
 void on_every_level(F&& f) {
     const SimdLevel before = simd_level();
-    for (const SimdLevel level : {SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
+    for (const SimdLevel level :
+         {SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
         if (level > best_simd_level()) break;
         set_simd_level(level);
         f(std::string(to_string(level)));
@@ -63,7 +66,8 @@ void on_every_level(F&& f) {
 }
 
 TEST(ErrorSplit, SentElementsHaveOneClassEach) {
-    for (const std::size_t count : {std::size_t{1}, std::size_t{15}, std::size_t{16}, std::size_t{1000}, sum_block}) {
+    for (const std::size_t count :
+         {std::size_t{1}, std::size_t{15}, std::size_t{16}, std::size_t{1000}, sum_block}) {
         const Sent s = sent_values(count, count, true);
         std::vector<double> lost(count, 0.25), clipped(count, -0.5), terms[3];
         for (auto& t : terms) t.assign(count, 0.0);
@@ -83,13 +87,20 @@ TEST(ErrorSplit, SentElementsHaveOneClassEach) {
         on_every_level([&](const std::string& level) {
             std::vector<double> found_lost(count, 0.25), found_clipped(count, -0.5);
             ErrorSplit found;
-            simd::run<SplitSent<double, BeyondLargest<double>>>(s.x.data(), s.y.data(),
-                                                                BeyondLargest<double>{s.x.data(), s.codes.data(), scale, largest}, count,
-                                                                found_lost.data(), found_clipped.data(), &found);
+            simd::run<SplitSent<double, BeyondLargest<double>>>(
+                s.x.data(), s.y.data(),
+                BeyondLargest<double>{s.x.data(), s.codes.data(), scale, largest}, count,
+                found_lost.data(), found_clipped.data(), &found);
             EXPECT_EQ(found_lost, lost) << level;
             EXPECT_EQ(found_clipped, clipped) << level;
-            const ErrorSplit::Part parts[] = {ErrorSplit::underflow, ErrorSplit::saturation, ErrorSplit::rounding};
-            for (int k = 0; k < 3; ++k) EXPECT_EQ(found.sums[parts[k]], block_sum(count, [&](std::size_t i) { return terms[k][i]; })) << level << k;
+            const ErrorSplit::Part parts[] = {ErrorSplit::underflow, ErrorSplit::saturation,
+                                              ErrorSplit::rounding};
+            for (int k = 0; k < 3; ++k)
+                EXPECT_EQ(found.sums[parts[k]], block_sum(count,
+                                                          [&](std::size_t i) {
+                    return terms[k][i];
+                })) << level
+                    << k;
             EXPECT_EQ(found.sums[ErrorSplit::accumulation], 0.0);
             EXPECT_EQ(found.sums[ErrorSplit::interaction], 0.0);
         });
@@ -100,13 +111,15 @@ TEST(ErrorSplit, ReducedElementsSplitIntoFourPartsAndTheirProducts) {
     for (const std::size_t count : {std::size_t{3}, std::size_t{16}, std::size_t{777}, sum_block}) {
         const Sent s = sent_values(count, 3 * count, true);
         const Sent others = sent_values(count, 5 * count, false);
-        const std::vector<double>&x = s.x, &y = s.y, &exact = others.x, &lost = others.y, &clipped = others.codes;
+        const std::vector<double>&x = s.x, &y = s.y, &exact = others.x, &lost = others.y,
+              &clipped = others.codes;
         std::vector<double> terms[ErrorSplit::part_count];
         for (auto& t : terms) t.assign(count, 0.0);
         double squared = 0.0, magnitude = 0.0;
         for (std::size_t i = 0; i < count; ++i) {
             if (!std::isfinite(x[i]) || !std::isfinite(y[i])) continue;
-            const double u = lost[i], c = clipped[i], r = ((exact[i] - x[i]) - u) - c, a = y[i] - exact[i];
+            const double u = lost[i], c = clipped[i], r = ((exact[i] - x[i]) - u) - c,
+                         a = y[i] - exact[i];
             terms[ErrorSplit::underflow][i] = u * u;
             terms[ErrorSplit::rounding][i] = r * r;
             terms[ErrorSplit::saturation][i] = c * c;
@@ -117,13 +130,20 @@ TEST(ErrorSplit, ReducedElementsSplitIntoFourPartsAndTheirProducts) {
         }
         on_every_level([&](const std::string& level) {
             ErrorSplit found;
-            simd::run<SplitReduced<true>>(x.data(), exact.data(), y.data(), lost.data(), clipped.data(), count, &found);
+            simd::run<SplitReduced<true>>(x.data(), exact.data(), y.data(), lost.data(),
+                                          clipped.data(), count, &found);
             double total = 0.0;
             for (std::size_t k = 0; k < found.sums.size(); ++k) {
-                EXPECT_EQ(found.sums[k], block_sum(count, [&](std::size_t i) { return terms[k][i]; })) << level << k;
+                EXPECT_EQ(found.sums[k], block_sum(count,
+                                                   [&](std::size_t i) {
+                    return terms[k][i];
+                })) << level
+                    << k;
                 total += found.sums[k];
             }
-            EXPECT_NEAR(total, squared, 0x1p-53 * (static_cast<double>(count) / 2048 + 600) * 4 * magnitude) << level;
+            EXPECT_NEAR(total, squared,
+                        0x1p-53 * (static_cast<double>(count) / 2048 + 600) * 4 * magnitude)
+                << level;
         });
     }
 }
@@ -131,11 +151,14 @@ TEST(ErrorSplit, ReducedElementsSplitIntoFourPartsAndTheirProducts) {
 TEST(ErrorSplit, WithoutLostOrClippedElementsTheShortWayGivesTheSameBits) {
     const std::vector<double> zeros(sum_block, 0.0);
     for (const bool specials : {false, true}) {
-        const Sent s = sent_values(sum_block - 5, 9, specials), others = sent_values(sum_block - 5, 10, false);
+        const Sent s = sent_values(sum_block - 5, 9, specials),
+                   others = sent_values(sum_block - 5, 10, false);
         on_every_level([&](const std::string& level) {
             ErrorSplit full, brief;
-            simd::run<SplitReduced<true>>(s.x.data(), others.x.data(), s.y.data(), zeros.data(), zeros.data(), s.x.size(), &full);
-            simd::run<SplitReduced<false>>(s.x.data(), others.x.data(), s.y.data(), nullptr, nullptr, s.x.size(), &brief);
+            simd::run<SplitReduced<true>>(s.x.data(), others.x.data(), s.y.data(), zeros.data(),
+                                          zeros.data(), s.x.size(), &full);
+            simd::run<SplitReduced<false>>(s.x.data(), others.x.data(), s.y.data(), nullptr,
+                                           nullptr, s.x.size(), &brief);
             EXPECT_EQ(full.sums, brief.sums) << level;
             EXPECT_GT(full.sums[ErrorSplit::accumulation], 0.0);
         });

@@ -1,5 +1,5 @@
-// A cast to nearest and its statistics in the same registers, against the cast first and the statistics after it:
-// every result and sum bit for bit, on every instruction set of this machine.
+// A cast to nearest and its statistics in the same registers, against the cast first and the
+// statistics after it: every result and sum bit for bit, on every instruction set of this machine.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,8 @@ class EveryLevel {
 public:
     template <class F>
     void run(F&& f) {
-        for (const SimdLevel level : {SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
+        for (const SimdLevel level :
+             {SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
             if (level > best_simd_level()) break;
             set_simd_level(level);
             f(std::string(to_string(level)));
@@ -32,8 +33,8 @@ private:
     SimdLevel before_ = simd_level();
 };
 
-// Numbers of the format below its largest: values, midpoints and their neighbours, zeros of both signs, fp32's
-// subnormal numbers, numbers of every binade down to there.
+// Numbers of the format below its largest: values, midpoints and their neighbours, zeros of both
+// signs, fp32's subnormal numbers, numbers of every binade down to there.
 std::vector<float> numbers_within(const FloatFormat& f, std::size_t count, std::uint64_t seed) {
     const RandomStream stream = array_stream(seed, 64);
     const std::uint64_t top = f.top_finite_code();
@@ -46,7 +47,11 @@ std::vector<float> numbers_within(const FloatFormat& f, std::size_t count, std::
             case 1: v *= 1.0 + std::ldexp(static_cast<double>(word >> 40), -26); break;
             case 2: v = std::ldexp(f.largest(), -static_cast<int>((word >> 8) % 60)); break;
             case 3: v = std::bit_cast<float>(static_cast<std::uint32_t>(word >> 33)); break;
-            case 4: v = (word >> 8 & 1) != 0 ? 0.0 : std::bit_cast<float>(static_cast<std::uint32_t>(word >> 41)); break;
+            case 4:
+                v = (word >> 8 & 1) != 0
+                        ? 0.0
+                        : std::bit_cast<float>(static_cast<std::uint32_t>(word >> 41));
+                break;
             default: break;
         }
         float y = static_cast<float>(v);
@@ -63,52 +68,67 @@ struct Truth {
     ErrorStatistics statistics;
 };
 
-Truth cast_then_compare(const std::vector<float>& x, const FloatFormat& grid, const FloatScale& scale, const Projection& projection) {
+Truth cast_then_compare(const std::vector<float>& x, const FloatFormat& grid,
+                        const FloatScale& scale, const Projection& projection) {
     Truth t;
     t.y.resize(x.size());
-    for (std::size_t i = 0; i < x.size(); ++i) t.y[i] = round_one<float>(x[i], make_cast<float>(grid, projection));
+    for (std::size_t i = 0; i < x.size(); ++i)
+        t.y[i] = round_one<float>(x[i], make_cast<float>(grid, projection));
     t.statistics.add_block<float>(x, t.y, &scale, {}, {});
-    t.statistics.count_limits(x, t.y, static_cast<float>(grid.smallest_normal()), static_cast<float>(grid.largest()));
+    t.statistics.count_limits(x, t.y, static_cast<float>(grid.smallest_normal()),
+                              static_cast<float>(grid.largest()));
     return t;
 }
 
 void expect_same(const ErrorStatistics& a, const ErrorStatistics& b, const std::string& what) {
     const auto counts = [](const ErrorStatistics& s) {
-        return std::vector<std::uint64_t>{s.count, s.counted, s.nonzero, s.underflow, s.subnormal, s.saturated, s.overflow, s.nan, s.infinite};
+        return std::vector<std::uint64_t>{s.count,     s.counted,   s.nonzero,
+                                          s.underflow, s.subnormal, s.saturated,
+                                          s.overflow,  s.nan,       s.infinite};
     };
     EXPECT_EQ(counts(a), counts(b)) << what;
     for (std::size_t k = 0; k < a.sums.size(); ++k)
-        EXPECT_EQ(std::bit_cast<std::uint64_t>(a.sums[k]), std::bit_cast<std::uint64_t>(b.sums[k])) << what << " sum " << k;
+        EXPECT_EQ(std::bit_cast<std::uint64_t>(a.sums[k]), std::bit_cast<std::uint64_t>(b.sums[k]))
+            << what << " sum " << k;
     EXPECT_EQ(a.max_ulp, b.max_ulp) << what;
 }
 
-void expect_nearest(const FloatFormat& format, int k, const Projection& projection, const std::vector<float>& x, const std::string& what) {
+void expect_nearest(const FloatFormat& format, int k, const Projection& projection,
+                    const std::vector<float>& x, const std::string& what) {
     const std::optional<FloatFormat> grid = scaled_format(format, k);
     ASSERT_TRUE(grid) << what;
     const std::optional<NearestCast> cast = make_nearest_cast(*grid, projection);
     ASSERT_TRUE(cast) << what;
-    const FloatScale scale{make_cast<double>(format, projection), std::ldexp(1.0, k), 1.0, format.smallest_normal(), format.largest()};
+    const FloatScale scale{make_cast<double>(format, projection), std::ldexp(1.0, k), 1.0,
+                           format.smallest_normal(), format.largest()};
     const Truth truth = cast_then_compare(x, *grid, scale, projection);
     EveryLevel().run([&](const std::string& level) {
         for (const StoreMode how : {StoreMode::unused, StoreMode::stored, StoreMode::streamed}) {
             std::vector<float> out(x.size() + 2, 5.0f);
             ErrorStatistics found;
-            const std::string at = what + " " + level + " how=" + std::to_string(static_cast<int>(how));
-            ASSERT_TRUE(add_nearest(found, x.data(), how == StoreMode::unused ? nullptr : out.data() + 1, x.size(), *cast, how)) << at;
+            const std::string at =
+                what + " " + level + " how=" + std::to_string(static_cast<int>(how));
+            ASSERT_TRUE(add_nearest(found, x.data(),
+                                    how == StoreMode::unused ? nullptr : out.data() + 1, x.size(),
+                                    *cast, how))
+                << at;
             finish_streaming();
             expect_same(found, truth.statistics, at);
             EXPECT_EQ(out.front(), 5.0f) << at;
             EXPECT_EQ(out.back(), 5.0f) << at;
             if (how == StoreMode::unused) continue;
             for (std::size_t i = 0; i < x.size(); ++i) {
-                ASSERT_EQ(std::bit_cast<std::uint32_t>(out[i + 1]), std::bit_cast<std::uint32_t>(truth.y[i])) << at << " x=" << x[i];
+                ASSERT_EQ(std::bit_cast<std::uint32_t>(out[i + 1]),
+                          std::bit_cast<std::uint32_t>(truth.y[i]))
+                    << at << " x=" << x[i];
             }
         }
     });
 }
 
-constexpr const char* served[] = {"e4m3", "e4m3fn", "e4m3fnuz", "e5m2",  "e5m2fnuz", "fp16",       "e2m1",
-                                  "e3m4", "e5m10",  "e6m9",     "e5m18", "e2m21",    "binary8p3se"};
+constexpr const char* served[] = {"e4m3",  "e4m3fn", "e4m3fnuz",   "e5m2",  "e5m2fnuz",
+                                  "fp16",  "e2m1",   "e3m4",       "e5m10", "e6m9",
+                                  "e5m18", "e2m21",  "binary8p3se"};
 
 TEST(NearestStatistics, AreThoseOfACastAndAComparison) {
     for (const char* name : served) {
@@ -116,8 +136,10 @@ TEST(NearestStatistics, AreThoseOfACastAndAComparison) {
         for (const Overflow overflow : {Overflow::ieee, Overflow::saturate}) {
             const Projection p{RoundingMode::ties_to_even, overflow};
             for (const std::size_t n :
-                 {std::size_t{0}, std::size_t{1}, std::size_t{15}, std::size_t{16}, std::size_t{1000}, std::size_t{1041}, sum_block}) {
-                expect_nearest(f, 0, p, numbers_within(f, n, n), std::string(name) + " n=" + std::to_string(n));
+                 {std::size_t{0}, std::size_t{1}, std::size_t{15}, std::size_t{16},
+                  std::size_t{1000}, std::size_t{1041}, sum_block}) {
+                expect_nearest(f, 0, p, numbers_within(f, n, n),
+                               std::string(name) + " n=" + std::to_string(n));
             }
         }
     }
@@ -150,13 +172,16 @@ TEST(NearestStatistics, LeaveOtherNumbersAlone) {
     const NearestCast cast = *make_nearest_cast(f, {});
     const auto largest = static_cast<float>(f.largest());
     EveryLevel().run([&](const std::string& level) {
-        for (const float other : {std::nextafter(largest, 1e9f), 1e30f, std::numeric_limits<float>::max(), std::numeric_limits<float>::infinity(),
-                                  std::numeric_limits<float>::quiet_NaN()}) {
+        for (const float other :
+             {std::nextafter(largest, 1e9f), 1e30f, std::numeric_limits<float>::max(),
+              std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
             for (const std::size_t at : {std::size_t{0}, std::size_t{77}, std::size_t{1002}}) {
                 std::vector<float> x = numbers_within(f, 1003, 1), out(x.size());
                 x[at] = at % 2 == 0 ? other : -other;
                 ErrorStatistics found;
-                EXPECT_FALSE(add_nearest(found, x.data(), out.data(), x.size(), cast, StoreMode::stored)) << level << " " << other;
+                EXPECT_FALSE(
+                    add_nearest(found, x.data(), out.data(), x.size(), cast, StoreMode::stored))
+                    << level << " " << other;
                 expect_same(found, {}, "nothing added");
             }
         }
@@ -165,11 +190,14 @@ TEST(NearestStatistics, LeaveOtherNumbersAlone) {
     const FloatFormat large = *scaled_format(f, -90);
     ErrorStatistics found;
     const std::vector<float> tiny(100, 1e-44f);
-    EXPECT_FALSE(add_nearest(found, tiny.data(), nullptr, tiny.size(), *make_nearest_cast(large, {}), StoreMode::unused));
+    EXPECT_FALSE(add_nearest(found, tiny.data(), nullptr, tiny.size(),
+                             *make_nearest_cast(large, {}), StoreMode::unused));
 }
 
 TEST(NearestStatistics, ServeOnlyTiesToEvenWithPlainLimits) {
-    const auto serves = [](const char* name, Projection p) { return make_nearest_cast(parse_format(name), p).has_value(); };
+    const auto serves = [](const char* name, Projection p) {
+        return make_nearest_cast(parse_format(name), p).has_value();
+    };
     EXPECT_TRUE(serves("e4m3", {}));
     EXPECT_FALSE(serves("e4m3", {RoundingMode::ties_to_away}));
     EXPECT_FALSE(serves("e4m3", {RoundingMode::stochastic}));

@@ -22,14 +22,19 @@ namespace fs = std::filesystem;
 class MappedFiles : public testing::Test {
 protected:
     MappedFiles()
-        : path_(fs::temp_directory_path() / ("apscope-mapped-" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) + "-" +
-                                             testing::UnitTest::GetInstance()->current_test_info()->name())) {
+        : path_(fs::temp_directory_path() /
+                ("apscope-mapped-" +
+                 std::to_string(::testing::UnitTest::GetInstance()->random_seed()) + "-" +
+                 testing::UnitTest::GetInstance()->current_test_info()->name())) {
         write(1 << 20);
     }
     ~MappedFiles() override { fs::remove(path_); }
-    void write(std::size_t size) const { std::ofstream(path_, std::ios::binary) << std::string(size, 'x'); }
+    void write(std::size_t size) const {
+        std::ofstream(path_, std::ios::binary) << std::string(size, 'x');
+    }
     static std::size_t written(const MappedFile& file) {
-        return static_cast<std::size_t>(std::count(file.data(), file.data() + file.size(), std::byte{'x'}));
+        return static_cast<std::size_t>(
+            std::count(file.data(), file.data() + file.size(), std::byte{'x'}));
     }
     fs::path path_;
 };
@@ -60,7 +65,8 @@ TEST_F(MappedFiles, AreCutForManyAtOnce) {
     std::vector<std::thread> threads;
     for (std::size_t t = 0; t < 4; ++t) {
         threads.emplace_back([&, t] {
-            for (std::size_t i = t; i < files.size(); i += 4) EXPECT_EQ(files[i]->data()[files[i]->size() - 1 - i % 2], std::byte{0});
+            for (std::size_t i = t; i < files.size(); i += 4)
+                EXPECT_EQ(files[i]->data()[files[i]->size() - 1 - i % 2], std::byte{0});
         });
     }
     for (std::thread& thread : threads) thread.join();

@@ -23,22 +23,29 @@ protected:
                      {"reduction", "mean"},
                      {"loss_divided_by_workers", true},
                      {"workers", 2},
-                     {"tensors", {{{"name", "a"}, {"shape", {2}}, {"role", "conv"}}, {{"name", "b"}, {"shape", {1, 1}}, {"role", "bias"}}}},
+                     {"tensors",
+                      {{{"name", "a"}, {"shape", {2}}, {"role", "conv"}},
+                       {{"name", "b"}, {"shape", {1, 1}}, {"role", "bias"}}}},
                      {"steps", json::array()}};
         for (const int step : {3, 10}) {
             json files;
             for (const int worker : {0, 1})
                 add(files, step, "worker_000" + std::to_string(worker),
                     R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[1,1],"data_offsets":[8,10]}})",
-                    test::bytes_of<float>({float(step), float(worker)}) + test::bytes_of<std::uint16_t>({0x3f80}));
+                    test::bytes_of<float>({float(step), float(worker)}) +
+                        test::bytes_of<std::uint16_t>({0x3f80}));
             if (step == 3)
-                add(files, step, "activations_worker_0000", R"({"layer_input/fc":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+                add(files, step, "activations_worker_0000",
+                    R"({"layer_input/fc":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
                     test::bytes_of<float>({7.0f}));
-            manifest_["steps"].push_back({{"number", step}, {"loss", step == 3 ? json(2.5) : json("NaN")}, {"files", files}});
+            manifest_["steps"].push_back({{"number", step},
+                                          {"loss", step == 3 ? json(2.5) : json("NaN")},
+                                          {"files", files}});
         }
         write_manifest();
     }
-    void add(json& files, int step, const std::string& stem, const std::string& header, const std::string& data) {
+    void add(json& files, int step, const std::string& stem, const std::string& header,
+             const std::string& data) {
         char folder[32];
         std::snprintf(folder, sizeof folder, "step_%08d", step);
         const std::string bytes = test::safetensors_bytes(header, data);
@@ -91,10 +98,16 @@ TEST_F(TraceTest, ReadsByStepNumberAndKind) {
     EXPECT_TRUE(trace.has(0, Kind::layer_input));
     EXPECT_FALSE(trace.has(0, Kind::activation_gradient));
     EXPECT_FALSE(trace.has(1, Kind::layer_input));
-    EXPECT_NE(test::message_of([&] { trace.read(4, "a", 0); }).find("step 4 was not recorded"), std::string::npos);
-    EXPECT_NE(test::message_of([&] { trace.read(3, "a", 2); }).find("no worker 2"), std::string::npos);
-    EXPECT_NE(test::message_of([&] { trace.read(3, "c", 0); }).find("no tensor 'c'"), std::string::npos);
-    EXPECT_NE(test::message_of([&] { trace.read(3, "a", 0, Kind::weights); }).find("weights was not recorded at step 3"), std::string::npos);
+    EXPECT_NE(test::message_of([&] { trace.read(4, "a", 0); }).find("step 4 was not recorded"),
+              std::string::npos);
+    EXPECT_NE(test::message_of([&] { trace.read(3, "a", 2); }).find("no worker 2"),
+              std::string::npos);
+    EXPECT_NE(test::message_of([&] { trace.read(3, "c", 0); }).find("no tensor 'c'"),
+              std::string::npos);
+    EXPECT_NE(test::message_of([&] {
+        trace.read(3, "a", 0, Kind::weights);
+    }).find("weights was not recorded at step 3"),
+              std::string::npos);
 }
 
 TEST_F(TraceTest, AViewOutlivesTheTrace) {
@@ -121,7 +134,10 @@ TEST_F(TraceTest, RefusesFilesThatDisagreeWithTheManifest) {
     write_manifest();
     const Trace trace = Trace::open(path());
     const std::string message = test::message_of([&] { trace.gradient(0, 0, 0); });
-    EXPECT_NE(message.find("worker_0000.safetensors: tensor 'a' has shape [2], but the manifest says [2,1]"), std::string::npos) << message;
+    EXPECT_NE(message.find(
+                  "worker_0000.safetensors: tensor 'a' has shape [2], but the manifest says [2,1]"),
+              std::string::npos)
+        << message;
     std::filesystem::resize_file(path() / "step_00000003/worker_0001.safetensors", 40);
     expect_refused("is truncated", "step_00000003/worker_0001.safetensors");
     std::filesystem::remove(path() / "step_00000003/worker_0001.safetensors");
@@ -144,13 +160,15 @@ TEST_F(TraceTest, RefusesMalformedManifests) {
     refused_with("/stage", "global", "stage 'global'; it must be one of local, reduced, clipped");
     refused_with("/reduction", "average", "reduction 'average'");
     refused_with("/workers", 0, "workers 0");
-    refused_with("/workers", 1, "'worker_0001.safetensors', is not a file of a trace with 1 workers");
+    refused_with("/workers", 1,
+                 "'worker_0001.safetensors', is not a file of a trace with 1 workers");
     refused_with("/workers", "two", "must be an integer of at least 0");
     refused_with("/typo", 1, "unknown field 'typo'");
     refused_with("/tensors/1/name", "a", "the tensor 'a' twice");
     refused_with("/tensors/1/shape", {-1}, "tensors[1] has shape [-1]");
     refused_with("/steps/1/number", 3, "numbers must ascend");
-    refused_with("/steps/1/files/worker_0000.safetensors/sha256", "XYZ", "64 lower-case hexadecimal digits");
+    refused_with("/steps/1/files/worker_0000.safetensors/sha256", "XYZ",
+                 "64 lower-case hexadecimal digits");
     refused_with("/metadata", {{"seed", 1}}, "metadata 'seed' that is not a string");
     manifest_ = good;
     manifest_.erase("reduction");
@@ -159,8 +177,10 @@ TEST_F(TraceTest, RefusesMalformedManifests) {
     manifest_["name"] = "digits";
     write_manifest();
     EXPECT_EQ(Trace::open(path()).manifest().name, "digits");
-    EXPECT_NE(test::message_of([&] { Trace::open(folder_.path()); }).find("no manifest.json"), std::string::npos);
-    EXPECT_NE(test::message_of([&] { Trace::open(path() / "gone"); }).find("gone is not a trace"), std::string::npos);
+    EXPECT_NE(test::message_of([&] { Trace::open(folder_.path()); }).find("no manifest.json"),
+              std::string::npos);
+    EXPECT_NE(test::message_of([&] { Trace::open(path() / "gone"); }).find("gone is not a trace"),
+              std::string::npos);
 }
 
 }  // namespace

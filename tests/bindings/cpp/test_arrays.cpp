@@ -1,4 +1,5 @@
-// Block formats, arithmetic and all-reduce through the public headers: known results, what agrees with what, what is refused.
+// Block formats, arithmetic and all-reduce through the public headers: known results, what agrees
+// with what, what is refused.
 #include <apscope/apscope.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +14,8 @@ using namespace apscope;
 
 std::vector<float> ramp(std::size_t count) {
     std::vector<float> x(count);
-    for (std::size_t i = 0; i < count; ++i) x[i] = (static_cast<float>(i * 37 % 101) - 50.0f) / 16.0f;
+    for (std::size_t i = 0; i < count; ++i)
+        x[i] = (static_cast<float>(i * 37 % 101) - 50.0f) / 16.0f;
     return x;
 }
 
@@ -47,7 +49,9 @@ TEST(CppBlocks, CodesComeBackAlongEveryAxis) {
     std::vector<float> y(x.size());
     EXPECT_THROW(q(x, y, shape, 3), std::invalid_argument);
     EXPECT_THROW(q(x, y, std::vector<std::size_t>{2, 2}, 0), std::invalid_argument);
-    EXPECT_THROW(BlockQuantizer(block_format("mxfp4"), {.rounding = RoundingMode::stochastic, .random_bits = 99}), std::invalid_argument);
+    EXPECT_THROW(BlockQuantizer(block_format("mxfp4"),
+                                {.rounding = RoundingMode::stochastic, .random_bits = 99}),
+                 std::invalid_argument);
     EXPECT_THROW(block_format("mxfp5"), std::invalid_argument);
 }
 
@@ -59,13 +63,20 @@ TEST(CppArithmetic, OneRoundingEach) {
     EXPECT_EQ(divide(1.0f, 3.0f, e4m3), 0.34375f);
     EXPECT_EQ(apscope::sqrt(2.0f, e4m3), 1.375f);
     EXPECT_EQ(apscope::fma(1.125f, 1.125f, -1.25f, e4m3), 0.015625f);
-    EXPECT_EQ(add(1.0, 0x1p-60, {.format = format("bf16"), .projection = {.rounding = RoundingMode::toward_positive}}), 1.0078125);
+    EXPECT_EQ(
+        add(1.0, 0x1p-60,
+            {.format = format("bf16"), .projection = {.rounding = RoundingMode::toward_positive}}),
+        1.0078125);
     const std::vector<float> a = {1.0f, 2.0f, 3.0f}, b = {0.0625f};
     std::vector<float> out(3);
     arithmetic("add", a, b, std::span<const float>{}, out, e4m3);
     EXPECT_EQ(out, (std::vector<float>{1.0f, 2.0f, 3.0f}));
-    EXPECT_THROW(arithmetic("power", a, b, std::span<const float>{}, out, e4m3), std::invalid_argument);
-    EXPECT_THROW(add(1.0f, 1.0f, {.format = format("e4m3"), .projection = {.rounding = RoundingMode::stochastic_exact}}), std::invalid_argument);
+    EXPECT_THROW(arithmetic("power", a, b, std::span<const float>{}, out, e4m3),
+                 std::invalid_argument);
+    EXPECT_THROW(
+        add(1.0f, 1.0f,
+            {.format = format("e4m3"), .projection = {.rounding = RoundingMode::stochastic_exact}}),
+        std::invalid_argument);
 }
 
 TEST(CppArithmetic, SumsInAStatedOrder) {
@@ -83,7 +94,10 @@ TEST(CppArithmetic, SumsInAStatedOrder) {
     sum(std::vector<float>{1, 2, 3, 4, 5, 6}, 3, columns, {.format = f});
     EXPECT_EQ(columns, (std::vector<float>{9.0f, 12.0f}));
     const std::vector<float> x = ramp(6 * 40), y = ramp(40 * 3);
-    const Summation how{.format = format("bf16"), .order = "chunked:8", .accumulate = format("fp16"), .product = format("e5m7")};
+    const Summation how{.format = format("bf16"),
+                        .order = "chunked:8",
+                        .accumulate = format("fp16"),
+                        .product = format("e5m7")};
     std::vector<float> z(6 * 3);
     matmul(x, y, z, {.rows = 6, .terms = 40, .columns = 3}, how);
     for (std::size_t i = 0; i < 6; ++i) {
@@ -91,32 +105,38 @@ TEST(CppArithmetic, SumsInAStatedOrder) {
             std::vector<float> column(40);
             for (std::size_t k = 0; k < 40; ++k) column[k] = y[k * 3 + j];
             EXPECT_EQ(z[i * 3 + j],
-                      dot(std::vector<float>(x.begin() + static_cast<std::ptrdiff_t>(i * 40), x.begin() + static_cast<std::ptrdiff_t>(i * 40 + 40)),
+                      dot(std::vector<float>(x.begin() + static_cast<std::ptrdiff_t>(i * 40),
+                                             x.begin() + static_cast<std::ptrdiff_t>(i * 40 + 40)),
                           column, how));
         }
     }
-    EXPECT_THROW(matmul(x, y, z, {.rows = 5, .terms = 40, .columns = 3}, how), std::invalid_argument);
+    EXPECT_THROW(matmul(x, y, z, {.rows = 5, .terms = 40, .columns = 3}, how),
+                 std::invalid_argument);
 }
 
 TEST(CppAllreduce, HopsRoundOnceEach) {
     const FloatFormat f = format("e4m3");
-    const std::vector<std::vector<float>> rows = {{16.0f, 1.0f}, {1.0f, 2.0f}, {1.0f, 3.0f}, {1.0f, 0.1f}};
+    const std::vector<std::vector<float>> rows = {
+        {16.0f, 1.0f}, {1.0f, 2.0f}, {1.0f, 3.0f}, {1.0f, 0.1f}};
     EXPECT_EQ(allreduce(rows, f, {.topology = "sequential"}), (std::vector<double>{16.0, 6.0}));
     EXPECT_EQ(allreduce(rows, f, {.topology = "tree"}), (std::vector<double>{18.0, 6.0}));
     EXPECT_EQ(allreduce(rows, f, {.topology = "exact"}), (std::vector<double>{19.0, 6.1015625}));
-    EXPECT_EQ(allreduce(rows, f, {.topology = "sequential", .accumulate = format("fp32")}), (std::vector<double>{19.0, 6.1015625}));
+    EXPECT_EQ(allreduce(rows, f, {.topology = "sequential", .accumulate = format("fp32")}),
+              (std::vector<double>{19.0, 6.1015625}));
     // Rows anywhere, and one after another.
     const std::vector<float> x = ramp(4 * 33);
     std::vector<std::span<const float>> spans;
     for (std::size_t w = 0; w < 4; ++w) spans.emplace_back(x.data() + w * 33, 33);
     for (const char* topology : {"ring", "hierarchical:2", "sequential+kahan"}) {
         std::vector<double> together(33);
-        const AllreduceOptions options{.topology = topology, .projection = {.rounding = RoundingMode::stochastic}, .seed = 5};
+        const AllreduceOptions options{
+            .topology = topology, .projection = {.rounding = RoundingMode::stochastic}, .seed = 5};
         allreduce(x, 4, together, f, options);
         EXPECT_EQ(together, allreduce(spans, f, options)) << topology;
     }
     EXPECT_THROW(allreduce(std::vector<std::vector<float>>{}, f), std::invalid_argument);
-    EXPECT_THROW(allreduce(std::vector<std::vector<float>>{{1.0f}, {1.0f, 2.0f}}, f), std::invalid_argument);
+    EXPECT_THROW(allreduce(std::vector<std::vector<float>>{{1.0f}, {1.0f, 2.0f}}, f),
+                 std::invalid_argument);
     EXPECT_THROW(allreduce(rows, f, {.topology = "star"}), std::invalid_argument);
     EXPECT_THROW(allreduce(rows, f, {.topology = "ring+kahan"}), std::invalid_argument);
     EXPECT_THROW(allreduce(rows, format("e11m30")), std::invalid_argument);

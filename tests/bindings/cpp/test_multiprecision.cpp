@@ -1,4 +1,5 @@
-// Boost.Multiprecision: exact values of codes; numbers of any precision rounded once, against a search among exact values.
+// Boost.Multiprecision: exact values of codes; numbers of any precision rounded once, against a
+// search among exact values.
 #include <apscope/multiprecision.h>
 #include <gtest/gtest.h>
 
@@ -27,16 +28,20 @@ TEST(CppMultiprecision, ExactValues) {
     EXPECT_THROW(exact_value(format("e4m3"), 0x100), std::invalid_argument);
 }
 
-// The nearest value of a format by comparing with all of them, ties to the even code; nothing of the rule.
+// The nearest value of a format by comparing with all of them, ties to the even code; nothing of
+// the rule.
 double nearest(const std::vector<cpp_rational>& values, const cpp_rational& x) {
     const cpp_rational magnitude = abs(x);
     std::size_t above = 0;
     while (above < values.size() && values[above] < magnitude) ++above;
     std::size_t best = above;
     if (above == values.size()) {
-        const cpp_rational next = 2 * values[above - 1] - values[above - 2];  // where the next value would be
+        const cpp_rational next =
+            2 * values[above - 1] - values[above - 2];  // where the next value would be
         const cpp_rational middle = (values[above - 1] + next) / 2;
-        if (magnitude >= middle) return x < 0 ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+        if (magnitude >= middle)
+            return x < 0 ? -std::numeric_limits<double>::infinity()
+                         : std::numeric_limits<double>::infinity();
         best = above - 1;
     } else if (above > 0) {
         const cpp_rational down = magnitude - values[above - 1], up = values[above] - magnitude;
@@ -53,7 +58,8 @@ TEST(CppMultiprecision, OneRoundingWhateverThePrecision) {
         const FloatFormat f = format(name);
         const Quantizer q(f);
         std::vector<cpp_rational> values;
-        for (std::uint64_t code = 0; code <= f.top_finite_code(); ++code) values.push_back(exact_value(f, code));
+        for (std::uint64_t code = 0; code <= f.top_finite_code(); ++code)
+            values.push_back(exact_value(f, code));
         const auto check = [&](const cpp_rational& x) {
             ASSERT_EQ(round(x, q), nearest(values, x)) << name << " " << x;
             ASSERT_EQ(round(cpp_rational(-x), q), nearest(values, -x)) << name << " " << x;
@@ -62,10 +68,12 @@ TEST(CppMultiprecision, OneRoundingWhateverThePrecision) {
             const cpp_rational middle = (values[i] + values[i + 1]) / 2;
             check(values[i]);
             check(middle);
-            // So close to the middle that fp64, and 126 bits, hold the middle itself: through either, these would round wrongly.
+            // So close to the middle that fp64, and 126 bits, hold the middle itself: through
+            // either, these would round wrongly.
             check(middle + cpp_rational(1, far));
             check(middle - cpp_rational(1, far));
-            check(values[i] + cpp_rational(random() % 1000 + 1, 7919) * (values[i + 1] - values[i]));
+            check(values[i] +
+                  cpp_rational(random() % 1000 + 1, 7919) * (values[i + 1] - values[i]));
         }
         check(2 * values.back() - values[values.size() - 2]);
         check(cpp_rational(far));
@@ -92,17 +100,23 @@ void floats_round_as_rationals() {
             exact += cpp_rational(cpp_int(digits), cpp_int(1) << 32 * k);
         }
         ASSERT_EQ(rest, 0);
-        exact *= exponent >= 0 ? cpp_rational(cpp_int(1) << exponent) : cpp_rational(1, cpp_int(1) << -exponent);
-        for (const Quantizer* q : {&even, &odd, &up}) ASSERT_EQ(round(x, *q), round(exact, *q)) << exact;
+        exact *= exponent >= 0 ? cpp_rational(cpp_int(1) << exponent)
+                               : cpp_rational(1, cpp_int(1) << -exponent);
+        for (const Quantizer* q : {&even, &odd, &up})
+            ASSERT_EQ(round(x, *q), round(exact, *q)) << exact;
     }
     // 1 + 2^-4 is a tie in e4m3; what a number's last bit adds decides.
     Float x = 1;
     x += ldexp(Float(1), -4);
     EXPECT_EQ(round(x, even), 1.0);
     Float more = x;
-    more += ldexp(Float(1), 1 - std::min(std::numeric_limits<Float>::digits == 0 ? 200 : std::numeric_limits<Float>::digits, 200));
+    more += ldexp(Float(1), 1 - std::min(std::numeric_limits<Float>::digits == 0
+                                             ? 200
+                                             : std::numeric_limits<Float>::digits,
+                                         200));
     EXPECT_EQ(round(more, even), 1.125);
-    EXPECT_EQ(round(Float(std::numeric_limits<Float>::infinity()), even), std::numeric_limits<double>::infinity());
+    EXPECT_EQ(round(Float(std::numeric_limits<Float>::infinity()), even),
+              std::numeric_limits<double>::infinity());
     EXPECT_TRUE(std::isnan(round(Float(std::numeric_limits<Float>::quiet_NaN()), even)));
     const double zero = round(Float(-Float(0)), even);
     EXPECT_EQ(zero, 0.0);
@@ -118,7 +132,8 @@ TEST(CppMultiprecision, BinaryFloats) {
     floats_round_as_rationals<mpfr_float_100>();
     mpfr_float::default_precision(100);
     floats_round_as_rationals<mpfr_float>();
-    mpfr_float::default_precision(10);  // fewer bits than the number below: its own precision counts
+    mpfr_float::default_precision(
+        10);  // fewer bits than the number below: its own precision counts
     mpfr_float x(1, 200);
     x += ldexp(mpfr_float(1, 200), -4);
     x += ldexp(mpfr_float(1, 200), -150);
@@ -133,14 +148,18 @@ TEST(CppMultiprecision, IntegersSpecialsAndDraws) {
     EXPECT_EQ(round(cpp_rational(0), f), 0.0);
     EXPECT_EQ(round(cpp_rational(1, 3), f, {.rounding = RoundingMode::toward_positive}), 0.34375);
     EXPECT_EQ(round(cpp_rational(-1, 1000), f, {.underflow = Underflow::flush_input}), 0.0);
-    EXPECT_TRUE(std::signbit(round(cpp_rational(-1, 1000), f, {.underflow = Underflow::flush_input})));
+    EXPECT_TRUE(
+        std::signbit(round(cpp_rational(-1, 1000), f, {.underflow = Underflow::flush_input})));
     EXPECT_EQ(round(cpp_int(1) << 5000, f, {.overflow = Overflow::saturate}), 240.0);
-    EXPECT_THROW(round(cpp_rational(1, 3), f, {.rounding = RoundingMode::stochastic_exact}), std::invalid_argument);
+    EXPECT_THROW(round(cpp_rational(1, 3), f, {.rounding = RoundingMode::stochastic_exact}),
+                 std::invalid_argument);
     // What fp64 holds draws what an array draws.
-    for (const RoundingMode mode : {RoundingMode::stochastic, RoundingMode::stochastic_b, RoundingMode::stochastic_c, RoundingMode::to_odd}) {
+    for (const RoundingMode mode : {RoundingMode::stochastic, RoundingMode::stochastic_b,
+                                    RoundingMode::stochastic_c, RoundingMode::to_odd}) {
         const Quantizer q(format("e3m3b5"), {.rounding = mode, .random_bits = 20}, 11);
         for (std::uint64_t i = 0; i < 2000; ++i) {
-            const double x = std::ldexp(static_cast<double>(i * 2654435761u % 100003) - 50000.0, -18 + static_cast<int>(i % 20));
+            const double x = std::ldexp(static_cast<double>(i * 2654435761u % 100003) - 50000.0,
+                                        -18 + static_cast<int>(i % 20));
             ASSERT_EQ(round(cpp_rational(x), q, i), q(x, i)) << x;
         }
     }

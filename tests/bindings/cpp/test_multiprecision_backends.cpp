@@ -1,4 +1,5 @@
-// Boost.Multiprecision: integers and rationals of every backend, and expressions, round as cpp_int, cpp_rational and their values do.
+// Boost.Multiprecision: integers and rationals of every backend, and expressions, round as cpp_int,
+// cpp_rational and their values do.
 #include <apscope/multiprecision.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +21,8 @@ using boost::multiprecision::cpp_rational;
 template <class Integer>
 void integers_round_as_cpp_int() {
     const Quantizer q(format("e4m3"), {.rounding = RoundingMode::toward_positive});
-    std::vector<Integer> all = {Integer(0), std::numeric_limits<Integer>::max(), std::numeric_limits<Integer>::min()};
+    std::vector<Integer> all = {Integer(0), std::numeric_limits<Integer>::max(),
+                                std::numeric_limits<Integer>::min()};
     for (int i = 0; i < 300; ++i) all.push_back(Integer(i));
     if (std::numeric_limits<Integer>::is_signed) {
         for (int i = 1; i < 300; ++i) all.push_back(Integer(-i));

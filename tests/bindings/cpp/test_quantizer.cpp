@@ -18,22 +18,29 @@ namespace {
 
 using namespace apscope;
 
-constexpr RoundingMode modes[] = {RoundingMode::ties_to_even,    RoundingMode::ties_to_away,    RoundingMode::ties_to_zero,
-                                  RoundingMode::toward_zero,     RoundingMode::toward_positive, RoundingMode::toward_negative,
-                                  RoundingMode::away_from_zero,  RoundingMode::to_odd,          RoundingMode::stochastic,
-                                  RoundingMode::stochastic_b,    RoundingMode::stochastic_c,    RoundingMode::stochastic_equal,
-                                  RoundingMode::stochastic_exact};
+constexpr RoundingMode modes[] = {
+    RoundingMode::ties_to_even,    RoundingMode::ties_to_away,    RoundingMode::ties_to_zero,
+    RoundingMode::toward_zero,     RoundingMode::toward_positive, RoundingMode::toward_negative,
+    RoundingMode::away_from_zero,  RoundingMode::to_odd,          RoundingMode::stochastic,
+    RoundingMode::stochastic_b,    RoundingMode::stochastic_c,    RoundingMode::stochastic_equal,
+    RoundingMode::stochastic_exact};
 
 // Numbers of every exponent, specials first.
 template <class Real>
 std::vector<Real> numbers(std::size_t count) {
     using Bits = std::conditional_t<std::is_same_v<Real, float>, std::uint32_t, std::uint64_t>;
     const Real infinity = std::numeric_limits<Real>::infinity();
-    std::vector<Real> x = {0, -Real{0}, infinity, -infinity, std::numeric_limits<Real>::quiet_NaN(), std::numeric_limits<Real>::denorm_min()};
+    std::vector<Real> x = {0,
+                           -Real{0},
+                           infinity,
+                           -infinity,
+                           std::numeric_limits<Real>::quiet_NaN(),
+                           std::numeric_limits<Real>::denorm_min()};
     std::mt19937_64 random(1);
     while (x.size() < count) x.push_back(std::bit_cast<Real>(static_cast<Bits>(random())));
     for (std::size_t i = 10; i < count; i += 2)
-        x[i] = static_cast<Real>(std::ldexp(static_cast<double>(random() % 4096) - 2048.0, static_cast<int>(random() % 40) - 25));
+        x[i] = static_cast<Real>(std::ldexp(static_cast<double>(random() % 4096) - 2048.0,
+                                            static_cast<int>(random() % 40) - 25));
     return x;
 }
 
@@ -51,20 +58,26 @@ void numbers_and_arrays_agree(const FloatFormat& f, const Projection& p) {
     q(std::span<const Real>(x), std::span<Real>(y), 7);
     for (std::size_t i = 0; i < x.size(); ++i) {
         const Real one = q(x[i], 7 + i);
-        ASSERT_TRUE(same_bits(one, y[i])) << f.name() << " " << to_string(p.rounding) << " " << x[i] << ": " << one << " and " << y[i];
+        ASSERT_TRUE(same_bits(one, y[i])) << f.name() << " " << to_string(p.rounding) << " " << x[i]
+                                          << ": " << one << " and " << y[i];
     }
 }
 
 TEST(CppQuantizer, OneNumberIsTheArrays) {
-    for (const char* name : {"e4m3", "e5m2", "float8_e4m3fnuz", "binary8p3se", "e2m1fn", "bf16", "fp32", "e8m0", "e3m2nosub", "e4m3u"}) {
+    for (const char* name : {"e4m3", "e5m2", "float8_e4m3fnuz", "binary8p3se", "e2m1fn", "bf16",
+                             "fp32", "e8m0", "e3m2nosub", "e4m3u"}) {
         for (const RoundingMode mode : modes) {
             numbers_and_arrays_agree<float>(format(name), {.rounding = mode});
             numbers_and_arrays_agree<double>(format(name), {.rounding = mode});
         }
-        numbers_and_arrays_agree<float>(format(name), {.overflow = Overflow::saturate, .underflow = Underflow::flush_both});
-        numbers_and_arrays_agree<float>(format(name), {.rounding = RoundingMode::stochastic, .random_bits = 5, .keep_payload = true});
+        numbers_and_arrays_agree<float>(
+            format(name), {.overflow = Overflow::saturate, .underflow = Underflow::flush_both});
+        numbers_and_arrays_agree<float>(
+            format(name),
+            {.rounding = RoundingMode::stochastic, .random_bits = 5, .keep_payload = true});
     }
-    for (const RoundingMode mode : modes) numbers_and_arrays_agree<double>(format("e11m30"), {.rounding = mode});
+    for (const RoundingMode mode : modes)
+        numbers_and_arrays_agree<double>(format("e11m30"), {.rounding = mode});
 }
 
 TEST(CppQuantizer, KnownValues) {
@@ -74,7 +87,8 @@ TEST(CppQuantizer, KnownValues) {
     EXPECT_EQ(q(247.0f), 240.0f);
     EXPECT_EQ(q(248.0f), std::numeric_limits<float>::infinity());
     EXPECT_TRUE(std::isnan(q(std::nanf(""))));
-    const Quantizer clamp{format("e4m3"), {.rounding = RoundingMode::toward_zero, .overflow = Overflow::saturate}};
+    const Quantizer clamp{format("e4m3"),
+                          {.rounding = RoundingMode::toward_zero, .overflow = Overflow::saturate}};
     EXPECT_EQ(clamp(std::numeric_limits<float>::infinity()), 240.0f);
     EXPECT_EQ(clamp(-1.99f), -1.875f);
     EXPECT_EQ(q.format(), format("e4m3"));
@@ -120,9 +134,11 @@ TEST(CppQuantizer, ViewsOfAnyLayout) {
     }
     const std::size_t shape[] = {rows, columns};
     const std::ptrdiff_t from[] = {1, rows}, to[] = {columns, -1};
-    q(StridedView<const float>{turned.data(), shape, from}, StridedView<float>{y.data() + columns - 1, shape, to});
+    q(StridedView<const float>{turned.data(), shape, from},
+      StridedView<float>{y.data() + columns - 1, shape, to});
     for (std::size_t i = 0; i < rows; ++i) {
-        for (std::size_t j = 0; j < columns; ++j) ASSERT_TRUE(same_bits(y[i * columns + columns - 1 - j], expected[i * columns + j]));
+        for (std::size_t j = 0; j < columns; ++j)
+            ASSERT_TRUE(same_bits(y[i * columns + columns - 1 - j], expected[i * columns + j]));
     }
     // A single number, and no numbers.
     const std::size_t none[] = {3, 0};
@@ -131,12 +147,17 @@ TEST(CppQuantizer, ViewsOfAnyLayout) {
     q(StridedView<const double>{&one, {}, {}}, StridedView<double>{&result, {}, {}});
     EXPECT_EQ(result, q(0.1));
     const std::size_t other[] = {columns, rows};
-    EXPECT_THROW(q(StridedView<const float>{x.data(), shape, from}, StridedView<float>{y.data(), other, from}), std::invalid_argument);
-    EXPECT_THROW(q(StridedView<const float>{x.data(), shape, {}}, StridedView<float>{y.data(), shape, from}), std::invalid_argument);
+    EXPECT_THROW(q(StridedView<const float>{x.data(), shape, from},
+                   StridedView<float>{y.data(), other, from}),
+                 std::invalid_argument);
+    EXPECT_THROW(
+        q(StridedView<const float>{x.data(), shape, {}}, StridedView<float>{y.data(), shape, from}),
+        std::invalid_argument);
 }
 
 TEST(CppQuantizer, CodesComeBack) {
-    for (const char* name : {"e4m3", "float8_e4m3fnuz", "e2m1fn", "e3m2", "bf16", "fp16", "e11m20"}) {
+    for (const char* name :
+         {"e4m3", "float8_e4m3fnuz", "e2m1fn", "e3m2", "bf16", "fp16", "e11m20"}) {
         const Quantizer q{format(name)};
         const std::uint64_t count = std::uint64_t{1} << std::min(format(name).storage_bits(), 16);
         for (std::uint64_t code = 0; code < count; ++code) {
@@ -161,7 +182,9 @@ TEST(CppQuantizer, CodesComeBack) {
 
 TEST(CppQuantizer, WhatIsRefused) {
     EXPECT_THROW(format("e4m3x"), std::invalid_argument);
-    EXPECT_THROW(Quantizer(format("e4m3"), {.rounding = RoundingMode::stochastic, .random_bits = 65}), std::invalid_argument);
+    EXPECT_THROW(
+        Quantizer(format("e4m3"), {.rounding = RoundingMode::stochastic, .random_bits = 65}),
+        std::invalid_argument);
     EXPECT_THROW(Quantizer(format("e4m3"), {}, 0, -1), std::invalid_argument);
     FloatFormat wrong;
     wrong.mantissa_bits = 60;

@@ -1,4 +1,5 @@
-// Traces and replays through the public headers: what is read, rows and summary hold together, selections, what is refused.
+// Traces and replays through the public headers: what is read, rows and summary hold together,
+// selections, what is refused.
 #include <apscope/apscope.h>
 #include <gtest/gtest.h>
 
@@ -32,22 +33,28 @@ TEST(CppTrace, SaysWhatItHolds) {
     EXPECT_EQ(values.values.size(), size);
     EXPECT_TRUE(std::ranges::any_of(values.values, [](float x) { return x != 0; }));
     EXPECT_THROW(trace.read(-1, tensor.name, 0), std::invalid_argument);
-    EXPECT_THROW(trace.read(trace.steps().front(), tensor.name, 0, "colour"), std::invalid_argument);
+    EXPECT_THROW(trace.read(trace.steps().front(), tensor.name, 0, "colour"),
+                 std::invalid_argument);
     EXPECT_THROW(open_trace(APSCOPE_ROOT "/docs"), std::invalid_argument);
 }
 
 TEST(CppReplay, RowsAndColumns) {
     std::size_t last_done = 0, last_total = 1;
     ReplayOptions options{.topologies = {"ring", "tree", "ring"}, .end_step = 3, .threads = 1};
-    options.progress = [&](std::size_t done, std::size_t total) { last_done = done, last_total = total; };
-    const Results results = replay(digits(), {"none:e4m3", "aps:e4m3", "qsgd", "aps:e4m3"}, options);
+    options.progress = [&](std::size_t done, std::size_t total) {
+        last_done = done, last_total = total;
+    };
+    const Results results =
+        replay(digits(), {"none:e4m3", "aps:e4m3", "qsgd", "aps:e4m3"}, options);
     EXPECT_EQ(last_done, last_total);
     EXPECT_EQ(results.schemes(), (std::vector<std::string>{"none:e4m3", "aps:e4m3", "qsgd"}));
     EXPECT_EQ(results.topologies(), (std::vector<std::string>{"ring", "tree"}));
-    // wire, exact, ring and tree of the two that sum in a format; wire, exact and gather of the other
+    // wire, exact, ring and tree of the two that sum in a format; wire, exact and gather of the
+    // other
     EXPECT_EQ(results.size(), results.steps().size() * results.tensors().size() * (4 + 4 + 3));
     EXPECT_TRUE(std::ranges::all_of(results.steps(), [](std::int64_t step) { return step < 3; }));
-    const std::vector<double> error = results.numbers("sum_squared_error"), reference = results.numbers("sum_squared_reference"),
+    const std::vector<double> error = results.numbers("sum_squared_error"),
+                              reference = results.numbers("sum_squared_reference"),
                               nmse = results.numbers("nmse");
     const std::vector<std::string_view> schemes = results.texts("scheme");
     for (std::size_t i = 0; i < results.size(); ++i) {
@@ -59,7 +66,9 @@ TEST(CppReplay, RowsAndColumns) {
         ASSERT_EQ(results.number(i, "workers"), digits().workers());
     }
     for (const Column& column : Results::columns()) {
-        const std::size_t length = column.kind == ColumnKind::text ? results.texts(column.name).size() : results.numbers(column.name).size();
+        const std::size_t length = column.kind == ColumnKind::text
+                                       ? results.texts(column.name).size()
+                                       : results.numbers(column.name).size();
         EXPECT_EQ(length, results.size()) << column.name;
     }
     EXPECT_THROW(results.number(0, "scheme"), std::invalid_argument);
@@ -74,7 +83,8 @@ TEST(CppReplay, ShardsAreTheWholeInParts) {
     std::vector<double> parts;
     options.shards = 2;
     for (options.shard = 0; options.shard < 2; ++options.shard) {
-        for (const double value : replay(digits(), {"aps:e4m3"}, options).numbers("sum_error")) parts.push_back(value);
+        for (const double value : replay(digits(), {"aps:e4m3"}, options).numbers("sum_error"))
+            parts.push_back(value);
     }
     std::vector<double> sorted = whole;
     std::ranges::sort(sorted);
@@ -84,7 +94,9 @@ TEST(CppReplay, ShardsAreTheWholeInParts) {
 
 TEST(CppReplay, SummariesRank) {
     const std::vector<SummaryRow> rows =
-        replay(digits(), {"none:e4m3", "none:fp32", "hybrid(last=qsgd;else=none:e4m3)"}, {.topologies = {"ring"}, .end_step = 3}).summary();
+        replay(digits(), {"none:e4m3", "none:fp32", "hybrid(last=qsgd;else=none:e4m3)"},
+               {.topologies = {"ring"}, .end_step = 3})
+            .summary();
     ASSERT_EQ(rows.size(), 6u);
     EXPECT_EQ(rows.front().scheme, "none:fp32");
     for (std::size_t i = 1; i < rows.size(); ++i) {
@@ -93,7 +105,8 @@ TEST(CppReplay, SummariesRank) {
     }
     for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i].topology == "exact", i >= 3);
     for (const SummaryRow& row : rows) {
-        EXPECT_TRUE(row.topology == "ring" || row.topology == "exact") << row.topology;  // of the policy too, whose last layer gathers
+        EXPECT_TRUE(row.topology == "ring" || row.topology == "exact")
+            << row.topology;  // of the policy too, whose last layer gathers
         EXPECT_GE(row.worst_nmse, row.step_nmse);
         EXPECT_FALSE(row.worst_layer.empty());
         EXPECT_GT(row.layer_cosine, 0.0);
@@ -102,7 +115,8 @@ TEST(CppReplay, SummariesRank) {
 }
 
 TEST(CppReplay, OverflowHasNoFiniteError) {
-    const Results results = replay(digits(), {"loss_scaling:e4m3,scale=128"}, {.topologies = {"ring"}, .end_step = 9});
+    const Results results =
+        replay(digits(), {"loss_scaling:e4m3,scale=128"}, {.topologies = {"ring"}, .end_step = 9});
     std::size_t overflowed = 0;
     for (std::size_t i = 0; i < results.size(); ++i) {
         const bool over = results.number(i, "overflow") > 0;
@@ -114,7 +128,8 @@ TEST(CppReplay, OverflowHasNoFiniteError) {
     EXPECT_LT(overflowed, results.size());
     const SummaryRow ring = results.summary().front();
     EXPECT_GT(ring.overflowed, 0);
-    EXPECT_TRUE(std::isinf(ring.nmse) && std::isinf(ring.worst_nmse) && std::isfinite(ring.step_nmse));
+    EXPECT_TRUE(std::isinf(ring.nmse) && std::isinf(ring.worst_nmse) &&
+                std::isfinite(ring.step_nmse));
 }
 
 TEST(CppReplay, WhatIsRefused) {

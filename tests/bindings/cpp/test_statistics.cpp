@@ -1,5 +1,5 @@
-// Statistics of a cast against counting element by element; what lies along an axis; what is refused. Python's numbers
-// are compared in tests/python/repository/test_cpp_library.py.
+// Statistics of a cast against counting element by element; what lies along an axis; what is
+// refused. Python's numbers are compared in tests/python/repository/test_cpp_library.py.
 #include <apscope/apscope.h>
 #include <apscope/xtensor.h>
 #include <gtest/gtest.h>
@@ -20,12 +20,15 @@ using namespace apscope;
 std::vector<float> numbers(std::size_t count) {
     std::vector<float> x(count);
     std::mt19937_64 random(5);
-    for (float& v : x) v = std::ldexp(static_cast<float>(random() % 2048) - 1024.0f, static_cast<int>(random() % 24) - 23);
+    for (float& v : x)
+        v = std::ldexp(static_cast<float>(random() % 2048) - 1024.0f,
+                       static_cast<int>(random() % 24) - 23);
     return x;
 }
 
 struct Counted {
-    std::int64_t counted = 0, nonzero = 0, underflow = 0, subnormal = 0, saturated = 0, overflow = 0, nan = 0, infinite = 0;
+    std::int64_t counted = 0, nonzero = 0, underflow = 0, subnormal = 0, saturated = 0,
+                 overflow = 0, nan = 0, infinite = 0;
     long double error = 0, squared = 0, reference = 0, signed_error = 0, absolute = 0;
 };
 Counted count(std::span<const float> x, std::span<const float> y, const FloatFormat& f) {
@@ -36,7 +39,8 @@ Counted count(std::span<const float> x, std::span<const float> y, const FloatFor
         c.nonzero += std::isfinite(x[i]) && x[i] != 0;
         c.underflow += std::isfinite(x[i]) && x[i] != 0 && y[i] == 0;
         c.subnormal += x[i] != 0 && std::fabs(x[i]) < f.smallest_normal();
-        c.saturated += std::isfinite(x[i]) && std::fabs(x[i]) > f.largest() && std::fabs(y[i]) == f.largest();
+        c.saturated +=
+            std::isfinite(x[i]) && std::fabs(x[i]) > f.largest() && std::fabs(y[i]) == f.largest();
         c.overflow += std::isfinite(x[i]) && !std::isfinite(y[i]);
         c.nan += std::isnan(x[i]);
         c.infinite += std::isinf(x[i]);
@@ -55,24 +59,30 @@ Counted count(std::span<const float> x, std::span<const float> y, const FloatFor
 template <class A, class B>
 void expect_same(const A& a, const B& b) {
     detail::for_each_statistic(a, b, [](const auto& x, const auto& y) {
-        EXPECT_TRUE(x == y || (std::isnan(static_cast<double>(x)) && std::isnan(static_cast<double>(y)))) << x << " and " << y;
+        EXPECT_TRUE(x == y ||
+                    (std::isnan(static_cast<double>(x)) && std::isnan(static_cast<double>(y))))
+            << x << " and " << y;
     });
 }
 
 TEST(CppStatistics, WhatCountingGives) {
     for (const Projection& p :
-         {Projection{}, Projection{.rounding = RoundingMode::toward_zero, .overflow = Overflow::saturate},
-          Projection{.underflow = Underflow::flush_both}, Projection{.rounding = RoundingMode::stochastic, .random_bits = 20}}) {
+         {Projection{},
+          Projection{.rounding = RoundingMode::toward_zero, .overflow = Overflow::saturate},
+          Projection{.underflow = Underflow::flush_both},
+          Projection{.rounding = RoundingMode::stochastic, .random_bits = 20}}) {
         for (const char* name : {"e4m3", "e5m2", "e3m0", "e2m1fn", "bf16"}) {
             const FloatFormat f = format(name);
             const Quantizer q(f, p, 8, 2);
             std::vector<float> x = numbers(3 * 4096 + 77), y(x.size()), rounded(x.size());
             x[3] = 0;
             for (const bool specials : {false, true}) {
-                if (specials) x[5000] = std::numeric_limits<float>::infinity(), x[9000] = std::nanf("");
+                if (specials)
+                    x[5000] = std::numeric_limits<float>::infinity(), x[9000] = std::nanf("");
                 const CastStatistics s = cast_statistics(x, q, y);
                 q(x, rounded);
-                for (std::size_t i = 0; i < x.size(); ++i) ASSERT_TRUE(y[i] == rounded[i] || std::isnan(y[i])) << x[i];
+                for (std::size_t i = 0; i < x.size(); ++i)
+                    ASSERT_TRUE(y[i] == rounded[i] || std::isnan(y[i])) << x[i];
                 expect_same(s, cast_statistics(x, q));
                 const Counted c = count(x, y, f);
                 EXPECT_EQ(s.count, static_cast<std::int64_t>(x.size()));
@@ -85,19 +95,22 @@ TEST(CppStatistics, WhatCountingGives) {
                 EXPECT_EQ(s.nan, c.nan);
                 EXPECT_EQ(s.infinite, c.infinite);
                 const auto near = [](double found, long double exact, long double size) {
-                    EXPECT_NEAR(found, static_cast<double>(exact), static_cast<double>(size) * 1e-13);
+                    EXPECT_NEAR(found, static_cast<double>(exact),
+                                static_cast<double>(size) * 1e-13);
                 };
                 near(s.sum_error, c.error, c.absolute);
                 near(s.sum_squared_error, c.squared, c.squared);
                 near(s.sum_squared_reference, c.reference, c.reference);
                 near(s.sum_signed_error, c.signed_error, c.absolute);
                 near(s.sum_absolute_reference, c.absolute, c.absolute);
-                const double lost = s.overflow > 0 ? std::numeric_limits<double>::infinity() : s.sum_squared_error;
+                const double lost =
+                    s.overflow > 0 ? std::numeric_limits<double>::infinity() : s.sum_squared_error;
                 EXPECT_EQ(s.mse, lost / static_cast<double>(s.counted));
                 EXPECT_EQ(s.nmse, lost / s.sum_squared_reference);
                 EXPECT_EQ(std::isinf(s.sqnr_db), s.overflow > 0);
                 EXPECT_EQ(s.cosine == 0 && s.rescaled_nmse == 1, s.overflow > 0);
-                EXPECT_EQ(s.underflow_rate, static_cast<double>(s.underflow) / static_cast<double>(s.nonzero));
+                EXPECT_EQ(s.underflow_rate,
+                          static_cast<double>(s.underflow) / static_cast<double>(s.nonzero));
             }
         }
     }
@@ -107,7 +120,8 @@ TEST(CppStatistics, NoNumbersZerosAndDoubles) {
     const Quantizer q{format("e4m3")};
     const CastStatistics none = cast_statistics(std::span<const float>{}, q);
     EXPECT_EQ(none.count, 0);
-    EXPECT_TRUE(std::isnan(none.mse) && std::isnan(none.underflow_rate) && std::isnan(none.max_ulp));
+    EXPECT_TRUE(std::isnan(none.mse) && std::isnan(none.underflow_rate) &&
+                std::isnan(none.max_ulp));
     EXPECT_EQ(none.sum_error, 0.0);
     const CastStatistics zeros = cast_statistics(std::vector<float>(100), q);
     EXPECT_EQ(zeros.nonzero, 0);
@@ -123,18 +137,25 @@ TEST(CppStatistics, WhatIsRefused) {
     const Quantizer q{format("e4m3")};
     std::vector<float> x(8), seven(7);
     EXPECT_THROW(cast_statistics(x, Quantizer{format("fp64")}), std::invalid_argument);
-    EXPECT_THROW(cast_statistics(x, Quantizer(format("e4m3"), {.rounding = RoundingMode::stochastic_exact})), std::invalid_argument);
+    EXPECT_THROW(
+        cast_statistics(x, Quantizer(format("e4m3"), {.rounding = RoundingMode::stochastic_exact})),
+        std::invalid_argument);
     EXPECT_THROW(cast_statistics(x, q, seven), std::invalid_argument);
     EXPECT_THROW(cast_statistics(x, q, x), std::invalid_argument);
-    EXPECT_THROW(cast_statistics(std::span<const float>(x).first(4), q, std::span<float>(x).subspan(3, 4)), std::invalid_argument);
+    EXPECT_THROW(
+        cast_statistics(std::span<const float>(x).first(4), q, std::span<float>(x).subspan(3, 4)),
+        std::invalid_argument);
     cast_statistics(std::span<const float>(x).first(4), q, std::span<float>(x).last(4));
     for (const double wide : {0.1, 1e300, 0x1p-150}) {
-        EXPECT_THROW(cast_statistics(std::vector<double>{1.0, wide}, q), std::invalid_argument) << wide;
+        EXPECT_THROW(cast_statistics(std::vector<double>{1.0, wide}, q), std::invalid_argument)
+            << wide;
     }
     try {
         cast_statistics(std::vector<double>{1.0, 0.1}, q);
     } catch (const std::invalid_argument& error) {
-        EXPECT_STREQ(error.what(), "element 1 is 0.1, which is no fp32 number; statistics are those of fp32 numbers, so make floats of them first");
+        EXPECT_STREQ(
+            error.what(),
+            "element 1 is 0.1, which is no fp32 number; statistics are those of fp32 numbers, so make floats of them first");
     }
 }
 
@@ -145,15 +166,18 @@ TEST(CppStatistics, LinesAlongAnAxis) {
     const Quantizer q(format("e4m3"), {.rounding = RoundingMode::stochastic}, 4);
     expect_same(cast_statistics(x, q), cast_statistics(given, q));
     for (const std::ptrdiff_t axis : {0, 1, 2, -1, -3}) {
-        const std::size_t along = static_cast<std::size_t>(axis < 0 ? axis + 3 : axis), a = along == 0 ? 1 : 0, b = along == 2 ? 1 : 2;
+        const std::size_t along = static_cast<std::size_t>(axis < 0 ? axis + 3 : axis),
+                          a = along == 0 ? 1 : 0, b = along == 2 ? 1 : 2;
         const CastStatisticsArrays all = cast_statistics(x, q, axis);
         ASSERT_EQ(all.nmse.shape(), (xt::xarray<double>::shape_type{x.shape(a), x.shape(b)}));
         for (std::size_t i = 0; i < x.shape(a); ++i) {
             for (std::size_t j = 0; j < x.shape(b); ++j) {
                 std::vector<float> line;
-                for (std::size_t k = 0; k < x.shape(along); ++k) line.push_back(along == 0 ? x(k, i, j) : along == 1 ? x(i, k, j) : x(i, j, k));
+                for (std::size_t k = 0; k < x.shape(along); ++k)
+                    line.push_back(along == 0 ? x(k, i, j) : along == 1 ? x(i, k, j) : x(i, j, k));
                 CastStatistics one;
-                detail::for_each_statistic(one, all, [&](auto& number, const auto& array) { number = array(i, j); });
+                detail::for_each_statistic(
+                    one, all, [&](auto& number, const auto& array) { number = array(i, j); });
                 expect_same(one, cast_statistics(line, q));
             }
         }
@@ -164,7 +188,8 @@ TEST(CppStatistics, LinesAlongAnAxis) {
     const xt::xtensor<float, 1> row = {1.0f, 1.05f};
     EXPECT_EQ(cast_statistics(row, q, 0).count(), 2);
     EXPECT_EQ(cast_statistics(xt::xtensor<float, 2>::from_shape({0, 4}), q, 1).count.size(), 0u);
-    EXPECT_EQ(cast_statistics(xt::xtensor<float, 2>::from_shape({4, 0}), q, 1).count, (xt::xarray<std::int64_t>{0, 0, 0, 0}));
+    EXPECT_EQ(cast_statistics(xt::xtensor<float, 2>::from_shape({4, 0}), q, 1).count,
+              (xt::xarray<std::int64_t>{0, 0, 0, 0}));
     EXPECT_THROW(cast_statistics(x, q, 3), std::invalid_argument);
     EXPECT_THROW(cast_statistics(x / 3.0, q, 0), std::invalid_argument);
 }

@@ -1,4 +1,5 @@
-// xtensor in and out: containers, views and lazy expressions give what arrays give; expressions are evaluated once.
+// xtensor in and out: containers, views and lazy expressions give what arrays give; expressions are
+// evaluated once.
 #include <apscope/xtensor.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +18,8 @@ using namespace apscope;
 
 xt::xtensor<float, 2> sample(std::size_t rows, std::size_t columns) {
     xt::xtensor<float, 2> x = xt::xtensor<float, 2>::from_shape({rows, columns});
-    for (std::size_t i = 0; i < x.size(); ++i) x.data()[i] = (static_cast<float>(i * 37 % 101) - 50.0f) / 7.0f;
+    for (std::size_t i = 0; i < x.size(); ++i)
+        x.data()[i] = (static_cast<float>(i * 37 % 101) - 50.0f) / 7.0f;
     return x;
 }
 
@@ -32,11 +34,13 @@ TEST(CppXtensor, ContainersViewsAndExpressions) {
     const auto z = quantize(dynamic, q);
     static_assert(std::is_same_v<decltype(z), const xt::xarray<float>>);
     EXPECT_TRUE(xt::all(xt::equal(z, y)));
-    const xt::xtensor<float, 2, xt::layout_type::column_major> turned = x;  // elements count in C order all the same
+    const xt::xtensor<float, 2, xt::layout_type::column_major> turned =
+        x;  // elements count in C order all the same
     EXPECT_TRUE(xt::all(xt::equal(quantize(turned, q), y)));
 
     const xt::xtensor<float, 1> row = xt::view(x, 2, xt::range(3, 40));
-    EXPECT_TRUE(xt::all(xt::equal(quantize(xt::view(x, 2, xt::range(3, 40)), q), quantize(row, q))));
+    EXPECT_TRUE(
+        xt::all(xt::equal(quantize(xt::view(x, 2, xt::range(3, 40)), q), quantize(row, q))));
     const xt::xtensor<float, 2> scaled = x * 0.125f + 1.0f;
     EXPECT_TRUE(xt::all(xt::equal(quantize(x * 0.125f + 1.0f, q), quantize(scaled, q))));
     const auto wide = quantize(xt::cast<double>(x) / 3.0, Quantizer(format("e5m10")));
@@ -105,15 +109,20 @@ TEST(CppXtensor, AllreduceOverAnAxisOfWorkers) {
 // The summary's first number again, by axis sums over tables.
 TEST(CppXtensor, TablesOfAReplay) {
     const Results results =
-        replay(open_trace(APSCOPE_ROOT "/notebooks/data/digits"), {"none:e4m3", "aps:e4m3"}, {.topologies = {"ring"}, .end_step = 3});
-    const xt::xtensor<double, 3> error = table(results, "sum_squared_error", "ring"), reference = table(results, "sum_squared_reference", "ring");
+        replay(open_trace(APSCOPE_ROOT "/notebooks/data/digits"), {"none:e4m3", "aps:e4m3"},
+               {.topologies = {"ring"}, .end_step = 3});
+    const xt::xtensor<double, 3> error = table(results, "sum_squared_error", "ring"),
+                                 reference = table(results, "sum_squared_reference", "ring");
     EXPECT_EQ(error.shape(0), results.steps().size());
     EXPECT_EQ(error.shape(1), results.tensors().size());
     EXPECT_EQ(error.shape(2), 2u);
-    const xt::xtensor<double, 1> step_nmse = xt::mean(xt::sum(error, {1}) / xt::sum(reference, {1}), {0});
+    const xt::xtensor<double, 1> step_nmse =
+        xt::mean(xt::sum(error, {1}) / xt::sum(reference, {1}), {0});
     for (const SummaryRow& row : results.summary()) {
         if (row.topology == "ring") {
-            EXPECT_NEAR(row.step_nmse, step_nmse(row.scheme == "none:e4m3" ? 0 : 1), 1e-12 * row.step_nmse) << row.scheme;
+            EXPECT_NEAR(row.step_nmse, step_nmse(row.scheme == "none:e4m3" ? 0 : 1),
+                        1e-12 * row.step_nmse)
+                << row.scheme;
         }
     }
 }

@@ -44,7 +44,10 @@ std::vector<RoundingMode> all_modes() {
 }
 
 // Equal bits; NaNs are equal.
-bool same(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (std::isnan(a) && std::isnan(b)); }
+bool same(float a, float b) {
+    return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) ||
+           (std::isnan(a) && std::isnan(b));
+}
 
 struct Literal {
     const char* format;
@@ -121,11 +124,12 @@ const Literal literals[] = {
     {"hfp8_forward", toward_positive, ieee, -0x1p-11f, -0.0f},
     {"hfp8_forward", stochastic, ieee, 0x1.2p-12f, 0x1.2p-11f, 0x8000000000000000, 1},
     {"hfp8_forward", stochastic, ieee, 0x1.2p-12f, 0.0f, 0, 1},
-    {"e4m3finiteb7sub-7", ties_to_even, ieee, 0x1.78p-7f, 0x1p-6f},  // 7 2^-10 and 2^-6, tie at 11.5
+    {"e4m3finiteb7sub-7", ties_to_even, ieee, 0x1.78p-7f,
+     0x1p-6f},  // 7 2^-10 and 2^-6, tie at 11.5
     {"e4m3finiteb7sub-7", ties_to_even, ieee, 0x1.6p-7f, 0x1.cp-8f},
     {"e4m3finiteb7sub-7", ties_to_even, ieee, 0x1.7p-7f, 0x1p-6f},  // the tie: to the even code
     {"e4m3finiteb7sub-7", to_odd, ieee, 0x1.8p-7f, 0x1.cp-8f},
-    {"e4m3", stochastic, ieee, 1.0625f, 1.0f, 0x4000000000000000, 2},   // half of a step
+    {"e4m3", stochastic, ieee, 1.0625f, 1.0f, 0x4000000000000000, 2},  // half of a step
     {"e4m3", stochastic, ieee, 1.0625f, 1.125f, 0x8000000000000000, 2},
     {"e4m3", stochastic, ieee, 1.03125f, 1.0f, 0x8000000000000000, 2},  // a quarter
     {"e4m3", stochastic, ieee, 1.03125f, 1.125f, 0xC000000000000000, 2},
@@ -145,11 +149,14 @@ TEST(Oracle, BothGiveTheHandWrittenResults) {
         const Projection p{row.rounding, row.overflow, row.random_bits};
         MpfrOracle mpfr(f, p);
         const RationalOracle rational(f, p);
-        const float first = mpfr.project(row.input, row.random), second = rational.project(row.input, row.random);
-        EXPECT_TRUE(same(first, row.expected)) << "MPFR: " << row.format << ' ' << to_string(row.rounding) << " of " << row.input << " is " << first
-                                               << ", not " << row.expected;
-        EXPECT_TRUE(same(second, row.expected)) << "rational: " << row.format << ' ' << to_string(row.rounding) << " of " << row.input << " is "
-                                                << second << ", not " << row.expected;
+        const float first = mpfr.project(row.input, row.random),
+                    second = rational.project(row.input, row.random);
+        EXPECT_TRUE(same(first, row.expected))
+            << "MPFR: " << row.format << ' ' << to_string(row.rounding) << " of " << row.input
+            << " is " << first << ", not " << row.expected;
+        EXPECT_TRUE(same(second, row.expected))
+            << "rational: " << row.format << ' ' << to_string(row.rounding) << " of " << row.input
+            << " is " << second << ", not " << row.expected;
     }
 }
 
@@ -161,9 +168,10 @@ void expect_agreement(const FloatFormat& f, std::mt19937_64& random, std::size_t
     for (const RoundingMode mode : all_modes()) {
         for (const Overflow overflow : allowed_overflows(f)) {
             const bool rounds_count = mode == stochastic_b || mode == stochastic_c;
-            const int max_bits = rounds_count ? 62 : 64, underflows = f.smallest_normal() > 0 ? underflow_count : 1;
-            const Projection p{mode, overflow, 1 + static_cast<int>(random() % max_bits), static_cast<Underflow>(random() % underflows),
-                               random() % 2 == 0};
+            const int max_bits = rounds_count ? 62 : 64,
+                      underflows = f.smallest_normal() > 0 ? underflow_count : 1;
+            const Projection p{mode, overflow, 1 + static_cast<int>(random() % max_bits),
+                               static_cast<Underflow>(random() % underflows), random() % 2 == 0};
             MpfrOracle mpfr(f, p);
             const oracle::BasicRationalOracle<Real> rational(f, p);
             for (std::size_t i = 0; i < samples; ++i) {
@@ -171,8 +179,10 @@ void expect_agreement(const FloatFormat& f, std::mt19937_64& random, std::size_t
                 const std::uint64_t word = random();
                 const Real first = mpfr.project(x, word), second = rational.project(x, word);
                 ASSERT_EQ(oracle::bits_of(first), oracle::bits_of(second))
-                    << f.name() << ' ' << to_string(mode) << ' ' << to_string(overflow) << ' ' << to_string(p.underflow) << " of " << std::hexfloat
-                    << x << ": MPFR " << first << ", rational " << second << ", random bits " << p.random_bits << " of " << std::hex << word;
+                    << f.name() << ' ' << to_string(mode) << ' ' << to_string(overflow) << ' '
+                    << to_string(p.underflow) << " of " << std::hexfloat << x << ": MPFR " << first
+                    << ", rational " << second << ", random bits " << p.random_bits << " of "
+                    << std::hex << word;
             }
         }
     }
@@ -181,7 +191,9 @@ void expect_agreement(const FloatFormat& f, std::mt19937_64& random, std::size_t
 TEST(Oracle, TheTwoAgreeForEveryWidth) {
     std::mt19937_64 random(1);
     for (int e = 1; e <= 8; ++e) {
-        for (int m = 0; m <= 12; ++m) expect_agreement<float>(make_format(e, m, e == 1 ? Specials::finite : Specials::ieee), random, 60);
+        for (int m = 0; m <= 12; ++m)
+            expect_agreement<float>(make_format(e, m, e == 1 ? Specials::finite : Specials::ieee),
+                                    random, 60);
         for (int m = 13; m <= 23; ++m) {
             FloatFormat f = make_format(e, m, Specials::ieee);
             if (e == 1) f = make_format(e, m, Specials::fn);
@@ -233,8 +245,9 @@ TEST(Oracle, TheTwoAgreeForEveryKindOfSpecialValues) {
 
 TEST(Oracle, TheTwoAgreeBeyondFp32) {
     std::mt19937_64 random(3);
-    for (const char* name : {"fp64", "e11m0", "e11m10", "e11m51", "e1m52", "e9m43", "e4m30", "e11m20nosub", "e10m40ub900nosub", "e9m9fnuz",
-                             "e11m0fnub1074nosub", "e8m30finiteb200sub-200", "e5m40b-500"}) {
+    for (const char* name : {"fp64", "e11m0", "e11m10", "e11m51", "e1m52", "e9m43", "e4m30",
+                             "e11m20nosub", "e10m40ub900nosub", "e9m9fnuz", "e11m0fnub1074nosub",
+                             "e8m30finiteb200sub-200", "e5m40b-500"}) {
         SCOPED_TRACE(name);
         expect_agreement<double>(parse_format(name), random, 200);
     }
@@ -250,10 +263,13 @@ TEST(Oracle, StochasticRoundingHasExactlyTheStatedProbability) {
             for (std::uint64_t r = 0; r < std::uint64_t{1} << bits; ++r) {
                 away += mpfr.project(x, r << (64 - bits)) != lower;
             }
-            EXPECT_EQ(away, static_cast<std::uint64_t>(mpfr.up_count(x))) << x << " with " << bits << " bits";
+            EXPECT_EQ(away, static_cast<std::uint64_t>(mpfr.up_count(x)))
+                << x << " with " << bits << " bits";
         }
-        EXPECT_EQ(static_cast<std::uint64_t>(mpfr.up_count(1.0625f)), std::uint64_t{1} << (bits - 1));
-        EXPECT_EQ(static_cast<std::uint64_t>(mpfr.up_count(0x1p-11f)), (std::uint64_t{1} << bits) / 4);
+        EXPECT_EQ(static_cast<std::uint64_t>(mpfr.up_count(1.0625f)),
+                  std::uint64_t{1} << (bits - 1));
+        EXPECT_EQ(static_cast<std::uint64_t>(mpfr.up_count(0x1p-11f)),
+                  (std::uint64_t{1} << bits) / 4);
     }
 }
 
@@ -274,18 +290,22 @@ TEST(Oracle, AnInexactTruncationActsAsASlightlyLargerNumber) {
 
 TEST(Oracle, CasesHoldEveryValueAndMidpointOfASmallFormat) {
     const std::vector<float> inputs = oracle::cases<float>(parse_format("e2m1fn"), 0, 0);
-    for (const float x : {0.0f, 0.25f, 0.5f, 0.75f, 1.0f, 1.25f, 1.5f, 1.75f, 2.0f, 2.5f, 3.0f, 3.5f, 4.0f, 5.0f, 6.0f, 7.0f}) {
+    for (const float x : {0.0f, 0.25f, 0.5f, 0.75f, 1.0f, 1.25f, 1.5f, 1.75f, 2.0f, 2.5f, 3.0f,
+                          3.5f, 4.0f, 5.0f, 6.0f, 7.0f}) {
         for (const float y : {x, std::nextafter(x, inf), std::nextafter(x, -inf)}) {
             for (const float z : {y, -y}) {
-                EXPECT_TRUE(std::any_of(inputs.begin(), inputs.end(), [&](float i) { return same(i, z); })) << z;
+                EXPECT_TRUE(std::any_of(inputs.begin(), inputs.end(), [&](float i) {
+                    return same(i, z);
+                })) << z;
             }
         }
     }
 }
 
-// The rule, the array path and the codes against the oracles in every mode and overflow rule; up to 8
-// bits at every value and midpoint under ieee, else at a sample of them beside the edges, at which
-// alone the overflow rules differ, each in every other mode. `apscope verify` leaves less out.
+// The rule, the array path and the codes against the oracles in every mode and overflow rule; up to
+// 8 bits at every value and midpoint under ieee, else at a sample of them beside the edges, at
+// which alone the overflow rules differ, each in every other mode. `apscope verify` leaves less
+// out.
 void expect_verified(const FloatFormat& f) {
     oracle::VerifyOptions options;
     options.threads = 1;
@@ -295,26 +315,36 @@ void expect_verified(const FloatFormat& f) {
     for (const RoundingMode mode : all_modes()) {
         if (bits > 16 && static_cast<int>(mode) % 4 != 0) continue;  // make exhaustive has the rest
         for (const Overflow overflow : allowed_overflows(f)) {
-            if (overflow != ieee && (static_cast<int>(mode) + static_cast<int>(overflow)) % 2 != 0) continue;
-            options.thinning = overflow != ieee || bits > 16 ? 97 : bits > 12 && is_stochastic(mode) ? 97 : bits > 8 ? 7 : 1;
-            const oracle::VerifyResult result = oracle::verify(f, {mode, overflow, bits % 2 != 0 ? 32 : 13}, options);
+            if (overflow != ieee && (static_cast<int>(mode) + static_cast<int>(overflow)) % 2 != 0)
+                continue;
+            options.thinning = overflow != ieee || bits > 16      ? 97
+                               : bits > 12 && is_stochastic(mode) ? 97
+                               : bits > 8                         ? 7
+                                                                  : 1;
+            const oracle::VerifyResult result =
+                oracle::verify(f, {mode, overflow, bits % 2 != 0 ? 32 : 13}, options);
             EXPECT_GT(result.cases, 100u);
             EXPECT_EQ(result.mismatches, 0u) << f.name() << ": " << oracle::describe(*result.first);
         }
     }
-    for (const Underflow underflow : {Underflow::flush_result, Underflow::flush_input, Underflow::flush_both}) {
+    for (const Underflow underflow :
+         {Underflow::flush_result, Underflow::flush_input, Underflow::flush_both}) {
         if (f.smallest_normal() == 0) break;
         options.thinning = 97;
-        const oracle::VerifyResult result = oracle::verify(f, {to_odd, ieee, 32, underflow, true}, options);
+        const oracle::VerifyResult result =
+            oracle::verify(f, {to_odd, ieee, 32, underflow, true}, options);
         EXPECT_EQ(result.mismatches, 0u) << f.name() << ": " << oracle::describe(*result.first);
     }
 }
 
 class NamedFormatVerify : public testing::TestWithParam<NamedFormat> {};
 
-TEST_P(NamedFormatVerify, RuleArrayPathAndCodesMatchTheOraclesInEveryMode) { expect_verified(GetParam().format); }
+TEST_P(NamedFormatVerify, RuleArrayPathAndCodesMatchTheOraclesInEveryMode) {
+    expect_verified(GetParam().format);
+}
 
-INSTANTIATE_TEST_SUITE_P(EveryNamedFormat, NamedFormatVerify, testing::ValuesIn(named_formats().begin(), named_formats().end()),
+INSTANTIATE_TEST_SUITE_P(EveryNamedFormat, NamedFormatVerify,
+                         testing::ValuesIn(named_formats().begin(), named_formats().end()),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Verify, UnusualFormatsMatchTheOracles) {
@@ -334,8 +364,10 @@ TEST(Verify, AMismatchNamesInputExpectedGotAndTheNeighbours) {
     m.random = 0x8000000000000000;
     m.lower = 1.0f;
     m.upper = 1.125f;
-    EXPECT_EQ(oracle::describe(m), "the rule against MPFR, stochastic, overflow saturate: input 0x3F880000 (1.0625), expected 0x3F900000 "
-                                   "(1.125), got 0x3F800000 (1); its magnitude lies between 1 and 1.125; random word 0x8000000000000000");
+    EXPECT_EQ(
+        oracle::describe(m),
+        "the rule against MPFR, stochastic, overflow saturate: input 0x3F880000 (1.0625), expected 0x3F900000 "
+        "(1.125), got 0x3F800000 (1); its magnitude lies between 1 and 1.125; random word 0x8000000000000000");
 }
 
 TEST(Verify, StopsWhenProgressSaysSoOrThrows) {
@@ -343,7 +375,8 @@ TEST(Verify, StopsWhenProgressSaysSoOrThrows) {
     options.exhaustive = true;
     const FloatFormat f = parse_format("e4m3");
     std::uint64_t largest_total = 0;
-    const oracle::VerifyResult result = oracle::verify(f, {}, options, [&](std::uint64_t, std::uint64_t total) {
+    const oracle::VerifyResult result =
+        oracle::verify(f, {}, options, [&](std::uint64_t, std::uint64_t total) {
         largest_total = std::max(largest_total, total);
         return total < std::uint64_t{1} << 32;
     });

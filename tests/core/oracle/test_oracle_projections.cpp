@@ -23,19 +23,25 @@ using enum Underflow;
 
 constexpr float inf = std::numeric_limits<float>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-constexpr Overflow ieee = Overflow::ieee, saturate = Overflow::saturate, propagate = Overflow::propagate;
+constexpr Overflow ieee = Overflow::ieee, saturate = Overflow::saturate,
+                   propagate = Overflow::propagate;
 
 // Both oracles give `expected` bit for bit.
 template <class Real>
-void expect_projected(const char* format, const Projection& p, Real x, Real expected, std::uint64_t random = 0) {
+void expect_projected(const char* format, const Projection& p, Real x, Real expected,
+                      std::uint64_t random = 0) {
     const FloatFormat f = parse_format(format);
-    const Real first = MpfrOracle(f, p).project(x, random), second = oracle::BasicRationalOracle<Real>(f, p).project(x, random);
+    const Real first = MpfrOracle(f, p).project(x, random),
+               second = oracle::BasicRationalOracle<Real>(f, p).project(x, random);
     const auto words = [&] {
-        return std::string(format) + " " + std::string(to_string(p.rounding)) + " " + std::string(to_string(p.overflow)) + " " +
-               std::string(to_string(p.underflow)) + " of " + oracle::show_number(bits_of(x), sizeof(Real) == 8);
+        return std::string(format) + " " + std::string(to_string(p.rounding)) + " " +
+               std::string(to_string(p.overflow)) + " " + std::string(to_string(p.underflow)) +
+               " of " + oracle::show_number(bits_of(x), sizeof(Real) == 8);
     };
-    EXPECT_EQ(bits_of(first), bits_of(expected)) << "MPFR: " << words() << " is " << first << ", not " << expected;
-    EXPECT_EQ(bits_of(second), bits_of(expected)) << "rational: " << words() << " is " << second << ", not " << expected;
+    EXPECT_EQ(bits_of(first), bits_of(expected))
+        << "MPFR: " << words() << " is " << first << ", not " << expected;
+    EXPECT_EQ(bits_of(second), bits_of(expected))
+        << "rational: " << words() << " is " << second << ", not " << expected;
 }
 
 struct Row {
@@ -86,7 +92,8 @@ TEST(OracleProjections, DeterministicModesAndOverflowRules) {
     for (const Row& row : deterministic) {
         expect_projected(row.format, {row.rounding, row.overflow}, row.input, row.expected);
         if (row.input == row.input) {
-            expect_projected(row.format, {row.rounding, row.overflow}, static_cast<double>(row.input), static_cast<double>(row.expected));
+            expect_projected(row.format, {row.rounding, row.overflow},
+                             static_cast<double>(row.input), static_cast<double>(row.expected));
         }
     }
 }
@@ -139,7 +146,8 @@ const StochasticRow drawn[] = {
 
 TEST(OracleProjections, StochasticModesDecideByTheirCounts) {
     for (const StochasticRow& row : drawn) {
-        expect_projected(row.format, {row.rounding, ieee, row.random_bits}, row.input, row.expected, row.random);
+        expect_projected(row.format, {row.rounding, ieee, row.random_bits}, row.input, row.expected,
+                         row.random);
     }
 }
 
@@ -162,9 +170,11 @@ const UnderflowRow underflows[] = {
     {"e4m3", to_odd, 0x1.ffp-7f, 0x1.cp-7f, 0.0f, 0.0f},
     {"e4m3", ties_to_even, inf, inf, inf, inf},
     {"e4m3fnuz", ties_to_even, -0x1p-8f, -0x1p-8f, 0.0f, 0.0f},  // smallest normal 2^-7, one zero
-    {"hfp8_forward", ties_to_even, 0x1p-11f, 0x1.2p-11f, 0x1.2p-11f, 0.0f},  // 1.125 2^-11 is normal
+    {"hfp8_forward", ties_to_even, 0x1p-11f, 0x1.2p-11f, 0x1.2p-11f,
+     0.0f},  // 1.125 2^-11 is normal
     {"hfp8_forward", ties_to_even, -0x1.2p-11f, -0x1.2p-11f, -0x1.2p-11f, -0x1.2p-11f},
-    {"e8m0fnu", ties_to_even, 0x1p-140f, 0x1p-127f, 0x1p-127f, nan},  // a flushed input is a zero like others
+    {"e8m0fnu", ties_to_even, 0x1p-140f, 0x1p-127f, 0x1p-127f,
+     nan},  // a flushed input is a zero like others
     {"e8m0fnu", ties_to_even, 0x1p-140f, 0x1p-127f, 0x1p-127f, 0x1p-127f, saturate},
     {"e8m0fnu", ties_to_even, -0x1p-140f, nan, nan, nan},
     {"binary8p4uf", toward_negative, -0x1p-17f, nan, 0.0f, 0.0f},  // smallest normal 2^-15
@@ -174,7 +184,8 @@ const UnderflowRow underflows[] = {
 TEST(OracleProjections, UnderflowRules) {
     for (const UnderflowRow& row : underflows) {
         const auto expect = [&](Underflow underflow, float expected) {
-            expect_projected(row.format, {row.rounding, row.overflow, 32, underflow}, row.input, expected);
+            expect_projected(row.format, {row.rounding, row.overflow, 32, underflow}, row.input,
+                             expected);
         };
         expect(gradual, row.gradual);
         expect(flush_result, row.flush_result);
@@ -208,12 +219,16 @@ TEST(OracleProjections, PayloadsAreKeptAsFarAsTheFormatHasCodes) {
     Projection keep;
     keep.keep_payload = true;
     for (const auto& row : payloads) {
-        expect_projected(row.format, keep, std::bit_cast<float>(row.input), std::bit_cast<float>(row.expected));
-        expect_projected(row.format, {}, std::bit_cast<float>(row.input), std::bit_cast<float>(0x7FC00000u));
+        expect_projected(row.format, keep, std::bit_cast<float>(row.input),
+                         std::bit_cast<float>(row.expected));
+        expect_projected(row.format, {}, std::bit_cast<float>(row.input),
+                         std::bit_cast<float>(0x7FC00000u));
     }
     for (const auto& row : long_payloads) {
-        expect_projected(row.format, keep, std::bit_cast<double>(row.input), std::bit_cast<double>(row.expected));
-        expect_projected(row.format, {}, std::bit_cast<double>(row.input), std::bit_cast<double>(std::uint64_t{0x7FF8000000000000}));
+        expect_projected(row.format, keep, std::bit_cast<double>(row.input),
+                         std::bit_cast<double>(row.expected));
+        expect_projected(row.format, {}, std::bit_cast<double>(row.input),
+                         std::bit_cast<double>(std::uint64_t{0x7FF8000000000000}));
     }
     // A NaN that is no input's has no payload and no sign.
     expect_projected("e4m3fn", keep, -1e9f, std::bit_cast<float>(0x7FC00000u));
@@ -244,7 +259,8 @@ const LongRow beyond_fp32[] = {
 };
 
 TEST(OracleProjections, Fp64NumbersAndFormatsBeyondFp32) {
-    for (const LongRow& row : beyond_fp32) expect_projected(row.format, {row.rounding, ieee}, row.input, row.expected);
+    for (const LongRow& row : beyond_fp32)
+        expect_projected(row.format, {row.rounding, ieee}, row.input, row.expected);
 }
 
 }  // namespace

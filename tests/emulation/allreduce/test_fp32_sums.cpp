@@ -1,5 +1,5 @@
-// What runs in fp32 for speed against what it stands for: scaled casts, hops of an all-reduce, moments of
-// draws, error statistics. Bit for bit.
+// What runs in fp32 for speed against what it stands for: scaled casts, hops of an all-reduce,
+// moments of draws, error statistics. Bit for bit.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,8 +17,10 @@
 namespace apscope::detail {
 namespace {
 
-// fp32 numbers of every binade around 2^-k times the format's range, its values, midpoints and neighbours.
-std::vector<float> rows_for(const FloatFormat& f, int k, std::size_t count, std::uint64_t seed, bool special) {
+// fp32 numbers of every binade around 2^-k times the format's range, its values, midpoints and
+// neighbours.
+std::vector<float> rows_for(const FloatFormat& f, int k, std::size_t count, std::uint64_t seed,
+                            bool special) {
     const RandomStream stream = array_stream(seed, 64);
     std::vector<float> x;
     const std::uint64_t top = f.top_finite_code();
@@ -29,7 +31,8 @@ std::vector<float> rows_for(const FloatFormat& f, int k, std::size_t count, std:
         if (kind == 1 && top > 0) v = (v + f.magnitude((word >> 8) % top + 1)) / 2;
         if (kind == 2) v *= 1.0 + std::ldexp(static_cast<double>(word >> 40), -26);
         if (kind == 3)
-            v = std::ldexp(1.0 + static_cast<double>(word >> 41) * 0x1p-23, f.emin() - f.mantissa_bits - 3 + static_cast<int>((word >> 8) % 40));
+            v = std::ldexp(1.0 + static_cast<double>(word >> 41) * 0x1p-23,
+                           f.emin() - f.mantissa_bits - 3 + static_cast<int>((word >> 8) % 40));
         float y = static_cast<float>(std::ldexp(v, -k));
         if (kind == 4) y = std::nextafter(y, 1e30f);
         if (kind == 5) y = 0.0f;
@@ -83,7 +86,9 @@ const Case cases[] = {
     {"e2m5", "e2m5", ties_to_even, ties_to_even, Overflow::propagate},
 };
 
-bool same(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) || (a != a && b != b); }
+bool same(double a, double b) {
+    return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) || (a != a && b != b);
+}
 
 TEST(Fp32Sums, AreTheSumsRoundedOnce) {
     constexpr std::size_t n = 1500, first = 8192;  // an odd tail, an offset as in a later block
@@ -96,7 +101,8 @@ TEST(Fp32Sums, AreTheSumsRoundedOnce) {
         wire.overflow = hop.overflow = c.overflow;
         wire.random_bits = hop.random_bits = 12;
         for (const int k : {0, 7, -9, 40, -60, 110}) {
-            for (const char* name : {"sequential", "ring", "tree", "hierarchical:3", "sequential+kahan"}) {
+            for (const char* name :
+                 {"sequential", "ring", "tree", "hierarchical:3", "sequential+kahan"}) {
                 for (const int workers : {1, 2, 7}) {
                     const auto sums = fp32_sums(sent, accumulate, hop, k, workers);
                     const auto grid = scaled_format(sent, k);
@@ -107,14 +113,18 @@ TEST(Fp32Sums, AreTheSumsRoundedOnce) {
                     std::vector<std::vector<float>> narrow;
                     std::vector<std::vector<double>> wide;
                     for (int w = 0; w < workers; ++w) {
-                        const std::vector<float> x = rows_for(sent, k, n, static_cast<std::uint64_t>(w), true);
+                        const std::vector<float> x =
+                            rows_for(sent, k, n, static_cast<std::uint64_t>(w), true);
                         narrow.emplace_back(n);
                         wide.emplace_back(n);
-                        const RandomStream stream{key, static_cast<std::uint32_t>(w), stage_and_hop(Stage::wire, 0), 12};
+                        const RandomStream stream{key, static_cast<std::uint32_t>(w),
+                                                  stage_and_hop(Stage::wire, 0), 12};
                         round_row(job, x.data(), narrow.back().data(), n, stream, first);
-                        encode_row(x, wide.back().data(), std::ldexp(1.0, k), cast, key, static_cast<std::uint32_t>(w), first);
+                        encode_row(x, wide.back().data(), std::ldexp(1.0, k), cast, key,
+                                   static_cast<std::uint32_t>(w), first);
                         for (std::size_t i = 0; i < n; ++i) {
-                            ASSERT_TRUE(same(std::ldexp(narrow.back()[i], k), wide.back()[i])) << c.sent << " k=" << k << " x=" << x[i];
+                            ASSERT_TRUE(same(std::ldexp(narrow.back()[i], k), wide.back()[i]))
+                                << c.sent << " k=" << k << " x=" << x[i];
                         }
                     }
                     if (!sums) continue;
@@ -128,17 +138,19 @@ TEST(Fp32Sums, AreTheSumsRoundedOnce) {
                     std::vector<float> narrow_sum(n);
                     ReduceScratch<float> narrow_scratch;
                     ReduceScratch<double> scratch;
-                    std::vector<double> wide_sum(n), bias(n), variance(n), other_bias(n), other_variance(n);
+                    std::vector<double> wide_sum(n), bias(n), variance(n), other_bias(n),
+                        other_variance(n);
                     HopMoments moments{bias, variance}, other{other_bias, other_variance};
                     Fp32Sums own = *sums;
-                    reduce(parse_topology(name), narrow_rows, first, n, first + n + 100, own, key, narrow_sum, narrow_scratch, &moments);
-                    reduce(parse_topology(name), wide_rows, first, n, first + n + 100, make_accumulator(accumulate, hop), key, wide_sum, scratch,
-                           &other);
+                    reduce(parse_topology(name), narrow_rows, first, n, first + n + 100, own, key,
+                           narrow_sum, narrow_scratch, &moments);
+                    reduce(parse_topology(name), wide_rows, first, n, first + n + 100,
+                           make_accumulator(accumulate, hop), key, wide_sum, scratch, &other);
                     EXPECT_EQ(moments.defined, other.defined);
                     for (std::size_t i = 0; i < n; ++i) {
                         ASSERT_TRUE(same(std::ldexp(narrow_sum[i], k), wide_sum[i]))
-                            << c.sent << " in " << c.accumulate << ", " << name << ", k=" << k << ", W=" << workers << ": " << narrow_sum[i] << " "
-                            << wide_sum[i];
+                            << c.sent << " in " << c.accumulate << ", " << name << ", k=" << k
+                            << ", W=" << workers << ": " << narrow_sum[i] << " " << wide_sum[i];
                         ASSERT_EQ(bias[i], other_bias[i]) << c.sent << " " << name << " k=" << k;
                         ASSERT_EQ(variance[i], other_variance[i]);
                     }
@@ -159,11 +171,11 @@ TEST(Fp32Sums, RefuseWhatFp32CannotHold) {
     EXPECT_TRUE(served("bf16", "bf16", to_even, 0));       // a sum beyond fp32 is beyond bf16
     EXPECT_FALSE(served("e4m3", "e4m3", down, 0));         // x - x is -0
     EXPECT_FALSE(served("e4m3", "e4m3", to_even, 200));    // beyond fp32's subnormal numbers
-    EXPECT_FALSE(served("tf32", "e5m7", to_even, 0));      // terms of more digits than the accumulator
-    EXPECT_FALSE(served("e5m12", "e5m12", to_even, 0));    // 24 < 2p + 2
+    EXPECT_FALSE(served("tf32", "e5m7", to_even, 0));  // terms of more digits than the accumulator
+    EXPECT_FALSE(served("e5m12", "e5m12", to_even, 0));  // 24 < 2p + 2
     Projection to_odd;
     to_odd.rounding = RoundingMode::to_odd;
-    EXPECT_FALSE(served("e5m2", "e5m2", to_odd, 0));       // sums of 33 bits
+    EXPECT_FALSE(served("e5m2", "e5m2", to_odd, 0));  // sums of 33 bits
 }
 
 TEST(RowMoments, AreThoseOfEachDraw) {
@@ -180,13 +192,16 @@ TEST(RowMoments, AreThoseOfEachDraw) {
                     for (const bool special : {false, true}) {
                         const std::vector<float> x = rows_for(f, -3, 777, 9, special);
                         std::vector<double> bias(x.size(), 0.5), variance(x.size(), 0.25);
-                        const bool defined = add_moments(x.data(), x.size(), 0.125, cast, bias.data(), variance.data());
+                        const bool defined = add_moments(x.data(), x.size(), 0.125, cast,
+                                                         bias.data(), variance.data());
                         bool expected = true;
                         for (std::size_t i = 0; i < x.size(); ++i) {
                             const RoundingMoments m = stochastic_moments(x[i] * 0.125, cast);
                             expected = expected && m.defined;
-                            ASSERT_EQ(bias[i], 0.5 + m.bias) << name << " " << x[i] << " N=" << bits;
-                            ASSERT_EQ(variance[i], 0.25 + m.variance) << name << " " << x[i] << " N=" << bits;
+                            ASSERT_EQ(bias[i], 0.5 + m.bias)
+                                << name << " " << x[i] << " N=" << bits;
+                            ASSERT_EQ(variance[i], 0.25 + m.variance)
+                                << name << " " << x[i] << " N=" << bits;
                         }
                         EXPECT_EQ(defined, expected) << name;
                     }
@@ -197,7 +212,8 @@ TEST(RowMoments, AreThoseOfEachDraw) {
 }
 
 // add_block() by its definition, pair by pair.
-ErrorStatistics by_definition(const std::vector<double>& x, const std::vector<double>& y, const FloatScale& s) {
+ErrorStatistics by_definition(const std::vector<double>& x, const std::vector<double>& y,
+                              const FloatScale& s) {
     ErrorStatistics r;
     double lane[7][16] = {};
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -214,10 +230,17 @@ ErrorStatistics by_definition(const std::vector<double>& x, const std::vector<do
         }
         ++r.counted;
         const double e = y[i] - x[i];
-        const double terms[7] = {e, e * e, x[i] * x[i], std::abs(x[i]), x[i] == 0 ? 0.0 : std::copysign(1.0, x[i]) * e, x[i] * y[i], y[i] * y[i]};
+        const double terms[7] = {e,
+                                 e * e,
+                                 x[i] * x[i],
+                                 std::abs(x[i]),
+                                 x[i] == 0 ? 0.0 : std::copysign(1.0, x[i]) * e,
+                                 x[i] * y[i],
+                                 y[i] * y[i]};
         for (int k = 0; k < 7; ++k) lane[k][i % 16] += terms[k];
         const double scaled = std::abs(x[i]) * s.units * s.scale;
-        const int q = std::max(scaled == 0 ? -5000 : std::ilogb(scaled), s.cast.emin) - s.cast.mantissa_bits;
+        const int q =
+            std::max(scaled == 0 ? -5000 : std::ilogb(scaled), s.cast.emin) - s.cast.mantissa_bits;
         r.max_ulp = std::max(r.max_ulp, std::ldexp(std::abs(e) * s.units * s.scale, -q));
     }
     for (int k = 0; k < 7; ++k) {
@@ -232,13 +255,17 @@ ErrorStatistics by_definition(const std::vector<double>& x, const std::vector<do
 TEST(ErrorStatistics, FollowTheirDefinition) {
     const FloatFormat f = parse_format("e4m3");
     for (const bool special : {false, true}) {
-        for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{15}, std::size_t{16}, std::size_t{1000}, std::size_t{4096}}) {
+        for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{15},
+                                    std::size_t{16}, std::size_t{1000}, std::size_t{4096}}) {
             for (const double scale : {1.0, 0x1p-20, 0x1p40, 3.0}) {
                 for (const double units : {1.0, 7.0}) {
                     std::vector<float> x = rows_for(f, 0, n, 4, special), y(n);
-                    for (std::size_t i = 0; i < n; ++i) y[i] = round_one<float>(x[i], make_cast<float>(f, {}));
-                    const FloatScale s{make_cast<double>(f, {}), scale, units, f.smallest_normal(), f.largest()};
-                    const std::vector<double> wide_x(x.begin(), x.end()), wide_y(y.begin(), y.end());
+                    for (std::size_t i = 0; i < n; ++i)
+                        y[i] = round_one<float>(x[i], make_cast<float>(f, {}));
+                    const FloatScale s{make_cast<double>(f, {}), scale, units, f.smallest_normal(),
+                                       f.largest()};
+                    const std::vector<double> wide_x(x.begin(), x.end()),
+                        wide_y(y.begin(), y.end());
                     const ErrorStatistics expected = by_definition(wide_x, wide_y, s);
                     ErrorStatistics narrow, wide, with_known;
                     narrow.add_block<float>(x, y, &s, {}, {});
@@ -254,12 +281,15 @@ TEST(ErrorStatistics, FollowTheirDefinition) {
                         EXPECT_EQ(found.nan, expected.nan);
                         EXPECT_EQ(found.infinite, expected.infinite);
                         EXPECT_EQ(found.max_ulp, expected.max_ulp);
-                        for (std::size_t k = 0; k < 7; ++k) EXPECT_EQ(found.sums[k], expected.sums[k]) << k;
+                        for (std::size_t k = 0; k < 7; ++k)
+                            EXPECT_EQ(found.sums[k], expected.sums[k]) << k;
                     }
                     ErrorStatistics limits, same_limits;
-                    const FloatScale plain{make_cast<double>(f, {}), 1.0, 1.0, f.smallest_normal(), f.largest()};
+                    const FloatScale plain{make_cast<double>(f, {}), 1.0, 1.0, f.smallest_normal(),
+                                           f.largest()};
                     limits.count_limits(wide_x, wide_y, plain);
-                    same_limits.count_limits(x, y, static_cast<float>(f.smallest_normal()), static_cast<float>(f.largest()));
+                    same_limits.count_limits(x, y, static_cast<float>(f.smallest_normal()),
+                                             static_cast<float>(f.largest()));
                     EXPECT_EQ(limits.subnormal, same_limits.subnormal);
                     EXPECT_EQ(limits.saturated, same_limits.saturated);
                 }

@@ -45,7 +45,8 @@ TEST(Topology, RingChunksPartitionTheElements) {
     for (const int workers : {1, 2, 3, 8, 64}) {
         for (const std::size_t n : {0ul, 1ul, 5ul, 64ul, 1000ul, 999999999999ul}) {
             for (int c = 0; c < workers; ++c) {
-                const auto exact = static_cast<std::size_t>(static_cast<unsigned __int128>(c) * n / static_cast<unsigned>(workers));
+                const auto exact = static_cast<std::size_t>(static_cast<unsigned __int128>(c) * n /
+                                                            static_cast<unsigned>(workers));
                 EXPECT_EQ(chunk_begin(ring, workers, c, n), exact);
             }
             EXPECT_EQ(chunk_begin(ring, workers, workers, n), n);
@@ -54,11 +55,13 @@ TEST(Topology, RingChunksPartitionTheElements) {
 }
 
 TEST(Topology, NamesRoundTripAndWrongOnesAreRefused) {
-    for (const char* name : {"exact", "sequential", "ring", "tree", "hierarchical:4", "sequential+kahan", "hierarchical:16+kahan"}) {
+    for (const char* name : {"exact", "sequential", "ring", "tree", "hierarchical:4",
+                             "sequential+kahan", "hierarchical:16+kahan"}) {
         EXPECT_EQ(parse_topology(name).name(), name);
     }
-    for (const char* name : {"rings", "", "hierarchical", "hierarchical:", "hierarchical:0", "hierarchical:x", "ring+kahan", "tree+kahan",
-                             "exact+kahan", "gather", "hierarchical4", "hierarchical:4 "}) {
+    for (const char* name : {"rings", "", "hierarchical", "hierarchical:", "hierarchical:0",
+                             "hierarchical:x", "ring+kahan", "tree+kahan", "exact+kahan", "gather",
+                             "hierarchical4", "hierarchical:4 "}) {
         EXPECT_THROW(parse_topology(name), std::invalid_argument) << name;
     }
 }

@@ -1,5 +1,5 @@
-// Rows rounded and added in every mode against the rule, element by element: values, midpoints, their neighbours, sums
-// far apart, infinities, NaNs and both zeros.
+// Rows rounded and added in every mode against the rule, element by element: values, midpoints,
+// their neighbours, sums far apart, infinities, NaNs and both zeros.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,10 +15,12 @@
 namespace apscope::detail {
 namespace {
 
-// With signed zeros, gaps, no zero, no sign, one NaN, no infinity, saturation, fp32's exponents, and beyond them.
-const char* const formats[] = {"e4m3",        "e5m2",        "fp16",     "bf16",         "tf32",      "fp32",      "e3m0",
-                               "e4m3fn",      "e4m3fnuz",    "e5m2fnuz", "e2m1",         "dlfloat16", "e4m3nosub", "e8m0fnu",
-                               "binary8p1se", "binary8p3uf", "e5m12",    "hfp8_forward", "e9m20"};
+// With signed zeros, gaps, no zero, no sign, one NaN, no infinity, saturation, fp32's exponents,
+// and beyond them.
+const char* const formats[] = {
+    "e4m3",        "e5m2",        "fp16",     "bf16",         "tf32",      "fp32",      "e3m0",
+    "e4m3fn",      "e4m3fnuz",    "e5m2fnuz", "e2m1",         "dlfloat16", "e4m3nosub", "e8m0fnu",
+    "binary8p1se", "binary8p3uf", "e5m12",    "hfp8_forward", "e9m20"};
 
 std::uint64_t bits_of_number(double x) { return bits_cast<std::uint64_t>(x); }
 
@@ -26,16 +28,24 @@ std::uint64_t bits_of_number(double x) { return bits_cast<std::uint64_t>(x); }
 std::vector<double> numbers(const FloatFormat& f, std::size_t count, std::uint64_t seed) {
     std::mt19937_64 random(seed);
     std::vector<double> x;
-    const double special[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, f.largest(), -f.largest(), f.smallest_positive()};
+    const double special[] = {0.0, -0.0,        INFINITY,     -INFINITY,
+                              NAN, f.largest(), -f.largest(), f.smallest_positive()};
     for (const double v : special) x.push_back(static_cast<float>(v));
     while (x.size() < count) {
         const std::uint64_t word = random(), code = (word >> 8) % (f.top_finite_code() + 1);
         double v = f.magnitude(code);
         switch (word & 7) {
             case 0: v = (v + f.magnitude(code > 0 ? code - 1 : code)) / 2; break;
-            case 1: v = std::nextafter((v + f.magnitude(code > 0 ? code - 1 : code)) / 2, word & 8 ? 1e30 : 0.0); break;
+            case 1:
+                v = std::nextafter((v + f.magnitude(code > 0 ? code - 1 : code)) / 2,
+                                   word & 8 ? 1e30 : 0.0);
+                break;
             case 2: v *= 1.0 + std::ldexp(static_cast<double>(word >> 40), -25); break;
-            case 3: v = std::ldexp(static_cast<double>(word >> 41), f.emin() - f.mantissa_bits - 26 + static_cast<int>((word >> 8) % 60)); break;
+            case 3:
+                v = std::ldexp(static_cast<double>(word >> 41),
+                               f.emin() - f.mantissa_bits - 26 +
+                                   static_cast<int>((word >> 8) % 60));
+                break;
             case 4: v = special[(word >> 8) % std::size(special)]; break;
             default: break;
         }
@@ -51,12 +61,17 @@ void for_modes(Work&& work) {
     for (const char* name : formats) {
         const FloatFormat format = parse_format(name);
         for (int mode = 0; mode < rounding_mode_count; ++mode) {
-            for (const Overflow overflow : {Overflow::ieee, Overflow::saturate, Overflow::propagate, Overflow::infinity, Overflow::nan}) {
-                if ((overflow == Overflow::infinity && !format.has_infinity) || (overflow == Overflow::nan && !format.has_nan())) continue;
+            for (const Overflow overflow : {Overflow::ieee, Overflow::saturate, Overflow::propagate,
+                                            Overflow::infinity, Overflow::nan}) {
+                if ((overflow == Overflow::infinity && !format.has_infinity) ||
+                    (overflow == Overflow::nan && !format.has_nan()))
+                    continue;
                 for (const int random_bits : {1, 8, 24, 32, 47, 60}) {
                     Projection p{static_cast<RoundingMode>(mode), overflow, random_bits};
                     if (!is_stochastic(p.rounding) && random_bits != 8) continue;
-                    work(format, p, std::string(name) + " " + std::string(to_string(p.rounding)) + " N=" + std::to_string(random_bits));
+                    work(format, p,
+                         std::string(name) + " " + std::string(to_string(p.rounding)) +
+                             " N=" + std::to_string(random_bits));
                 }
             }
         }
@@ -85,8 +100,10 @@ TEST_P(OnEverySet, RowsAreRoundedByTheRule) {
             row.round(in.data(), scale, out.data(), count, stream, first);
             row.round(same.data(), scale, same.data(), count, stream, first);
             for (std::size_t i = 0; i < count; ++i) {
-                const double expected = round_one<double>(x[i] * scale, row.cast(), stream.at(first + i));
-                ASSERT_EQ(bits_of_number(out[i]), bits_of_number(expected)) << what << " of " << x[i] << " times " << scale;
+                const double expected =
+                    round_one<double>(x[i] * scale, row.cast(), stream.at(first + i));
+                ASSERT_EQ(bits_of_number(out[i]), bits_of_number(expected))
+                    << what << " of " << x[i] << " times " << scale;
                 ASSERT_EQ(bits_of_number(same[i]), bits_of_number(expected)) << what << " in place";
             }
         }
@@ -108,16 +125,21 @@ TEST_P(OnEverySet, SumsOfRowsAreRoundedOnce) {
             row.add(target.data(), b.data(), sign, target.data(), count, stream, first);
             for (std::size_t i = 0; i < count; ++i) {
                 const double expected = dispatch(p.rounding, [&]<RoundingMode M>() {
-                    return add_rounded<M>(a[i], sign * b[i], row.cast(), is_stochastic(M) ? stream.at(first + i) : 0);
+                    return add_rounded<M>(a[i], sign * b[i], row.cast(),
+                                          is_stochastic(M) ? stream.at(first + i) : 0);
                 });
-                ASSERT_EQ(bits_of_number(out[i]), bits_of_number(expected)) << what << ": " << a[i] << " and " << sign * b[i];
-                ASSERT_EQ(bits_of_number(target[i]), bits_of_number(expected)) << what << " in place";
+                ASSERT_EQ(bits_of_number(out[i]), bits_of_number(expected))
+                    << what << ": " << a[i] << " and " << sign * b[i];
+                ASSERT_EQ(bits_of_number(target[i]), bits_of_number(expected))
+                    << what << " in place";
             }
         }
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(RowCast, OnEverySet, testing::Values(SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512));
+INSTANTIATE_TEST_SUITE_P(RowCast, OnEverySet,
+                         testing::Values(SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2,
+                                         SimdLevel::avx512));
 
 }  // namespace
 }  // namespace apscope::detail

@@ -38,7 +38,8 @@ TEST(FixedShapeSum, FollowsItsDefinition) {
 // one is exact by construction where the operands' exponents differ by less than 73.
 TEST(AddRounded, OddSumAndWideIntegersAgreeInEveryMode) {
     std::mt19937_64 random(2);
-    for (const char* name : {"e4m3", "e5m2", "fp16", "bf16", "tf32", "fp32", "e3m0", "binary8p3se", "e2m1fn"}) {
+    for (const char* name :
+         {"e4m3", "e5m2", "fp16", "bf16", "tf32", "fp32", "e3m0", "binary8p3se", "e2m1fn"}) {
         const FloatFormat format = parse_format(name);
         for (int mode = 0; mode < rounding_mode_count; ++mode) {
             const Projection projection{static_cast<RoundingMode>(mode), Overflow::ieee, 8};
@@ -49,18 +50,25 @@ TEST(AddRounded, OddSumAndWideIntegersAgreeInEveryMode) {
                     const float any = bits_cast<float>(bits);
                     if (i % 2 == 0)
                         return round_one<double>(
-                            std::ldexp(static_cast<double>(static_cast<std::int32_t>(bits)), -28 - static_cast<int>(random() % 8)), cast);
+                            std::ldexp(static_cast<double>(static_cast<std::int32_t>(bits)),
+                                       -28 - static_cast<int>(random() % 8)),
+                            cast);
                     return std::isfinite(any) ? static_cast<double>(any) : 1.0;
                 };
                 const double a = draw(), b = draw();
                 if (!std::isfinite(a) || !std::isfinite(b) || a == -b || a == 0 || b == 0) continue;
                 const std::uint64_t word = random() << 56;
-                if (projection.rounding == RoundingMode::stochastic_exact) continue;  // no sum draws so
-                const double right =
-                    dispatch(projection.rounding, [&]<RoundingMode M>() { return wide_to_format<M>(add_aligned(wide(a), wide(b)), cast, word); });
-                const double got = dispatch(projection.rounding, [&]<RoundingMode M>() { return add_rounded<M>(a, b, cast, word); });
+                if (projection.rounding == RoundingMode::stochastic_exact)
+                    continue;  // no sum draws so
+                const double right = dispatch(projection.rounding, [&]<RoundingMode M>() {
+                    return wide_to_format<M>(add_aligned(wide(a), wide(b)), cast, word);
+                });
+                const double got = dispatch(projection.rounding, [&]<RoundingMode M>() {
+                    return add_rounded<M>(a, b, cast, word);
+                });
                 ASSERT_EQ(bits_cast<std::uint64_t>(got), bits_cast<std::uint64_t>(right))
-                    << name << " " << to_string(projection.rounding) << " " << a << " + " << b << " gives " << got << ", wide " << right;
+                    << name << " " << to_string(projection.rounding) << " " << a << " + " << b
+                    << " gives " << got << ", wide " << right;
             }
         }
     }
@@ -68,20 +76,26 @@ TEST(AddRounded, OddSumAndWideIntegersAgreeInEveryMode) {
 
 TEST(AddRounded, RoundsOnceWhereTwiceIsWrong) {
     // bf16, towards positive: 1 + 2^-60 is a nearest sum of 1, yet the answer is the next value up.
-    const Cast<double> up = make_cast<double>(parse_format("bf16"), {RoundingMode::toward_positive, Overflow::ieee, 32});
+    const Cast<double> up = make_cast<double>(parse_format("bf16"),
+                                              {RoundingMode::toward_positive, Overflow::ieee, 32});
     EXPECT_EQ(add_rounded<RoundingMode::toward_positive>(1.0, 0x1p-60, up, 0), 0x1.02p0);
     // fp32 accumulator with 32 random bits: more than fp64's 53 bits; exact sums stay exact.
-    const Cast<double> wide = make_cast<double>(parse_format("fp32"), {RoundingMode::stochastic, Overflow::ieee, 32});
-    EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.5, 0x1p-20, wide, ~0ull << 32), 1.5 + 0x1p-20);
+    const Cast<double> wide =
+        make_cast<double>(parse_format("fp32"), {RoundingMode::stochastic, Overflow::ieee, 32});
+    EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.5, 0x1p-20, wide, ~0ull << 32),
+              1.5 + 0x1p-20);
     // 1 + 2^-50 goes up with probability 2^-27: only the largest words do.
-    EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.0, 0x1p-50, wide, 0xFFFFFFE000000000ull), 1.0 + 0x1p-23);
-    EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.0, 0x1p-50, wide, 0xFFFFFFDF00000000ull), 1.0);
+    EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.0, 0x1p-50, wide, 0xFFFFFFE000000000ull),
+              1.0 + 0x1p-23);
+    EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.0, 0x1p-50, wide, 0xFFFFFFDF00000000ull),
+              1.0);
 }
 
 TEST(AddRounded, SignsOfZeroFollowIeee754) {
     const FloatFormat f = parse_format("fp16");
     const Cast<double> near = make_cast<double>(f, {});
-    const Cast<double> down = make_cast<double>(f, {RoundingMode::toward_negative, Overflow::ieee, 32});
+    const Cast<double> down =
+        make_cast<double>(f, {RoundingMode::toward_negative, Overflow::ieee, 32});
     EXPECT_FALSE(std::signbit(add_rounded<RoundingMode::ties_to_even>(1.0, -1.0, near, 0)));
     EXPECT_TRUE(std::signbit(add_rounded<RoundingMode::toward_negative>(1.0, -1.0, down, 0)));
     EXPECT_TRUE(std::signbit(add_rounded<RoundingMode::ties_to_even>(-0.0, -0.0, near, 0)));
@@ -101,14 +115,20 @@ TEST(Decibel, AgreesWithLibm) {
 
 // Sums outside a format's irregular gap have exact probabilities, whatever the random bits.
 TEST(AddRounded, AGapElsewhereKeepsProbabilitiesExact) {
-    const Cast<double> cast = make_cast<double>(parse_format("hfp8_forward"), {RoundingMode::stochastic, Overflow::ieee, 60});
-    const std::uint64_t max_word = ~std::uint64_t{0} << 4;  // the word that rounds up wherever anything can
-    EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.0, 0x1p-70, cast, max_word), 1.0);    // eta = 2^-67: below 2^-60
-    EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.0, 0x1p-62, cast, max_word), 1.125);  // eta = 2^-59
+    const Cast<double> cast = make_cast<double>(parse_format("hfp8_forward"),
+                                                {RoundingMode::stochastic, Overflow::ieee, 60});
+    const std::uint64_t max_word = ~std::uint64_t{0}
+                                   << 4;  // the word that rounds up wherever anything can
+    EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.0, 0x1p-70, cast, max_word),
+              1.0);    // eta = 2^-67: below 2^-60
+    EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.0, 0x1p-62, cast, max_word),
+              1.125);  // eta = 2^-59
 }
 
 TEST(ExponentHistogram, MergesAsIfAllHadBeenAddedAtOnce) {
-    const std::vector<float> values = {0.0f, -0.0f, 1.0f, 1.5f, -2.0f, 0x1p-149f, -0x1.8p-140f, 0x1.fffffep127f, INFINITY, -INFINITY, NAN};
+    const std::vector<float> values = {0.0f,     -0.0f,     1.0f,         1.5f,
+                                       -2.0f,    0x1p-149f, -0x1.8p-140f, 0x1.fffffep127f,
+                                       INFINITY, -INFINITY, NAN};
     ExponentHistogram whole, left, right;
     whole.add(values);
     left.add(std::span(values).first(4));

@@ -24,7 +24,8 @@ BlockFormat with_rule(const char* name, ScaleRule rule) {
 
 std::vector<float> quantized(const std::vector<float>& in, const char* name, int threads = 1) {
     std::vector<float> out(in.size());
-    quantize_blocks(in, out, {1, in.size(), 1}, parse_block_format(name), {RoundingMode::ties_to_even, Overflow::saturate}, 0, threads);
+    quantize_blocks(in, out, {1, in.size(), 1}, parse_block_format(name),
+                    {RoundingMode::ties_to_even, Overflow::saturate}, 0, threads);
     return out;
 }
 
@@ -62,22 +63,27 @@ TEST(BlockFormat, FloorTakesTheExponentOfTheLargestValueBelowAPowerOfTwo) {
 }
 
 TEST(BlockFormat, RulesDifferWhereTheyShould) {
-    // Significands at which each rule takes the next power of two, elements e4m3fn (largest 1.75 2^8).
+    // Significands at which each rule takes the next power of two, elements e4m3fn (largest 1.75
+    // 2^8).
     const struct {
         ScaleRule rule;
         double first;  // least significand in [1, 2) that moves up
-    } cases[] = {{ScaleRule::ceil, std::nextafter(1.0, 2)}, {ScaleRule::rceil, std::nextafter(1.75, 2)}, {ScaleRule::even, 1.9375}};
+    } cases[] = {{ScaleRule::ceil, std::nextafter(1.0, 2)},
+                 {ScaleRule::rceil, std::nextafter(1.75, 2)},
+                 {ScaleRule::even, 1.9375}};
     for (const auto& c : cases) {
         const BlockFormat f = with_rule("mxfp8_e4m3", c.rule);
         EXPECT_EQ(scale_exponent(f, c.first), -7);
         EXPECT_EQ(scale_exponent(f, std::nextafter(c.first, 0)), -8);
         EXPECT_EQ(scale_exponent(f, 1.0), -8);
     }
-    EXPECT_EQ(scale_exponent(with_rule("mxfp8_e4m3", ScaleRule::floor), std::nextafter(2.0, 0)), -8);
+    EXPECT_EQ(scale_exponent(with_rule("mxfp8_e4m3", ScaleRule::floor), std::nextafter(2.0, 0)),
+              -8);
 }
 
 TEST(BlockFormat, ScalesAreClampedToTheScaleFormat) {
-    for (const ScaleRule rule : {ScaleRule::floor, ScaleRule::ceil, ScaleRule::rceil, ScaleRule::even}) {
+    for (const ScaleRule rule :
+         {ScaleRule::floor, ScaleRule::ceil, ScaleRule::rceil, ScaleRule::even}) {
         for (const char* name : {"mxfp8_e5m2", "mxfp4", "mxint8"}) {
             const BlockFormat f = with_rule(name, rule);
             EXPECT_EQ(scale_exponent(f, 0x1p-149), -127);
@@ -94,7 +100,8 @@ TEST(Blocks, KnownBlocks) {
     EXPECT_EQ(quantized({449, 3}, "mxfp8_e4m3,rule=rceil"), (std::vector<float>{448, 3}));
     EXPECT_EQ(quantized({1, 2, 1024, 3}, "mxfp4,block=2"), (std::vector<float>{1, 2, 1024, 0}));
     const float nan = std::numeric_limits<float>::quiet_NaN();
-    const std::vector<float> alone = quantized({nan, 1}, "mxfp8_e4m3"), both = quantized({nan, 1}, "mxfp4");
+    const std::vector<float> alone = quantized({nan, 1}, "mxfp8_e4m3"),
+                             both = quantized({nan, 1}, "mxfp4");
     EXPECT_TRUE(std::isnan(alone[0]) && alone[1] == 1);
     EXPECT_TRUE(std::isnan(both[0]) && std::isnan(both[1]));
 }
@@ -124,8 +131,10 @@ TEST(Packing, FillsBytesFromTheLowBit) {
         std::vector<std::uint8_t> bytes(packed_size(codes.size(), bits)), back(codes.size());
         pack(codes, bytes, 1, bits);
         for (std::size_t i = 0; i < codes.size() * static_cast<std::size_t>(bits); ++i) {
-            const std::size_t code = i / static_cast<std::size_t>(bits), bit = i % static_cast<std::size_t>(bits);
-            EXPECT_EQ(bytes[i / 8] >> (i % 8) & 1, codes[code] >> bit & 1) << bits << " bits, bit " << i;
+            const std::size_t code = i / static_cast<std::size_t>(bits),
+                              bit = i % static_cast<std::size_t>(bits);
+            EXPECT_EQ(bytes[i / 8] >> (i % 8) & 1, codes[code] >> bit & 1)
+                << bits << " bits, bit " << i;
         }
         unpack(bytes, back, 1, bits);
         EXPECT_EQ(back, codes);
@@ -134,5 +143,6 @@ TEST(Packing, FillsBytesFromTheLowBit) {
     EXPECT_THROW(pack(codes, bytes, 1, 2), std::invalid_argument);
     EXPECT_EQ(bytes, (std::vector<std::uint8_t>{0xEE, 0xEE}));  // nothing written
     EXPECT_THROW(packed_size(1, 9), std::invalid_argument);
-    EXPECT_EQ(packed_size(std::numeric_limits<std::size_t>::max() / 8, 8), std::numeric_limits<std::size_t>::max() / 8);
+    EXPECT_EQ(packed_size(std::numeric_limits<std::size_t>::max() / 8, 8),
+              std::numeric_limits<std::size_t>::max() / 8);
 }

@@ -1,7 +1,6 @@
-// All 2^32 fp32 inputs: the array path gives what the rounding rule gives, bit for bit, and codes that stand for
-// it. The rule
-// runs here as the loop that the compiler makes of round_to_format(), and as single calls, compiled
-// for the baseline processor, on every sixteenth chunk.
+// All 2^32 fp32 inputs: the array path gives what the rounding rule gives, bit for bit, and codes
+// that stand for it. The rule runs here as the loop that the compiler makes of round_to_format(),
+// and as single calls, compiled for the baseline processor, on every sixteenth chunk.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -19,7 +18,9 @@
 namespace apscope::detail {
 namespace {
 
-bool same_bits(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); }
+bool same_bits(float a, float b) {
+    return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
 
 class AllFp32 : public testing::TestWithParam<const char*> {};
 
@@ -27,33 +28,41 @@ TEST_P(AllFp32, ArrayPathEqualsTheRule) {
     const FloatFormat format = parse_format(GetParam());
     const Projection projection;  // ties to even, overflow by IEEE 754
     const Cast<float> cast = make_cast<float>(format, projection);
-    constexpr std::uint64_t chunk = 1 << 14;  // an input, an output and an expected array stay in L2
+    constexpr std::uint64_t chunk = 1
+                                    << 14;  // an input, an output and an expected array stay in L2
     std::atomic<std::uint64_t> next{0}, compared{0}, mismatches{0}, first{std::uint64_t{1} << 32};
 
     auto work = [&] {
         std::vector<float> in(chunk), out(chunk), expected(chunk), decoded(chunk);
         std::vector<std::uint16_t> codes(chunk);
         for (std::uint64_t start; (start = next.fetch_add(chunk)) < std::uint64_t{1} << 32;) {
-            for (std::uint64_t i = 0; i < chunk; ++i) in[i] = std::bit_cast<float>(static_cast<std::uint32_t>(start + i));
+            for (std::uint64_t i = 0; i < chunk; ++i)
+                in[i] = std::bit_cast<float>(static_cast<std::uint32_t>(start + i));
             quantize(in, out, format, projection);
             quantize_by_rule(in, expected, format, projection);
             if (start / chunk % 16 == 0) {
                 for (std::uint64_t i = 0; i < chunk; ++i) {
-                    expected[i] = round_to_format<RoundingMode::ties_to_even, float>(in[i], cast, 0);
+                    expected[i] =
+                        round_to_format<RoundingMode::ties_to_even, float>(in[i], cast, 0);
                 }
             }
             std::uint64_t wrong = 0;
-            encode(std::span<const float>(in), std::span<std::uint16_t>(codes), format, projection, std::uint64_t{0});
+            encode(std::span<const float>(in), std::span<std::uint16_t>(codes), format, projection,
+                   std::uint64_t{0});
             decode(std::span<const std::uint16_t>(codes), std::span<float>(decoded), format);
             const bool has_nan = format.has_nan();  // else its code is 0
             for (std::uint64_t i = 0; i < chunk; ++i) {
-                wrong += !same_bits(out[i], expected[i]) || !same_bits(decoded[i], has_nan || expected[i] == expected[i] ? expected[i] : 0.0f);
+                wrong += !same_bits(out[i], expected[i]) ||
+                         !same_bits(decoded[i],
+                                    has_nan || expected[i] == expected[i] ? expected[i] : 0.0f);
             }
             compared += chunk;
             if (wrong == 0) continue;
             mismatches += wrong;
             for (std::uint64_t i = 0; i < chunk; ++i) {
-                if (same_bits(out[i], expected[i]) && (same_bits(decoded[i], expected[i]) || (!has_nan && expected[i] != expected[i]))) continue;
+                if (same_bits(out[i], expected[i]) && (same_bits(decoded[i], expected[i]) ||
+                                                       (!has_nan && expected[i] != expected[i])))
+                    continue;
                 std::uint64_t earlier = first;
                 while (start + i < earlier && !first.compare_exchange_weak(earlier, start + i)) {}
                 break;
@@ -70,7 +79,8 @@ TEST_P(AllFp32, ArrayPathEqualsTheRule) {
     std::cout << GetParam() << ": " << compared << " inputs, " << mismatches << " mismatches\n";
 }
 
-INSTANTIATE_TEST_SUITE_P(TiesToEven, AllFp32, testing::Values("e4m3", "e4m3fn", "e5m2", "fp16", "bf16", "e3m0"),
+INSTANTIATE_TEST_SUITE_P(TiesToEven, AllFp32,
+                         testing::Values("e4m3", "e4m3fn", "e5m2", "fp16", "bf16", "e3m0"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

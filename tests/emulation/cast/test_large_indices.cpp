@@ -30,7 +30,9 @@ namespace apscope::detail {
 namespace {
 
 constexpr std::uint64_t bit32 = std::uint64_t{1} << 32;
-const std::vector<std::uint64_t> offsets{bit32 - 512, bit32 - 8, bit32, 2 * bit32 - 512, 2 * bit32, 2 * bit32 + 8, 8 * bit32 - 512, 16 * bit32 + 8};
+const std::vector<std::uint64_t> offsets{bit32 - 512,     bit32 - 8,     bit32,
+                                         2 * bit32 - 512, 2 * bit32,     2 * bit32 + 8,
+                                         8 * bit32 - 512, 16 * bit32 + 8};
 
 // The random integer of an element, left-aligned, from the definition: the counter is the 64-bit
 // number of the block, of which low and high words are written out here.
@@ -38,10 +40,13 @@ std::uint64_t word_of(const RandomStream& stream, unsigned __int128 element) {
     const unsigned slots = stream.random_bits <= 16 ? 8 : stream.random_bits <= 32 ? 4 : 2;
     const unsigned __int128 block = element / slots;
     const auto slot = static_cast<unsigned>(element % slots);
-    const PhiloxBlock b = philox(
-        {{static_cast<std::uint32_t>(block & 0xFFFFFFFF), static_cast<std::uint32_t>(block >> 32), stream.worker, stream.stage_and_hop}}, stream.key);
+    const PhiloxBlock b =
+        philox({{static_cast<std::uint32_t>(block & 0xFFFFFFFF),
+                 static_cast<std::uint32_t>(block >> 32), stream.worker, stream.stage_and_hop}},
+               stream.key);
     std::uint64_t value;
-    if (slots == 8) value = static_cast<std::uint64_t>(b.word[slot / 2] >> (16 * (slot % 2)) & 0xFFFF) << 48;
+    if (slots == 8)
+        value = static_cast<std::uint64_t>(b.word[slot / 2] >> (16 * (slot % 2)) & 0xFFFF) << 48;
     else if (slots == 4) value = static_cast<std::uint64_t>(b.word[slot]) << 32;
     else value = static_cast<std::uint64_t>(b.word[2 * slot + 1]) << 32 | b.word[2 * slot];
     return value >> (64 - stream.random_bits) << (64 - stream.random_bits);
@@ -60,7 +65,8 @@ TEST(LargeIndices, StreamsCountIn64Bits) {
         const RandomStream stream{{1, 2}, 3, stage_and_hop(Stage::wire, 0), bits};
         bool differs = false;
         for (const std::uint64_t first : offsets) {
-            for (std::uint64_t e = first; e < first + 1024; ++e) ASSERT_EQ(stream.at(e), word_of(stream, e)) << e;
+            for (std::uint64_t e = first; e < first + 1024; ++e)
+                ASSERT_EQ(stream.at(e), word_of(stream, e)) << e;
             differs = differs || stream.at(first + 1) != stream.at((first + 1) % bit32);
         }
         EXPECT_TRUE(differs);
@@ -86,7 +92,8 @@ TEST(LargeIndices, WordsInBulkCountIn64Bits) {
                         ASSERT_EQ(std::uint64_t{narrow[i]} << 32, word) << first + i;
                     }
                     if (bits <= 53) {
-                        ASSERT_EQ(integers[i], static_cast<double>(word >> (64 - bits))) << first + i;
+                        ASSERT_EQ(integers[i], static_cast<double>(word >> (64 - bits)))
+                            << first + i;
                     }
                 }
             }
@@ -107,7 +114,9 @@ TEST(LargeIndices, StochasticCastsDrawWhereTheElementLies) {
                 for (const int threads : {1, 2}) {
                     quantize(x, y, format, projection, {9, first + 3, {}}, threads);
                     for (std::size_t i = 0; i < x.size(); ++i) {
-                        ASSERT_EQ(y[i], round_to_format<RoundingMode::stochastic>(x[i], cast, word_of(stream, first + 3 + i))) << first + 3 + i;
+                        ASSERT_EQ(y[i], round_to_format<RoundingMode::stochastic>(
+                                            x[i], cast, word_of(stream, first + 3 + i)))
+                            << first + 3 + i;
                     }
                 }
             }
@@ -124,7 +133,8 @@ TEST(LargeIndices, WorkersDrawWhereTheElementLies) {
     for (const std::uint64_t first : offsets) {
         encode_row(x, y.data(), 4.0, RowCast(parse_format("e4m3"), projection), {3, 4}, 5, first);
         for (std::size_t i = 0; i < x.size(); ++i) {
-            ASSERT_EQ(y[i], round_to_format<RoundingMode::stochastic>(4.0 * x[i], cast, word_of(stream, first + i)));
+            ASSERT_EQ(y[i], round_to_format<RoundingMode::stochastic>(4.0 * x[i], cast,
+                                                                      word_of(stream, first + i)));
         }
     }
 }
@@ -139,10 +149,12 @@ TEST(LargeIndices, RingsChangeTheirOrderWhereTheChunksMeet) {
     for (int w = 0; w < workers; ++w) {
         std::vector<float> x = numbers(1500, 1.0f + static_cast<float>(w));
         rows.emplace_back(x.size());
-        encode_row(x, rows.back().data(), 1.0, RowCast(parse_format("e4m3"), Projection{}), {0, 0}, 0, 0);
+        encode_row(x, rows.back().data(), 1.0, RowCast(parse_format("e4m3"), Projection{}), {0, 0},
+                   0, 0);
     }
     for (int chunk = 1; chunk < workers; ++chunk) {
-        const auto boundary = static_cast<std::uint64_t>(static_cast<unsigned __int128>(chunk) * n / workers);
+        const auto boundary =
+            static_cast<std::uint64_t>(static_cast<unsigned __int128>(chunk) * n / workers);
         ASSERT_EQ(chunk_begin(parse_topology("ring"), workers, chunk, n), boundary);
         ASSERT_GT(boundary, bit32);
         const std::uint64_t first = boundary - 700;
@@ -150,14 +162,18 @@ TEST(LargeIndices, RingsChangeTheirOrderWhereTheChunksMeet) {
         for (const std::vector<double>& row : rows) pointers.push_back(row.data());
         std::vector<double> sum(1500);
         ReduceScratch<double> scratch;
-        reduce(parse_topology("ring"), pointers, first, sum.size(), n, accumulator, {1, 1}, sum, scratch);
+        reduce(parse_topology("ring"), pointers, first, sum.size(), n, accumulator, {1, 1}, sum,
+               scratch);
         for (std::size_t i = 0; i < sum.size(); ++i) {
             const int c = first + i < boundary ? chunk - 1 : chunk;
             double expected = rows[static_cast<std::size_t>((c + 1) % workers)][i];
             for (std::uint32_t hop = 0; hop + 1 < workers; ++hop) {
                 const RandomStream stream{{1, 1}, 0, stage_and_hop(Stage::reduce, hop), 16};
-                const double exact = expected + rows[static_cast<std::size_t>((c + 2 + static_cast<int>(hop)) % workers)][i];
-                expected = round_to_format<RoundingMode::stochastic>(exact, accumulator.cast(), word_of(stream, first + i));
+                const double exact =
+                    expected +
+                    rows[static_cast<std::size_t>((c + 2 + static_cast<int>(hop)) % workers)][i];
+                expected = round_to_format<RoundingMode::stochastic>(exact, accumulator.cast(),
+                                                                     word_of(stream, first + i));
             }
             ASSERT_EQ(sum[i], expected) << first + i;
         }
@@ -167,10 +183,12 @@ TEST(LargeIndices, RingsChangeTheirOrderWhereTheChunksMeet) {
 TEST(LargeIndices, ChunksPartitionAnyLength) {
     const Topology ring = parse_topology("ring");
     for (const int workers : {2, 3, 7, 256, 1'000'000}) {
-        for (const std::uint64_t n : {bit32 - 1, bit32, bit32 + 1, 2 * bit32 + 5, std::uint64_t{1} << 62, ~std::uint64_t{0}}) {
+        for (const std::uint64_t n : {bit32 - 1, bit32, bit32 + 1, 2 * bit32 + 5,
+                                      std::uint64_t{1} << 62, ~std::uint64_t{0}}) {
             for (const int chunk : {0, 1, workers / 2, workers - 1, workers}) {
                 EXPECT_EQ(chunk_begin(ring, workers, chunk, n),
-                          static_cast<std::uint64_t>(static_cast<unsigned __int128>(chunk) * n / static_cast<unsigned>(workers)));
+                          static_cast<std::uint64_t>(static_cast<unsigned __int128>(chunk) * n /
+                                                     static_cast<unsigned>(workers)));
             }
         }
     }
@@ -179,7 +197,8 @@ TEST(LargeIndices, ChunksPartitionAnyLength) {
 TEST(LargeIndices, BucketsAreFoundByTheirElements) {
     const std::vector<float> single = numbers(600);
     const std::vector<double> x(single.begin(), single.end());
-    std::vector<double> far(x.size()), near(x.size()), bias(x.size()), variance(x.size()), levels(x.size());
+    std::vector<double> far(x.size()), near(x.size()), bias(x.size()), variance(x.size()),
+        levels(x.size());
     const RandomStream stream{{1, 2}, 0, stage_and_hop(Stage::wire, 0), 32};
     UniformGrid grid;
     grid.bucket = bit32;  // elements from 2^32 on lie in the second bucket
@@ -208,10 +227,13 @@ TEST(LargeIndices, CountsAre64Bits) {
     EXPECT_EQ(h.nan, 2 * bit32);
 
     ErrorStatistics s, next;
-    s.count = s.counted = s.nonzero = s.underflow = s.subnormal = s.saturated = s.overflow = s.nan = s.infinite = bit32 - 1;
-    next.count = next.counted = next.nonzero = next.underflow = next.subnormal = next.saturated = next.overflow = next.nan = next.infinite = 2;
+    s.count = s.counted = s.nonzero = s.underflow = s.subnormal = s.saturated = s.overflow = s.nan =
+        s.infinite = bit32 - 1;
+    next.count = next.counted = next.nonzero = next.underflow = next.subnormal = next.saturated =
+        next.overflow = next.nan = next.infinite = 2;
     s.merge(next);
-    for (const std::uint64_t count : {s.count, s.counted, s.nonzero, s.underflow, s.subnormal, s.saturated, s.overflow, s.nan, s.infinite}) {
+    for (const std::uint64_t count : {s.count, s.counted, s.nonzero, s.underflow, s.subnormal,
+                                      s.saturated, s.overflow, s.nan, s.infinite}) {
         EXPECT_EQ(count, bit32 + 1);
     }
 }
@@ -235,8 +257,8 @@ TEST(LargeIndices, FilesAreReadBeyond2To32Elements) {
     const test::TemporaryFolder folder;
     const std::filesystem::path path = folder.path() / "x.safetensors";
     const std::uint64_t elements = bit32 + 1000;
-    std::string header =
-        R"({"a":{"dtype":"F32","shape":[)" + std::to_string(elements) + R"(],"data_offsets":[0,)" + std::to_string(4 * elements) + "]}}";
+    std::string header = R"({"a":{"dtype":"F32","shape":[)" + std::to_string(elements) +
+                         R"(],"data_offsets":[0,)" + std::to_string(4 * elements) + "]}}";
     header.resize((header.size() + 7) / 8 * 8, ' ');
     test::write_file(path, test::safetensors_bytes(header, ""));
     const std::uint64_t begin = 8 + header.size();
@@ -253,19 +275,22 @@ TEST(LargeIndices, FilesAreReadBeyond2To32Elements) {
     const TensorView view = SafetensorsFile::open(path)->read("a");
     ASSERT_EQ(view.values.size(), elements);
     EXPECT_EQ(view.shape, (std::vector<std::int64_t>{static_cast<std::int64_t>(elements)}));
-    for (const std::uint64_t i : {std::uint64_t{1}, bit32 - 1, bit32, bit32 + 999}) EXPECT_EQ(view.values[i], static_cast<float>(i % 1009 + 1));
+    for (const std::uint64_t i : {std::uint64_t{1}, bit32 - 1, bit32, bit32 + 999})
+        EXPECT_EQ(view.values[i], static_cast<float>(i % 1009 + 1));
     EXPECT_EQ(view.values[bit32 + 1], 0.0f);
 }
 
 TEST(LargeIndices, ManifestsTakeLargeShapesAndRefuseImpossibleOnes) {
     const auto manifest = [](const std::string& shape) {
-        return parse_manifest(R"({"schema_version":1,"stage":"local","reduction":"sum","workers":1,"tensors":[{"name":"a","shape":)" + shape +
-                                  R"(}],"steps":[]})",
-                              "/somewhere/manifest.json");
+        return parse_manifest(
+            R"({"schema_version":1,"stage":"local","reduction":"sum","workers":1,"tensors":[{"name":"a","shape":)" +
+                shape + R"(}],"steps":[]})",
+            "/somewhere/manifest.json");
     };
     EXPECT_EQ(manifest("[3,2147483648]").tensors[0].size(), 3 * (bit32 / 2));
     EXPECT_EQ(manifest("[65536,65536,2]").tensors[0].size(), 2 * bit32);
-    EXPECT_NE(test::message_of([&] { manifest("[4294967296,4294967296]"); }).find("shape"), std::string::npos);
+    EXPECT_NE(test::message_of([&] { manifest("[4294967296,4294967296]"); }).find("shape"),
+              std::string::npos);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Stochastic casts by sums of digits (stochastic_digits.h) are the rule in every mode and number of random bits, in fp32
-// and fp64, on every instruction set: with words drawn, and with the two words between which the rule's answer turns.
+// Stochastic casts by sums of digits (stochastic_digits.h) are the rule in every mode and number of
+// random bits, in fp32 and fp64, on every instruction set: with words drawn, and with the two words
+// between which the rule's answer turns.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,8 +15,8 @@
 namespace apscope::detail {
 namespace {
 
-// Magnitudes from 2^-80 of the least one to past the largest, of few binary digits one and of many: ties, one more digit
-// far behind them, and all between.
+// Magnitudes from 2^-80 of the least one to past the largest, of few binary digits one and of many:
+// ties, one more digit far behind them, and all between.
 template <class Real>
 std::vector<Real> numbers(const FloatFormat& f, std::size_t count) {
     std::mt19937_64 random(5);
@@ -23,7 +24,9 @@ std::vector<Real> numbers(const FloatFormat& f, std::size_t count) {
     std::vector<Real> x(count);
     for (std::size_t i = 0; i < count; ++i) {
         const int depth = i % 3 == 0 ? 80 : 12;
-        const int exponent = low - depth + static_cast<int>(random() % static_cast<std::uint64_t>(std::min(high - low, 40) + depth));
+        const int exponent = low - depth +
+                             static_cast<int>(random() % static_cast<std::uint64_t>(
+                                                             std::min(high - low, 40) + depth));
         std::uint64_t digits = random() | std::uint64_t{1} << 63;
         if (i % 4 != 0) digits &= std::uint64_t{1} << 63 | (random() & random() & random());
         if (i % 8 == 1) digits &= ~std::uint64_t{0} << (63 - random() % 12);
@@ -44,7 +47,9 @@ template <RoundingMode M, class Real>
 std::uint64_t turn(Real x, const Cast<Real>& cast) {
     const int left = 64 - cast.random_bits;
     const std::uint64_t last = ~std::uint64_t{0} >> left;
-    const auto rounded = [&](std::uint64_t word) { return bits_cast<BitsOf<Real>>(round_to_format<M, Real>(x, cast, word << left)); };
+    const auto rounded = [&](std::uint64_t word) {
+        return bits_cast<BitsOf<Real>>(round_to_format<M, Real>(x, cast, word << left));
+    };
     std::uint64_t below = 0, up = last;
     if (rounded(below) == rounded(up)) return up;
     while (up - below > 1) {
@@ -63,7 +68,8 @@ void expect_the_rule(const char* name) {
     std::vector<Real> got(in.size());
     std::vector<std::uint64_t> turns(in.size());
     for (const int bits : {1, 2, 3, 8, 15, 16, 17, 29, 30, 31, 32, 33, 40, 52, 61, 62, 63, 64}) {
-        if ((M == RoundingMode::stochastic_b || M == RoundingMode::stochastic_c) && bits > 62) continue;
+        if ((M == RoundingMode::stochastic_b || M == RoundingMode::stochastic_c) && bits > 62)
+            continue;
         const Projection p{M, Overflow::ieee, bits};
         const RandomStream stream = array_stream(7, bits);
         const Cast<Real> cast = make_cast<Real>(f, p);
@@ -71,7 +77,8 @@ void expect_the_rule(const char* name) {
             for (std::size_t i = 0; i < in.size(); ++i) {
                 const Real wanted = round_to_format<M, Real>(in[i], cast, word(i));
                 ASSERT_EQ(bits_cast<BitsOf<Real>>(got[i]), bits_cast<BitsOf<Real>>(wanted))
-                    << name << " " << to_string(M) << " " << bits << " bits, " << words << " " << word(i) << ": " << in[i] << " became " << got[i];
+                    << name << " " << to_string(M) << " " << bits << " bits, " << words << " "
+                    << word(i) << ": " << in[i] << " became " << got[i];
             }
         };
         quantize(std::span<const Real>(in), got, f, p, {7, 0, {}});
@@ -87,12 +94,15 @@ void expect_the_rule(const char* name) {
     }
 }
 
-// Exponents of single digits that lie beyond the 32nd and the 64th digit of eta; formats without -0, without a sign, of
-// precision 1, with an irregular gap (by the rule).
+// Exponents of single digits that lie beyond the 32nd and the 64th digit of eta; formats without
+// -0, without a sign, of precision 1, with an irregular gap (by the rule).
 template <RoundingMode M>
 void expect_the_rule_everywhere() {
-    for (const char* name : {"e4m3", "fp16", "e5m16", "e8m1", "e4m3fnuz", "e4m3u", "e3m2b-100", "e4m3nosub"}) expect_the_rule<M, float>(name);
-    for (const char* name : {"e4m3", "bf16", "e8m23", "e11m40", "e3m2b-700", "e4m3u", "e5m10fnuz"}) expect_the_rule<M, double>(name);
+    for (const char* name :
+         {"e4m3", "fp16", "e5m16", "e8m1", "e4m3fnuz", "e4m3u", "e3m2b-100", "e4m3nosub"})
+        expect_the_rule<M, float>(name);
+    for (const char* name : {"e4m3", "bf16", "e8m23", "e11m40", "e3m2b-700", "e4m3u", "e5m10fnuz"})
+        expect_the_rule<M, double>(name);
 }
 
 TEST_P(StochasticDigits, A) { expect_the_rule_everywhere<RoundingMode::stochastic>(); }

@@ -9,24 +9,30 @@
 namespace apscope::detail {
 namespace {
 
-void expect_blocks(const std::vector<float>& in, const BlockShape& shape, const BlockFormat& format, const Projection& projection) {
+void expect_blocks(const std::vector<float>& in, const BlockShape& shape, const BlockFormat& format,
+                   const Projection& projection) {
     constexpr std::uint64_t seed = 21;
     std::vector<float> expected(in.size()), out(in.size(), -1.0f), decoded(in.size(), -1.0f);
-    std::vector<std::uint8_t> codes(in.size()), scales(shape.scales(format)), expected_codes(in.size()), expected_scales(scales.size());
+    std::vector<std::uint8_t> codes(in.size()), scales(shape.scales(format)),
+        expected_codes(in.size()), expected_scales(scales.size());
     quantize_blocks(in, expected, shape, format, projection, seed);
-    const float tensor = encode_blocks(in, expected_codes, expected_scales, shape, format, projection, seed);
+    const float tensor =
+        encode_blocks(in, expected_codes, expected_scales, shape, format, projection, seed);
 
     std::uint32_t amax = 0;
     run_on_cpu(AmaxStep{in.data(), {in.size(), 0}, &amax});
-    const EncodeBlocksStep both = make_encode_blocks(in.data(), out.data(), codes.data(), scales.data(), shape, format, projection, seed, &amax);
+    const EncodeBlocksStep both = make_encode_blocks(
+        in.data(), out.data(), codes.data(), scales.data(), shape, format, projection, seed, &amax);
     run_on_cpu(both);
-    const std::string what = format.name() + " " + std::string(to_string(projection.rounding)) + " inner=" + std::to_string(shape.inner);
+    const std::string what = format.name() + " " + std::string(to_string(projection.rounding)) +
+                             " inner=" + std::to_string(shape.inner);
     EXPECT_EQ(differing(expected, out), 0u) << what;
     EXPECT_EQ(differing(expected_codes, codes), 0u) << what;
     EXPECT_EQ(differing(expected_scales, scales), 0u) << what;
     EXPECT_EQ(tensor_scale(both.cast, &amax).value, tensor) << what;
     unsigned long long wide[2] = {~0ull, ~0ull};
-    run_on_cpu(make_decode_blocks(codes.data(), scales.data(), tensor, decoded.data(), shape, format, &wide[0], &wide[1]));
+    run_on_cpu(make_decode_blocks(codes.data(), scales.data(), tensor, decoded.data(), shape,
+                                  format, &wide[0], &wide[1]));
     EXPECT_EQ(differing(expected, decoded), 0u) << what;
     EXPECT_EQ(wide[0] & wide[1], ~0ull);
 }
@@ -36,7 +42,8 @@ std::vector<BlockFormat> formats() {
     for (const NamedBlockFormat& row : named_block_formats()) {
         all.push_back(row.format);
         if (row.format.rule == ScaleRule::ratio) continue;
-        for (const ScaleRule rule : {ScaleRule::floor, ScaleRule::ceil, ScaleRule::rceil, ScaleRule::even}) {
+        for (const ScaleRule rule :
+             {ScaleRule::floor, ScaleRule::ceil, ScaleRule::rceil, ScaleRule::even}) {
             all.push_back(row.format);
             all.back().rule = rule;
             all.back().block_size = 7;
@@ -60,7 +67,8 @@ TEST(CudaBlocks, EveryNamedFormatRuleAndMode) {
 
 TEST(CudaBlocks, EveryBinadeSubnormalsAndSpecialValues) {
     for (const BlockFormat& f : formats()) {
-        expect_blocks(edge_inputs(), {1, edge_inputs().size(), 1}, f, {RoundingMode::ties_to_even, Overflow::saturate});
+        expect_blocks(edge_inputs(), {1, edge_inputs().size(), 1}, f,
+                      {RoundingMode::ties_to_even, Overflow::saturate});
         std::vector<float> zeros(50, 0.0f);
         zeros[3] = -0.0f;
         expect_blocks(zeros, {1, 50, 1}, f, {RoundingMode::ties_to_even, Overflow::saturate});
@@ -68,7 +76,8 @@ TEST(CudaBlocks, EveryBinadeSubnormalsAndSpecialValues) {
         for (const float x : edge_inputs()) {
             if (x - x == 0.0f) finite.push_back(x);
         }
-        expect_blocks(finite, {1, finite.size(), 1}, f, {RoundingMode::ties_to_even, Overflow::saturate});
+        expect_blocks(finite, {1, finite.size(), 1}, f,
+                      {RoundingMode::ties_to_even, Overflow::saturate});
     }
 }
 
@@ -78,7 +87,8 @@ TEST(CudaBlocks, CodesThatAreTooWideAreFound) {
     codes[40] = codes[33] = 16;
     std::vector<float> out(64);
     unsigned long long wide[2] = {~0ull, ~0ull};
-    run_on_cpu(make_decode_blocks(codes.data(), scales.data(), 1.0f, out.data(), {1, 64, 1}, f, &wide[0], &wide[1]));
+    run_on_cpu(make_decode_blocks(codes.data(), scales.data(), 1.0f, out.data(), {1, 64, 1}, f,
+                                  &wide[0], &wide[1]));
     EXPECT_EQ(wide[0], 33u);
     EXPECT_EQ(wide[1], ~0ull);
 }

@@ -13,12 +13,15 @@ namespace {
 
 constexpr std::size_t batches = 2, rows = 3, columns = 5;
 
-void expect_products(const std::vector<float>& a, const std::vector<float>& b, std::size_t terms, const SumOptions& options, const char* what) {
+void expect_products(const std::vector<float>& a, const std::vector<float>& b, std::size_t terms,
+                     const SumOptions& options, const char* what) {
     std::vector<float> expected(batches * rows * columns), out(expected.size(), -1.0f);
     ordered_matmul<float>(a, b, batches, rows, terms, expected, options);
-    with_matmul_step(a.data(), b.data(), out.data(), batches, rows, terms, columns, options, [](const auto& step) { run_on_cpu(step); });
-    EXPECT_EQ(differing(expected, out), 0u) << what << " terms=" << terms << " " << options.format.name() << " "
-                                            << to_string(options.projection.rounding);
+    with_matmul_step(a.data(), b.data(), out.data(), batches, rows, terms, columns, options,
+                     [](const auto& step) { run_on_cpu(step); });
+    EXPECT_EQ(differing(expected, out), 0u)
+        << what << " terms=" << terms << " " << options.format.name() << " "
+        << to_string(options.projection.rounding);
 }
 
 SumOptions with_order(const char* order, const char* format) {
@@ -32,7 +35,8 @@ SumOptions with_order(const char* order, const char* format) {
 TEST(CudaMatmul, EveryOrderModeAndFormats) {
     for (const char* order : {"sequential", "chunked:1", "chunked:4", "pairwise", "kahan"}) {
         for (const std::size_t terms : {0u, 1u, 2u, 3u, 8u, 21u}) {
-            std::vector<float> a = random_floats(batches * rows * terms, 5, 1), b = random_floats(batches * terms * columns, 5, 2);
+            std::vector<float> a = random_floats(batches * rows * terms, 5, 1),
+                               b = random_floats(batches * terms * columns, 5, 2);
             for (int mode = 0; mode < rounding_mode_count; ++mode) {
                 SumOptions options = with_order(order, "e5m2");
                 options.projection.rounding = static_cast<RoundingMode>(mode);
@@ -46,7 +50,8 @@ TEST(CudaMatmul, EveryOrderModeAndFormats) {
                 options.projection.random_bits = 60;
                 expect_products(a, b, terms, options, order);
                 options.product.reset();
-                if (options.order.kind != SumOrder::Kind::pairwise) expect_products(a, b, terms, options, order);
+                if (options.order.kind != SumOrder::Kind::pairwise)
+                    expect_products(a, b, terms, options, order);
             }
         }
     }
@@ -54,12 +59,17 @@ TEST(CudaMatmul, EveryOrderModeAndFormats) {
 
 TEST(CudaMatmul, SpecialValues) {
     constexpr std::size_t terms = 40;
-    std::vector<float> a = random_floats(batches * rows * terms, 3, 4), b = random_floats(batches * terms * columns, 3, 5);
-    for (std::size_t i = 0; i < a.size(); i += 17) a[i] = edge_inputs()[i * 131 % edge_inputs().size()];
-    for (std::size_t i = 0; i < b.size(); i += 23) b[i] = edge_inputs()[i * 173 % edge_inputs().size()];
+    std::vector<float> a = random_floats(batches * rows * terms, 3, 4),
+                       b = random_floats(batches * terms * columns, 3, 5);
+    for (std::size_t i = 0; i < a.size(); i += 17)
+        a[i] = edge_inputs()[i * 131 % edge_inputs().size()];
+    for (std::size_t i = 0; i < b.size(); i += 23)
+        b[i] = edge_inputs()[i * 173 % edge_inputs().size()];
     for (const char* order : {"sequential", "chunked:7", "pairwise", "kahan"}) {
         for (const char* format : {"e4m3fn", "bf16", "fp32", "e4m3fnuz"}) {
-            for (const RoundingMode mode : {RoundingMode::ties_to_even, RoundingMode::toward_negative, RoundingMode::stochastic}) {
+            for (const RoundingMode mode :
+                 {RoundingMode::ties_to_even, RoundingMode::toward_negative,
+                  RoundingMode::stochastic}) {
                 SumOptions options = with_order(order, format);
                 options.projection.rounding = mode;
                 expect_products(a, b, terms, options, order);

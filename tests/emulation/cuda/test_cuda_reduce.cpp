@@ -1,5 +1,5 @@
-// What a GPU thread does in an all-reduce, run here on the CPU: element by element it gives what the
-// rows of emulation/reduce give.
+// What a GPU thread does in an all-reduce, run here on the CPU: element by element it gives what
+// the rows of emulation/reduce give.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,25 +13,30 @@
 namespace apscope::detail {
 namespace {
 
-std::vector<double> step_by_step(const std::vector<float>& in, std::size_t workers, const FloatFormat& format, const AllReduceOptions& options,
+std::vector<double> step_by_step(const std::vector<float>& in, std::size_t workers,
+                                 const FloatFormat& format, const AllReduceOptions& options,
                                  const ReduceScale& scale = {}) {
     std::vector<double> out(in.size() / workers, -1.0);
-    for (ReduceChunk& chunk : reduce_chunks(in.data(), workers, out.data(), out.size(), format, options, scale)) {
+    for (ReduceChunk& chunk :
+         reduce_chunks(in.data(), workers, out.data(), out.size(), format, options, scale)) {
         chunk.step.hops.instructions = chunk.program.data();
         run_on_cpu(chunk.step);
     }
     return out;
 }
 
-void expect_rows(const std::vector<float>& in, std::size_t workers, const FloatFormat& format, const AllReduceOptions& options) {
+void expect_rows(const std::vector<float>& in, std::size_t workers, const FloatFormat& format,
+                 const AllReduceOptions& options) {
     std::vector<double> expected(in.size() / workers);
     all_reduce(in, workers, expected, format, options);
     EXPECT_EQ(differing(expected, step_by_step(in, workers, format, options)), 0u)
-        << format.name() << " " << options.topology.name() << " workers=" << workers << " " << to_string(options.projection.rounding);
+        << format.name() << " " << options.topology.name() << " workers=" << workers << " "
+        << to_string(options.projection.rounding);
 }
 
 TEST(CudaReduce, EveryTopologyAndMode) {
-    for (const char* name : {"exact", "sequential", "ring", "tree", "hierarchical:3", "sequential+kahan", "hierarchical:4+kahan"}) {
+    for (const char* name : {"exact", "sequential", "ring", "tree", "hierarchical:3",
+                             "sequential+kahan", "hierarchical:4+kahan"}) {
         for (const std::size_t workers : {1u, 2u, 3u, 5u, 8u, 13u}) {
             for (int mode = 0; mode < rounding_mode_count; ++mode) {
                 AllReduceOptions options;
@@ -40,7 +45,8 @@ TEST(CudaReduce, EveryTopologyAndMode) {
                 options.seed = 11;
                 if (options.projection.rounding == RoundingMode::stochastic_exact) continue;
                 for (const char* format : {"e4m3", "e5m2", "bf16"}) {
-                    expect_rows(random_floats(workers * 61, 9, 5), workers, parse_format(format), options);
+                    expect_rows(random_floats(workers * 61, 9, 5), workers, parse_format(format),
+                                options);
                 }
             }
         }
@@ -49,7 +55,8 @@ TEST(CudaReduce, EveryTopologyAndMode) {
 
 TEST(CudaReduce, AnotherAccumulatorOtherHopsWideDrawsAndSpecialValues) {
     std::vector<float> in = random_floats(8 * 200, 20, 6);
-    for (std::size_t i = 0; i < in.size(); i += 7) in[i] = edge_inputs()[i * 79 % edge_inputs().size()];
+    for (std::size_t i = 0; i < in.size(); i += 7)
+        in[i] = edge_inputs()[i * 79 % edge_inputs().size()];
     for (const char* name : {"sequential", "ring", "tree", "hierarchical:4+kahan"}) {
         AllReduceOptions options;
         options.topology = parse_topology(name);
@@ -66,15 +73,18 @@ TEST(CudaReduce, AnotherAccumulatorOtherHopsWideDrawsAndSpecialValues) {
 }
 
 TEST(CudaReduce, ManyWorkersNeedFewSlots) {
-    for (const char* name : {"sequential", "ring", "tree", "hierarchical:8", "hierarchical:1", "sequential+kahan"}) {
+    for (const char* name :
+         {"sequential", "ring", "tree", "hierarchical:8", "hierarchical:1", "sequential+kahan"}) {
         for (const int workers : {1, 2, 31, 64, 257, 1024}) {
             const Topology topology = parse_topology(name);
             for (int chunk = 0; chunk < std::min(2, chunk_count(topology, workers)); ++chunk) {
-                const HopProgram program = hop_program(reduction_program(topology, workers, chunk), workers, HopOrder::deeper_first);
+                const HopProgram program = hop_program(reduction_program(topology, workers, chunk),
+                                                       workers, HopOrder::deeper_first);
                 int leaves = 0, kept = 0;
                 for (const HopInstruction& i : program.instructions) {
                     leaves += (i.target >= 0) + (i.source >= 0);
-                    kept += (i.keep >= 0) - (i.target < operand_before) - (i.source < operand_before);
+                    kept +=
+                        (i.keep >= 0) - (i.target < operand_before) - (i.source < operand_before);
                 }
                 EXPECT_EQ(leaves, workers == 1 ? 0 : workers) << name;
                 EXPECT_EQ(kept, 0) << name;
@@ -93,19 +103,23 @@ TEST(CudaReduce, ScalesGoInAndOut) {
     const FloatFormat format = parse_format("e4m3");
     AllReduceOptions options;
     options.topology = parse_topology("ring");
-    const RowCast cast(format, options.projection), accumulator = make_accumulator(format, options.projection);
+    const RowCast cast(format, options.projection),
+        accumulator = make_accumulator(format, options.projection);
     for (const double scale : {1.0, 0.25, 3.5}) {
         std::vector<std::vector<double>> rows(4, std::vector<double>(500));
         std::vector<const double*> pointers;
         for (std::size_t w = 0; w < 4; ++w) {
-            encode_row(std::span(in).subspan(w * 500, 500), rows[w].data(), scale, cast, seed_key(0), static_cast<std::uint32_t>(w), 0);
+            encode_row(std::span(in).subspan(w * 500, 500), rows[w].data(), scale, cast,
+                       seed_key(0), static_cast<std::uint32_t>(w), 0);
             pointers.push_back(rows[w].data());
         }
         std::vector<double> expected(500);
         ReduceScratch<double> scratch;
-        reduce(options.topology, pointers, 0, 500, 500, accumulator, seed_key(0), expected, scratch);
+        reduce(options.topology, pointers, 0, 500, 500, accumulator, seed_key(0), expected,
+               scratch);
         for (double& sum : expected) sum = sum / scale / 4.0;
-        EXPECT_EQ(differing(expected, step_by_step(in, 4, format, options, {scale, 4.0})), 0u) << scale;
+        EXPECT_EQ(differing(expected, step_by_step(in, 4, format, options, {scale, 4.0})), 0u)
+            << scale;
     }
 }
 

@@ -1,5 +1,5 @@
-// What a GPU thread does in quantize, encode and decode, run here on the CPU: group by group it gives
-// what the array path gives.
+// What a GPU thread does in quantize, encode and decode, run here on the CPU: group by group it
+// gives what the array path gives.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -24,24 +24,28 @@ std::vector<Real> as(const std::vector<float>& values) {
 }
 
 std::string describe(const FloatFormat& f, const Projection& p) {
-    return f.name() + " " + std::string(to_string(p.rounding)) + " " + std::string(to_string(p.overflow)) + " " +
-           std::string(to_string(p.underflow)) + " random_bits=" + std::to_string(p.random_bits);
+    return f.name() + " " + std::string(to_string(p.rounding)) + " " +
+           std::string(to_string(p.overflow)) + " " + std::string(to_string(p.underflow)) +
+           " random_bits=" + std::to_string(p.random_bits);
 }
 
 // `shift` moves the arrays off their alignment.
 template <class Real>
-void expect_groups_equal_the_array(const FloatFormat& format, const Projection& projection, std::size_t count, std::uint64_t first,
-                                   std::size_t shift = 0) {
+void expect_groups_equal_the_array(const FloatFormat& format, const Projection& projection,
+                                   std::size_t count, std::uint64_t first, std::size_t shift = 0) {
     static const std::vector<Real> all = as<Real>(edge_inputs());
     constexpr Real untouched = 12345;
     const std::span in = std::span(all).subspan(shift, count);
     std::vector<Real> expected(count), out(shift + count + 1, untouched);
     quantize_by_rule(in, expected, format, projection, {seed, first, {}});
-    with_rounding<Real>(format, projection, seed, [&]<int Size, class Rounding>(const Rounding& rounding) {
-        run_on_cpu(QuantizeStep<Rounding, Size>{in.data(), out.data() + shift, {count, first}, rounding});
+    with_rounding<Real>(format, projection, seed,
+                        [&]<int Size, class Rounding>(const Rounding& rounding) {
+        run_on_cpu(
+            QuantizeStep<Rounding, Size>{in.data(), out.data() + shift, {count, first}, rounding});
     });
     EXPECT_EQ(differing(expected, std::span(out).subspan(shift, count)), 0u)
-        << describe(format, projection) << " first=" << first << " count=" << count << " shift=" << shift;
+        << describe(format, projection) << " first=" << first << " count=" << count
+        << " shift=" << shift;
     EXPECT_EQ(out[shift + count], untouched);
 }
 
@@ -56,11 +60,14 @@ std::vector<Projection> projections(const FloatFormat& format) {
     for (int mode = 0; mode < rounding_mode_count; ++mode) {
         const auto rounding = static_cast<RoundingMode>(mode);
         for (const int random_bits : {8, 32, 62}) {
-            if (random_bits == 32 || is_stochastic(rounding)) add({rounding, Overflow::ieee, random_bits});
+            if (random_bits == 32 || is_stochastic(rounding))
+                add({rounding, Overflow::ieee, random_bits});
         }
     }
-    for (const RoundingMode rounding : {RoundingMode::ties_to_even, RoundingMode::toward_zero, RoundingMode::stochastic}) {
-        for (int overflow = 1; overflow < overflow_count; ++overflow) add({rounding, static_cast<Overflow>(overflow)});
+    for (const RoundingMode rounding :
+         {RoundingMode::ties_to_even, RoundingMode::toward_zero, RoundingMode::stochastic}) {
+        for (int overflow = 1; overflow < overflow_count; ++overflow)
+            add({rounding, static_cast<Overflow>(overflow)});
         for (int underflow = 1; underflow < underflow_count; ++underflow) {
             add({rounding, Overflow::ieee, 32, static_cast<Underflow>(underflow)});
         }
@@ -81,22 +88,28 @@ TEST(CudaRule, EveryNamedFormatAndProjectionEqualsTheRule) {
 TEST(CudaRule, Fp64NumbersToo) {
     for (const char* name : {"e4m3", "e5m2", "bf16", "fp16", "fp32", "e8m0fnu"}) {
         const FloatFormat format = parse_format(name);
-        for (const Projection& p : projections(format)) expect_groups_equal_the_array<double>(format, p, 1 << 14, 0);
+        for (const Projection& p : projections(format))
+            expect_groups_equal_the_array<double>(format, p, 1 << 14, 0);
     }
 }
 
 TEST(CudaRule, SixteenMillionInputsSpreadOverAllBitPatterns) {
     constexpr std::uint32_t count = 1 << 24;
     std::vector<float> in(count), expected(count), out(count);
-    for (std::uint32_t i = 0; i < count; ++i) in[i] = bits_cast<float>(i * 2654435769u);  // odd: no two alike
+    for (std::uint32_t i = 0; i < count; ++i)
+        in[i] = bits_cast<float>(i * 2654435769u);  // odd: no two alike
     for (const char* name : {"e4m3", "bf16"}) {
         const FloatFormat format = parse_format(name);
-        for (const Projection& p : {Projection{}, Projection{RoundingMode::ties_to_away}, Projection{RoundingMode::toward_negative},
-                                    Projection{RoundingMode::to_odd}, Projection{RoundingMode::stochastic}}) {
+        for (const Projection& p :
+             {Projection{}, Projection{RoundingMode::ties_to_away},
+              Projection{RoundingMode::toward_negative}, Projection{RoundingMode::to_odd},
+              Projection{RoundingMode::stochastic}}) {
             quantize_by_rule(in, expected, format, p, {seed, 0, {}});
-            with_rounding<float>(format, p, seed, [&]<int Size, class Rounding>(const Rounding& rounding) {
+            with_rounding<float>(format, p, seed,
+                                 [&]<int Size, class Rounding>(const Rounding& rounding) {
                 EXPECT_FALSE((std::is_same_v<Rounding, RuleRounding<float>>));
-                run_on_cpu(QuantizeStep<Rounding, Size>{in.data(), out.data(), {count, 0}, rounding});
+                run_on_cpu(
+                    QuantizeStep<Rounding, Size>{in.data(), out.data(), {count, 0}, rounding});
             });
             EXPECT_EQ(differing(expected, out), 0u) << describe(format, p);
         }
@@ -104,10 +117,12 @@ TEST(CudaRule, SixteenMillionInputsSpreadOverAllBitPatterns) {
 }
 
 TEST(CudaRule, EveryRoundingServesWhatItShould) {
-    // The fast roundings are taken where their conditions hold: else the tests above would prove the rule only.
+    // The fast roundings are taken where their conditions hold: else the tests above would prove
+    // the rule only.
     const auto chosen = [](const char* name, const Projection& p) {
         std::string path;
-        with_rounding<float>(parse_format(name), p, seed, [&]<int Size, class Rounding>(const Rounding&) {
+        with_rounding<float>(parse_format(name), p, seed,
+                             [&]<int Size, class Rounding>(const Rounding&) {
             path = (std::is_same_v<Rounding, AdditionRounding> ? "addition"
                     : std::is_same_v<Rounding, SplitRounding>  ? "split"
                                                                : "rule") +
@@ -126,15 +141,19 @@ TEST(CudaRule, EveryRoundingServesWhatItShould) {
 TEST(CudaRule, GroupsCutAtBothEndsAndOffAlignmentDrawTheSameWords) {
     const FloatFormat format = parse_format("e4m3");
     for (const int random_bits : {1, 8, 16, 17, 32, 33, 64}) {
-        for (const RoundingMode rounding : {RoundingMode::ties_to_even, RoundingMode::stochastic, RoundingMode::stochastic_exact}) {
+        for (const RoundingMode rounding : {RoundingMode::ties_to_even, RoundingMode::stochastic,
+                                            RoundingMode::stochastic_exact}) {
             const Projection projection{rounding, Overflow::ieee, random_bits};
             for (const std::uint64_t first : {0u, 1u, 5u, 8u, 1021u}) {
                 for (const std::size_t count : {0u, 1u, 2u, 7u, 8u, 9u, 4099u}) {
-                    for (const std::size_t shift : {0u, 1u, 2u}) expect_groups_equal_the_array<float>(format, projection, count, first, shift);
+                    for (const std::size_t shift : {0u, 1u, 2u})
+                        expect_groups_equal_the_array<float>(format, projection, count, first,
+                                                             shift);
                     expect_groups_equal_the_array<double>(format, projection, count, first, 1);
                 }
             }
-            expect_groups_equal_the_array<float>(format, projection, 1000, (std::uint64_t{1} << 40) + 3);
+            expect_groups_equal_the_array<float>(format, projection, 1000,
+                                                 (std::uint64_t{1} << 40) + 3);
         }
     }
 }
@@ -159,7 +178,8 @@ TEST(CudaRule, MoreThan32BitsOfElementsKeepTheirPlaces) {
 }
 
 template <class Real, class Code>
-void expect_codes(const FloatFormat& format, const Projection& projection, std::optional<std::uint64_t> nan) {
+void expect_codes(const FloatFormat& format, const Projection& projection,
+                  std::optional<std::uint64_t> nan) {
     std::vector<Real> in;
     for (const float x : edge_inputs()) {
         if (x == x || nan || format.has_nan()) in.push_back(x);
@@ -170,8 +190,15 @@ void expect_codes(const FloatFormat& format, const Projection& projection, std::
     BasicCodec<Real> codec = make_codec<Real>(format);
     if (nan && !format.has_nan()) codec.nan_code = static_cast<BitsOf<Real>>(*nan);
     unsigned long long nan_at = ~0ull;
-    with_rounding<Real>(format, projection, seed, [&]<int Size, class Rounding>(const Rounding& rounding) {
-        run_on_cpu(EncodeStep<Rounding, Size>{in.data(), codes.data(), sizeof(Code), {in.size(), 0}, rounding, codec, nan ? nullptr : &nan_at});
+    with_rounding<Real>(format, projection, seed,
+                        [&]<int Size, class Rounding>(const Rounding& rounding) {
+        run_on_cpu(EncodeStep<Rounding, Size>{in.data(),
+                                              codes.data(),
+                                              sizeof(Code),
+                                              {in.size(), 0},
+                                              rounding,
+                                              codec,
+                                              nan ? nullptr : &nan_at});
     });
     EXPECT_EQ(differing(expected, codes), 0u) << describe(format, projection);
     std::size_t first_nan = 0;
@@ -184,12 +211,13 @@ void expect_codes(const FloatFormat& format, const Projection& projection, std::
         BasicCodec<Real> reader = make_codec<Real>(format);
         reader.keep_payload = keep_payload;
         unsigned long long wide_at = ~0ull;
-        run_on_cpu(DecodeStep<Code, Real, 4>{codes.data(),
-                                             decoded.data(),
-                                             {codes.size(), 0},
-                                             reader,
-                                             format.storage_bits(),
-                                             format.storage_bits() < static_cast<int>(sizeof(Code) * 8) ? &wide_at : nullptr});
+        run_on_cpu(DecodeStep<Code, Real, 4>{
+            codes.data(),
+            decoded.data(),
+            {codes.size(), 0},
+            reader,
+            format.storage_bits(),
+            format.storage_bits() < static_cast<int>(sizeof(Code) * 8) ? &wide_at : nullptr});
         EXPECT_EQ(differing(values, decoded), 0u) << describe(format, projection);
         EXPECT_EQ(wide_at, ~0ull);
     }
@@ -199,16 +227,20 @@ TEST(CudaRule, CodesOfEveryNamedFormat) {
     for (const NamedFormat& named : named_formats()) {
         const FloatFormat& f = named.format;
         if (!f.fits_fp32()) continue;
-        const std::optional<std::uint64_t> nan = f.has_nan() ? std::nullopt : std::optional<std::uint64_t>(1);
-        for (const Projection p : {Projection{}, Projection{RoundingMode::stochastic, Overflow::ieee, 16}}) {
+        const std::optional<std::uint64_t> nan =
+            f.has_nan() ? std::nullopt : std::optional<std::uint64_t>(1);
+        for (const Projection p :
+             {Projection{}, Projection{RoundingMode::stochastic, Overflow::ieee, 16}}) {
             if (f.storage_bits() <= 8) expect_codes<float, std::uint8_t>(f, p, nan);
             if (f.storage_bits() <= 16) expect_codes<float, std::uint16_t>(f, p, nan);
             expect_codes<float, std::uint32_t>(f, p, nan);
             expect_codes<double, std::uint64_t>(f, p, nan);
         }
-        expect_codes<float, std::uint32_t>(f, {RoundingMode::ties_to_even, Overflow::ieee, 32, Underflow::gradual, true}, nan);
+        expect_codes<float, std::uint32_t>(
+            f, {RoundingMode::ties_to_even, Overflow::ieee, 32, Underflow::gradual, true}, nan);
     }
-    expect_codes<float, std::uint8_t>(parse_format("e2m1fn"), {}, std::nullopt);  // without NaN, and none there
+    expect_codes<float, std::uint8_t>(parse_format("e2m1fn"), {},
+                                      std::nullopt);  // without NaN, and none there
 }
 
 TEST(CudaRule, TheFirstCodeThatIsTooWideIsFound) {
@@ -217,7 +249,12 @@ TEST(CudaRule, TheFirstCodeThatIsTooWideIsFound) {
     codes[990] = codes[517] = 16;
     std::vector<float> values(codes.size());
     unsigned long long wide_at = ~0ull;
-    run_on_cpu(DecodeStep<std::uint8_t, float, 4>{codes.data(), values.data(), {codes.size(), 0}, make_codec<float>(f), f.storage_bits(), &wide_at});
+    run_on_cpu(DecodeStep<std::uint8_t, float, 4>{codes.data(),
+                                                  values.data(),
+                                                  {codes.size(), 0},
+                                                  make_codec<float>(f),
+                                                  f.storage_bits(),
+                                                  &wide_at});
     EXPECT_EQ(wide_at, 517u);
 }
 

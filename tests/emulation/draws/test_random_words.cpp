@@ -1,4 +1,5 @@
-// Words in bulk are those of core/philox.h, one by one, on every instruction set: any number of them, from any place.
+// Words in bulk are those of core/philox.h, one by one, on every instruction set: any number of
+// them, from any place.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -14,17 +15,22 @@ namespace {
 class RandomWords : public OnLevel {};
 
 TEST_P(RandomWords, BlocksAreThoseOfTheGenerator) {
-    const RandomStream stream{{0xDEADBEEF, 0x12345678}, 0xFFFFFFFE, stage_and_hop(Stage::reduce, 5), 32};
+    const RandomStream stream{
+        {0xDEADBEEF, 0x12345678}, 0xFFFFFFFE, stage_and_hop(Stage::reduce, 5), 32};
     constexpr std::uint64_t bit32 = std::uint64_t{1} << 32;
-    for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{5}, bit32 - 70, 3 * bit32 - 1, 3 * bit32, ~std::uint64_t{0} - 40}) {
+    for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{5}, bit32 - 70, 3 * bit32 - 1,
+                                      3 * bit32, ~std::uint64_t{0} - 40}) {
         for (std::size_t blocks = 0; blocks < 200; ++blocks) {
             std::vector<std::uint32_t> words(4 * blocks + 4, 0xABABABAB);
             philox_words(stream, first, blocks, words.data());
             for (std::size_t b = 0; b < blocks; ++b) {
-                const PhiloxBlock wanted = stream.block(first + b);  // the index counts on from 0 behind 2^64 - 1
-                ASSERT_EQ(std::memcmp(&words[4 * b], wanted.word, 16), 0) << first << " + " << b << " of " << blocks;
+                const PhiloxBlock wanted =
+                    stream.block(first + b);  // the index counts on from 0 behind 2^64 - 1
+                ASSERT_EQ(std::memcmp(&words[4 * b], wanted.word, 16), 0)
+                    << first << " + " << b << " of " << blocks;
             }
-            for (std::size_t i = 4 * blocks; i < words.size(); ++i) ASSERT_EQ(words[i], 0xABABABABu) << blocks;
+            for (std::size_t i = 4 * blocks; i < words.size(); ++i)
+                ASSERT_EQ(words[i], 0xABABABABu) << blocks;
         }
     }
 }
@@ -35,7 +41,8 @@ void expect_words(int most_bits, Wanted&& wanted) {
     for (int bits = 1; bits <= most_bits; ++bits) {
         const RandomStream stream{{1, 2}, 3, stage_and_hop(Stage::wire, 0), bits};
         std::vector<Word> one_by_one(most + 16), words(most);
-        for (std::size_t e = 0; e < one_by_one.size(); ++e) one_by_one[e] = wanted(stream.at(e), bits);
+        for (std::size_t e = 0; e < one_by_one.size(); ++e)
+            one_by_one[e] = wanted(stream.at(e), bits);
         for (std::size_t count = 0; count <= most; count += count < 70 ? 1 : 131) {
             const std::uint64_t first = (3 * count + static_cast<std::size_t>(bits)) % 16;
             random_words(stream, first, count, words.data());
@@ -46,10 +53,13 @@ void expect_words(int most_bits, Wanted&& wanted) {
 }
 
 TEST_P(RandomWords, EveryKindIsTheElementsOwn) {
-    expect_words<std::uint16_t>(16, [](std::uint64_t word, int) { return static_cast<std::uint16_t>(word >> 48); });
-    expect_words<std::uint32_t>(32, [](std::uint64_t word, int) { return static_cast<std::uint32_t>(word >> 32); });
+    expect_words<std::uint16_t>(
+        16, [](std::uint64_t word, int) { return static_cast<std::uint16_t>(word >> 48); });
+    expect_words<std::uint32_t>(
+        32, [](std::uint64_t word, int) { return static_cast<std::uint32_t>(word >> 32); });
     expect_words<std::uint64_t>(64, [](std::uint64_t word, int) { return word; });
-    expect_words<double>(53, [](std::uint64_t word, int bits) { return static_cast<double>(word >> (64 - bits)); });
+    expect_words<double>(
+        53, [](std::uint64_t word, int bits) { return static_cast<double>(word >> (64 - bits)); });
 }
 
 APSCOPE_ON_EVERY_LEVEL(RandomWords);

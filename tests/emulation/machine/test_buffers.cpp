@@ -1,4 +1,5 @@
-// Buffers of a pool: used again, never more held than was in use at once, given back by anybody; and limits of control groups.
+// Buffers of a pool: used again, never more held than was in use at once, given back by anybody;
+// and limits of control groups.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -45,7 +46,8 @@ TEST(Buffers, HoldNoMoreThanWasInUseAtOnce) {
     std::size_t most = pool.held();
     for (std::size_t n = large; n > 4096; n = n * 2 / 3) {
         const Numbers a(n), b(n), c(n / 4);
-        most = std::max(most, (n * 2 + n / 4) * sizeof(double) * 5 / 4 + 3 * 5000);  // blocks may be a quarter longer
+        most = std::max(most, (n * 2 + n / 4) * sizeof(double) * 5 / 4 +
+                                  3 * 5000);  // blocks may be a quarter longer
         EXPECT_LE(pool.held(), most) << n;
     }
     pool.trim(0);
@@ -119,7 +121,8 @@ TEST(Buffers, TooLongAnArrayIsNoMemory) {
     GTEST_SKIP() << "a sanitizer ends the process where operator new would throw";
 #endif
     EXPECT_THROW(Numbers(std::numeric_limits<std::size_t>::max() / 32), std::bad_alloc);
-    EXPECT_THROW(BufferAllocator<double>().allocate(std::numeric_limits<std::size_t>::max() / 4), std::bad_alloc);
+    EXPECT_THROW(BufferAllocator<double>().allocate(std::numeric_limits<std::size_t>::max() / 4),
+                 std::bad_alloc);
 }
 
 class ControlGroups : public ::testing::Test {
@@ -128,7 +131,8 @@ protected:
         std::filesystem::create_directories((place / file).parent_path());
         std::ofstream(place / file) << text << "\n";
     }
-    const test::TemporaryFolder folder;  // of this process alone: tests of this program run side by side
+    const test::TemporaryFolder
+        folder;  // of this process alone: tests of this program run side by side
     const std::filesystem::path place = folder.path();
     const std::size_t none = std::numeric_limits<std::size_t>::max();
 };

@@ -1,5 +1,5 @@
-// encode_levels has the bits of the plain rule, element by element: codebooks of every kind and size, every width of the
-// random words, runs that start anywhere, on every instruction set.
+// encode_levels has the bits of the plain rule, element by element: codebooks of every kind and
+// size, every width of the random words, runs that start anywhere, on every instruction set.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,8 +22,10 @@ struct Plain {
     double code, value, bias = 0.0, variance = 0.0;
 };
 
-Plain plain(double x, const Row& levels, double scale, LevelRule rule, const RandomStream& stream, std::uint64_t element) {
-    const double unit = scale == 0.0 ? 1.0 : scale, u = x / unit, words = std::ldexp(1.0, stream.random_bits);
+Plain plain(double x, const Row& levels, double scale, LevelRule rule, const RandomStream& stream,
+            std::uint64_t element) {
+    const double unit = scale == 0.0 ? 1.0 : scale, u = x / unit,
+                 words = std::ldexp(1.0, stream.random_bits);
     std::size_t above = 0;
     while (above < levels.size() && levels[above] <= u) ++above;
     std::size_t code = above == 0 ? 0 : above - 1;
@@ -33,7 +35,10 @@ Plain plain(double x, const Row& levels, double scale, LevelRule rule, const Ran
         if (rule == LevelRule::nearest) {
             code += eta >= 0.5 ? 1 : 0;
         } else {
-            const double up = std::floor(eta * words), random = static_cast<double>(stream.at(element) >> (64 - stream.random_bits)), p = up / words;
+            const double up = std::floor(eta * words),
+                         random =
+                             static_cast<double>(stream.at(element) >> (64 - stream.random_bits)),
+                         p = up / words;
             y.bias = (low + p * gap) * unit - x;
             y.variance = p * (1.0 - p) * ((gap * unit) * (gap * unit));
             code += up + random >= words ? 1 : 0;
@@ -52,7 +57,8 @@ std::vector<Row> codebooks(std::mt19937_64& random) {
     std::vector<Row> all{{0.0}, {-1.0, 1.0}, {-1.0, 0.0, 1.0}, {-3e38, -1e-40, 0.0, 2.0, 3e38}};
     for (const int size : {16, 47, 48, 49, 300}) {
         Row row;
-        for (int i = 0; i < size; ++i) row.push_back(static_cast<float>(std::normal_distribution<double>()(random)));
+        for (int i = 0; i < size; ++i)
+            row.push_back(static_cast<float>(std::normal_distribution<double>()(random)));
         std::sort(row.begin(), row.end());
         row.erase(std::unique(row.begin(), row.end()), row.end());
         all.push_back(row);
@@ -68,7 +74,9 @@ std::vector<Row> codebooks(std::mt19937_64& random) {
     return all;
 }
 
-bool same(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
+bool same(double a, double b) {
+    return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
 
 TEST_P(EncodeLevels, HasThePlainBits) {
     std::mt19937_64 random(5);
@@ -77,14 +85,18 @@ TEST_P(EncodeLevels, HasThePlainBits) {
     for (const Row& levels : codebooks(random)) {
         for (const double scale : {1.0, 0.37, 1e-30, 1e-310, 0.0}) {
             for (const std::size_t n : {0, 1, 7, 255, 256, 257, 700}) {
-                const int random_bits = std::vector{1, 5, 8, 15, 16, 17, 31, 32, 33, 52, 53}[round++ % 11];
-                const RandomStream stream{{static_cast<std::uint32_t>(random()), 7}, 3, 1u << 28, random_bits};
+                const int random_bits =
+                    std::vector{1, 5, 8, 15, 16, 17, 31, 32, 33, 52, 53}[round++ % 11];
+                const RandomStream stream{
+                    {static_cast<std::uint32_t>(random()), 7}, 3, 1u << 28, random_bits};
                 const std::size_t first = random() % 3 == 0 ? 0 : random() % 1000;
-                const double unit = scale == 0.0 ? 1.0 : scale, range = std::max(std::abs(levels.front()), std::abs(levels.back()));
+                const double unit = scale == 0.0 ? 1.0 : scale,
+                             range = std::max(std::abs(levels.front()), std::abs(levels.back()));
                 Row x;
                 for (std::size_t i = 0; i < n; ++i) {
                     double v = normal(random) * (range == 0.0 ? 1.0 : range) * unit;
-                    if (i % 4 == 1) v = levels[random() % levels.size()] * unit;  // on a level, and beside it
+                    if (i % 4 == 1)
+                        v = levels[random() % levels.size()] * unit;  // on a level, and beside it
                     if (i % 8 == 1) v = std::nextafter(v, random() % 2 == 0 ? DBL_MAX : -DBL_MAX);
                     if (i % 16 == 2) v = random() % 2 == 0 ? 0.0 : -0.0;
                     if (i % 16 == 6) v = (random() % 2 == 0 ? 1.0 : -1.0) * FLT_MAX;
@@ -95,9 +107,11 @@ TEST_P(EncodeLevels, HasThePlainBits) {
                     ASSERT_EQ(m.values.size(), n);
                     for (std::size_t i = 0; i < n; ++i) {
                         const Plain y = plain(x[i], levels, scale, rule, stream, first + i);
-                        ASSERT_TRUE(same(m.codes[i], y.code) && same(m.values[i], y.value)) << x[i] << " of " << levels.size() << " levels";
+                        ASSERT_TRUE(same(m.codes[i], y.code) && same(m.values[i], y.value))
+                            << x[i] << " of " << levels.size() << " levels";
                         if (rule == LevelRule::nearest) continue;
-                        ASSERT_TRUE(same(m.bias[i], y.bias) && same(m.variance[i], y.variance)) << x[i] << " of " << levels.size() << " levels";
+                        ASSERT_TRUE(same(m.bias[i], y.bias) && same(m.variance[i], y.variance))
+                            << x[i] << " of " << levels.size() << " levels";
                     }
                 }
             }
@@ -108,11 +122,15 @@ TEST_P(EncodeLevels, HasThePlainBits) {
 TEST_P(EncodeLevels, RandomIntegersAreTheStreams) {
     for (int random_bits = 1; random_bits <= 53; ++random_bits) {
         const RandomStream stream{{1, 2}, 5, 2u << 28, random_bits};
-        for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{3}, std::uint64_t{77}, std::uint64_t{1} << 35}) {
-            for (const std::size_t count : {std::size_t{1}, std::size_t{5}, random_group - 1, random_group}) {
+        for (const std::uint64_t first :
+             {std::uint64_t{0}, std::uint64_t{3}, std::uint64_t{77}, std::uint64_t{1} << 35}) {
+            for (const std::size_t count :
+                 {std::size_t{1}, std::size_t{5}, random_group - 1, random_group}) {
                 Row out(count);
                 random_words(stream, first, count, out.data());
-                for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(out[i], static_cast<double>(stream.at(first + i) >> (64 - random_bits)));
+                for (std::size_t i = 0; i < count; ++i)
+                    ASSERT_EQ(out[i],
+                              static_cast<double>(stream.at(first + i) >> (64 - random_bits)));
             }
         }
     }

@@ -1,5 +1,5 @@
-// The Fourier transform of any length is the sum it is written down as, is taken back, and has the same bits on every
-// instruction set; its roots of unity are the nearest numbers.
+// The Fourier transform of any length is the sum it is written down as, is taken back, and has the
+// same bits on every instruction set; its roots of unity are the nearest numbers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,11 +39,12 @@ Coefficients transformed(const Row& x) {
     return f;
 }
 
-// Factors 2, 3, 4, 5, 7 and larger ones, primes, odd and even, below and above those that are convolutions; more than sixteen columns and rows
-// and fewer.
-const std::vector<std::size_t> lengths{1,   2,   3,   4,   5,   6,   7,   8,    9,    10,  12,  14,  15,  16,   17,  18,
-                                       20,  24,  25,  27,  30,  31,  32,  33,   36,   37,  48,  49,  64,  97,   100, 128,
-                                       194, 210, 243, 256, 360, 441, 512, 1000, 1009, 127, 131, 254, 262, 1733, 2146};
+// Factors 2, 3, 4, 5, 7 and larger ones, primes, odd and even, below and above those that are
+// convolutions; more than sixteen columns and rows and fewer.
+const std::vector<std::size_t> lengths{
+    1,   2,   3,   4,   5,   6,   7,   8,    9,    10,  12,  14,  15,  16,   17,  18,
+    20,  24,  25,  27,  30,  31,  32,  33,   36,   37,  48,  49,  64,  97,   100, 128,
+    194, 210, 243, 256, 360, 441, 512, 1000, 1009, 127, 131, 254, 262, 1733, 2146};
 
 class Fourier : public OnLevel {};
 
@@ -54,11 +55,14 @@ TEST_P(Fourier, IsItsSum) {
         for (std::size_t k = 0; k <= n / 2; ++k) {
             long double re = 0, im = 0;
             for (std::size_t j = 0; j < n; ++j) {
-                const long double angle = 2 * std::numbers::pi_v<long double> * static_cast<long double>(j * k % n) / static_cast<long double>(n);
+                const long double angle = 2 * std::numbers::pi_v<long double> *
+                                          static_cast<long double>(j * k % n) /
+                                          static_cast<long double>(n);
                 re += static_cast<long double>(x[j]) * std::cos(angle);
                 im -= static_cast<long double>(x[j]) * std::sin(angle);
             }
-            const double bound = 0x1p-50 * std::sqrt(static_cast<double>(n)) * (1 + std::log2(static_cast<double>(n)));
+            const double bound = 0x1p-50 * std::sqrt(static_cast<double>(n)) *
+                                 (1 + std::log2(static_cast<double>(n)));
             ASSERT_NEAR(f.re[k], static_cast<double>(re), bound) << "n=" << n << ", k=" << k;
             ASSERT_NEAR(f.im[k], static_cast<double>(im), bound) << "n=" << n << ", k=" << k;
         }
@@ -68,13 +72,17 @@ TEST_P(Fourier, IsItsSum) {
 }
 
 TEST_P(Fourier, IsTakenBack) {
-    for (const std::size_t n : {lengths.front(), std::size_t{2}, std::size_t{45}, std::size_t{512}, std::size_t{1009}, std::size_t{5000},
-                                std::size_t{4095}, std::size_t{1} << 16, std::size_t{50257}, std::size_t{99991}, std::size_t{199982}}) {
+    for (const std::size_t n :
+         {lengths.front(), std::size_t{2}, std::size_t{45}, std::size_t{512}, std::size_t{1009},
+          std::size_t{5000}, std::size_t{4095}, std::size_t{1} << 16, std::size_t{50257},
+          std::size_t{99991}, std::size_t{199982}}) {
         const Row x = random_row(n);
         const Coefficients f = transformed(x);
         Row back(n);
         RealFourier(n).inverse(f.re, f.im, back);
-        for (std::size_t i = 0; i < n; ++i) ASSERT_NEAR(back[i] / static_cast<double>(n), x[i], 0x1p-45) << "n=" << n << ", i=" << i;
+        for (std::size_t i = 0; i < n; ++i)
+            ASSERT_NEAR(back[i] / static_cast<double>(n), x[i], 0x1p-45)
+                << "n=" << n << ", i=" << i;
     }
 }
 
@@ -107,10 +115,15 @@ TEST(RootsOfUnity, AreTheNearestNumbers) {
         const RootsOfUnity roots(static_cast<std::size_t>(n));
         for (std::size_t k = 0; k < n; k += std::max<std::size_t>(1, n / 500)) {
             const auto [re, im] = roots(k);
-            const long double angle = 2 * std::numbers::pi_v<long double> * static_cast<long double>(k) / static_cast<long double>(n);
+            const long double angle = 2 * std::numbers::pi_v<long double> *
+                                      static_cast<long double>(k) / static_cast<long double>(n);
             // Half a unit in the last place, and what the long double cosine is off by at a zero.
-            ASSERT_LE(std::abs(static_cast<long double>(re) - std::cos(angle)), 0x1.01p-54L * std::max(std::abs(2 * re), 0x1p-8)) << k << " of " << n;
-            ASSERT_LE(std::abs(static_cast<long double>(im) + std::sin(angle)), 0x1.01p-54L * std::max(std::abs(2 * im), 0x1p-8)) << k << " of " << n;
+            ASSERT_LE(std::abs(static_cast<long double>(re) - std::cos(angle)),
+                      0x1.01p-54L * std::max(std::abs(2 * re), 0x1p-8))
+                << k << " of " << n;
+            ASSERT_LE(std::abs(static_cast<long double>(im) + std::sin(angle)),
+                      0x1.01p-54L * std::max(std::abs(2 * im), 0x1p-8))
+                << k << " of " << n;
         }
     }
     const RootsOfUnity eight(8);

@@ -1,4 +1,5 @@
-// The line search's inner products have the bits of the plain ones, level by level: on every instruction set, with ties.
+// The line search's inner products have the bits of the plain ones, level by level: on every
+// instruction set, with ties.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +30,8 @@ std::size_t plain_code(double u, const Row& levels) {
 double product(const Row& x, const Row& y) {
     double sum = 0.0;
     for (std::size_t first = 0; first < x.size(); first += sum_block) {
-        sum += block_sum(std::min(sum_block, x.size() - first), [&](std::size_t i) { return x[first + i] * y[first + i]; });
+        sum += block_sum(std::min(sum_block, x.size() - first),
+                         [&](std::size_t i) { return x[first + i] * y[first + i]; });
     }
     return sum;
 }
@@ -38,10 +40,12 @@ class NearestPoints : public OnLevel {};
 
 // Around the middle of two levels, to the last bit, and on levels themselves; or anywhere.
 double value(std::mt19937_64& random, int largest, double unit, int kind) {
-    const int step = static_cast<int>(random() % static_cast<std::uint64_t>(4 * largest + 5)) - 2 * largest - 2;
+    const int step =
+        static_cast<int>(random() % static_cast<std::uint64_t>(4 * largest + 5)) - 2 * largest - 2;
     double x = step / 2.0 / largest * unit;
     if (kind == 0) x = std::normal_distribution<double>()(random) * unit;
-    for (std::uint64_t ulps = random() % 4; ulps > 0; --ulps) x = std::nextafter(x, random() % 2 == 0 ? DBL_MAX : -DBL_MAX);
+    for (std::uint64_t ulps = random() % 4; ulps > 0; --ulps)
+        x = std::nextafter(x, random() % 2 == 0 ? DBL_MAX : -DBL_MAX);
     return x;
 }
 
@@ -49,8 +53,10 @@ TEST_P(NearestPoints, AreThePlainOnes) {
     std::mt19937_64 random(3);
     // Levels from -1 to 1 in steps of 1 / largest, or of 2 / largest without 0.
     std::vector<std::pair<int, Row>> grids;
-    for (const int largest : {1, 2, 3, 7, 15, 31, 63, 127, 1000, 65536}) grids.emplace_back(largest, uniform_levels(largest));
-    for (const int count : {2, 4, 8, 16, 64, 256}) grids.emplace_back(count - 1, offset_levels(count));
+    for (const int largest : {1, 2, 3, 7, 15, 31, 63, 127, 1000, 65536})
+        grids.emplace_back(largest, uniform_levels(largest));
+    for (const int count : {2, 4, 8, 16, 64, 256})
+        grids.emplace_back(count - 1, offset_levels(count));
     for (const auto& [largest, levels] : grids) {
         for (const double unit : {1.0, 0.1, 3e-30, 1e-320, 7e30, 0.0}) {
             for (const std::size_t n : {0, 1, 15, 16, 17, 255, 256, 300, 4096, 4097, 8500}) {
@@ -61,10 +67,14 @@ TEST_P(NearestPoints, AreThePlainOnes) {
                         r.push_back(value(random, largest, unit == 0.0 ? 1.0 : unit, kind));
                         z.push_back(levels[plain_code(r[i] / (unit == 0.0 ? 1.0 : unit), levels)]);
                     }
-                    const PointProducts found = nearest_point_products(RowReader::of(r), levels, std::vector{0.7, unit}).at(1);
-                    ASSERT_EQ(std::bit_cast<std::uint64_t>(found.along), std::bit_cast<std::uint64_t>(product(r, z)))
+                    const PointProducts found =
+                        nearest_point_products(RowReader::of(r), levels, std::vector{0.7, unit})
+                            .at(1);
+                    ASSERT_EQ(std::bit_cast<std::uint64_t>(found.along),
+                              std::bit_cast<std::uint64_t>(product(r, z)))
                         << largest << ", " << unit << ", " << n;
-                    ASSERT_EQ(std::bit_cast<std::uint64_t>(found.length), std::bit_cast<std::uint64_t>(product(z, z)))
+                    ASSERT_EQ(std::bit_cast<std::uint64_t>(found.length),
+                              std::bit_cast<std::uint64_t>(product(z, z)))
                         << largest << ", " << unit << ", " << n;
                 }
             }
@@ -88,17 +98,23 @@ TEST_P(NearestPoints, AreTheCodesOfEncodeLevels) {
 
 TEST_P(NearestPoints, AreEncodedAsThePlainOnes) {
     std::mt19937_64 random(6);
-    for (const auto& [largest, levels] :
-         {std::pair(1, uniform_levels(1)), {7, uniform_levels(7)}, {127, uniform_levels(127)}, {15, offset_levels(16)}}) {
+    for (const auto& [largest, levels] : {std::pair(1, uniform_levels(1)),
+                                          {7, uniform_levels(7)},
+                                          {127, uniform_levels(127)},
+                                          {15, offset_levels(16)}}) {
         for (const double unit : {1.0, 0.3, 1e-320, 0.0}) {
             for (const std::size_t n : {0, 1, 255, 256, 257, 1000}) {
                 Row r, codes(n), values(n);
-                for (std::size_t i = 0; i < n; ++i) r.push_back(value(random, largest, unit == 0.0 ? 1.0 : unit, i < 300 ? 0 : 1));
+                for (std::size_t i = 0; i < n; ++i)
+                    r.push_back(value(random, largest, unit == 0.0 ? 1.0 : unit, i < 300 ? 0 : 1));
                 encode_nearest_points(r, levels, unit, 0.7, codes.data(), values.data());
                 for (std::size_t i = 0; i < n; ++i) {
                     const std::size_t code = plain_code(r[i] / (unit == 0.0 ? 1.0 : unit), levels);
-                    ASSERT_EQ(codes[i], static_cast<double>(code)) << largest << ", " << unit << ", " << r[i];
-                    ASSERT_EQ(std::bit_cast<std::uint64_t>(values[i]), std::bit_cast<std::uint64_t>(levels[code] * 0.7)) << r[i];
+                    ASSERT_EQ(codes[i], static_cast<double>(code))
+                        << largest << ", " << unit << ", " << r[i];
+                    ASSERT_EQ(std::bit_cast<std::uint64_t>(values[i]),
+                              std::bit_cast<std::uint64_t>(levels[code] * 0.7))
+                        << r[i];
                 }
             }
         }
@@ -107,13 +123,17 @@ TEST_P(NearestPoints, AreEncodedAsThePlainOnes) {
 
 TEST(LevelQuotients, NeedNoDivision) {
     std::mt19937_64 random(5);
-    const auto check = [](double k, double largest) { ASSERT_EQ(quotient(k, largest, 1.0 / largest), k / largest) << k << " / " << largest; };
+    const auto check = [](double k, double largest) {
+        ASSERT_EQ(quotient(k, largest, 1.0 / largest), k / largest) << k << " / " << largest;
+    };
     for (int twice = 2; twice <= 1200; ++twice) {
         for (int k = -twice; k <= twice; k += 2) check(k / 2.0, twice / 2.0);
     }
     for (int i = 0; i < 1000000; ++i) {
         const auto twice = static_cast<int>(random() % 131071) + 2;
-        check((twice - 2 * static_cast<int>(random() % static_cast<std::uint64_t>(twice + 1))) / 2.0, twice / 2.0);
+        check((twice - 2 * static_cast<int>(random() % static_cast<std::uint64_t>(twice + 1))) /
+                  2.0,
+              twice / 2.0);
     }
 }
 

@@ -1,4 +1,5 @@
-// The levels for a normal distribution are those of least variance among all choices, of mirror images the higher ones.
+// The levels for a normal distribution are those of least variance among all choices, of mirror
+// images the higher ones.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,15 +12,19 @@
 namespace apscope::detail {
 namespace {
 
-long double density(long double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi_v<long double>); }
+long double density(long double x) {
+    return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi_v<long double>);
+}
 
 // The integral of (x - a)(b - x) density(x) between neighbours, by the error function.
 long double variance(const std::vector<int>& levels, int g) {
     long double sum = 0;
     for (std::size_t k = 1; k < levels.size(); ++k) {
-        const long double a = normal_level(levels[k - 1], g), b = normal_level(levels[k], g), root = std::numbers::sqrt2_v<long double>;
+        const long double a = normal_level(levels[k - 1], g), b = normal_level(levels[k], g),
+                          root = std::numbers::sqrt2_v<long double>;
         const long double mass = (std::erf(b / root) - std::erf(a / root)) / 2;
-        sum += (a + b) * (density(a) - density(b)) - (mass + a * density(a) - b * density(b)) - a * b * mass;
+        sum += (a + b) * (density(a) - density(b)) - (mass + a * density(a) - b * density(b)) -
+               a * b * mass;
     }
     return sum;
 }
@@ -36,7 +41,8 @@ std::vector<int> best_of_all(int count, int g) {
         levels.push_back(g);
         const long double v = variance(levels, g);
         const bool equal = std::fabs(v - least) < 1e-14L;
-        const bool higher = equal && std::vector<int>(levels.rbegin(), levels.rend()) > std::vector<int>(best.rbegin(), best.rend());
+        const bool higher = equal && std::vector<int>(levels.rbegin(), levels.rend()) >
+                                         std::vector<int>(best.rbegin(), best.rend());
         if (equal ? !higher : v > least) continue;
         least = v;
         best = levels;
@@ -46,7 +52,8 @@ std::vector<int> best_of_all(int count, int g) {
 
 TEST(NormalLevels, AreTheBestOfAllChoices) {
     for (int g = 1; g <= 14; ++g) {
-        for (int count = 2; count <= g + 1; ++count) EXPECT_EQ(normal_levels(count, g), best_of_all(count, g)) << count << " of " << g + 1;
+        for (int count = 2; count <= g + 1; ++count)
+            EXPECT_EQ(normal_levels(count, g), best_of_all(count, g)) << count << " of " << g + 1;
     }
 }
 
@@ -55,10 +62,13 @@ TEST(NormalLevels, OfMirrorImagesTheHigherOnesCount) {
 }
 
 TEST(NormalLevels, OfFourBitsAreThese) {
-    EXPECT_EQ(normal_levels(16, 30), (std::vector<int>{0, 3, 5, 7, 9, 11, 13, 15, 16, 17, 19, 21, 23, 25, 27, 30}));
+    EXPECT_EQ(normal_levels(16, 30),
+              (std::vector<int>{0, 3, 5, 7, 9, 11, 13, 15, 16, 17, 19, 21, 23, 25, 27, 30}));
 }
 
-TEST(NormalLevels, LeaveOneInThirtyTwoOutside) { EXPECT_NEAR(std::erfc(normal_clamp / std::numbers::sqrt2), 1.0 / 32, 1e-15); }
+TEST(NormalLevels, LeaveOneInThirtyTwoOutside) {
+    EXPECT_NEAR(std::erfc(normal_clamp / std::numbers::sqrt2), 1.0 / 32, 1e-15);
+}
 
 }  // namespace
 }  // namespace apscope::detail

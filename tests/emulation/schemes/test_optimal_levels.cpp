@@ -1,5 +1,6 @@
-// The search of variance-optimal levels chooses the very points that the plain dynamic programme chooses, which looks
-// at the exact cost of every i: on every instruction set, with ties, duplicates and numbers of every size.
+// The search of variance-optimal levels chooses the very points that the plain dynamic programme
+// chooses, which looks at the exact cost of every i: on every instruction set, with ties,
+// duplicates and numbers of every size.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +24,8 @@
 namespace apscope::detail {
 namespace {
 
-// Prefix sums and the programme as optimal_levels.h writes it down; of equal totals the first i counts.
+// Prefix sums and the programme as optimal_levels.h writes it down; of equal totals the first i
+// counts.
 struct Plain {
     Row at;
     std::vector<Pair> count, sum, squares;
@@ -46,8 +48,8 @@ struct Plain {
         const Pair s = sum[j] - sum[i], n = count[j] - count[i], q = squares[j] - squares[i];
         return std::max((s * at[i] + s * at[j] - q - n * at[i] * at[j]).high, 0.0);
     }
-    void fill(const Row& before, Row& best, std::vector<std::size_t>& from, std::size_t first, std::size_t last, std::size_t low, std::size_t high,
-              bool every) const {
+    void fill(const Row& before, Row& best, std::vector<std::size_t>& from, std::size_t first,
+              std::size_t last, std::size_t low, std::size_t high, bool every) const {
         if (first >= last) return;
         const std::size_t j = first + (last - first) / 2;
         for (std::size_t i = low; i <= high && i < j; ++i) {
@@ -97,14 +99,16 @@ std::vector<Data> data(std::size_t n, std::mt19937_64& random) {
     std::vector<Data> all;
     const auto add = [&](const char* name, auto&& value) {
         Row row;
-        for (std::size_t i = 0; i < n; ++i) row.push_back(static_cast<float>(value(static_cast<double>(i))) + 0.0);
+        for (std::size_t i = 0; i < n; ++i)
+            row.push_back(static_cast<float>(value(static_cast<double>(i))) + 0.0);
         std::sort(row.begin(), row.end());
         all.push_back({name, row});
     };
     add("normal", [&](double) { return normal(random); });
     add("even steps: every cost has equals", [](double i) { return i; });
     add("even steps of both signs", [n](double i) { return i - static_cast<double>(n / 2); });
-    add("even steps of huge numbers", [n](double i) { return (i - static_cast<double>(n / 2)) * 0x1p118; });
+    add("even steps of huge numbers",
+        [n](double i) { return (i - static_cast<double>(n / 2)) * 0x1p118; });
     add("neighbouring fp32 numbers", [](double i) { return 1.0 + i * 0x1p-23; });
     add("the least fp32 numbers", [](double i) { return i * 0x1p-149; });
     add("few different numbers", [&](double) { return std::rint(normal(random) * 3.0); });
@@ -113,10 +117,18 @@ std::vector<Data> data(std::size_t n, std::mt19937_64& random) {
         else seen.push_back(-seen.back());
         return seen.back();
     });
-    add("tiny beside huge", [&](double) { return normal(random) * (random() % 8 == 0 ? 1e30 : 1e-6); });
-    add("powers of two", [](double i) { return std::ldexp(static_cast<int>(i) % 2 == 0 ? 1.0 : -1.0, static_cast<int>(i) % 250 - 125); });
-    add("the ends of fp32", [&](double i) { return i == 0 ? -FLT_MAX : i == 1 ? FLT_MAX : normal(random) * 1e37; });
-    add("two heaps", [&](double i) { return normal(random) * 1e-4 + (static_cast<int>(i) % 2 == 0 ? -1.0 : 1.0); });
+    add("tiny beside huge",
+        [&](double) { return normal(random) * (random() % 8 == 0 ? 1e30 : 1e-6); });
+    add("powers of two", [](double i) {
+        return std::ldexp(static_cast<int>(i) % 2 == 0 ? 1.0 : -1.0,
+                          static_cast<int>(i) % 250 - 125);
+    });
+    add("the ends of fp32", [&](double i) {
+        return i == 0 ? -FLT_MAX : i == 1 ? FLT_MAX : normal(random) * 1e37;
+    });
+    add("two heaps", [&](double i) {
+        return normal(random) * 1e-4 + (static_cast<int>(i) % 2 == 0 ? -1.0 : 1.0);
+    });
     return all;
 }
 
@@ -133,8 +145,11 @@ TEST_P(OptimalLevels, AreThePlainProgrammes) {
                 for (const bool every : {false, true}) {
                     if (every && n > 100 && k > 7) continue;
                     const Row expected = plain.levels(k, every);
-                    const Row found = optimal_levels(d.sorted, k, every ? LevelSearch::exact : LevelSearch::fast).levels;
-                    ASSERT_EQ(found, expected) << d.name << ", n=" << n << ", k=" << k << ", every=" << every;
+                    const Row found =
+                        optimal_levels(d.sorted, k, every ? LevelSearch::exact : LevelSearch::fast)
+                            .levels;
+                    ASSERT_EQ(found, expected)
+                        << d.name << ", n=" << n << ", k=" << k << ", every=" << every;
                 }
             }
         }
@@ -148,7 +163,8 @@ TEST_P(OptimalLevels, AmongCandidatesToo) {
             Row points;  // some elements, some numbers between them
             for (std::size_t i = 0; i < n; ++i) {
                 if (i == 0 || i + 1 == n || random() % 4 == 0) points.push_back(d.sorted[i]);
-                if (i > 0 && random() % 8 == 0) points.push_back(static_cast<float>((d.sorted[i - 1] + d.sorted[i]) / 2));
+                if (i > 0 && random() % 8 == 0)
+                    points.push_back(static_cast<float>((d.sorted[i - 1] + d.sorted[i]) / 2));
             }
             std::sort(points.begin(), points.end());
             points = distinct(points);
@@ -156,7 +172,8 @@ TEST_P(OptimalLevels, AmongCandidatesToo) {
             for (const std::size_t k : {2, 3, 5, 16}) {
                 if (points.size() <= k) continue;
                 LevelPoints prepared(d.sorted, points);
-                ASSERT_EQ(choose_levels(prepared, k, false), plain.levels(k, false)) << d.name << ", n=" << n << ", k=" << k;
+                ASSERT_EQ(choose_levels(prepared, k, false), plain.levels(k, false))
+                    << d.name << ", n=" << n << ", k=" << k;
             }
         }
     }
@@ -175,7 +192,8 @@ TEST_P(OptimalLevels, ByAPrice) {
                 if (points.size() <= k) continue;
                 const std::optional<Row> levels = priced.find(LevelPoints(d.sorted, points), k);
                 if (levels) {
-                    ASSERT_EQ(*levels, plain.levels(k, false)) << d.name << ", n=" << n << ", k=" << k;
+                    ASSERT_EQ(*levels, plain.levels(k, false))
+                        << d.name << ", n=" << n << ", k=" << k;
                 }
                 asked += d.name == "normal";
                 found += levels && d.name == "normal";
@@ -194,7 +212,8 @@ TEST_P(OptimalLevels, NoPriceTellsEqualsApart) {
 TEST_P(OptimalLevels, RowsAreSortedByTheirBits) {
     std::mt19937_64 random(11);
     AscendingSort sorter;
-    for (const std::size_t n : {0, 1, 2, 15, 16, 17, 33, 100, 511, 512, 513, 2000, 4096, 4097, 5000}) {
+    for (const std::size_t n :
+         {0, 1, 2, 15, 16, 17, 33, 100, 511, 512, 513, 2000, 4096, 4097, 5000}) {
         for (const Data& d : data(n, random)) {
             Row x = d.sorted, sorted;
             std::shuffle(x.begin(), x.end(), random);
@@ -203,7 +222,8 @@ TEST_P(OptimalLevels, RowsAreSortedByTheirBits) {
             for (double& v : x) v += 0.0;
             std::sort(x.begin(), x.end());
             ASSERT_EQ(sorted, x) << d.name << ", n=" << n;
-            ASSERT_TRUE(std::none_of(sorted.begin(), sorted.end(), [](double v) { return v == 0.0 && std::signbit(v); }));
+            ASSERT_TRUE(std::none_of(sorted.begin(), sorted.end(),
+                                     [](double v) { return v == 0.0 && std::signbit(v); }));
         }
     }
 }
@@ -218,8 +238,10 @@ TEST_P(OptimalLevels, CostsInFp64KeepWithinTheirError) {
         const LevelPoints p(d.sorted, points);
         for (std::size_t j = 1; j < points.size(); ++j) {
             for (std::size_t i = 0; i < j; ++i) {
-                const double about = p.at[j] * p.above[i] - p.at[i] * p.above[j] + p.bend[j] - p.bend[i];
-                ASSERT_LE(std::abs(about - plain.cost(i, j)), p.error / 8) << d.name << ", " << i << " to " << j;
+                const double about =
+                    p.at[j] * p.above[i] - p.at[i] * p.above[j] + p.bend[j] - p.bend[i];
+                ASSERT_LE(std::abs(about - plain.cost(i, j)), p.error / 8)
+                    << d.name << ", " << i << " to " << j;
             }
         }
     }

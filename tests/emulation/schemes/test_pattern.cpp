@@ -1,4 +1,5 @@
-// Regular expressions of specs: found anywhere, in bounded time and memory, or refused in one sentence.
+// Regular expressions of specs: found anywhere, in bounded time and memory, or refused in one
+// sentence.
 #include "emulation/schemes/shared/pattern.h"
 
 #include <gtest/gtest.h>
@@ -34,11 +35,14 @@ TEST(Patterns, TakeLongNamesAndDeepExpressions) {
 }
 
 TEST(Patterns, AreRefusedInOneSentence) {
-    EXPECT_EQ(refusal("a(?!b)"), "'a(?!b)' is not a regular expression that apscope takes: invalid perl operator: (?!; it must be in RE2's syntax");
+    EXPECT_EQ(
+        refusal("a(?!b)"),
+        "'a(?!b)' is not a regular expression that apscope takes: invalid perl operator: (?!; it must be in RE2's syntax");
     EXPECT_NE(refusal("(a)\\1").find("invalid escape sequence: \\1"), std::string::npos);
     const std::string longest(limits::pattern_length, 'a');
     EXPECT_EQ(refusal(longest), "");
-    EXPECT_NE(refusal(longest + "a").find("it has 100001 characters; at most 100000 are read"), std::string::npos);
+    EXPECT_NE(refusal(longest + "a").find("it has 100001 characters; at most 100000 are read"),
+              std::string::npos);
     EXPECT_LT(refusal(longest + "a").size(), 300u);
 }
 

@@ -1,4 +1,5 @@
-// Loops of the schemes against the same rule written down element by element, on every instruction set.
+// Loops of the schemes against the same rule written down element by element, on every instruction
+// set.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,15 +28,19 @@ class SchemeLoops : public OnLevel {};
 void expect_bits(const Row& a, const Row& b, const std::string& what) {
     ASSERT_EQ(a.size(), b.size()) << what;
     for (std::size_t i = 0; i < a.size(); ++i)
-        ASSERT_EQ(std::bit_cast<std::uint64_t>(a[i]), std::bit_cast<std::uint64_t>(b[i])) << what << ", element " << i;
+        ASSERT_EQ(std::bit_cast<std::uint64_t>(a[i]), std::bit_cast<std::uint64_t>(b[i]))
+            << what << ", element " << i;
 }
 
 Row numbers(std::size_t n, std::mt19937_64& random, double size = 1.0) {
     Row x;
     std::normal_distribution<double> normal;
     for (std::size_t i = 0; i < n; ++i) {
-        const double v = i % 7 == 3 ? 0.0 : i % 7 == 5 ? -0.0 : normal(random) * size * std::exp(4 * normal(random));
-        x.push_back(std::clamp<double>(static_cast<float>(std::clamp<double>(v, -FLT_MAX, FLT_MAX)), -FLT_MAX, FLT_MAX));
+        const double v = i % 7 == 3   ? 0.0
+                         : i % 7 == 5 ? -0.0
+                                      : normal(random) * size * std::exp(4 * normal(random));
+        x.push_back(std::clamp<double>(static_cast<float>(std::clamp<double>(v, -FLT_MAX, FLT_MAX)),
+                                       -FLT_MAX, FLT_MAX));
     }
     return x;
 }
@@ -48,7 +53,9 @@ TEST_P(SchemeLoops, SumsAndLargestMagnitudes) {
         for (const double v : x) amax = std::max(amax, std::abs(v));
         EXPECT_EQ(amax_of(x), amax) << n;
         const double squares = fixed_sum_of(RowReader::of(x), square);
-        EXPECT_EQ(std::bit_cast<std::uint64_t>(squares), std::bit_cast<std::uint64_t>(sum_of_squares(x))) << n;
+        EXPECT_EQ(std::bit_cast<std::uint64_t>(squares),
+                  std::bit_cast<std::uint64_t>(sum_of_squares(x)))
+            << n;
         for (const int exponent : {-1074, -1000, -999, -3, 0, 5, 999, 1000}) {
             Row scaled = x, plain = x;
             multiply_by_power(scaled, exponent);
@@ -58,18 +65,23 @@ TEST_P(SchemeLoops, SumsAndLargestMagnitudes) {
     }
 }
 
-// A power of two is multiplied by: the same bits as a division, subnormal and too large quotients too.
+// A power of two is multiplied by: the same bits as a division, subnormal and too large quotients
+// too.
 TEST_P(SchemeLoops, RowsAreDivided) {
     std::mt19937_64 random(5);
     Row x = numbers(500, random);
-    for (int e = -1074; e < 1024; e += 3) x.push_back(std::ldexp(1.0 + 0x1p-52 * static_cast<double>(random() >> 12), e));
-    for (const double special : {0.0, -0.0, HUGE_VAL, -HUGE_VAL, DBL_MAX, DBL_MIN, 0x1p-1074}) x.push_back(special);
-    for (const double divisor : {1.0, 2.0, 8.0, 3.0, 7.0, 64.0, 0.125, 0.1, 0x1p998, 0x1p999, 0x1p1000, 0x1p-1000, 0x1p-1001, 0x1p-1060, -4.0, 0.0}) {
+    for (int e = -1074; e < 1024; e += 3)
+        x.push_back(std::ldexp(1.0 + 0x1p-52 * static_cast<double>(random() >> 12), e));
+    for (const double special : {0.0, -0.0, HUGE_VAL, -HUGE_VAL, DBL_MAX, DBL_MIN, 0x1p-1074})
+        x.push_back(special);
+    for (const double divisor : {1.0, 2.0, 8.0, 3.0, 7.0, 64.0, 0.125, 0.1, 0x1p998, 0x1p999,
+                                 0x1p1000, 0x1p-1000, 0x1p-1001, 0x1p-1060, -4.0, 0.0}) {
         Row divided = x, plain = x;
         simd::run<DivideRow>(divided.data(), divisor, divided.size());
         for (double& v : plain) v /= divisor;
         for (std::size_t i = 0; i < x.size(); ++i) {
-            ASSERT_TRUE(std::bit_cast<std::uint64_t>(divided[i]) == std::bit_cast<std::uint64_t>(plain[i]) ||
+            ASSERT_TRUE(std::bit_cast<std::uint64_t>(divided[i]) ==
+                            std::bit_cast<std::uint64_t>(plain[i]) ||
                         (std::isnan(divided[i]) && std::isnan(plain[i])))
                 << x[i] << " / " << divisor;
         }
@@ -92,7 +104,8 @@ TEST_P(SchemeLoops, Hadamard) {
                         part[i + half] = a - b;
                     }
                 }
-                for (std::size_t i = 0; i < length; ++i) part[i] *= 1.0 / std::sqrt(static_cast<double>(length));
+                for (std::size_t i = 0; i < length; ++i)
+                    part[i] *= 1.0 / std::sqrt(static_cast<double>(length));
             }
             expect_bits(x, y, "length " + std::to_string(length));
         }
@@ -100,21 +113,32 @@ TEST_P(SchemeLoops, Hadamard) {
 }
 
 // An element's moments from the decoded values of its two neighbours.
-void plain_moments(const BlockRow& row, const Row& x, const BlockFormat& format, const Projection& projection, Row& bias, Row& variance) {
+void plain_moments(const BlockRow& row, const Row& x, const BlockFormat& format,
+                   const Projection& projection, Row& bias, Row& variance) {
     const auto cast_of = [&](RoundingMode rounding) {
-        return make_cast<double>(format.element, {rounding, Overflow::saturate, projection.random_bits});
+        return make_cast<double>(format.element,
+                                 {rounding, Overflow::saturate, projection.random_bits});
     };
-    const Cast<double> cast = cast_of(projection.rounding), down = cast_of(RoundingMode::toward_zero), up = cast_of(RoundingMode::away_from_zero);
+    const Cast<double> cast = cast_of(projection.rounding),
+                       down = cast_of(RoundingMode::toward_zero),
+                       up = cast_of(RoundingMode::away_from_zero);
     const BasicCodec<double> scales = make_codec<double>(format.scale);
     const double largest = format.element.largest();
     for (std::size_t i = 0; i < x.size(); ++i) {
-        const double scale = decode_one<double>(row.scales[i / static_cast<std::size_t>(format.block_size)], scales);
+        const double scale =
+            decode_one<double>(row.scales[i / static_cast<std::size_t>(format.block_size)], scales);
         double v = x[i] / scale;
         if (format.rule == ScaleRule::ratio) {
-            const float multiply = std::min(1.0f / (static_cast<float>(scale) * (1.0f / row.tensor_scale)), FLT_MAX);
-            v = std::clamp<double>(std::clamp(static_cast<float>(x[i]), -FLT_MAX, FLT_MAX) * multiply, -largest, largest);
+            const float multiply =
+                std::min(1.0f / (static_cast<float>(scale) * (1.0f / row.tensor_scale)), FLT_MAX);
+            v = std::clamp<double>(std::clamp(static_cast<float>(x[i]), -FLT_MAX, FLT_MAX) *
+                                       multiply,
+                                   -largest, largest);
         }
-        const auto decoded = [&](double e) -> double { return format.tensor_scale ? static_cast<float>(e * scale) / row.tensor_scale : e * scale; };
+        const auto decoded = [&](double e) -> double {
+            return format.tensor_scale ? static_cast<float>(e * scale) / row.tensor_scale
+                                       : e * scale;
+        };
         const RoundingMoments m = stochastic_moments(v, cast);
         if (m.variance == 0.0) {
             bias.push_back(decoded(v + m.bias) - x[i]);
@@ -131,15 +155,17 @@ void plain_moments(const BlockRow& row, const Row& x, const BlockFormat& format,
 
 TEST_P(SchemeLoops, MomentsOfBlocks) {
     std::mt19937_64 random(2);
-    for (const char* name :
-         {"nvfp4", "mxfp8_e4m3", "mxfp6_e2m3", "mxint8", "nvfp4,block=33", "bfp:8:16", "blocks:e4m3fn,scale=e5m2,rule=ratio,block=5,tensor"}) {
+    for (const char* name : {"nvfp4", "mxfp8_e4m3", "mxfp6_e2m3", "mxint8", "nvfp4,block=33",
+                             "bfp:8:16", "blocks:e4m3fn,scale=e5m2,rule=ratio,block=5,tensor"}) {
         const BlockFormat format = parse_block_format(name);
-        for (const RoundingMode mode : {RoundingMode::stochastic, RoundingMode::stochastic_b, RoundingMode::stochastic_equal}) {
+        for (const RoundingMode mode : {RoundingMode::stochastic, RoundingMode::stochastic_b,
+                                        RoundingMode::stochastic_equal}) {
             for (const int random_bits : {1, 7, 32, 48, 49, 53, 62}) {
                 const Projection projection{mode, Overflow::saturate, random_bits};
                 for (const double size : {1.0, 1e-39, 1e36}) {
                     const Row x = numbers(600, random, size);
-                    const BlockRow row = encode_block_row(x, {format, projection}, {{{1, 2}, 0, 1u << 28, random_bits}, {}});
+                    const BlockRow row = encode_block_row(x, {format, projection},
+                                                          {{{1, 2}, 0, 1u << 28, random_bits}, {}});
                     Message m;
                     state_blocks(m, row, x, x.size(), {format, projection}, false);
                     Row bias, variance;
@@ -154,8 +180,10 @@ TEST_P(SchemeLoops, MomentsOfBlocks) {
 
 TEST_P(SchemeLoops, FixedPoint) {
     std::mt19937_64 random(3);
-    for (const std::string keys : {"bits=8", "bits=16,chunk=100", "bits=4,chunk=1,scale=real", "bits=8,chunk=1000,rounding=stochastic",
-                                   "bits=12,chunk=7,rounding=stochastic,random_bits=9", "bits=6,rounding=stochastic,scale=real,random_bits=53"}) {
+    for (const std::string keys : {"bits=8", "bits=16,chunk=100", "bits=4,chunk=1,scale=real",
+                                   "bits=8,chunk=1000,rounding=stochastic",
+                                   "bits=12,chunk=7,rounding=stochastic,random_bits=9",
+                                   "bits=6,rounding=stochastic,scale=real,random_bits=53"}) {
         const Scheme scheme = parse_scheme("integer_allreduce:" + keys);
         const TensorScheme& tensor = std::get<TensorScheme>(scheme.kind);
         const bool draws = tensor.draws;
@@ -163,7 +191,9 @@ TEST_P(SchemeLoops, FixedPoint) {
         step.workers = 1;
         step.key = {5, 6};
         Row x = numbers(900, random);
-        for (std::size_t i = 0; i < 300; ++i) x[i] = static_cast<double>(static_cast<int>(random() % 41) - 20) / 8.0;  // ties among them
+        for (std::size_t i = 0; i < 300; ++i)
+            x[i] =
+                static_cast<double>(static_cast<int>(random() % 41) - 20) / 8.0;  // ties among them
         State state;
         const Parameters theta = tensor.select(step, state, {x});
         const Message m = tensor.encode(step, theta, x, 0);
@@ -173,11 +203,15 @@ TEST_P(SchemeLoops, FixedPoint) {
         const RandomStream stream = step.stream(0, random_bits);
         Row codes, values, bias, variance;
         for (std::size_t i = 0; i < x.size(); ++i) {
-            const double f = factors.at(i / chunk), v = x[i] * f, low = std::floor(v), words = std::ldexp(1.0, random_bits);
-            double q = (v - low > 0.5 || (v - low == 0.5 && std::fmod(low, 2.0) != 0.0)) ? low + 1.0 : low;
+            const double f = factors.at(i / chunk), v = x[i] * f, low = std::floor(v),
+                         words = std::ldexp(1.0, random_bits);
+            double q =
+                (v - low > 0.5 || (v - low == 0.5 && std::fmod(low, 2.0) != 0.0)) ? low + 1.0 : low;
             if (draws) {
                 const double up = std::floor((v - low) * words), p = up / words;
-                q = low + (up + static_cast<double>(stream.at(i) >> (64 - random_bits)) >= words ? 1.0 : 0.0);
+                q = low + (up + static_cast<double>(stream.at(i) >> (64 - random_bits)) >= words
+                               ? 1.0
+                               : 0.0);
                 bias.push_back((low + p) / f - x[i]);
                 variance.push_back(p * (1.0 - p) / f / f);
             }
@@ -193,7 +227,8 @@ TEST_P(SchemeLoops, FixedPoint) {
 
 TEST(SchemeStatistics, PowersOfTwoRoundOnce) {
     std::mt19937_64 random(4);
-    for (const int exponent : {0, 1, -1, 100, -100, 999, -999, 1000, -1000, 1073, -1074, 2000, -2000}) {
+    for (const int exponent :
+         {0, 1, -1, 100, -100, 999, -999, 1000, -1000, 1073, -1074, 2000, -2000}) {
         Row x = numbers(100, random), y = x;
         x.insert(x.end(), {DBL_MAX, -DBL_MIN, 0x1.fffffffffffffp-1022, 0x1.8p-1073});
         y = x;

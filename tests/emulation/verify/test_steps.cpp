@@ -29,7 +29,8 @@ std::uint32_t result_at(const Staircase& steps, std::uint32_t input) {
 TEST(Steps, AreWhatMpfrSaysOfRandomInputs) {
     for (const char* name : {"e3m0", "e4m3"}) {
         const FloatFormat format = parse_format(name);
-        for (const RoundingMode mode : {RoundingMode::ties_to_even, RoundingMode::toward_negative, RoundingMode::to_odd}) {
+        for (const RoundingMode mode :
+             {RoundingMode::ties_to_even, RoundingMode::toward_negative, RoundingMode::to_odd}) {
             const Projection projection{mode};
             const Staircase steps(format, projection, 2);
             MpfrOracle oracle(format, projection);
@@ -77,8 +78,10 @@ TEST(Operations, EveryPairOfE4m3AndSamplesOfFma) {
     const FloatFormat format = parse_format("e4m3");
     OperationOptions options;
     options.samples = 20'000;
-    for (const Operation operation : {Operation::add, Operation::multiply, Operation::divide, Operation::fma}) {
-        for (const RoundingMode mode : {RoundingMode::ties_to_even, RoundingMode::toward_negative, RoundingMode::stochastic}) {
+    for (const Operation operation :
+         {Operation::add, Operation::multiply, Operation::divide, Operation::fma}) {
+        for (const RoundingMode mode : {RoundingMode::ties_to_even, RoundingMode::toward_negative,
+                                        RoundingMode::stochastic}) {
             const OperationResult result = verify_operation(format, operation, {mode}, options);
             EXPECT_EQ(result.mismatches, 0u) << (result.first ? describe(*result.first) : "");
             EXPECT_GE(result.cases, operation == Operation::fma ? 20'000u : 240u * 240u);
@@ -88,9 +91,11 @@ TEST(Operations, EveryPairOfE4m3AndSamplesOfFma) {
 
 // Products and sums that are rounded twice on the way through fp32.
 TEST(Operations, TheTrapsOfDoubleRounding) {
-    const auto apply = [](Operation operation, float a, float b, float c, const char* format, RoundingMode mode) {
+    const auto apply = [](Operation operation, float a, float b, float c, const char* format,
+                          RoundingMode mode) {
         float out = 0;
-        arithmetic(operation, std::span(&a, 1), std::span(&b, 1), std::span(&c, 1), std::span(&out, 1), parse_format(format), {mode});
+        arithmetic(operation, std::span(&a, 1), std::span(&b, 1), std::span(&c, 1),
+                   std::span(&out, 1), parse_format(format), {mode});
         return out;
     };
     constexpr RoundingMode even = RoundingMode::ties_to_even, up = RoundingMode::toward_positive;

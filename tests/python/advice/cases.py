@@ -6,7 +6,14 @@ import itertools
 
 import numpy as np
 
-CANDIDATES = ("none:bf16", "aps:e4m3fn,rule=tight", "aps:e3m4,rule=tight", "aps:e3m2fn,rule=tight", "aps:e3m0", "none:e5m2")
+CANDIDATES = (
+    "none:bf16",
+    "aps:e4m3fn,rule=tight",
+    "aps:e3m4,rule=tight",
+    "aps:e3m2fn,rule=tight",
+    "aps:e3m0",
+    "none:e5m2",
+)
 
 
 def every_mixture(units: int, options: int) -> np.ndarray:

@@ -28,7 +28,10 @@ def test_a_plan_is_no_worse_than_the_best_single_scheme_and_the_page_says_so(adv
         assert case.error <= case.single, case
         assert case.plan.figures["volume"].max() <= case.budget + 0.001 + 1e-12
         if len(set(case.plan.layers["scheme"])) == 1:  # it says why
-            assert any(words in case.plan.verdict() for words in ("indistinguishable", "less than a hundredth", "no mixture")), case.plan.verdict()
+            assert any(
+                words in case.plan.verdict()
+                for words in ("indistinguishable", "less than a hundredth", "no mixture")
+            ), case.plan.verdict()
         assert case.seconds < 5  # far less than one where nothing else runs
     page = (ROOT / "docs/advice.md").read_text()
     begin, end = advice.MARKERS
@@ -37,14 +40,20 @@ def test_a_plan_is_no_worse_than_the_best_single_scheme_and_the_page_says_so(adv
 
 
 def test_the_interval_of_a_quotient_is_students(request):
-    results = apscope.replay(request.config.rootpath / "notebooks/data/digits", ["aps:e3m0", "aps:e4m3fn"], topology="ring")
+    results = apscope.replay(
+        request.config.rootpath / "notebooks/data/digits",
+        ["aps:e3m0", "aps:e4m3fn"],
+        topology="ring",
+    )
     plan = apscope.recommend(results, max_volume=0.2, holdout=False)
     sums, units = plan._table.chosen, len(plan._table.units)
     one, other = np.zeros(units, int), np.ones(units, int)
     logs = by_blocks(sums, "error_over_noise", one) - by_blocks(sums, "error_over_noise", other)
     assert len(logs) == 8
     half = 2.3646 * logs.std(ddof=1) / np.sqrt(8)  # Student's t at 0.975, 7 degrees of freedom
-    assert ratio(sums, "error_over_noise", one, other) == pytest.approx([2.0 ** (logs.mean() + e) for e in (0, -half, half)], rel=1e-4)
+    assert ratio(sums, "error_over_noise", one, other) == pytest.approx(
+        [2.0 ** (logs.mean() + e) for e in (0, -half, half)], rel=1e-4
+    )
 
 
 def test_one_step_tells_little(request):
@@ -57,7 +66,11 @@ def test_one_step_tells_little(request):
 
 
 def test_layers_that_other_steps_would_give_the_same_are_sure(request):
-    results = apscope.replay(request.config.rootpath / "notebooks/data/digits", ["aps:e3m0", "aps:e4m3fn"], topology="ring")
+    results = apscope.replay(
+        request.config.rootpath / "notebooks/data/digits",
+        ["aps:e3m0", "aps:e4m3fn"],
+        topology="ring",
+    )
     plan = apscope.recommend(results, max_volume=0.2, holdout=False, simplest=False)
     sure = plan.layers.set_index("layer")["sure"]
     assert sure["norm.bias"] == 1.0 and sure.min() >= 0

@@ -25,7 +25,9 @@ def brute_force(cost, uses, limits, allowed):
 def problem(seed, limits, units=5, options=5):
     draw = np.random.default_rng(seed)
     cost = draw.normal(size=(units, options))
-    uses = draw.exponential(size=(limits, units, options)) * 10.0 ** draw.integers(-6, 6, (limits, 1, 1))
+    uses = draw.exponential(size=(limits, units, options)) * 10.0 ** draw.integers(
+        -6, 6, (limits, 1, 1)
+    )
     allowed = draw.random((units, options)) < 0.9
     allowed[:, 0] = True
     middle = uses.min(axis=2).sum(axis=1) * draw.uniform(1.5, 6.0, limits)
@@ -43,17 +45,26 @@ def test_the_choice_is_the_least_of_all_mixtures(limits):
             assert found is None
             continue
         met += 1
-        assert found.value == pytest.approx(expected, rel=1e-12, abs=1e-12) and found.bound <= found.value
+        assert (
+            found.value == pytest.approx(expected, rel=1e-12, abs=1e-12)
+            and found.bound <= found.value
+        )
         assert found.bound == found.value  # nothing was dropped
         rows = np.arange(len(cost))
-        assert allowed[rows, found.choice].all() and (uses[:, rows, found.choice].sum(axis=1) <= limit * (1 + 1e-11)).all()
+        assert (
+            allowed[rows, found.choice].all()
+            and (uses[:, rows, found.choice].sum(axis=1) <= limit * (1 + 1e-11)).all()
+        )
     assert met > 10
 
 
 def test_integers_of_which_many_mixtures_are_equal():
     for seed in range(30):
         draw = np.random.default_rng(seed)
-        cost, uses = draw.integers(0, 4, (6, 4)).astype(float), draw.integers(0, 4, (1, 6, 4)).astype(float)
+        cost, uses = (
+            draw.integers(0, 4, (6, 4)).astype(float),
+            draw.integers(0, 4, (1, 6, 4)).astype(float),
+        )
         allowed = np.ones((6, 4), bool)
         limit = np.array([uses[0].min(axis=1).sum() + 3.0])
         found = solve(cost, uses, limit, allowed)
@@ -63,7 +74,11 @@ def test_integers_of_which_many_mixtures_are_equal():
 
 def test_a_search_that_drops_partial_choices_says_how_far_off_it_may_be():
     draw = np.random.default_rng(7)
-    cost, uses, allowed = draw.normal(size=(40, 8)), draw.exponential(size=(1, 40, 8)), np.ones((40, 8), bool)
+    cost, uses, allowed = (
+        draw.normal(size=(40, 8)),
+        draw.exponential(size=(1, 40, 8)),
+        np.ones((40, 8), bool),
+    )
     limit = uses.min(axis=2).sum(axis=1) * 1.7
     whole, short = solve(cost, uses, limit, allowed), solve(cost, uses, limit, allowed, cap=4)
     assert whole.bound == whole.value

@@ -12,20 +12,30 @@ from apscope._results.volume import SIDE
 @pytest.fixture(scope="module")
 def results(request):
     trace = request.config.rootpath / "notebooks/data/digits"
-    return apscope.replay(trace, ["none:bf16", "aps:e4m3", "aps:e3m4,rule=tight", "aps:e3m0"], steps=[0, 1, 8, 34, 240, 1500], topology="ring")
+    return apscope.replay(
+        trace,
+        ["none:bf16", "aps:e4m3", "aps:e3m4,rule=tight", "aps:e3m0"],
+        steps=[0, 1, 8, 34, 240, 1500],
+        topology="ring",
+    )
 
 
 def test_side_information_within_the_tolerance_is_told(results):
     plan = apscope.recommend(results, max_volume=0.25)
     assert 0.25 < plan.figures["volume"].iloc[0] <= 0.25 + SIDE
     assert "volume 0.2508: side information of up to 0.001 counts as within 0.25" in notes(plan)
-    assert not any("side information of up to" in note for note in notes(apscope.recommend(results, max_volume=0.3)))
+    assert not any(
+        "side information of up to" in note
+        for note in notes(apscope.recommend(results, max_volume=0.3))
+    )
 
 
 def test_a_plan_just_above_the_limit_is_named_with_its_volume_and_error(results):
     plan = apscope.recommend(results, max_volume=0.25)
     front, error = plan.front, plan.wish.error
     inside = front.loc[front["volume"] <= 0.25 + SIDE, error].min()
-    near = front[(front["volume"] > 0.25 + SIDE) & (front["volume"] <= 0.275) & (2 * front[error] <= inside)]
+    near = front[
+        (front["volume"] > 0.25 + SIDE) & (front["volume"] <= 0.275) & (2 * front[error] <= inside)
+    ]
     named = [note for note in notes(plan) if note.startswith("just above")]
     assert len(near) and len(named) == 1 and f"{near['volume'].min():.4g} a plan" in named[0]

@@ -30,13 +30,23 @@ def test_a_plan_is_read_as_it_was_written(plan, path):
     read = apscope.Plan.open(path)
     assert read == plan and hash(read) == hash(plan) and read.scheme == plan.scheme
     assert read.to_dict() == json.loads(path.read_text()) and str(read) == str(plan)
-    assert read.figures.equals(plan.figures) and read.layers.equals(plan.layers) and read.front.equals(plan.front)
+    assert (
+        read.figures.equals(plan.figures)
+        and read.layers.equals(plan.layers)
+        and read.front.equals(plan.front)
+    )
     assert apscope.Plan.open(read.save(path.with_name("again.json"))) == plan
 
 
 def test_a_plan_in_periods_and_with_overflow_is_read_as_it_was_written(request, tmp_path):
-    results = apscope.replay(request.config.rootpath / "notebooks/data/resnet18", ["none:e3m0", "aps:e3m0", "none:e4m3"], topology="ring")
-    plan = apscope.recommend(results, max_volume=0.2, periods=2, groups="role", holdout=False, fixed={"^fc": "none:e4m3"})
+    results = apscope.replay(
+        request.config.rootpath / "notebooks/data/resnet18",
+        ["none:e3m0", "aps:e3m0", "none:e4m3"],
+        topology="ring",
+    )
+    plan = apscope.recommend(
+        results, max_volume=0.2, periods=2, groups="role", holdout=False, fixed={"^fc": "none:e4m3"}
+    )
     assert np.isnan(plan._table.chosen.log2).any()
     read = apscope.Plan.open(plan.save(tmp_path / "plan.json"))
     assert read == plan and read.solve(max_volume=0.24) == plan.solve(max_volume=0.24)
@@ -49,9 +59,16 @@ def test_another_budget_from_the_file_is_the_plan_that_a_replay_gives(digits, pl
 
 
 def test_a_plan_and_its_file_are_schemes_and_give_equal_rows(digits, plan, path):
-    spelt, object_, named = (apscope.replay(digits, what, topology="ring", steps="0:2").frame for what in (plan.spec, plan, str(path)))
+    spelt, object_, named = (
+        apscope.replay(digits, what, topology="ring", steps="0:2").frame
+        for what in (plan.spec, plan, str(path))
+    )
     assert object_.equals(spelt) and named.equals(spelt)
-    assert apscope.schemes.as_scheme(plan) == apscope.schemes.as_scheme(str(path)) == apscope.schemes.Scheme(plan.spec)
+    assert (
+        apscope.schemes.as_scheme(plan)
+        == apscope.schemes.as_scheme(str(path))
+        == apscope.schemes.Scheme(plan.spec)
+    )
     both = apscope.replay(digits, [plan, "aps:e3m0"], topology="ring", steps="0:2")
     assert len(both.compare(str(path), "aps:e3m0")) == 7
 
@@ -61,13 +78,34 @@ def test_the_command_writes_prints_and_solves_again(digits, tmp_path, capsys):
     words = [w for spec in CANDIDATES for w in ("--candidates", spec)]
     assert main(["recommend", str(digits), "-o", out, "--max-volume", "0.2", *words]) == 0
     text = capsys.readouterr().out
-    assert "best single candidate" in text.splitlines()[0] and "plan replayed" in text and f"again: apscope recommend {digits}" in text
+    assert (
+        "best single candidate" in text.splitlines()[0]
+        and "plan replayed" in text
+        and f"again: apscope recommend {digits}" in text
+    )
     assert main(["recommend", out, "-o", other, "--max-volume", "0.3"]) == 0
     assert apscope.Plan.open(other).spec == apscope.Plan.open(out).solve(max_volume=0.3).spec
     run = str(tmp_path / "run")
     assert main(["replay", str(digits), "--scheme", out, "--topology", "ring", "-o", run]) == 0
     assert main(["recommend", run, "-o", other]) == 2  # a hybrid alone is not a candidate
-    assert main(["replay", str(digits), "--scheme", "aps:e3m0", "--scheme", "none:e4m3", "--topology", "ring", "-o", run, "--force"]) == 0
+    assert (
+        main(
+            [
+                "replay",
+                str(digits),
+                "--scheme",
+                "aps:e3m0",
+                "--scheme",
+                "none:e4m3",
+                "--topology",
+                "ring",
+                "-o",
+                run,
+                "--force",
+            ]
+        )
+        == 0
+    )
     assert (
         main(
             [
@@ -121,7 +159,10 @@ def test_errors_are_one_sentence(digits, tmp_path, monkeypatch, capsys, words, s
 @pytest.mark.parametrize(
     "change, said",
     [
-        (lambda d: d.update(apscope_plan=2), "is a plan of version 2; this apscope reads version 1"),
+        (
+            lambda d: d.update(apscope_plan=2),
+            "is a plan of version 2; this apscope reads version 1",
+        ),
         (lambda d: d.pop("apscope_plan"), "is not a plan: it has no key apscope_plan"),
         (lambda d: d.update(scheme=3), "scheme is 3; it must be a text"),
         (lambda d: d.update(scheme="aps:e4m3"), "change both, or neither"),
@@ -158,21 +199,34 @@ def _any_plan(folder):
     import pathlib
 
     digits = pathlib.Path(__file__).parents[3] / "notebooks/data/digits"
-    return apscope.recommend(digits, ["aps:e3m0", "none:e4m3"], steps="0:2", max_volume=0.2).save(folder / "any.json")
+    return apscope.recommend(digits, ["aps:e3m0", "none:e4m3"], steps="0:2", max_volume=0.2).save(
+        folder / "any.json"
+    )
 
 
 def test_other_tools_read_their_syntax(request, tmp_path):
-    results = apscope.replay(request.config.rootpath / "notebooks/data/transformer", ["aps:e4m3fn", "none:fp16"], topology="ring")
+    results = apscope.replay(
+        request.config.rootpath / "notebooks/data/transformer",
+        ["aps:e4m3fn", "none:fp16"],
+        topology="ring",
+    )
     plan = apscope.recommend(results, max_volume=0.35, simplest=False)
     schemes = plan.layers.set_index("layer")["scheme"]
-    small = {name.removesuffix(".weight") for name in schemes.index[schemes == "aps:e4m3fn"] if name.endswith(".weight")}
+    small = {
+        name.removesuffix(".weight")
+        for name in schemes.index[schemes == "aps:e4m3fn"]
+        if name.endswith(".weight")
+    }
     assert 0 < len(small) < len(schemes)
     names: dict = {}
     exec(compile(ast.parse(plan.written_as("torchao")), "torchao", "exec"), names)
     modules = {name.rpartition(".")[0] for name in schemes.index}
     assert {m for m in modules if names["module_filter_fn"](None, m)} == small
     exec(compile(ast.parse(plan.written_as("te")), "te", "exec"), names)
-    assert names["FORMATS"] == dict.fromkeys(names["FORMATS"], "e4m3fn") and set(names["FORMATS"]) == small
+    assert (
+        names["FORMATS"] == dict.fromkeys(names["FORMATS"], "e4m3fn")
+        and set(names["FORMATS"]) == small
+    )
 
     class Role:
         name = "elsewhere"
@@ -181,7 +235,9 @@ def test_other_tools_read_their_syntax(request, tmp_path):
     import re
 
     lines = [line.split("  ") for line in plan.written_as("regex").splitlines()]
-    assert {name: spec for name in schemes.index for pattern, spec in lines if re.search(pattern, name)} == schemes.to_dict()
+    assert {
+        name: spec for name in schemes.index for pattern, spec in lines if re.search(pattern, name)
+    } == schemes.to_dict()
     with pytest.raises(ValueError, match="plans cannot be written for 'onnx'"):
         plan.written_as("onnx")
     with pytest.raises(ValueError, match="has no ranges of steps"):
@@ -191,7 +247,13 @@ def test_other_tools_read_their_syntax(request, tmp_path):
 def places(value, path=()):
     """Every place of a document, by keys and indices."""
     yield path
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inside = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, inner in inside:
         yield from places(inner, (*path, key))
 

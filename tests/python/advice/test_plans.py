@@ -49,11 +49,20 @@ def test_a_plan_is_the_best_of_all_6_to_the_6_mixtures(whole, minimize, volume):
     least = 2 ** errors.min() if minimize == "error_over_noise" else errors.min()
     plan = whole.solve(minimize, max_volume=volume, simplest=False)
     row = plan.figures[plan.figures["what"] == "plan"].iloc[0]
-    assert row[minimize] == pytest.approx(least, rel=1e-12) and row["volume"] <= volume + 0.001 and plan.gap == 0
+    assert (
+        row[minimize] == pytest.approx(least, rel=1e-12)
+        and row["volume"] <= volume + 0.001
+        and plan.gap == 0
+    )
 
 
 def test_a_plan_under_several_limits_is_the_best_of_all_mixtures(whole):
-    limits = {"max_nmse": 0.05, "max_error_over_noise": 0.05, "min_cosine": 0.95, "max_underflow": 0.6}
+    limits = {
+        "max_nmse": 0.05,
+        "max_error_over_noise": 0.05,
+        "min_cosine": 0.95,
+        "max_underflow": 0.6,
+    }
     sums = whole._table.chosen
     fits = (
         (mixture_sums(whole, "step_nmse") <= 0.05)
@@ -61,12 +70,19 @@ def test_a_plan_under_several_limits_is_the_best_of_all_mixtures(whole):
         & (mixture_sums(whole, "layer_cosine") <= -0.95)
     )
     rows, mixtures = np.arange(6), every_mixture(6, 6)
-    fits &= sums.underflow[rows, mixtures].sum(axis=1) <= 0.6 * sums.nonzero[rows, mixtures].sum(axis=1)
+    fits &= sums.underflow[rows, mixtures].sum(axis=1) <= 0.6 * sums.nonzero[rows, mixtures].sum(
+        axis=1
+    )
     assert 0 < fits.sum() < len(fits)
     plan = whole.solve("volume", simplest=False, **limits)
     row = plan.figures[plan.figures["what"] == "plan"].iloc[0]
     assert row["volume"] == pytest.approx(mixture_sums(whole, "volume")[fits].min(), rel=1e-12)
-    assert row["step_nmse"] <= 0.05 and row["error_over_noise"] <= 0.05 and row["layer_cosine"] >= 0.95 and row["underflow_wire"] <= 0.6
+    assert (
+        row["step_nmse"] <= 0.05
+        and row["error_over_noise"] <= 0.05
+        and row["layer_cosine"] >= 0.95
+        and row["underflow_wire"] <= 0.6
+    )
 
 
 def test_sums_of_200_random_mixtures_are_what_their_replay_measures(digits, whole):
@@ -76,14 +92,20 @@ def test_sums_of_200_random_mixtures_are_what_their_replay_measures(digits, whol
     mixtures = {}
     while len(mixtures) < 200:
         options = draw.integers(0, len(table.candidates), len(table.units))
-        mixtures[spec_of_plan(table.units, [table.candidates[k] for k in options], tensors, by_role=False)] = options
+        mixtures[
+            spec_of_plan(
+                table.units, [table.candidates[k] for k in options], tensors, by_role=False
+            )
+        ] = options
     replayed = apscope.replay(digits, list(mixtures), topology="ring").summary()
     replayed = replayed[replayed["topology"] == "ring"].set_index("scheme")
     assert len(replayed) == 200
     for spec, options in mixtures.items():
         predicted = figures(table, table.chosen, options)
         for column in COMPARED:
-            assert predicted[column] == pytest.approx(replayed.at[apscope.schemes.Scheme(spec).spec, column], rel=1e-12), (spec, column)
+            assert predicted[column] == pytest.approx(
+                replayed.at[apscope.schemes.Scheme(spec).spec, column], rel=1e-12
+            ), (spec, column)
 
 
 @pytest.mark.parametrize("name", ["digits", "transformer"])
@@ -119,22 +141,36 @@ def test_a_plan_is_replayed_and_stands_beside_its_prediction(digits):
     rows = plan.figures.set_index(["what", "steps"])
     for steps in ("chosen", "held out"):
         for column in COMPARED:
-            assert rows.at[("plan", steps), column] == pytest.approx(rows.at[("plan replayed", steps), column], rel=1e-12)
+            assert rows.at[("plan", steps), column] == pytest.approx(
+                rows.at[("plan replayed", steps), column], rel=1e-12
+            )
     assert plan.about["changed"] == []
 
 
 def test_schemes_that_look_at_several_layers_are_told(request):
     """One constant for some layers is another one than for all of them."""
     trace = request.config.rootpath / "notebooks/data/resnet18"
-    plan = apscope.recommend(trace, ["loss_scaling:e3m4,scale=best", "none:fp16"], minimize="step_nmse", max_volume=0.3, holdout=False)
+    plan = apscope.recommend(
+        trace,
+        ["loss_scaling:e3m4,scale=best", "none:fp16"],
+        minimize="step_nmse",
+        max_volume=0.3,
+        holdout=False,
+    )
     rows = plan.figures.set_index("what")["step_nmse"]
-    assert plan.about["changed"] == ["loss_scaling:e3m4,scale=best"] and "not separable" in str(plan)
+    assert plan.about["changed"] == ["loss_scaling:e3m4,scale=best"] and "not separable" in str(
+        plan
+    )
     assert rows["plan replayed"] < 0.5 * rows["plan"] < rows["single"]
     again = apscope.replay(trace, plan, topology="ring").summary()
-    assert again.loc[again["topology"] == "ring", "step_nmse"].item() == pytest.approx(rows["plan replayed"], rel=1e-12)
+    assert again.loc[again["topology"] == "ring", "step_nmse"].item() == pytest.approx(
+        rows["plan replayed"], rel=1e-12
+    )
 
 
-def test_a_mixture_that_fails_when_it_is_replayed_is_chosen_again_without_what_changed(request, monkeypatch):
+def test_a_mixture_that_fails_when_it_is_replayed_is_chosen_again_without_what_changed(
+    request, monkeypatch
+):
     from apscope._advice import planning as module
 
     monkeypatch.setattr(module, "_fails", lambda plan: not plan._banned)
@@ -147,14 +183,33 @@ def test_a_mixture_that_fails_when_it_is_replayed_is_chosen_again_without_what_c
 
 
 @pytest.mark.parametrize(
-    "groups, periods", [("layer", 1), ("layer", 3), ("role", 2), ("module", 1), ("bucket:2KB", 1), ("^(conv|head)", 2), ("model", 4)]
+    "groups, periods",
+    [
+        ("layer", 1),
+        ("layer", 3),
+        ("role", 2),
+        ("module", 1),
+        ("bucket:2KB", 1),
+        ("^(conv|head)", 2),
+        ("model", 4),
+    ],
 )
 def test_groups_and_periods_share_a_choice_and_are_replayed_so(digits, groups, periods):
-    plan = apscope.recommend(digits, CANDIDATES, max_volume=0.2, groups=groups, periods=periods, holdout="26:30", simplest=False)
+    plan = apscope.recommend(
+        digits,
+        CANDIDATES,
+        max_volume=0.2,
+        groups=groups,
+        periods=periods,
+        holdout="26:30",
+        simplest=False,
+    )
     rows = plan.figures.set_index(["what", "steps"])
     for steps in ("chosen", "held out"):
         for column in ("volume", "time", "error_over_noise", "step_nmse"):
-            assert rows.at[("plan", steps), column] == pytest.approx(rows.at[("plan replayed", steps), column], rel=1e-12), (steps, column)
+            assert rows.at[("plan", steps), column] == pytest.approx(
+                rows.at[("plan replayed", steps), column], rel=1e-12
+            ), (steps, column)
     assert rows.at[("plan", "chosen"), "volume"] <= 0.201
     assert (plan.layers.groupby("layer", sort=False).size() == periods).all()
     assert plan.layers["tensors"].sum() == 6 * periods
@@ -162,7 +217,9 @@ def test_groups_and_periods_share_a_choice_and_are_replayed_so(digits, groups, p
 
 def test_more_periods_and_smaller_groups_are_never_worse_on_the_steps_chosen_by(results):
     def error(**options):
-        return apscope.recommend(results, max_volume=0.2, holdout=False, simplest=False, **options).figures.iloc[0]["error_over_noise"]
+        return apscope.recommend(
+            results, max_volume=0.2, holdout=False, simplest=False, **options
+        ).figures.iloc[0]["error_over_noise"]
 
     assert error() <= error(groups="module") <= error(groups="model")
     assert error(periods=4) <= error(periods=2) <= error()
@@ -174,21 +231,29 @@ def test_buckets_are_those_of_aps(request):
     frame = apscope.replay(trace, "aps:e4m3,unit=bucket:20KB", topology="ring", steps=[0]).frame
     wire = frame[frame["stage"] == "wire"]
     first_of_bucket = set(wire.loc[wire["side_bits"] > 0, "tensor"])
-    plan = apscope.recommend(apscope.replay(trace, CANDIDATES, topology="ring"), max_volume=0.2, groups="bucket:20KB")
+    plan = apscope.recommend(
+        apscope.replay(trace, CANDIDATES, topology="ring"), max_volume=0.2, groups="bucket:20KB"
+    )
     units = plan._table.units
-    assert {unit.tensors[-1] for unit in units} == first_of_bucket and len(units) == len(first_of_bucket) > 3
+    assert {unit.tensors[-1] for unit in units} == first_of_bucket and len(units) == len(
+        first_of_bucket
+    ) > 3
 
 
 def test_fixed_layers_have_what_they_are_given(digits):
     plan = apscope.recommend(digits, CANDIDATES[1:], max_volume=0.3, fixed={"head": "none:fp16"})
     schemes = plan.layers.set_index("layer")["scheme"]
     assert schemes["head.weight"] == schemes["head.bias"] == "none:fp16"
-    grouped = apscope.recommend(digits, CANDIDATES[1:], max_volume=0.3, fixed={"head.bias": "none:fp16"}, groups="module").layers.set_index("layer")
+    grouped = apscope.recommend(
+        digits, CANDIDATES[1:], max_volume=0.3, fixed={"head.bias": "none:fp16"}, groups="module"
+    ).layers.set_index("layer")
     assert grouped.at["head.bias", "scheme"] == "none:fp16" and grouped.at["conv2", "tensors"] == 1
 
 
 def test_no_layer_is_worse_than_max_layer_error(results):
-    loose, strict = (apscope.recommend(results, max_volume=0.3, max_layer_error=most) for most in (None, 0.01))
+    loose, strict = (
+        apscope.recommend(results, max_volume=0.3, max_layer_error=most) for most in (None, 0.01)
+    )
     assert strict.layers["error"].max() <= 0.01
     assert loose.solve(max_volume=0.16, simplest=False).layers["error"].max() > 0.1
     with pytest.raises(ValueError, match="max_layer_error=1e-12 is out of reach"):
@@ -199,7 +264,9 @@ def renamed(results, first, second):
     """Results in which the second scheme did what the first one did."""
     frame = results.frame[results.frame["scheme"].isin([first, second])].reset_index(drop=True)
     columns = frame.columns.difference(["scheme"])
-    frame.loc[frame["scheme"] == second, columns] = frame.loc[frame["scheme"] == first, columns].to_numpy()
+    frame.loc[frame["scheme"] == second, columns] = frame.loc[
+        frame["scheme"] == first, columns
+    ].to_numpy()
     return frame
 
 
@@ -209,7 +276,10 @@ def test_equal_candidates_make_the_simpler_plan_of_the_first(results):
     for simplest in (False, True):
         plan = apscope.recommend(equal, max_volume=0.26, simplest=simplest)
         assert plan.spec == CANDIDATES[1]
-    assert apscope.recommend(equal, [CANDIDATES[2], CANDIDATES[1]], max_volume=0.26).spec == CANDIDATES[2]
+    assert (
+        apscope.recommend(equal, [CANDIDATES[2], CANDIDATES[1]], max_volume=0.26).spec
+        == CANDIDATES[2]
+    )
 
 
 def test_one_layer_of_random_halves_is_indistinguishable(results):
@@ -217,44 +287,69 @@ def test_one_layer_of_random_halves_is_indistinguishable(results):
     second, draw = CANDIDATES[2], np.random.default_rng(5)
     frame = renamed(results, CANDIDATES[1], second)
     rows = (frame["scheme"] == second) & (frame["topology"] == "ring")
-    frame.loc[rows, "sum_log2_error_over_noise"] += draw.normal(0, 0.1, rows.sum()) * frame.loc[rows, "noise_blocks"].to_numpy(float)
+    frame.loc[rows, "sum_log2_error_over_noise"] += draw.normal(0, 0.1, rows.sum()) * frame.loc[
+        rows, "noise_blocks"
+    ].to_numpy(float)
     noisy = apscope.Results(frame, results.histograms, results.provenance, results.noise)
     plan = apscope.recommend(noisy, max_volume=0.26, holdout=False)
-    assert len(set(plan.layers["scheme"])) == 1 and ("indistinguishable" in plan.verdict() or "hundredth" in plan.verdict())
+    assert len(set(plan.layers["scheme"])) == 1 and (
+        "indistinguishable" in plan.verdict() or "hundredth" in plan.verdict()
+    )
     assert len(set(plan.solve(max_volume=0.26, simplest=False).layers["scheme"])) == 2
 
 
 def test_limits_out_of_reach_are_refused_with_what_is_within(whole):
-    with pytest.raises(ValueError, match=r"max_volume=0.1 is out of reach: the volume of these candidates lies between 0\.12\d+ and 0\.5"):
+    with pytest.raises(
+        ValueError,
+        match=r"max_volume=0.1 is out of reach: the volume of these candidates lies between 0\.12\d+ and 0\.5",
+    ):
         whole.solve(max_volume=0.1)
-    with pytest.raises(ValueError, match="max_nmse=1e-09 is out of reach: the step_nmse of these candidates lies between"):
+    with pytest.raises(
+        ValueError,
+        match="max_nmse=1e-09 is out of reach: the step_nmse of these candidates lies between",
+    ):
         whole.solve(max_nmse=1e-9)
     with pytest.raises(ValueError, match="min_cosine=1 is out of reach"):
         whole.solve(min_cosine=1.0)
-    with pytest.raises(ValueError, match=r"max_volume=0.2 is out of reach together with max_nmse=0.001: under these the least volume is 0\.\d+"):
+    with pytest.raises(
+        ValueError,
+        match=r"max_volume=0.2 is out of reach together with max_nmse=0.001: under these the least volume is 0\.\d+",
+    ):
         whole.solve(max_volume=0.2, max_nmse=0.001)
     with pytest.raises(ValueError, match="together") as error:
         whole.solve(max_volume=0.2, max_nmse=0.001)
     least = float(str(error.value).split()[-1])
-    assert whole.solve("volume", max_nmse=0.001, simplest=False).figures.iloc[0]["volume"] == pytest.approx(least, rel=1e-3)
+    assert whole.solve("volume", max_nmse=0.001, simplest=False).figures.iloc[0][
+        "volume"
+    ] == pytest.approx(least, rel=1e-3)
 
 
 def test_without_limits_a_quarter_of_the_bytes_or_an_error_of_a_fiftieth(results):
     assert apscope.recommend(results).wish.limits == {"max_volume": 0.25}
-    assert apscope.recommend(results, minimize="volume").wish.limits == {"max_error_over_noise": 0.02}
+    assert apscope.recommend(results, minimize="volume").wish.limits == {
+        "max_error_over_noise": 0.02
+    }
 
 
 def test_one_worker_is_judged_by_nmse_and_bits(digits):
     results = apscope.replay(digits, CANDIDATES, workers=1, topology="ring")
     plan = apscope.recommend(results, max_volume=0.2)
-    assert plan.wish.minimize == "step_nmse" and plan.figures["volume"].max() <= 0.201 and "bits per value" in str(plan)
+    assert (
+        plan.wish.minimize == "step_nmse"
+        and plan.figures["volume"].max() <= 0.201
+        and "bits per value" in str(plan)
+    )
     with pytest.raises(ValueError, match="max_error_over_noise needs the noise of the batch"):
         apscope.recommend(results, max_error_over_noise=0.1)
 
 
 def test_overflow_keeps_a_candidate_out(request):
     """`none:e3m0` overflows in resnet18."""
-    results = apscope.replay(request.config.rootpath / "notebooks/data/resnet18", ["none:e3m0", "aps:e3m0"], topology="ring")
+    results = apscope.replay(
+        request.config.rootpath / "notebooks/data/resnet18",
+        ["none:e3m0", "aps:e3m0"],
+        topology="ring",
+    )
     plan = apscope.recommend(results, max_volume=0.13, holdout=False)
     assert plan.single == "aps:e3m0" and plan.figures["overflowed"].max() == 0
 
@@ -276,7 +371,9 @@ def normal(draw, layer="", step=0):
 
 FILLS = {
     "zeros": lambda draw, layer, step: np.zeros(64),
-    "one layer of zeros": lambda draw, layer, step: np.zeros(64) if layer == "b.bias" else normal(draw),
+    "one layer of zeros": lambda draw, layer, step: (
+        np.zeros(64) if layer == "b.bias" else normal(draw)
+    ),
     "an empty layer": lambda draw, layer, step: np.zeros(0) if layer == "b.bias" else normal(draw),
     "a NaN": lambda draw, layer, step: np.where(np.arange(64) == step, np.nan, normal(draw)),
     "normal": normal,
@@ -284,7 +381,11 @@ FILLS = {
 
 
 @pytest.mark.parametrize("fill", FILLS)
-@pytest.mark.parametrize("options", [{}, {"workers": 2}, {"workers": 1}, {"workers": 1, "stage": "clipped"}, {"steps": 1}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"workers": 2}, {"workers": 1}, {"workers": 1, "stage": "clipped"}, {"steps": 1}],
+    ids=str,
+)
 def test_odd_traces_have_plans_that_are_replayed_as_predicted(tmp_path, fill, options):
     draw = np.random.default_rng(0)
     trace = recorded(tmp_path / "t", lambda layer, step: FILLS[fill](draw, layer, step), **options)
@@ -293,20 +394,26 @@ def test_odd_traces_have_plans_that_are_replayed_as_predicted(tmp_path, fill, op
     for _, part in rows:
         part = part.set_index("what")
         for column in COMPARED:
-            assert part.at["plan", column] == pytest.approx(part.at["plan replayed", column], rel=1e-12, nan_ok=True)
+            assert part.at["plan", column] == pytest.approx(
+                part.at["plan replayed", column], rel=1e-12, nan_ok=True
+            )
     assert plan.figures["volume"].max() <= 0.201 and str(plan)
     assert apscope.Plan.open(plan.save(tmp_path / "plan.json")) == plan
 
 
 def test_one_worker_has_no_time(tmp_path):
-    trace = recorded(tmp_path / "t", lambda layer, step: normal(np.random.default_rng(step)), workers=1)
+    trace = recorded(
+        tmp_path / "t", lambda layer, step: normal(np.random.default_rng(step)), workers=1
+    )
     with pytest.raises(ValueError, match="time needs an exchange between workers"):
         apscope.recommend(trace, ["none:fp16", "aps:e4m3"], minimize="time")
 
 
 def test_the_front_is_exact_and_falls(whole):
     front = whole.front
-    assert (front["volume"].diff().dropna() > 0).all() and (front["error_over_noise"].diff().dropna() < 0).all()
+    assert (front["volume"].diff().dropna() > 0).all() and (
+        front["error_over_noise"].diff().dropna() < 0
+    ).all()
     for row in front.itertuples():
         same = whole.solve(max_volume=max(row.volume - 0.001, 0), simplest=False).figures.iloc[0]
         assert same["error_over_noise"] <= row.error_over_noise * (1 + 1e-9)
@@ -325,13 +432,21 @@ def test_layers_say_why(whole):
     plan = whole.solve(max_volume=0.14, simplest=False)
     layers = plan.layers.set_index("layer")
     low = layers[layers["scheme"] == "aps:e3m0"].iloc[0]
-    assert low["loses_by"].startswith("underflow") and low["cheaper"] == "" and low["better_error"] < low["error"]
+    assert (
+        low["loses_by"].startswith("underflow")
+        and low["cheaper"] == ""
+        and low["better_error"] < low["error"]
+    )
     better = layers[layers["scheme"] != "aps:e3m0"].iloc[0]
     assert better["cheaper_volume"] < better["volume"] and better["cheaper_error"] > better["error"]
     table = whole._table
     unit = [u.name for u in table.units].index(low.name)
     noise = total_of(table.chosen, "error_over_noise")
-    own = 2 ** (noise.adds[unit, table.candidates.index("aps:e3m0")] * table.chosen.noise_blocks.sum() / table.chosen.noise_blocks[unit].sum())
+    own = 2 ** (
+        noise.adds[unit, table.candidates.index("aps:e3m0")]
+        * table.chosen.noise_blocks.sum()
+        / table.chosen.noise_blocks[unit].sum()
+    )
     assert low["error"] == pytest.approx(own, rel=1e-12)
     assert ((layers["sure"] >= 0) & (layers["sure"] <= 1)).all()
 
@@ -344,7 +459,9 @@ def test_the_figures_of_the_table_are_a_frame_of_their_own(results):
     args = (list(CANDIDATES), units, "ring")
     part = table_of(frame, results.noise, *args, some, [], Network(), 25.6e6)
     cut = frame[frame["step"].isin(some)]
-    alone = table_of(cut, results.noise[results.noise["step"].isin(some)], *args, some, [], Network(), 25.6e6)
+    alone = table_of(
+        cut, results.noise[results.noise["step"].isin(some)], *args, some, [], Network(), 25.6e6
+    )
     one, other = (figures(t, t.chosen, np.zeros(6, int)) for t in (part, alone))
     assert one == other and json.dumps(one)
 
@@ -370,14 +487,22 @@ def test_results_without_what_is_needed_are_refused(results, digits):
         apscope.recommend(results, topology="tree", max_volume=0.2)
     two = pd.concat([results.frame, results.frame.assign(trace="other")])
     with pytest.raises(ValueError, match="the results have 2 traces"):
-        apscope.recommend(apscope.Results(two, results.histograms, results.provenance, results.noise), max_volume=0.2)
+        apscope.recommend(
+            apscope.Results(two, results.histograms, results.provenance, results.noise),
+            max_volume=0.2,
+        )
 
 
 def test_a_plan_of_two_thousand_layers_is_a_scheme():
     """The longest names of models in use, in one condition."""
-    units = [Unit(name, (name,)) for name in (f"model.layers.{i}.self_attn.q_proj.weight" for i in range(2000))]
+    units = [
+        Unit(name, (name,))
+        for name in (f"model.layers.{i}.self_attn.q_proj.weight" for i in range(2000))
+    ]
     specs = ["aps:e4m3" if i % 3 else "none:fp16" for i in range(2000)]
-    scheme = apscope.schemes.Scheme(spec_of_plan(units, specs, {u.name: 1 for u in units}, by_role=False))
+    scheme = apscope.schemes.Scheme(
+        spec_of_plan(units, specs, {u.name: 1 for u in units}, by_role=False)
+    )
     assert [spec for _, spec in scheme.branches] == ["none:fp16", "aps:e4m3"]
 
 
@@ -387,5 +512,11 @@ def test_results_whose_provenance_lacks_the_trace_are_refused(results):
         (results.frame, results.provenance | {"traces": []}, "the trace digits"),
         (renamed, results.provenance, "the tensor other of the trace digits"),
     ):
-        with pytest.raises(ValueError, match=f"the results' provenance does not describe {what}; a plan needs its layers' names, roles and shapes"):
-            apscope.recommend(apscope.Results(frame, results.histograms, provenance, results.noise), max_volume=0.25)
+        with pytest.raises(
+            ValueError,
+            match=f"the results' provenance does not describe {what}; a plan needs its layers' names, roles and shapes",
+        ):
+            apscope.recommend(
+                apscope.Results(frame, results.histograms, provenance, results.noise),
+                max_volume=0.25,
+            )

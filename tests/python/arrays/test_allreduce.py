@@ -8,7 +8,15 @@ from tests.reference.allreduce import allreduce
 from tests.reference.casts import Rounding
 from tests.reference.formats import FORMATS
 
-MODES = ["ties_to_even", "ties_to_away", "toward_zero", "toward_positive", "toward_negative", "to_odd", "stochastic"]
+MODES = [
+    "ties_to_even",
+    "ties_to_away",
+    "toward_zero",
+    "toward_positive",
+    "toward_negative",
+    "to_odd",
+    "stochastic",
+]
 TOPOLOGIES = [
     "exact",
     "sequential",
@@ -44,21 +52,34 @@ def inputs(workers, n=61, seed=1):
 def same(got, expected):
     """Equal values with equal signs of zero; any two NaNs are equal."""
     got = np.asarray(got, np.float64)
-    return (got == expected) & (np.signbit(got) == np.signbit(expected)) | np.isnan(got) & np.isnan(expected)
+    return (got == expected) & (np.signbit(got) == np.signbit(expected)) | np.isnan(got) & np.isnan(
+        expected
+    )
 
 
 def check(x, name, topology, rounding=Rounding(), seed=0, **more):
     got = apscope.allreduce(
-        x, name, topology=topology, rounding=rounding.mode, overflow=rounding.overflow, random_bits=rounding.bits, seed=seed, **more
+        x,
+        name,
+        topology=topology,
+        rounding=rounding.mode,
+        overflow=rounding.overflow,
+        random_bits=rounding.bits,
+        seed=seed,
+        **more,
     )
-    assert got.shape == x.shape[1:] and got.dtype == (np.float64 if topology == "exact" else np.float32)
+    assert got.shape == x.shape[1:] and got.dtype == (
+        np.float64 if topology == "exact" else np.float32
+    )
     if "accumulate" in more:
         more["accumulate"] = FORMATS[more["accumulate"]]
     if "hop_rounding" in more:
         more["hop_mode"] = more.pop("hop_rounding")
     expected = allreduce(x, FORMATS[name], topology, rounding, seed=seed, **more)
     wrong = np.flatnonzero(~same(got, expected))
-    assert not wrong.size, f"element {wrong[0]}: {x[:, wrong[0]]} gives {got[wrong[0]]!r}, expected {expected[wrong[0]]!r}"
+    assert not wrong.size, (
+        f"element {wrong[0]}: {x[:, wrong[0]]} gives {got[wrong[0]]!r}, expected {expected[wrong[0]]!r}"
+    )
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 8, 13])
@@ -68,7 +89,9 @@ def test_every_topology_at_several_numbers_of_workers(topology, workers):
         check(inputs(workers), name, topology)
 
 
-@pytest.mark.parametrize("topology", ["sequential", "ring", "tree", "hierarchical:3", "sequential+kahan"])
+@pytest.mark.parametrize(
+    "topology", ["sequential", "ring", "tree", "hierarchical:3", "sequential+kahan"]
+)
 @pytest.mark.parametrize("mode", MODES)
 def test_every_rounding(mode, topology):
     for name in ("e5m2", "e4m3fn", "e3m0", "e4m3fnuz", "e2m1fn", "binary8p3se", "fp32"):
@@ -92,7 +115,9 @@ def test_every_overflow_rule(mode, overflow):
 @pytest.mark.parametrize("accumulate", ["fp32", "bf16", "e2m1fn", "fp16"])
 def test_an_accumulator_of_another_format(accumulate, topology):
     check(inputs(6), "e5m2", topology, accumulate=accumulate)
-    check(inputs(6), "fp16", topology, Rounding("stochastic", bits=20), seed=3, accumulate=accumulate)
+    check(
+        inputs(6), "fp16", topology, Rounding("stochastic", bits=20), seed=3, accumulate=accumulate
+    )
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
@@ -128,9 +153,18 @@ def test_ring_chunks_of_unequal_length(n):
 
 def test_order_matters_and_is_the_one_that_is_written():
     x = np.array([[16.0], [1.0], [1.0], [-16.0]], np.float32)  # at precision 4, 16 + 1 is 16
-    sums = {t: apscope.allreduce(x, "e4m3", topology=t).item() for t in ("exact", "sequential", "tree", "hierarchical:3", "ring")}
+    sums = {
+        t: apscope.allreduce(x, "e4m3", topology=t).item()
+        for t in ("exact", "sequential", "tree", "hierarchical:3", "ring")
+    }
     # tree: (16 + 1) + (1 - 16); ring: all elements lie in the last rank's chunk, so the order is 0, 1, 2, 3
-    assert sums == {"exact": 2.0, "sequential": 0.0, "tree": 1.0, "hierarchical:3": 0.0, "ring": 0.0}
+    assert sums == {
+        "exact": 2.0,
+        "sequential": 0.0,
+        "tree": 1.0,
+        "hierarchical:3": 0.0,
+        "ring": 0.0,
+    }
     assert apscope.allreduce(x, "e4m3", topology="sequential+kahan").item() == 2.0
 
 
@@ -145,28 +179,48 @@ def test_other_axes_keep_their_shape():
 
 def test_a_vector_says_not_whose_its_values_are():
     for sums in (apscope.allreduce, lambda x, _: apscope.exchange("aps:e4m3", x)):
-        with pytest.raises(ValueError, match="x has shape \\(8,\\); its first axis must be the workers") as caught:
+        with pytest.raises(
+            ValueError, match="x has shape \\(8,\\); its first axis must be the workers"
+        ) as caught:
             sums(np.ones(8, np.float32), "e4m3")
-        assert "x[None] is one worker with 8 values, x[:, None] 8 workers with one value each" in str(caught.value)
+        assert (
+            "x[None] is one worker with 8 values, x[:, None] 8 workers with one value each"
+            in str(caught.value)
+        )
 
 
 def test_a_group_beyond_any_machine_is_refused():
     for group in ("0", "2147483648", "99999999999"):
-        with pytest.raises(ValueError, match=f"'hierarchical:{group}' needs a group size of 1 to 2147483647"):
+        with pytest.raises(
+            ValueError, match=f"'hierarchical:{group}' needs a group size of 1 to 2147483647"
+        ):
             apscope.allreduce(inputs(2), "e4m3", topology=f"hierarchical:{group}")
 
 
 def test_what_cannot_be_is_refused():
     x = inputs(4)
-    for topology, word in [("ring+kahan", "kahan"), ("tree+kahan", "kahan"), ("star", "star"), ("hierarchical:0", "0"), ("hierarchical", "hier")]:
+    for topology, word in [
+        ("ring+kahan", "kahan"),
+        ("tree+kahan", "kahan"),
+        ("star", "star"),
+        ("hierarchical:0", "0"),
+        ("hierarchical", "hier"),
+    ]:
         with pytest.raises(ValueError, match=word):
             apscope.allreduce(x, "e4m3", topology=topology)
     exact = "stochastic_exact"
-    for roundings in ({"rounding": exact}, {"hop_rounding": exact}, {"rounding": exact, "hop_rounding": "ties_to_even"}):
+    for roundings in (
+        {"rounding": exact},
+        {"hop_rounding": exact},
+        {"rounding": exact, "hop_rounding": "ties_to_even"},
+    ):
         with pytest.raises(ValueError, match="is for quantize and encode"):
             apscope.allreduce(x, "e4m3", **roundings)
         with pytest.raises(ValueError, match="is for quantize and encode"):
-            apscope.schemes.Scheme("loss_scaling:e4m3," + ",".join(f"{key}={value}" for key, value in roundings.items()))
+            apscope.schemes.Scheme(
+                "loss_scaling:e4m3,"
+                + ",".join(f"{key}={value}" for key, value in roundings.items())
+            )
     with pytest.raises(ValueError, match="workers"):
         apscope.allreduce(np.zeros((0, 3), np.float32), "e4m3")
     with pytest.raises(TypeError, match="float64"):

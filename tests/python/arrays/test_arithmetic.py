@@ -13,7 +13,14 @@ from tests.reference.casts import Rounding
 from tests.reference.formats import FORMATS
 from tests.reference.philox import random_integer
 
-DETERMINISTIC = ["ties_to_even", "ties_to_away", "toward_zero", "toward_positive", "toward_negative", "to_odd"]
+DETERMINISTIC = [
+    "ties_to_even",
+    "ties_to_away",
+    "toward_zero",
+    "toward_positive",
+    "toward_negative",
+    "to_odd",
+]
 OPERATIONS = {"add": 2, "subtract": 2, "multiply": 2, "divide": 2, "sqrt": 1, "fma": 3}
 
 
@@ -34,7 +41,9 @@ def check(op, operands, name, mode, overflow="ieee"):
     wrong = np.flatnonzero(~equal(got, wanted))
     if wrong.size:
         i = wrong[0]
-        raise AssertionError(f"{op} {name} {mode}: {[np.ravel(x)[i].hex() for x in operands]} -> {got.flat[i]}, exactly {wanted.flat[i]}")
+        raise AssertionError(
+            f"{op} {name} {mode}: {[np.ravel(x)[i].hex() for x in operands]} -> {got.flat[i]}, exactly {wanted.flat[i]}"
+        )
 
 
 def values(name, count, seed):
@@ -54,7 +63,20 @@ def test_fma_of_many_triples_rounds_once(name):
 
 
 @pytest.mark.parametrize("op", ["add", "subtract", "multiply", "divide"])
-@pytest.mark.parametrize("name", ["fp32", "tf32", "bf16", "fp16", "dlfloat16", "binary8p1uf", "e8m0fnu", "hfp8_forward", "e5m2fnuz"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fp32",
+        "tf32",
+        "bf16",
+        "fp16",
+        "dlfloat16",
+        "binary8p1uf",
+        "e8m0fnu",
+        "hfp8_forward",
+        "e5m2fnuz",
+    ],
+)
 def test_two_operands_of_wider_and_stranger_formats(name, op):
     a, b = values(name, 1800, 3), values(name, 1800, 4)
     for i, mode in enumerate(DETERMINISTIC):
@@ -79,9 +101,14 @@ def test_the_root_of_every_8_bit_code(name):
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_any_fp32_operands_into_any_format(data):
-    name, op = data.draw(st.sampled_from(sorted(FORMATS))), data.draw(st.sampled_from(sorted(OPERATIONS)))
+    name, op = (
+        data.draw(st.sampled_from(sorted(FORMATS))),
+        data.draw(st.sampled_from(sorted(OPERATIONS))),
+    )
     f = FORMATS[name]
-    overflow = data.draw(st.sampled_from(["ieee", "saturate"] + ["infinity"] * f.has_infinity + ["nan"] * f.has_nan))
+    overflow = data.draw(
+        st.sampled_from(["ieee", "saturate"] + ["infinity"] * f.has_infinity + ["nan"] * f.has_nan)
+    )
     n = data.draw(st.integers(1, 12))
     operand = st.lists(st.floats(width=32), min_size=n, max_size=n)
     operands = [np.float32(data.draw(operand)) for _ in range(OPERATIONS[op])]
@@ -89,16 +116,24 @@ def test_any_fp32_operands_into_any_format(data):
 
 
 @pytest.mark.parametrize("op", OPERATIONS)
-@pytest.mark.parametrize(("name", "bits"), [("fp32", 32), ("fp32", 64), ("bf16", 8), ("bf16", 60), ("e4m3", 64), ("dlfloat16", 41)])
+@pytest.mark.parametrize(
+    ("name", "bits"),
+    [("fp32", 32), ("fp32", 64), ("bf16", 8), ("bf16", 60), ("e4m3", 64), ("dlfloat16", 41)],
+)
 def test_stochastic_rounding_draws_a_word_an_element(op, name, bits):
     rng = np.random.default_rng(bits)
-    operands = [rng.standard_normal(200).astype(np.float32) * np.float32(2.0) ** rng.integers(-30, 3, 200) for _ in range(OPERATIONS[op])]
+    operands = [
+        rng.standard_normal(200).astype(np.float32) * np.float32(2.0) ** rng.integers(-30, 3, 200)
+        for _ in range(OPERATIONS[op])
+    ]
     operands[0] = abs(operands[0]) if op == "sqrt" else operands[0]
     operands = [x.astype(np.float32) for x in operands]
     got = compute(op, operands, name, rounding="stochastic", seed=11, random_bits=bits)
     a, b, c = (*operands, 0.0, 0.0)[:3]
     words = [random_integer(11, i, bits) for i in range(200)]
-    assert equal(got, operate(op, a, b, c, FORMATS[name], Rounding("stochastic", "ieee", bits), words)).all()
+    assert equal(
+        got, operate(op, a, b, c, FORMATS[name], Rounding("stochastic", "ieee", bits), words)
+    ).all()
 
 
 @pytest.mark.parametrize(
@@ -172,7 +207,9 @@ def test_exact_zeros_are_negative_when_rounding_down():
     assert math.copysign(1, apscope.subtract(1, 1, "e4m3fnuz", **down)) == 1  # one zero only
 
 
-@pytest.mark.parametrize(("name", "ieee", "saturate"), [("e4m3", INF, 240), ("e4m3fn", NAN, 448), ("e2m1fn", 6, 6)])
+@pytest.mark.parametrize(
+    ("name", "ieee", "saturate"), [("e4m3", INF, 240), ("e4m3fn", NAN, 448), ("e2m1fn", 6, 6)]
+)
 def test_a_quotient_by_zero_is_an_infinity_of_the_format(name, ieee, saturate):
     assert equal(apscope.divide(1, 0, name), ieee)
     assert equal(apscope.divide(1, 0, name, overflow="saturate"), saturate)
@@ -185,7 +222,9 @@ def test_operands_broadcast_and_keep_their_kind():
     a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.float32([[1], [2]])
     assert np.array_equal(apscope.add(a, b, "fp16"), a + b)
     assert np.array_equal(apscope.multiply(a.T, 2, "fp16"), a.T * 2)
-    assert np.array_equal(apscope.subtract([1, 2], a[:, :2].astype(np.float16), "fp16"), [1, 2] - a[:, :2])
+    assert np.array_equal(
+        apscope.subtract([1, 2], a[:, :2].astype(np.float16), "fp16"), [1, 2] - a[:, :2]
+    )
     assert isinstance(apscope.add(1, 2.5, "fp16"), float)
     both = apscope.add(torch.from_numpy(a), b, "fp16")
     assert isinstance(both, torch.Tensor) and np.array_equal(both.numpy(), a + b)
@@ -196,7 +235,11 @@ def test_operands_broadcast_and_keep_their_kind():
 def test_out_is_written_and_may_be_an_operand():
     a = np.arange(6, dtype=np.float32).reshape(2, 3)
     kept, out = a.copy(), np.empty((3, 2), np.float32).T
-    assert apscope.add(a, 1, "fp16", out=out) is out and np.array_equal(out, kept + 1) and np.array_equal(a, kept)
+    assert (
+        apscope.add(a, 1, "fp16", out=out) is out
+        and np.array_equal(out, kept + 1)
+        and np.array_equal(a, kept)
+    )
     assert apscope.multiply(a, a, "fp16", out=a) is a and np.array_equal(a, kept * kept)
 
 
@@ -208,7 +251,9 @@ def test_threads_and_instruction_sets_do_not_change_a_bit():
     for op in OPERATIONS:
         for mode in ("ties_to_even", "stochastic"):
             wanted = compute(op, (a, b, a), "e5m2", rounding=mode, seed=3)
-            assert equal(compute(op, (a, b, a), "e5m2", rounding=mode, seed=3, threads=3), wanted).all()
+            assert equal(
+                compute(op, (a, b, a), "e5m2", rounding=mode, seed=3, threads=3), wanted
+            ).all()
             _core.set_simd_level("portable")
             slow = compute(op, (a, b, a), "e5m2", rounding=mode, seed=3)
             _core.set_simd_level(best)
@@ -218,17 +263,45 @@ def test_threads_and_instruction_sets_do_not_change_a_bit():
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: apscope.add(0.1, 1, "e4m3", rounding="stochastic_exact"), ValueError, "is for quantize and encode"),
-        (lambda: apscope.add(0.1, 1, "e4m3", underflow="daz"), ValueError, "unknown underflow 'daz'"),
+        (
+            lambda: apscope.add(0.1, 1, "e4m3", rounding="stochastic_exact"),
+            ValueError,
+            "is for quantize and encode",
+        ),
+        (
+            lambda: apscope.add(0.1, 1, "e4m3", underflow="daz"),
+            ValueError,
+            "unknown underflow 'daz'",
+        ),
         (lambda: apscope.add(np.ones(2), np.ones(3), "e4m3"), ValueError, "do not broadcast"),
         (lambda: apscope.add(1, 1, "e4m9000"), ValueError, "e4m9000"),
         (lambda: apscope.add(1, 1, "e4m3", rounding="up"), ValueError, "unknown rounding 'up'"),
-        (lambda: apscope.add(1, 1, "e4m3", rounding="stochastic", random_bits=65), ValueError, "random_bits=65"),
-        (lambda: apscope.add(1, 1, "e4m3fn", overflow="infinity"), ValueError, "needs a format with infinity"),
-        (lambda: apscope.add(1, 1, "dlfloat16", rounding="stochastic_c", random_bits=63), ValueError, "between 1 and 62"),
+        (
+            lambda: apscope.add(1, 1, "e4m3", rounding="stochastic", random_bits=65),
+            ValueError,
+            "random_bits=65",
+        ),
+        (
+            lambda: apscope.add(1, 1, "e4m3fn", overflow="infinity"),
+            ValueError,
+            "needs a format with infinity",
+        ),
+        (
+            lambda: apscope.add(1, 1, "dlfloat16", rounding="stochastic_c", random_bits=63),
+            ValueError,
+            "between 1 and 62",
+        ),
         (lambda: apscope.add("one", 1, "e4m3"), TypeError, "a has dtype"),
-        (lambda: apscope.add(np.ones(2), 1, "e4m3", out=np.ones(2)), TypeError, "out has dtype float64"),
-        (lambda: apscope.add(np.ones(2), 1, "e4m3", out=np.ones(3, np.float32)), ValueError, "out has shape"),
+        (
+            lambda: apscope.add(np.ones(2), 1, "e4m3", out=np.ones(2)),
+            TypeError,
+            "out has dtype float64",
+        ),
+        (
+            lambda: apscope.add(np.ones(2), 1, "e4m3", out=np.ones(3, np.float32)),
+            ValueError,
+            "out has shape",
+        ),
         (lambda: apscope.add(1, 1, "e4m3", seed=-1), ValueError, "seed=-1"),
     ],
 )

@@ -24,7 +24,10 @@ def test_quantize_keeps_kind_shape_and_caller():
     assert same(X, before)
     assert apscope.quantize(X.astype(np.float64), "e4m3").dtype == np.float64
     assert apscope.quantize(X.astype(np.float16), "e4m3").dtype == np.float32
-    assert same(apscope.quantize(X.astype(ml_dtypes.bfloat16), "fp32"), X.astype(ml_dtypes.bfloat16).astype(np.float32))
+    assert same(
+        apscope.quantize(X.astype(ml_dtypes.bfloat16), "fp32"),
+        X.astype(ml_dtypes.bfloat16).astype(np.float32),
+    )
     assert apscope.quantize(np.array([1, 3, 300]), "e4m3").tolist() == [1.0, 3.0, np.inf]
     assert apscope.quantize([0.1, 0.3], "e4m3").tolist() == [0.1015625, 0.3125]
     assert isinstance(apscope.quantize(0.1, "e4m3"), float)
@@ -36,7 +39,9 @@ def test_quantize_keeps_kind_shape_and_caller():
 def test_strided_and_fortran_inputs_are_read_in_their_order():
     a = np.arange(24, dtype=np.float32).reshape(4, 6) / 7
     for view in (a[:, ::2], a[::-1], a.T, np.asfortranarray(a)):
-        assert same(apscope.quantize(view, "e3m4"), apscope.quantize(np.ascontiguousarray(view), "e3m4"))
+        assert same(
+            apscope.quantize(view, "e3m4"), apscope.quantize(np.ascontiguousarray(view), "e3m4")
+        )
 
 
 def test_out_is_written_and_given_back():
@@ -105,7 +110,14 @@ def test_codes_are_the_fields_bits():
     assert apscope.encode(X, "fp16").dtype == np.uint16
     assert apscope.encode(X, "tf32").dtype == np.uint32
     # The field's own arrays hold the same codes.
-    for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3", "float8_e3m4", "float8_e5m2fnuz", "bfloat16"):
+    for name in (
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "float8_e4m3",
+        "float8_e3m4",
+        "float8_e5m2fnuz",
+        "bfloat16",
+    ):
         dtype = np.dtype(getattr(ml_dtypes, name))
         finite = np.array([0.0, 0.1, -1.7, 13.0, 1e-4], np.float32).astype(dtype)
         assert same(apscope.encode(finite, name), finite.view(f"u{dtype.itemsize}"))
@@ -133,7 +145,17 @@ def test_wrong_codes_are_refused():
         apscope.decode(np.array([2**40]), "e4m3")
 
 
-@pytest.mark.parametrize("name", [*apscope.named_formats(), "e5m3fn", "e4m3finiteb11nosub", "e4m3b3sub-3", "binary6p3ue", "e4m3fnub9"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *apscope.named_formats(),
+        "e5m3fn",
+        "e4m3finiteb11nosub",
+        "e4m3b3sub-3",
+        "binary6p3ue",
+        "e4m3fnub9",
+    ],
+)
 def test_formats_round_trip(name):
     f = apscope.FloatFormat(name)
     assert f.name == str(f) == name or name not in apscope.named_formats()
@@ -170,8 +192,14 @@ def test_aliases_mean_their_format():
         ({"exponent_bits": 2, "mantissa_bits": 1, "nan_codes": 8}, "no finite value"),
         ({"exponent_bits": 4, "mantissa_bits": 3, "zero": "none"}, "zero='none'"),
         ({"exponent_bits": 4, "mantissa_bits": 3, "zero": "two"}, "unknown zero 'two'"),
-        ({"exponent_bits": 4, "mantissa_bits": 3, "is_signed": False, "zero": "both_signs"}, "no -0"),
-        ({"exponent_bits": 4, "mantissa_bits": 3, "nan_at_negative_zero": True}, "nan_at_negative_zero"),
+        (
+            {"exponent_bits": 4, "mantissa_bits": 3, "is_signed": False, "zero": "both_signs"},
+            "no -0",
+        ),
+        (
+            {"exponent_bits": 4, "mantissa_bits": 3, "nan_at_negative_zero": True},
+            "nan_at_negative_zero",
+        ),
         ({"exponent_bits": 4, "mantissa_bits": 3, "subnormal_exponent": 3}, "subnormal_exponent=3"),
         ({"exponent_bits": 4, "mantissa_bits": 3, "even_code_ties": True}, "precision 1"),
     ],
@@ -233,7 +261,11 @@ def test_codes_that_are_floats_are_refused():
 def test_narrow_tensors_are_read_and_never_written_as_a_copy():
     torch = pytest.importorskip("torch")
     x = torch.tensor([1.3, -2.0, 3.0])
-    for dtype, name in ((torch.float8_e4m3fn, "e4m3fn"), (torch.float8_e5m2, "e5m2"), (torch.bfloat16, "bf16")):
+    for dtype, name in (
+        (torch.float8_e4m3fn, "e4m3fn"),
+        (torch.float8_e5m2, "e5m2"),
+        (torch.bfloat16, "bf16"),
+    ):
         narrow = x.to(dtype)
         assert torch.equal(apscope.quantize(narrow, "fp32"), narrow.float())
         assert torch.equal(apscope.decode(narrow, name), narrow.float())
@@ -261,7 +293,9 @@ def test_torch_dtypes_that_numpy_lacks():
     expected = apscope.quantize(x.numpy().astype(ml_dtypes.bfloat16).astype(np.float32), "e4m3")
     assert same(apscope.quantize(x.to(torch.bfloat16), "e4m3").numpy(), expected)
     codes = apscope.encode(x.numpy(), "e4m3fn")
-    assert same(apscope.quantize(x.to(torch.float8_e4m3fn), "fp32").numpy(), apscope.decode(codes, "e4m3fn"))
+    assert same(
+        apscope.quantize(x.to(torch.float8_e4m3fn), "fp32").numpy(), apscope.decode(codes, "e4m3fn")
+    )
     # They are no result: an out of such a dtype would be written as a copy, and stay as it was.
     out = torch.full((3,), 7.0, dtype=torch.bfloat16)
     with pytest.raises(TypeError, match="torch.bfloat16"):
@@ -312,10 +346,20 @@ def test_settings_of_the_wrong_kind_are_one_sentence(options, error, word):
 
 def test_numpy_integers_are_whole_numbers():
     x = np.float32([0.3])
-    assert same(apscope.quantize(x, "e4m3", rounding="stochastic", seed=np.int64(5)), apscope.quantize(x, "e4m3", rounding="stochastic", seed=5))
+    assert same(
+        apscope.quantize(x, "e4m3", rounding="stochastic", seed=np.int64(5)),
+        apscope.quantize(x, "e4m3", rounding="stochastic", seed=5),
+    )
 
 
-@pytest.mark.parametrize("options", [{}, {"rounding": "stochastic", "random_bits": 16, "seed": 5}, {"rounding": "to_odd", "overflow": "saturate"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"rounding": "stochastic", "random_bits": 16, "seed": 5},
+        {"rounding": "to_odd", "overflow": "saturate"},
+    ],
+)
 @pytest.mark.parametrize("name", ["e4m3", "e11m4"])  # what float32 holds, and what it does not
 def test_arrays_of_every_layout_give_what_a_list_of_their_numbers_does(name, options):
     class Array(np.ndarray):
@@ -323,15 +367,34 @@ def test_arrays_of_every_layout_give_what_a_list_of_their_numbers_does(name, opt
 
     square = np.linspace(-300, 300, 30).astype(np.float32).reshape(5, 6)
     unaligned = np.frombuffer(b"?" + square.tobytes(), np.uint8)[1:].view(np.float32).reshape(5, 6)
-    layouts = [square, square[0, :1].reshape(()), square[:0], square.T, square[::-1], square.astype(">f4"), square.view(Array), unaligned]
+    layouts = [
+        square,
+        square[0, :1].reshape(()),
+        square[:0],
+        square.T,
+        square[::-1],
+        square.astype(">f4"),
+        square.view(Array),
+        unaligned,
+    ]
     for x in [*layouts, *(layout.astype(np.float64) for layout in layouts)]:
         wide = x.dtype.itemsize == 8 or name == "e11m4"
         got = apscope.quantize(x, name, **options)
         listed = apscope.quantize(x.tolist(), name, **options)  # in float64
-        assert type(got) is np.ndarray and got.dtype == (np.float64 if wide else np.float32) and got.shape == x.shape
+        assert (
+            type(got) is np.ndarray
+            and got.dtype == (np.float64 if wide else np.float32)
+            and got.shape == x.shape
+        )
         np.testing.assert_array_equal(got, np.asarray(listed).reshape(x.shape))
-        for out in (np.zeros(x.shape, got.dtype), np.zeros(x.shape, got.dtype).view(Array), np.zeros(x.shape, got.dtype, "F")):
-            assert apscope.quantize(x, name, out=out, **options) is out and same(np.array(out, order="C"), got)
+        for out in (
+            np.zeros(x.shape, got.dtype),
+            np.zeros(x.shape, got.dtype).view(Array),
+            np.zeros(x.shape, got.dtype, "F"),
+        ):
+            assert apscope.quantize(x, name, out=out, **options) is out and same(
+                np.array(out, order="C"), got
+            )
 
 
 def test_a_call_takes_one_of_its_draws_whatever_it_is_given():

@@ -13,7 +13,14 @@ import apscope
 from apscope import BlockFormat, _core, decode_blocks, encode_blocks, quantize_blocks
 from tests.reference import blocks as ref
 
-MODES = ["ties_to_even", "ties_to_away", "toward_zero", "toward_positive", "toward_negative", "to_odd"]
+MODES = [
+    "ties_to_even",
+    "ties_to_away",
+    "toward_zero",
+    "toward_positive",
+    "toward_negative",
+    "to_odd",
+]
 RULES = ["floor", "ceil", "rceil", "even"]
 NAMES = list(ref.BLOCKS)
 FP32 = np.finfo(np.float32)
@@ -53,13 +60,17 @@ def test_scale_rules_are_the_reference_s(name, rule):
     rng = np.random.default_rng(5)
     # Blocks of one: every significand that matters beside its neighbours, at many exponents.
     near = np.float32([1, 1.5, 1.75, 1.8125, 1.875, 1.9375, 1.96875, 1.984375, 1.9921875, 2])
-    near = np.concatenate([near, np.nextafter(near, np.float32(0)), np.nextafter(near, np.float32(4))])
+    near = np.concatenate(
+        [near, np.nextafter(near, np.float32(0)), np.nextafter(near, np.float32(4))]
+    )
     x = (near[:, None] * np.float32(2.0) ** np.float32([-130, -126, -60, 0, 5, 100, 126])).ravel()
     x = np.concatenate([x, rng.integers(1, 2**31 - 2**24, 200, dtype=np.uint32).view(np.float32)])
     b = replace(ref.BLOCKS[name], size=1, rule=rule)
     f = f"{name.rsplit(':', 1)[0]}:1" if name.startswith("bfp") else f"{name},block=1"
     scales = encode_blocks(x, f"{f},rule={rule}").scales
-    np.testing.assert_array_equal(scales, [127 + ref.scale_exponent(Fraction(float(v)), b) for v in x])
+    np.testing.assert_array_equal(
+        scales, [127 + ref.scale_exponent(Fraction(float(v)), b) for v in x]
+    )
     same(quantize_blocks(x, f"{f},rule={rule}"), ref.quantize_line(x, b))
 
 
@@ -67,7 +78,11 @@ def test_scale_rules_are_the_reference_s(name, rule):
 def test_nvfp4_is_the_reference_s(mode):
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        x = (rng.standard_normal(400) * np.repeat(2.0 ** rng.integers(-12, 3, 25), 16) * 2.0 ** rng.integers(-90, 90)).astype(np.float32)
+        x = (
+            rng.standard_normal(400)
+            * np.repeat(2.0 ** rng.integers(-12, 3, 25), 16)
+            * 2.0 ** rng.integers(-90, 90)
+        ).astype(np.float32)
         if seed == 0:  # under the largest tensor scale there is
             x = (x / np.abs(x).max() * np.float32(2.0**-130)).astype(np.float32)
         if seed == 1:
@@ -92,7 +107,10 @@ def test_overflow_of_elements_is_the_projection_s(overflow):
             with pytest.raises(ValueError, match="infinity"):
                 quantize_blocks(x, name, overflow=overflow)
         else:
-            same(quantize_blocks(x, name, overflow=overflow), ref.quantize_line(x, ref.BLOCKS[name], overflow=overflow))
+            same(
+                quantize_blocks(x, name, overflow=overflow),
+                ref.quantize_line(x, ref.BLOCKS[name], overflow=overflow),
+            )
 
 
 # ---- Known cases ------------------------------------------------------------------------------
@@ -106,7 +124,9 @@ def test_e4m3_with_the_floor_rule_saturates_iff_the_significand_of_amax_is_above
         np.testing.assert_array_equal(amax / scale > 448, significand > 1.75)
         value = quantize_blocks(amax, "mxfp8_e4m3,block=1") / scale
         np.testing.assert_array_equal(value[significand > 1.75], 448)
-        rceil = 2.0 ** (encode_blocks(amax, "mxfp8_e4m3,block=1,rule=rceil").scales.astype(np.float64) - 127)
+        rceil = 2.0 ** (
+            encode_blocks(amax, "mxfp8_e4m3,block=1,rule=rceil").scales.astype(np.float64) - 127
+        )
         assert (amax / rceil <= 448)[rceil < 2.0**127].all()
     assert quantize_blocks(np.float32([449]), "mxfp8_e4m3")[0] == 448
     codes, scales, _ = vars(encode_blocks(np.float32([449]), "mxfp8_e4m3,rule=rceil")).values()
@@ -124,19 +144,28 @@ def test_a_power_of_two_amax_is_256_under_both_rules():  # MX2
 def test_mx3_one_block_is_aps_of_one_worker_up_to_the_side_of_the_power_of_two():
     """APS: S = 2^(E - ceil(log2 amax)), E the exponent of the largest value: the rule ceil."""
     rng = np.random.default_rng(1)
-    for element, f in [("e4m3fn", "mxfp8_e4m3"), ("e5m2", "mxfp8_e5m2"), ("e3m2fn", "mxfp6_e3m2"), ("e2m1fn", "mxfp4")]:
+    for element, f in [
+        ("e4m3fn", "mxfp8_e4m3"),
+        ("e5m2", "mxfp8_e5m2"),
+        ("e3m2fn", "mxfp6_e3m2"),
+        ("e2m1fn", "mxfp4"),
+    ]:
         for exponent in [-30, 0, 30]:
             x = (rng.standard_normal(777) * 2.0**exponent).astype(np.float32)
             k = math.ceil(math.log2(np.abs(x).max())) - apscope.FloatFormat(element).emax
             aps = np.ldexp(apscope.quantize(np.ldexp(x, -k), element), k)
             same(quantize_blocks(x, f"{f},block=777,rule=ceil"), aps)
-            floor = np.ldexp(apscope.quantize(np.ldexp(x, 1 - k), element, overflow="saturate"), k - 1)
+            floor = np.ldexp(
+                apscope.quantize(np.ldexp(x, 1 - k), element, overflow="saturate"), k - 1
+            )
             same(quantize_blocks(x, f"{f},block=777"), floor)  # amax is no power of two
 
 
 def test_e4m3_block_with_amax_500_saturates():
     x = np.float32([500.0, -3.0, 499.0]) * np.float32(2.0**20)
-    np.testing.assert_array_equal(quantize_blocks(x, "mxfp8_e4m3"), np.float32([448, -3, 448]) * 2.0**20)
+    np.testing.assert_array_equal(
+        quantize_blocks(x, "mxfp8_e4m3"), np.float32([448, -3, 448]) * 2.0**20
+    )
 
 
 @pytest.mark.parametrize("k", [-126, -20, 0, 1, 64, 127])
@@ -188,7 +217,12 @@ def test_an_infinity_saturates_and_does_not_move_the_scale(name):
     codes, scales, tensor_scale = vars(encode_blocks(x, f)).values()
     assert scales[0] == encode_blocks(np.float32([1.0, 1.0]), f).scales[0]
     y = decode_blocks(codes, scales, f, tensor_scale=tensor_scale)
-    top = decode_blocks(apscope.encode(np.float32([f.element.largest]), f.element), scales, f, tensor_scale=tensor_scale)[0]
+    top = decode_blocks(
+        apscope.encode(np.float32([f.element.largest]), f.element),
+        scales,
+        f,
+        tensor_scale=tensor_scale,
+    )[0]
     np.testing.assert_array_equal(y[[0, 2]], [top, -top])
     same(quantize_blocks(x, f), y)
 
@@ -198,7 +232,14 @@ def test_blocks_of_subnormals_round_under_the_smallest_scale(name):
     x = (np.arange(1, 33, dtype=np.uint32) * 1001).view(np.float32)  # below 2^-126
     b = ref.BLOCKS[name]
     codes, scales, _ = vars(encode_blocks(x, name)).values()
-    assert scales[0] == max(0, 127 + math.floor(math.log2(float(x[: b.size].max()))) - BlockFormat(name).element.emax) == 0
+    assert (
+        scales[0]
+        == max(
+            0,
+            127 + math.floor(math.log2(float(x[: b.size].max()))) - BlockFormat(name).element.emax,
+        )
+        == 0
+    )
     same(quantize_blocks(x, name), ref.quantize_line(x, b))
     same(decode_blocks(codes, scales, name), ref.quantize_line(x, b))
 
@@ -209,7 +250,11 @@ def test_scales_stay_in_range_at_both_ends_of_fp32(name, rule):
     f = f"{name},rule={rule}"
     x = np.float32([FP32.max, -FP32.max, 1.0])
     scale = int(encode_blocks(x, f).scales[0]) - 127
-    assert scale == ref.scale_exponent(Fraction(float(FP32.max)), replace(ref.BLOCKS[name], rule=rule)) <= 127
+    assert (
+        scale
+        == ref.scale_exponent(Fraction(float(FP32.max)), replace(ref.BLOCKS[name], rule=rule))
+        <= 127
+    )
     with np.errstate(over="ignore"):
         same(quantize_blocks(x, f), ref.quantize_line(x, replace(ref.BLOCKS[name], rule=rule)))
     if rule == "floor":
@@ -226,7 +271,9 @@ def test_an_amax_that_rounds_to_2_to_the_128_is_infinite_in_fp32_only():
 
 
 def test_nvfp4_s_grid_breaks_ties_to_even():
-    q = np.float32([6, 0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5, -0.25, -0.75, -1.25, -1.75, -2.5, -3.5, -5, 0])
+    q = np.float32(
+        [6, 0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5, -0.25, -0.75, -1.25, -1.75, -2.5, -3.5, -5, 0]
+    )
     expected = [6, 0, 1, 1, 2, 2, 4, 4, 0, -1, -1, -2, -2, -4, -4, 0]
     # S_enc = 2688/2688 = 1; d = fl(6 fl(1/6)) = 1, so that x_q = x in the second block.
     x = np.concatenate([np.float32([2688.0] + [0.0] * 15), q])
@@ -249,10 +296,18 @@ def test_mxint8_is_python_s_round_of_x_times_64_over_the_scale():
     x = samples(200, seed=4)
     codes, scales, _ = vars(encode_blocks(x, "mxint8")).values()
     k = np.repeat(scales.astype(int) - 127, 32)[: len(x)]
-    expected = [min(max(round(Fraction(float(v)) * 64 / Fraction(2) ** int(e)), -127), 127) for v, e in zip(x, k)]
+    expected = [
+        min(max(round(Fraction(float(v)) * 64 / Fraction(2) ** int(e)), -127), 127)
+        for v, e in zip(x, k)
+    ]
     np.testing.assert_array_equal(codes.view(np.int8), expected)
     # -128 is never written, and read as -2.
-    assert decode_blocks(np.int8([-128, -127, 127, -1]), np.uint8([127]), "mxint8").tolist() == [-2, -127 / 64, 127 / 64, -1 / 64]
+    assert decode_blocks(np.int8([-128, -127, 127, -1]), np.uint8([127]), "mxint8").tolist() == [
+        -2,
+        -127 / 64,
+        127 / 64,
+        -1 / 64,
+    ]
 
 
 def test_elements_are_ml_dtypes_elements():
@@ -270,7 +325,10 @@ def test_elements_are_ml_dtypes_elements():
         expected = np.clip(x / scale, -limit, limit).astype(dtype)
         np.testing.assert_array_equal(codes, expected.view(np.uint8))
         # Codes are those dtypes without a copy, and are read back from them.
-        same(decode_blocks(codes.view(dtype), scales.view(ml_dtypes.float8_e8m0fnu), name), quantize_blocks(x, name))
+        same(
+            decode_blocks(codes.view(dtype), scales.view(ml_dtypes.float8_e8m0fnu), name),
+            quantize_blocks(x, name),
+        )
 
 
 # ---- Shapes, axes, kinds of array -------------------------------------------------------------
@@ -287,7 +345,12 @@ def test_blocks_run_along_the_axis(name, axis):
     np.testing.assert_array_equal(encoded.codes, np.moveaxis(last.codes, -1, axis))
     np.testing.assert_array_equal(encoded.scales, np.moveaxis(last.scales, -1, axis))
     assert encoded.scales.shape[axis] == math.ceil(x.shape[axis] / f.block_size)
-    same(decode_blocks(encoded.codes, encoded.scales, f, axis=axis, tensor_scale=encoded.tensor_scale), quantize_blocks(x, f, axis=axis))
+    same(
+        decode_blocks(
+            encoded.codes, encoded.scales, f, axis=axis, tensor_scale=encoded.tensor_scale
+        ),
+        quantize_blocks(x, f, axis=axis),
+    )
 
 
 def test_the_last_block_is_shorter_and_its_own():
@@ -304,7 +367,9 @@ def test_blocks_longer_than_a_buffer_and_many_threads_change_nothing():
             one = quantize_blocks(x, name, rounding=rounding, seed=3)
             same(quantize_blocks(x, name, rounding=rounding, seed=3, threads=3), one)
             e = encode_blocks(x, name, rounding=rounding, seed=3, threads=2)
-            same(decode_blocks(e.codes, e.scales, name, tensor_scale=e.tensor_scale, threads=2), one)
+            same(
+                decode_blocks(e.codes, e.scales, name, tensor_scale=e.tensor_scale, threads=2), one
+            )
 
 
 def test_every_instruction_set_gives_the_same_bits():
@@ -326,8 +391,16 @@ def test_stochastic_elements_draw_the_words_of_quantize():
     for axis in [0, 1]:
         scales = encode_blocks(x, "mxfp6_e3m2,block=1000", axis=axis).scales
         scale = np.broadcast_to(scales.view(ml_dtypes.float8_e8m0fnu).astype(np.float32), x.shape)
-        expected = apscope.quantize(x / scale, "e3m2fn", rounding="stochastic", overflow="saturate", seed=11) * scale
-        same(quantize_blocks(x, "mxfp6_e3m2,block=1000", axis=axis, rounding="stochastic", seed=11), expected)
+        expected = (
+            apscope.quantize(
+                x / scale, "e3m2fn", rounding="stochastic", overflow="saturate", seed=11
+            )
+            * scale
+        )
+        same(
+            quantize_blocks(x, "mxfp6_e3m2,block=1000", axis=axis, rounding="stochastic", seed=11),
+            expected,
+        )
 
 
 def test_what_comes_in_comes_out_and_is_not_changed():
@@ -360,10 +433,16 @@ def test_wrong_arguments_are_refused_in_a_sentence():
         (lambda: quantize_blocks(x.astype(np.float64), "nvfp4"), "float64"),
         (lambda: quantize_blocks(x, "mxfp4", rounding="up"), "unknown rounding"),
         (lambda: quantize_blocks(x, "mxfp4", overflow="nan"), "needs a format with NaN"),
-        (lambda: quantize_blocks(x, "mxfp4", threads=-1, rounding="stochastic", random_bits=0), "random_bits=0"),
+        (
+            lambda: quantize_blocks(x, "mxfp4", threads=-1, rounding="stochastic", random_bits=0),
+            "random_bits=0",
+        ),
         (lambda: quantize_blocks(x, "mxfp4", out=np.empty(3, np.float32)), "out has shape"),
         (lambda: decode_blocks(codes, scales, "nvfp4"), "needs a tensor_scale"),
-        (lambda: decode_blocks(codes, scales, "mxfp4,block=16", tensor_scale=1.0), "has no tensor_scale"),
+        (
+            lambda: decode_blocks(codes, scales, "mxfp4,block=16", tensor_scale=1.0),
+            "has no tensor_scale",
+        ),
         (lambda: decode_blocks(codes, scales, "nvfp4", tensor_scale=0.0), "not a positive finite"),
         (lambda: decode_blocks(codes, scales[:2], "nvfp4", tensor_scale=1.0), "scales have shape"),
         (lambda: decode_blocks(codes + 16, scales, "nvfp4", tensor_scale=1.0), "element code"),

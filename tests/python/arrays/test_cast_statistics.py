@@ -14,14 +14,26 @@ def numbers(n: int, seed: int = 0) -> np.ndarray:
     return (g.standard_normal(n) * 2.0 ** g.integers(-14, 9, n)).astype(np.float32)
 
 
-@pytest.mark.parametrize("format", ["e4m3", "e5m2", "bf16", "fp16", "e3m0", "dlfloat16", "e4m3fn", "tf32"])
-@pytest.mark.parametrize("settings", [{}, {"rounding": "toward_zero"}, {"rounding": "stochastic", "random_bits": 16}, {"overflow": "saturate"}])
+@pytest.mark.parametrize(
+    "format", ["e4m3", "e5m2", "bf16", "fp16", "e3m0", "dlfloat16", "e4m3fn", "tf32"]
+)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"rounding": "toward_zero"},
+        {"rounding": "stochastic", "random_bits": 16},
+        {"overflow": "saturate"},
+    ],
+)
 def test_results_are_quantize_s_and_columns_a_wire_row_s(tmp_path, format, settings):
     x = numbers(3 * 4096 + 77)
     x[5], x[4096], x[9000] = np.nan, np.inf, 0.0
     out = np.empty_like(x)
     found = apscope.cast_statistics(x, format, out=out, seed=0, threads=2, **settings)
-    np.testing.assert_array_equal(out.view(np.uint32), apscope.quantize(x, format, **settings).view(np.uint32))
+    np.testing.assert_array_equal(
+        out.view(np.uint32), apscope.quantize(x, format, **settings).view(np.uint32)
+    )
     assert found == apscope.cast_statistics(x, format, **settings)
     if settings.get("rounding") == "stochastic":
         return  # a replay draws from streams of its own
@@ -33,7 +45,9 @@ def test_results_are_quantize_s_and_columns_a_wire_row_s(tmp_path, format, setti
     row = frame[frame.stage == "wire"].iloc[0]
     for name, value in found.to_dict().items():
         expected = row[name]
-        assert (value is None and np.isnan(float(expected if expected == expected else np.nan))) or value == expected, name
+        assert (
+            value is None and np.isnan(float(expected if expected == expected else np.nan))
+        ) or value == expected, name
 
 
 def test_draws_have_expected_moments():

@@ -16,7 +16,9 @@ def log_uniform(n, seed):
 
 def draws(x, name):
     """Values and variances of stochastic rounding at scale 1, with enough random bits that floors do not show."""
-    e = apscope.exchange(f"none:{name},rounding=stochastic,random_bits=53", np.float32(x).reshape(1, -1), seed=8)
+    e = apscope.exchange(
+        f"none:{name},rounding=stochastic,random_bits=53", np.float32(x).reshape(1, -1), seed=8
+    )
     return e.sent[0], e.bias[0], e.variance[0]
 
 
@@ -32,10 +34,16 @@ def test_nearest_is_within_half_an_ulp_and_powers_of_two_commute(name):
 @pytest.mark.parametrize("name", M)
 def test_stochastic_variance_is_the_product_of_the_distances(name):
     x = log_uniform(5000, 2)
-    low, high = (apscope.quantize(x, name, rounding=r).astype(np.float64) for r in ("toward_zero", "away_from_zero"))
+    low, high = (
+        apscope.quantize(x, name, rounding=r).astype(np.float64)
+        for r in ("toward_zero", "away_from_zero")
+    )
     y, bias, variance = draws(x, name)
     assert ((y == low) | (y == high)).all() and np.abs(bias).max() < 1e-14
-    assert np.allclose(variance, (x - low) * (high - x), rtol=1e-9, atol=1e-14) and (variance <= (high - low) ** 2 / 4 + 1e-15).all()
+    assert (
+        np.allclose(variance, (x - low) * (high - x), rtol=1e-9, atol=1e-14)
+        and (variance <= (high - low) ** 2 / 4 + 1e-15).all()
+    )
     z = (y - x).sum() / math.sqrt(variance.sum())
     assert abs(z) < 5
 
@@ -51,7 +59,13 @@ def test_the_largest_relative_variance(name):
 
 
 @pytest.mark.parametrize(
-    "name, nearest, drawn", [("e7m0", 0.03820, 0.08202), ("e7m1", 0.04289, 0.08764), ("e7m2", 0.04449, 0.08948), ("e7m3", 0.04493, 0.08999)]
+    "name, nearest, drawn",
+    [
+        ("e7m0", 0.03820, 0.08202),
+        ("e7m1", 0.04289, 0.08764),
+        ("e7m2", 0.04449, 0.08948),
+        ("e7m3", 0.04493, 0.08999),
+    ],
 )
 def test_mean_squared_relative_error_of_log_uniform_significands(name, nearest, drawn):
     """In units of u^2; for both roundings, the constants to their last digit."""

@@ -30,7 +30,9 @@ LIBM = ctypes.CDLL(ctypes.util.find_library("m"))
 DOWNWARD, UPWARD, TOWARD_ZERO = 0x400, 0x800, 0xC00  # x86-64's, as C's <fenv.h> names them
 
 if sys.platform != "linux" or not torch.set_flush_denormal(False):
-    pytest.skip("neither rounding modes nor flushing of an x86-64 Linux thread", allow_module_level=True)
+    pytest.skip(
+        "neither rounding modes nor flushing of an x86-64 Linux thread", allow_module_level=True
+    )
 
 
 @contextmanager
@@ -63,7 +65,12 @@ ENVIRONMENTS: dict[str, Callable[[], Iterator[None]]] = {
 rng = np.random.default_rng(0)
 #: binades from fp32's subnormals to 2^60, both signs, none of them special
 FLOATS = np.ldexp(rng.uniform(-2, 2, 600), rng.integers(-150, 60, 600)).astype(np.float32)
-DOUBLES = np.concatenate([np.ldexp(rng.uniform(-2, 2, 200), rng.integers(-1074, -900, 200)), FLOATS[:200].astype(np.float64) / 3])
+DOUBLES = np.concatenate(
+    [
+        np.ldexp(rng.uniform(-2, 2, 200), rng.integers(-1074, -900, 200)),
+        FLOATS[:200].astype(np.float64) / 3,
+    ]
+)
 TINY = (rng.standard_normal((4, 96)) * 2.0 ** rng.integers(-149, -126, 96)).astype(np.float32)
 HALVES = rng.integers(0, 0x7C00, 200, dtype=np.uint16).view(np.float16)
 USUAL = (rng.standard_normal((4, 96)) * 2.0 ** rng.integers(-20, 1, 96)).astype(np.float32)
@@ -94,7 +101,10 @@ def casts() -> list:
                 made.append(apscope.quantize(x, name, rounding=mode))
             codes = apscope.encode(x, name)
             made += [codes, apscope.decode(codes, name)]
-    made += [apscope.quantize(HALVES, "e4m3"), apscope.quantize(torch.from_numpy(FLOATS).bfloat16(), "bf16").float().numpy()]
+    made += [
+        apscope.quantize(HALVES, "e4m3"),
+        apscope.quantize(torch.from_numpy(FLOATS).bfloat16(), "bf16").float().numpy(),
+    ]
     made += list(apscope.cast_statistics(FLOATS, "e5m2").to_dict().items())
     for topology in ("exact", "ring", "sequential+kahan"):
         made.append(apscope.allreduce(TINY, "bf16", topology=topology, threads=2))
@@ -121,7 +131,9 @@ def blocks() -> list:
         for x in (TINY, USUAL, SMALL):
             made.append(apscope.quantize_blocks(x, name))
             encoded = apscope.encode_blocks(x, name)
-            decoded = apscope.decode_blocks(encoded.codes, encoded.scales, name, tensor_scale=encoded.tensor_scale)
+            decoded = apscope.decode_blocks(
+                encoded.codes, encoded.scales, name, tensor_scale=encoded.tensor_scale
+            )
             made += [encoded.codes, encoded.scales, encoded.tensor_scale, decoded]
     packed = apscope.pack(np.arange(16, dtype=np.uint8), 4)
     return [*made, packed, apscope.unpack(packed, 4, 16)]
@@ -134,34 +146,76 @@ def exchanges() -> list:
             e = apscope.exchange(spec, g)
             e = apscope.exchange(spec, g[:, ::-1], state=e.state, step=1)
             made += [e.sent, e.reduced, e.payload, e.scale_exponent, *e.state.values()]
-    made += [apscope.exchange(apscope.schemes.define("halves", "aps:e4m3", encode=lambda step, theta, x, worker: x / 3), TINY).reduced]
+    made += [
+        apscope.exchange(
+            apscope.schemes.define(
+                "halves", "aps:e4m3", encode=lambda step, theta, x, worker: x / 3
+            ),
+            TINY,
+        ).reduced
+    ]
     return made
 
 
 def replays() -> list:
-    frames = [apscope.replay(apscope.open_trace(DATA / "digits"), REPLAYED, steps="0:2", tensors="conv1|bias", draws=3, threads=2)]
+    frames = [
+        apscope.replay(
+            apscope.open_trace(DATA / "digits"),
+            REPLAYED,
+            steps="0:2",
+            tensors="conv1|bias",
+            draws=3,
+            threads=2,
+        )
+    ]
     frames[0].save(FOLDER / "results", force=True)
     options = _core.ReplayOptions(REPLAYED, ["ring"], [0, 2], [0, 1], 8)
     trace = apscope.open_trace(DATA / "digits").core
     frames.append(_core.read_statistics(trace, options, [0, 3]))
     _core.check_memory(trace, options)
-    return [*frames[1], (FOLDER / "results" / "results.csv").read_bytes(), frames[0].frame, frames[0].histograms]
+    return [
+        *frames[1],
+        (FOLDER / "results" / "results.csv").read_bytes(),
+        frames[0].frame,
+        frames[0].histograms,
+    ]
 
 
 def observers() -> list:
     trace = apscope.open_trace(DATA / "digits")
     results = apscope.replay(trace, ["aps:e4m3", "stochastic:e4m3"], steps="0:2", topology="ring")
     levels = apscope.studies.levels.optimal_levels
-    made: list = [*vars(levels(TINY.ravel(), 5)).values(), *vars(levels(USUAL.ravel(), 5, "exact")).values()]
+    made: list = [
+        *vars(levels(TINY.ravel(), 5)).values(),
+        *vars(levels(USUAL.ravel(), 5, "exact")).values(),
+    ]
     made += [
         apscope.studies.weight_updates.underflow_curve(TINY, "fp16", exponents=range(100, 160, 5)),
         apscope.studies.weight_updates.underflow_curve(DOUBLES[:200], "fp64", exponents=range(25)),
     ]
-    made += [apscope.cost.step_time(results), vars(apscope.cost.collective("ring", 1e6 / 3, 8)), pool(results.frame, ["scheme", "stage"])]
-    made += [results.summary(), results.compare("aps:e4m3", "stochastic:e4m3"), comparison.ratios(results, "aps:e4m3", "stochastic:e4m3")]
-    made += [comparison.compare_steps(results, "aps:e4m3", "stochastic:e4m3"), results.pool(["scheme", "tensor"])]
-    made += list(vars(apscope.studies.double_sampling.gradients(USUAL, THIRDS[0], THIRDS[:, 0], LEVELS)).values())
-    made += [apscope.studies.unit_scaling.unit_scales([7, 3, 5], 11), apscope.studies.fractrain.relative_cost([3, 5], [4, 4], [7, 8])]
+    made += [
+        apscope.cost.step_time(results),
+        vars(apscope.cost.collective("ring", 1e6 / 3, 8)),
+        pool(results.frame, ["scheme", "stage"]),
+    ]
+    made += [
+        results.summary(),
+        results.compare("aps:e4m3", "stochastic:e4m3"),
+        comparison.ratios(results, "aps:e4m3", "stochastic:e4m3"),
+    ]
+    made += [
+        comparison.compare_steps(results, "aps:e4m3", "stochastic:e4m3"),
+        results.pool(["scheme", "tensor"]),
+    ]
+    made += list(
+        vars(
+            apscope.studies.double_sampling.gradients(USUAL, THIRDS[0], THIRDS[:, 0], LEVELS)
+        ).values()
+    )
+    made += [
+        apscope.studies.unit_scaling.unit_scales([7, 3, 5], 11),
+        apscope.studies.fractrain.relative_cost([3, 5], [4, 4], [7, 8]),
+    ]
     made += [
         apscope.studies.activation_scales.layer_scale(TINY, USUAL, u_min=2.0**-140),
         apscope.studies.activation_scales.join_scales([2.0, 8.0], [1e-39, 1e-40]),
@@ -171,7 +225,10 @@ def observers() -> list:
         apscope.studies.unit_scaling.layer_deviations(trace, 0),
         apscope.studies.weight_updates.update_underflow(trace, "bf16"),
     ]
-    made += [vars(apscope.studies.weight_updates.weight_residual(w, u)) for w, u in ((USUAL[0], THIRDS[1:]), (TINY[0], TINY[1:]))]
+    made += [
+        vars(apscope.studies.weight_updates.weight_residual(w, u))
+        for w, u in ((USUAL[0], THIRDS[1:]), (TINY[0], TINY[1:]))
+    ]
     made += list(vars(apscope.studies.weight_updates.sgd_updates(trace, "conv2.weight")).values())
     made += [apscope.studies.attribution.loss_change(trace, "aps:e4m3", steps="0:2")]
     made += [vars(apscope.studies.attribution.path_loss_change(lambda w: w**3, WIDE[0], THIRDS[0]))]
@@ -179,12 +236,31 @@ def observers() -> list:
 
 
 def registries() -> list:
-    made: list = [[str(f) for f in apscope.named_formats()], str(apscope.named_block_formats()), str(apscope.identify(torch.float8_e4m3fn))]
+    made: list = [
+        [str(f) for f in apscope.named_formats()],
+        str(apscope.named_block_formats()),
+        str(apscope.identify(torch.float8_e4m3fn)),
+    ]
     for name in ("fp64", "fp32", "e4m3", "e11m52", "e8m0fnu"):
         f = apscope.FloatFormat(name)
-        made += [f.largest, f.smallest_normal, f.smallest_positive, f.to_json(), hash(f) == hash(apscope.FloatFormat(name))]
-    made += [apscope.schemes.definitions(), [str(apscope.schemes.as_scheme(spec)) for spec in REPLAYED]]
-    made += [apscope.Draws(3).next(), _core.rounding_modes(), _core.overflow_modes(), _core.underflow_modes(), _core.best_simd_level()]
+        made += [
+            f.largest,
+            f.smallest_normal,
+            f.smallest_positive,
+            f.to_json(),
+            hash(f) == hash(apscope.FloatFormat(name)),
+        ]
+    made += [
+        apscope.schemes.definitions(),
+        [str(apscope.schemes.as_scheme(spec)) for spec in REPLAYED],
+    ]
+    made += [
+        apscope.Draws(3).next(),
+        _core.rounding_modes(),
+        _core.overflow_modes(),
+        _core.underflow_modes(),
+        _core.best_simd_level(),
+    ]
     p = _core.Projection("stochastic_a", "saturate_finite", "flush_both", True, 8)
     made += [p.rounding, p.overflow, p.underflow, p.keep_payload, p.random_bits]
     level = _core.simd_level()
@@ -237,11 +313,15 @@ def test_the_callers_environment_changes_no_byte_and_comes_back(group, environme
     with ENVIRONMENTS[environment]():
         made = group()
     got = digests(made)
-    assert [i for i, (a, b) in enumerate(zip(got, expected[group.__name__], strict=True)) if a != b] == []
+    assert [
+        i for i, (a, b) in enumerate(zip(got, expected[group.__name__], strict=True)) if a != b
+    ] == []
 
 
 def test_every_function_of_the_core_is_among_them(monkeypatch):
-    functions = {n for n in dir(_core) if not n.startswith("_") and inspect.isbuiltin(getattr(_core, n))}
+    functions = {
+        n for n in dir(_core) if not n.startswith("_") and inspect.isbuiltin(getattr(_core, n))
+    }
     called = set()
 
     def recorded(name: str, function: Callable) -> Callable:

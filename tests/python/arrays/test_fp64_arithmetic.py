@@ -18,11 +18,22 @@ from tests.reference.philox import random_integer
 from tests.reference.rounding import COUNTED, DETERMINISTIC, UNDERFLOWS
 
 OPERATIONS = {"add": 2, "subtract": 2, "multiply": 2, "divide": 2, "sqrt": 1, "fma": 3}
-WIDE = {**FP64_FORMATS, "e11m30": ieee(11, 30), "e9m23": ieee(9, 23), "e10m52": ieee(10, 52), "e8m30": ieee(8, 30)}
+WIDE = {
+    **FP64_FORMATS,
+    "e11m30": ieee(11, 30),
+    "e9m23": ieee(9, 23),
+    "e10m52": ieee(10, 52),
+    "e8m30": ieee(8, 30),
+}
 EVERY = {**FORMATS, **EXOTIC, **WIDE}
 TESTED = ["fp64", "e11m4", "e11m30", "e9m23", "e10m52", "e8m30", "e11m51nosub", "e11m51sub-1023", "e11m40b1035",
           "e11m4b1070nosub", "e10m52fnuz", "e11m20u", "e11m0finiteb1024", "fp32", "e4m3", "dlfloat16", "e4m3finiteb20sub-20"]  # fmt: skip
-BITS = {"stochastic": [1, 8, 20, 53, 64], "stochastic_b": [1, 20, 62], "stochastic_c": [1, 20, 62], "stochastic_equal": [8, 64]}
+BITS = {
+    "stochastic": [1, 8, 20, 53, 64],
+    "stochastic_b": [1, 20, 62],
+    "stochastic_c": [1, 20, 62],
+    "stochastic_equal": [8, 64],
+}
 SEED = 11
 
 
@@ -43,22 +54,42 @@ def roundings(overflows=("ieee",), underflows=("gradual",)):
 
 
 def keywords(r):
-    return {"rounding": r.mode, "overflow": r.overflow, "underflow": r.underflow, "random_bits": r.bits, "seed": SEED}
+    return {
+        "rounding": r.mode,
+        "overflow": r.overflow,
+        "underflow": r.underflow,
+        "random_bits": r.bits,
+        "seed": SEED,
+    }
 
 
 def numbers(f, rng, count):
     """Any bits, fp64 subnormals, special numbers; short and long significands around the format's smallest
     values, its largest, and 1."""
-    emin, emax = math.frexp(f.smallest_normal or f.smallest_positive)[1], math.frexp(f.value(f.top))[1]
+    emin, emax = (
+        math.frexp(f.smallest_normal or f.smallest_positive)[1],
+        math.frexp(f.value(f.top))[1],
+    )
     centre = rng.choice([emin, emin - f.mantissa_bits, 1, emax], count)
-    significand = 1 + rng.integers(0, 2 ** np.minimum(52, f.mantissa_bits + rng.integers(0, 4, count))) * 2.0**-52
-    short = rng.integers(0, 2 ** min(f.mantissa_bits + 2, 52), count) / 2.0 ** min(f.mantissa_bits + 2, 52)
+    significand = (
+        1
+        + rng.integers(0, 2 ** np.minimum(52, f.mantissa_bits + rng.integers(0, 4, count)))
+        * 2.0**-52
+    )
+    short = rng.integers(0, 2 ** min(f.mantissa_bits + 2, 52), count) / 2.0 ** min(
+        f.mantissa_bits + 2, 52
+    )
     with np.errstate(over="ignore"):
-        near = np.ldexp(np.where(rng.random(count) < 0.6, 1 + short, significand), centre + rng.integers(-4, 3, count))
+        near = np.ldexp(
+            np.where(rng.random(count) < 0.6, 1 + short, significand),
+            centre + rng.integers(-4, 3, count),
+        )
     kinds = [
         rng.integers(0, 2**63, count, dtype=np.uint64).view(np.float64),
         rng.integers(0, 2**52, count, dtype=np.uint64).view(np.float64),
-        rng.choice([0.0, 1.0, math.inf, math.nan, 5e-324, 2.0**-1022, 1.7976931348623157e308], count),
+        rng.choice(
+            [0.0, 1.0, math.inf, math.nan, 5e-324, 2.0**-1022, 1.7976931348623157e308], count
+        ),
         near,
     ]
     chosen = np.choose(rng.choice(4, count, p=[0.15, 0.05, 0.1, 0.7]), kinds)
@@ -67,7 +98,9 @@ def numbers(f, rng, count):
 
 def beside(x, rng):
     """fp64 numbers up to two units away."""
-    return (np.maximum(bits(np.abs(x)).astype(np.int64) + rng.integers(-2, 3, x.shape), 0)).view(np.float64) * np.where(np.signbit(x), -1, 1)
+    return (np.maximum(bits(np.abs(x)).astype(np.int64) + rng.integers(-2, 3, x.shape), 0)).view(
+        np.float64
+    ) * np.where(np.signbit(x), -1, 1)
 
 
 def operands_of(op, f, rng, count):
@@ -84,7 +117,11 @@ def operands_of(op, f, rng, count):
             b = np.where(rng.random(count) < 0.5, c / a, b)
             c = np.where(rng.random(count) < 0.5, -beside(a * b, rng), c)
         else:
-            b = np.where(rng.random(count) < 0.3, np.where(rng.random(count) < 0.5, 1, -1) * beside(a, rng), b)
+            b = np.where(
+                rng.random(count) < 0.3,
+                np.where(rng.random(count) < 0.5, 1, -1) * beside(a, rng),
+                b,
+            )
     return [a, b, c][: OPERATIONS[op]]
 
 
@@ -96,7 +133,14 @@ def check(op, operands, name, r, f=None):
     for i, numbers_of_one in enumerate(zip(*(x.tolist() for x in operands))):
         word = random_integer(SEED, i, r.bits) if r.is_stochastic else None
         wanted = operate(op, list(numbers_of_one), f, r, word)
-        assert same(np.float64(got[i]), wanted), (op, name, r, [x.hex() for x in numbers_of_one], float(got[i]).hex(), wanted.hex())
+        assert same(np.float64(got[i]), wanted), (
+            op,
+            name,
+            r,
+            [x.hex() for x in numbers_of_one],
+            float(got[i]).hex(),
+            wanted.hex(),
+        )
 
 
 @pytest.mark.parametrize("name", TESTED)
@@ -107,42 +151,79 @@ def test_every_operation_and_rounding_is_the_fraction_rounded_once(op, name):
         check(op, operands_of(op, EVERY[name], rng, 16), name, r)
 
 
-@pytest.mark.parametrize("name", ["fp64", "e11m4b1070nosub", "e11m40b1035", "e11m10fnb1024", "e11m20u", "bf16", "hfp8_forward", "e4m3fn"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fp64",
+        "e11m4b1070nosub",
+        "e11m40b1035",
+        "e11m10fnb1024",
+        "e11m20u",
+        "bf16",
+        "hfp8_forward",
+        "e4m3fn",
+    ],
+)
 @pytest.mark.parametrize("op", OPERATIONS)
 def test_underflow_and_overflow_rules(op, name):
     rng = np.random.default_rng([len(name), len(op), 5])
     f = EVERY[name]
-    overflows = ["ieee", "saturate", "propagate"] + ["infinity"] * f.has_infinity + ["nan"] * f.has_nan
-    for mode, overflow, underflow in itertools.product(["ties_to_even", "toward_negative", "stochastic_b"], overflows, UNDERFLOWS):
+    overflows = (
+        ["ieee", "saturate", "propagate"] + ["infinity"] * f.has_infinity + ["nan"] * f.has_nan
+    )
+    for mode, overflow, underflow in itertools.product(
+        ["ties_to_even", "toward_negative", "stochastic_b"], overflows, UNDERFLOWS
+    ):
         check(op, operands_of(op, f, rng, 12), name, Rounding(mode, overflow, 20, underflow))
 
 
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
 def test_any_operands_into_any_format(data):
-    name, op = data.draw(st.sampled_from(sorted(EVERY))), data.draw(st.sampled_from(sorted(OPERATIONS)))
+    name, op = (
+        data.draw(st.sampled_from(sorted(EVERY))),
+        data.draw(st.sampled_from(sorted(OPERATIONS))),
+    )
     f = EVERY[name]
     mode = data.draw(st.sampled_from([*DETERMINISTIC, *COUNTED]))
-    overflow = data.draw(st.sampled_from(["ieee", "saturate", "propagate"] + ["infinity"] * f.has_infinity + ["nan"] * f.has_nan))
+    overflow = data.draw(
+        st.sampled_from(
+            ["ieee", "saturate", "propagate"] + ["infinity"] * f.has_infinity + ["nan"] * f.has_nan
+        )
+    )
     underflow = data.draw(st.sampled_from(UNDERFLOWS)) if f.smallest_normal else "gradual"
     n = data.draw(st.sampled_from([1, 8, 20, 53, 62]))
     size = data.draw(st.integers(1, 8))
     if data.draw(st.booleans()):
-        operands = [np.array(data.draw(st.lists(st.floats(), min_size=size, max_size=size))) for _ in range(OPERATIONS[op])]
+        operands = [
+            np.array(data.draw(st.lists(st.floats(), min_size=size, max_size=size)))
+            for _ in range(OPERATIONS[op])
+        ]
     else:
         operands = operands_of(op, f, np.random.default_rng(data.draw(st.integers(0, 2**32))), size)
     check(op, operands, name, Rounding(mode, overflow, n, underflow))
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(
+    max_examples=250,
+    deadline=None,
+    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+)
 @given(formats(), st.data())
 def test_operations_into_formats_that_nobody_has_named(f, data):
     format = made(f)
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     mode = data.draw(st.sampled_from([*DETERMINISTIC, *COUNTED]))
-    overflow = data.draw(st.sampled_from(["ieee", "saturate", "propagate"] + ["infinity"] * f.has_infinity + ["nan"] * f.has_nan))
+    overflow = data.draw(
+        st.sampled_from(
+            ["ieee", "saturate", "propagate"] + ["infinity"] * f.has_infinity + ["nan"] * f.has_nan
+        )
+    )
     underflow = data.draw(st.sampled_from(UNDERFLOWS)) if f.smallest_normal else "gradual"
-    op, n = data.draw(st.sampled_from(sorted(OPERATIONS))), data.draw(st.integers(1, 62 if mode[-2:] in ("_b", "_c") else 64))
+    op, n = (
+        data.draw(st.sampled_from(sorted(OPERATIONS))),
+        data.draw(st.integers(1, 62 if mode[-2:] in ("_b", "_c") else 64)),
+    )
     operands = operands_of(op, f, rng, 8)
     if data.draw(st.booleans()) and format.fits_fp32:
         with np.errstate(all="ignore"):
@@ -160,7 +241,14 @@ def two_factors(k):
 
 
 @pytest.mark.parametrize(
-    ("mode", "n"), [("stochastic", 64), ("stochastic", 53), ("stochastic_b", 62), ("stochastic_c", 62), ("stochastic_equal", 64)]
+    ("mode", "n"),
+    [
+        ("stochastic", 64),
+        ("stochastic", 53),
+        ("stochastic_b", 62),
+        ("stochastic_c", 62),
+        ("stochastic_equal", 64),
+    ],
 )
 def test_the_last_random_bit_counts(mode, n):
     """1 + a b in fp64, where a b lies within a few 2^-(N + 2) of the fraction that the element's word decides on."""
@@ -181,7 +269,9 @@ def test_results_beside_the_fraction_that_decides(op, mode):
     """Results on and next to k 2^-20 of a step of e11m4, k being where the element's word begins to round up."""
     n, count, rng = 20, 600, np.random.default_rng(3)
     steps = np.array([2**n - random_integer(SEED, i, n) for i in range(count)])
-    target = (1 + rng.integers(0, 16, count) / 16) + (2 * steps + rng.integers(-1, 2, count)) / 2.0 ** (n + 5)  # 26 bits
+    target = (1 + rng.integers(0, 16, count) / 16) + (
+        2 * steps + rng.integers(-1, 2, count)
+    ) / 2.0 ** (n + 5)  # 26 bits
     if op == "sqrt":
         operands = [beside(target * target, rng)]
     elif op == "divide":
@@ -197,9 +287,13 @@ def test_results_beside_the_fraction_that_decides(op, mode):
 def test_fp64_to_nearest_is_the_processor_on_a_million_bit_patterns():
     rng = np.random.default_rng(1)
     a, b = (rng.integers(0, 2**64, 1_000_000, dtype=np.uint64).view(np.float64) for _ in range(2))
-    near = rng.random(a.size) < 0.5  # exponents close to one another, and results near the subnormals
+    near = (
+        rng.random(a.size) < 0.5
+    )  # exponents close to one another, and results near the subnormals
     with np.errstate(all="ignore"):
-        b[near] = np.ldexp(np.frexp(b[near])[0], np.frexp(a[near])[1] + rng.integers(-55, 56, near.sum()))
+        b[near] = np.ldexp(
+            np.frexp(b[near])[0], np.frexp(a[near])[1] + rng.integers(-55, 56, near.sum())
+        )
         assert same(apscope.add(a, b, "fp64"), a + b).all()
         assert same(apscope.subtract(a, b, "fp64"), a - b).all()
         assert same(apscope.multiply(a, b, "fp64"), a * b).all()
@@ -213,7 +307,18 @@ def test_fp64_to_nearest_is_the_processor_on_a_million_bit_patterns():
 def test_the_path_never_shows(op):
     """The same fp32 operands as an fp32 array, and beside one number that fp32 lacks."""
     rng = np.random.default_rng(7)
-    for name in ["fp32", "bf16", "tf32", "e4m3", "e5m2", "hfp8_forward", "e4m3finiteb20sub-20", "e5m2ub10nosub", "e8m0fnu", "binary8p1uf"]:
+    for name in [
+        "fp32",
+        "bf16",
+        "tf32",
+        "e4m3",
+        "e5m2",
+        "hfp8_forward",
+        "e4m3finiteb20sub-20",
+        "e5m2ub10nosub",
+        "e8m0fnu",
+        "binary8p1uf",
+    ]:
         f = EVERY[name]
         for r in roundings():
             with np.errstate(over="ignore", invalid="ignore"):
@@ -235,8 +340,20 @@ def test_exact_sums_see_the_smallest_number_beside_the_largest():
     largest, least = 1.7976931348623157e308, 5e-324
     assert apscope.sum([1.0, 2.0**-53, least], "fp64", order="exact") == 1 + 2.0**-52
     assert apscope.sum([1.0, 2.0**-53, -least], "fp64", order="exact") == 1.0
-    assert apscope.dot([largest, least, -largest], [largest, least, largest], "fp64", order="exact", rounding="away_from_zero") == least
-    assert apscope.dot([largest, 1.0, -largest], [largest, least, largest], "fp64", order="exact") == least
+    assert (
+        apscope.dot(
+            [largest, least, -largest],
+            [largest, least, largest],
+            "fp64",
+            order="exact",
+            rounding="away_from_zero",
+        )
+        == least
+    )
+    assert (
+        apscope.dot([largest, 1.0, -largest], [largest, least, largest], "fp64", order="exact")
+        == least
+    )
     assert apscope.sum([largest, largest, -largest], "fp64", order="exact") == largest
     assert apscope.sum([largest, largest, -largest], "fp64") == math.inf
 
@@ -269,7 +386,13 @@ def test_sums_and_dot_products_of_fp64_numbers(order, name, products, accumulate
         got = apscope.sum(x, name, axis=0, **shared)
         for j in range(elements):
             wanted = OrderedSum(accumulator, r, SEED, j, None, result).run(x[:, j].tolist(), order)
-            assert same(np.float64(got[j]), wanted), ("sum", r, [v.hex() for v in x[:, j].tolist()], got[j], wanted)
+            assert same(np.float64(got[j]), wanted), (
+                "sum",
+                r,
+                [v.hex() for v in x[:, j].tolist()],
+                got[j],
+                wanted,
+            )
         if order == "pairwise" and products is None:
             continue  # two exact products of fp64 numbers at once: refused
         y = numbers(EVERY[name], rng, elements * count).reshape(count, elements)
@@ -279,8 +402,16 @@ def test_sums_and_dot_products_of_fp64_numbers(order, name, products, accumulate
         got = apscope.dot(x, y, name, axis=0, product=products, **shared)
         for j in range(elements):
             terms = list(zip(x[:, j].tolist(), y[:, j].tolist()))
-            wanted = OrderedSum(accumulator, r, SEED, j, EVERY.get(products), result).run(terms, order)
-            assert same(np.float64(got[j]), wanted), ("dot", r, [(v.hex(), w.hex()) for v, w in terms], got[j], wanted)
+            wanted = OrderedSum(accumulator, r, SEED, j, EVERY.get(products), result).run(
+                terms, order
+            )
+            assert same(np.float64(got[j]), wanted), (
+                "dot",
+                r,
+                [(v.hex(), w.hex()) for v, w in terms],
+                got[j],
+                wanted,
+            )
 
 
 @pytest.mark.parametrize("order", [*ORDERS, "chunked:1"])
@@ -294,12 +425,17 @@ def test_sums_of_fp32_numbers_flush_their_operands(order, underflow):
             with np.errstate(over="ignore", invalid="ignore"):
                 x, y = (numbers(f, rng, 28).reshape(7, 4).astype(np.float32) for _ in range(2))
             got = apscope.sum(x, name, axis=0, order=order, **keywords(r))
-            assert same(got, [OrderedSum(f, r, SEED, j).run(x[:, j].tolist(), order) for j in range(4)]).all(), (name, r)
+            assert same(
+                got, [OrderedSum(f, r, SEED, j).run(x[:, j].tolist(), order) for j in range(4)]
+            ).all(), (name, r)
             if order == "pairwise" and products is None and r.flushes_input:
                 continue
             got = apscope.dot(x, y, name, axis=0, order=order, product=products, **keywords(r))
             terms = [list(zip(x[:, j].tolist(), y[:, j].tolist())) for j in range(4)]
-            wanted = [OrderedSum(f, r, SEED, j, EVERY.get(products)).run(terms[j], order) for j in range(4)]
+            wanted = [
+                OrderedSum(f, r, SEED, j, EVERY.get(products)).run(terms[j], order)
+                for j in range(4)
+            ]
             assert same(got, wanted).all(), (name, r, x, y, got, wanted)
 
 
@@ -319,20 +455,31 @@ def test_matrix_products_of_batches_are_numpy_s(shapes, dtype):
     assert got.shape == exact.shape and got.dtype == np.float32
     left, right = (a[None, :] if a.ndim == 1 else a), (b[:, None] if b.ndim == 1 else b)
     batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    left, right = np.broadcast_to(left, batch + left.shape[-2:]), np.broadcast_to(right, batch + right.shape[-2:])
+    left, right = (
+        np.broadcast_to(left, batch + left.shape[-2:]),
+        np.broadcast_to(right, batch + right.shape[-2:]),
+    )
     element = 0
     for index in np.ndindex(*batch):
         for i, j in itertools.product(range(left.shape[-2]), range(right.shape[-1])):
             terms = list(zip(left[index][i].tolist(), right[index][:, j].tolist()))
-            assert got.flat[element] == OrderedSum(FORMATS["e4m3"], r, SEED, element, FORMATS["bf16"]).run(terms, "sequential")
+            assert got.flat[element] == OrderedSum(
+                FORMATS["e4m3"], r, SEED, element, FORMATS["bf16"]
+            ).run(terms, "sequential")
             element += 1
     assert element == got.size
 
 
 def test_results_are_float32_where_the_format_is():
     x = np.array([0.1, 1e300])
-    assert apscope.add(x, x, "bf16").dtype == np.float32 and apscope.add(x, x, "e9m23").dtype == np.float64
-    assert apscope.sum(np.float32([1, 2]), "fp64").dtype == np.float64 and apscope.sum(x, "e4m3").dtype == np.float32
+    assert (
+        apscope.add(x, x, "bf16").dtype == np.float32
+        and apscope.add(x, x, "e9m23").dtype == np.float64
+    )
+    assert (
+        apscope.sum(np.float32([1, 2]), "fp64").dtype == np.float64
+        and apscope.sum(x, "e4m3").dtype == np.float32
+    )
     out = np.empty(2)
     assert apscope.multiply(x, x, "fp64", out=out) is out and out.tolist() == [0.1 * 0.1, math.inf]
     assert apscope.add(x, x, "fp64", out=x) is x and x.tolist() == [0.2, 2e300]
@@ -355,4 +502,6 @@ def test_subnormal_operands_count_where_the_caller_flushes_them():
     assert bits(got[0]).tolist() == bits(tiny).tolist()
     assert bits(got[1]).tolist() == bits(tiny).tolist()
     assert got[2] == got[4] == 5e-324 - 1e-310
-    assert bits(got[3]).tolist() == bits([0.0, apscope.add(tiny[1], 0.0, "e11m4b1070nosub")]).tolist()
+    assert (
+        bits(got[3]).tolist() == bits([0.0, apscope.add(tiny[1], 0.0, "e11m4b1070nosub")]).tolist()
+    )

@@ -20,7 +20,14 @@ LEVELS = ["portable", "sse4", "avx2", "avx512"]
 
 def digests_on(level: str) -> dict[str, str]:
     command = [sys.executable, "-m", "tests.exhaustive.instruction_sets"]
-    run = subprocess.run(command, cwd=ROOT, env={**os.environ, "APSCOPE_SIMD": level}, capture_output=True, text=True, timeout=300)
+    run = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "APSCOPE_SIMD": level},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert run.returncode == 0, run.stderr
     first, *lines = run.stdout.splitlines()
     assert first == f"on {level}"
@@ -45,7 +52,9 @@ def test_every_instruction_set_gives_the_same_bits(found):
 def test_the_digests_cover_every_format_rounding_operation_and_kind_of_block(found):
     jobs = set(found["portable"])
     assert {f"cast {name} {rounding}" for name in named_formats() for rounding in ROUNDINGS} <= jobs
-    assert {f"cast {name} {rounding} of random patterns" for name in RANDOM for rounding in ROUNDINGS} <= jobs
+    assert {
+        f"cast {name} {rounding} of random patterns" for name in RANDOM for rounding in ROUNDINGS
+    } <= jobs
     assert {job.split()[0] for job in jobs} == {"cast", "blocks", *OPERATIONS[1:]}
     assert {job.split()[1] for job in jobs if job.startswith("blocks")} == set(BLOCKS)
 
@@ -53,5 +62,8 @@ def test_the_digests_cover_every_format_rounding_operation_and_kind_of_block(fou
 def test_roundings_that_differ_have_digests_that_differ(found):
     # The two differ where what is cut off is exactly half a random integer's step, once in 2^16 times.
     roundings = [rounding for rounding in ROUNDINGS if rounding != "stochastic_c"]
-    digests = [tuple(found["portable"][f"cast e4m3 {rounding}{of}"] for of in ("", " of random patterns")) for rounding in roundings]
+    digests = [
+        tuple(found["portable"][f"cast e4m3 {rounding}{of}"] for of in ("", " of random patterns"))
+        for rounding in roundings
+    ]
     assert len(set(digests)) == len(digests)

@@ -9,12 +9,18 @@ from hypothesis import strategies as st
 import apscope
 
 
-@given(st.integers(1, 8).flatmap(lambda bits: st.tuples(st.just(bits), st.lists(st.integers(0, 2**bits - 1), max_size=40))))
+@given(
+    st.integers(1, 8).flatmap(
+        lambda bits: st.tuples(st.just(bits), st.lists(st.integers(0, 2**bits - 1), max_size=40))
+    )
+)
 @settings(max_examples=200, deadline=None)
 def test_pack_is_one_little_endian_number(bits_and_codes):
     bits, codes = bits_and_codes
     packed = apscope.pack(np.array(codes, np.uint8), bits)
-    assert int.from_bytes(packed.tobytes(), "little") == sum(c << i * bits for i, c in enumerate(codes))
+    assert int.from_bytes(packed.tobytes(), "little") == sum(
+        c << i * bits for i, c in enumerate(codes)
+    )
     assert len(packed) == -(-len(codes) * bits // 8)
     assert apscope.unpack(packed, bits, len(codes)).tolist() == codes
 
@@ -44,7 +50,9 @@ def test_four_bits_are_packed_as_torch_packs_float4_e2m1fn_x2():
     assert torch.equal(packed, expected)
     assert torch.equal(apscope.unpack(packed.view(torch.float4_e2m1fn_x2), 4, 16), codes)
     x = torch.randn(2, 64)
-    assert apscope.pack(apscope.encode_blocks(x, "mxfp4").codes, 4).view(torch.float4_e2m1fn_x2).shape == (2, 32)
+    assert apscope.pack(apscope.encode_blocks(x, "mxfp4").codes, 4).view(
+        torch.float4_e2m1fn_x2
+    ).shape == (2, 32)
 
 
 def test_wrong_packing_is_refused_in_a_sentence():

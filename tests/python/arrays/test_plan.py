@@ -10,14 +10,38 @@ import apscope
     [
         ("quantize", "e4m3", {}, "addition", "float32"),
         ("encode", "fp16", {}, "addition", "float32"),
-        ("quantize", "bf16", {}, "split", "float32"),  # its exponents reach fp32's: no room for the constant
+        (
+            "quantize",
+            "bf16",
+            {},
+            "split",
+            "float32",
+        ),  # its exponents reach fp32's: no room for the constant
         ("quantize", "hfp8_forward", {}, "rule", "float32"),  # irregular gap
         ("quantize", "e4m3", {"rounding": "ties_to_away"}, "addition", "float32"),
         ("quantize", "e4m3", {"rounding": "stochastic"}, "scaled", "float32"),
-        ("quantize", "bf16", {"rounding": "stochastic"}, "split", "float32"),  # fp32's subnormal numbers have digits to draw for
+        (
+            "quantize",
+            "bf16",
+            {"rounding": "stochastic"},
+            "split",
+            "float32",
+        ),  # fp32's subnormal numbers have digits to draw for
         ("quantize", "e6m21", {"rounding": "toward_zero"}, "addition", "float32"),
-        ("quantize", "e6m22", {"rounding": "toward_zero"}, "split", "float32"),  # no bit is left beside the constant
-        ("quantize", "e4m3", {"rounding": "stochastic", "random_bits": 33}, "stochastic", "float32"),
+        (
+            "quantize",
+            "e6m22",
+            {"rounding": "toward_zero"},
+            "split",
+            "float32",
+        ),  # no bit is left beside the constant
+        (
+            "quantize",
+            "e4m3",
+            {"rounding": "stochastic", "random_bits": 33},
+            "stochastic",
+            "float32",
+        ),
         ("quantize", "e4m3", {"underflow": "flush_result"}, "rule", "float32"),
         ("quantize", "e4m3", {"keep_payload": True}, "rule", "float32"),
         ("quantize", "e4m3", {"dtype": "float64"}, "addition", "float64"),
@@ -26,7 +50,13 @@ import apscope
         ("quantize", "e4m3", {"rounding": "stochastic_c"}, "stochastic", "float32"),
         ("quantize", "e4m3", {"rounding": "stochastic_exact"}, "digits", "float32"),
         ("multiply", "bf16", {}, "fp32", "float32"),
-        ("multiply", "tf32", {}, "exact", "float32"),  # fp32 rounds products of its subnormal numbers twice
+        (
+            "multiply",
+            "tf32",
+            {},
+            "exact",
+            "float32",
+        ),  # fp32 rounds products of its subnormal numbers twice
         ("multiply", "bf16", {"rounding": "stochastic", "random_bits": 64}, "exact", "float32"),
         ("add", "fp32", {}, "fp32", "float32"),
         ("add", "e6m21", {}, "fp32", "float32"),
@@ -35,10 +65,28 @@ import apscope
         ("fma", "e4m3", {}, "odd", "float32"),
         ("matmul", "fp16", {"product": "e4m3", "operands": "e4m3"}, "fp32", "float32"),
         ("matmul", "fp16", {"product": "e4m3"}, "fp64", "float32"),
-        ("matmul", "fp16", {"operands": "e4m3"}, "fp32", "float32"),  # 8 bits, multiples of 2^-18: fp16 numbers but for their size
-        ("matmul", "fp16", {"operands": "e5m2"}, "fp64_odd", "float32"),  # these reach below fp16's quantum
+        (
+            "matmul",
+            "fp16",
+            {"operands": "e4m3"},
+            "fp32",
+            "float32",
+        ),  # 8 bits, multiples of 2^-18: fp16 numbers but for their size
+        (
+            "matmul",
+            "fp16",
+            {"operands": "e5m2"},
+            "fp64_odd",
+            "float32",
+        ),  # these reach below fp16's quantum
         ("matmul", "fp32", {"operands": "e5m2"}, "fp32", "float32"),
-        ("dot", "bf16", {"product": "bf16", "operands": "bf16", "order": "kahan"}, "fp32", "float32"),
+        (
+            "dot",
+            "bf16",
+            {"product": "bf16", "operands": "bf16", "order": "kahan"},
+            "fp32",
+            "float32",
+        ),
         ("dot", "tf32", {"product": "tf32", "operands": "tf32"}, "fp64", "float32"),
         ("matmul", "fp16", {"operands": "e4m3", "rounding": "to_odd"}, "fp64", "float32"),
         ("matmul", "fp16", {"rounding": "to_odd"}, "fp64_odd", "float32"),
@@ -49,7 +97,13 @@ import apscope
         ("sum", "e4m3", {"rounding": "stochastic"}, "general", "float32"),
         ("sum", "e4m3", {"dtype": "float64"}, "general", "float32"),
         ("sum", "fp64", {}, "general", "float64"),
-        ("add", "e4m3", {"rounding": "stochastic", "random_bits": 47}, "odd", "float32"),  # 4 + 47 + 2 bits are fp64's 53
+        (
+            "add",
+            "e4m3",
+            {"rounding": "stochastic", "random_bits": 47},
+            "odd",
+            "float32",
+        ),  # 4 + 47 + 2 bits are fp64's 53
         ("add", "e4m3", {"rounding": "stochastic", "random_bits": 48}, "wide", "float32"),
         ("add", "hfp8_forward", {"rounding": "stochastic", "random_bits": 45}, "odd", "float32"),
         ("add", "hfp8_forward", {"rounding": "stochastic", "random_bits": 46}, "wide", "float32"),
@@ -61,7 +115,10 @@ def test_the_path_of(operation, format, words, path, storage):
     found = apscope.plan(operation, format, **words)
     assert (found.path, found.storage) == (path, storage)
     assert found.simd == apscope._core.simd_level() and found.how and found.reason
-    assert str(found).startswith(f"{operation} to {found.format}") and len(str(found).splitlines()) == 2
+    assert (
+        str(found).startswith(f"{operation} to {found.format}")
+        and len(str(found).splitlines()) == 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,7 +129,11 @@ def test_the_path_of(operation, format, words, path, storage):
         (("sum", "e4m3"), {"order": "any"}, "unknown order 'any'"),
         (("add", "e4m3"), {"rounding": "stochastic_exact"}, "is for quantize and encode"),
         (("quantize", "e4m3"), {"rounding": "up"}, "unknown rounding 'up'"),
-        (("quantize", "e0m3finite"), {"underflow": "flush_input"}, "needs a format with normal numbers"),
+        (
+            ("quantize", "e0m3finite"),
+            {"underflow": "flush_input"},
+            "needs a format with normal numbers",
+        ),
     ],
 )
 def test_what_has_no_plan(arguments, words, sentence):

@@ -46,7 +46,9 @@ def assert_same_bits(got, expected, x, setting):
     assert not first, "{}: {!r} gives {!r}, not {!r}".format(setting, *first)
 
 
-def expected_values(x: np.ndarray, f: Format, r: Rounding, dtype, keep_payload: bool = False) -> np.ndarray:
+def expected_values(
+    x: np.ndarray, f: Format, r: Rounding, dtype, keep_payload: bool = False
+) -> np.ndarray:
     random = drawn(x.size, r.drawn_bits) if r.is_stochastic else None
     with np.errstate(invalid="ignore"):
         values = cast(x, f, r, random).astype(dtype)
@@ -61,8 +63,18 @@ def test_every_rounding_with_every_overflow_and_underflow_rule(name):
         for overflow in overflows(f):
             for underflow in underflows(f):
                 r = Rounding(mode, overflow, int(rng.choice([3, 16, 32, 62])), underflow)
-                part = x[rng.random(x.size) < 0.15] if (overflow, underflow) != ("ieee", "gradual") else x
-                settings = dict(rounding=mode, overflow=overflow, underflow=underflow, seed=SEED, random_bits=r.bits)
+                part = (
+                    x[rng.random(x.size) < 0.15]
+                    if (overflow, underflow) != ("ieee", "gradual")
+                    else x
+                )
+                settings = dict(
+                    rounding=mode,
+                    overflow=overflow,
+                    underflow=underflow,
+                    seed=SEED,
+                    random_bits=r.bits,
+                )
                 got = apscope.quantize(part, name, **settings)
                 assert_same_bits(got, expected_values(part, f, r, np.float32), part, r)
 
@@ -74,7 +86,15 @@ def test_fp64_inputs_are_rounded_once(name):
     for mode in MODES:
         overflow, underflow = str(rng.choice(overflows(f))), str(rng.choice(underflows(f)))
         r = Rounding(mode, overflow, int(rng.choice([1, 8, 33, 61])), underflow)
-        got = apscope.quantize(x, name, rounding=mode, overflow=overflow, underflow=underflow, seed=SEED, random_bits=r.bits)
+        got = apscope.quantize(
+            x,
+            name,
+            rounding=mode,
+            overflow=overflow,
+            underflow=underflow,
+            seed=SEED,
+            random_bits=r.bits,
+        )
         assert_same_bits(got, expected_values(x, f, r, np.float64), x, r)
 
 
@@ -85,12 +105,16 @@ def test_codes_are_those_of_the_quantized_values(name):
         x = numbers(f, dtype, rng, 2)
         for mode in MODES:
             overflow, underflow = str(rng.choice(overflows(f))), str(rng.choice(underflows(f)))
-            settings = dict(rounding=mode, overflow=overflow, underflow=underflow, seed=SEED, random_bits=24)
+            settings = dict(
+                rounding=mode, overflow=overflow, underflow=underflow, seed=SEED, random_bits=24
+            )
             values = apscope.quantize(x, name, **settings)
             codes = apscope.encode(x, name, **settings, nan=None if f.has_nan else 0)
             back = apscope.decode(codes, name)
             compared = slice(None) if f.has_nan else ~np.isnan(values)
-            assert_same_bits(back[compared], values.astype(np.float32)[compared], x[compared], settings)
+            assert_same_bits(
+                back[compared], values.astype(np.float32)[compared], x[compared], settings
+            )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -101,7 +125,9 @@ def test_payloads_are_kept_as_far_as_the_format_has_codes(name, dtype):
     for mode in ["ties_to_even", "stochastic", "stochastic_exact", "to_odd"]:
         for overflow in overflows(f):
             r = Rounding(mode, overflow)
-            got = apscope.quantize(x, name, rounding=mode, overflow=overflow, keep_payload=True, seed=SEED)
+            got = apscope.quantize(
+                x, name, rounding=mode, overflow=overflow, keep_payload=True, seed=SEED
+            )
             assert_same_bits(got, expected_values(x, f, r, dtype, keep_payload=True), x, r)
 
 
@@ -113,11 +139,15 @@ def test_long_arrays_are_rounded_as_short_ones_are():
         x = np.resize(rng.permutation(numbers(f, np.float32, rng)), 4099)
         for mode in MODES:
             for underflow in UNDERFLOWS:
-                settings = dict(rounding=mode, overflow="propagate", underflow=underflow, keep_payload=True)
+                settings = dict(
+                    rounding=mode, overflow="propagate", underflow=underflow, keep_payload=True
+                )
                 whole = apscope.quantize(x, name, **settings, seed=SEED, threads=2)
                 r = Rounding(mode, "propagate", 32, underflow)
                 part = slice(0, 150) if mode in DETERMINISTIC else slice(0, 70)
-                assert_same_bits(whole[part], expected_values(x[part], f, r, np.float32, True), x[part], settings)
+                assert_same_bits(
+                    whole[part], expected_values(x[part], f, r, np.float32, True), x[part], settings
+                )
                 if mode in DETERMINISTIC:
                     for begin in (1, 17, 4000):
                         alone = apscope.quantize(x[begin:], name, **settings)
@@ -149,7 +179,12 @@ def test_long_arrays_are_rounded_as_short_ones_are():
         ("e4m3", -(2.0**-7), {"underflow": "flush_result"}, -0.0),
         ("e4m3", 2.0**-6 * 0.97, {"underflow": "flush_result"}, 2.0**-6),
         ("e4m3", 2.0**-6 * 0.97, {"underflow": "flush_input"}, 0.0),
-        ("e4m3", -(2.0**-6) * 0.97, {"underflow": "flush_both", "rounding": "away_from_zero"}, -0.0),
+        (
+            "e4m3",
+            -(2.0**-6) * 0.97,
+            {"underflow": "flush_both", "rounding": "away_from_zero"},
+            -0.0,
+        ),
         ("e4m3fnnosub", 2.0**-7 * 1.1, {"underflow": "flush_input"}, 0.0),
         ("e4m3fnnosub", 2.0**-7 * 1.1, {"underflow": "flush_result"}, 2.0**-7 * 1.125),
         ("e4m3fnuz", -(2.0**-9), {"underflow": "flush_input"}, 0.0),

@@ -27,19 +27,47 @@ def sentence(caught) -> str:
         ({"exponent_bits": 11, "mantissa_bits": 52, "bias": 1024}, "fp64 cannot store"),
         ({"exponent_bits": 11, "mantissa_bits": 52, "bias": 1022}, "fp64 cannot store"),
         ({"exponent_bits": 11, "mantissa_bits": 52, "subnormals": False}, "fp64 cannot store"),
-        ({"exponent_bits": 11, "mantissa_bits": 52, "subnormal_exponent": -1023}, "fp64 cannot store"),
+        (
+            {"exponent_bits": 11, "mantissa_bits": 52, "subnormal_exponent": -1023},
+            "fp64 cannot store",
+        ),
         ({"exponent_bits": 4, "mantissa_bits": 30, "bias": -1020}, "fp64 cannot store"),
         ({"exponent_bits": 4, "mantissa_bits": 3, "bias": 10**6}, "bias=1000000"),
         ({"exponent_bits": 4, "mantissa_bits": 3, "nan_codes": 127}, "no finite value"),
         ({"exponent_bits": 4, "mantissa_bits": 3, "nan_codes": 2**64 - 1}, "no finite value"),
-        ({"exponent_bits": 11, "mantissa_bits": 52, "nan_codes": 2**63 - 1, "has_infinity": True}, "no finite value"),
+        (
+            {
+                "exponent_bits": 11,
+                "mantissa_bits": 52,
+                "nan_codes": 2**63 - 1,
+                "has_infinity": True,
+            },
+            "no finite value",
+        ),
         ({"exponent_bits": 1, "mantissa_bits": 0}, "no finite value"),
         ({"exponent_bits": 0, "mantissa_bits": 3}, "no finite value"),
-        ({"exponent_bits": 0, "mantissa_bits": 3, "specials": "fn", "subnormals": False}, "subnormals"),
-        ({"exponent_bits": 4, "mantissa_bits": 3, "is_signed": False, "nan_at_negative_zero": True}, "nan_at_negative_zero"),
+        (
+            {"exponent_bits": 0, "mantissa_bits": 3, "specials": "fn", "subnormals": False},
+            "subnormals",
+        ),
+        (
+            {
+                "exponent_bits": 4,
+                "mantissa_bits": 3,
+                "is_signed": False,
+                "nan_at_negative_zero": True,
+            },
+            "nan_at_negative_zero",
+        ),
         ({"exponent_bits": 4, "mantissa_bits": 3, "zero": "none", "subnormals": False}, "unsigned"),
-        ({"exponent_bits": 4, "mantissa_bits": 3, "zero": "none", "is_signed": False}, "subnormals=False"),
-        ({"exponent_bits": 4, "mantissa_bits": 3, "subnormal_exponent": -8}, "subnormal_exponent=-8"),
+        (
+            {"exponent_bits": 4, "mantissa_bits": 3, "zero": "none", "is_signed": False},
+            "subnormals=False",
+        ),
+        (
+            {"exponent_bits": 4, "mantissa_bits": 3, "subnormal_exponent": -8},
+            "subnormal_exponent=-8",
+        ),
         ({"exponent_bits": 11, "mantissa_bits": 4, "even_code_ties": True}, "precision 1"),
     ],
 )
@@ -51,7 +79,19 @@ def test_formats_that_cannot_be(fields, word):
 
 @pytest.mark.parametrize(
     "name",
-    ["e12m3", "e11m53", "e4m3b9999", "e11m52nosub", "e11m52fn", "e1m0", "binary70p3se", "binary20p3se", "e4m3nan127", "fp65", ""],
+    [
+        "e12m3",
+        "e11m53",
+        "e4m3b9999",
+        "e11m52nosub",
+        "e11m52fn",
+        "e1m0",
+        "binary70p3se",
+        "binary20p3se",
+        "e4m3nan127",
+        "fp65",
+        "",
+    ],
 )
 def test_names_of_formats_that_cannot_be(name):
     with pytest.raises(ValueError) as caught:
@@ -115,7 +155,12 @@ def test_what_a_format_does_not_have(name, settings):
         (np.array(["1"]), "U1"),
         (np.array([True]), "bool"),
         (np.array([1], "M8[s]"), "datetime64"),
-        (np.longdouble([1.0]), "longdouble" if np.dtype(np.longdouble).name == "longdouble" else np.dtype(np.longdouble).name),
+        (
+            np.longdouble([1.0]),
+            "longdouble"
+            if np.dtype(np.longdouble).name == "longdouble"
+            else np.dtype(np.longdouble).name,
+        ),
         (np.ma.masked_array([1.0]), "masked"),
     ],
 )
@@ -151,7 +196,13 @@ def test_outs_that_cannot_be_written(name, x, out, error, word):
 
 
 def test_outs_of_codes_and_values_have_their_width():
-    for name, dtype in (("e4m3", np.uint8), ("e5m10", np.uint16), ("e8m23", np.uint32), ("e9m30", np.uint64), ("fp64", np.uint64)):
+    for name, dtype in (
+        ("e4m3", np.uint8),
+        ("e5m10", np.uint16),
+        ("e8m23", np.uint32),
+        ("e9m30", np.uint64),
+        ("fp64", np.uint64),
+    ):
         out = np.zeros((2, 3), dtype)
         assert apscope.encode(X, name, out=out) is out
         wrong = np.zeros((2, 3), np.uint16 if dtype == np.uint8 else np.uint8)
@@ -160,7 +211,9 @@ def test_outs_of_codes_and_values_have_their_width():
         values = np.zeros((2, 3), np.float64 if dtype == np.uint64 else np.float32)
         assert apscope.decode(out, name, out=values) is values
         with pytest.raises(TypeError, match="they must agree"):
-            apscope.decode(out, name, out=values.astype(np.float32 if dtype == np.uint64 else np.float64))
+            apscope.decode(
+                out, name, out=values.astype(np.float32 if dtype == np.uint64 else np.float64)
+            )
 
 
 def test_codes_that_cannot_be():
@@ -195,7 +248,12 @@ def test_what_works_on_fp32_numbers_refuses_wider_formats(name):
     with pytest.raises(ValueError) as caught:
         apscope.allreduce(X, "fp16", accumulate=name)
     assert name in sentence(caught) and "fp32" in str(caught.value)
-    for scheme in (f"aps:{name}", f"none:{name}", f"stochastic:{name}", f"aps:fp16,accumulate={name}"):
+    for scheme in (
+        f"aps:{name}",
+        f"none:{name}",
+        f"stochastic:{name}",
+        f"aps:fp16,accumulate={name}",
+    ):
         with pytest.raises(ValueError) as caught:
             apscope.schemes.Scheme(scheme)
         assert name in sentence(caught) and "fp32" in str(caught.value)
@@ -214,7 +272,13 @@ def test_the_callers_arrays_stay_as_they_are(name):
         for view in views:
             before, words = x.tobytes(), random.tobytes()
             given = random.T if view.shape == (7, 5) else random[: view.shape[0], : view.shape[1]]
-            settings = dict(rounding="stochastic", random_bits=8, random=given, underflow="flush_both", keep_payload=True)
+            settings = dict(
+                rounding="stochastic",
+                random_bits=8,
+                random=given,
+                underflow="flush_both",
+                keep_payload=True,
+            )
             apscope.quantize(view, name, **settings)
             codes = apscope.encode(view, name, **settings)
             kept = codes.tobytes()

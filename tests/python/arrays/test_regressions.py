@@ -18,13 +18,27 @@ SIGNED_ZERO = ["fp32", "tf32", "bf16", "fp16", "fp16_ahp", "e5m2", "e4m3", "e3m4
 WITH_NAN = ["fp32", "tf32", "bf16", "fp16", "dlfloat16", "e5m2", "e4m3", "e3m4", "e4m3fn", "e3m4fn", "e4m3fnuz",
             "e4m3b11fnuz", "e5m2fnuz", "e8m0fnu", "binary8p3se", "binary8p4se", "binary8p1uf"]  # fmt: skip
 WITHOUT_NAN = ["fp16_ahp", "hfp8_forward", "e3m2fn", "e2m3fn", "e2m1fn", "e3m0"]
-MODES = ["ties_to_even", "ties_to_away", "toward_zero", "toward_positive", "toward_negative", "to_odd", "stochastic"]
+MODES = [
+    "ties_to_even",
+    "ties_to_away",
+    "toward_zero",
+    "toward_positive",
+    "toward_negative",
+    "to_odd",
+    "stochastic",
+]
 
 
 def cast(x, format, rounding="ties_to_even", overflow="ieee"):
     """One number, given as a float or as bits, through the array path."""
-    value = np.array([x], np.uint32).view(np.float32) if isinstance(x, int) else np.array([x], np.float32)
-    return apscope.quantize(value, apscope.FloatFormat(format), rounding=rounding, overflow=overflow)[0]
+    value = (
+        np.array([x], np.uint32).view(np.float32)
+        if isinstance(x, int)
+        else np.array([x], np.float32)
+    )
+    return apscope.quantize(
+        value, apscope.FloatFormat(format), rounding=rounding, overflow=overflow
+    )[0]
 
 
 def assert_is(got, expected):
@@ -81,7 +95,9 @@ def test_every_nan_stays_a_nan(format, bits, rounding):  # (c)
 
 @pytest.mark.parametrize("bits", [0x7F800001, 0x7FFFFFFF, 0xFFFFFFFF])
 @pytest.mark.parametrize("format", WITHOUT_NAN)
-def test_a_nan_into_a_format_without_one_is_kept_by_quantize_and_refused_by_encode(format, bits):  # (c)
+def test_a_nan_into_a_format_without_one_is_kept_by_quantize_and_refused_by_encode(
+    format, bits
+):  # (c)
     assert math.isnan(cast(bits, format))
     with pytest.raises(ValueError):
         apscope.encode(np.array([bits], np.uint32).view(np.float32), apscope.FloatFormat(format))
@@ -90,7 +106,9 @@ def test_a_nan_into_a_format_without_one_is_kept_by_quantize_and_refused_by_enco
 @pytest.mark.parametrize("rounding", MODES)
 def test_fp32_to_itself_is_the_identity(rounding):  # (d)
     bits = np.random.default_rng(3).integers(0, 0x7F800000, 10000, dtype=np.uint32)
-    bits = np.concatenate([bits, bits | 0x80000000, np.uint32([0x3F800001, 0, 0x80000000, 1, 0x7F7FFFFF])])
+    bits = np.concatenate(
+        [bits, bits | 0x80000000, np.uint32([0x3F800001, 0, 0x80000000, 1, 0x7F7FFFFF])]
+    )
     got = apscope.quantize(bits.view(np.float32), apscope.FloatFormat("fp32"), rounding=rounding)
     np.testing.assert_array_equal(got.view(np.uint32), bits)
 
@@ -139,7 +157,9 @@ def test_random_bits_depend_on_the_seed_and_the_place_only():  # (i)
     format = apscope.FloatFormat("e4m3")
     first = apscope.quantize(x, format, rounding="stochastic", seed=7)
     np.testing.assert_array_equal(first, apscope.quantize(x, format, rounding="stochastic", seed=7))
-    np.testing.assert_array_equal(first[:1001], apscope.quantize(x[:1001], format, rounding="stochastic", seed=7))
+    np.testing.assert_array_equal(
+        first[:1001], apscope.quantize(x[:1001], format, rounding="stochastic", seed=7)
+    )
     assert (first != apscope.quantize(x, format, rounding="stochastic", seed=8)).any()
 
 

@@ -14,7 +14,14 @@ from tests.reference.formats import FORMATS
 from tests.reference.philox import philox4x32_10, random_integer
 from tests.reference.rounding import Random, project
 
-DETERMINISTIC = ["ties_to_even", "ties_to_away", "toward_zero", "toward_positive", "toward_negative", "to_odd"]
+DETERMINISTIC = [
+    "ties_to_even",
+    "ties_to_away",
+    "toward_zero",
+    "toward_positive",
+    "toward_negative",
+    "to_odd",
+]
 
 
 def from_bits(bits):
@@ -57,7 +64,13 @@ def test_quantize_is_the_specification(name, data):
     overflow = data.draw(st.sampled_from(overflows(f)))
     got = apscope.quantize(x, apscope.FloatFormat(name), rounding=mode, overflow=overflow)
     expected = [project(float(v), f, mode, overflow) for v in x]
-    assert same_bits(got, expected).all(), (mode, overflow, [v.hex() for v in x.tolist()], got, expected)
+    assert same_bits(got, expected).all(), (
+        mode,
+        overflow,
+        [v.hex() for v in x.tolist()],
+        got,
+        expected,
+    )
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -67,10 +80,20 @@ def test_stochastic_rounding_is_the_specification_with_the_stated_random_bits(na
     f = FORMATS[name]
     x = from_bits(data.draw(inputs_of(f)))
     seed, bits = data.draw(st.integers(0, 2**63 - 1)), data.draw(st.integers(1, 64))
-    got = apscope.quantize(x, apscope.FloatFormat(name), rounding="stochastic", seed=seed, random_bits=bits)
+    got = apscope.quantize(
+        x, apscope.FloatFormat(name), rounding="stochastic", seed=seed, random_bits=bits
+    )
     words = [Random(random_integer(seed, i, bits), bits) for i in range(len(x))]
-    expected = [project(float(v), f, "stochastic", "ieee", word) for v, word in zip(x, words, strict=True)]
-    assert same_bits(got, expected).all(), (seed, bits, [v.hex() for v in x.tolist()], got, expected)
+    expected = [
+        project(float(v), f, "stochastic", "ieee", word) for v, word in zip(x, words, strict=True)
+    ]
+    assert same_bits(got, expected).all(), (
+        seed,
+        bits,
+        [v.hex() for v in x.tolist()],
+        got,
+        expected,
+    )
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -81,7 +104,9 @@ def test_float64_inputs_are_rounded_once(name, data):
     anything = st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=12)
     x = np.array(data.draw(anything), np.uint64).view(np.float64)
     # Beside a value or midpoint of the format by less than fp32 can tell.
-    near = from_bits(data.draw(st.lists(near_a_value(f), min_size=1, max_size=12))).astype(np.float64)
+    near = from_bits(data.draw(st.lists(near_a_value(f), min_size=1, max_size=12))).astype(
+        np.float64
+    )
     ulps = data.draw(st.integers(-2, 2))
     finite = np.isfinite(near) & (near != 0)
     near[finite] = (near[finite].view(np.int64) + ulps).view(np.float64)
@@ -98,7 +123,12 @@ def test_float64_inputs_are_rounded_once(name, data):
 def test_the_reference_philox_gives_the_published_words():
     # Random123's known answers for philox4x32_10.
     assert philox4x32_10([0] * 4, [0] * 2) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
-    assert philox4x32_10([0xFFFFFFFF] * 4, [0xFFFFFFFF] * 2) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
+    assert philox4x32_10([0xFFFFFFFF] * 4, [0xFFFFFFFF] * 2) == [
+        0x408F276D,
+        0x41C83B0E,
+        0xA20BC7C6,
+        0x6D5451FD,
+    ]
 
 
 @pytest.mark.parametrize("name", [n for n, f in FORMATS.items() if f.magnitude_codes <= 1 << 15])
@@ -111,7 +141,9 @@ def test_every_code_decodes_to_its_value_and_encodes_back(name):
 
     numbers = ~np.isnan(values)
     back = apscope.encode(values[numbers], format)
-    unique_zero = (values[numbers] == 0) & (f.zero == "single")  # a second code of zero is not given out
+    unique_zero = (values[numbers] == 0) & (
+        f.zero == "single"
+    )  # a second code of zero is not given out
     np.testing.assert_array_equal(back[~unique_zero], codes[numbers][~unique_zero])
     assert (back[unique_zero] == 0).all()
     if f.has_nan:
@@ -124,18 +156,25 @@ def many_inputs():
     """Random bit patterns, half of them with few trailing ones, where ties and values lie."""
     bits = np.random.default_rng(0).integers(0, 1 << 32, 400_000, dtype=np.uint32)
     short = np.arange(1 << 16, dtype=np.uint32) << 16
-    return np.concatenate([bits, bits & 0xFFFFF000, bits & 0xFFF00000, short, short | 1, short - np.uint32(1)]).view(np.float32)
+    return np.concatenate(
+        [bits, bits & 0xFFFFF000, bits & 0xFFF00000, short, short | 1, short - np.uint32(1)]
+    ).view(np.float32)
 
 
 def test_fp16_is_numpys_float16(many_inputs):
     with np.errstate(over="ignore", invalid="ignore"):
         theirs = many_inputs.astype(np.float16)
-    assert same_bits(apscope.quantize(many_inputs, apscope.FloatFormat("fp16")), theirs.astype(np.float32)).all()
+    assert same_bits(
+        apscope.quantize(many_inputs, apscope.FloatFormat("fp16")), theirs.astype(np.float32)
+    ).all()
     codes = apscope.encode(many_inputs, apscope.FloatFormat("fp16"))
     numbers = ~np.isnan(many_inputs)
     np.testing.assert_array_equal(codes[numbers], theirs.view(np.uint16)[numbers])
     every = np.arange(1 << 16, dtype=np.uint16)
-    assert same_bits(apscope.decode(every, apscope.FloatFormat("fp16")), every.view(np.float16).astype(np.float32)).all()
+    assert same_bits(
+        apscope.decode(every, apscope.FloatFormat("fp16")),
+        every.view(np.float16).astype(np.float32),
+    ).all()
 
 
 ML_DTYPES = {

@@ -16,8 +16,12 @@ ROWS = np.tile(X, (3, 1))
 STOCHASTIC = {"rounding": "stochastic"}
 CALLS = {
     "quantize": lambda seed: apscope.quantize(X, "e4m3", seed=seed, **STOCHASTIC),
-    "quantize float64": lambda seed: apscope.quantize(X.astype(np.float64), "e4m3", seed=seed, **STOCHASTIC),
-    "quantize integers": lambda seed: apscope.quantize(2**60 + 2**52 + np.arange(64), "bf16", seed=seed, **STOCHASTIC),
+    "quantize float64": lambda seed: apscope.quantize(
+        X.astype(np.float64), "e4m3", seed=seed, **STOCHASTIC
+    ),
+    "quantize integers": lambda seed: apscope.quantize(
+        2**60 + 2**52 + np.arange(64), "bf16", seed=seed, **STOCHASTIC
+    ),
     "encode": lambda seed: apscope.encode(X, "e4m3", seed=seed, **STOCHASTIC),
     "allreduce": lambda seed: apscope.allreduce(ROWS, "e4m3", seed=seed, **STOCHASTIC),
     "add": lambda seed: apscope.add(X, 0, "e4m3", seed=seed, **STOCHASTIC),
@@ -25,12 +29,20 @@ CALLS = {
     "sum": lambda seed: apscope.sum(np.tile(X, (2, 1)), "e4m3", axis=0, seed=seed, **STOCHASTIC),
     "dot": lambda seed: np.array([apscope.dot(X[:9], X[:9], "e4m3", seed=seed, **STOCHASTIC)]),
     "matmul": lambda seed: apscope.matmul(ROWS, ROWS.T, "e4m3", seed=seed, **STOCHASTIC),
-    "quantize_blocks": lambda seed: apscope.quantize_blocks(X * np.float32(1.01), "mxfp4", seed=seed, **STOCHASTIC),
-    "encode_blocks": lambda seed: apscope.encode_blocks(X * np.float32(1.01), "mxfp4", seed=seed, **STOCHASTIC).codes,
-    "cast_statistics": lambda seed: np.array([apscope.cast_statistics(X, "e4m3", seed=seed, **STOCHASTIC).sum_error]),
+    "quantize_blocks": lambda seed: apscope.quantize_blocks(
+        X * np.float32(1.01), "mxfp4", seed=seed, **STOCHASTIC
+    ),
+    "encode_blocks": lambda seed: (
+        apscope.encode_blocks(X * np.float32(1.01), "mxfp4", seed=seed, **STOCHASTIC).codes
+    ),
+    "cast_statistics": lambda seed: np.array(
+        [apscope.cast_statistics(X, "e4m3", seed=seed, **STOCHASTIC).sum_error]
+    ),
     "exchange": lambda seed: apscope.exchange("stochastic:e3m0", ROWS, seed=seed).sent,
     "double_sampling": lambda seed: (
-        apscope.studies.double_sampling.gradients(ROWS, X.astype(float), np.ones(3), np.linspace(0, 3, 4), seed=seed).unbiased
+        apscope.studies.double_sampling.gradients(
+            ROWS, X.astype(float), np.ones(3), np.linspace(0, 3, 4), seed=seed
+        ).unbiased
     ),
 }
 
@@ -56,7 +68,10 @@ def test_errors_of_repeated_calls_average_out():
     fixed = np.mean([CALLS["quantize"](0) for _ in range(400)], axis=0) - X
     assert set(np.abs(fixed)) == {0.0625}
     draws = apscope.Draws()
-    assert np.abs(np.mean([CALLS["quantize"](draws) for _ in range(400)], axis=0) - X).max() < 5 * 0.0625 / 20
+    assert (
+        np.abs(np.mean([CALLS["quantize"](draws) for _ in range(400)], axis=0) - X).max()
+        < 5 * 0.0625 / 20
+    )
 
 
 def test_seeds_are_those_that_the_definitions_name():
@@ -71,9 +86,16 @@ def test_copies_go_on_and_threads_share():
     draws = apscope.Draws(3)
     draws.next()
     copy = pickle.loads(pickle.dumps(draws))
-    assert (copy.seed, copy.calls, repr(copy)) == (3, 1, "Draws(seed=3, calls=1)") and copy.next() == draws.next()
+    assert (copy.seed, copy.calls, repr(copy)) == (
+        3,
+        1,
+        "Draws(seed=3, calls=1)",
+    ) and copy.next() == draws.next()
     shared, taken = apscope.Draws(9), []
-    threads = [threading.Thread(target=lambda: taken.extend(shared.next() for _ in range(500))) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: taken.extend(shared.next() for _ in range(500)))
+        for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -83,7 +105,13 @@ def test_copies_go_on_and_threads_share():
 
 
 @pytest.mark.parametrize(
-    "bad, error", [({"seed": -1}, ValueError), ({"seed": 2**64}, ValueError), ({"seed": 1.5}, TypeError), ({"calls": -1}, ValueError)]
+    "bad, error",
+    [
+        ({"seed": -1}, ValueError),
+        ({"seed": 2**64}, ValueError),
+        ({"seed": 1.5}, TypeError),
+        ({"calls": -1}, ValueError),
+    ],
 )
 def test_wrong_numbers_are_refused(bad, error):
     with pytest.raises(error):

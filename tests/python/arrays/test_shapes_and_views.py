@@ -57,7 +57,10 @@ VIEWS = {
 FORMAT = "e4m3"
 CALLS = {
     "quantize": ([floats], lambda x: apscope.quantize(x, FORMAT)),
-    "quantize stochastic": ([floats], lambda x: apscope.quantize(x, FORMAT, rounding="stochastic", random_bits=16, threads=2)),
+    "quantize stochastic": (
+        [floats],
+        lambda x: apscope.quantize(x, FORMAT, rounding="stochastic", random_bits=16, threads=2),
+    ),
     "encode": ([floats], lambda x: apscope.encode(x, FORMAT)),
     "decode": ([bytes_of], lambda c: apscope.decode(c, FORMAT)),
     "add": ([floats, floats], lambda a, b: apscope.add(a, b, FORMAT)),
@@ -75,9 +78,18 @@ CALLS = {
     "pack": ([bytes_of], lambda c: apscope.pack(c, 3)),
     "unpack": ([bytes_of], lambda b: apscope.unpack(b, 2, 4 * b.shape[-1])),
     "optimal_levels": ([floats], lambda x: apscope.studies.levels.optimal_levels(x, 4)),
-    "layer_scale": ([floats, floats], lambda g, w: apscope.studies.activation_scales.layer_scale(g, w, element_wise=True)),
-    "underflow_curve": ([floats], lambda x: apscope.studies.weight_updates.underflow_curve(x).to_numpy()),
-    "weight_residual": ([floats, floats], lambda w, u: apscope.studies.weight_updates.weight_residual(w, u[None])),
+    "layer_scale": (
+        [floats, floats],
+        lambda g, w: apscope.studies.activation_scales.layer_scale(g, w, element_wise=True),
+    ),
+    "underflow_curve": (
+        [floats],
+        lambda x: apscope.studies.weight_updates.underflow_curve(x).to_numpy(),
+    ),
+    "weight_residual": (
+        [floats, floats],
+        lambda w, u: apscope.studies.weight_updates.weight_residual(w, u[None]),
+    ),
     "exchange": ([floats], lambda x: apscope.exchange("aps:e4m3", x)),
     "exchange of a whole tensor": ([floats], lambda x: apscope.exchange("error_feedback(sign)", x)),
 }
@@ -113,7 +125,15 @@ def arrays(name, shape, dtype):
 
 
 @pytest.mark.parametrize("view", list(VIEWS))
-@pytest.mark.parametrize("name, dtype", [(n, t) for n in CALLS for t in (np.float32, np.float64) if t is np.float32 or n not in SINGLE_ONLY])
+@pytest.mark.parametrize(
+    "name, dtype",
+    [
+        (n, t)
+        for n in CALLS
+        for t in (np.float32, np.float64)
+        if t is np.float32 or n not in SINGLE_ONLY
+    ],
+)
 def test_views_give_what_contiguous_arrays_give(name, dtype, view):
     for shape in ((3, 7), (2, 3, 40), (2, 5000)):
         given = arrays(name, shape, dtype)
@@ -132,7 +152,9 @@ def test_one_element_gives_what_it_gives_among_others(name):
     same(CALLS[name][1](*given), CALLS[name][1](*(strided(a) for a in given)))
 
 
-@pytest.mark.parametrize("name", ["quantize", "encode", "decode", "add", "subtract", "multiply", "divide", "sqrt", "fma"])
+@pytest.mark.parametrize(
+    "name", ["quantize", "encode", "decode", "add", "subtract", "multiply", "divide", "sqrt", "fma"]
+)
 def test_shapes_of_one_element_and_of_none_are_kept(name):
     for shape in ((), (1,), (1, 1, 1), (0,), (0, 3), (3, 0), (2, 0, 5)):
         given = arrays(name, shape, np.float32)
@@ -161,7 +183,11 @@ def test_nothing_gives_nothing_or_one_sentence(name):
         return
     if name in EMPTY:
         assert np.asarray(result).shape == EMPTY[name]
-    assert all(np.isfinite(leaf).all() or leaf.size == 1 for leaf in leaves(result) if leaf.dtype.kind == "f")
+    assert all(
+        np.isfinite(leaf).all() or leaf.size == 1
+        for leaf in leaves(result)
+        if leaf.dtype.kind == "f"
+    )
 
 
 @pytest.mark.parametrize("topology", ["sequential", "ring", "tree", "hierarchical:2"])
@@ -171,11 +197,15 @@ def test_workers_with_fewer_elements_than_workers(topology):
         found = apscope.allreduce(x, FORMAT, topology=topology)
         assert found.shape == (n,)
         for i in range(n):  # the order of a ring depends on the chunk that an element lies in
-            alone = apscope.allreduce(np.repeat(x[:, i : i + 1], n, axis=1), FORMAT, topology=topology)
+            alone = apscope.allreduce(
+                np.repeat(x[:, i : i + 1], n, axis=1), FORMAT, topology=topology
+            )
             assert found[i] == alone[i]
 
 
-@pytest.mark.parametrize("shapes", [((2, 0), (0, 3)), ((0, 4), (4, 3)), ((2, 4), (4, 0)), ((1, 1), (1, 1))])
+@pytest.mark.parametrize(
+    "shapes", [((2, 0), (0, 3)), ((0, 4), (4, 3)), ((2, 4), (4, 0)), ((1, 1), (1, 1))]
+)
 def test_matrix_products_of_nothing_are_zeros_of_their_shape(shapes):
     a, b = floats(shapes[0]), floats(shapes[1])
     found = apscope.matmul(a, b, FORMAT)
@@ -195,11 +225,16 @@ def test_matrix_products_of_views(view):
 def test_blocks_are_decoded_from_views(view):
     blocks = apscope.encode_blocks(floats((4, 64)), "mxfp8_e4m3")
     expected = apscope.decode_blocks(blocks.codes, blocks.scales, "mxfp8_e4m3")
-    same(apscope.decode_blocks(VIEWS[view](blocks.codes), VIEWS[view](blocks.scales), "mxfp8_e4m3"), expected)
+    same(
+        apscope.decode_blocks(VIEWS[view](blocks.codes), VIEWS[view](blocks.scales), "mxfp8_e4m3"),
+        expected,
+    )
 
 
 @pytest.mark.parametrize("place", ["strided", "reversed", "unaligned", "Fortran order"])
-@pytest.mark.parametrize("name", ["quantize", "encode", "decode", "add", "sqrt", "fma", "quantize_blocks"])
+@pytest.mark.parametrize(
+    "name", ["quantize", "encode", "decode", "add", "sqrt", "fma", "quantize_blocks"]
+)
 def test_results_go_into_any_array(name, place):
     given = arrays(name, (3, 64), np.float32)
     function = getattr(apscope, name)
@@ -230,7 +265,9 @@ def test_torch_views_give_what_contiguous_tensors_give():
     torch = pytest.importorskip("torch")
     x = torch.tensor(floats((6, 8)))
     for view in (x.T, x[::2], x[:, ::3], x[1:, 1:], x.expand(2, 6, 8)):
-        assert torch.equal(apscope.quantize(view, FORMAT), apscope.quantize(view.contiguous(), FORMAT))
+        assert torch.equal(
+            apscope.quantize(view, FORMAT), apscope.quantize(view.contiguous(), FORMAT)
+        )
 
 
 def test_broadcast_arrays_are_read_element_by_element():
@@ -244,17 +281,27 @@ def test_tensors_of_no_and_of_one_element_replay_through_every_scheme(tmp_path):
     with TraceWriter(tmp_path / "t", workers=3, reduction="mean") as writer:
         for step in range(3):
             for worker in range(3):
-                for name, shape in (("empty", (0,)), ("empty.too", (4, 0)), ("one", (1,)), ("scalar", ()), ("some", (5,))):
+                for name, shape in (
+                    ("empty", (0,)),
+                    ("empty.too", (4, 0)),
+                    ("one", (1,)),
+                    ("scalar", ()),
+                    ("some", (5,)),
+                ):
                     writer.add(step, worker, name, floats(shape))
             writer.end_step(step, loss=1.0, learning_rate=0.1)
-    results = apscope.replay(tmp_path / "t", "all", topology=["ring", "tree", "sequential", "hierarchical:2"], threads=2)
+    results = apscope.replay(
+        tmp_path / "t", "all", topology=["ring", "tree", "sequential", "hierarchical:2"], threads=2
+    )
     frame = results.frame
     empty = frame[frame["tensor"].str.startswith("empty")]
     assert len(empty) and (empty["count"].fillna(0) == 0).all()
     assert empty[["bias", "mse", "nmse"]].isna().all().all()
     wire = frame[(frame["tensor"].isin(["one", "scalar"])) & (frame["stage"] == "wire")]
     assert (wire["count"] == 3).all()
-    merged = apscope.merge([apscope.replay(tmp_path / "t", "all", topology=["ring"], shard=(i, 7)) for i in range(7)])
+    merged = apscope.merge(
+        [apscope.replay(tmp_path / "t", "all", topology=["ring"], shard=(i, 7)) for i in range(7)]
+    )
     assert merged.frame.equals(apscope.replay(tmp_path / "t", "all", topology=["ring"]).frame)
     results.save(tmp_path / "r")
     assert apscope.Results.open(tmp_path / "r").frame.equals(frame)

@@ -14,7 +14,14 @@ from tests.reference.arithmetic import Sums, as_term, product_term
 from tests.reference.casts import Rounding
 from tests.reference.formats import FORMATS
 
-DETERMINISTIC = ["ties_to_even", "ties_to_away", "toward_zero", "toward_positive", "toward_negative", "to_odd"]
+DETERMINISTIC = [
+    "ties_to_even",
+    "ties_to_away",
+    "toward_zero",
+    "toward_positive",
+    "toward_negative",
+    "to_odd",
+]
 ORDERS = ["sequential", "pairwise", "chunked:3", "kahan", "exact"]
 
 
@@ -32,19 +39,25 @@ def numbers(rng, *shape, spread=12):
 
 def reference(terms, name, order, r, seed=0, product=None, accumulate=None):
     get = FORMATS.get
-    sums = Sums(FORMATS[accumulate or name], r, seed, get(product), FORMATS[name] if accumulate else None)
+    sums = Sums(
+        FORMATS[accumulate or name], r, seed, get(product), FORMATS[name] if accumulate else None
+    )
     return sums.run(terms, order)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("mode", [*DETERMINISTIC, "stochastic"])
-@pytest.mark.parametrize(("name", "bits"), [("e4m3", 8), ("fp16", 16), ("fp32", 40), ("e5m2fnuz", 12)])
+@pytest.mark.parametrize(
+    ("name", "bits"), [("e4m3", 8), ("fp16", 16), ("fp32", 40), ("e5m2fnuz", 12)]
+)
 def test_sums_are_the_reference(order, mode, name, bits):
     rng = np.random.default_rng(bits)
     for terms in (1, 2, 3, 7, 12):
         x = numbers(rng, terms, 9)
         got = apscope.sum(x, name, axis=0, order=order, rounding=mode, seed=5, random_bits=bits)
-        assert equal(got, reference([as_term(t) for t in x], name, order, Rounding(mode, "ieee", bits), 5)).all(), terms
+        assert equal(
+            got, reference([as_term(t) for t in x], name, order, Rounding(mode, "ieee", bits), 5)
+        ).all(), terms
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -65,11 +78,20 @@ def test_dot_products_of_mixed_formats_are_the_reference(order, mode, name, prod
     accumulate = None if order == "exact" else accumulate
     a, b = numbers(rng, 11, 8), numbers(rng, 11, 8)
     r = Rounding(mode, "ieee", 24)
-    arguments = {"order": order, "product": product, "accumulate": accumulate, "rounding": mode, "seed": 2, "random_bits": 24}
+    arguments = {
+        "order": order,
+        "product": product,
+        "accumulate": accumulate,
+        "rounding": mode,
+        "seed": 2,
+        "random_bits": 24,
+    }
     got = apscope.dot(a, b, name, axis=0, **arguments)
     # A final rounding to the accumulator's own format changes nothing and draws nothing.
     separate = None if accumulate == name else accumulate
-    wanted = reference([product_term(x, y) for x, y in zip(a, b)], name, order, r, 2, product, separate)
+    wanted = reference(
+        [product_term(x, y) for x, y in zip(a, b)], name, order, r, 2, product, separate
+    )
     assert equal(got, wanted).all()
 
 
@@ -90,7 +112,10 @@ def test_exact_sums_of_any_fp32_products(data):
     n = data.draw(st.integers(1, 20))
     operand = st.lists(st.floats(width=32), min_size=n, max_size=n)
     a, b = np.float32(data.draw(operand)), np.float32(data.draw(operand))
-    name, mode = data.draw(st.sampled_from(["fp32", "bf16", "e4m3"])), data.draw(st.sampled_from(DETERMINISTIC))
+    name, mode = (
+        data.draw(st.sampled_from(["fp32", "bf16", "e4m3"])),
+        data.draw(st.sampled_from(DETERMINISTIC)),
+    )
     got = apscope.dot(a, b, name, order="exact", rounding=mode)
     terms = [product_term(a[i : i + 1], b[i : i + 1]) for i in range(n)]
     assert equal(got, reference(terms, name, "exact", Rounding(mode))[0]), (a, b)
@@ -103,8 +128,20 @@ def test_exact_sums_do_not_depend_on_the_order_of_terms(bits):
     for mode in (*DETERMINISTIC, "stochastic"):
         wanted = apscope.sum(x, "fp32", axis=0, order="exact", rounding=mode, random_bits=bits)
         for _ in range(3):
-            assert np.array_equal(apscope.sum(rng.permutation(x), "fp32", axis=0, order="exact", rounding=mode, random_bits=bits), wanted)
-        assert not np.array_equal(apscope.sum(x, "fp32", axis=0), apscope.sum(x[::-1], "fp32", axis=0))
+            assert np.array_equal(
+                apscope.sum(
+                    rng.permutation(x),
+                    "fp32",
+                    axis=0,
+                    order="exact",
+                    rounding=mode,
+                    random_bits=bits,
+                ),
+                wanted,
+            )
+        assert not np.array_equal(
+            apscope.sum(x, "fp32", axis=0), apscope.sum(x[::-1], "fp32", axis=0)
+        )
 
 
 def test_an_exact_sum_of_many_terms_is_the_nearest():
@@ -127,7 +164,10 @@ def test_empty_sums_and_what_is_not_finite(order):
     empty = apscope.sum(np.empty(0, np.float32), "e4m3", order=order)
     assert empty.shape == () and empty == 0 and not np.signbit(empty)
     assert np.isnan(apscope.sum(np.empty(0, np.float32), "e8m0fnu", order=order))  # no zero
-    assert apscope.matmul(np.empty((2, 0)), np.empty((0, 3)), "e4m3", order=order).tolist() == [[0] * 3] * 2
+    assert (
+        apscope.matmul(np.empty((2, 0)), np.empty((0, 3)), "e4m3", order=order).tolist()
+        == [[0] * 3] * 2
+    )
     assert apscope.sum(np.empty((4, 0), np.float32), "e4m3", axis=0, order=order).shape == (0,)
     inf, nan = math.inf, math.nan
     assert np.isnan(apscope.sum([1, nan, 2], "e4m3", order=order))
@@ -151,20 +191,35 @@ def test_tensors_vectors_out_and_threads():
     a, b = numbers(rng, 40, 30), numbers(rng, 30, 600)
     wanted = apscope.matmul(a, b, "fp16", accumulate="fp32", rounding="stochastic")
     assert wanted.dtype == np.float32 and wanted.shape == (40, 600)
-    assert equal(apscope.matmul(a, b, "fp16", accumulate="fp32", rounding="stochastic", threads=3), wanted).all()
+    assert equal(
+        apscope.matmul(a, b, "fp16", accumulate="fp32", rounding="stochastic", threads=3), wanted
+    ).all()
     best = _core.simd_level()
     _core.set_simd_level("portable")
-    assert equal(apscope.matmul(a, b, "fp16", accumulate="fp32", rounding="stochastic"), wanted).all()
+    assert equal(
+        apscope.matmul(a, b, "fp16", accumulate="fp32", rounding="stochastic"), wanted
+    ).all()
     _core.set_simd_level(best)
     out = np.empty_like(wanted)
-    assert apscope.matmul(a, b, "fp16", accumulate="fp32", rounding="stochastic", out=out) is out and equal(out, wanted).all()
+    assert (
+        apscope.matmul(a, b, "fp16", accumulate="fp32", rounding="stochastic", out=out) is out
+        and equal(out, wanted).all()
+    )
     tensor = apscope.matmul(torch.from_numpy(a), b, "fp32", order="exact")
     assert isinstance(tensor, torch.Tensor)
-    nearest = np.float32([[float(sum(Fraction(float(x)) * Fraction(float(y)) for x, y in zip(a[0], b[:, 0])))]])
+    nearest = np.float32(
+        [[float(sum(Fraction(float(x)) * Fraction(float(y)) for x, y in zip(a[0], b[:, 0])))]]
+    )
     assert tensor[0, 0] == nearest[0, 0]
     row, column = apscope.matmul(a[0], b, "fp32"), apscope.matmul(a, b[:, 0], "fp32")
-    assert row.shape == (600,) and column.shape == (40,) and row[0] == column[0] == apscope.dot(a[0], b[:, 0], "fp32")
-    assert apscope.sum(a, "fp32", axis=-1).tolist() == [float(apscope.sum(line, "fp32")) for line in a]
+    assert (
+        row.shape == (600,)
+        and column.shape == (40,)
+        and row[0] == column[0] == apscope.dot(a[0], b[:, 0], "fp32")
+    )
+    assert apscope.sum(a, "fp32", axis=-1).tolist() == [
+        float(apscope.sum(line, "fp32")) for line in a
+    ]
 
 
 @pytest.mark.parametrize(
@@ -172,18 +227,46 @@ def test_tensors_vectors_out_and_threads():
     [
         (lambda: apscope.sum([1], "e4m3", order="random"), ValueError, "unknown order 'random'"),
         (lambda: apscope.sum([1], "e4m3", order="chunked:0"), ValueError, "N at least 1"),
-        (lambda: apscope.sum([1], "e4m3", order="exact", accumulate="fp32"), ValueError, "has no partial sums"),
+        (
+            lambda: apscope.sum([1], "e4m3", order="exact", accumulate="fp32"),
+            ValueError,
+            "has no partial sums",
+        ),
         (lambda: apscope.sum([1], "e4m3", axis=1), ValueError, "axis=1 does not exist in x"),
         (lambda: apscope.dot([1], [1, 2], "e4m3"), ValueError, "they must agree"),
         (lambda: apscope.dot(1, 1, "e4m3"), ValueError, "axis=-1 does not exist in a"),
         (lambda: apscope.dot([0.1], [1], "e4m3", order="pairwise"), ValueError, "give product"),
-        (lambda: apscope.dot([1], [1], "e4m3", order="pairwise", underflow="flush_input"), ValueError, "give product"),
-        (lambda: apscope.sum([1], "e4m3", rounding="stochastic_exact"), ValueError, "is for quantize and encode"),
-        (lambda: apscope.sum([1], "e4m3", underflow="flush"), ValueError, "unknown underflow 'flush'"),
-        (lambda: apscope.matmul(np.ones((2, 3)), np.ones((2, 3)), "e4m3"), ValueError, "a's last axis"),
+        (
+            lambda: apscope.dot([1], [1], "e4m3", order="pairwise", underflow="flush_input"),
+            ValueError,
+            "give product",
+        ),
+        (
+            lambda: apscope.sum([1], "e4m3", rounding="stochastic_exact"),
+            ValueError,
+            "is for quantize and encode",
+        ),
+        (
+            lambda: apscope.sum([1], "e4m3", underflow="flush"),
+            ValueError,
+            "unknown underflow 'flush'",
+        ),
+        (
+            lambda: apscope.matmul(np.ones((2, 3)), np.ones((2, 3)), "e4m3"),
+            ValueError,
+            "a's last axis",
+        ),
         (lambda: apscope.matmul(1, np.ones((2, 3)), "e4m3"), ValueError, "vectors and matrices"),
-        (lambda: apscope.matmul(np.ones((2, 1, 3)), np.ones((3, 3, 1)), "e4m3"), ValueError, "leading axes"),
-        (lambda: apscope.sum([1], "e4m3", out=np.empty(2, np.float32)), ValueError, "out has shape"),
+        (
+            lambda: apscope.matmul(np.ones((2, 1, 3)), np.ones((3, 3, 1)), "e4m3"),
+            ValueError,
+            "leading axes",
+        ),
+        (
+            lambda: apscope.sum([1], "e4m3", out=np.empty(2, np.float32)),
+            ValueError,
+            "out has shape",
+        ),
     ],
 )
 def test_errors_are_one_sentence(call, error, words):

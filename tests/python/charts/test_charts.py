@@ -37,7 +37,12 @@ SPECS = [
 
 @pytest.fixture(scope="module")
 def results(request):
-    return apscope.replay(request.config.rootpath / "notebooks/data/digits", SPECS, steps=[0, 1, 2, 8, 240, 1500], topology="ring")
+    return apscope.replay(
+        request.config.rootpath / "notebooks/data/digits",
+        SPECS,
+        steps=[0, 1, 2, 8, 240, 1500],
+        topology="ring",
+    )
 
 
 # ---- The front --------------------------------------------------------------------------------
@@ -47,7 +52,11 @@ positive = st.floats(0.01, 100.0)
 
 @given(st.lists(st.tuples(positive, positive), max_size=30))
 def test_the_front_is_what_no_other_point_beats(points):
-    wanted = {(x, y) for x, y in points if not any((a < x and b <= y) or (a <= x and b < y) for a, b in points)}
+    wanted = {
+        (x, y)
+        for x, y in points
+        if not any((a < x and b <= y) or (a <= x and b < y) for a, b in points)
+    }
     front = step_front(points)
     assert set(front) == wanted and front == sorted(front)
 
@@ -65,9 +74,14 @@ def test_the_steps_promise_no_more_than_was_measured(points):
 
 
 def test_side_information_makes_no_step_of_its_own():
-    assert step_front([(0.25, 0.5), (0.2508, 0.1), (0.5, 0.01)], 0.001) == [(0.2508, 0.1), (0.5, 0.01)]
+    assert step_front([(0.25, 0.5), (0.2508, 0.1), (0.5, 0.01)], 0.001) == [
+        (0.2508, 0.1),
+        (0.5, 0.01),
+    ]
     assert step_front([(0.25, 0.5), (0.2508, 0.1)], 0.0) == [(0.25, 0.5), (0.2508, 0.1)]
-    many = [(0.25 + 0.0009 * k, 1.0 / (k + 1)) for k in range(10)]  # no chain of small differences becomes a large one
+    many = [
+        (0.25 + 0.0009 * k, 1.0 / (k + 1)) for k in range(10)
+    ]  # no chain of small differences becomes a large one
     assert len(step_front(many, 0.001)) >= 4
 
 
@@ -84,7 +98,9 @@ def test_the_front_of_results_has_a_point_a_scheme(results):
         assert point.label == ("" if point.faint else row.scheme.upper())
     named = {p.says.splitlines()[0] for p in chart.points if not p.faint}
     assert named == {"aps:e3m0", "aps:e3m4,rule=tight", "none:fp16", "none:fp32"}
-    flawed = front_chart(rows.assign(overflowed=np.where(rows["scheme"] == "aps:e3m4,rule=tight", 2, 0)))
+    flawed = front_chart(
+        rows.assign(overflowed=np.where(rows["scheme"] == "aps:e3m4,rule=tight", 2, 0))
+    )
     (one,) = [p for p in flawed.points if p.says.startswith("aps:e3m4,rule=tight\n")]
     assert one.hollow and one.faint and "overflow in 2 steps" in one.says
     assert not front_chart(rows.assign(volume=np.nan)).points
@@ -96,15 +112,33 @@ def test_the_front_of_results_has_a_point_a_scheme(results):
 def test_the_ladder_is_its_table(results):
     table = apscope.ladder(results)
     chart = ladder_chart(table)
-    assert chart.x.names == ["all steps", "a step", "a layer"] and [line.label.split(" ÷")[0] for line in chart.lines] == ["e3m4"]
+    assert chart.x.names == ["all steps", "a step", "a layer"] and [
+        line.label.split(" ÷")[0] for line in chart.lines
+    ] == ["e3m4"]
     errors = list(table["error_over_noise"])
-    assert [y for _, y in chart.lines[0].points] == errors and chart.lines[0].label == f"e3m4 ÷{errors[0] / errors[-1]:.2g}"
-    assert ladder_chart(table.assign(error_over_noise=[2e-3, 1.9e-3, 1.5e-3])).lines[0].label == "e3m4"
+    assert [y for _, y in chart.lines[0].points] == errors and chart.lines[
+        0
+    ].label == f"e3m4 ÷{errors[0] / errors[-1]:.2g}"
+    assert (
+        ladder_chart(table.assign(error_over_noise=[2e-3, 1.9e-3, 1.5e-3])).lines[0].label == "e3m4"
+    )
     assert [r.y for r in chart.rules if r.limit] == [1.0] and chart.y.high >= 3
-    lost = ladder_chart(table.assign(error_over_noise=np.where(table["rung"] == "step", np.inf, table["error_over_noise"])))
-    assert [p.hollow for p in lost.points] == [False, True, False] and lost.points[1].y == lost.y.high and len(lost.lines[0].points) == 2
+    lost = ladder_chart(
+        table.assign(
+            error_over_noise=np.where(table["rung"] == "step", np.inf, table["error_over_noise"])
+        )
+    )
+    assert (
+        [p.hollow for p in lost.points] == [False, True, False]
+        and lost.points[1].y == lost.y.high
+        and len(lost.lines[0].points) == 2
+    )
     one = ladder_chart(table.assign(error_over_noise=np.nan))
-    assert one.y.label == "step NMSE" and not one.rules and [y for _, y in one.lines[0].points] == list(table["step_nmse"])
+    assert (
+        one.y.label == "step NMSE"
+        and not one.rules
+        and [y for _, y in one.lines[0].points] == list(table["step_nmse"])
+    )
 
 
 def test_the_errors_of_layers_are_those_of_results_of_one_layer(results):
@@ -118,15 +152,28 @@ def test_the_errors_of_layers_are_those_of_results_of_one_layer(results):
             .set_index("scheme")
         )
         for spec in SPECS:
-            assert table.at[(spec, layer), "error"] == pytest.approx(alone.at[spec, "error_over_noise"], rel=1e-12)
-            assert table.at[(spec, layer), "volume"] == pytest.approx(alone.at[spec, "volume"], rel=1e-12)
-    assert set(table["reason"]) <= {"underflow", "rounding", "saturation", "accumulation", "interaction", ""}
+            assert table.at[(spec, layer), "error"] == pytest.approx(
+                alone.at[spec, "error_over_noise"], rel=1e-12
+            )
+            assert table.at[(spec, layer), "volume"] == pytest.approx(
+                alone.at[spec, "volume"], rel=1e-12
+            )
+    assert set(table["reason"]) <= {
+        "underflow",
+        "rounding",
+        "saturation",
+        "accumulation",
+        "interaction",
+        "",
+    }
 
 
 def test_the_map_has_a_cell_a_layer_and_step_the_worst_first(results):
     scheme = "aps:e3m4,rule=tight"
     cells = layer_map(headline_rows(results.frame), scheme)
-    frame = results.frame.query("scheme == @scheme and topology == 'ring'").set_index(["tensor", "step"])
+    frame = results.frame.query("scheme == @scheme and topology == 'ring'").set_index(
+        ["tensor", "step"]
+    )
     for row in cells.rows:
         for step, value in zip(cells.steps, row.values):
             assert value == pytest.approx(frame.at[(row.name, step), "error_over_noise"], rel=1e-12)
@@ -146,10 +193,19 @@ def test_a_remedy_loses_less_there_and_sends_as_much_where_one_does(results):
     found = 0
     for scheme in ("loss_scaling:e3m4,scale=best,rule=tight", "aps:e3m0", "none:e4m3"):
         for row in layer_map(rows, scheme).rows[:WORST]:
-            own, others = table.loc[(scheme, row.name)], table.xs(row.name, level="layer").drop(scheme)
+            own, others = (
+                table.loc[(scheme, row.name)],
+                table.xs(row.name, level="layer").drop(scheme),
+            )
             better = others[others["error"] * 1.5 <= own["error"]]
             cheap = better[better["volume"] <= own["volume"] + 0.001]
-            wanted = cheap["error"].idxmin() if len(cheap) else better.sort_values(["volume", "error"]).index[0] if len(better) else ""
+            wanted = (
+                cheap["error"].idxmin()
+                if len(cheap)
+                else better.sort_values(["volume", "error"]).index[0]
+                if len(better)
+                else ""
+            )
             assert row.remedy.partition(": ")[0] == wanted or row.remedy.startswith(wanted)
             assert ("times the bytes" in row.remedy) == (bool(wanted) and not len(cheap))
             found += bool(wanted)
@@ -160,8 +216,14 @@ def test_without_noise_the_map_is_of_the_nmse(results):
     frame = results.frame.assign(noise_blocks=0, sum_log2_error_over_noise=0.0, sum_noise=np.nan)
     cells = layer_map(headline_rows(frame), "aps:e3m0")
     assert cells.unit == "NMSE" and cells.edges[-1][1] == "1/3"
-    own = frame.query("scheme == 'aps:e3m0' and topology == 'ring'").set_index(["tensor", "step"])["nmse"]
-    assert all(v == pytest.approx(own[row.name, s]) for row in cells.rows for s, v in zip(cells.steps, row.values))
+    own = frame.query("scheme == 'aps:e3m0' and topology == 'ring'").set_index(["tensor", "step"])[
+        "nmse"
+    ]
+    assert all(
+        v == pytest.approx(own[row.name, s])
+        for row in cells.rows
+        for s, v in zip(cells.steps, row.values)
+    )
 
 
 # ---- SVG --------------------------------------------------------------------------------------
@@ -176,11 +238,21 @@ def test_marks_stand_where_the_scales_say():
                   [Point(x, y, "#abcdef", says=f"at {x}", link="row") for x, y in ((0.1, 10), (10, 1e-3), (1.0, 0.1))], [Rule(1.0, "limit", limit=True)])  # fmt: skip
     svg = parsed(chart_svg(chart, 300, 200))
     assert svg.get("aria-label") == "says" and svg.get("viewBox") == "0 0 300 200"
-    places = [tuple(map(float, re.findall(r"[\d.]+", m.get("transform")))) for m in svg.iter("path") if "mark" in m.get("class")]
+    places = [
+        tuple(map(float, re.findall(r"[\d.]+", m.get("transform"))))
+        for m in svg.iter("path")
+        if "mark" in m.get("class")
+    ]
     assert len(places) == 3 and all(a.get("href") == "#row" for a in svg.iter("a"))
     (left, top), (right, bottom), middle = places
-    assert middle == pytest.approx(((left + right) / 2, (top + bottom) / 2), abs=0.11)  # the middle of both axes, in logarithms
-    assert [m.find("title").text for m in svg.iter("path") if "mark" in m.get("class")] == ["at 0.1", "at 10", "at 1.0"]
+    assert middle == pytest.approx(
+        ((left + right) / 2, (top + bottom) / 2), abs=0.11
+    )  # the middle of both axes, in logarithms
+    assert [m.find("title").text for m in svg.iter("path") if "mark" in m.get("class")] == [
+        "at 0.1",
+        "at 10",
+        "at 1.0",
+    ]
     (limit,) = [r for r in svg.iter("rect") if r.get("class") == "limit"]
     assert float(limit.get("height")) == pytest.approx((bottom - top) / 4, abs=0.11)
     assert "end" in [t.text for t in svg.iter("text")]
@@ -191,34 +263,79 @@ def test_a_map_has_every_cell_once_in_its_band(count):
     random = np.random.default_rng(count)
     steps = [0, 1, 2, 3, 10, 100]
     rows = [
-        Row(f"layers.{i}.weight", [*np.exp(random.normal(-4, 3, 5)), math.nan], reason="rounding; x helps" if i < WORST else "") for i in range(count)
+        Row(
+            f"layers.{i}.weight",
+            [*np.exp(random.normal(-4, 3, 5)), math.nan],
+            reason="rounding; x helps" if i < WORST else "",
+        )
+        for i in range(count)
     ]
     order = random.permutation(count).tolist()
-    cells = Cells("t", "says", rows, steps, ((1e-3, "a"), (1e-2, "b"), (0.1, "c"), (1.0, "d")), "error over noise", order)
+    cells = Cells(
+        "t",
+        "says",
+        rows,
+        steps,
+        ((1e-3, "a"), (1e-2, "b"), (0.1, "c"), (1.0, "d")),
+        "error over noise",
+        order,
+    )
     svg = parsed(cells_svg(cells, 350, 158))
     groups = [g for g in svg.iter("g") if g.get("data-layer")]
     assert [g.get("data-layer") for g in groups] == [r.name for r in rows]
     for group, row in zip(groups, rows):
         drawn = {BANDS.index(p.get("fill")): p.get("d").count("M") for p in group.iter("path")}
-        wanted = pd.Series([sum(v >= e for e, _ in cells.edges) for v in row.values if not math.isnan(v)]).value_counts().to_dict()
+        wanted = (
+            pd.Series(
+                [sum(v >= e for e, _ in cells.edges) for v in row.values if not math.isnan(v)]
+            )
+            .value_counts()
+            .to_dict()
+        )
         assert drawn == wanted
 
     def extents(which):
-        return [tuple(map(float, re.findall(r"translate\([\d.]+ ([\d.]+)\) scale\(1 ([\d.]+)\)", g.get(which))[0])) for g in groups]
+        return [
+            tuple(
+                map(
+                    float,
+                    re.findall(r"translate\([\d.]+ ([\d.]+)\) scale\(1 ([\d.]+)\)", g.get(which))[
+                        0
+                    ],
+                )
+            )
+            for g in groups
+        ]
 
-    for which, places in (("data-worst", range(count)), ("data-model", [order.index(i) for i in range(count)])):
+    for which, places in (
+        ("data-worst", range(count)),
+        ("data-model", [order.index(i) for i in range(count)]),
+    ):
         found = extents(which)
         held = [found[i] for i in np.argsort(list(places))]
         for (top, height), (below, _) in zip(held, held[1:]):
-            assert top + height == pytest.approx(below, abs=0.02 * count / 10 + 0.02), "no row over another, no gap"
+            assert top + height == pytest.approx(below, abs=0.02 * count / 10 + 0.02), (
+                "no row over another, no gap"
+            )
     assert sum(r.get("class") == "box" for r in svg.iter("rect")) == min(count, WORST)
 
 
 def test_steps_that_are_not_recorded_leave_a_gap():
     def edges(steps):
-        cells = Cells("t", "s", [Row("a", [1.0] * len(steps))], steps, ((1e-3, "a"), (1e-2, "b"), (0.1, "c"), (1.0, "d")), "u", [0])
+        cells = Cells(
+            "t",
+            "s",
+            [Row("a", [1.0] * len(steps))],
+            steps,
+            ((1e-3, "a"), (1e-2, "b"), (0.1, "c"), (1.0, "d")),
+            "u",
+            [0],
+        )
         (path,) = [p for g in parsed(cells_svg(cells, 350, 158)).iter("g") for p in g.iter("path")]
-        return [(float(a), float(a) + float(b)) for a, b in re.findall(r"M([\d.]+) 0h([\d.]+)v", path.get("d"))]
+        return [
+            (float(a), float(a) + float(b))
+            for a, b in re.findall(r"M([\d.]+) 0h([\d.]+)v", path.get("d"))
+        ]
 
     def gaps(steps):
         held = edges(steps)
@@ -226,14 +343,28 @@ def test_steps_that_are_not_recorded_leave_a_gap():
 
     assert gaps([0, 10, 20, 30]) == [False, False, False] and gaps([5]) == []
     assert gaps([0, 1, 2, 60, 61]) == [False, False, True, False]
-    assert gaps([0, 1, 2, 60, 120, 500]) == [False, False, True, False, False], "where the dense part ends"
+    assert gaps([0, 1, 2, 60, 120, 500]) == [False, False, True, False, False], (
+        "where the dense part ends"
+    )
 
 
 @pytest.mark.parametrize("name", ["<b>&amp;", "a\"b'c", "勾配", "n" * 3000, "$x$", "\ud800"])
 def test_names_of_any_kind_are_text(name):
-    cells = Cells("t", name, [Row(name, [1.0], says=name, reason=name)], [0], ((1e-3, "a"), (1e-2, "b"), (0.1, "c"), (1.0, "d")), name, [0])
+    cells = Cells(
+        "t",
+        name,
+        [Row(name, [1.0], says=name, reason=name)],
+        [0],
+        ((1e-3, "a"), (1e-2, "b"), (0.1, "c"), (1.0, "d")),
+        name,
+        [0],
+    )
     svg = parsed(cells_svg(cells, 350, 158).encode("utf-8", "replace"))
-    assert not list(svg.iter("b")) and next(g for g in svg.iter("g")).find("title").text[:5] == name.encode("utf-8", "replace").decode()[:5]
+    assert (
+        not list(svg.iter("b"))
+        and next(g for g in svg.iter("g")).find("title").text[:5]
+        == name.encode("utf-8", "replace").decode()[:5]
+    )
     chart = Chart(
         name,
         name,
@@ -251,7 +382,10 @@ def test_every_family_has_a_mark():
     ) == len(FAMILIES)
 
 
-@pytest.mark.parametrize("low, high, said", [(0.004, 2, ["0.01", "0.1", "1"]), (1e-7, 2, ["10⁻⁶", "10⁻⁴", "10⁻²", "1"]), (2, 5, [])])
+@pytest.mark.parametrize(
+    "low, high, said",
+    [(0.004, 2, ["0.01", "0.1", "1"]), (1e-7, 2, ["10⁻⁶", "10⁻⁴", "10⁻²", "1"]), (2, 5, [])],
+)
 def test_ticks_are_powers_of_ten(low, high, said):
     assert [text for _, text in powers(low, high)] == said
     assert all(low <= value <= high for value, _ in powers(low, high))
@@ -260,15 +394,25 @@ def test_ticks_are_powers_of_ten(low, high, said):
 # ---- Names ------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.text("ab._/0", min_size=1, max_size=40), max_size=12, unique=True), st.integers(4, 24))
+@given(
+    st.lists(st.text("ab._/0", min_size=1, max_size=40), max_size=12, unique=True),
+    st.integers(4, 24),
+)
 def test_short_names_stay_different(names, longest):
     short = short_names(names, longest)
     assert len(set(short)) == len(names)
-    assert all(s == n for s, n in zip(short, names) if len(n) <= longest and sum(t == n for t in short) == 1 and s == n)
+    assert all(
+        s == n
+        for s, n in zip(short, names)
+        if len(n) <= longest and sum(t == n for t in short) == 1 and s == n
+    )
 
 
 def test_names_are_cut_at_the_front():
-    assert short_names(["norm.bias", "encoder.layers.0.mlp.weight"], 14) == ["norm.bias", "…0.mlp.weight"]
+    assert short_names(["norm.bias", "encoder.layers.0.mlp.weight"], 14) == [
+        "norm.bias",
+        "…0.mlp.weight",
+    ]
     alike = [f"blocks.{i}.self_attn.out_proj.weight" for i in range(3)]
     assert short_names(alike, 16) == ["…0.…_proj.weight", "…1.…_proj.weight", "…2.…_proj.weight"]
     assert short_names(["same", "same"], 4) == ["same", "same"]

@@ -17,7 +17,17 @@ DATA = Path(__file__).parents[3] / "notebooks" / "data"
 TRACES = ["digits", "digits_w64", "characters"]
 FORMATS = ["e5m2", "e4m3", "e3m0", "e3m4", "fp16", "bf16"]  # IEEE 754's rules at every width
 TOPOLOGIES = ["sequential", "ring", "tree", "hierarchical:3"]
-ERRORS = ["sum_error", "sum_squared_error", "sum_squared_reference", "bias", "mse", "nmse", "underflow", "overflow", "counted"]
+ERRORS = [
+    "sum_error",
+    "sum_squared_error",
+    "sum_squared_reference",
+    "bias",
+    "mse",
+    "nmse",
+    "underflow",
+    "overflow",
+    "counted",
+]
 
 
 @pytest.fixture(scope="module", params=TRACES)
@@ -26,7 +36,9 @@ def trace(request):
 
 
 def gradients(trace, step, name):
-    return np.stack([trace.read(step, name, w).ravel() for w in range(trace.workers)]).astype(np.float64)
+    return np.stack([trace.read(step, name, w).ravel() for w in range(trace.workers)]).astype(
+        np.float64
+    )
 
 
 def rows(trace, spec, stage="wire", **options):
@@ -35,7 +47,9 @@ def rows(trace, spec, stage="wire", **options):
 
 
 def record(folder, reduction="sum", **tensors):
-    with TraceWriter(folder, workers=len(next(iter(tensors.values()))), reduction=reduction) as writer:
+    with TraceWriter(
+        folder, workers=len(next(iter(tensors.values()))), reduction=reduction
+    ) as writer:
         for name, g in tensors.items():
             for worker, row in enumerate(g):
                 writer.add(0, worker, name, row)
@@ -56,7 +70,11 @@ def test_A2_the_input_error_is_at_most_half_an_ulp_at_the_scale(trace, name):
         got = np.ldexp(apscope.quantize(np.ldexp(g, s), f), -s)
         exponent = np.frexp(g)[1] - 1
         normal = np.abs(np.ldexp(g, s)) >= f.smallest_normal
-        bound = np.where(normal, np.ldexp(0.5, exponent - f.mantissa_bits), np.ldexp(0.5, f.emin - f.mantissa_bits - s))
+        bound = np.where(
+            normal,
+            np.ldexp(0.5, exponent - f.mantissa_bits),
+            np.ldexp(0.5, f.emin - f.mantissa_bits - s),
+        )
         assert (np.abs(got - g) <= bound).all()
         assert row.underflow == ((got == 0) & (g != 0)).sum()
 
@@ -73,7 +91,10 @@ def test_A3_in_range_elements_come_out_the_same_bit_for_bit_with_and_without(tra
     g = g[:, ((g == 0) | (np.abs(g) >= f.smallest_normal)).all(axis=0)].astype(np.float32)
     assert g.shape[1] > 20, "a test of nothing"
     saved = record(tmp_path / "t", g=g)
-    plain, scaled = (apscope.replay(saved, f"{scheme}:{name}", topology=TOPOLOGIES).frame for scheme in ("none", "aps"))
+    plain, scaled = (
+        apscope.replay(saved, f"{scheme}:{name}", topology=TOPOLOGIES).frame
+        for scheme in ("none", "aps")
+    )
     s = int(scaled.scale_exponent[0])
     assert s >= 0 and plain.overflow.sum() == 0
     for column in ERRORS:
@@ -122,7 +143,9 @@ def test_A4_the_best_loss_scale_without_headroom_gains_at_most_log2_W_and_one_bi
 
 
 def test_A4_a_tensor_of_zeros_flushes_nothing(tmp_path):
-    saved = record(tmp_path / "t", zero=np.zeros((4, 9), np.float32), other=np.full((4, 9), 1e-6, np.float32))
+    saved = record(
+        tmp_path / "t", zero=np.zeros((4, 9), np.float32), other=np.full((4, 9), 1e-6, np.float32)
+    )
     for spec in ("aps:e4m3", "loss_scaling:e4m3,scale=1"):
         wire = rows(saved, spec)
         assert wire.underflow[0] == 0 and np.isnan(wire.underflow_rate[0])
@@ -152,9 +175,23 @@ def test_A5_at_amax_a_power_of_two_the_range_is_the_widest(tmp_path):
 def test_A5_a_four_bit_gradient_is_entirely_flushed_from_64_workers_and_partly_from_33(tmp_path):
     wire = rows(apscope.open_trace(DATA / "digits_w64"), "aps:e3m0")
     assert (wire.underflow_rate == 1.0).all()
-    wire = rows(record(tmp_path / "33", low=np.full((33, 2), 1.0, np.float32), high=np.full((33, 2), 1.9, np.float32)), "aps:e3m0")
+    wire = rows(
+        record(
+            tmp_path / "33",
+            low=np.full((33, 2), 1.0, np.float32),
+            high=np.full((33, 2), 1.9, np.float32),
+        ),
+        "aps:e3m0",
+    )
     assert wire.underflow_rate.tolist() == [1.0, 0.0]
-    wire = rows(record(tmp_path / "32", low=np.full((32, 2), 1.0, np.float32), high=np.full((32, 2), 1.9, np.float32)), "aps:e3m0")
+    wire = rows(
+        record(
+            tmp_path / "32",
+            low=np.full((32, 2), 1.0, np.float32),
+            high=np.full((32, 2), 1.9, np.float32),
+        ),
+        "aps:e3m0",
+    )
     assert wire.underflow_rate.tolist() == [0.0, 0.0]
 
 
@@ -163,7 +200,19 @@ def test_a_tensor_of_zeros_has_scale_one_and_no_error(tmp_path, headroom):
     saved = record(tmp_path / "t", "mean", g=np.zeros((3, 5), np.float32))
     frame = apscope.replay(saved, f"aps:e4m3,headroom={headroom}").frame
     assert (frame.scale_exponent == 0).all() and (frame.counted == frame["count"]).all()
-    for column in ("nonzero", "underflow", "overflow", "nan", "infinite", "sum_error", "sum_squared_error", "bias", "mse", "variance", "max_ulp"):
+    for column in (
+        "nonzero",
+        "underflow",
+        "overflow",
+        "nan",
+        "infinite",
+        "sum_error",
+        "sum_squared_error",
+        "bias",
+        "mse",
+        "variance",
+        "max_ulp",
+    ):
         assert (frame[column] == 0).all(), column
     for column in ("underflow_rate", "relative_bias", "nmse", "sqnr_db", "cosine"):  # 0 / 0
         assert frame[column].isna().all(), column
@@ -176,11 +225,19 @@ def test_one_value_that_is_not_finite_is_counted_and_changes_nothing_else(tmp_pa
     broken[1, 7] = bad
     others = np.delete(g, 7, axis=1)
     g[1, 7] = 0
-    frame = apscope.replay(record(tmp_path / "broken", "mean", g=broken), "aps:e4m3", topology=TOPOLOGIES).frame
-    whole = apscope.replay(record(tmp_path / "whole", "mean", g=g), "aps:e4m3", topology=TOPOLOGIES).frame
+    frame = apscope.replay(
+        record(tmp_path / "broken", "mean", g=broken), "aps:e4m3", topology=TOPOLOGIES
+    ).frame
+    whole = apscope.replay(
+        record(tmp_path / "whole", "mean", g=g), "aps:e4m3", topology=TOPOLOGIES
+    ).frame
     assert np.abs(others).max() == np.abs(g).max(), "the scale must not hang on the column"
     assert frame.scale_exponent.equals(whole.scale_exponent)
-    assert (frame.infinite == np.isinf(bad)).all() and (frame.nan == np.isnan(bad)).all() and (frame.overflow == 0).all()
+    assert (
+        (frame.infinite == np.isinf(bad)).all()
+        and (frame.nan == np.isnan(bad)).all()
+        and (frame.overflow == 0).all()
+    )
     assert (frame.counted == frame["count"] - 1).all()
     assert frame[["bias", "mse", "nmse", "sqnr_db", "cosine", "max_ulp"]].notna().all(axis=None)
     assert frame.sum_error[0] == whole.sum_error[0]  # at the wire a zero adds what is left out

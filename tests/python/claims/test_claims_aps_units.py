@@ -16,7 +16,10 @@ PAID = ["scheme", "side_bits", "volume", "intra_volume"]  #: columns that know m
 
 
 def read(trace, step):
-    return {name: np.stack([trace.read(step, name, w).ravel() for w in range(trace.workers)]) for name in trace.tensors}
+    return {
+        name: np.stack([trace.read(step, name, w).ravel() for w in range(trace.workers)])
+        for name in trace.tensors
+    }
 
 
 def record(folder, shapes, steps=1, workers=2, seed=0):
@@ -27,7 +30,9 @@ def record(folder, shapes, steps=1, workers=2, seed=0):
             for name, shape in shapes.items():
                 scale = np.float32(2.0 ** rng.integers(-20, 0))
                 for worker in range(workers):
-                    writer.add(step, worker, name, scale * rng.standard_normal(shape, dtype=np.float32))
+                    writer.add(
+                        step, worker, name, scale * rng.standard_normal(shape, dtype=np.float32)
+                    )
             writer.end_step(step)
     return apscope.open_trace(folder)
 
@@ -55,14 +60,25 @@ def test_a_unit_of_tensors_has_the_loss_scale_of_its_largest_value(unit, keys):
         whole = rows(trace, spec + rounding, steps=[step])
         gradients = read(trace, step)
         shared = units(rule, gradients)
-        assert len(shared) == {"model": 1}.get(unit, len(shared)) and sum(map(len, shared)) == len(gradients)
+        assert len(shared) == {"model": 1}.get(unit, len(shared)) and sum(map(len, shared)) == len(
+            gradients
+        )
         for names in shared:
             largest = max(amax(gradients[name]) for name in names)
             s = shift(largest, rule.f, rule.keys["headroom"], trace.workers, rule.keys["rule"])
-            alone = rows(trace, f"loss_scaling:e4m3,scale={2.0**s!r}{rounding}", steps=[step], tensors=only(names))
+            alone = rows(
+                trace,
+                f"loss_scaling:e4m3,scale={2.0**s!r}{rounding}",
+                steps=[step],
+                tensors=only(names),
+            )
             # Only the note of weight gradients under a loss scale is another.
             part = whole[whole.tensor.isin(names)]
-            assert without_price(part).drop(columns="note").equals(without_price(alone).drop(columns="note"))
+            assert (
+                without_price(part)
+                .drop(columns="note")
+                .equals(without_price(alone).drop(columns="note"))
+            )
             assert set(part.scale_exponent) == {s}
 
 
@@ -90,8 +106,12 @@ def test_buckets_are_those_of_ddp(tmp_path, size):
     assert found == wanted
     gradients = read(trace, 0)
     for bucket in wanted:
-        s = shift(max(amax(gradients[name]) for name in bucket), Scheme.parse("aps:e4m3").f, "workers", 1)
-        assert set(frame.scale_exponent[bucket]) == {s} and frame.side_bits[bucket].tolist() == [8] + [0] * (len(bucket) - 1)
+        s = shift(
+            max(amax(gradients[name]) for name in bucket), Scheme.parse("aps:e4m3").f, "workers", 1
+        )
+        assert set(frame.scale_exponent[bucket]) == {s} and frame.side_bits[bucket].tolist() == [
+            8
+        ] + [0] * (len(bucket) - 1)
 
 
 def test_a_bucket_is_the_model_up_to_the_size_of_ddps_first_one(tmp_path):
@@ -99,18 +119,29 @@ def test_a_bucket_is_the_model_up_to_the_size_of_ddps_first_one(tmp_path):
     one, two = (rows(small, f"aps:e5m2,unit={unit}") for unit in ("model", "bucket:1024GB"))
     assert one.drop(columns="scheme").equals(two.drop(columns="scheme"))
     large = record(tmp_path / "large", {"a": (10,), "b": (512, 512), "c": (20,)})
-    model, buckets = (rows(large, f"aps:e5m2,unit={unit}").query("stage == 'wire'").set_index("tensor") for unit in ("model", "bucket:1024GB"))
+    model, buckets = (
+        rows(large, f"aps:e5m2,unit={unit}").query("stage == 'wire'").set_index("tensor")
+        for unit in ("model", "bucket:1024GB")
+    )
     assert model.scale_exponent.nunique() == 1 and model.side_bits.tolist() == [0, 0, 8]
-    assert buckets.side_bits.tolist() == [8, 0, 8] and buckets.scale_exponent["b"] == buckets.scale_exponent["c"] != buckets.scale_exponent["a"]
+    assert (
+        buckets.side_bits.tolist() == [8, 0, 8]
+        and buckets.scale_exponent["b"]
+        == buckets.scale_exponent["c"]
+        != buckets.scale_exponent["a"]
+    )
 
 
-@pytest.mark.parametrize("keys", ["", ",rule=tight,rounding=stochastic", ",accumulate=fp32", ",delay=1"])
+@pytest.mark.parametrize(
+    "keys", ["", ",rule=tight,rounding=stochastic", ",accumulate=fp32", ",delay=1"]
+)
 @pytest.mark.parametrize("shape", [(6, 40), (5, 3, 7), (40, 1), (1, 50), (30,), (), (3, 0), (0, 4)])
 def test_a_row_is_a_slice_along_the_first_axis(shape, keys):
     rng = np.random.default_rng(1)
-    g = (rng.standard_normal((4, *shape)) * 2.0 ** rng.integers(-30, 0, (shape[0] if len(shape) > 1 else 1, *[1] * (len(shape) - 1)))).astype(
-        np.float32
-    )
+    g = (
+        rng.standard_normal((4, *shape))
+        * 2.0 ** rng.integers(-30, 0, (shape[0] if len(shape) > 1 else 1, *[1] * (len(shape) - 1)))
+    ).astype(np.float32)
     if not shape:
         g = g.reshape(4)
     n = math.prod(shape)
@@ -118,10 +149,16 @@ def test_a_row_is_a_slice_along_the_first_axis(shape, keys):
     state = {}, {}
     for step in range(2):
         one, two = (
-            apscope.exchange(f"aps:e4m3{keys},unit={unit}", g, topology="tree", seed=4, state=s, step=step)
+            apscope.exchange(
+                f"aps:e4m3{keys},unit={unit}", g, topology="tree", seed=4, state=s, step=step
+            )
             for unit, s in zip(("row", max(length, 1)), state)
         )
-        assert np.array_equal(one.sent, two.sent) and np.array_equal(one.reduced, two.reduced) and one.payload == two.payload
+        assert (
+            np.array_equal(one.sent, two.sent)
+            and np.array_equal(one.reduced, two.reduced)
+            and one.payload == two.payload
+        )
         state = one.state, two.state
         count = shape[0] if len(shape) > 1 and n else min(n, 1)
         assert one.side_bits == two.side_bits == [8 * count] * 4
@@ -134,7 +171,10 @@ def test_rows_of_a_replay_are_those_of_their_tensors(tmp_path):
     """The counts of a matrix in rows add up from tensors that are its rows; NumPy finds the scales."""
     rng = np.random.default_rng(3)
     g = (rng.standard_normal((3, 5, 64)) * 2.0 ** rng.integers(-25, 0, (5, 1))).astype(np.float32)
-    with TraceWriter(tmp_path / "whole", workers=3, reduction="mean") as whole, TraceWriter(tmp_path / "rows", workers=3, reduction="mean") as parts:
+    with (
+        TraceWriter(tmp_path / "whole", workers=3, reduction="mean") as whole,
+        TraceWriter(tmp_path / "rows", workers=3, reduction="mean") as parts,
+    ):
         for w in range(3):
             whole.add(0, w, "m", g[w])
             for i in range(5):
@@ -142,8 +182,13 @@ def test_rows_of_a_replay_are_those_of_their_tensors(tmp_path):
         whole.end_step(0)
         parts.end_step(0)
     f = Scheme.parse("aps:e4m3").f
-    one, two = (rows(apscope.open_trace(tmp_path / name), spec) for name, spec in (("whole", "aps:e4m3,unit=row"), ("rows", "aps:e4m3")))
-    assert two[two.stage == "wire"].scale_exponent.tolist() == [shift(float(abs(g[:, i]).max()), f, "workers", 3) for i in range(5)]
+    one, two = (
+        rows(apscope.open_trace(tmp_path / name), spec)
+        for name, spec in (("whole", "aps:e4m3,unit=row"), ("rows", "aps:e4m3"))
+    )
+    assert two[two.stage == "wire"].scale_exponent.tolist() == [
+        shift(float(abs(g[:, i]).max()), f, "workers", 3) for i in range(5)
+    ]
     for topology in ("", "exact", "tree"):  # a ring's chunks are those of the matrix
         a, b = one[one.topology == topology].iloc[0], two[two.topology == topology]
         assert a.underflow == b.underflow.sum() and a.side_bits == b.side_bits.sum() == 8 * 5
@@ -155,7 +200,10 @@ def test_side_information_is_8_bits_a_unit(unit):
     trace = apscope.open_trace(DIGITS)
     step = trace.steps[0]
     frame = rows(trace, f"aps:e4m3,unit={unit}", steps=[step])
-    gradients, shapes = read(trace, step), {name: trace.read(step, name, 0).shape for name in trace.tensors}
+    gradients, shapes = (
+        read(trace, step),
+        {name: trace.read(step, name, 0).shape for name in trace.tensors},
+    )
     count = {
         "row": sum(shape[0] if len(shape) > 1 else 1 for shape in shapes.values()),
         "16": sum(-(-g.shape[1] // 16) for g in gradients.values()),
@@ -164,7 +212,11 @@ def test_side_information_is_8_bits_a_unit(unit):
         assert frame[frame.topology == topology].side_bits.sum() == 8 * count
     # Weighed by the elements, the volumes of a step add up to the step's: a quarter, and the side information over 4n bytes.
     ring = frame[frame.topology == "ring"]
-    assert math.isclose(np.average(ring.volume, weights=ring["count"]), 1 / 4 + count / 4 / ring["count"].sum(), rel_tol=1e-12)
+    assert math.isclose(
+        np.average(ring.volume, weights=ring["count"]),
+        1 / 4 + count / 4 / ring["count"].sum(),
+        rel_tol=1e-12,
+    )
 
 
 def test_the_cost_of_a_shift_for_the_model_does_not_grow_with_it():
@@ -172,7 +224,12 @@ def test_the_cost_of_a_shift_for_the_model_does_not_grow_with_it():
     trace = apscope.open_trace(DIGITS)
     bytes_of = {}
     for unit in ("model", "tensor"):
-        times = [apscope.cost.step_time(apscope.replay(trace, f"aps:e4m3,unit={unit}", topology="ring"), elements=n) for n in (None, 25.6e6)]
+        times = [
+            apscope.cost.step_time(
+                apscope.replay(trace, f"aps:e4m3,unit={unit}", topology="ring"), elements=n
+            )
+            for n in (None, 25.6e6)
+        ]
         recorded, larger = (t[t.topology == "ring"].side_bytes.item() for t in times)
         assert recorded == larger
         bytes_of[unit] = recorded
@@ -189,13 +246,20 @@ def test_a_branch_shares_a_shift_among_the_tensors_that_it_serves(unit, keys):
     mixed, alone = rows(trace, policy), rows(trace, spec, tensors="^((?!weight).)*$")
     rest = mixed[~mixed.tensor.str.contains("weight")]
     assert 0 < len(rest) == len(alone)
-    assert rest.drop(columns="scheme").reset_index(drop=True).equals(alone.drop(columns="scheme").reset_index(drop=True))
+    assert (
+        rest.drop(columns="scheme")
+        .reset_index(drop=True)
+        .equals(alone.drop(columns="scheme").reset_index(drop=True))
+    )
 
 
 def test_a_branch_of_some_steps_remembers_those(tmp_path):
     trace = record(tmp_path / "t", {"a": (30,), "b": (40,)}, steps=6)
     spec = "aps:e4m3,unit=model,delay=1"
-    mixed, alone = rows(trace, f"hybrid(steps:0:2=none:fp16;else={spec})"), rows(trace, spec, steps="2:6")
+    mixed, alone = (
+        rows(trace, f"hybrid(steps:0:2=none:fp16;else={spec})"),
+        rows(trace, spec, steps="2:6"),
+    )
     assert mixed[mixed.step >= 2].scale_exponent.tolist() == alone.scale_exponent.tolist()
 
 
@@ -204,12 +268,18 @@ def test_one_tensor_by_itself_is_its_own_model_and_bucket():
     states = [{}] * 3
     for step in range(3):
         made = [
-            apscope.exchange(f"aps:e4m3{unit},delay=1", g * np.float32(4.0**step), state=state, step=step)
+            apscope.exchange(
+                f"aps:e4m3{unit},delay=1", g * np.float32(4.0**step), state=state, step=step
+            )
             for unit, state in zip(("", ",unit=model", ",unit=bucket:25MB"), states)
         ]
         states = [e.state for e in made]
         for e in made[1:]:
-            assert np.array_equal(made[0].sent, e.sent) and np.array_equal(made[0].reduced, e.reduced) and made[0].side_bits == e.side_bits
+            assert (
+                np.array_equal(made[0].sent, e.sent)
+                and np.array_equal(made[0].reduced, e.reduced)
+                and made[0].side_bits == e.side_bits
+            )
 
 
 @pytest.mark.parametrize("unit", ["model", "bucket:25MB"])
@@ -219,7 +289,9 @@ def test_what_sees_one_tensor_at_a_time_refuses_a_unit_of_several(unit):
         with pytest.raises(ValueError, match="scales each tensor by itself"):
             apscope.schemes.Scheme(around)
     with pytest.raises(ValueError, match="scales each tensor by itself"):
-        apscope.schemes.define("made_of_a_model", spec, select=lambda step, state, x: {"scale": [1.0]})
+        apscope.schemes.define(
+            "made_of_a_model", spec, select=lambda step, state, x: {"scale": [1.0]}
+        )
 
 
 @pytest.mark.parametrize("size", ["", "25", "25MB", "512KB", "1024GB"])
@@ -233,7 +305,21 @@ def test_sizes_of_buckets(size):
         apscope.schemes.Scheme(spec)
 
 
-@pytest.mark.parametrize("size", ["0", "-1MB", "1.5MB", "25 MB", "25mb", "MB", "25MiB", "1025GB", "99999999999999999999", "25MB:1"])
+@pytest.mark.parametrize(
+    "size",
+    [
+        "0",
+        "-1MB",
+        "1.5MB",
+        "25 MB",
+        "25mb",
+        "MB",
+        "25MiB",
+        "1025GB",
+        "99999999999999999999",
+        "25MB:1",
+    ],
+)
 def test_what_is_no_size_is_named(size):
     with pytest.raises(ValueError, match=f"unit=bucket:{size} has no size"):
         apscope.schemes.Scheme(f"aps:e4m3,unit=bucket:{size}")

@@ -12,7 +12,15 @@ import pytest
 
 import apscope
 
-FORMATS = {"e5m2": (5, 2), "e4m3": (4, 3), "e3m0": (3, 0), "fp16": (5, 10), "bf16": (8, 7), "e6m9": (6, 9), "e2m1": (2, 1)}
+FORMATS = {
+    "e5m2": (5, 2),
+    "e4m3": (4, 3),
+    "e3m0": (3, 0),
+    "fp16": (5, 10),
+    "bf16": (8, 7),
+    "e6m9": (6, 9),
+    "e2m1": (2, 1),
+}
 
 
 def as_float(q):
@@ -52,7 +60,9 @@ def slow_cast(x, e, m):
 
 def cast(x, name):
     """CPD's cast, one worker, no scale: 0 is added first, which casts."""
-    return apscope.exchange(f"cpd:{name},aps=false,input_cast=true", np.float32(x).reshape(1, -1)).sent[0]
+    return apscope.exchange(
+        f"cpd:{name},aps=false,input_cast=true", np.float32(x).reshape(1, -1)
+    ).sent[0]
 
 
 def same(a, b):
@@ -97,7 +107,9 @@ def test_the_cast_is_the_described_one_and_differs_from_the_right_one_only_as_de
         np.float32(1) + (rng.integers(0, 2**m * 4, 10000) / 2 ** (m + 2)).astype(np.float32),
         rng.choice([*range(max(-m - 2 - bias, -126), 2 - bias), bias], 10000),
     ).astype(np.float32)
-    near = (near.view(np.uint32) + rng.integers(0, 3, 10000).astype(np.uint32) - np.uint32(1)).view(np.float32)
+    near = (near.view(np.uint32) + rng.integers(0, 3, 10000).astype(np.uint32) - np.uint32(1)).view(
+        np.float32
+    )
     halves = np.arange(2**16, dtype=np.uint16).view(np.float16).astype(np.float32)
     top = np.float32(2.0**bias * (2 - 2.0 ** -(m + 1))) * np.float32([1, -1, 1 + 2.0**-20])
     x = np.concatenate([anywhere, top, near, -near, halves[np.isfinite(halves)][::3]])
@@ -159,8 +171,12 @@ def test_the_sum_is_the_codes_in_rank_order_from_zero(fmt, kahan, aps, input_cas
     e, m = FORMATS[fmt]
     rng = np.random.default_rng(3)
     for workers in (1, 3, 8):
-        g = (rng.standard_normal((workers, 40)) * 2.0 ** rng.integers(-18, 2, (workers, 40))).astype(np.float32)
-        spec = f"cpd:{fmt},aps={str(aps).lower()},kahan={str(kahan).lower()}" + ("" if aps or not input_cast else ",input_cast=true")
+        g = (
+            rng.standard_normal((workers, 40)) * 2.0 ** rng.integers(-18, 2, (workers, 40))
+        ).astype(np.float32)
+        spec = f"cpd:{fmt},aps={str(aps).lower()},kahan={str(kahan).lower()}" + (
+            "" if aps or not input_cast else ",input_cast=true"
+        )
         e_ = apscope.exchange(spec, g)
         assert same(e_.reduced, reference(g, e, m, aps, kahan, input_cast)).all()
         assert e_.payload_bits == [32 * 40] * workers and e_.side_bits == [32 * aps] * workers
@@ -195,7 +211,22 @@ def test_bf16_is_unusable_below_one_and_e7_far_below():
 
 
 @pytest.mark.parametrize(
-    "k, ulps", [(4, 1), (-5, 1), (10, 2), (-10, 2), (20, 5), (-20, 5), (40, 11), (-40, 11), (65, 22), (-65, 22), (3, 0), (-4, 0), (0, 0)]
+    "k, ulps",
+    [
+        (4, 1),
+        (-5, 1),
+        (10, 2),
+        (-10, 2),
+        (20, 5),
+        (-20, 5),
+        (40, 11),
+        (-40, 11),
+        (65, 22),
+        (-65, 22),
+        (3, 0),
+        (-4, 0),
+        (0, 0),
+    ],
 )
 def test_the_exponent_is_that_of_a_logarithm_in_fp32(k, ulps):
     """Up to so many units above 2^k the rounded logarithm is k; the exact rule of `aps` gives k + 1 at once."""
@@ -210,9 +241,15 @@ def test_the_exponent_is_that_of_a_logarithm_in_fp32(k, ulps):
 
 def test_away_from_its_deviations_it_is_aps():
     rng = np.random.default_rng(5)
-    g = rng.uniform(0.5, 1, (8, 200)).astype(np.float32) * rng.choice([-1, 1], (8, 200)).astype(np.float32)
+    g = rng.uniform(0.5, 1, (8, 200)).astype(np.float32) * rng.choice([-1, 1], (8, 200)).astype(
+        np.float32
+    )
     a, b = apscope.exchange("aps:e5m2", g), apscope.exchange("cpd:e5m2", g)
-    assert (a.sent == b.sent).all() and (a.reduced == b.reduced).all() and a.scale_exponent == b.scale_exponent
+    assert (
+        (a.sent == b.sent).all()
+        and (a.reduced == b.reduced).all()
+        and a.scale_exponent == b.scale_exponent
+    )
 
 
 @pytest.mark.parametrize("fmt", ["fp32", "e4m3fn", "e5m2fnuz"])

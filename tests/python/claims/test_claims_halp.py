@@ -15,18 +15,28 @@ DIM, SAMPLES = 8, 24
 def encode(centre, x, *, mu, bits=8, seed=0, step=0):
     """x as an offset from the centre."""
     state = {"age": np.ones(1), "centre": np.asarray(centre, np.float64)}
-    return apscope.exchange(f"bit_centering:mu={mu},bits={bits},period=1000000", np.float32(x)[None], state=state, seed=seed, step=step)
+    return apscope.exchange(
+        f"bit_centering:mu={mu},bits={bits},period=1000000",
+        np.float32(x)[None],
+        state=state,
+        seed=seed,
+        step=step,
+    )
 
 
 def delta_of(centre, mu, bits):
-    return math.sqrt(sum(c * c for c in np.float64(np.float32(centre)))) / mu / (2 ** (bits - 1) - 1)
+    return (
+        math.sqrt(sum(c * c for c in np.float64(np.float32(centre)))) / mu / (2 ** (bits - 1) - 1)
+    )
 
 
 def least_squares(seed):
     rng = np.random.default_rng(seed)
     a = rng.standard_normal((SAMPLES, DIM))
     u, _, vt = np.linalg.svd(a, full_matrices=False)
-    a = math.sqrt(SAMPLES) * u @ np.diag(np.linspace(1, 1.4, DIM)) @ vt  # the mean's Hessian has eigenvalues 1 to 1.96
+    a = (
+        math.sqrt(SAMPLES) * u @ np.diag(np.linspace(1, 1.4, DIM)) @ vt
+    )  # the mean's Hessian has eigenvalues 1 to 1.96
     b = a @ rng.standard_normal(DIM) + 0.3 * rng.standard_normal(SAMPLES)
     return a, b, np.linalg.lstsq(a, b, rcond=None)[0]
 
@@ -44,7 +54,9 @@ def test_HA1_the_optimum_is_within_the_range(seed, bits):
         assert np.linalg.norm(way) <= np.linalg.norm(gradient) * (1 + 1e-5) + 1e-12
         e = encode(gradient, gradient + way, mu=0.999, bits=bits)
         delta = delta_of(gradient, 0.999, bits)
-        assert (np.abs(e.sent[0] - e.intended[0]) <= delta * (1 + 1e-9)).all() and np.abs(e.bias).max() <= 2.0**-31 * delta
+        assert (np.abs(e.sent[0] - e.intended[0]) <= delta * (1 + 1e-9)).all() and np.abs(
+            e.bias
+        ).max() <= 2.0**-31 * delta
 
 
 def test_HA1_the_bound_in_rationals():
@@ -79,7 +91,12 @@ def distances(seed, bits, halp, epochs=25, inner=50, rate=0.05):
         for t in range(inner):
             i = rng.integers(SAMPLES)
             z = z - rate * (a[i] * (a[i] @ z) + full)
-            z = encode(centre, centre + z, mu=0.999, bits=bits, seed=seed, step=inner * epoch + t).sent[0] - centre
+            z = (
+                encode(
+                    centre, centre + z, mu=0.999, bits=bits, seed=seed, step=inner * epoch + t
+                ).sent[0]
+                - centre
+            )
         w = w + z
         left.append(np.linalg.norm(w - best))
     return np.array(left), delta_of(first, 0.999, bits)
@@ -99,22 +116,33 @@ def test_HA3_unbiased_inside_the_box_clipped_outside(bits):
     rng = np.random.default_rng(bits)
     centre = np.float32(rng.standard_normal(200)).astype(np.float64)
     delta, low, high = delta_of(centre, 0.7, bits), -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
-    x = np.float32(centre + delta * rng.uniform(1.6 * low, 1.6 * high + 0.5, 200)).astype(np.float64)
+    x = np.float32(centre + delta * rng.uniform(1.6 * low, 1.6 * high + 0.5, 200)).astype(
+        np.float64
+    )
     u = (x - centre) / delta
     e = encode(centre, x, mu=0.7, bits=bits)
     inside = (u >= low) & (u <= high)
     assert 20 < inside.sum() < 180
     assert (np.abs(e.bias[0][inside]) <= 2.0**-31 * delta).all()
-    assert np.allclose(e.bias[0], (np.clip(u, low, high) - u) * delta, atol=1e-6 * delta)  # the box is not symmetric
+    assert np.allclose(
+        e.bias[0], (np.clip(u, low, high) - u) * delta, atol=1e-6 * delta
+    )  # the box is not symmetric
     r = np.clip(u, low, high) % 1.0
     assert np.allclose(e.variance[0], delta**2 * r * (1 - r), atol=1e-6 * delta**2)
     draws = 300
-    mean = sum(encode(centre, x, mu=0.7, bits=bits, seed=seed).sent[0] for seed in range(draws)) / draws
+    mean = (
+        sum(encode(centre, x, mu=0.7, bits=bits, seed=seed).sent[0] for seed in range(draws))
+        / draws
+    )
     drawn = e.variance[0] > 1e-3 * delta**2
     z = (mean - x - e.bias[0])[drawn] / np.sqrt(e.variance[0][drawn] / draws)
     assert abs(z.sum()) / math.sqrt(z.size) < 5 and abs((z**2).mean() - 1) < 0.5
-    codes = bits_of(e.payload[0], e.payload_bits[0]).reshape(200, bits) @ (1 << np.arange(bits)) + low
-    assert np.allclose(centre + delta * codes, e.sent[0], rtol=1e-12, atol=1e-12) and e.side_bits == [0]
+    codes = (
+        bits_of(e.payload[0], e.payload_bits[0]).reshape(200, bits) @ (1 << np.arange(bits)) + low
+    )
+    assert np.allclose(
+        centre + delta * codes, e.sent[0], rtol=1e-12, atol=1e-12
+    ) and e.side_bits == [0]
 
 
 def test_centres_come_in_fp32_once_a_period_and_zero_means_converged():

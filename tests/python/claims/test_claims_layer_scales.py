@@ -28,12 +28,22 @@ def test_AL1_the_share_that_underflows_is_the_target_exactly():
     rng = np.random.default_rng(1)
     for share in (1e-5, 1e-3, 0.1, 0.5):
         g, w = rng.normal(0, 1e-8, 400), rng.normal(0, 0.02, (64, 30))
-        l = apscope.studies.activation_scales.layer_scale(g, w, share=share, power_of_two=False, **NO_BOUNDS)
+        l = apscope.studies.activation_scales.layer_scale(
+            g, w, share=share, power_of_two=False, **NO_BOUNDS
+        )
         sigma = math.sqrt((g**2).mean() * (w**2).mean()) * math.sqrt(0.5 * 64)
         assert l > 1
         assert math.erf(2.0**-24 / (l * sigma) / math.sqrt(2)) == pytest.approx(share, rel=1e-9)
     # sqrt2 erfinv(1e-3), from which l follows
-    one = apscope.studies.activation_scales.layer_scale([1.0, -1.0], [[1.0], [-1.0]], fan=1, sparsity=1.0, u_min=1.0, power_of_two=False, **NO_BOUNDS)
+    one = apscope.studies.activation_scales.layer_scale(
+        [1.0, -1.0],
+        [[1.0], [-1.0]],
+        fan=1,
+        sparsity=1.0,
+        u_min=1.0,
+        power_of_two=False,
+        **NO_BOUNDS,
+    )
     assert 1 / one == pytest.approx(0.0012533145, rel=1e-7)
 
 
@@ -45,39 +55,74 @@ def test_AL1_sums_of_products_have_less_because_of_the_half_for_relu():
     rms = math.sqrt((g**2).mean() * (w**2).mean())
     # A sum of products g w, given its g, is normal with variance sigma_w^2 |g|^2.
     sums = rms * np.sqrt(rng.chisquare(fan, n)) * rng.normal(0, 1, n)
-    l = apscope.studies.activation_scales.layer_scale(g, w, share=share, power_of_two=False, **NO_BOUNDS)
+    l = apscope.studies.activation_scales.layer_scale(
+        g, w, share=share, power_of_two=False, **NO_BOUNDS
+    )
     assert l > 1
     hits = int((np.abs(sums * l) < 2.0**-24).sum())
     assert abs(z_of_share(hits, n, share / math.sqrt(2))) < 5
     for factor in np.linspace(1, 2, 9):
         sigma_o = rms * math.sqrt(0.5 * fan) / factor
-        floored = apscope.studies.activation_scales.layer_scale(g / factor, w, share=share, **NO_BOUNDS)
+        floored = apscope.studies.activation_scales.layer_scale(
+            g / factor, w, share=share, **NO_BOUNDS
+        )
         p = math.erf(2.0**-24 / (floored * sigma_o * math.sqrt(2)) / math.sqrt(2))
         assert share / math.sqrt(2) * (1 - 1e-6) <= p <= share * math.sqrt(2)
 
 
 def test_AL2_the_tests_of_its_code():
     options = dict(element_wise=True, u_min=6e-8)
-    assert apscope.studies.activation_scales.layer_scale([[1e-5]], [[1e-4]], **NO_BOUNDS, **options) == 32
-    assert apscope.studies.activation_scales.layer_scale([[1e-5]], [[1e-4]], **options) == 16  # the bound of a layer
-    assert apscope.studies.activation_scales.layer_scale([[1e-5]], [[1e-4]], cumulative=256.0, **options) == 4  # of the product
+    assert (
+        apscope.studies.activation_scales.layer_scale([[1e-5]], [[1e-4]], **NO_BOUNDS, **options)
+        == 32
+    )
+    assert (
+        apscope.studies.activation_scales.layer_scale([[1e-5]], [[1e-4]], **options) == 16
+    )  # the bound of a layer
+    assert (
+        apscope.studies.activation_scales.layer_scale(
+            [[1e-5]], [[1e-4]], cumulative=256.0, **options
+        )
+        == 4
+    )  # of the product
     # Powers of two: 1.23 -> 1, 0.23 -> 0.125 (a product that would overflow), 2 -> 2.
     for wanted, power in ((1.23, 1), (2.0, 2), (3.99, 2), (4.0, 4)):
-        assert apscope.studies.activation_scales.layer_scale([[1.0]], [[1.0]], element_wise=True, u_min=wanted) == power
+        assert (
+            apscope.studies.activation_scales.layer_scale(
+                [[1.0]], [[1.0]], element_wise=True, u_min=wanted
+            )
+            == power
+        )
     for wanted, power in ((0.23, 0.125), (0.25, 0.25), (0.9, 0.5)):
-        assert apscope.studies.activation_scales.layer_scale([[65504.0]], [[1.0 / wanted]], element_wise=True) == power
+        assert (
+            apscope.studies.activation_scales.layer_scale(
+                [[65504.0]], [[1.0 / wanted]], element_wise=True
+            )
+            == power
+        )
     assert (
-        apscope.studies.activation_scales.layer_scale([[0.0]], [[1.0]]) == 1 and apscope.studies.activation_scales.layer_scale([[1.0]], [[0.0]]) == 1
+        apscope.studies.activation_scales.layer_scale([[0.0]], [[1.0]]) == 1
+        and apscope.studies.activation_scales.layer_scale([[1.0]], [[0.0]]) == 1
     )
 
 
 def chain(folder, layers, magnitude):
     rng = np.random.default_rng(4)
-    with TraceWriter(folder, workers=1, reduction="mean", roles={f"l{k}.weight": "linear" for k in range(layers)}) as writer:
+    with TraceWriter(
+        folder, workers=1, reduction="mean", roles={f"l{k}.weight": "linear" for k in range(layers)}
+    ) as writer:
         for k in range(layers):
             writer.add(0, 0, f"l{k}.weight", rng.normal(0, 1, (8, 8)).astype(np.float32))
-            writer.add(0, 0, f"l{k}.weight", rng.normal(0, 0.1, (8, 8)).astype(np.float32), kind="weights")
-            writer.add(0, 0, f"l{k}", (magnitude * rng.normal(0, 1, (4, 8))).astype(np.float32), kind="activation_gradient")
+            writer.add(
+                0, 0, f"l{k}.weight", rng.normal(0, 0.1, (8, 8)).astype(np.float32), kind="weights"
+            )
+            writer.add(
+                0,
+                0,
+                f"l{k}",
+                (magnitude * rng.normal(0, 1, (4, 8))).astype(np.float32),
+                kind="activation_gradient",
+            )
         writer.end_step(0)
     return apscope.open_trace(folder)
 
@@ -88,7 +133,9 @@ def test_AL3_scales_are_powers_of_two_within_their_bounds_and_come_off_exactly(t
     assert frame.layer.tolist() == [f"l{k}" for k in reversed(range(6))]
     assert frame.scale.tolist() == [16, 16, 4, 1, 1, 1] and frame.cumulative.max() == 1024
     assert (frame.cumulative == frame.scale.cumprod()).all()
-    assert (frame.underflow <= frame.underflow_before).all() and (frame.underflow < frame.underflow_before).any()
+    assert (frame.underflow <= frame.underflow_before).all() and (
+        frame.underflow < frame.underflow_before
+    ).any()
     for row in frame.itertuples():
         g = saved.read(0, row.layer, 0, "activation_gradient").astype(np.float64)
         assert math.frexp(row.scale)[0] == 0.5 and row.scale <= 16
@@ -117,8 +164,12 @@ def test_AL3_holds_on_recorded_activations(trace, name):
 def test_AL3_a_join_takes_the_largest_scale_at_which_nothing_overflows():
     assert apscope.studies.activation_scales.join_scales([4.0, 64.0], [100.0, 100.0]) == 64
     assert apscope.studies.activation_scales.join_scales([4.0, 64.0], [5000.0, 100.0]) == 4
-    assert apscope.studies.activation_scales.join_scales([4.0, 64.0], [5000.0, 2e6]) == 2  # 2e6 / 32
-    assert apscope.studies.activation_scales.join_scales([4.0], [1e9]) == 0.5  # 1/8 of it, and no further
+    assert (
+        apscope.studies.activation_scales.join_scales([4.0, 64.0], [5000.0, 2e6]) == 2
+    )  # 2e6 / 32
+    assert (
+        apscope.studies.activation_scales.join_scales([4.0], [1e9]) == 0.5
+    )  # 1/8 of it, and no further
     with pytest.raises(ValueError, match="one of each"):
         apscope.studies.activation_scales.join_scales([], [])
 
@@ -128,12 +179,20 @@ def test_AL3_a_join_takes_the_largest_scale_at_which_nothing_overflows():
 def test_the_cast_rule_of_every_tensor_follows_its_formula(trace, name, distribution):
     f = apscope.FloatFormat(name)
     target, upper = 1e-3, 1024.0
-    frame = apscope.replay(trace, f"adaptive_loss_scaling:{name},distribution={distribution},upper=1024", topology=["sequential"]).frame
+    frame = apscope.replay(
+        trace,
+        f"adaptive_loss_scaling:{name},distribution={distribution},upper=1024",
+        topology=["sequential"],
+    ).frame
     frame = frame[frame.stage == "wire"]
     for row in frame[frame.step == trace.steps[-1]].itertuples():
-        g = np.stack([trace.read(row.step, row.tensor, w).ravel() for w in range(trace.workers)]).astype(np.float64)
+        g = np.stack(
+            [trace.read(row.step, row.tensor, w).ravel() for w in range(trace.workers)]
+        ).astype(np.float64)
         if distribution == "normal":
-            l = f.smallest_positive / (NormalDist().inv_cdf(0.5 + target / 2) * math.sqrt((g**2).mean()))
+            l = f.smallest_positive / (
+                NormalDist().inv_cdf(0.5 + target / 2) * math.sqrt((g**2).mean())
+            )
         else:
             sigma = math.sqrt(math.log((g**2).mean() / np.abs(g).mean() ** 2))
             mu = math.log(np.abs(g).mean()) - sigma**2 / 2
@@ -170,7 +229,18 @@ def test_the_cast_rule_finds_the_quantile(target):
     assert apscope.exchange(spec, x).scale_exponent == math.floor(math.log2(l)) == 14
 
 
-@pytest.mark.parametrize("setting", ["target=0", "target=0.6", "target=x", "u_min=0", "upper=0.5", "distribution=uniform", "interval=0"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "target=0",
+        "target=0.6",
+        "target=x",
+        "u_min=0",
+        "upper=0.5",
+        "distribution=uniform",
+        "interval=0",
+    ],
+)
 def test_the_cast_rule_refuses_settings_that_have_no_meaning(setting):
     with pytest.raises(ValueError, match=setting.split("=")[0]):
         apscope.schemes.Scheme("adaptive_loss_scaling:fp16," + setting)
@@ -179,10 +249,15 @@ def test_the_cast_rule_refuses_settings_that_have_no_meaning(setting):
 def test_a_cast_scale_stays_for_its_interval():
     x, state, seen = np.float32([[1e-9, 3e-9, -2e-9]]), None, []
     for i in range(7):
-        e = apscope.exchange("adaptive_loss_scaling:fp16,upper=1024,interval=3", x * 2.0**i, step=i, state=state)
+        e = apscope.exchange(
+            "adaptive_loss_scaling:fp16,upper=1024,interval=3", x * 2.0**i, step=i, state=state
+        )
         state = e.state
         seen.append(e.scale_exponent)
-    single = [apscope.exchange("adaptive_loss_scaling:fp16,upper=1024", x * 2.0**i).scale_exponent for i in range(7)]
+    single = [
+        apscope.exchange("adaptive_loss_scaling:fp16,upper=1024", x * 2.0**i).scale_exponent
+        for i in range(7)
+    ]
     assert seen == [single[0]] * 3 + [single[3]] * 3 + [single[6]] and len(set(seen)) == 3
 
 
@@ -191,8 +266,12 @@ def test_a_cast_scale_stays_for_its_interval():
 
 def test_HF1_the_two_readings_of_the_forward_format():
     """All exponents normal: 1.125 2^-11 to 30. With subnormals: 2^-13 to 30, 2^-10 the least normal."""
-    normal = {(1 + m / 8) * 2.0 ** (e - 11) for e in range(16) for m in range(8)} - {2.0**-11} | {0.0}
-    subnormal = {(1 + m / 8) * 2.0 ** (e - 11) for e in range(1, 16) for m in range(8)} | {m / 8 * 2.0**-10 for m in range(8)}
+    normal = {(1 + m / 8) * 2.0 ** (e - 11) for e in range(16) for m in range(8)} - {2.0**-11} | {
+        0.0
+    }
+    subnormal = {(1 + m / 8) * 2.0 ** (e - 11) for e in range(1, 16) for m in range(8)} | {
+        m / 8 * 2.0**-10 for m in range(8)
+    }
     for name, want in (("hfp8_forward", normal), ("e4m3b11fnuz", subnormal)):
         values = apscope.decode(np.arange(256, dtype=np.uint8), name)
         finite = values[np.isfinite(values)]
@@ -227,7 +306,9 @@ def test_HF3_sums_in_chunks_keep_their_smaller_bound():
     for _ in range(20):
         x = to_1_6_9(np.abs(rng.normal(1, 0.5, n)))
         exact = math.fsum(x)
-        chunked, sequential = (apscope.sum(x, "dlfloat16", order=o) for o in (f"chunked:{chunk}", "sequential"))
+        chunked, sequential = (
+            apscope.sum(x, "dlfloat16", order=o) for o in (f"chunked:{chunk}", "sequential")
+        )
         bound = ((1 + v) ** (chunk + n // chunk) - 1) * np.abs(x).sum()
         assert abs(float(chunked) - exact) <= bound < ((1 + v) ** n - 1) * np.abs(x).sum()
         assert abs(float(chunked) - exact) < abs(float(sequential) - exact)
@@ -267,10 +348,15 @@ def test_HF4_what_was_applied_is_the_truth_less_the_residual(name):
     assert not run.residual[0].any()
     applied = run.weights[-1] - run.weights[0]
     for i in range(300):
-        assert Fraction(applied[i]) - sum(map(Fraction, updates[:, i])) == -Fraction(run.residual[-1][i])
+        assert Fraction(applied[i]) - sum(map(Fraction, updates[:, i])) == -Fraction(
+            run.residual[-1][i]
+        )
     assert np.array_equal(run.weights, apscope.quantize(run.weights, name))
     # Without a residual the small updates vanish.
-    assert np.abs(run.weights[-1] - run.target[-1]).mean() < 0.8 * np.abs(run.without[-1] - run.target[-1]).mean()
+    assert (
+        np.abs(run.weights[-1] - run.target[-1]).mean()
+        < 0.8 * np.abs(run.without[-1] - run.target[-1]).mean()
+    )
 
 
 def test_HF4_holds_along_a_recorded_run():
@@ -285,8 +371,14 @@ def test_HF4_holds_along_a_recorded_run():
     kept = np.square(run.weights[-1] - run.target[-1]).sum()
     assert kept < np.square(run.without[-1] - run.target[-1]).sum()
     # A residual of ten bits loses little of that.
-    rounded = apscope.studies.weight_updates.weight_residual(weights, updates, residual_format="dlfloat16")
-    assert 0 < np.abs(rounded.weights + rounded.residual - rounded.target).max() < 40 * 2.0**-10 * np.abs(run.residual).max()
+    rounded = apscope.studies.weight_updates.weight_residual(
+        weights, updates, residual_format="dlfloat16"
+    )
+    assert (
+        0
+        < np.abs(rounded.weights + rounded.residual - rounded.target).max()
+        < 40 * 2.0**-10 * np.abs(run.residual).max()
+    )
 
 
 # Unit scaling -------------------------------------------------------------------------------------
@@ -297,14 +389,26 @@ def test_US1_unit_variance_in_unit_variance_out():
     rng = np.random.default_rng(12)
     n, outputs, inputs, batch = 20_000, 40, 90, 60
     scales = apscope.studies.unit_scaling.unit_scales((outputs, inputs), batch, constrained=False)
-    for scale, terms in (("output", inputs), ("input_gradient", outputs), ("weight_gradient", batch)):
-        y = getattr(scales, scale) * (rng.normal(size=(n, terms)) * rng.normal(size=(n, terms))).sum(axis=1)
+    for scale, terms in (
+        ("output", inputs),
+        ("input_gradient", outputs),
+        ("weight_gradient", batch),
+    ):
+        y = getattr(scales, scale) * (
+            rng.normal(size=(n, terms)) * rng.normal(size=(n, terms))
+        ).sum(axis=1)
         # y^4 has mean 3 + 6 / terms, so y^2 variance 2 + 6 / terms.
         assert abs((y**2).mean() - 1) < 5 * math.sqrt((2 + 6 / terms) / n)
     tied = apscope.studies.unit_scaling.unit_scales((outputs, inputs), batch)
-    assert tied.input_gradient == tied.output == inputs**-0.5 and tied.weight_gradient == batch**-0.5
+    assert (
+        tied.input_gradient == tied.output == inputs**-0.5 and tied.weight_gradient == batch**-0.5
+    )
     convolution = apscope.studies.unit_scaling.unit_scales((4, 3, 2, 2), 7, constrained=False)
-    assert vars(convolution) == {"output": 12**-0.5, "input_gradient": 4**-1.0, "weight_gradient": 7**-0.5}
+    assert vars(convolution) == {
+        "output": 12**-0.5,
+        "input_gradient": 4**-1.0,
+        "weight_gradient": 7**-0.5,
+    }
 
 
 def test_US1_the_diagnostic_of_a_recorded_model(trace):
@@ -326,20 +430,30 @@ def test_US1_the_diagnostic_of_a_recorded_model(trace):
 def test_US2_the_format_of_its_code_is_another_one():
     """Bias 2^(e-1), no infinity, no NaN, ties towards zero: neither e5m2 nor e4m3, though called alike."""
     for bits, mantissa, alike in ((5, 2, "e5m2"), (4, 3, "e4m3")):
-        f = apscope.FloatFormat(exponent_bits=bits, mantissa_bits=mantissa, bias=2 ** (bits - 1), specials="finite")
+        f = apscope.FloatFormat(
+            exponent_bits=bits, mantissa_bits=mantissa, bias=2 ** (bits - 1), specials="finite"
+        )
         standard = apscope.FloatFormat(alike)
         assert f != standard and f.name != standard.name
         assert f.largest == standard.largest == 2.0 ** (2 ** (bits - 1) - 1) * (2 - 2.0**-mantissa)
         assert f.smallest_normal == 2.0 ** (1 - 2 ** (bits - 1)) == standard.smallest_normal / 2
         rng = np.random.default_rng(13)
         x = (rng.choice([-1, 1], 4000) * 2.0 ** rng.uniform(-22, 18, 4000)).astype(np.float32)
-        ties = [np.float32((1 + (2 * k + 1) * 2.0 ** -(mantissa + 1)) * 2.0**e) for k in range(2**mantissa) for e in range(-4, 4)]
+        ties = [
+            np.float32((1 + (2 * k + 1) * 2.0 ** -(mantissa + 1)) * 2.0**e)
+            for k in range(2**mantissa)
+            for e in range(-4, 4)
+        ]
         x = np.concatenate([x, ties])
         # Clip, bring the range's bottom to fp32's, add half a unit less one, drop the bits, go back.
         down = np.float32(2.0 ** (127 - 2 ** (bits - 1)))
         mask = np.uint32(2 ** (23 - mantissa) - 1)
         clipped = np.clip(x, -f.largest, f.largest).astype(np.float32) / down
         theirs = ((clipped.view(np.uint32) + mask // 2) & ~mask).view(np.float32) * down
-        assert np.array_equal(theirs, apscope.quantize(x, f, rounding="ties_to_zero", overflow="saturate"))
+        assert np.array_equal(
+            theirs, apscope.quantize(x, f, rounding="ties_to_zero", overflow="saturate")
+        )
         assert not np.array_equal(theirs, apscope.quantize(x, standard, overflow="saturate"))
-        assert not np.array_equal(theirs, apscope.quantize(x, f, overflow="saturate")), "ties do not tell"
+        assert not np.array_equal(theirs, apscope.quantize(x, f, overflow="saturate")), (
+            "ties do not tell"
+        )

@@ -18,7 +18,9 @@ DATA = Path(__file__).parents[3] / "notebooks" / "data"
 
 def test_L1_a_quartic_is_shared_out_exactly():
     """L = w^4 from 1 to 1.5: 4.0625, in binary without rounding."""
-    found = apscope.studies.attribution.path_loss_change(lambda w: 4 * w**3, [1.0], [1.5], change=4.0625)
+    found = apscope.studies.attribution.path_loss_change(
+        lambda w: 4 * w**3, [1.0], [1.5], change=4.0625
+    )
     assert found.total == 4.0625 and found.intervals == 2 and found.error == 0.0
 
 
@@ -31,18 +33,28 @@ def test_L1_shares_of_a_quartic_of_several_weights_add_up_to_its_change():
         rows = [sum(Fraction(float(m)) * Fraction(float(x)) for m, x in zip(row, w)) for row in mix]
         return sum(r**4 for r in rows)
 
-    found = apscope.studies.attribution.path_loss_change(lambda w: mix.T @ (4 * (mix @ w) ** 3), a, b)
+    found = apscope.studies.attribution.path_loss_change(
+        lambda w: mix.T @ (4 * (mix @ w) ** 3), a, b
+    )
     change = float(exact(b) - exact(a))
     assert change != 0 and found.total == pytest.approx(change, rel=1e-13)
     assert found.allocation.shape == (6,) and math.isnan(found.error)
     # A weight that does not move has no share.
     b[2] = a[2]
-    assert apscope.studies.attribution.path_loss_change(lambda w: mix.T @ (4 * (mix @ w) ** 3), a, b).allocation[2] == 0.0
+    assert (
+        apscope.studies.attribution.path_loss_change(
+            lambda w: mix.T @ (4 * (mix @ w) ** 3), a, b
+        ).allocation[2]
+        == 0.0
+    )
 
 
 def test_L2_twice_as_many_intervals_leave_a_sixteenth_of_the_error():
     change = math.expm1(1.0)
-    errors = [change - apscope.studies.attribution.path_loss_change(np.exp, 0.0, 1.0, intervals=n).total for n in (2, 4, 8, 16)]
+    errors = [
+        change - apscope.studies.attribution.path_loss_change(np.exp, 0.0, 1.0, intervals=n).total
+        for n in (2, 4, 8, 16)
+    ]
     ratios = [a / b for a, b in zip(errors, errors[1:])]
     # The rule's next term is O(h^2) of the first: what is missing to 16 falls to a quarter each time.
     missing = [16 - r for r in ratios]
@@ -63,21 +75,34 @@ def test_L2_intervals_double_until_the_shares_add_up_or_there_are_32():
     found = apscope.studies.attribution.path_loss_change(slope, 0.0, 1.0, change=change)
     assert found.intervals == 32 and abs(found.error) > 1e-3
     assert len(calls) == len(set(calls)) == 33, "a gradient was computed twice"
-    assert apscope.studies.attribution.path_loss_change(slope, 0.0, 1.0, change=change, max_intervals=1024).intervals > 32
+    assert (
+        apscope.studies.attribution.path_loss_change(
+            slope, 0.0, 1.0, change=change, max_intervals=1024
+        ).intervals
+        > 32
+    )
     easy = apscope.studies.attribution.path_loss_change(np.exp, 0.0, 1.0, change=math.expm1(1.0))
     assert easy.intervals == 2 and abs(easy.error) <= 1e-3
-    strict = apscope.studies.attribution.path_loss_change(np.exp, 0.0, 1.0, change=math.expm1(1.0), tolerance=1e-6)
+    strict = apscope.studies.attribution.path_loss_change(
+        np.exp, 0.0, 1.0, change=math.expm1(1.0), tolerance=1e-6
+    )
     # h^4 / 180 (e - 1) is 2.3e-6 for 8 intervals and 1.5e-7 for 16.
     assert strict.intervals == 16 and abs(strict.error) <= 1e-6
 
 
 @pytest.mark.parametrize(
     ("options", "named"),
-    [({"intervals": 3}, "intervals=3 is odd"), ({"end": [1.0, 2.0]}, "shape"), ({"gradient": lambda w: np.zeros(3)}, r"\(3,\)")],
+    [
+        ({"intervals": 3}, "intervals=3 is odd"),
+        ({"end": [1.0, 2.0]}, "shape"),
+        ({"gradient": lambda w: np.zeros(3)}, r"\(3,\)"),
+    ],
 )
 def test_the_path_form_refuses(options, named):
     with pytest.raises(ValueError, match=named):
-        apscope.studies.attribution.path_loss_change(**({"gradient": lambda w: w, "start": [0.0], "end": [1.0]} | options))
+        apscope.studies.attribution.path_loss_change(
+            **({"gradient": lambda w: w, "start": [0.0], "end": [1.0]} | options)
+        )
 
 
 # The first-order form -----------------------------------------------------------------------------
@@ -96,7 +121,12 @@ def test_L3_the_change_under_a_scheme_is_the_change_and_the_damage(spec, topolog
     trace = apscope.open_trace(DATA / "digits")
     frame = apscope.studies.attribution.loss_change(trace, spec, topology=topology, steps="0:3")
     assert len(frame) == 3 * len(trace.tensors)
-    np.testing.assert_allclose(frame.predicted_change, frame.change + frame.damage, rtol=0, atol=1e-13 * frame.change.abs().max())
+    np.testing.assert_allclose(
+        frame.predicted_change,
+        frame.change + frame.damage,
+        rtol=0,
+        atol=1e-13 * frame.change.abs().max(),
+    )
     for row in frame.itertuples():
         eta = next(s.learning_rate for s in trace.manifest.steps if s.number == row.step)
         g = reference(trace, row.step, row.tensor)
@@ -112,7 +142,9 @@ def test_L3_the_change_under_a_scheme_is_the_change_and_the_damage(spec, topolog
         damage = eta * float(sum(x * (x - Fraction(float(y)) / 8) for x, y in zip(g, got)))
         assert row.damage == pytest.approx(damage, rel=1e-9, abs=1e-15)
         assert row.helping == sum(x != 0 for x in g) / len(g)
-        assert row.helping_scheme == sum(x * Fraction(float(y)) > 0 for x, y in zip(g, got)) / len(g)
+        assert row.helping_scheme == sum(x * Fraction(float(y)) > 0 for x, y in zip(g, got)) / len(
+            g
+        )
 
 
 def test_L3_the_sign_is_that_of_harm(tmp_path):
@@ -123,13 +155,21 @@ def test_L3_the_sign_is_that_of_harm(tmp_path):
         writer.end_step(0, learning_rate=0.5)
     factors = {"half": 0.5, "twice": 2.0}
     for name, factor in factors.items():
-        apscope.schemes.define(f"loss_{name}", "none:e4m3", encode=lambda step, theta, x, worker, f=factor: f * x)
+        apscope.schemes.define(
+            f"loss_{name}", "none:e4m3", encode=lambda step, theta, x, worker, f=factor: f * x
+        )
     damage = {
-        s: apscope.studies.attribution.loss_change(tmp_path / "t", s, topology="ring").damage.iloc[0]
+        s: apscope.studies.attribution.loss_change(tmp_path / "t", s, topology="ring").damage.iloc[
+            0
+        ]
         for s in ("loss_half", "loss_twice", "none:fp32")
     }
     square = 4.0 * (1 + 4 + 16)
-    assert damage == {"loss_half": 0.5 * 0.5 * square, "loss_twice": -0.5 * square, "none:fp32": 0.0}
+    assert damage == {
+        "loss_half": 0.5 * 0.5 * square,
+        "loss_twice": -0.5 * square,
+        "none:fp32": 0.0,
+    }
     helping = apscope.studies.attribution.loss_change(tmp_path / "t", "loss_half")
     assert helping.helping.iloc[0] == helping.helping_scheme.iloc[0] == 0.75
 
@@ -141,7 +181,16 @@ def test_a_state_goes_on_from_step_to_step():
     state, step_damage = {}, []
     for index, step in enumerate(trace.manifest.steps[:4]):
         g = np.stack([trace.read(step.number, "conv2.weight", w) for w in range(8)])
-        made = apscope.exchange(spec, g, topology="ring", state=state, step=step.number, index=index, tensor="conv2.weight", role="conv")
+        made = apscope.exchange(
+            spec,
+            g,
+            topology="ring",
+            state=state,
+            step=step.number,
+            index=index,
+            tensor="conv2.weight",
+            role="conv",
+        )
         state = made.state
         mean = g.astype(np.float64).sum(axis=0) / 8
         step_damage.append(step.learning_rate * (mean * (mean - made.reduced / 8)).sum())
@@ -151,7 +200,9 @@ def test_a_state_goes_on_from_step_to_step():
 def test_damage_agrees_with_the_replays_errors():
     """Of x and y a replay has the sums of x x and e e and the cosine: from these, sum of x e."""
     trace = apscope.open_trace(DATA / "characters")
-    found = apscope.studies.attribution.loss_change(trace, "aps:e4m3", topology="tree", steps="0:1").set_index("tensor")
+    found = apscope.studies.attribution.loss_change(
+        trace, "aps:e4m3", topology="tree", steps="0:1"
+    ).set_index("tensor")
     rows = apscope.replay(trace, "aps:e4m3", topology="tree", steps="0:1").frame
     for row in rows[rows.topology == "tree"].itertuples():
         eta = trace.manifest.steps[0].learning_rate
@@ -168,7 +219,11 @@ def test_the_full_batch_can_stand_for_the_losss_gradient():
     assert sorted(set(frame.step)) == [0, 2000]
     row = frame[(frame.step == 2000) & (frame.tensor == "conv2.weight")].iloc[0]
     truth = trace.read(2000, "conv2.weight", kind="full_batch").astype(np.float64)
-    g = np.stack([trace.read(2000, "conv2.weight", w) for w in range(8)]).astype(np.float64).mean(axis=0)
+    g = (
+        np.stack([trace.read(2000, "conv2.weight", w) for w in range(8)])
+        .astype(np.float64)
+        .mean(axis=0)
+    )
     eta = trace.manifest.steps[-1].learning_rate
     assert row.change == pytest.approx(-eta * (truth * g).sum(), rel=1e-9)
     assert row.helping == (truth * g > 0).mean() < 1
@@ -177,9 +232,15 @@ def test_the_full_batch_can_stand_for_the_losss_gradient():
 def test_a_share_is_of_the_steps_damage():
     frame = apscope.studies.attribution.loss_change(DATA / "digits", "aps:e3m0", steps="0:2")
     for _, step in frame.groupby("step"):
-        np.testing.assert_allclose(step.damage_share, step.damage.abs() / step.damage.abs().sum(), rtol=1e-12)
+        np.testing.assert_allclose(
+            step.damage_share, step.damage.abs() / step.damage.abs().sum(), rtol=1e-12
+        )
     assert (
-        apscope.studies.attribution.loss_change(DATA / "digits", "none:fp32", steps=[0], topology="ring", tensors="norm.bias").damage.abs().max()
+        apscope.studies.attribution.loss_change(
+            DATA / "digits", "none:fp32", steps=[0], topology="ring", tensors="norm.bias"
+        )
+        .damage.abs()
+        .max()
         < 1e-6
     )
 
@@ -198,10 +259,17 @@ def test_refusals(tmp_path):
         writer.end_step(0)
     with pytest.raises(ValueError, match="no learning rate at step 0"):
         apscope.studies.attribution.loss_change(tmp_path / "t", "aps:e4m3")
-    assert apscope.studies.attribution.loss_change(tmp_path / "t", "aps:e4m3", learning_rate=2.0).change.iloc[0] == -6.0
+    assert (
+        apscope.studies.attribution.loss_change(
+            tmp_path / "t", "aps:e4m3", learning_rate=2.0
+        ).change.iloc[0]
+        == -6.0
+    )
     with pytest.raises(ValueError, match="gradient='mine'"):
         apscope.studies.attribution.loss_change(tmp_path / "t", "aps:e4m3", gradient="mine")
     with pytest.raises(ValueError, match="no full-batch gradient"):
-        apscope.studies.attribution.loss_change(tmp_path / "t", "aps:e4m3", gradient="full_batch", learning_rate=1.0)
+        apscope.studies.attribution.loss_change(
+            tmp_path / "t", "aps:e4m3", gradient="full_batch", learning_rate=1.0
+        )
     with pytest.raises(ValueError, match="policy"):
         apscope.studies.attribution.loss_change(DATA / "digits", "hybrid(else=aps:e4m3)")

@@ -13,7 +13,16 @@ import numpy as np
 import pytest
 
 import apscope
-from tests.python.one_bit_claims import DATA, TRACES, bits_of, gradients, largest, middle, padded, proportion_z
+from tests.python.one_bit_claims import (
+    DATA,
+    TRACES,
+    bits_of,
+    gradients,
+    largest,
+    middle,
+    padded,
+    proportion_z,
+)
 
 PHI = NormalDist().cdf
 
@@ -54,9 +63,13 @@ def test_closed_form_7_error_of_scaled_signs(trace, padding):
             e = apscope.exchange(f"sign:scale={scale},padding={padding}", g)
             assert e.payload_bits == [d] * workers and e.side_bits == [32] * workers
             for x, y, payload in zip(g, e.sent, e.payload, strict=True):
-                assert np.array_equal(bits_of(payload, d), np.concatenate([x >= 0, np.ones(d - n, bool)]))
+                assert np.array_equal(
+                    bits_of(payload, d), np.concatenate([x >= 0, np.ones(d - n, bool)])
+                )
                 s = Fraction(abs(float(y[0])))
-                assert np.float32(s) == s and np.array_equal(y, np.where(x >= 0, float(s), -float(s)))
+                assert np.float32(s) == s and np.array_equal(
+                    y, np.where(x >= 0, float(s), -float(s))
+                )
                 a, b = rationals(x), rationals(y)
                 squares, absolute = sum(v * v for v in a), sum(abs(v) for v in a)
                 error = sum((u - v) ** 2 for u, v in zip(a, b, strict=True)) + (d - n) * s * s
@@ -73,7 +86,9 @@ def test_closed_form_7_error_of_scaled_signs(trace, padding):
                     root = (number(squares) / d).sqrt()
                     assert abs(number(s) - root) <= number(slack) * root
                     off = number(error) - (2 * number(squares) - 2 * root * number(absolute))
-                    bound = number(slack) * root * abs(d * (number(s) + root) - 2 * number(absolute))
+                    bound = (
+                        number(slack) * root * abs(d * (number(s) + root) - 2 * number(absolute))
+                    )
                     assert abs(off) <= bound + Decimal("1e-50") * number(squares)
 
 
@@ -101,7 +116,9 @@ def test_SG1_unimodal_symmetric_noise_stays_under_the_bound_and_uniform_noise_re
     """2 / (9 S^2) above S = 2 / sqrt(3), else 1/2 - S / (2 sqrt(3)); uniform noise has the latter exactly."""
     bound = lambda s: 2 / (9 * s * s) if s > 2 / math.sqrt(3) else 0.5 - s / (2 * math.sqrt(3))
     for s in np.linspace(0.01, 6, 300):
-        assert PHI(-s) <= bound(s) and 0.5 * math.exp(-math.sqrt(2) * s) <= bound(s)  # normal, Laplace
+        assert PHI(-s) <= bound(s) and 0.5 * math.exp(-math.sqrt(2) * s) <= bound(
+            s
+        )  # normal, Laplace
     for snr in (0.2, 1.0):
         noise = np.random.default_rng(12).uniform(-math.sqrt(3), math.sqrt(3), (50, 4000))
         e = apscope.exchange("sign_vote", (snr + noise).astype(np.float32))
@@ -111,7 +128,9 @@ def test_SG1_unimodal_symmetric_noise_stays_under_the_bound_and_uniform_noise_re
 def wrong_vote(workers, p, tie):
     """P(vote is not +1), each sign wrong with probability p; `tie` what an even vote counts as."""
     terms = [math.comb(workers, k) * p**k * (1 - p) ** (workers - k) for k in range(workers + 1)]
-    return math.fsum(t for k, t in enumerate(terms) if 2 * k > workers) + (terms[workers // 2] * tie if workers % 2 == 0 else 0)
+    return math.fsum(t for k, t in enumerate(terms) if 2 * k > workers) + (
+        terms[workers // 2] * tie if workers % 2 == 0 else 0
+    )
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 8, 9, 64])
@@ -124,7 +143,9 @@ def test_SG2_the_majority_is_wrong_as_often_as_the_binomial_says(workers, direct
     assert set(np.unique(e.reduced)) <= {-workers, workers}
     p = wrong_vote(workers, PHI(-snr), 0 if direction > 0 else 1)
     assert abs(proportion_z((e.reduced * direction < 0).sum(), n, p)) < 5
-    assert wrong_vote(workers, PHI(-snr), 0) <= 1 / (math.sqrt(workers) * snr)  # recalled, unverified; a weak bound
+    assert wrong_vote(workers, PHI(-snr), 0) <= 1 / (
+        math.sqrt(workers) * snr
+    )  # recalled, unverified; a weak bound
 
 
 @pytest.mark.parametrize("workers", [2, 8, 9])
@@ -133,11 +154,17 @@ def test_SG2_even_votes_are_biased_or_zero(workers):
     n = 100_000
     g = np.random.default_rng(workers).standard_normal((workers, n)).astype(np.float32)
     even = math.comb(workers, workers // 2) / 2**workers if workers % 2 == 0 else 0.0
-    plus, zero = (apscope.exchange(f"sign_vote:tie={tie}", g).reduced / workers for tie in ("plus", "zero"))
+    plus, zero = (
+        apscope.exchange(f"sign_vote:tie={tie}", g).reduced / workers for tie in ("plus", "zero")
+    )
     assert abs(plus.sum() - n * even) < 5 * math.sqrt(n * (1 - even**2))
     assert abs(zero.sum()) < 5 * math.sqrt(n * (1 - even) + 1)
     tied = (g >= 0).sum(axis=0) * 2 == workers
-    assert np.array_equal(zero == 0, tied) and (plus[tied] == 1).all() and np.array_equal(plus[~tied], zero[~tied])
+    assert (
+        np.array_equal(zero == 0, tied)
+        and (plus[tied] == 1).all()
+        and np.array_equal(plus[~tied], zero[~tied])
+    )
 
 
 def test_signum_votes_on_the_momentum_and_is_compared_with_it():
@@ -166,18 +193,36 @@ def feed(trace, spec, name, workers=2):
         yield g.astype(np.float64), e
 
 
-@pytest.mark.parametrize("spec", ["sign", "sign:scale=l2", "sign:scale=one", "aps:e3m0", "qsgd:levels=1,bucket=64", "multipoint:bits=2,points=1"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "sign",
+        "sign:scale=l2",
+        "sign:scale=one",
+        "aps:e3m0",
+        "qsgd:levels=1,bucket=64",
+        "multipoint:bits=2,points=1",
+    ],
+)
 def test_EF1_all_that_was_sent_is_all_gradients_less_the_last_error(trace, spec):
     sent, given, size = np.longdouble(0), np.longdouble(0), 0.0
     for g, e in feed(trace, spec, largest(trace)):
-        sent, given, size = sent + e.sent.astype(np.longdouble), given + g, size + np.abs(g) + np.abs(e.sent)
+        sent, given, size = (
+            sent + e.sent.astype(np.longdouble),
+            given + g,
+            size + np.abs(g) + np.abs(e.sent),
+        )
     last = np.stack([e.state[f"error/{w}"] for w in range(len(g))])
     assert last.any() and (np.abs(sent + last - given) <= 1e-13 * size).all()
 
 
-@pytest.mark.parametrize("inner", ["error_feedback(sign)", "onebit_adam", "error_feedback(powersgd)"])
+@pytest.mark.parametrize(
+    "inner", ["error_feedback(sign)", "onebit_adam", "error_feedback(powersgd)"]
+)
 def test_errors_are_fed_back_once(inner):
-    with pytest.raises(ValueError, match=r"feeds its errors back by itself; use it without error_feedback"):
+    with pytest.raises(
+        ValueError, match=r"feeds its errors back by itself; use it without error_feedback"
+    ):
         apscope.schemes.ErrorFeedback(inner)
 
 
@@ -194,7 +239,9 @@ def test_EF2_the_error_stays_under_the_bound_of_a_contraction(trace):
             errors.append((e.state["error/0"] ** 2).sum())
         assert 0 < delta <= 1
         tight = (1 - delta) * sigma / (1 - math.sqrt(1 - delta)) ** 2
-        assert max(errors) <= tight * (1 + 1e-12) and tight <= 4 * (1 - delta) * sigma / delta**2 * (1 + 1e-12)
+        assert max(errors) <= tight * (1 + 1e-12) and tight <= 4 * (
+            1 - delta
+        ) * sigma / delta**2 * (1 + 1e-12)
 
 
 def test_EF3_the_contraction_of_scaled_signs_is_a_ratio_of_norms(trace):
@@ -205,4 +252,7 @@ def test_EF3_the_contraction_of_scaled_signs_is_a_ratio_of_norms(trace):
             if squares == 0:
                 continue
             delta = np.abs(p).sum() ** 2 / (d * squares)
-            assert abs(((p - y) ** 2).sum() / squares - (1 - delta)) <= (2.0**-24 + d * 2.0**-53) ** 2 + d * 2.0**-52
+            assert (
+                abs(((p - y) ** 2).sum() / squares - (1 - delta))
+                <= (2.0**-24 + d * 2.0**-53) ** 2 + d * 2.0**-52
+            )

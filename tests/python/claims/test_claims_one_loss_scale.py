@@ -29,7 +29,9 @@ def results(request):
     formats = {"digits": FORMATS, "digits_w64": ("e5m2", "e4m3"), "characters": FORMATS}
     return {
         name: apscope.replay(
-            data / name, [scheme(f) for f in chosen for scheme in (aps, loss_scaling)], topology=TOPOLOGIES if name == "digits_w64" else ["ring"]
+            data / name,
+            [scheme(f) for f in chosen for scheme in (aps, loss_scaling)],
+            topology=TOPOLOGIES if name == "digits_w64" else ["ring"],
         )
         for name, chosen in formats.items()
     }
@@ -56,9 +58,15 @@ RATIOS = [
 
 
 @pytest.mark.parametrize(("trace", "format", "wire", "wire_mean", "ring", "ring_mean"), RATIOS)
-def test_ratios_pooled_and_over_layers_and_steps(results, trace, format, wire, wire_mean, ring, ring_mean):
+def test_ratios_pooled_and_over_layers_and_steps(
+    results, trace, format, wire, wire_mean, ring, ring_mean
+):
     for topology, pooled, mean in (("wire", wire, wire_mean), ("ring", ring, ring_mean)):
-        one = results[trace].compare(aps(format), loss_scaling(format), topology, layers=False).iloc[0]
+        one = (
+            results[trace]
+            .compare(aps(format), loss_scaling(format), topology, layers=False)
+            .iloc[0]
+        )
         assert printed(one.nmse_a / one.nmse_b, pooled) and printed(one.geometric_ratio, mean)
 
 
@@ -78,10 +86,16 @@ WORST = [("digits", "e4m3", ".0012", ".0041", "8.6", "14.3"), ("digits_w64", "e4
          ("digits", "e3m4", ".014", "1.", "48.", "55."), ("digits", "e2m5", ".31", "1.", "83.", "86."), ("digits", "e3m0", ".63", "1.", "92.", "98.")]  # fmt: skip
 
 
-@pytest.mark.parametrize(("trace", "format", "worst", "rivals_worst", "underflow", "rivals_underflow"), WORST)
-def test_worst_layer_and_underflow(results, trace, format, worst, rivals_worst, underflow, rivals_underflow):
+@pytest.mark.parametrize(
+    ("trace", "format", "worst", "rivals_worst", "underflow", "rivals_underflow"), WORST
+)
+def test_worst_layer_and_underflow(
+    results, trace, format, worst, rivals_worst, underflow, rivals_underflow
+):
     one = results[trace].compare(aps(format), loss_scaling(format), "wire", layers=False).iloc[0]
-    assert printed(100 * one.underflow_wire_a, underflow) and printed(100 * one.underflow_wire_b, rivals_underflow)
+    assert printed(100 * one.underflow_wire_a, underflow) and printed(
+        100 * one.underflow_wire_b, rivals_underflow
+    )
     cells = ratios(results[trace], aps(format), loss_scaling(format), "wire")
     assert printed(cells.nmse_a.max(), worst) and printed(cells.nmse_b.max(), rivals_worst)
 
@@ -92,22 +106,49 @@ def test_at_e3m4_the_mean_over_steps_says_what_pooling_hides(results):
     assert printed(one.nmse, ".00201") and printed(rival.nmse, ".00175")
     assert printed(one.step_nmse, ".0027") and printed(rival.step_nmse, ".109")
     # Loss scaling sends some layers whole as 0. They have no cosine; the summary counts them as 0.
-    cosine = results["digits"].frame.query("topology == 'ring' and stage == 'reduced'").groupby("scheme").cosine.agg(["mean", "size", "count"])
-    assert printed(cosine.loc[aps("e3m4"), "mean"], ".9991") and printed(cosine.loc[loss_scaling("e3m4"), "mean"], ".9645")
+    cosine = (
+        results["digits"]
+        .frame.query("topology == 'ring' and stage == 'reduced'")
+        .groupby("scheme")
+        .cosine.agg(["mean", "size", "count"])
+    )
+    assert printed(cosine.loc[aps("e3m4"), "mean"], ".9991") and printed(
+        cosine.loc[loss_scaling("e3m4"), "mean"], ".9645"
+    )
     whole = cosine["mean"] * cosine["count"] / cosine["size"]
     assert (
         printed(one.layer_cosine, ".9991")
         and rival.layer_cosine == pytest.approx(whole[loss_scaling("e3m4")], rel=1e-12)
         and rival.layer_cosine < 0.92
     )
-    assert found.index.get_loc((aps("e3m4"), "ring")) < found.index.get_loc((loss_scaling("e3m4"), "ring"))
+    assert found.index.get_loc((aps("e3m4"), "ring")) < found.index.get_loc(
+        (loss_scaling("e3m4"), "ring")
+    )
     assert rival.worst_nmse > 1
 
 
 def test_the_order_of_the_additions_costs_more_than_the_scale(results):
-    of_order = results["digits_w64"].pool(["scheme", "topology"]).set_index(["scheme", "topology"]).nmse[aps("e4m3")]
-    for topology, text in (("ring", ".0256"), ("sequential", ".0167"), ("hierarchical:8", ".0037"), ("tree", ".0022"), ("sequential+kahan", ".0011")):
+    of_order = (
+        results["digits_w64"]
+        .pool(["scheme", "topology"])
+        .set_index(["scheme", "topology"])
+        .nmse[aps("e4m3")]
+    )
+    for topology, text in (
+        ("ring", ".0256"),
+        ("sequential", ".0167"),
+        ("hierarchical:8", ".0037"),
+        ("tree", ".0022"),
+        ("sequential+kahan", ".0011"),
+    ):
         assert printed(of_order[topology], text)
-    between = results["digits_w64"].compare(aps("e4m3"), loss_scaling("e4m3"), "ring", layers=False).iloc[0]
-    assert of_order["ring"] / of_order["tree"] > 10 and abs(np.log(between.nmse_a / between.nmse_b)) < 0.01
+    between = (
+        results["digits_w64"]
+        .compare(aps("e4m3"), loss_scaling("e4m3"), "ring", layers=False)
+        .iloc[0]
+    )
+    assert (
+        of_order["ring"] / of_order["tree"] > 10
+        and abs(np.log(between.nmse_a / between.nmse_b)) < 0.01
+    )
     assert between.accumulation_a > 0.98

@@ -28,9 +28,13 @@ def test_MP1_every_point_makes_the_residual_smaller(trace, bits):
         start = before
         for k, (r, e) in enumerate(after_points(f"multipoint:bits={bits},", g, 5), 1):
             after = (r**2).sum(axis=1)
-            resolved = before > 1e-20 * start  # below, a residual is what fp64 loses in adding up the points
+            resolved = (
+                before > 1e-20 * start
+            )  # below, a residual is what fp64 loses in adding up the points
             assert (after < before)[resolved].all()
-            assert e.payload_bits == [k * bits * g.shape[1]] * len(g) and e.side_bits == [32 * k] * len(g)
+            assert e.payload_bits == [k * bits * g.shape[1]] * len(g) and e.side_bits == [
+                32 * k
+            ] * len(g)
             before = after
 
 
@@ -39,25 +43,48 @@ def test_MP1_a_point_is_the_least_squares_best_of_the_line_search(bits):
     """Against a search written from the formula; the largest magnitude as scale is among those tried."""
     rng, largest_code = np.random.default_rng(bits), 2 ** (bits - 1) - 1
     for _ in range(20):
-        x = (rng.standard_normal(40) * np.exp(rng.standard_normal(40))).astype(np.float32).astype(np.float64)
+        x = (
+            (rng.standard_normal(40) * np.exp(rng.standard_normal(40)))
+            .astype(np.float32)
+            .astype(np.float64)
+        )
 
         def errors(count):
             for i in range(count, 0, -1):
-                z = np.floor(np.clip(x / (np.abs(x).max() * i / count), -1, 1) * largest_code + 0.5) / largest_code
+                z = (
+                    np.floor(np.clip(x / (np.abs(x).max() * i / count), -1, 1) * largest_code + 0.5)
+                    / largest_code
+                )
                 a = (x * z).sum() / (z * z).sum()
                 yield ((x - a * z) ** 2).sum()
 
         e = apscope.exchange(f"multipoint:bits={bits},points=1", x[None].astype(np.float32))
         got = ((x - e.sent[0]) ** 2).sum()
         assert math.isclose(got, min(errors(16)), rel_tol=1e-9)
-        assert got <= ((x - apscope.exchange(f"multipoint:bits={bits},points=1,search=1", x[None].astype(np.float32)).sent[0]) ** 2).sum()
+        assert (
+            got
+            <= (
+                (
+                    x
+                    - apscope.exchange(
+                        f"multipoint:bits={bits},points=1,search=1", x[None].astype(np.float32)
+                    ).sent[0]
+                )
+                ** 2
+            ).sum()
+        )
 
 
 def test_MP1_one_bit_points_are_signs_with_the_l1_scale(trace):
     for _, g in middle(trace):
-        signs, points = apscope.exchange("residual(sign),points=4", g), apscope.exchange("multipoint:bits=1,points=4", g)
+        signs, points = (
+            apscope.exchange("residual(sign),points=4", g),
+            apscope.exchange("multipoint:bits=1,points=4", g),
+        )
         assert np.array_equal(signs.sent, points.sent) and signs.payload == points.payload
-        assert np.array_equal(apscope.exchange("residual(sign),points=1", g).sent, apscope.exchange("sign", g).sent)
+        assert np.array_equal(
+            apscope.exchange("residual(sign),points=1", g).sent, apscope.exchange("sign", g).sent
+        )
 
 
 #: measured: squared error after a further point over that before; geometric mean over points 2 to 6, tensors and workers
@@ -73,11 +100,17 @@ def test_MP2_the_decay_is_geometric(name, bits):
     """On recorded gradients of 10 elements or more a point leaves about the same share of the squared error, whichever it is."""
     factors = []
     for _, g in middle(apscope.open_trace(DATA / name), least=10):
-        errors = np.stack([(r**2).sum(axis=1) for r, _ in after_points(f"multipoint:bits={bits},", g, 6)])
+        errors = np.stack(
+            [(r**2).sum(axis=1) for r, _ in after_points(f"multipoint:bits={bits},", g, 6)]
+        )
         factors.append((errors[1:] / errors[:-1]).T)
     logs = np.log(np.concatenate(factors))
     assert math.isclose(math.exp(logs.mean()), DECAY[name, bits], rel_tol=0.01)
-    assert (np.exp(logs.mean(axis=0)) < 2 * DECAY[name, bits]).all() and np.exp(logs.max()) < {1: 0.91, 2: 0.65, 4: 0.42}[bits]
+    assert (np.exp(logs.mean(axis=0)) < 2 * DECAY[name, bits]).all() and np.exp(logs.max()) < {
+        1: 0.91,
+        2: 0.65,
+        4: 0.42,
+    }[bits]
 
 
 def test_MP2_the_best_point_now_is_not_the_best_start_for_the_next(trace):
@@ -85,7 +118,12 @@ def test_MP2_the_best_point_now_is_not_the_best_start_for_the_next(trace):
     wins for every worker, after six the largest magnitude as scale (search=1) does, by far."""
     logs = {}
     for search in (1, 16):
-        errors = [np.stack([(r**2).sum(axis=1) for r, _ in after_points(f"multipoint:search={search},", g, 6)]) for _, g in middle(trace, least=10)]
+        errors = [
+            np.stack(
+                [(r**2).sum(axis=1) for r, _ in after_points(f"multipoint:search={search},", g, 6)]
+            )
+            for _, g in middle(trace, least=10)
+        ]
         logs[search] = np.log(np.concatenate(errors, axis=1))
     assert (logs[16][0] <= logs[1][0]).all()
     assert logs[16][5].mean() - logs[1][5].mean() > math.log(10)
@@ -110,27 +148,47 @@ def test_MP2_a_target_is_met_with_as_few_points_as_it_takes(trace):
             squares = (g.astype(np.float64) ** 2).sum(axis=1)
             aim, most = (0.3, 12) if "sign" in spec else (1e-4, 12)
             e = apscope.exchange(f"{spec}points={most},nmse={aim}", g)
-            fixed = [np.zeros(len(g))] + [((r) ** 2).sum(axis=1) for r, _ in after_points(spec, g, most)] if "aps" not in spec else None
-            each = {"multipoint:bits=4,": 4, "residual(aps:e4m3),": 8, "residual(sign),": 1}[spec] * g.shape[1]
+            fixed = (
+                [np.zeros(len(g))]
+                + [((r) ** 2).sum(axis=1) for r, _ in after_points(spec, g, most)]
+                if "aps" not in spec
+                else None
+            )
+            each = {"multipoint:bits=4,": 4, "residual(aps:e4m3),": 8, "residual(sign),": 1}[
+                spec
+            ] * g.shape[1]
             counts = np.array(e.payload_bits) // each
             left = ((g - e.sent) ** 2).sum(axis=1)
             assert ((left <= aim * squares) | (counts == most)).all() and (counts >= 1).all()
             if fixed is None:
                 continue  # workers agree on scales, so who has stopped changes the others'
             for w, count in enumerate(counts):
-                assert left[w] == fixed[count][w] and (count == 1 or fixed[count - 1][w] > aim * squares[w])
+                assert left[w] == fixed[count][w] and (
+                    count == 1 or fixed[count - 1][w] > aim * squares[w]
+                )
 
 
 def test_MP3_three_bf16_numbers_are_one_fp32_number():
     """For 2^-110 <= |x| < (2 - 2^-8) 2^127, at scale 1. Below, bf16's subnormals end before fp32's; above, the first overflows."""
     rng = np.random.default_rng(4)
-    low, high = np.float32(2.0**-110).view(np.uint32), np.float32((2 - 2.0**-8) * 2.0**127).view(np.uint32)
-    words = np.concatenate([rng.integers(low, high, 200_000), low + np.arange(70_000), high - 1 - np.arange(70_000)]).astype(np.uint32)
-    words = np.concatenate([words, (words & 0xFF800000) | 0x7FFFFF, words & 0xFF800000])  # full and empty significands
+    low, high = (
+        np.float32(2.0**-110).view(np.uint32),
+        np.float32((2 - 2.0**-8) * 2.0**127).view(np.uint32),
+    )
+    words = np.concatenate(
+        [rng.integers(low, high, 200_000), low + np.arange(70_000), high - 1 - np.arange(70_000)]
+    ).astype(np.uint32)
+    words = np.concatenate(
+        [words, (words & 0xFF800000) | 0x7FFFFF, words & 0xFF800000]
+    )  # full and empty significands
     words = words[(words >= low) & (words < high)]
     x = words.view(np.float32) * rng.choice(np.float32([-1, 1]), words.size)
     three, two = (apscope.exchange(f"residual(none:bf16),points={k}", x[None]) for k in (3, 2))
-    assert np.array_equal(three.sent[0], x) and np.array_equal(three.reduced, x) and three.payload_bits == [48 * x.size]
+    assert (
+        np.array_equal(three.sent[0], x)
+        and np.array_equal(three.reduced, x)
+        and three.payload_bits == [48 * x.size]
+    )
     assert (two.sent[0] != x)[:200_000].mean() > 0.9
     outside = np.float32([2.0**-126 * (1 + 2.0**-23), (2 - 2.0**-8) * 2.0**127])
     beyond = apscope.exchange("residual(none:bf16),points=3", outside[None]).sent[0]
@@ -141,9 +199,19 @@ def test_points_take_any_gathered_scheme_and_refuse_the_others():
     g = np.random.default_rng(0).standard_normal((3, 40)).astype(np.float32)
     one, two = (apscope.exchange(f"residual(qsgd:levels=7),points={k}", g) for k in (1, 2))
     plain = apscope.exchange("qsgd:levels=7", g)
-    assert np.array_equal(one.sent, plain.sent) and one.payload == plain.payload  # the first point draws as it would alone
+    assert (
+        np.array_equal(one.sent, plain.sent) and one.payload == plain.payload
+    )  # the first point draws as it would alone
     u = (two.sent - one.sent) / np.linalg.norm(g - one.sent, axis=1, keepdims=True) * 7
-    assert np.allclose(u, np.rint(u), atol=1e-5) and u.any()  # and the second is qsgd's of what was left
-    for inner in ("onebit_adam", "birder", "sign_vote", "error_feedback(sign)", "dynamic_loss_scaling:fp16"):
+    assert (
+        np.allclose(u, np.rint(u), atol=1e-5) and u.any()
+    )  # and the second is qsgd's of what was left
+    for inner in (
+        "onebit_adam",
+        "birder",
+        "sign_vote",
+        "error_feedback(sign)",
+        "dynamic_loss_scaling:fp16",
+    ):
         with pytest.raises(ValueError, match="residual needs one that is gathered"):
             apscope.schemes.Residual(inner)

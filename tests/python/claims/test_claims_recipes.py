@@ -82,7 +82,9 @@ def transformer_engine(amaxes, length, algo, bulk=False, margin=0):
 
 
 @pytest.mark.parametrize("algo", ["max", "most_recent"])
-@pytest.mark.parametrize(("length", "margin", "bulk"), [(1, 0, False), (2, 3, False), (5, 0, True), (1024, 1, False)])
+@pytest.mark.parametrize(
+    ("length", "margin", "bulk"), [(1, 0, False), (2, 3, False), (5, 0, True), (1024, 1, False)]
+)
 def test_delayed_scales_are_those_of_the_formula(algo, length, margin, bulk):
     rng = np.random.default_rng(4)
     amaxes = np.ldexp(rng.random(40), rng.integers(-30, 30, 40)).astype(np.float32)
@@ -96,7 +98,10 @@ def test_delayed_scales_are_those_of_the_formula(algo, length, margin, bulk):
 @pytest.mark.parametrize("length", [1, 3, 6])
 def test_TE2_a_spike_saturates_at_its_step_and_keeps_the_scale_low_for_exactly_H_steps(length):
     spike = 4
-    rows = [np.linspace(-1, 1, 21)[None] * (1000 if t == spike else 1) for t in range(spike + length + 3)]
+    rows = [
+        np.linspace(-1, 1, 21)[None] * (1000 if t == spike else 1)
+        for t in range(spike + length + 3)
+    ]
     low, usual = float(F32(57344) / F32(1000)), 57344.0
     for algo, held in (("max", length), ("most_recent", 1)):
         got = run_steps(f"delayed_scaling:e5m2,history={length},algo={algo}", rows)
@@ -110,14 +115,29 @@ def test_TE2_a_spike_saturates_at_its_step_and_keeps_the_scale_low_for_exactly_H
 def test_TE3_zero_nan_and_infinity(tmp_path):
     """amax = 1.75 2^k makes the scale 2^(15 - k), which a row shows."""
     start, later = [[1.75, 0.5]], [[1.75 * 2**4, 0.5]]
-    for name, odd in (("zero", [[0, 0]]), ("nan", [[np.nan, 1.75 * 2**9]]), ("infinity", [[-np.inf, 1.75 * 2**9]])):
+    for name, odd in (
+        ("zero", [[0, 0]]),
+        ("nan", [[np.nan, 1.75 * 2**9]]),
+        ("infinity", [[-np.inf, 1.75 * 2**9]]),
+    ):
         trace = record(tmp_path / name, [start, odd, later, later, later, later])
-        recent = exponents(trace, f"delayed_scaling:e5m2,algo=most_recent,nonfinite={'nan' if name == 'nan' else 'infinity'}")
+        recent = exponents(
+            trace,
+            f"delayed_scaling:e5m2,algo=most_recent,nonfinite={'nan' if name == 'nan' else 'infinity'}",
+        )
         assert recent == [0, 15, 15, 11, 11, 11], name  # kept over the odd step
-        largest = exponents(trace, f"delayed_scaling:e5m2,history=3,nonfinite={'nan' if name == 'nan' else 'infinity'}")
+        largest = exponents(
+            trace,
+            f"delayed_scaling:e5m2,history=3,nonfinite={'nan' if name == 'nan' else 'infinity'}",
+        )
         # An infinity keeps the scale until it leaves the history; a NaN or a zero lets the rest decide.
-        assert largest == ([0, 15, 15, 15, 15, 11] if name == "infinity" else [0, 15, 15, 11, 11, 11]), name
-    assert exponents(record(tmp_path / "f", [start, [[np.inf, 1.75 * 2**9]], later]), "delayed_scaling:e5m2,nonfinite=finite") == [0, 15, 6]
+        assert largest == (
+            [0, 15, 15, 15, 15, 11] if name == "infinity" else [0, 15, 15, 11, 11, 11]
+        ), name
+    assert exponents(
+        record(tmp_path / "f", [start, [[np.inf, 1.75 * 2**9]], later]),
+        "delayed_scaling:e5m2,nonfinite=finite",
+    ) == [0, 15, 6]
     # Zeros push the history out, unless they are skipped.
     trace = record(tmp_path / "z", [later, [[0, 0]], start, start])
     assert exponents(trace, "delayed_scaling:e5m2,history=2") == [0, 11, 11, 15]
@@ -136,7 +156,9 @@ def test_a_product_rounded_to_fp32_before_the_cast_differs_next_to_ties_only():
         differs = once != twice
         found[float(amax)] = int(differs.sum())
         middle = (once[differs] + twice[differs]) / 2
-        assert np.array_equal((g * scale)[differs], middle)  # on the tie after the first rounding, not before
+        assert np.array_equal(
+            (g * scale)[differs], middle
+        )  # on the tie after the first rounding, not before
         assert (exact[differs] != middle).all()
         assert differs.sum() <= 2 * np.unique(once).size
     assert found == {float(F32(3.3)): 2, float(F32(1.1)): 0, float(F32(5.7)): 1}
@@ -155,9 +177,15 @@ def test_4_3_power_of_two_scales_bring_amax_into_the_upper_half_and_never_satura
     for e in edges:
         amaxes = np.append(amaxes, [e, np.nextafter(F32(e), F32(0)), np.nextafter(F32(e), FLT_MAX)])
     for a in amaxes.astype(np.float32):
-        sent = apscope.exchange(f"current_scaling:{name},pow2=true,{options}", F32([[a]])).sent[0, 0]
+        sent = apscope.exchange(f"current_scaling:{name},pow2=true,{options}", F32([[a]])).sent[
+            0, 0
+        ]
         k = math.floor(math.log2(Fraction(float(largest)) / Fraction(float(a))))
-        k = next(j for j in (k + 1, k, k - 1) if Fraction(2) ** j * Fraction(float(a)) <= Fraction(float(largest)))
+        k = next(
+            j
+            for j in (k + 1, k, k - 1)
+            if Fraction(2) ** j * Fraction(float(a)) <= Fraction(float(largest))
+        )
         scaled = Fraction(2) ** k * Fraction(float(a))
         assert Fraction(float(largest)) / 2 < scaled <= Fraction(float(largest))
         assert sent == saturated(float(scaled), name) / 2.0**k
@@ -185,15 +213,31 @@ def test_current_scales_are_local_or_agreed(pow2, block):
         if amax == 0:
             return values.astype(np.float64)
         scale = F32(448) / F32(amax)
-        scale = float((np.array([scale]).view(np.uint32) & np.uint32(0xFF800000)).view(np.float32)[0]) if pow2 else float(scale)
+        scale = (
+            float((np.array([scale]).view(np.uint32) & np.uint32(0xFF800000)).view(np.float32)[0])
+            if pow2
+            else float(scale)
+        )
         return saturated(values.astype(np.float64) * scale, "e4m3fn") / scale
 
     flag = f"pow2={str(pow2).lower()}"
     size = block or 300
-    local = np.stack([np.concatenate([sent(row[i : i + size], np.abs(row[i : i + size]).max()) for i in range(0, 300, size)]) for row in x])
+    local = np.stack(
+        [
+            np.concatenate(
+                [
+                    sent(row[i : i + size], np.abs(row[i : i + size]).max())
+                    for i in range(0, 300, size)
+                ]
+            )
+            for row in x
+        ]
+    )
     e = apscope.exchange(f"current_scaling:e4m3fn,agree=local,block={block},{flag}", x)
     assert np.array_equal(e.sent, local) and e.reduction == "gather"
-    assert e.side_bits == [-(-300 // size) * (8 if pow2 else 32)] * 3 and e.payload_bits == [2400] * 3
+    assert (
+        e.side_bits == [-(-300 // size) * (8 if pow2 else 32)] * 3 and e.payload_bits == [2400] * 3
+    )
     agreed = apscope.exchange(f"current_scaling:e4m3fn,{flag}", x)
     assert np.array_equal(agreed.sent, sent(x, np.abs(x).max()))
 
@@ -208,10 +252,17 @@ def fp8_scale(a, workers, largest):
     return float(F32(2.0 ** min(k, 127) / math.sqrt(workers)))
 
 
-def test_the_fp8_all_reduce_scale_is_that_of_the_formula_and_is_kept_over_zeros_and_infinities(tmp_path):
+def test_the_fp8_all_reduce_scale_is_that_of_the_formula_and_is_kept_over_zeros_and_infinities(
+    tmp_path,
+):
     rng = np.random.default_rng(3)
     for workers in (1, 3, 4, 64):
-        for a in [*np.ldexp(1 + rng.random(20), rng.integers(-120, 120, 20)), 448.0, 2.0**-149, 3e38]:
+        for a in [
+            *np.ldexp(1 + rng.random(20), rng.integers(-120, 120, 20)),
+            448.0,
+            2.0**-149,
+            3e38,
+        ]:
             x = np.zeros((workers, 3), np.float32)
             x[-1, 1] = -a
             ((e, after),) = run_steps("fp8_allreduce:e4m3fn", [x])
@@ -238,7 +289,9 @@ def measured(x, name, headroom):
     total, saturating = fp8_sum(codes, name)
     assert np.array_equal(e.sent, codes / scale) and np.array_equal(e.reduced, total / scale)
     truth = x.astype(np.float64).sum(axis=0)
-    nmse = [float(((y - truth) ** 2).sum() / (truth**2).sum()) for y in (e.sent.sum(axis=0), e.reduced)]
+    nmse = [
+        float(((y - truth) ** 2).sum() / (truth**2).sum()) for y in (e.sent.sum(axis=0), e.reduced)
+    ]
     return saturating, nmse
 
 
@@ -258,14 +311,20 @@ def test_MA2_sums_of_equal_gradients_saturate_with_room_of_sqrt_W():
         saturating, _ = measured(x, name, "sqrt_workers")
         assert saturating > 1000
         ((e, scale),) = run_steps(f"fp8_allreduce:{name}", [x])
-        assert np.abs(e.reduced).max() == apscope.FloatFormat(name).largest / scale < 0.6 * 64 * np.abs(row).max()
+        assert (
+            np.abs(e.reduced).max()
+            == apscope.FloatFormat(name).largest / scale
+            < 0.6 * 64 * np.abs(row).max()
+        )
         assert measured(x, name, "workers")[0] == 0
 
 
 def test_MA3_room_of_sqrt_W_costs_less_than_room_of_W_for_independent_gradients():
     """e3m4: the room of W pushes most values into the subnormals."""
     x = np.random.default_rng(9).standard_normal((64, 20000)).astype(np.float32)
-    (_, root), (_, whole) = (measured(x, "e3m4", headroom) for headroom in ("sqrt_workers", "workers"))
+    (_, root), (_, whole) = (
+        measured(x, "e3m4", headroom) for headroom in ("sqrt_workers", "workers")
+    )
     assert root[0] < whole[0] / 20 and root[1] < whole[1] / 2, (root, whole)
 
 
@@ -283,7 +342,11 @@ def test_limits_of_fp32_make_no_nan_and_no_infinity(spec, workers):
             x = np.full((workers, n), value, np.float32)
             x[:, ::3] *= -1
             for e, number in ((apscope.exchange(spec, x, step=s), s) for s in range(2)):
-                assert np.isfinite(e.sent).all() and np.isfinite(e.reduced).all(), (value, n, number)
+                assert np.isfinite(e.sent).all() and np.isfinite(e.reduced).all(), (
+                    value,
+                    n,
+                    number,
+                )
                 assert e.sent.shape == x.shape and (value or not e.sent.any())
 
 

@@ -22,7 +22,9 @@ def trace(request):
 
 def heavy(seed, workers, n):
     rng = np.random.default_rng(seed)
-    return (rng.standard_normal((workers, n)) * np.exp(rng.standard_normal((workers, n)))).astype(np.float32)
+    return (rng.standard_normal((workers, n)) * np.exp(rng.standard_normal((workers, n)))).astype(
+        np.float32
+    )
 
 
 def one(*values):
@@ -36,7 +38,9 @@ def variance(spec, *values):
 def z_of_means(spec, g, draws, **options):
     """z values of the sampled means, summed over each of 8 groups of elements."""
     first = apscope.exchange(spec, g, **options)
-    mean = sum(apscope.exchange(spec, g, seed=seed, **options).sent for seed in range(draws)) / draws
+    mean = (
+        sum(apscope.exchange(spec, g, seed=seed, **options).sent for seed in range(draws)) / draws
+    )
     error = np.array_split((mean - first.intended - first.bias).ravel(), 8)
     spread = np.array_split(first.variance.ravel() / draws, 8)
     return [e.sum() / math.sqrt(v.sum()) for e, v in zip(error, spread, strict=True)]
@@ -52,11 +56,17 @@ def test_closed_form_2_any_sorted_grid():
     e = apscope.exchange("zipml:levels=9,method=fast,random_bits=53", x)
     above = np.clip(np.searchsorted(levels, x[0], side="right"), 1, 8)
     lo, hi = levels[above - 1], levels[above]
-    assert np.allclose(e.variance[0], (x[0] - lo) * (hi - x[0]), rtol=1e-12, atol=1e-12) and (e.variance[0] <= (hi - lo) ** 2 / 4).all()
+    assert (
+        np.allclose(e.variance[0], (x[0] - lo) * (hi - x[0]), rtol=1e-12, atol=1e-12)
+        and (e.variance[0] <= (hi - lo) ** 2 / 4).all()
+    )
     assert np.abs(e.bias).max() <= 2.0**-50 * np.abs(levels).max()
     assert ((e.sent[0] == lo) | (e.sent[0] == hi)).all()
     draws = 400
-    ups = sum(apscope.exchange("zipml:levels=9,method=fast", x, seed=seed).sent[0] == hi for seed in range(draws))
+    ups = sum(
+        apscope.exchange("zipml:levels=9,method=fast", x, seed=seed).sent[0] == hi
+        for seed in range(draws)
+    )
     p = (x[0] - lo) / (hi - lo)
     inside = (p > 0) & (p < 1)
     z = (ups - draws * p)[inside] / np.sqrt(draws * p * (1 - p))[inside]
@@ -69,7 +79,16 @@ def test_closed_form_3_the_relative_variance_of_a_float_grid(m):
     """At most omega_m = u^2 / (4 (1 + u)) in the normal range, reached at 2 (1 + u) / (2 + u)."""
     u, spec = Fraction(1, 2**m), f"stochastic:e5m{m},random_bits=53"
     omega = u * u / (4 * (1 + u))
-    assert omega == {0: Fraction(1, 8), 1: Fraction(1, 24), 2: Fraction(1, 80), 3: Fraction(1, 288), 10: Fraction(1, 4 * 2**20 + 4 * 2**10)}[m]
+    assert (
+        omega
+        == {
+            0: Fraction(1, 8),
+            1: Fraction(1, 24),
+            2: Fraction(1, 80),
+            3: Fraction(1, 288),
+            10: Fraction(1, 4 * 2**20 + 4 * 2**10),
+        }[m]
+    )
     worst = float(np.float32(2 * (1 + u) / (2 + u)))
     assert math.isclose(variance(spec, worst), omega * Fraction(worst) ** 2, rel_tol=1e-6)
     x = np.ldexp(1 + np.arange(2**16) / 2**16, -np.arange(2**16) % 12).astype(np.float32)
@@ -86,7 +105,9 @@ def test_natural_omega_is_an_eighth(trace):
     for _, g in middle(trace):
         e = apscope.exchange("natural", g)
         squares = g.astype(np.float64) ** 2
-        assert (e.variance <= squares / 8 * (1 + 1e-7)).all() and (np.abs(e.bias) <= STEP * np.abs(g)).all()
+        assert (e.variance <= squares / 8 * (1 + 1e-7)).all() and (
+            np.abs(e.bias) <= STEP * np.abs(g)
+        ).all()
 
 
 def test_natural_codes_are_a_sign_and_an_exponent():
@@ -100,7 +121,9 @@ def test_natural_codes_are_a_sign_and_an_exponent():
         fraction, exponent = np.frexp(g[worker].astype(np.float64))
         low = np.ldexp(0.5, exponent)
         assert np.isin(np.abs(e.sent[worker]) / low, [1, 2]).all()
-        assert np.allclose(e.variance[worker], (np.abs(g[worker]) - low) * (2 * low - np.abs(g[worker])), rtol=1e-6)
+        assert np.allclose(
+            e.variance[worker], (np.abs(g[worker]) - low) * (2 * low - np.abs(g[worker])), rtol=1e-6
+        )
     assert all(abs(z) < 5 for z in z_of_means("natural", g, 100))
 
 
@@ -118,7 +141,9 @@ def test_Q1_unbiased():
 @pytest.mark.parametrize("levels, golden", [(1, 10), (2, 2.5), (4, 0.625), (5, 0)])
 @pytest.mark.parametrize("code", ["fixed", "elias"])
 def test_Q2_golden(levels, golden, code):
-    assert math.isclose(variance(f"qsgd:levels={levels},code={code},random_bits=53", 3, -4), golden, abs_tol=1e-12)
+    assert math.isclose(
+        variance(f"qsgd:levels={levels},code={code},random_bits=53", 3, -4), golden, abs_tol=1e-12
+    )
 
 
 def test_Q2_variance_and_its_bound(trace):
@@ -130,8 +155,16 @@ def test_Q2_variance_and_its_bound(trace):
             v = np.abs(g.astype(np.float64))
             norm = np.linalg.norm(v, axis=1, keepdims=True).astype(np.float32).astype(np.float64)
             r = s * v / norm % 1.0
-            assert np.allclose(e.variance.sum(axis=1), ((norm / s) ** 2 * r * (1 - r)).sum(axis=1), rtol=1e-5, atol=1e-9 * norm.max() ** 2)
-            assert (e.variance.sum(axis=1) <= min(n / s**2, math.sqrt(n) / s) * (norm[:, 0] ** 2) * (1 + 1e-6)).all()
+            assert np.allclose(
+                e.variance.sum(axis=1),
+                ((norm / s) ** 2 * r * (1 - r)).sum(axis=1),
+                rtol=1e-5,
+                atol=1e-9 * norm.max() ** 2,
+            )
+            assert (
+                e.variance.sum(axis=1)
+                <= min(n / s**2, math.sqrt(n) / s) * (norm[:, 0] ** 2) * (1 + 1e-6)
+            ).all()
 
 
 def nonzeros(v, s):
@@ -141,9 +174,16 @@ def nonzeros(v, s):
 
 @pytest.mark.parametrize("s", [1, 2, 4])
 def test_Q3_expected_nonzeros(s):
-    for n, v in ((900, heavy(3, 1, 900)), (900, np.ones((1, 900), np.float32)), (5, one(0, 0, 7, 0, 0))):
+    for n, v in (
+        (900, heavy(3, 1, 900)),
+        (900, np.ones((1, 900), np.float32)),
+        (5, one(0, 0, 7, 0, 0)),
+    ):
         draws, expected = 200, nonzeros(v[0].astype(np.float64), s)
-        counts = [np.count_nonzero(apscope.exchange(f"qsgd:levels={s},bucket={n}", v, seed=seed).sent) for seed in range(draws)]
+        counts = [
+            np.count_nonzero(apscope.exchange(f"qsgd:levels={s},bucket={n}", v, seed=seed).sent)
+            for seed in range(draws)
+        ]
         assert abs(np.mean(counts) - expected) <= 5 * math.sqrt(expected / draws) + 1e-9
         assert expected <= s * (s + math.sqrt(n))
 
@@ -209,9 +249,16 @@ def test_Q4_lengths_of_the_code(name, s):
         levels = np.rint(gamma.sent[0] * s / norm)
         count, squares = np.count_nonzero(levels), (levels**2).sum()
         assert count > 0
-        assert gamma.payload_bits[0] <= (count + 1) * (2 * math.log2((n + 1) / (count + 1)) + 1) + count * (math.log2(squares / count) + 2)
-        total += apscope.exchange(f"qsgd:levels={s},bucket={n},code=elias", v, seed=seed).payload_bits[0] + 32
-    recalled = (3 + 1.5 * math.log2(2 * (s * s + n) / (s * (s + math.sqrt(n))))) * s * (s + math.sqrt(n)) + 32
+        assert gamma.payload_bits[0] <= (count + 1) * (
+            2 * math.log2((n + 1) / (count + 1)) + 1
+        ) + count * (math.log2(squares / count) + 2)
+        total += (
+            apscope.exchange(f"qsgd:levels={s},bucket={n},code=elias", v, seed=seed).payload_bits[0]
+            + 32
+        )
+    recalled = (3 + 1.5 * math.log2(2 * (s * s + n) / (s * (s + math.sqrt(n))))) * s * (
+        s + math.sqrt(n)
+    ) + 32
     assert total / draws <= recalled
 
 
@@ -232,7 +279,10 @@ def test_T2_is_qsgd_of_one_level_and_the_largest_magnitude(trace):
     """The same distribution, worker by worker; the words fall to other elements of a pair of neighbours."""
     for _, g in middle(trace):
         row = g[:1]
-        ternary, qsgd = (apscope.exchange(spec, row) for spec in ("terngrad:clip=0", f"qsgd:levels=1,norm=max,bucket={row.size}"))
+        ternary, qsgd = (
+            apscope.exchange(spec, row)
+            for spec in ("terngrad:clip=0", f"qsgd:levels=1,norm=max,bucket={row.size}")
+        )
         amax = float(np.abs(row).max())
         assert np.allclose(ternary.variance, qsgd.variance, rtol=0, atol=2 * STEP * amax**2)
         assert np.abs(ternary.bias - qsgd.bias).max() <= 2 * STEP * amax
@@ -258,8 +308,16 @@ def test_ternary_codes_add_up_in_few_bits():
         g[:, 0], g[:, 1] = 50, -50
         e = apscope.exchange("terngrad:clip=0", g)
         codes = e.reduced / 50
-        assert e.reduction == "code_sum" and np.array_equal(codes, np.rint(codes)) and np.abs(codes).max() == workers
-        assert np.array_equal(e.reduced, e.sent.sum(axis=0)) and e.payload_bits == [800] * workers and e.side_bits == [32] * workers
+        assert (
+            e.reduction == "code_sum"
+            and np.array_equal(codes, np.rint(codes))
+            and np.abs(codes).max() == workers
+        )
+        assert (
+            np.array_equal(e.reduced, e.sent.sum(axis=0))
+            and e.payload_bits == [800] * workers
+            and e.side_bits == [32] * workers
+        )
         assert 2 * np.abs(codes).max() + 1 <= 2 ** math.ceil(math.log2(2 * workers + 1))
         for worker in range(workers):
             read = bits_of(e.payload[worker], 800).reshape(400, 2) @ [1, 2] - 1
@@ -271,12 +329,19 @@ def test_ternary_codes_add_up_in_few_bits():
 
 def test_FT1_costs():
     even = apscope.studies.fractrain.relative_cost(8, 8, 8)
-    assert (even.forward, even.backward, even.gradient, even.percent) == (1 / 16, 1 / 16, 1 / 16, 6.25)
+    assert (even.forward, even.backward, even.gradient, even.percent) == (
+        1 / 16,
+        1 / 16,
+        1 / 16,
+        6.25,
+    )
     assert apscope.studies.fractrain.relative_cost(32, 32, 32, [3, 5]).percent == 100
     mixed = apscope.studies.fractrain.relative_cost([4, 6], [4, 8], [8, 12], [1, 3])
     exact = [Fraction(b * c, 32**2) for b, c in ((4, 4), (6, 8), (8, 4), (12, 8), (4, 8), (6, 12))]
     assert [*mixed.forward, *mixed.backward, *mixed.gradient] == exact
-    assert math.isclose(mixed.percent, 100 * sum(exact[i] * (1, 3)[i % 2] for i in range(6)) / 12, rel_tol=1e-15)
+    assert math.isclose(
+        mixed.percent, 100 * sum(exact[i] * (1, 3)[i % 2] for i in range(6)) / 12, rel_tol=1e-15
+    )
     with pytest.raises(ValueError, match="must not be below 0"):
         apscope.studies.fractrain.relative_cost(8, -1, 8)
 
@@ -312,10 +377,17 @@ def test_FT2_turning_points_of_a_noisy_loss():
         expected.append(bits[0])
         scale = scale + [loss] if len(scale) < 10 else scale
         window = [*window, loss][-5:]
-        if len(bits) > 1 and len(window) == 5 and max(abs(x - loss) for x in window) <= epsilon * sum(scale) / len(scale):
+        if (
+            len(bits) > 1
+            and len(window) == 5
+            and max(abs(x - loss) for x in window) <= epsilon * sum(scale) / len(scale)
+        ):
             bits, window = bits[1:], []
             epsilon *= 0.2 if len(bits) >= 3 else 1
-    assert widths_of("fractrain:bits=2/3/4/5/6,epsilon=0.3,alpha=0.2", losses)[0] == expected and len(set(expected)) == 5
+    assert (
+        widths_of("fractrain:bits=2/3/4/5/6,epsilon=0.3,alpha=0.2", losses)[0] == expected
+        and len(set(expected)) == 5
+    )
 
 
 @pytest.mark.parametrize("bits", [1, 4, 8])
@@ -326,7 +398,9 @@ def test_FT3_unbiased_with_at_most_a_quarter_of_a_step_squared(bits):
     exact = g.astype(np.float64)
     low, high = exact.min(axis=1, keepdims=True), exact.max(axis=1, keepdims=True)
     step = (high - low) / (2**bits - 1)
-    assert (np.abs(e.bias) <= 2 * STEP * step).all() and (e.variance <= step**2 / 4 * (1 + 1e-12)).all()
+    assert (np.abs(e.bias) <= 2 * STEP * step).all() and (
+        e.variance <= step**2 / 4 * (1 + 1e-12)
+    ).all()
     r = (exact - low) / step % 1.0
     assert np.allclose(e.variance, step**2 * r * (1 - r), rtol=1e-4, atol=1e-8 * step.max() ** 2)
     codes = (e.sent - low) / step

@@ -43,7 +43,9 @@ def test_FF1_the_dropped_coefficients_are_the_error(n, keep):
     dropped = np.delete(np.arange(f.size), kept)
     expected = (weight[dropped] * np.abs(f[dropped]) ** 2).sum() / n
     rounding = 4e-6 * squares(v)  # 2^-21 of every part
-    assert abs(squares(e.sent - v) - expected) <= rounding + 1e-9 * math.sqrt(expected * squares(v)) + 2 * math.sqrt(rounding * expected)
+    assert abs(squares(e.sent - v) - expected) <= rounding + 1e-9 * math.sqrt(
+        expected * squares(v)
+    ) + 2 * math.sqrt(rounding * expected)
     assert expected <= weight[dropped].sum() / n * squares(v) * (1 + 1e-12)
     assert e.payload_bits[0] == f.size + 24 * sum(1 if weight[k] == 1 else 2 for k in kept)
 
@@ -64,7 +66,9 @@ def test_FF2_the_window_ends_at_the_largest_and_errs_by_half_an_ulp(bits, mantis
     their real and imaginary parts at n = 3."""
     rng = np.random.default_rng(bits)
     v = (rng.standard_normal(400) * 2.0 ** rng.integers(-20, 20, 400)).astype(np.float32)
-    sent = apscope.exchange(f"fft_sparse:keep=1,bits={bits},mantissa={mantissa},bucket=1", v[None]).sent[0]
+    sent = apscope.exchange(
+        f"fft_sparse:keep=1,bits={bits},mantissa={mantissa},bucket=1", v[None]
+    ).sent[0]
     room = 2 ** (bits - 1) - 1
     for x, y in zip(v, sent, strict=True):
         # A bucket of one is scaled into [1/2, 1): the same fraction bits.
@@ -72,7 +76,12 @@ def test_FF2_the_window_ends_at_the_largest_and_errs_by_half_an_ulp(bits, mantis
         code = code32(scaled, mantissa)
         base = max(code - room, 0)
         assert code - base == room or base == 0
-        expected = math.copysign(math.ldexp(float(np.uint32(code << (23 - mantissa)).view(np.float32)), math.frexp(float(x))[1]), x)
+        expected = math.copysign(
+            math.ldexp(
+                float(np.uint32(code << (23 - mantissa)).view(np.float32)), math.frexp(float(x))[1]
+            ),
+            x,
+        )
         assert y == expected
         assert abs(y - x) <= 2.0 ** (math.floor(math.log2(abs(x))) - mantissa - 1)
 
@@ -82,7 +91,9 @@ def test_FF2_what_lies_below_the_window_is_zero_and_its_least_value_has_code_1()
     for small in (0.5, 0.25, 2.0**-6, 2.0**-9):
         v = np.float32([[1.0 + small, 1.0 - small]])  # F = 2 and 2 small
         e = apscope.exchange("fft_sparse:keep=1,bits=5,mantissa=1", v)
-        held = 2 * small >= 2 * 2.0**-7  # 15 codes, two to a binade: the 15th below the top is 2^-7 of it
+        held = (
+            2 * small >= 2 * 2.0**-7
+        )  # 15 codes, two to a binade: the 15th below the top is 2^-7 of it
         assert np.array_equal(e.sent, v if held else np.float32([[1.0, 1.0]])), small
 
 
@@ -93,12 +104,16 @@ def test_FF3_white_noise_gains_nothing_from_the_transform_and_smooth_signals_do(
     gains = []
     for seed in range(runs):
         v = normal(1, n, seed=seed)
-        frequency = squares(apscope.exchange(f"fft_sparse:keep={keep},bits=24,mantissa=20", v).sent - v)
+        frequency = squares(
+            apscope.exchange(f"fft_sparse:keep={keep},bits=24,mantissa=20", v).sent - v
+        )
         time = squares(apscope.exchange(f"top_k:keep={keep}", v).sent - v)
         gains.append(frequency / time)
     assert np.mean(gains) > 1.0 and (np.array(gains) > 0.99).all()
     smooth = np.cumsum(normal(1, n, seed=99), axis=1).astype(np.float32)
-    frequency = squares(apscope.exchange(f"fft_sparse:keep={keep},bits=24,mantissa=20", smooth).sent - smooth)
+    frequency = squares(
+        apscope.exchange(f"fft_sparse:keep={keep},bits=24,mantissa=20", smooth).sent - smooth
+    )
     assert frequency < 0.1 * squares(apscope.exchange(f"top_k:keep={keep}", smooth).sent - smooth)
 
 
@@ -108,7 +123,9 @@ def test_top_k_loses_at_most_the_share_it_leaves_out(keep):
         v = normal(1, 300, seed=seed) ** 3
         sent = apscope.exchange(f"top_k:keep={keep}", v).sent
         k = max(1, int(300 * keep))
-        assert (sent != 0).sum() == k and squares(sent - v) <= (1 - k / 300) * squares(v) * (1 + 1e-12)
+        assert (sent != 0).sum() == k and squares(sent - v) <= (1 - k / 300) * squares(v) * (
+            1 + 1e-12
+        )
         order = np.argsort(-np.abs(v[0]), kind="stable")[:k]
         expected = np.zeros_like(v)
         expected[0, order] = v[0, order]
@@ -116,10 +133,14 @@ def test_top_k_loses_at_most_the_share_it_leaves_out(keep):
 
 
 def test_top_k_takes_the_first_of_equals():
-    assert apscope.exchange("top_k:keep=0.5", np.float32([[1, -1, 1, -1, 0.5, 1]])).sent.tolist() == [[1, -1, 1, 0, 0, 0]]
+    assert apscope.exchange(
+        "top_k:keep=0.5", np.float32([[1, -1, 1, -1, 0.5, 1]])
+    ).sent.tolist() == [[1, -1, 1, 0, 0, 0]]
 
 
-@pytest.mark.parametrize("spec", ["random_k", "random_k:keep=0.1", "random_k:keep=0.3,scale=false", "random_k:keep=1"])
+@pytest.mark.parametrize(
+    "spec", ["random_k", "random_k:keep=0.1", "random_k:keep=0.3,scale=false", "random_k:keep=1"]
+)
 @pytest.mark.parametrize("n", [1, 7, 300])
 def test_RK1_values_and_moments_are_those_of_the_rule(spec, n):
     g = normal(3, n, seed=n) ** 3
@@ -140,7 +161,12 @@ def test_RK2_the_mean_error_is_n_over_k_less_one_of_the_square(keep):
     n, runs = 200, 400
     g, k = normal(1, n, seed=3), int(keep * n)
     for scale, expected in (("true", n / k - 1), ("false", 1 - k / n)):
-        sent = np.stack([apscope.exchange(f"random_k:keep={keep},scale={scale}", g, seed=s).sent[0] for s in range(runs)])
+        sent = np.stack(
+            [
+                apscope.exchange(f"random_k:keep={keep},scale={scale}", g, seed=s).sent[0]
+                for s in range(runs)
+            ]
+        )
         errors = ((sent - g[0]) ** 2).sum(axis=1) / squares(g)
         assert abs(errors.mean() - expected) < 5 * errors.std(ddof=1) / math.sqrt(runs)
 
@@ -153,15 +179,23 @@ def test_RK3_equal_workers_gain_nothing_and_all_places_are_as_likely(tmp_path):
             writer.add(0, worker, "layer.weight", g[0, worker])
         writer.end_step(0)
     trace = apscope.open_trace(tmp_path / "t")
-    rows = apscope.replay(trace, "random_k:keep=0.2", topology="ring", draws=40).frame.set_index("topology")
-    assert list(rows.index) == ["", "exact", "linear"] and rows.loc[""].expected_variance == pytest.approx(n / k - 1, rel=1e-14)
+    rows = apscope.replay(trace, "random_k:keep=0.2", topology="ring", draws=40).frame.set_index(
+        "topology"
+    )
+    assert list(rows.index) == ["", "exact", "linear"] and rows.loc[
+        ""
+    ].expected_variance == pytest.approx(n / k - 1, rel=1e-14)
     assert rows.loc["exact"].expected_variance == rows.loc["linear"].expected_variance
     # The mean over all elements is 1 in every draw: of the variances the sample's loses 1 / (K - 1) at most.
     assert abs(rows.loc["exact"].expected_variance - (n / k - 1)) < 0.2
     once = apscope.replay(trace, "random_k:keep=0.2", topology="ring").frame.set_index("topology")
-    assert math.isnan(once.loc["exact"].expected_variance) and math.isnan(once.loc["linear"].expected_variance)
+    assert math.isnan(once.loc["exact"].expected_variance) and math.isnan(
+        once.loc["linear"].expected_variance
+    )
     runs = 2000
-    counts = sum(apscope.exchange("random_k:keep=0.2", g[0, :1], seed=s).sent[0] != 0 for s in range(runs))
+    counts = sum(
+        apscope.exchange("random_k:keep=0.2", g[0, :1], seed=s).sent[0] != 0 for s in range(runs)
+    )
     z = (counts - runs * k / n) / math.sqrt(runs * k / n * (1 - k / n))
     assert counts.sum() == runs * k and np.abs(z).max() < 4.5
 
@@ -171,7 +205,9 @@ def test_PS1_a_matrix_of_that_rank_comes_back(rank):
     rng = np.random.default_rng(rank)
     left, right = rng.standard_normal((20, rank)), rng.standard_normal((rank, 30))
     mixes = rng.standard_normal((3, rank))
-    g = np.stack([(left * m) @ right for m in mixes]).astype(np.float32)  # every worker's in the same column space
+    g = np.stack([(left * m) @ right for m in mixes]).astype(
+        np.float32
+    )  # every worker's in the same column space
     e = apscope.exchange(f"powersgd:rank={rank}", g)
     assert squares(e.sent - g) <= 1e-10 * squares(g)
     assert squares(e.reduced - g.sum(axis=0, dtype=np.float64)) <= 1e-10 * squares(g)
@@ -221,8 +257,12 @@ def test_TH2_sums_of_table_entries_stay_below_W_g():
 def test_TH_rotated_values_are_rounded_without_bias_inside_the_clamp():
     """In the mean over seeds, what is sent is the gradient, but for what lies beyond T: 1/32 of the rotated values."""
     g, runs = normal(1, 256, seed=3), 400
-    sent = np.stack([apscope.exchange("thc:bits=6,granularity=255", g, seed=s).sent[0] for s in range(runs)])
-    beyond = 2 * (math.exp(-(2.1538746940614573**2) / 2) / math.sqrt(2 * math.pi) - 2.1538746940614573 / 64)
+    sent = np.stack(
+        [apscope.exchange("thc:bits=6,granularity=255", g, seed=s).sent[0] for s in range(runs)]
+    )
+    beyond = 2 * (
+        math.exp(-(2.1538746940614573**2) / 2) / math.sqrt(2 * math.pi) - 2.1538746940614573 / 64
+    )
     shrink = (sent.mean(axis=0) @ g[0]) / squares(g)
     # E[x clamp(x)] = 1 - 2 (tail of x (x - T)) for a normal x: by integration, P(|x| > T) = 1/32.
     tail = math.erfc(2.1538746940614573 / math.sqrt(2))
@@ -234,7 +274,14 @@ def test_TH_rotated_values_are_rounded_without_bias_inside_the_clamp():
 @pytest.mark.parametrize("bits", [8, 16, 32])
 @pytest.mark.parametrize("workers", [1, 3, 8, 64])
 def test_integer_sums_never_overflow_and_err_by_at_most_half_a_unit_a_worker(scale, bits, workers):
-    g = np.concatenate([normal(workers, 60, seed=1), np.full((workers, 8), 3e38, np.float32), np.full((workers, 8), 1e-45, np.float32)], axis=1)
+    g = np.concatenate(
+        [
+            normal(workers, 60, seed=1),
+            np.full((workers, 8), 3e38, np.float32),
+            np.full((workers, 8), 1e-45, np.float32),
+        ],
+        axis=1,
+    )
     e = apscope.exchange(f"integer_allreduce:bits={bits},chunk=4,scale={scale}", g)
     total = g.astype(np.float64).sum(axis=0)
     for begin in range(0, g.shape[1], 4):
@@ -258,15 +305,27 @@ def test_zero_blocks_lose_nothing_and_count_what_they_send():
     g[:, 256:640] = 0
     g[1, 900:] = 0
     e = apscope.exchange("zero_blocks:block=128", g)
-    assert np.array_equal(e.sent, g) and np.array_equal(e.reduced, (g[0] + g[1] + g[2]).astype(np.float64))
+    assert np.array_equal(e.sent, g) and np.array_equal(
+        e.reduced, (g[0] + g[1] + g[2]).astype(np.float64)
+    )
     assert e.payload_bits == [8 + 32 * (1000 - 384), 8 + 32 * (1000 - 384), 8 + 32 * (1000 - 384)]
     g[1, 896:] = 0
-    assert apscope.exchange("zero_blocks:block=128", g).payload_bits[1] == 8 + 32 * (1000 - 384 - 104)
+    assert apscope.exchange("zero_blocks:block=128", g).payload_bits[1] == 8 + 32 * (
+        1000 - 384 - 104
+    )
 
 
 def test_bundled_gradients_replay_through_all_of_them():
     trace = apscope.open_trace(DATA / "digits")
-    specs = ["fft_sparse", "top_k:keep=0.1", "zero_blocks", "powersgd", "thc", "integer_allreduce", "integer_allreduce:bits=8"]
+    specs = [
+        "fft_sparse",
+        "top_k:keep=0.1",
+        "zero_blocks",
+        "powersgd",
+        "thc",
+        "integer_allreduce",
+        "integer_allreduce:bits=8",
+    ]
     frame = apscope.replay(trace, specs, topology="exact", steps=slice(0, 6)).frame
     pooled = pool(frame[frame.stage == "wire"], ["scheme"]).set_index("scheme")
     assert pooled.nmse["zero_blocks"] == 0 and pooled.nmse["integer_allreduce"] < 1e-15

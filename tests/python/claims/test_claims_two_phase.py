@@ -21,14 +21,18 @@ def trace(request):
 # 1-bit Adam ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("warmup, of, ratio", [(3, 20, 4.9231), (4, 16, 3.3684), (0, 4, 16.0), (4, 4, 1.0)])
+@pytest.mark.parametrize(
+    "warmup, of, ratio", [(3, 20, 4.9231), (4, 16, 3.3684), (0, 4, 16.0), (4, 4, 1.0)]
+)
 def test_OB1_volume_against_fp16(warmup, of, ratio):
     """1 / (w + (1 - w) / 16), w the share of warm-up steps; without padding exactly. Phase two repeats phase one's volume."""
     workers, n, state, sent = 4, 320, {}, 0
     rng = np.random.default_rng(1)
     for step in range(of):
         g = rng.standard_normal((workers, n)).astype(np.float32)
-        e = apscope.exchange(f"onebit_adam:warmup={warmup},warmup_format=fp16", g, state=state, step=step)
+        e = apscope.exchange(
+            f"onebit_adam:warmup={warmup},warmup_format=fp16", g, state=state, step=step
+        )
         state = e.state
         assert e.side_bits == [0 if step < warmup else 64] * workers and e.reduction == "two_phase"
         sent += sum(8 * len(p) for p in e.payload)
@@ -72,10 +76,23 @@ def test_OB_both_phases_are_the_algorithms(workers, n):
         e = apscope.exchange("onebit_adam", g, state=state, step=step)
         state = e.state
         asked, sent = reference.step(g)
-        for ours, theirs in ((e.intended, asked), (e.sent, sent), (e.reduced / workers, reference.m), (state["server_error"], reference.server)):
+        for ours, theirs in (
+            (e.intended, asked),
+            (e.sent, sent),
+            (e.reduced / workers, reference.m),
+            (state["server_error"], reference.server),
+        ):
             assert np.allclose(ours, theirs, rtol=1e-6, atol=1e-6)
-        assert np.allclose(np.stack([state[f"error/{w}"] for w in range(workers)]), reference.e, rtol=1e-6, atol=1e-6)
-        assert np.array_equal(state["momentum"], e.reduced / workers) and e.payload_bits == [reference.d] * workers
+        assert np.allclose(
+            np.stack([state[f"error/{w}"] for w in range(workers)]),
+            reference.e,
+            rtol=1e-6,
+            atol=1e-6,
+        )
+        assert (
+            np.array_equal(state["momentum"], e.reduced / workers)
+            and e.payload_bits == [reference.d] * workers
+        )
         answers, momenta = answers + e.reduced / workers, momenta + e.intended.mean(axis=0)
     left = np.mean([state[f"error/{w}"] for w in range(workers)], axis=0) + state["server_error"]
     assert np.allclose(answers + left[:n], momenta, rtol=0, atol=1e-12)
@@ -97,12 +114,18 @@ def test_OB2_both_scales_keep_the_norm_and_lose_what_closed_form_7_says(trace):
             decoded.append(v - state[f"error/{w}"])
             cases.append((v, state[f"error/{w}"]))
         server = np.mean(decoded, axis=0) + old.get("server_error", np.zeros(d))
-        cases += list(zip(server.reshape(workers, -1), state["server_error"].reshape(workers, -1), strict=True))
+        cases += list(
+            zip(
+                server.reshape(workers, -1), state["server_error"].reshape(workers, -1), strict=True
+            )
+        )
         for v, error in cases:
             if not v.any():
                 continue
             squares = (v**2).sum()
-            assert math.isclose(((v - error) ** 2).sum(), squares, rel_tol=2.0**-22)  # the norm is kept
+            assert math.isclose(
+                ((v - error) ** 2).sum(), squares, rel_tol=2.0**-22
+            )  # the norm is kept
             lost = 2 * squares - 2 * math.sqrt(squares / v.size) * np.abs(v).sum()
             assert abs((error**2).sum() - lost) <= 2.0**-22 * squares
 
@@ -119,7 +142,13 @@ def test_OB_single_answers_say_little_their_sum_says_much():
         state, mean, answer = e.state, g.mean(axis=0, dtype=np.float64), e.reduced / len(g)
         momentum = 0.9 * momentum + 0.1 * mean
         answers, given = answers + answer, given + mean
-        found.append((cosine(answer, e.intended.mean(axis=0)), cosine(answer, momentum), cosine(answers, given)))
+        found.append(
+            (
+                cosine(answer, e.intended.mean(axis=0)),
+                cosine(answer, momentum),
+                cosine(answers, given),
+            )
+        )
     asked, exact, summed = np.transpose(found)
     assert abs(asked[1:].mean()) < 0.1 and 0.4 < exact.mean() < 0.5 and summed[-1] > 0.95
 
@@ -128,7 +157,8 @@ def test_one_bit_has_no_zero_a_dead_coordinate_gets_the_scale():
     g = np.random.default_rng(2).standard_normal((4, 64)).astype(np.float32)
     g[:, 5] = 0
     e = apscope.exchange("onebit_adam", g)
-    assert e.intended[:, 5].any() == False and (np.abs(e.sent[:, 5]) == np.abs(e.sent[:, 6])).all() and e.reduced[5] != 0  # noqa: E712
+    assert not e.intended[:, 5].any()
+    assert (np.abs(e.sent[:, 5]) == np.abs(e.sent[:, 6])).all() and e.reduced[5] != 0
 
 
 # birder ----------------------------------------------------------------------------------------------
@@ -154,7 +184,9 @@ def test_B1_the_momentum_never_exceeds_the_mean_magnitude(beta, amsgrad):
         with np.errstate(invalid="ignore"):
             ratio = m.astype(np.float64) / b.astype(np.float64)
         assert np.array_equal(e.intended, np.where(b == 0, 0, ratio))
-        assert not e.intended[:, :100].any() and (amsgrad == "true" or (e.intended[:, 100:200][b[:, 100:200] > 0] == 1).all())
+        assert not e.intended[:, :100].any() and (
+            amsgrad == "true" or (e.intended[:, 100:200][b[:, 100:200] > 0] == 1).all()
+        )
 
 
 def test_B1_is_false_for_linear_interpolation():
@@ -189,13 +221,19 @@ def test_B2_both_draws_are_unbiased_and_have_the_variance_of_a_sign(group, worke
     mean, answer = u.mean(axis=0), e.reduced / workers
     assert set(np.unique(answer)) == {-1.0, 1.0}
     if group == 1:
-        assert np.allclose(e.variance, 1 - u**2, atol=2.0**-30) and np.allclose(e.bias, 0, atol=2.0**-30)
+        assert np.allclose(e.variance, 1 - u**2, atol=2.0**-30) and np.allclose(
+            e.bias, 0, atol=2.0**-30
+        )
     for expected, drawn in [*zip(node[::group], e.sent[::group], strict=True), (mean, answer)]:
         variance = 1 - expected**2
         for weight in (np.ones(n), expected, np.where(np.arange(n) % 2, 1, -1)):
-            assert abs((weight * (drawn - expected)).sum()) < 5 * math.sqrt((weight**2 * variance).sum())
+            assert abs((weight * (drawn - expected)).sum()) < 5 * math.sqrt(
+                (weight**2 * variance).sum()
+            )
         # (drawn - E)^2 = 1 - 2 drawn E + E^2 has the mean 1 - E^2 and the variance 4 E^2 (1 - E^2)
-        assert abs(((drawn - expected) ** 2 - variance).sum()) < 5 * math.sqrt((4 * expected**2 * variance).sum())
+        assert abs(((drawn - expected) ** 2 - variance).sum()) < 5 * math.sqrt(
+            (4 * expected**2 * variance).sum()
+        )
     # The mean of the signs before the second draw: variance sum of (1 - u_w^2) / W^2. Chebyshev's fourth moment by the sample.
     squares = (e.sent.mean(axis=0) - mean) ** 2
     sizes = np.array([min(group, workers - first) for first in range(0, workers, group)])
@@ -239,6 +277,13 @@ def test_B3_bits_that_leave_a_node(nodes, gpus):
     # The members' payloads are their node's signs, in order; all members stand for the same signs.
     for first in range(0, workers, gpus):
         signs = np.concatenate(
-            [bits_of(p, b) for p, b in zip(grouped.payload[first : first + gpus], grouped.payload_bits[first : first + gpus], strict=True)]
+            [
+                bits_of(p, b)
+                for p, b in zip(
+                    grouped.payload[first : first + gpus],
+                    grouped.payload_bits[first : first + gpus],
+                    strict=True,
+                )
+            ]
         )
         assert (grouped.sent[first : first + gpus] == 2.0 * signs - 1).all()

@@ -35,9 +35,14 @@ def test_formats_prints_the_table(capsys):
         assert f"\n{name} " in out
     assert main(["formats", "mxint8", "blocks:e4m3,block=16"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
-    assert rows == [["mxint8", "8.25", "int8", "32", "e8m0fnu", "floor"], ["blocks:e4m3,block=16", "8.5", "e4m3", "16", "e8m0fnu", "floor"]]
+    assert rows == [
+        ["mxint8", "8.25", "int8", "32", "e8m0fnu", "floor"],
+        ["blocks:e4m3,block=16", "8.5", "e4m3", "16", "e8m0fnu", "floor"],
+    ]
     assert main(["formats", "nvfp4", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"nvfp4": apscope.named_block_formats()["nvfp4"].to_dict()}
+    assert json.loads(capsys.readouterr().out) == {
+        "nvfp4": apscope.named_block_formats()["nvfp4"].to_dict()
+    }
     assert main(["formats", "float8_e4m3fn", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["e4m3fn"]["nan_codes"] == 1
 
@@ -52,17 +57,36 @@ def test_schemes_prints_keys_and_needs(capsys):
 
 
 def test_replay_and_merge_write_results(capsys, digits, tmp_path):
-    common = [digits, "--scheme", "aps:e4m3", "--topology", "ring", "--steps", "0:2", "--workers", "4", "--tensors", "head"]
+    common = [
+        digits,
+        "--scheme",
+        "aps:e4m3",
+        "--topology",
+        "ring",
+        "--steps",
+        "0:2",
+        "--workers",
+        "4",
+        "--tensors",
+        "head",
+    ]
     assert main(["replay", *common, "-o", str(tmp_path / "all")]) == 0
     for i in range(2):
         assert main(["replay", *common, "-o", str(tmp_path / f"s{i}"), "--shard", f"{i}/2"]) == 0
-    assert main(["merge", str(tmp_path / "s1"), str(tmp_path / "s0"), "-o", str(tmp_path / "joined")]) == 0
-    assert (tmp_path / "joined/results.csv").read_bytes() == (tmp_path / "all/results.csv").read_bytes()
+    assert (
+        main(["merge", str(tmp_path / "s1"), str(tmp_path / "s0"), "-o", str(tmp_path / "joined")])
+        == 0
+    )
+    assert (tmp_path / "joined/results.csv").read_bytes() == (
+        tmp_path / "all/results.csv"
+    ).read_bytes()
     assert sorted(p.name for p in (tmp_path / "all").iterdir()) == sorted(FILES)
     # The command in the provenance repeats the run.
     command = apscope.Results.open(tmp_path / "joined").provenance["command"].split()
     assert main([*command[1:], "-o", str(tmp_path / "again")]) == 0
-    assert (tmp_path / "again/results.csv").read_bytes() == (tmp_path / "all/results.csv").read_bytes()
+    assert (tmp_path / "again/results.csv").read_bytes() == (
+        tmp_path / "all/results.csv"
+    ).read_bytes()
     capsys.readouterr()
 
 
@@ -75,11 +99,17 @@ def test_replay_and_merge_write_results(capsys, digits, tmp_path):
         (["formats", "e4m333"], "'e4m333'"),
         (["formats", "fp8"], "several meanings"),
         (["schemes", "apz"], "'apz'"),
-        (["replay", "DIGITS", "-o", "OUT", "--sheme", "aps:e4m3"], "'--sheme'; did you mean --scheme?"),
+        (
+            ["replay", "DIGITS", "-o", "OUT", "--sheme", "aps:e4m3"],
+            "'--sheme'; did you mean --scheme?",
+        ),
         (["replay", "DIGITS", "-o", "OUT", "--scheme", "apz:e4m3"], "'apz'"),
         (["replay", "DIGITS", "-o", "OUT", "--scheme", "aps:e4m3,hedroom=one"], "'hedroom'"),
         (["replay", "DIGITS", "-o", "OUT", "--topology", "rings"], "'rings'"),
-        (["replay", "DIGITS", "-o", "OUT", "--topology", "ring+kahan"], "no place for a compensation"),
+        (
+            ["replay", "DIGITS", "-o", "OUT", "--topology", "ring+kahan"],
+            "no place for a compensation",
+        ),
         (["replay", "DIGITS", "-o", "OUT", "--workers", "9"], "between 1 and the 8"),
         (["replay", "DIGITS", "-o", "OUT", "--workers", "x"], "'x'"),
         (["replay", "DIGITS", "-o", "OUT", "--steps", "5"], "'5'"),
@@ -173,20 +203,50 @@ def test_an_output_place_that_is_a_file_is_refused(capsys, digits, tmp_path):
 
 def test_an_output_folder_that_cannot_be_written_is_named(capsys, digits):
     # /proc takes no new folders, whoever asks.
-    assert "/proc/out" in refused(capsys, "replay", digits, "-o", "/proc/out", "--scheme", "none:e4m3", "--steps", "0:1")
+    assert "/proc/out" in refused(
+        capsys, "replay", digits, "-o", "/proc/out", "--scheme", "none:e4m3", "--steps", "0:1"
+    )
 
 
 def test_other_files_in_the_results_folder_stay(digits, tmp_path, capsys):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/notes.txt").write_text("mine")
-    assert main(["replay", digits, "-o", str(tmp_path / "out"), "--scheme", "none:e4m3", "--steps", "0:1"]) == 0
+    assert (
+        main(
+            [
+                "replay",
+                digits,
+                "-o",
+                str(tmp_path / "out"),
+                "--scheme",
+                "none:e4m3",
+                "--steps",
+                "0:1",
+            ]
+        )
+        == 0
+    )
     assert (tmp_path / "out/notes.txt").read_text() == "mine"
     assert not [p for p in (tmp_path / "out").iterdir() if p.name.startswith(".")]
     capsys.readouterr()
 
 
 def test_damaged_results_are_named(digits, tmp_path, capsys):
-    assert main(["replay", digits, "-o", str(tmp_path / "out"), "--scheme", "none:e4m3", "--steps", "0:1"]) == 0
+    assert (
+        main(
+            [
+                "replay",
+                digits,
+                "-o",
+                str(tmp_path / "out"),
+                "--scheme",
+                "none:e4m3",
+                "--steps",
+                "0:1",
+            ]
+        )
+        == 0
+    )
     capsys.readouterr()
     (tmp_path / "out/results.parquet").write_bytes(b"PAR1 no more")
     assert "damaged" in refused(capsys, "merge", tmp_path / "out", "-o", tmp_path / "merged")
@@ -208,21 +268,33 @@ def test_steps_may_come_from_an_iterator(digits):
 
 @pytest.mark.parametrize("number", [5, np.int64(5)])
 def test_a_single_number_of_steps_is_asked_about(digits, number):
-    with pytest.raises(ValueError, match="steps '5' could be one step or a number of steps; give 5:6 for step 5, or a range A:B"):
+    with pytest.raises(
+        ValueError,
+        match="steps '5' could be one step or a number of steps; give 5:6 for step 5, or a range A:B",
+    ):
         apscope.replay(digits, "aps:e4m3", steps=number)
 
 
 def test_what_is_no_scheme_and_what_matches_no_tensor_is_told(digits):
-    with pytest.raises(TypeError, match="scheme is int; give a Scheme or a spec such as 'aps:e4m3'"):
+    with pytest.raises(
+        TypeError, match="scheme is int; give a Scheme or a spec such as 'aps:e4m3'"
+    ):
         apscope.replay(digits, 3)
-    with pytest.raises(ValueError, match=r"matches no name in trace 'digits'; did you mean 'conv2.weight'\?"):
+    with pytest.raises(
+        ValueError, match=r"matches no name in trace 'digits'; did you mean 'conv2.weight'\?"
+    ):
         apscope.replay(digits, "aps:e4m3", tensors="conv2_weight")
     resnet18 = os.path.join(os.path.dirname(digits), "resnet18")
-    with pytest.raises(ValueError, match=r"matches no name in trace 'resnet18'; it has conv1.weight, .* and 56 more$"):
+    with pytest.raises(
+        ValueError,
+        match=r"matches no name in trace 'resnet18'; it has conv1.weight, .* and 56 more$",
+    ):
         apscope.replay(resnet18, "aps:e4m3", tensors="nothing at all")
 
 
 def test_one_results_folder_may_be_merged_alone(digits, tmp_path):
     one = apscope.replay(digits, "aps:e4m3", topology="ring", steps=[0])
     one.save(tmp_path / "one")
-    assert apscope.merge(str(tmp_path / "one")).frame.equals(apscope.merge([tmp_path / "one"]).frame)
+    assert apscope.merge(str(tmp_path / "one")).frame.equals(
+        apscope.merge([tmp_path / "one"]).frame
+    )

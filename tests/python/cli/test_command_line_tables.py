@@ -20,8 +20,14 @@ SCHEMES = ["none:fp32", "aps:e4m3", "loss_scaling:e4m3,scale=best", "qsgd"]
 
 @pytest.fixture(scope="module")
 def folder(request, tmp_path_factory):
-    traces = [request.config.rootpath / "notebooks/data" / name for name in ("digits", "characters")]
-    return str(apscope.replay(traces, SCHEMES, steps="0:4", topology=["ring", "sequential"]).save(tmp_path_factory.mktemp("out") / "r"))
+    traces = [
+        request.config.rootpath / "notebooks/data" / name for name in ("digits", "characters")
+    ]
+    return str(
+        apscope.replay(traces, SCHEMES, steps="0:4", topology=["ring", "sequential"]).save(
+            tmp_path_factory.mktemp("out") / "r"
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +47,9 @@ def test_the_summary_is_a_ranked_table_a_trace(capsys, folder, results):
     digits, noise, characters, _ = out.rstrip("\n").split("\n\n")
     assert digits.startswith("digits\n") and characters.startswith("characters\n")
     facts = dict(zip(*(line.split() for line in noise.splitlines()[1:])))
-    assert noise.startswith("digits: noise of the batch; ") and float(facts["noise_ratio"]) == float(f"{results.noise_facts().noise_ratio[0]:.3g}")
+    assert noise.startswith("digits: noise of the batch; ") and float(
+        facts["noise_ratio"]
+    ) == float(f"{results.noise_facts().noise_ratio[0]:.3g}")
     lines = digits.splitlines()[1:]
     assert lines[0].split() == [
         "scheme", "topology", "error_over_noise", "step_nmse", "underflow_wire", "underflow_reduced", "volume", "speedup", "layer_cosine", "worst_nmse",
@@ -51,15 +59,25 @@ def test_the_summary_is_a_ranked_table_a_trace(capsys, folder, results):
     ranked = table[(table.trace == "digits") & table.topology.isin(["ring", "gather"])]
     assert [line.split()[0] for line in lines[1:]] == ranked.scheme.tolist()
     assert [line.split()[1] for line in lines[1:]] == ranked.topology.tolist()
-    assert [float(line.split()[2]) for line in lines[1:]] == [float(f"{v:.3g}") for v in ranked.error_over_noise]
-    assert len({len(line) for line in out.splitlines() if "_" in line}) < 12 and max(map(len, out.splitlines())) < 200
+    assert [float(line.split()[2]) for line in lines[1:]] == [
+        float(f"{v:.3g}") for v in ranked.error_over_noise
+    ]
+    assert (
+        len({len(line) for line in out.splitlines() if "_" in line}) < 12
+        and max(map(len, out.splitlines())) < 200
+    )
 
 
 def test_the_summary_takes_a_topology_and_all_columns(capsys, folder):
     exact = printed(capsys, "summary", folder, "--topology", "exact")
     assert exact.count(" exact ") == 2 * len(SCHEMES)
     everything = printed(capsys, "summary", folder, "--topology", "all", "--all-columns")
-    assert everything.count(" gather ") == 2 and everything.count(" sequential ") == 6 and " family " in everything and " overflowed" in everything
+    assert (
+        everything.count(" gather ") == 2
+        and everything.count(" sequential ") == 6
+        and " family " in everything
+        and " overflowed" in everything
+    )
     assert main(["summary", folder, "--topology", "tree"]) == 2
     assert "no topology 'tree'; use one of ring, " in capsys.readouterr().err
     assert main(["summary", folder, "--elements", "0"]) == 2
@@ -67,12 +85,18 @@ def test_the_summary_takes_a_topology_and_all_columns(capsys, folder):
 
 def test_schemes_that_only_gather_are_ranked_by_their_gather(capsys, tmp_path, request):
     """In the command, in the summary's order and on the page, which says so."""
-    results = apscope.replay(request.config.rootpath / "notebooks/data/digits", ["stochastic:e4m3", "qsgd", "mx"], steps="0:4")
+    results = apscope.replay(
+        request.config.rootpath / "notebooks/data/digits",
+        ["stochastic:e4m3", "qsgd", "mx"],
+        steps="0:4",
+    )
     folder = str(results.save(tmp_path / "r"))
     out = printed(capsys, "summary", folder)
     assert out.count(" gather ") == 3 and " exact " not in out and " volume" in out.splitlines()[1]
     table = pd.read_csv(io.StringIO(printed(capsys, "summary", folder, "--csv")))
-    assert table.topology.tolist() == ["gather"] * 3 + ["exact"] * 3 and table.volume[:3].notna().all()
+    assert (
+        table.topology.tolist() == ["gather"] * 3 + ["exact"] * 3 and table.volume[:3].notna().all()
+    )
     ranked = [line.split()[0] for line in out.splitlines()[2:5]]
     assert ranked == table.scheme[:3].tolist()
     assert main(["report", folder, "-o", str(tmp_path / "r.html")]) == 0
@@ -85,25 +109,61 @@ def test_csv_is_the_whole_summary(capsys, folder, results):
     table = pd.read_csv(io.StringIO(printed(capsys, "summary", folder, "--csv")))
     wanted = results.summary()
     assert list(table.columns) == list(wanted.columns) and len(table) == len(wanted)
-    assert table.scheme.tolist() == wanted.scheme.tolist() and table.step_nmse.tolist() == wanted.step_nmse.tolist()
-    assert len(pd.read_csv(io.StringIO(printed(capsys, "summary", folder, "--csv", "--topology", "ring")))) == 2 * len(SCHEMES)
+    assert (
+        table.scheme.tolist() == wanted.scheme.tolist()
+        and table.step_nmse.tolist() == wanted.step_nmse.tolist()
+    )
+    assert len(
+        pd.read_csv(io.StringIO(printed(capsys, "summary", folder, "--csv", "--topology", "ring")))
+    ) == 2 * len(SCHEMES)
 
 
 def test_a_comparison_is_a_table_a_trace(capsys, folder, results):
-    out = printed(capsys, "compare", folder, "aps:e4m3", "loss_scaling:e4m3,headroom=workers,scale=best", "--topology", "ring")
-    assert "digits: a = aps:e4m3 (ring), b = loss_scaling:e4m3,headroom=workers,scale=best (ring)\n" in out
+    out = printed(
+        capsys,
+        "compare",
+        folder,
+        "aps:e4m3",
+        "loss_scaling:e4m3,headroom=workers,scale=best",
+        "--topology",
+        "ring",
+    )
+    assert (
+        "digits: a = aps:e4m3 (ring), b = loss_scaling:e4m3,headroom=workers,scale=best (ring)\n"
+        in out
+    )
     wanted = results.compare("aps:e4m3", "loss_scaling:e4m3,scale=best", "ring")
-    lines = [line for line in out.splitlines() if line and not line.startswith(("layer ", "scheme ", "aspect ", "change ", "To give "))]
+    lines = [
+        line
+        for line in out.splitlines()
+        if line and not line.startswith(("layer ", "scheme ", "aspect ", "change ", "To give "))
+    ]
     titles = [i for i, line in enumerate(lines) if line.startswith(("digits:", "characters:"))]
     tables = [lines[i + 1 : j] for i, j in zip(titles, [*titles[1:], None])]
     kinds = [lines[i].split(": ", 1)[1] for i in titles]
-    rows = [line.split() for kind, table in zip(kinds, tables) if kind.startswith("a = ") for line in table]
-    for parts in (table for kind, table in zip(kinds, tables) if kind.startswith("what their squared errors")):
+    rows = [
+        line.split()
+        for kind, table in zip(kinds, tables)
+        if kind.startswith("a = ")
+        for line in table
+    ]
+    for parts in (
+        table for kind, table in zip(kinds, tables) if kind.startswith("what their squared errors")
+    ):
         shares = [[float(share.rstrip("%")) for share in line.split()[2:]] for line in parts]
-        assert [line.split()[0] for line in parts] == ["a", "b"] and all(abs(sum(s) - 100) < 1 for s in shares)
-    assert [row[0] for row in rows] == wanted.layer.tolist() and [int(row[4]) for row in rows] == wanted.wins.tolist()
-    table = pd.read_csv(io.StringIO(printed(capsys, "compare", folder, "aps:e4m3", "qsgd", "--csv")))
-    assert table.geometric_ratio.tolist() == results.compare("aps:e4m3", "qsgd").geometric_ratio.tolist()
+        assert [line.split()[0] for line in parts] == ["a", "b"] and all(
+            abs(sum(s) - 100) < 1 for s in shares
+        )
+    assert [row[0] for row in rows] == wanted.layer.tolist() and [
+        int(row[4]) for row in rows
+    ] == wanted.wins.tolist()
+    table = pd.read_csv(
+        io.StringIO(printed(capsys, "compare", folder, "aps:e4m3", "qsgd", "--csv"))
+    )
+    assert (
+        table.geometric_ratio.tolist()
+        == results.compare("aps:e4m3", "qsgd").geometric_ratio.tolist()
+    )
     assert " cosine_a " in printed(capsys, "compare", folder, "aps:e4m3", "qsgd", "--all-columns")
 
 
@@ -118,26 +178,60 @@ def tables_of(out):
 
 def test_the_summary_by_layer_has_schemes_across_and_of_one_all_columns(capsys, folder, results):
     tables = tables_of(printed(capsys, "summary", folder, "--by", "layer"))
-    assert list(tables) == ["digits: error_over_noise by layer, ring or gather", "characters: error_over_noise by layer, ring or gather"]
+    assert list(tables) == [
+        "digits: error_over_noise by layer, ring or gather",
+        "characters: error_over_noise by layer, ring or gather",
+    ]
     wanted = results.by("layer", "error_over_noise").loc["digits"]
     above, heads, *lines = tables["digits: error_over_noise by layer, ring or gather"]
-    assert above.split() == ["loss_scaling:e4m3,"] and heads.split() == ["layer", "none:fp32", "scale=best", "aps:e4m3", "qsgd"]
+    assert above.split() == ["loss_scaling:e4m3,"] and heads.split() == [
+        "layer",
+        "none:fp32",
+        "scale=best",
+        "aps:e4m3",
+        "qsgd",
+    ]
     for line, (layer, row) in zip(lines, wanted.iterrows(), strict=True):
         assert line.split() == [layer, *(f"{value:.3g}" for value in row)]
-    alone = tables_of(printed(capsys, "summary", folder, "--by", "step", "--scheme", "aps:e4m3,headroom=workers"))
+    alone = tables_of(
+        printed(capsys, "summary", folder, "--by", "step", "--scheme", "aps:e4m3,headroom=workers")
+    )
     heads, *lines = alone["digits: aps:e4m3, ring"]
-    assert heads.split()[:3] == ["step", "error_over_noise", "step_nmse"] and [line.split()[0] for line in lines] == list("0123")
-    cosines = tables_of(printed(capsys, "summary", folder, "--by", "role", "--column", "layer_cosine", "--scheme", "qsgd", "--scheme", "none:fp32"))
+    assert heads.split()[:3] == ["step", "error_over_noise", "step_nmse"] and [
+        line.split()[0] for line in lines
+    ] == list("0123")
+    cosines = tables_of(
+        printed(
+            capsys,
+            "summary",
+            folder,
+            "--by",
+            "role",
+            "--column",
+            "layer_cosine",
+            "--scheme",
+            "qsgd",
+            "--scheme",
+            "none:fp32",
+        )
+    )
     heads, *lines = cosines["digits: layer_cosine by role, ring or gather"]
-    assert heads.split() == ["role", "none:fp32", "qsgd"] and all(line.split()[1] == "1.000000" for line in lines)
+    assert heads.split() == ["role", "none:fp32", "qsgd"] and all(
+        line.split()[1] == "1.000000" for line in lines
+    )
     assert printed(capsys, "summary", folder, "--scheme", "qsgd").count(" gather ") == 2
 
 
-def test_a_table_by_layer_on_a_terminal_says_how_many_schemes_it_has_no_room_for(capsys, folder, monkeypatch):
+def test_a_table_by_layer_on_a_terminal_says_how_many_schemes_it_has_no_room_for(
+    capsys, folder, monkeypatch
+):
     monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True)
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((50, 24)))
     out = printed(capsys, "summary", folder, "--by", "layer")
-    assert "and 2 more schemes with larger errors; --scheme selects, --csv and --json have all" in out and "qsgd" not in out
+    assert (
+        "and 2 more schemes with larger errors; --scheme selects, --csv and --json have all" in out
+        and "qsgd" not in out
+    )
 
 
 @pytest.mark.parametrize(("words", "table"), [
@@ -148,7 +242,9 @@ def test_json_and_csv_are_the_table_of_python(capsys, folder, results, words, ta
     wanted = table(results)
     rows = json.loads(printed(capsys, words[0], folder, *words[1:], "--json"))
     read = pd.read_csv(io.StringIO(printed(capsys, words[0], folder, *words[1:], "--csv")))
-    assert list(rows[0]) == list(read.columns) == list(wanted.columns) and len(rows) == len(read) == len(wanted)
+    assert list(rows[0]) == list(read.columns) == list(wanted.columns) and len(rows) == len(
+        read
+    ) == len(wanted)
     for name in wanted.columns:
         values = [None if pd.isna(v) or v == np.inf else v for v in wanted[name].tolist()]
         assert [row[name] for row in rows] == values, name  # every digit, of 1e-15 too
@@ -156,7 +252,9 @@ def test_json_and_csv_are_the_table_of_python(capsys, folder, results, words, ta
 
 
 def test_one_scheme_against_several_is_a_table_of_them_and_one_of_layers(capsys, folder, results):
-    tables = tables_of(printed(capsys, "compare", folder, "aps:e4m3", "qsgd", "loss_scaling:e4m3,scale=best"))
+    tables = tables_of(
+        printed(capsys, "compare", folder, "aps:e4m3", "qsgd", "loss_scaling:e4m3,scale=best")
+    )
     heads, *lines = tables["digits: a = aps:e4m3, all layers"]
     assert heads.split()[:3] == ["b", "error_over_noise_a", "error_over_noise_b"]
     wanted = results.compare("aps:e4m3", ["qsgd", "loss_scaling:e4m3,scale=best"])
@@ -169,14 +267,31 @@ def test_one_scheme_against_several_is_a_table_of_them_and_one_of_layers(capsys,
         assert line.split() == [layer, *(f"{value:.3g}" for value in rows.geometric_ratio)]
 
 
-def test_two_results_are_compared_and_what_one_lacks_is_listed(capsys, folder, results, request, tmp_path):
+def test_two_results_are_compared_and_what_one_lacks_is_listed(
+    capsys, folder, results, request, tmp_path
+):
     digits = str(request.config.rootpath / "notebooks/data/digits")
-    other = apscope.replay(digits, ["aps:e4m3", "qsgd", "aps:e2m5"], steps="0:3", tensors="conv|head", topology="ring", seed=1)
+    other = apscope.replay(
+        digits,
+        ["aps:e4m3", "qsgd", "aps:e2m5"],
+        steps="0:3",
+        tensors="conv|head",
+        topology="ring",
+        seed=1,
+    )
     second = str(other.save(tmp_path / "second"))
     out = printed(capsys, "compare", folder, second)
     heads, *lines = tables_of(out)[f"digits: a = {folder}, b = {second}, all layers"]
-    assert heads.split()[0] == "scheme" and [line.split()[0] for line in lines] == ["aps:e4m3", "qsgd"]
-    assert lines[0].split()[3:7] == ["3", "0", "0", "3"]  # steps; no draw, so that the seed changes nothing
+    assert heads.split()[0] == "scheme" and [line.split()[0] for line in lines] == [
+        "aps:e4m3",
+        "qsgd",
+    ]
+    assert lines[0].split()[3:7] == [
+        "3",
+        "0",
+        "0",
+        "3",
+    ]  # steps; no draw, so that the seed changes nothing
     assert "seed" in out and "characters" in out.split("How the results differ")[1]
     for line in (f"Only {folder} has 1 trace: characters", f"Only {folder} has 2 layers: norm.weight, norm.bias", f"Only {folder} has 1 step: 3",
                  f"Only {folder} has 2 schemes: none:fp32, loss_scaling:e4m3,scale=best", f"Only {folder} has 1 reduction: sequential",
@@ -184,7 +299,13 @@ def test_two_results_are_compared_and_what_one_lacks_is_listed(capsys, folder, r
         assert line in out.splitlines()
     pair = tables_of(printed(capsys, "compare", folder, second, "aps:e4m3", "aps:e2m5"))
     _, *lines = pair[f"digits: a = aps:e4m3 of {folder} (ring), b = aps:e2m5 of {second} (ring)"]
-    assert [line.split()[0] for line in lines] == ["all", "conv1.weight", "conv2.weight", "head.weight", "head.bias"]
+    assert [line.split()[0] for line in lines] == [
+        "all",
+        "conv1.weight",
+        "conv2.weight",
+        "head.weight",
+        "head.bias",
+    ]
     rows = json.loads(printed(capsys, "compare", folder, second, "--json"))
     assert [row["held_by"] for row in rows if row["scheme"] == "aps:e2m5"] == ["second"]
 
@@ -206,29 +327,74 @@ def test_mistakes_are_one_sentence(capsys, folder, words, sentence):
 
 
 def test_a_scheme_that_overflowed_by_default_is_shown_with_the_default(capsys, request, tmp_path):
-    specs = ["loss_scaling:e4m3", "loss_scaling:e5m2", "loss_scaling:e4m3,scale=4096", "dynamic_loss_scaling:fp16"]
-    results = apscope.replay(request.config.rootpath / "notebooks/data/digits", specs, steps="0:10", topology="ring")
-    over = results.summary().set_index(["scheme", "topology"]).loc[(slice(None), "ring"), "overflowed"].droplevel(1)
-    assert over["loss_scaling:e4m3"] > 0 and over["loss_scaling:e4m3,scale=4096"] > 0 and over["loss_scaling:e5m2"] == 0
+    specs = [
+        "loss_scaling:e4m3",
+        "loss_scaling:e5m2",
+        "loss_scaling:e4m3,scale=4096",
+        "dynamic_loss_scaling:fp16",
+    ]
+    results = apscope.replay(
+        request.config.rootpath / "notebooks/data/digits", specs, steps="0:10", topology="ring"
+    )
+    over = (
+        results.summary()
+        .set_index(["scheme", "topology"])
+        .loc[(slice(None), "ring"), "overflowed"]
+        .droplevel(1)
+    )
+    assert (
+        over["loss_scaling:e4m3"] > 0
+        and over["loss_scaling:e4m3,scale=4096"] > 0
+        and over["loss_scaling:e5m2"] == 0
+    )
     out = printed(capsys, "summary", str(results.save(tmp_path / "r")))
     note = out.split("What overflowed or skipped steps:\n")[1].split("\n\n")[0]
-    assert sorted(note.splitlines()) == ["dynamic_loss_scaling:fp16: init=auto, its default", "loss_scaling:e4m3: scale=1024, its default"]
+    assert sorted(note.splitlines()) == [
+        "dynamic_loss_scaling:fp16: init=auto, its default",
+        "loss_scaling:e4m3: scale=1024, its default",
+    ]
 
 
 def test_a_lone_shard_is_said_first(capsys, request, tmp_path):
     digits = str(request.config.rootpath / "notebooks/data/digits")
-    assert main(["replay", digits, "--scheme", "aps:e4m3", "--steps", "0:4", "--shard", "1/3", "-o", str(tmp_path / "s")]) == 0
+    assert (
+        main(
+            [
+                "replay",
+                digits,
+                "--scheme",
+                "aps:e4m3",
+                "--steps",
+                "0:4",
+                "--shard",
+                "1/3",
+                "-o",
+                str(tmp_path / "s"),
+            ]
+        )
+        == 0
+    )
     capsys.readouterr()
     for words in (["summary"], ["compare"], ["report"]):
-        more = {"summary": [], "compare": ["aps:e4m3", "aps:e4m3"], "report": ["-o", str(tmp_path / "r.html")]}[words[0]]
+        more = {
+            "summary": [],
+            "compare": ["aps:e4m3", "aps:e4m3"],
+            "report": ["-o", str(tmp_path / "r.html")],
+        }[words[0]]
         assert main([*words, str(tmp_path / "s"), *more]) == 0
-        assert capsys.readouterr().err == "apscope: these results are only shard 1/3; join all 3 with apscope merge before you use the numbers\n"
+        assert (
+            capsys.readouterr().err
+            == "apscope: these results are only shard 1/3; join all 3 with apscope merge before you use the numbers\n"
+        )
 
 
 def test_a_terminal_leaves_out_what_it_has_no_place_for(capsys, monkeypatch):
     heads, rows = ["name", "one", "two"], [["aps", "1", "2000"], ["loss_scaling", "10", "3"]]
     print_table(heads, rows, words=["name"], fit=True)
-    assert capsys.readouterr().out == "name          one   two\naps             1  2000\nloss_scaling   10     3\n"
+    assert (
+        capsys.readouterr().out
+        == "name          one   two\naps             1  2000\nloss_scaling   10     3\n"
+    )
     monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True)
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((20, 24)))
     print_table(heads, rows, words=["name"], fit=True)
@@ -261,12 +427,17 @@ def test_a_name_is_no_formula_in_a_spreadsheet_and_reads_back(request, tmp_path)
     results = apscope.replay(digits, "none:e4m3", steps="0:1", topology="ring")
     frame = results.frame.iloc[: len(FORMULAS)].copy()
     frame["tensor"], frame["role"], frame["note"] = FORMULAS, FORMULAS[::-1], FORMULAS
-    apscope.Results(frame, results.histograms, json.loads(json.dumps(results.provenance))).save(tmp_path / "r")
+    apscope.Results(frame, results.histograms, json.loads(json.dumps(results.provenance))).save(
+        tmp_path / "r"
+    )
     cells = pd.read_csv(tmp_path / "r/results.csv", keep_default_na=False, dtype=str)
     for column in ("tensor", "role", "note"):
         assert not cells[column].str.match("[=+\\-@\t\r＝]").any()
     back = read_csv(tmp_path / "r/results.csv")
-    assert back.tensor.fillna("").tolist() == FORMULAS and back.role.fillna("").tolist() == FORMULAS[::-1]
+    assert (
+        back.tensor.fillna("").tolist() == FORMULAS
+        and back.role.fillna("").tolist() == FORMULAS[::-1]
+    )
     assert back.sum_error.tolist() == frame.sum_error.tolist() and (back.sum_error < 0).any()
 
 
@@ -278,19 +449,32 @@ def odd(tmp_path_factory):
         for step in range(2):
             for worker in range(2):
                 for i, name in enumerate(names):
-                    x = np.random.default_rng([step, worker, i]).standard_normal(64).astype(np.float32)
+                    x = (
+                        np.random.default_rng([step, worker, i])
+                        .standard_normal(64)
+                        .astype(np.float32)
+                    )
                     x[0] = np.nan if (step, worker, i) == (1, 0, 2) else x[0]
                     writer.add(step, worker, name, x)
             writer.end_step(step)
-    return str(apscope.replay(folder / "t", ["none:e4m3", "aps:e4m3"]).save(folder / "r")), str(folder / "t")
+    return str(apscope.replay(folder / "t", ["none:e4m3", "aps:e4m3"]).save(folder / "r")), str(
+        folder / "t"
+    )
 
 
 def test_names_cannot_steer_a_terminal_and_long_ones_are_clipped(capsys, odd):
     results, trace = odd
-    for words in (["summary", results, "--all-columns"], ["compare", results, "aps:e4m3", "none:e4m3"], ["info", trace]):
+    for words in (
+        ["summary", results, "--all-columns"],
+        ["compare", results, "aps:e4m3", "none:e4m3"],
+        ["info", trace],
+    ):
         assert main(words) == 0
         out = capsys.readouterr().out
-        assert all(line.isprintable() for line in out.splitlines()) and max(map(len, out.splitlines())) < 1200
+        assert (
+            all(line.isprintable() for line in out.splitlines())
+            and max(map(len, out.splitlines())) < 1200
+        )
         assert "n" * 200 not in out
         if words[0] != "summary":  # which names the worst layer alone
             assert r"bell\x07\x1b[31mred\nline" in out and "nnnn…nnnn" in out
@@ -299,14 +483,28 @@ def test_names_cannot_steer_a_terminal_and_long_ones_are_clipped(capsys, odd):
 
 def test_a_layer_called_all_is_told_from_all_layers(capsys, odd):
     table = apscope.Results.open(odd[0]).compare("aps:e4m3", "none:e4m3")
-    assert table.layer.tolist()[:2] == ["all", "all"] and table.whole.tolist() == [True, False, False, False]
+    assert table.layer.tolist()[:2] == ["all", "all"] and table.whole.tolist() == [
+        True,
+        False,
+        False,
+        False,
+    ]
     main(["compare", odd[0], "aps:e4m3", "none:e4m3"])
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[2:4]] == ["all", "'all'"]
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[2:4]] == [
+        "all",
+        "'all'",
+    ]
 
 
 def test_gradients_that_are_not_finite_are_told_on_standard_error(capsys, odd, folder):
-    for words in (["summary", odd[0]], ["compare", odd[0], "aps:e4m3", "none:e4m3"], ["summary", odd[0], "--csv"]):
+    for words in (
+        ["summary", odd[0]],
+        ["compare", odd[0], "aps:e4m3", "none:e4m3"],
+        ["summary", odd[0], "--csv"],
+    ):
         assert main(words) == 0
         assert capsys.readouterr().err == f"apscope: {apscope.Results.open(odd[0]).not_finite}\n"
-    assert apscope.Results.open(odd[0]).not_finite.startswith("1 of 6 layer-steps have gradients that are NaN or infinite.")
+    assert apscope.Results.open(odd[0]).not_finite.startswith(
+        "1 of 6 layer-steps have gradients that are NaN or infinite."
+    )
     assert apscope.Results.open(folder).not_finite == ""

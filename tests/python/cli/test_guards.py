@@ -39,8 +39,13 @@ def test_a_foreign_file_in_the_results_folder_stays(capsys, digits, tmp_path, na
     assert main(["replay", digits, *QUICK, "-o", str(ours)]) == 0
     capsys.readouterr()
     for words in (["replay", digits, *QUICK], ["merge", ours]):
-        assert refused(capsys, *words, "-o", out) == f"{out / name} exists and is not from a replay; give another folder, or --force to replace it"
-        assert [p.name for p in out.iterdir()] == [name] and (out / name).read_text() == '{"mine": 1}'
+        assert (
+            refused(capsys, *words, "-o", out)
+            == f"{out / name} exists and is not from a replay; give another folder, or --force to replace it"
+        )
+        assert [p.name for p in out.iterdir()] == [name] and (
+            out / name
+        ).read_text() == '{"mine": 1}'
     with pytest.raises(ValueError, match="not from a replay"):
         apscope.Results.open(ours).save(out)
     assert main(["replay", digits, *QUICK, "-o", str(out), "--force"]) == 0
@@ -57,15 +62,24 @@ def test_earlier_results_are_not_replaced_without_a_word(capsys, digits, tmp_pat
     capsys.readouterr()
     remedy = "; give another folder, or --force (force=True in Python) to replace them"
     sentence = f"{out} has results that would be replaced, of none:e4m3 and 1 more scheme on digits{remedy}"
-    monkeypatch.setattr("apscope.cli._replay.replay", lambda *_, **__: pytest.fail("the replay ran before it was known that it may not be kept"))
+    monkeypatch.setattr(
+        "apscope.cli._replay.replay",
+        lambda *_, **__: pytest.fail("the replay ran before it was known that it may not be kept"),
+    )
     assert refused(capsys, "replay", digits, *QUICK, "-o", out) == sentence
     assert refused(capsys, "merge", out, "-o", out) == sentence
-    assert refused(capsys, "merge", out, "-o", other) == f"{other} has results that would be replaced, of none:e4m3 on digits (shard 0/2){remedy}"
+    assert (
+        refused(capsys, "merge", out, "-o", other)
+        == f"{other} has results that would be replaced, of none:e4m3 on digits (shard 0/2){remedy}"
+    )
     results = apscope.Results.open(out)
     with pytest.raises(ValueError, match="has results that would be replaced"):
         results.save(out)
     assert (out / "results.csv").read_bytes() == before
-    assert results.save(out, force=True) == out and main(["merge", str(out), "-o", str(out), "--force"]) == 0
+    assert (
+        results.save(out, force=True) == out
+        and main(["merge", str(out), "-o", str(out), "--force"]) == 0
+    )
 
 
 def test_a_trace_never_becomes_a_results_folder(capsys, digits, tmp_path):
@@ -73,7 +87,10 @@ def test_a_trace_never_becomes_a_results_folder(capsys, digits, tmp_path):
     shutil.copytree(digits, trace)
     before = sorted(p.name for p in trace.iterdir())
     for force in ([], ["--force"]):
-        assert refused(capsys, "replay", trace, *QUICK, "-o", trace, *force) == f"{trace} is a trace; give another folder for the results"
+        assert (
+            refused(capsys, "replay", trace, *QUICK, "-o", trace, *force)
+            == f"{trace} is a trace; give another folder for the results"
+        )
     assert sorted(p.name for p in trace.iterdir()) == before
 
 
@@ -83,7 +100,9 @@ def test_a_foreign_page_stays(capsys, digits, tmp_path):
     (tmp_path / "config.json").write_text("mine")
     assert main(["replay", digits, *QUICK, "-o", str(tmp_path / "r")]) == 0
     capsys.readouterr()
-    assert "is not a report of apscope; give another name, or --force" in refused(capsys, "report", tmp_path / "r", "-o", page)
+    assert "is not a report of apscope; give another name, or --force" in refused(
+        capsys, "report", tmp_path / "r", "-o", page
+    )
     assert page.read_text() == "<html>mine</html>"
     assert main(["report", str(tmp_path / "r"), "-o", str(page), "--force"]) == 0
     assert main(["report", str(tmp_path / "r"), "-o", str(page)]) == 0  # now it is ours
@@ -134,7 +153,9 @@ def test_a_folder_that_may_not_be_read_is_called_unreadable(capsys, digits, tmp_
             if mode == 0o000:
                 never = shut / "never"
                 sentence = f"the results folder {never} cannot be written: permission denied"
-                assert refused(capsys, "replay", digits, "--scheme", "qsgd", "-o", never) == sentence
+                assert (
+                    refused(capsys, "replay", digits, "--scheme", "qsgd", "-o", never) == sentence
+                )
     finally:
         shut.chmod(0o755)
 
@@ -146,7 +167,9 @@ def test_a_results_file_that_may_not_be_read_is_no_damaged_one(capsys, digits, t
     capsys.readouterr()
     (out / "results.parquet").chmod(0)
     with an_ordinary_user():
-        assert refused(capsys, "summary", out) == f"a file of {out} cannot be read: permission denied"
+        assert (
+            refused(capsys, "summary", out) == f"a file of {out} cannot be read: permission denied"
+        )
 
 
 def test_a_wrong_folder_is_told_what_it_is(capsys, digits, tmp_path):
@@ -155,15 +178,35 @@ def test_a_wrong_folder_is_told_what_it_is(capsys, digits, tmp_path):
     assert capsys.readouterr().out.startswith(f"{out}: 18 rows; apscope summary")
     holds = "it contains traces: characters, digits, digits_w64, resnet18, transformer; name them"
     results = "it is a RESULTS folder, which apscope summary, compare and report read"
-    assert refused(capsys, "summary", digits) == f"{digits} is not a RESULTS folder: it is a trace; apscope replay makes results of it"
-    assert refused(capsys, "replay", data, "-o", tmp_path / "x") == f"{data} is not a trace: {holds}"
-    assert refused(capsys, "report", data, "-o", tmp_path / "x.html") == f"{data} is neither a trace nor a RESULTS folder: {holds}"
+    assert (
+        refused(capsys, "summary", digits)
+        == f"{digits} is not a RESULTS folder: it is a trace; apscope replay makes results of it"
+    )
+    assert (
+        refused(capsys, "replay", data, "-o", tmp_path / "x") == f"{data} is not a trace: {holds}"
+    )
+    assert (
+        refused(capsys, "report", data, "-o", tmp_path / "x.html")
+        == f"{data} is neither a trace nor a RESULTS folder: {holds}"
+    )
     assert refused(capsys, "info", out) == f"{out} is not a trace: {results}"
-    assert refused(capsys, "info", f"{data}/digit") == f"{data}/digit is not a trace: it does not exist; did you mean {data}/digits?"
-    assert refused(capsys, "summary", tmp_path) == f"{tmp_path} is not a RESULTS folder: it contains RESULTS folders: results; name them"
-    assert refused(capsys, "summary", tmp_path / "result") == f"{tmp_path}/result is not a RESULTS folder: it does not exist; did you mean {out}?"
+    assert (
+        refused(capsys, "info", f"{data}/digit")
+        == f"{data}/digit is not a trace: it does not exist; did you mean {data}/digits?"
+    )
+    assert (
+        refused(capsys, "summary", tmp_path)
+        == f"{tmp_path} is not a RESULTS folder: it contains RESULTS folders: results; name them"
+    )
+    assert (
+        refused(capsys, "summary", tmp_path / "result")
+        == f"{tmp_path}/result is not a RESULTS folder: it does not exist; did you mean {out}?"
+    )
     (tmp_path / "empty").mkdir()
-    assert refused(capsys, "info", tmp_path / "empty") == f"{tmp_path}/empty is not a trace: it has no manifest.json"
+    assert (
+        refused(capsys, "info", tmp_path / "empty")
+        == f"{tmp_path}/empty is not a trace: it has no manifest.json"
+    )
 
 
 @pytest.mark.parametrize(("words", "sentence"), [
@@ -193,11 +236,17 @@ def test_a_misspelt_scheme_key_or_format_gets_a_hint(capsys, digits, tmp_path, s
     with pytest.raises(ValueError) as found:
         Scheme(spec)
     assert any(part in str(found.value) for part in hint.split("|"))
-    assert any(part in refused(capsys, "replay", digits, "-o", tmp_path / "o", "--scheme", spec) for part in hint.split("|"))
+    assert any(
+        part in refused(capsys, "replay", digits, "-o", tmp_path / "o", "--scheme", spec)
+        for part in hint.split("|")
+    )
 
 
 def test_formats_and_schemes_of_the_command_line_hint_alike(capsys):
-    assert refused(capsys, "formats", "e4m3f") == "unknown format 'e4m3f'; did you mean e4m3 or e4m3fn?"
+    assert (
+        refused(capsys, "formats", "e4m3f")
+        == "unknown format 'e4m3f'; did you mean e4m3 or e4m3fn?"
+    )
     assert refused(capsys, "schemes", "asp") == "unknown scheme 'asp'; did you mean aps?"
     with pytest.raises(ValueError, match="did you mean bf16"):
         apscope.quantize([1.0], "bf61")
@@ -213,7 +262,10 @@ def test_ending_a_step_that_was_not_begun_is_told(monkeypatch):
 
     recorder = object.__new__(torch_ddp.DDPRecorder)
     recorder.step = None
-    with pytest.raises(ValueError, match=r"end_step without begin_step: call begin_step\(n\) before the backward pass"):
+    with pytest.raises(
+        ValueError,
+        match=r"end_step without begin_step: call begin_step\(n\) before the backward pass",
+    ):
         recorder.end_step(loss=1.0)
 
 
@@ -222,13 +274,24 @@ def test_a_file_that_is_missing_is_named(capsys, digits, tmp_path):
     assert main(["replay", digits, *QUICK, "-o", str(out)]) == 0
     capsys.readouterr()
     (out / "results.csv").unlink()
-    assert refused(capsys, "summary", out) == f"{out} is not a RESULTS folder: its results.csv is missing"
+    assert (
+        refused(capsys, "summary", out)
+        == f"{out} is not a RESULTS folder: its results.csv is missing"
+    )
 
 
 def test_a_comparison_with_a_shard_is_said_to_be_one(capsys, digits, tmp_path):
     whole, shard = tmp_path / "whole", tmp_path / "shard"
-    assert main(["replay", digits, *QUICK, "-o", str(whole)]) == 0 and main(["replay", digits, *QUICK, "--shard", "0/2", "-o", str(shard)]) == 0
+    assert (
+        main(["replay", digits, *QUICK, "-o", str(whole)]) == 0
+        and main(["replay", digits, *QUICK, "--shard", "0/2", "-o", str(shard)]) == 0
+    )
     capsys.readouterr()
-    assert main(["report", str(whole), "--against", str(shard), "-o", str(tmp_path / "a.html")]) == 0
+    assert (
+        main(["report", str(whole), "--against", str(shard), "-o", str(tmp_path / "a.html")]) == 0
+    )
     assert "only shard 0/2" in capsys.readouterr().err
-    assert "Of the other results: these results are only shard 0/2" in (tmp_path / "a.html").read_text()
+    assert (
+        "Of the other results: these results are only shard 0/2"
+        in (tmp_path / "a.html").read_text()
+    )

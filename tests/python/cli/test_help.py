@@ -58,7 +58,10 @@ def dump(folder):
     for step in range(2):
         (folder / f"step_{step}").mkdir(parents=True)
         for worker in range(2):
-            np.savez(folder / f"step_{step}/worker_{worker}.npz", **{"layer.weight": random.standard_normal((4, 3)).astype(np.float32)})
+            np.savez(
+                folder / f"step_{step}/worker_{worker}.npz",
+                **{"layer.weight": random.standard_normal((4, 3)).astype(np.float32)},
+            )
 
 
 def test_the_examples_run(request, tmp_path):
@@ -69,9 +72,18 @@ def test_the_examples_run(request, tmp_path):
     lines = [line for verb in order for line in example_of(verb)]
     assert {line.split()[1] for line in lines} == set(VERBS)
     prelude = f'set -euo pipefail; apscope() {{ "{sys.executable}" -m apscope "$@"; }}\n'
-    run = subprocess.run(["bash", "-c", prelude + "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True)
+    run = subprocess.run(
+        ["bash", "-c", prelude + "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stderr
-    for said in ("results/report.html: ", "both: ", "digits: underflow_wire by layer, ring", "plan.json: ", "0 of ", "results: results, whole"):
+    for said in (
+        "results/report.html: ",
+        "both: ",
+        "digits: underflow_wire by layer, ring",
+        "plan.json: ",
+        "0 of ",
+        "results: results, whole",
+    ):
         assert said in run.stdout
     assert b"<html" in (tmp_path / "results/report.html").read_bytes()
 
@@ -79,12 +91,46 @@ def test_the_examples_run(request, tmp_path):
 def test_a_report_lies_beside_its_results_and_is_replaced(capsys, tmp_path, request):
     digits = str(request.config.rootpath / "notebooks/data/digits")
     results = tmp_path / "r"
-    assert main(["replay", digits, "--scheme", "none:e4m3", "--steps", "0:1", "--topology", "ring", "-o", str(results)]) == 0
+    assert (
+        main(
+            [
+                "replay",
+                digits,
+                "--scheme",
+                "none:e4m3",
+                "--steps",
+                "0:1",
+                "--topology",
+                "ring",
+                "-o",
+                str(results),
+            ]
+        )
+        == 0
+    )
     for _ in range(2):
         assert main(["report", str(results)]) == 0
         assert f"{results}/report.html: " in capsys.readouterr().out
     assert main(["check", str(results)]) == 0
-    assert main(["replay", digits, "--scheme", "none:e4m3", "--steps", "0:1", "-o", str(results), "--force"]) == 0
+    assert (
+        main(
+            [
+                "replay",
+                digits,
+                "--scheme",
+                "none:e4m3",
+                "--steps",
+                "0:1",
+                "-o",
+                str(results),
+                "--force",
+            ]
+        )
+        == 0
+    )
     (results / "report.html").write_text("mine")
     capsys.readouterr()
-    assert main(["report", str(results)]) == 2 and "is not a report of apscope" in capsys.readouterr().err
+    assert (
+        main(["report", str(results)]) == 2
+        and "is not a report of apscope" in capsys.readouterr().err
+    )

@@ -12,7 +12,14 @@ import apscope
 
 
 def shell(command: str, **options) -> subprocess.CompletedProcess:
-    return subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, timeout=120, check=False, **options)
+    return subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        **options,
+    )
 
 
 @pytest.fixture
@@ -30,7 +37,9 @@ def test_without_standard_error_the_work_is_done(request, tmp_path, command):
     ):
         done = shell(f"{command} {words} 2>&-")
         assert done.returncode == 0, (words, done.stdout)
-    assert len(apscope.Results.open(tmp_path / "r")) and (tmp_path / "r.html").stat().st_size > 100_000
+    assert (
+        len(apscope.Results.open(tmp_path / "r")) and (tmp_path / "r.html").stat().st_size > 100_000
+    )
     failed = shell(f"{command} summary {tmp_path}/nothing 2>&-")
     assert failed.returncode == 2 and failed.stdout == ""
 
@@ -38,8 +47,12 @@ def test_without_standard_error_the_work_is_done(request, tmp_path, command):
 def test_a_conversion_that_nobody_reads_about_is_done(tmp_path, command):
     numpy = pytest.importorskip("numpy")
     (tmp_path / "dump").mkdir()
-    numpy.savez(tmp_path / "dump" / "step_0.npz", w=numpy.arange(16, dtype=numpy.float32).reshape(2, 8))
-    done = shell(f"{command} convert {tmp_path}/dump {tmp_path}/trace --reduction mean --worker-axis 0 | true")
+    numpy.savez(
+        tmp_path / "dump" / "step_0.npz", w=numpy.arange(16, dtype=numpy.float32).reshape(2, 8)
+    )
+    done = shell(
+        f"{command} convert {tmp_path}/dump {tmp_path}/trace --reduction mean --worker-axis 0 | true"
+    )
     assert apscope.open_trace(tmp_path / "trace").workers == 2, done.stderr
 
 

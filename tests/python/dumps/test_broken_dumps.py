@@ -29,7 +29,9 @@ def test_a_broken_dump_is_one_sentence(tmp_path, capfd, make):
     out, err = capfd.readouterr()
     assert code == 2 and err.count("\n") == 1, err
     assert err.startswith("apscope: ") and len(err) < 700 + len(str(tmp_path)) * 4
-    assert re.search(BROKEN[make].format(d=re.escape(str(dump))) if "{d}" in BROKEN[make] else BROKEN[make], err), err
+    assert re.search(
+        BROKEN[make].format(d=re.escape(str(dump))) if "{d}" in BROKEN[make] else BROKEN[make], err
+    ), err
     assert str(dump) in err or "array" in err
     assert sorted(tmp_path.rglob("*")) == before, "something is left"
 
@@ -38,25 +40,56 @@ def test_a_broken_dump_is_one_sentence(tmp_path, capfd, make):
 ARGUMENTS = [
     (["--worker-axis", "-1"], "worker_axis is '-1'; it must be an integer, 0 or more, or none"),
     (["--worker-axis", "x"], "worker_axis is 'x'; it must be an integer, 0 or more, or none"),
-    (["--worker-axis", "0"], "worker_axis is 0, but the names already contain the worker, as in 'step_0/rank_0/w'; give only one of them"),
+    (
+        ["--worker-axis", "0"],
+        "worker_axis is 0, but the names already contain the worker, as in 'step_0/rank_0/w'; give only one of them",
+    ),
     (["--workers", "0"], "workers is 0; it must be at least 1"),
-    (["--workers", "3"], "has 2 workers, not 3; give --worker-axis or --pattern so that all are found, or another --workers"),
-    (["--steps", "3"], "steps '3' could be one step or a number of steps; give 3:4 for step 3, or a range A:B"),
+    (
+        ["--workers", "3"],
+        "has 2 workers, not 3; give --worker-axis or --pattern so that all are found, or another --workers",
+    ),
+    (
+        ["--steps", "3"],
+        "steps '3' could be one step or a number of steps; give 3:4 for step 3, or a range A:B",
+    ),
     (["--steps", "7:"], "has no step in the range that --steps gives; it has steps 0 to 1"),
     (["--sample", "0"], "sample is 0; it must be above 0 and at most 1"),
     (["--loss-scale", "big"], "loss_scale is 'big'; it must be a number above 0, or recorded"),
-    (["--loss-scale", "recorded"], "loss_scale is 'recorded', but the files of step 0 have no loss_scale; give the number"),
+    (
+        ["--loss-scale", "recorded"],
+        "loss_scale is 'recorded', but the files of step 0 have no loss_scale; give the number",
+    ),
     (["--accumulation", "0"], "accumulation is 0; it must be at least 1"),
     (["--raw-dtype", "bf16"], "raw_dtype is 'bf16'; it must be one of bfloat16, float8_e4m3fn"),
-    (["--order", "/nowhere"], "/nowhere cannot be read as a list of names: No such file or directory"),
+    (
+        ["--order", "/nowhere"],
+        "/nowhere cannot be read as a list of names: No such file or directory",
+    ),
     (["--tensors", "("], "tensors '(' is not a regular expression"),
 ]
 
 
-@pytest.mark.parametrize("words, sentence", ARGUMENTS, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
+@pytest.mark.parametrize(
+    "words, sentence",
+    ARGUMENTS,
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
 def test_wrong_arguments_are_one_sentence(tmp_path, capsys, words, sentence):
     good(tmp_path / "dump")
-    assert main(["convert", str(tmp_path / "dump"), str(tmp_path / "run"), "--reduction", "mean", *words]) == 2
+    assert (
+        main(
+            [
+                "convert",
+                str(tmp_path / "dump"),
+                str(tmp_path / "run"),
+                "--reduction",
+                "mean",
+                *words,
+            ]
+        )
+        == 2
+    )
     err = capsys.readouterr().err
     assert sentence in err and err.count("\n") == 1
     assert [p.name for p in tmp_path.iterdir()] == ["dump"]
@@ -66,17 +99,46 @@ def test_an_order_names_every_tensor_once(tmp_path, capsys):
     good(tmp_path / "dump")
     for text, sentence in (("w\nb\nw\n", "has 'w' twice"), ("w\n", "lacks the tensor 'b'")):
         (tmp_path / "order").write_text(text)
-        assert main(["convert", str(tmp_path / "dump"), str(tmp_path / "run"), "--reduction", "mean", "--order", str(tmp_path / "order")]) == 2
+        assert (
+            main(
+                [
+                    "convert",
+                    str(tmp_path / "dump"),
+                    str(tmp_path / "run"),
+                    "--reduction",
+                    "mean",
+                    "--order",
+                    str(tmp_path / "order"),
+                ]
+            )
+            == 2
+        )
         assert sentence in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     "words, shape",
-    [(["--worker-axis", "0"], (2, 3)), (["--workers", "1"], (4, 2, 3)), (["--worker-axis", "none"], (4, 2, 3)), (["--worker-axis", "1"], None)],
+    [
+        (["--worker-axis", "0"], (2, 3)),
+        (["--workers", "1"], (4, 2, 3)),
+        (["--worker-axis", "none"], (4, 2, 3)),
+        (["--worker-axis", "1"], None),
+    ],
 )
 def test_what_is_stacked_is_as_the_caller_says(tmp_path, capsys, words, shape):
     stacked(tmp_path)
-    code = main(["convert", str(tmp_path), str(tmp_path / "run"), "--reduction", "mean", "--stage", "local", *words])
+    code = main(
+        [
+            "convert",
+            str(tmp_path),
+            str(tmp_path / "run"),
+            "--reduction",
+            "mean",
+            "--stage",
+            "local",
+            *words,
+        ]
+    )
     if shape is None:
         assert code == 2 and "has 5 workers on axis 1, but" in capsys.readouterr().err
     else:
@@ -90,8 +152,12 @@ def test_missing_libraries_are_named(tmp_path, monkeypatch, capsys):
     dumps = Path(__file__).parents[2] / "dumps" / "four_workers"
     for name, path in (("h5py", "hdf5/gradients.h5"), ("zarr", "gradients.zarr")):
         monkeypatch.setitem(sys.modules, name, None)
-        assert main(["convert", str(dumps / path), str(tmp_path / "run"), "--reduction", "mean"]) == 2
-        assert f"and {name} is not installed; pip install 'apscope[dumps]'" in capsys.readouterr().err
+        assert (
+            main(["convert", str(dumps / path), str(tmp_path / "run"), "--reduction", "mean"]) == 2
+        )
+        assert (
+            f"and {name} is not installed; pip install 'apscope[dumps]'" in capsys.readouterr().err
+        )
     monkeypatch.setitem(sys.modules, "fsspec", None)
     assert main(["convert", "s3://bucket/dump", str(tmp_path / "run"), "--reduction", "mean"]) == 2
     assert "s3://bucket/dump needs fsspec, which is not installed" in capsys.readouterr().err
@@ -106,7 +172,15 @@ def test_a_python_without_torch_is_told_of(tmp_path, capsys):
         (bare, "it is a torch file, and torch is not installed here"),
         ("/nowhere/python", "the interpreter /nowhere/python cannot be started"),
     ):
-        words = ["convert", str(dumps / "pt"), str(tmp_path / "run"), "--reduction", "mean", "--python", str(python)]
+        words = [
+            "convert",
+            str(dumps / "pt"),
+            str(tmp_path / "run"),
+            "--reduction",
+            "mean",
+            "--python",
+            str(python),
+        ]
         assert main(words) == 2
         assert sentence in capsys.readouterr().err
 
@@ -117,8 +191,23 @@ def test_a_distributed_checkpoint_without_a_part_is_one_sentence(tmp_path, capfd
     shutil.copytree(Path(__file__).parents[2] / "dumps" / "two_processes" / "dcp", tmp_path / "dcp")
     part = tmp_path / "dcp" / "step_1" / "__1_0.distcp"
     part.unlink() if size is None else os.truncate(part, size)
-    assert main(["convert", str(tmp_path / "dcp"), str(tmp_path / "run"), "--reduction", "mean", "--trust-pickle"]) == 2
+    assert (
+        main(
+            [
+                "convert",
+                str(tmp_path / "dcp"),
+                str(tmp_path / "run"),
+                "--reduction",
+                "mean",
+                "--trust-pickle",
+            ]
+        )
+        == 2
+    )
     err = capfd.readouterr().err
-    assert re.fullmatch(r"apscope: .*dcp/step_1: array 'rank_1/.*' cannot be read: torch cannot read it: .*dump it again.*\n", err), err
+    assert re.fullmatch(
+        r"apscope: .*dcp/step_1: array 'rank_1/.*' cannot be read: torch cannot read it: .*dump it again.*\n",
+        err,
+    ), err
     assert size is not None or f"No such file or directory: '{part}'" in err
     assert [p.name for p in tmp_path.iterdir()] == ["dcp"]

@@ -17,7 +17,11 @@ TENSORS = {"conv.weight": (2, 1, 3, 3), "fc.bias": (5,)}
 
 def value(step, worker, tensor):
     index = list(TENSORS).index(tensor)
-    return np.random.default_rng((step, worker, index)).standard_normal(TENSORS[tensor]).astype(np.float32)
+    return (
+        np.random.default_rng((step, worker, index))
+        .standard_normal(TENSORS[tensor])
+        .astype(np.float32)
+    )
 
 
 def arrays(step, worker):
@@ -100,17 +104,26 @@ def test_one_file_with_everything_in_its_keys(tmp_path):
 
 
 def test_float64_is_refused_unless_exact_or_rounded(tmp_path):
-    for suffix, save in (("npz", lambda p, a: np.savez(p, **a)), ("safetensors", lambda p, a: save_file(a, p))):
+    for suffix, save in (
+        ("npz", lambda p, a: np.savez(p, **a)),
+        ("safetensors", lambda p, a: save_file(a, p)),
+    ):
         folder = tmp_path / suffix
         (folder / "step_0").mkdir(parents=True)
         save(folder / "step_0" / f"worker_0.{suffix}", {"w": np.array([0.5, 0.1])})
-        with pytest.raises(ValueError, match=rf"worker_0.{suffix}: array 'w' .*element 1 .*--round-to-fp32"):
+        with pytest.raises(
+            ValueError, match=rf"worker_0.{suffix}: array 'w' .*element 1 .*--round-to-fp32"
+        ):
             convert(folder, tmp_path / f"run-{suffix}", reduction="mean")
         assert not (tmp_path / f"run-{suffix}").exists()
-        trace = convert(folder, tmp_path / f"run-{suffix}", reduction="mean", round_to_fp32=True).trace
+        trace = convert(
+            folder, tmp_path / f"run-{suffix}", reduction="mean", round_to_fp32=True
+        ).trace
         assert trace.read(0, "w").tolist() == [0.5, float(np.float32(0.1))]
         save(folder / "step_0" / f"worker_0.{suffix}", {"w": np.array([0.5, -0.25])})
-        assert convert(folder, tmp_path / f"exact-{suffix}", reduction="mean").trace.read(0, "w").tolist() == [0.5, -0.25]
+        assert convert(folder, tmp_path / f"exact-{suffix}", reduction="mean").trace.read(
+            0, "w"
+        ).tolist() == [0.5, -0.25]
 
 
 def refusal(tmp_path, folder, **options):
@@ -126,13 +139,17 @@ def refusal(tmp_path, folder, **options):
 def test_missing_combinations_are_named(tmp_path):
     folder = dump(tmp_path / "dump", save_npy)
     (folder / "step_10" / "worker_1" / "fc.bias.npy").unlink()
-    assert "1 of 12 combinations are missing: (step 10, worker 1, fc.bias)" in refusal(tmp_path, folder)
+    assert "1 of 12 combinations are missing: (step 10, worker 1, fc.bias)" in refusal(
+        tmp_path, folder
+    )
 
 
 def test_a_missing_worker_is_named(tmp_path):
     folder = dump(tmp_path / "dump")
     (folder / "step_2" / "worker_1.npz").unlink()
-    assert "(step 2, worker 1, conv.weight), (step 2, worker 1, fc.bias)" in refusal(tmp_path, folder)
+    assert "(step 2, worker 1, conv.weight), (step 2, worker 1, fc.bias)" in refusal(
+        tmp_path, folder
+    )
 
 
 def test_shapes_that_differ_are_named(tmp_path):
@@ -147,12 +164,21 @@ def test_shapes_that_differ_are_named(tmp_path):
 
 def test_pickled_arrays_are_refused(tmp_path):
     folder = dump(tmp_path / "dump", save_npy)
-    np.save(folder / "step_10" / "worker_2" / "fc.bias.npy", np.array([{}], dtype=object), allow_pickle=True)
+    np.save(
+        folder / "step_10" / "worker_2" / "fc.bias.npy",
+        np.array([{}], dtype=object),
+        allow_pickle=True,
+    )
     assert "worker_2/fc.bias.npy contains objects, not numbers" in refusal(tmp_path, folder)
 
 
 @pytest.mark.parametrize(
-    "save, name", [(save_npz, "step_2/worker_0.npz"), (save_npy, "step_2/worker_0/fc.bias.npy"), (save_flat_safetensors, "step2_rank0.safetensors")]
+    "save, name",
+    [
+        (save_npz, "step_2/worker_0.npz"),
+        (save_npy, "step_2/worker_0/fc.bias.npy"),
+        (save_flat_safetensors, "step2_rank0.safetensors"),
+    ],
 )
 def test_truncated_files_are_refused_by_name(tmp_path, save, name):
     folder = dump(tmp_path / "dump", save)
@@ -165,8 +191,12 @@ def test_other_refusals(tmp_path):
     folder = dump(tmp_path / "dump")
     assert "is not a regular expression" in refusal(tmp_path, folder, pattern="(")
     assert "has the group 'layer'" in refusal(tmp_path, folder, pattern="(?P<layer>.*)")
-    assert "matches none of the 6 files; the first is " in refusal(tmp_path, folder, pattern="x(?P<step>1)")
-    assert "are both step 2, worker 0" in refusal(tmp_path, folder, pattern=r"step_(?P<step>\d+)/.*")
+    assert "matches none of the 6 files; the first is " in refusal(
+        tmp_path, folder, pattern="x(?P<step>1)"
+    )
+    assert "are both step 2, worker 0" in refusal(
+        tmp_path, folder, pattern=r"step_(?P<step>\d+)/.*"
+    )
     assert "gone does not exist" in refusal(tmp_path, tmp_path / "gone")
     assert "reduction is 'average'" in refusal(tmp_path, folder, reduction="average")
     (tmp_path / "empty").mkdir()
@@ -187,7 +217,9 @@ def test_the_verbs_convert_and_describe(tmp_path, capsys):
     folder = dump(tmp_path / "dump")
     options = ["--reduction", "mean", "--role", "^fc=head", "--role", ".=conv", "--name", "dumped"]
     assert run_verb(convert_verb, folder, tmp_path / "run", *options) == 0
-    assert "6 files: 2 steps x 3 workers, 2 tensors, order from the files" in capsys.readouterr().out
+    assert (
+        "6 files: 2 steps x 3 workers, 2 tensors, order from the files" in capsys.readouterr().out
+    )
     trace = open_trace(tmp_path / "run")
     assert trace.roles == {"conv.weight": "conv", "fc.bias": "head"} and trace.name == "dumped"
     assert run_verb(info_verb, tmp_path / "run", "--check") == 0

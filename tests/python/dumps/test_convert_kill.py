@@ -33,7 +33,11 @@ def dump(tmp_path_factory):
     for step in range(STEPS):
         for worker in range(WORKERS):
             values = random.standard_normal(200_000).astype(np.float32)
-            np.savez(folder / f"step_{step}_rank_{worker}.npz", a=values, b=values[:1000].reshape(10, 100))
+            np.savez(
+                folder / f"step_{step}_rank_{worker}.npz",
+                a=values,
+                b=values[:1000].reshape(10, 100),
+            )
     return folder
 
 
@@ -66,7 +70,13 @@ def held(dump, out):
     with tempfile.TemporaryDirectory() as folder:
         mark = Path(folder) / "held"
         words = [sys.executable, "-c", HELD, mark, "convert", dump, out, "--reduction", "mean"]
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=interruptible)
+        process = subprocess.Popen(
+            words,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=interruptible,
+        )
         end = time.monotonic() + 300
         while not mark.exists() and process.poll() is None and time.monotonic() < end:
             time.sleep(0.001)
@@ -89,8 +99,13 @@ def interrupted(dump, out, how):
 def test_the_same_command_goes_on_after_a_kill(tmp_path, dump):
     out = tmp_path / "run"
     code, _ = interrupted(dump, out, signal.SIGKILL)
-    assert code == -signal.SIGKILL and {HIDDEN.sub("", p.name) for p in tmp_path.iterdir()} == {".run.apscope-", ".run.apscope-lock"}
-    again = subprocess.run([*COMMAND, dump, out, "--reduction", "mean"], check=True, capture_output=True, text=True)
+    assert code == -signal.SIGKILL and {HIDDEN.sub("", p.name) for p in tmp_path.iterdir()} == {
+        ".run.apscope-",
+        ".run.apscope-lock",
+    }
+    again = subprocess.run(
+        [*COMMAND, dump, out, "--reduction", "mean"], check=True, capture_output=True, text=True
+    )
     assert "continuing after step " in again.stdout
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
     whole = convert(dump, tmp_path / "whole", reduction="mean", name="run")
@@ -117,7 +132,10 @@ def test_a_conversion_killed_after_its_end_leaves_nothing_for_long(tmp_path, dum
     left = tmp_path / ".run.apscope-0123abcd"
     left.mkdir()
     (left / "apscope.json").write_text('{"writes": "run"}')
-    with pytest.raises(ValueError, match="run exists; convert into a new folder"), pytest.warns(UserWarning, match=REMOVED):
+    with (
+        pytest.raises(ValueError, match="run exists; convert into a new folder"),
+        pytest.warns(UserWarning, match=REMOVED),
+    ):
         convert(dump, tmp_path / "run", reduction="mean")
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
@@ -137,7 +155,9 @@ def processes_of(session):
     for place in Path("/proc").iterdir():
         if place.name.isdigit():
             with contextlib.suppress(OSError):
-                parent, _, at = (place / "stat").read_text(errors="replace").rpartition(")")[2].split()[1:4]
+                parent, _, at = (
+                    (place / "stat").read_text(errors="replace").rpartition(")")[2].split()[1:4]
+                )
                 if session in (int(parent), int(at)):
                     found[int(place.name)] = (place / "cmdline").read_text(errors="replace")
     return found
@@ -146,14 +166,18 @@ def processes_of(session):
 def runs(process):
     """Whether it has not ended; one that ended may wait to be collected by whoever adopted it."""
     try:
-        return (Path("/proc") / str(process) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return (Path("/proc") / str(process) / "stat").read_text().rpartition(")")[2].split()[
+            0
+        ] != "Z"
     except OSError:
         return False
 
 
 @pytest.mark.parametrize("after", [0, 0.05, 0.2])
 def test_control_c_while_torch_reads_is_one_line(tmp_path, after):
-    (tmp_path / "torch.py").write_text("import time\ntime.sleep(300)\n")  # so that it still reads when it is interrupted
+    (tmp_path / "torch.py").write_text(
+        "import time\ntime.sleep(300)\n"
+    )  # so that it still reads when it is interrupted
     out = tmp_path / "run"
     dump = Path(__file__).parents[2] / "dumps" / "four_workers" / "pt"
     process = subprocess.Popen(
@@ -166,7 +190,14 @@ def test_control_c_while_torch_reads_is_one_line(tmp_path, after):
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )
     end = time.monotonic() + 300
-    while not (helpers := [pid for pid, words in processes_of(process.pid).items() if "_torch_process" in words]) and time.monotonic() < end:
+    while (
+        not (
+            helpers := [
+                pid for pid, words in processes_of(process.pid).items() if "_torch_process" in words
+            ]
+        )
+        and time.monotonic() < end
+    ):
         time.sleep(0.001)
     time.sleep(after)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
@@ -183,19 +214,36 @@ def test_the_process_that_reads_torch_files_ends_where_nobody_asks(tmp_path):
     (tmp_path / "torch.py").write_text("import sys\nsys.exit(3)\n")  # that it was imported
     script = Path(apscope.__file__).parent / "_dumps" / "_torch_process.py"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    ends = [subprocess.run([sys.executable, script], input=text, env=environment, check=False, timeout=300).returncode for text in (b"", b"{}\n")]
+    ends = [
+        subprocess.run(
+            [sys.executable, script], input=text, env=environment, check=False, timeout=300
+        ).returncode
+        for text in (b"", b"{}\n")
+    ]
     assert ends == [0, 3]
 
 
 @pytest.mark.parametrize("way", ["module", "script", "library"])
 def test_control_c_while_modules_are_imported_is_one_line(tmp_path, way):
-    (tmp_path / "numpy.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")  # the first that is imported
+    (tmp_path / "numpy.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+    )  # the first that is imported
     lines = "import sys\nfrom apscope.cli import main\nsys.exit(main())\n"  # as installers write the script
     for name in ("apscope", "program.py"):
         (tmp_path / name).write_text(lines)
-    words = {"module": ["-m", "apscope"], "script": [tmp_path / "apscope"], "library": [tmp_path / "program.py"]}[way]
+    words = {
+        "module": ["-m", "apscope"],
+        "script": [tmp_path / "apscope"],
+        "library": [tmp_path / "program.py"],
+    }[way]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run([sys.executable, *words, "formats"], capture_output=True, text=True, env=environment, preexec_fn=interruptible)
+    done = subprocess.run(
+        [sys.executable, *words, "formats"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        preexec_fn=interruptible,
+    )
     if way == "library":  # whose own matter it is
         assert done.returncode == -signal.SIGINT and done.stderr.endswith("KeyboardInterrupt\n")
     else:
@@ -206,7 +254,10 @@ def test_one_conversion_at_a_time_into_a_place(tmp_path, dump):
     out = tmp_path / "run"
     with (
         held(dump, out) as process,
-        pytest.raises(ValueError, match=rf"another apscope convert \(process {process.pid} on .*\) writes .*run; wait for it"),
+        pytest.raises(
+            ValueError,
+            match=rf"another apscope convert \(process {process.pid} on .*\) writes .*run; wait for it",
+        ),
     ):
         convert(dump, out, reduction="mean")
     _, err = process.communicate(timeout=300)
@@ -247,20 +298,39 @@ def test_another_list_of_names_in_the_same_file_is_converted_anew(tmp_path, monk
             convert(dump, out, reduction="mean", order=order)
         order.write_text(names)
         lines = []
-        with contextlib.nullcontext() if going_on else pytest.warns(UserWarning, match="removed .run-b.apscope-"):
+        with (
+            contextlib.nullcontext()
+            if going_on
+            else pytest.warns(UserWarning, match="removed .run-b.apscope-")
+        ):
             trace = convert(dump, out, reduction="mean", order=order, tell=lines.append).trace
-        assert list(trace.tensors) == names.split() and any("continuing after step 1" in line for line in lines) == going_on
+        assert (
+            list(trace.tensors) == names.split()
+            and any("continuing after step 1" in line for line in lines) == going_on
+        )
 
 
 def test_a_full_disk_is_told_with_the_destination(tmp_path, monkeypatch, capsys):
     np.savez(tmp_path / "step_0.npz", a=np.ones(2, np.float32), b=np.ones(3, np.float32))
-    monkeypatch.setattr(TraceWriter, "end_step", lambda *_, **__: os.write(os.open("/dev/full", os.O_WRONLY), b"x"))
-    assert main(["convert", str(tmp_path / "step_0.npz"), str(tmp_path / "run"), "--reduction", "mean"]) == 2
-    assert capsys.readouterr().err == f"apscope: {tmp_path / 'run'} cannot be written: No space left on device\n"
+    monkeypatch.setattr(
+        TraceWriter, "end_step", lambda *_, **__: os.write(os.open("/dev/full", os.O_WRONLY), b"x")
+    )
+    assert (
+        main(
+            ["convert", str(tmp_path / "step_0.npz"), str(tmp_path / "run"), "--reduction", "mean"]
+        )
+        == 2
+    )
+    assert (
+        capsys.readouterr().err
+        == f"apscope: {tmp_path / 'run'} cannot be written: No space left on device\n"
+    )
     assert [p.name for p in tmp_path.iterdir()] == ["step_0.npz"]
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="resident sets are read from Linux's /proc")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="resident sets are read from Linux's /proc"
+)
 def test_memory_is_of_one_step(tmp_path, dump):
     script = (
         "import sys\nfrom apscope.record import convert\n"
@@ -269,7 +339,12 @@ def test_memory_is_of_one_step(tmp_path, dump):
     )
     peaks = []
     for steps in ("0:2", f"0:{STEPS}"):
-        done = subprocess.run([sys.executable, "-c", script, dump, tmp_path / f"run{len(peaks)}", steps], check=True, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-c", script, dump, tmp_path / f"run{len(peaks)}", steps],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
         peaks.append(int(done.stdout) * 1024)
     whole = STEPS * WORKERS * 804_000
     assert peaks[1] - peaks[0] < whole / 4
@@ -279,10 +354,21 @@ def test_memory_is_of_one_step(tmp_path, dump):
 def test_a_stacked_array_is_read_a_step_at_a_time(tmp_path, name):
     values = np.random.default_rng(0).standard_normal((20, 2, 200_000)).astype(np.float32)
     np.save(tmp_path / name, values) if name == "w.npy" else np.savez(tmp_path / name, w=values)
-    convert(tmp_path / name, tmp_path / "first", reduction="mean", step_axis=0, worker_axis=1, steps="0:1")
+    convert(
+        tmp_path / name,
+        tmp_path / "first",
+        reduction="mean",
+        step_axis=0,
+        worker_axis=1,
+        steps="0:1",
+    )
     tracemalloc.start()
-    trace = convert(tmp_path / name, tmp_path / "run", reduction="mean", step_axis=0, worker_axis=1).trace
+    trace = convert(
+        tmp_path / name, tmp_path / "run", reduction="mean", step_axis=0, worker_axis=1
+    ).trace
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < values.nbytes / 3
-    assert all(np.array_equal(trace.read(s, "w", w), values[s, w]) for s in range(20) for w in range(2))
+    assert all(
+        np.array_equal(trace.read(s, "w", w), values[s, w]) for s in range(20) for w in range(2)
+    )

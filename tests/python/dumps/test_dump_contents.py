@@ -33,7 +33,9 @@ def save_pt(arrays, path):
 
 SAVE = {
     "npz": lambda arrays, path: np.savez(path, **arrays),
-    "safetensors": lambda arrays, path: save_file({name: np.asarray(values) for name, values in arrays.items()}, path),
+    "safetensors": lambda arrays, path: save_file(
+        {name: np.asarray(values) for name, values in arrays.items()}, path
+    ),
     "h5": save_h5,
     "zarr": save_zarr,
     "pt": save_pt,
@@ -45,40 +47,74 @@ SAVE = {
 def test_a_loss_scale_among_the_arrays_is_seen_in_every_kind_of_file(tmp_path, kind, key):
     (tmp_path / "dump").mkdir()
     for step in range(2):
-        scale = {key: np.float32(1024 * 2**step), "loss": np.float32(0.5), "lr": np.array([0.25], np.float64)}
+        scale = {
+            key: np.float32(1024 * 2**step),
+            "loss": np.float32(0.5),
+            "lr": np.array([0.25], np.float64),
+        }
         SAVE[kind](
-            {"grads/w": np.full((2, 3), step, np.float32), "grads/b": np.ones(4, np.float32), **scale}, tmp_path / "dump" / f"step_{step}.{kind}"
+            {
+                "grads/w": np.full((2, 3), step, np.float32),
+                "grads/b": np.ones(4, np.float32),
+                **scale,
+            },
+            tmp_path / "dump" / f"step_{step}.{kind}",
         )
-    with pytest.raises(ValueError, match=r"step_0.\w+ has the loss scale 1024, .*; pass --loss-scale recorded if they do"):
+    with pytest.raises(
+        ValueError,
+        match=r"step_0.\w+ has the loss scale 1024, .*; pass --loss-scale recorded if they do",
+    ):
         convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
-    trace = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", loss_scale="recorded").trace
+    trace = convert(
+        tmp_path / "dump", tmp_path / "run", reduction="mean", loss_scale="recorded"
+    ).trace
     assert set(trace.tensors) == {"w", "b"}
-    assert [(step.loss_scale, step.loss, step.learning_rate) for step in trace.manifest.steps] == [(1024, 0.5, 0.25), (2048, 0.5, 0.25)]
+    assert [(step.loss_scale, step.loss, step.learning_rate) for step in trace.manifest.steps] == [
+        (1024, 0.5, 0.25),
+        (2048, 0.5, 0.25),
+    ]
     trace = convert(tmp_path / "dump", tmp_path / "unscaled", reduction="mean", loss_scale=1).trace
     assert [step.loss_scale for step in trace.manifest.steps] == [None, None]
 
 
 def save_safetensors_told(arrays, numbers, path):
-    save_file(arrays, path, metadata={"format": "pt", **{name: str(value) for name, value in numbers.items()}})
+    save_file(
+        arrays,
+        path,
+        metadata={"format": "pt", **{name: str(value) for name, value in numbers.items()}},
+    )
 
 
 def save_shards_told(arrays, numbers, path):
     for part, (name, values) in enumerate(arrays.items(), 1):
-        save_safetensors_told({name: values}, numbers, path.with_name(f"{path.stem}-{part:05d}-of-{len(arrays):05d}.safetensors"))
+        save_safetensors_told(
+            {name: values},
+            numbers,
+            path.with_name(f"{path.stem}-{part:05d}-of-{len(arrays):05d}.safetensors"),
+        )
 
 
 def save_h5_told(arrays, numbers, path):
     save_h5(arrays, path)
     with pytest.importorskip("h5py").File(path, "a") as file:
-        file.attrs.update({**numbers, "by": "a script", "betas": np.array([0.9, 0.99]), "empty": ""})
+        file.attrs.update(
+            {**numbers, "by": "a script", "betas": np.array([0.9, 0.99]), "empty": ""}
+        )
 
 
 def save_zarr_told(arrays, numbers, path):
     save_zarr(arrays, path)
-    pytest.importorskip("zarr").open_group(path, mode="a").attrs.update({**numbers, "by": "a script", "betas": [0.9, 0.99], "none": None})
+    pytest.importorskip("zarr").open_group(path, mode="a").attrs.update(
+        {**numbers, "by": "a script", "betas": [0.9, 0.99], "none": None}
+    )
 
 
-TOLD = {"safetensors": save_safetensors_told, "shards": save_shards_told, "h5": save_h5_told, "zarr": save_zarr_told}
+TOLD = {
+    "safetensors": save_safetensors_told,
+    "shards": save_shards_told,
+    "h5": save_h5_told,
+    "zarr": save_zarr_told,
+}
 
 
 @pytest.mark.parametrize("kind", TOLD)
@@ -86,25 +122,54 @@ def test_a_loss_scale_among_the_attributes_is_seen(tmp_path, kind):
     (tmp_path / "dump").mkdir()
     for step in range(2):
         arrays = {"w": np.full((2, 3), step, np.float32), "b": np.ones(4, np.float32)}
-        TOLD[kind](arrays, {"loss_scale": 1024.0 * 2**step, "loss": 0.5}, tmp_path / "dump" / f"step_{step}.{kind}")
-    with pytest.raises(ValueError, match=r"step_0\S* has the loss scale 1024, .*; pass --loss-scale recorded if they do"):
+        TOLD[kind](
+            arrays,
+            {"loss_scale": 1024.0 * 2**step, "loss": 0.5},
+            tmp_path / "dump" / f"step_{step}.{kind}",
+        )
+    with pytest.raises(
+        ValueError,
+        match=r"step_0\S* has the loss scale 1024, .*; pass --loss-scale recorded if they do",
+    ):
         convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
-    trace = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", loss_scale="recorded").trace
+    trace = convert(
+        tmp_path / "dump", tmp_path / "run", reduction="mean", loss_scale="recorded"
+    ).trace
     assert set(trace.tensors) == {"w", "b"}
-    assert [(step.loss_scale, step.loss) for step in trace.manifest.steps] == [(1024, 0.5), (2048, 0.5)]
+    assert [(step.loss_scale, step.loss) for step in trace.manifest.steps] == [
+        (1024, 0.5),
+        (2048, 0.5),
+    ]
 
 
-@pytest.mark.parametrize("beside", [lambda grads, state: {**grads, **state}, lambda grads, state: {"grads": grads, "scaler": state}])
+@pytest.mark.parametrize(
+    "beside",
+    [
+        lambda grads, state: {**grads, **state},
+        lambda grads, state: {"grads": grads, "scaler": state},
+    ],
+)
 def test_the_state_of_a_grad_scaler_is_a_loss_scale(tmp_path, beside):
     torch = pytest.importorskip("torch")
-    state = {"scale": 65536.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 2000, "_growth_tracker": 0}
+    state = {
+        "scale": 65536.0,
+        "growth_factor": 2.0,
+        "backoff_factor": 0.5,
+        "growth_interval": 2000,
+        "_growth_tracker": 0,
+    }
     grads = {"w": torch.ones(2, 3), "b": torch.ones(4)}
-    for kind, numbers in (("numbers", state), ("tensors", {key: torch.tensor(value) for key, value in state.items()})):
+    for kind, numbers in (
+        ("numbers", state),
+        ("tensors", {key: torch.tensor(value) for key, value in state.items()}),
+    ):
         (tmp_path / kind).mkdir()
         torch.save(beside(grads, numbers), tmp_path / kind / "step_7.pt")
         with pytest.raises(ValueError, match="has the loss scale 65536"):
             convert(tmp_path / kind, tmp_path / "run", reduction="mean")
-        trace = convert(tmp_path / kind, tmp_path / f"run-{kind}", reduction="mean", loss_scale="recorded").trace
+        trace = convert(
+            tmp_path / kind, tmp_path / f"run-{kind}", reduction="mean", loss_scale="recorded"
+        ).trace
         assert trace.tensors == ("w", "b") and trace.manifest.steps[0].loss_scale == 65536
 
 
@@ -112,18 +177,44 @@ def test_the_state_of_a_grad_scaler_is_a_loss_scale(tmp_path, beside):
 def test_numbers_of_a_distributed_checkpoint_are_seen(tmp_path, monkeypatch, nested):
     torch = pytest.importorskip("torch")
     dcp = pytest.importorskip("torch.distributed.checkpoint")
-    unknown = type("Unknown", (), {"__module__": __name__})  # a class that cannot be imported again is in nobody's way
+    unknown = type(
+        "Unknown", (), {"__module__": __name__}
+    )  # a class that cannot be imported again is in nobody's way
     monkeypatch.setattr(sys.modules[__name__], "Unknown", unknown, raising=False)
-    numbers = {"loss_scale": 1024.0, "loss": 0.5, "lr": 0.25, "note": "a text", "flag": True, "state": unknown()}
+    numbers = {
+        "loss_scale": 1024.0,
+        "loss": 0.5,
+        "lr": 0.25,
+        "note": "a text",
+        "flag": True,
+        "state": unknown(),
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # one process, no group
         grads = {"w": torch.arange(6.0).reshape(2, 3), "b": torch.ones(4)}
-        dcp.save({"grads": grads, **({"scaler": numbers} if nested else numbers)}, checkpoint_id=tmp_path / "dump" / "step_3")
-    with pytest.raises(ValueError, match="step_3 has the loss scale 1024, .*; pass --loss-scale recorded if they do"):
+        dcp.save(
+            {"grads": grads, **({"scaler": numbers} if nested else numbers)},
+            checkpoint_id=tmp_path / "dump" / "step_3",
+        )
+    with pytest.raises(
+        ValueError,
+        match="step_3 has the loss scale 1024, .*; pass --loss-scale recorded if they do",
+    ):
         convert(tmp_path / "dump", tmp_path / "run", reduction="mean", trust_pickle=True)
-    trace = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", trust_pickle=True, loss_scale="recorded").trace
-    assert [(step.loss_scale, step.loss, step.learning_rate) for step in trace.manifest.steps] == [(1024, 0.5, 0.25)]
-    assert set(trace.tensors) == {"w", "b"} and trace.read(3, "w", 0).tolist() == [[0, 1, 2], [3, 4, 5]]
+    trace = convert(
+        tmp_path / "dump",
+        tmp_path / "run",
+        reduction="mean",
+        trust_pickle=True,
+        loss_scale="recorded",
+    ).trace
+    assert [(step.loss_scale, step.loss, step.learning_rate) for step in trace.manifest.steps] == [
+        (1024, 0.5, 0.25)
+    ]
+    assert set(trace.tensors) == {"w", "b"} and trace.read(3, "w", 0).tolist() == [
+        [0, 1, 2],
+        [3, 4, 5],
+    ]
 
 
 def test_a_torch_file_without_checksums_is_read(tmp_path):
@@ -133,44 +224,109 @@ def test_a_torch_file_without_checksums_is_read(tmp_path):
         torch.save({"w": torch.ones(3), "b": torch.ones(2)}, tmp_path / "step_0.pt")
     finally:
         torch.serialization.set_crc32_options(True)
-    assert convert(tmp_path / "step_0.pt", tmp_path / "run", reduction="mean").trace.read(0, "w", 0).tolist() == [1, 1, 1]
+    assert convert(tmp_path / "step_0.pt", tmp_path / "run", reduction="mean").trace.read(
+        0, "w", 0
+    ).tolist() == [1, 1, 1]
 
 
 def test_numbers_belong_to_the_step_that_their_key_or_file_says(tmp_path):
     torch = pytest.importorskip("torch")
-    torch.save({f"step_{s}": {"w": torch.ones(3), "loss": torch.tensor(0.5 * s), "loss_scale": 2.0**s} for s in (1, 2)}, tmp_path / "all.pt")
-    trace = convert(tmp_path / "all.pt", tmp_path / "run", reduction="mean", workers=1, loss_scale="recorded").trace
-    assert [(step.loss, step.loss_scale) for step in trace.manifest.steps] == [(0.5, 2), (1, 4)] and trace.tensors == ("w",)
+    torch.save(
+        {
+            f"step_{s}": {"w": torch.ones(3), "loss": torch.tensor(0.5 * s), "loss_scale": 2.0**s}
+            for s in (1, 2)
+        },
+        tmp_path / "all.pt",
+    )
+    trace = convert(
+        tmp_path / "all.pt", tmp_path / "run", reduction="mean", workers=1, loss_scale="recorded"
+    ).trace
+    assert [(step.loss, step.loss_scale) for step in trace.manifest.steps] == [
+        (0.5, 2),
+        (1, 4),
+    ] and trace.tensors == ("w",)
     (tmp_path / "npy").mkdir()
     for s in (1, 2):
-        for name, values in (("w", np.ones(3, np.float32)), ("b", np.ones(2, np.float32)), ("loss_scale", np.float32(8 * s))):
+        for name, values in (
+            ("w", np.ones(3, np.float32)),
+            ("b", np.ones(2, np.float32)),
+            ("loss_scale", np.float32(8 * s)),
+        ):
             np.save(tmp_path / "npy" / f"{name}_step{s}.npy", values)
-    trace = convert(tmp_path / "npy", tmp_path / "run-npy", reduction="mean", workers=1, loss_scale="recorded").trace
-    assert [step.loss_scale for step in trace.manifest.steps] == [8, 16] and trace.tensors == ("b", "w")
-    torch.save({"step_1": {"w": torch.ones(3)}, "step_2": {"w": torch.ones(3)}, "loss_scale": 4.0}, tmp_path / "one.pt")
+    trace = convert(
+        tmp_path / "npy", tmp_path / "run-npy", reduction="mean", workers=1, loss_scale="recorded"
+    ).trace
+    assert [step.loss_scale for step in trace.manifest.steps] == [8, 16] and trace.tensors == (
+        "b",
+        "w",
+    )
+    torch.save(
+        {"step_1": {"w": torch.ones(3)}, "step_2": {"w": torch.ones(3)}, "loss_scale": 4.0},
+        tmp_path / "one.pt",
+    )
     with pytest.raises(ValueError, match="pass --loss-scale 4 if they do"):
         convert(tmp_path / "one.pt", tmp_path / "run-one", reduction="mean", workers=1)
 
 
 def test_numbers_of_stacked_arrays_and_of_every_dtype(tmp_path):
     arrays = {"w": np.ones((3, 2, 5), np.float32), "b": np.ones((3, 2, 4), np.float32)}
-    np.savez(tmp_path / "stacked.npz", **arrays, loss=np.arange(6.0).reshape(3, 2), loss_scale=np.array([2, 4, 8]))
+    np.savez(
+        tmp_path / "stacked.npz",
+        **arrays,
+        loss=np.arange(6.0).reshape(3, 2),
+        loss_scale=np.array([2, 4, 8]),
+    )
     axes = {"step_axis": 0, "worker_axis": 1, "stage": "reduced"}
-    trace = convert(tmp_path / "stacked.npz", tmp_path / "run", reduction="mean", loss_scale="recorded", **axes).trace
-    assert trace.tensors == ("w", "b") and [(step.loss, step.loss_scale) for step in trace.manifest.steps] == [(0.5, 2), (2.5, 4), (4.5, 8)]
+    trace = convert(
+        tmp_path / "stacked.npz", tmp_path / "run", reduction="mean", loss_scale="recorded", **axes
+    ).trace
+    assert trace.tensors == ("w", "b") and [
+        (step.loss, step.loss_scale) for step in trace.manifest.steps
+    ] == [(0.5, 2), (2.5, 4), (4.5, 8)]
     torch = pytest.importorskip("torch")
     for dtype in ("bfloat16", "float16", "float64", "int32", "float8_e5m2"):
-        torch.save({"w": torch.ones(5), "loss_scale": torch.tensor(1024).to(getattr(torch, dtype))}, tmp_path / f"{dtype}.pt")
+        torch.save(
+            {"w": torch.ones(5), "loss_scale": torch.tensor(1024).to(getattr(torch, dtype))},
+            tmp_path / f"{dtype}.pt",
+        )
         with pytest.raises(ValueError, match="has the loss scale 1024"):
-            convert(tmp_path / f"{dtype}.pt", tmp_path / "no", reduction="mean", workers=1, step_axis="none")
-    np.savez(tmp_path / "raw.npz", w=np.ones(5, ml_dtypes.bfloat16), loss_scale=np.array(1024, ml_dtypes.bfloat16))
+            convert(
+                tmp_path / f"{dtype}.pt",
+                tmp_path / "no",
+                reduction="mean",
+                workers=1,
+                step_axis="none",
+            )
+    np.savez(
+        tmp_path / "raw.npz",
+        w=np.ones(5, ml_dtypes.bfloat16),
+        loss_scale=np.array(1024, ml_dtypes.bfloat16),
+    )
     with pytest.raises(ValueError, match="has the loss scale 1024"):
-        convert(tmp_path / "raw.npz", tmp_path / "no", reduction="mean", raw_dtype="bfloat16", workers=1, step_axis="none")
+        convert(
+            tmp_path / "raw.npz",
+            tmp_path / "no",
+            reduction="mean",
+            raw_dtype="bfloat16",
+            workers=1,
+            step_axis="none",
+        )
 
 
 def test_a_scale_of_the_model_is_a_tensor(tmp_path):
-    np.savez(tmp_path / "step_0.npz", **{"attn.scale": np.float32(2), "logit_scale": np.float32(3), "lr.weight": np.ones(3, np.float32)})
-    assert convert(tmp_path, tmp_path / "run", reduction="mean", workers=1).trace.tensors == ("attn.scale", "logit_scale", "lr.weight")
+    np.savez(
+        tmp_path / "step_0.npz",
+        **{
+            "attn.scale": np.float32(2),
+            "logit_scale": np.float32(3),
+            "lr.weight": np.ones(3, np.float32),
+        },
+    )
+    assert convert(tmp_path, tmp_path / "run", reduction="mean", workers=1).trace.tensors == (
+        "attn.scale",
+        "logit_scale",
+        "lr.weight",
+    )
 
 
 # ---- what is not a dump of gradients, or numbered ---------------------------------------------------
@@ -181,16 +337,28 @@ def test_a_scale_of_the_model_is_a_tensor(tmp_path):
 def test_the_state_of_an_optimizer_is_refused(tmp_path, what, optimizer):
     torch = pytest.importorskip("torch")
     net = torch.nn.Linear(3, 2)
-    made = {"Adam": torch.optim.Adam, "SGD": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)}[optimizer](net.parameters())
+    made = {"Adam": torch.optim.Adam, "SGD": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)}[
+        optimizer
+    ](net.parameters())
     net(torch.ones(1, 3)).sum().backward()
     made.step()
     grads = {name: p.grad for name, p in net.named_parameters()}
     state = made.state_dict()
-    torch.save({"grads": grads, "model": net.state_dict(), "optimizer": state, "step": 0} if what == "checkpoint" else state, tmp_path / "step_0.pt")
-    with pytest.raises(ValueError, match=r"step_0.pt: array '.*' is an optimizer's state, .*; save p.grad of every parameter, or, if .*--tensors"):
+    torch.save(
+        {"grads": grads, "model": net.state_dict(), "optimizer": state, "step": 0}
+        if what == "checkpoint"
+        else state,
+        tmp_path / "step_0.pt",
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"step_0.pt: array '.*' is an optimizer's state, .*; save p.grad of every parameter, or, if .*--tensors",
+    ):
         convert(tmp_path, tmp_path / "run", reduction="mean", workers=1)
     if what == "checkpoint":
-        assert convert(tmp_path, tmp_path / "run", reduction="mean", workers=1, tensors="^grads/").trace.tensors == ("weight", "bias")
+        assert convert(
+            tmp_path, tmp_path / "run", reduction="mean", workers=1, tensors="^grads/"
+        ).trace.tensors == ("weight", "bias")
 
 
 @pytest.mark.parametrize(
@@ -198,16 +366,29 @@ def test_the_state_of_an_optimizer_is_refused(tmp_path, what, optimizer):
     [
         ("all", lambda t: {0: [t(2), t(3)], 100: [t(2), t(3)]}, (0, 100), 1),
         ("all_2", lambda t: {"grads": [[t(2), t(3)], [t(2), t(3)], [t(2), t(3)]]}, (0, 1, 2), 1),
-        ("all", lambda t: {7: [[t(2), t(3)], [t(2), t(3)]], 8: [[t(2), t(3)], [t(2), t(3)]]}, (7, 8), 2),
+        (
+            "all",
+            lambda t: {7: [[t(2), t(3)], [t(2), t(3)]], 8: [[t(2), t(3)], [t(2), t(3)]]},
+            (7, 8),
+            2,
+        ),
         ("step_3", lambda t: [[t(2), t(3)], [t(2), t(3)]], (3,), 2),
-        ("rank_0", lambda t: {"grads": {5: {"0.w": t(2), "b": t(3)}, 6: {"0.w": t(2), "b": t(3)}}}, (5, 6), 1),
+        (
+            "rank_0",
+            lambda t: {"grads": {5: {"0.w": t(2), "b": t(3)}, 6: {"0.w": t(2), "b": t(3)}}},
+            (5, 6),
+            1,
+        ),
     ],
 )
 def test_numbers_as_keys_get_a_pattern_that_works(tmp_path, name, make, steps, workers):
     torch = pytest.importorskip("torch")
     torch.save(make(lambda n: torch.rand(n)), tmp_path / f"{name}.pt")
     source = tmp_path / f"{name}.pt"
-    with pytest.raises(ValueError, match=r"the same tensors are under '\d+', '\d+'.*; if they are (steps|workers|steps and workers), ") as error:
+    with pytest.raises(
+        ValueError,
+        match=r"the same tensors are under '\d+', '\d+'.*; if they are (steps|workers|steps and workers), ",
+    ) as error:
         convert(source, tmp_path / "run", reduction="mean")
     pattern = str(error.value).split("--pattern '")[1].split("'")[0]
     trace = convert(source, tmp_path / "run", reduction="mean", pattern=pattern).trace
@@ -219,7 +400,10 @@ def test_one_array_a_file_in_numbered_folders_gets_a_pattern_that_works(tmp_path
         for worker in range(3):
             (tmp_path / f"dump/{step}/{worker}").mkdir(parents=True)
             for i, layer in enumerate(("fc", "conv")):
-                np.save(tmp_path / f"dump/{step}/{worker}/{layer}.npy", np.full(2 + i, worker, np.float32))
+                np.save(
+                    tmp_path / f"dump/{step}/{worker}/{layer}.npy",
+                    np.full(2 + i, worker, np.float32),
+                )
     with pytest.raises(ValueError, match="if they are steps and workers, pass --pattern") as error:
         convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
     pattern = str(error.value).split("--pattern '")[1].split("'")[0]
@@ -242,6 +426,9 @@ def test_a_dataset_that_lies_in_another_file_is_refused(tmp_path, kind):
             layout = h5py.VirtualLayout((16,), "f4")
             layout[:] = h5py.VirtualSource(str(tmp_path / "other.h5"), "x", (16,))
             file.create_virtual_dataset("step_0/worker_0/w", layout)
-    with pytest.raises(ValueError, match="its dataset 'step_0/worker_0/w' is stored in other files, which are not read"):
+    with pytest.raises(
+        ValueError,
+        match="its dataset 'step_0/worker_0/w' is stored in other files, which are not read",
+    ):
         convert(tmp_path / "dump.h5", tmp_path / "trace", reduction="mean")
     assert not (tmp_path / "trace").exists()

@@ -39,7 +39,9 @@ def test_a_remote_dump_becomes_the_same_trace(tmp_path, memory, kind):
     for library in libraries:
         pytest.importorskip(library)
     local = convert(FOUR / kind, tmp_path / "local", reduction="mean", name="x", **options)
-    remote = convert(f"memory://dump/{kind}", tmp_path / "remote", reduction="mean", name="x", **options)
+    remote = convert(
+        f"memory://dump/{kind}", tmp_path / "remote", reduction="mean", name="x", **options
+    )
     assert remote.understood == local.understood
     assert remote.trace.hash == local.trace.hash
     assert sorted(p.name for p in tmp_path.iterdir()) == ["local", "remote"]
@@ -48,7 +50,9 @@ def test_a_remote_dump_becomes_the_same_trace(tmp_path, memory, kind):
 def test_a_remote_distributed_checkpoint(tmp_path, memory):
     pytest.importorskip("torch")
     memory.put(str(FOUR.parent / "two_processes" / "dcp"), "/dump/dcp", recursive=True)
-    trace = convert("memory://dump/dcp", tmp_path / "run", reduction="mean", trust_pickle=True).trace
+    trace = convert(
+        "memory://dump/dcp", tmp_path / "run", reduction="mean", trust_pickle=True
+    ).trace
     assert trace.workers == 2 and trace.steps == (0, 1)
 
 
@@ -59,14 +63,18 @@ def test_what_is_not_there_is_said(tmp_path, memory):
     ):
         with pytest.raises(ValueError, match=sentence):
             convert(address, tmp_path / "run", reduction="mean")
-    with pytest.raises(ValueError, match="destination is 'memory://x'; it must be a folder on a local disk"):
+    with pytest.raises(
+        ValueError, match="destination is 'memory://x'; it must be a folder on a local disk"
+    ):
         convert("memory://dump/npz", "memory://x", reduction="mean")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_broken_remote_file_is_named_by_its_address(tmp_path, memory):
     memory.pipe("/dump/bad/step_0.npz", b"PK\x03\x04 nothing")
-    with pytest.raises(ValueError, match=r"memory://dump/bad/step_0.npz is a damaged npz or torch file"):
+    with pytest.raises(
+        ValueError, match=r"memory://dump/bad/step_0.npz is a damaged npz or torch file"
+    ):
         convert("memory://dump/bad", tmp_path / "run", reduction="mean")
 
 
@@ -83,6 +91,13 @@ def test_only_the_bytes_that_are_asked_for_are_read(tmp_path, monkeypatch, memor
 
     monkeypatch.setattr(memory, "open", lambda path, mode: Counting(memory.cat_file(path)))
     monkeypatch.setattr(fsspec.core, "url_to_fs", lambda address: (memory, "/dump/big.npz"))
-    trace = convert("memory://dump/big.npz", tmp_path / "run", reduction="mean", step_axis=0, worker_axis=1, steps="7:9").trace
+    trace = convert(
+        "memory://dump/big.npz",
+        tmp_path / "run",
+        reduction="mean",
+        step_axis=0,
+        worker_axis=1,
+        steps="7:9",
+    ).trace
     assert np.array_equal(trace.read(7, "w", 1), values[7, 1])
     assert sum(read) < values.nbytes / 5

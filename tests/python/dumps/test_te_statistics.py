@@ -25,7 +25,20 @@ def dump(request):
 @pytest.fixture
 def trace(dump, tmp_path):
     pytest.importorskip("torch")
-    assert main(["convert", str(dump), str(tmp_path / "trace"), "--reduction", "mean", "--tensors", "wgrad"]) == 0
+    assert (
+        main(
+            [
+                "convert",
+                str(dump),
+                str(tmp_path / "trace"),
+                "--reduction",
+                "mean",
+                "--tensors",
+                "wgrad",
+            ]
+        )
+        == 0
+    )
     return apscope.open_trace(tmp_path / "trace")
 
 
@@ -50,19 +63,28 @@ def test_every_number_of_a_log_is_a_row(dump):
     assert alone.equals(table[table["rank"] == 1].reset_index(drop=True))
     row = table.set_index(KEY).loc[(0, 0, "model.0", "wgrad", "min")]
     assert row["value"] == -4.8936  # the log's first line
-    assert set(table["tensor"]) == {"wgrad", "gradient"} and "mxfp8_underflows%" in set(table["statistic"])
+    assert set(table["tensor"]) == {"wgrad", "gradient"} and "mxfp8_underflows%" in set(
+        table["statistic"]
+    )
 
 
 def test_logged_numbers_stand_beside_the_same_of_the_dumped_tensors(dump, trace):
     torch = pytest.importorskip("torch")
     table = beside_te_statistics(trace, dump)
-    assert table[["rank", "step", "layer", "tensor", "statistic", "value"]].equals(te_statistics(dump))
+    assert table[["rank", "step", "layer", "tensor", "statistic", "value"]].equals(
+        te_statistics(dump)
+    )
     logged = table[table["tensor"] == "wgrad"]
     assert len(logged) == 64 and (table[table["tensor"] == "gradient"]["trace_tensor"] == "").all()
     # Four decimals of a sum of at most 24 fp32 numbers.
     assert (abs(logged["value"] - logged["own"]) <= 0.5e-4 + 30 * 2**-24 * abs(logged["own"])).all()
     for (step, tensor), rows in logged.groupby(["step", "trace_tensor"]):
-        both = [torch.load(dump / f"tensor_dumps/rank_{r}/{tensor}_iter_{step:06d}.pt")["high_precision"].double() for r in range(2)]
+        both = [
+            torch.load(dump / f"tensor_dumps/rank_{r}/{tensor}_iter_{step:06d}.pt")[
+                "high_precision"
+            ].double()
+            for r in range(2)
+        ]
         for rank, values in enumerate(both):
             assert trace.read(step, tensor, rank).tolist() == values.tolist()
         x = torch.cat([v.ravel() for v in both]).tolist()
@@ -75,7 +97,15 @@ def test_logged_numbers_stand_beside_the_same_of_the_dumped_tensors(dump, trace)
             assert value == pytest.approx(expected[statistic], rel=1e-14), statistic
 
 
-@pytest.mark.parametrize("name", ["fc1.weight", "layers.0.fc1.weight", "model.layers.0.fc1.weight", "module_model_layers_0_fc1_wgrad"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fc1.weight",
+        "layers.0.fc1.weight",
+        "model.layers.0.fc1.weight",
+        "module_model_layers_0_fc1_wgrad",
+    ],
+)
 def test_names_agree_apart_from_what_stands_in_front(name, log, tmp_path):
     with TraceWriter(tmp_path / "trace", workers=1) as writer:
         for tensor in (name, "fc2.weight"):
@@ -84,11 +114,20 @@ def test_names_agree_apart_from_what_stands_in_front(name, log, tmp_path):
     path = log(
         *(
             LINE.format(f"model.layers.0.{what}", 7, 1.0)
-            for what in ("fc1_wgrad_cur_amax", "fc1_wgrad_dynamic_range", "fc3_wgrad_max", "fc1_wgrad_odd")
+            for what in (
+                "fc1_wgrad_cur_amax",
+                "fc1_wgrad_dynamic_range",
+                "fc3_wgrad_max",
+                "fc1_wgrad_odd",
+            )
         )
     )
-    table = beside_te_statistics(apscope.open_trace(tmp_path / "trace"), path).set_index(["layer", "statistic"])
-    assert table["own"]["model.layers.0.fc1"].to_dict() == pytest.approx({"cur_amax": 3, "dynamic_range": math.log2(6), "odd": math.nan}, nan_ok=True)
+    table = beside_te_statistics(apscope.open_trace(tmp_path / "trace"), path).set_index(
+        ["layer", "statistic"]
+    )
+    assert table["own"]["model.layers.0.fc1"].to_dict() == pytest.approx(
+        {"cur_amax": 3, "dynamic_range": math.log2(6), "odd": math.nan}, nan_ok=True
+    )
     assert table["trace_tensor"]["model.layers.0.fc3"].tolist() == [""]
 
 
@@ -98,7 +137,9 @@ def test_two_names_alike_are_none(log, tmp_path):
             writer.add(0, 0, tensor, np.float32([1]))
         writer.end_step(0)
     path = log(LINE.format("fc1_wgrad_max", 0, 1.0), LINE.format("fc2_wgrad_max", 0, 1.0))
-    assert beside_te_statistics(apscope.open_trace(tmp_path / "trace"), path)["trace_tensor"].tolist() == ["", "fc2.weight"]
+    assert beside_te_statistics(apscope.open_trace(tmp_path / "trace"), path)[
+        "trace_tensor"
+    ].tolist() == ["", "fc2.weight"]
 
 
 def test_what_has_no_finite_number_is_nan(log, tmp_path):
@@ -119,7 +160,9 @@ def test_weights_and_layer_inputs_where_the_trace_has_them(log, tmp_path):
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(3, 2))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    with Recorder(tmp_path / "trace", what=["weights", "layer_input", "activation_gradient"]) as recorder:
+    with Recorder(
+        tmp_path / "trace", what=["weights", "layer_input", "activation_gradient"]
+    ) as recorder:
         recorder.attach(net)
         x = torch.randn(4, 3)
         before = net[0].weight.detach().clone()
@@ -127,16 +170,30 @@ def test_weights_and_layer_inputs_where_the_trace_has_them(log, tmp_path):
         optimizer.step()
     trace = apscope.open_trace(tmp_path / "trace")
     step = trace.steps[0]
-    path = log(*(LINE.format(f"0_{tensor}_cur_amax", step, 0.0) for tensor in ("weight", "activation", "gradient", "output")))
+    path = log(
+        *(
+            LINE.format(f"0_{tensor}_cur_amax", step, 0.0)
+            for tensor in ("weight", "activation", "gradient", "output")
+        )
+    )
     own = beside_te_statistics(trace, path).set_index("tensor")["own"]
     assert own["weight"] == float(before.abs().max()) and own["activation"] == float(x.abs().max())
     assert own["gradient"] == 1 and math.isnan(own["output"])
 
 
 def test_a_restarted_run_and_a_killed_one(log):
-    path = log(LINE.format("fc_wgrad_max", 1, 2.0), LINE.format("fc_wgrad_min", 1, "nan"), LINE.format("fc_wgrad_max", 1, 3.0), "2026-11-23 03:5")
-    assert te_statistics(path).set_index("statistic")["value"].to_dict() == pytest.approx({"max": 3.0, "min": math.nan}, nan_ok=True)
-    old = log(LINE.format("loss", 3, "0.25")[len("2026-11-23 03:56:47,618 - ") :], rank=4)  # as its documentation prints them; no tensor in the name
+    path = log(
+        LINE.format("fc_wgrad_max", 1, 2.0),
+        LINE.format("fc_wgrad_min", 1, "nan"),
+        LINE.format("fc_wgrad_max", 1, 3.0),
+        "2026-11-23 03:5",
+    )
+    assert te_statistics(path).set_index("statistic")["value"].to_dict() == pytest.approx(
+        {"max": 3.0, "min": math.nan}, nan_ok=True
+    )
+    old = log(
+        LINE.format("loss", 3, "0.25")[len("2026-11-23 03:56:47,618 - ") :], rank=4
+    )  # as its documentation prints them; no tensor in the name
     assert te_statistics(old).values.tolist() == [[4, 3, "loss", "", "", 0.25]]
 
 
@@ -151,13 +208,23 @@ def test_other_files_are_refused_in_one_sentence(lines, why, log):
 
 
 def test_what_is_no_log_is_refused(dump, tmp_path, trace):
-    for path in (dump / "nvdlfw_inspect_logs", tmp_path / "none", dump / "tensor_dumps/rank_0/model_0_wgrad_iter_000000.pt"):
-        with pytest.raises(ValueError, match="neither is nor contains a nvdlfw_inspect_statistics_logs/nvdlfw_inspect_globalrank-N.log"):
+    for path in (
+        dump / "nvdlfw_inspect_logs",
+        tmp_path / "none",
+        dump / "tensor_dumps/rank_0/model_0_wgrad_iter_000000.pt",
+    ):
+        with pytest.raises(
+            ValueError,
+            match="neither is nor contains a nvdlfw_inspect_statistics_logs/nvdlfw_inspect_globalrank-N.log",
+        ):
             te_statistics(path)
     with TraceWriter(tmp_path / "other", workers=1) as writer:
         writer.add(3, 0, "conv", np.float32([1]))
         writer.end_step(3)
-    with pytest.raises(ValueError, match="no number in .* layers such as 'model.0' at step 0, the trace tensors such as 'conv' at step 3$"):
+    with pytest.raises(
+        ValueError,
+        match="no number in .* layers such as 'model.0' at step 0, the trace tensors such as 'conv' at step 3$",
+    ):
         beside_te_statistics(apscope.open_trace(tmp_path / "other"), dump)
 
 
@@ -168,8 +235,15 @@ def test_the_command_line(request, dump, trace, tmp_path, capsys):
     lines = text.splitlines()
     page = (request.config.rootpath / "docs/dumps.md").read_text()
     assert "\n".join(lines[:3]) in page
-    assert lines[0].split() == ["step", "rank", "tensor", "statistic", "TransformerEngine", "trace", "all", "ranks"] and len(lines) == 22
-    assert lines[1].split()[:5] == ["0", "0", "model_0_wgrad", "min", "-4.8936"] and lines[-1] == "... and 44 more; --all shows them"
+    assert (
+        lines[0].split()
+        == ["step", "rank", "tensor", "statistic", "TransformerEngine", "trace", "all", "ranks"]
+        and len(lines) == 22
+    )
+    assert (
+        lines[1].split()[:5] == ["0", "0", "model_0_wgrad", "min", "-4.8936"]
+        and lines[-1] == "... and 44 more; --all shows them"
+    )
     assert main(["info", str(trace.path), "--beside", str(dump), "--all"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 65
     assert main(["info", str(trace.path), "--beside", str(tmp_path)]) == 2

@@ -18,7 +18,9 @@ DIGITS = "notebooks/data/digits"
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("check") / "out"
-    apscope.replay(DIGITS, ["aps:e4m3", "sign"], topology="ring", steps="0:2", tensors="bias").save(folder)
+    apscope.replay(DIGITS, ["aps:e4m3", "sign"], topology="ring", steps="0:2", tensors="bias").save(
+        folder
+    )
     return folder
 
 
@@ -54,21 +56,33 @@ def test_bundled_traces_results_and_packs_are_whole(capsys, results, tmp_path):
     assert checked(capsys, DIGITS) == (0, [f"{DIGITS}: a trace, whole"], "")
     assert checked(capsys, results) == (0, [f"{results}: results, whole"], "")
     apscope.conformance.write(tmp_path / "pack", ["e2m1fn"])
-    assert checked(capsys, tmp_path / "pack") == (0, [f"{tmp_path / 'pack'}: a conformance pack, whole"], "")
+    assert checked(capsys, tmp_path / "pack") == (
+        0,
+        [f"{tmp_path / 'pack'}: a conformance pack, whole"],
+        "",
+    )
     (tmp_path / "pack" / "e2m1fn.table.bin").unlink()
     code, lines, _ = checked(capsys, tmp_path / "pack")
     assert code == 1 and lines[-1] == f"{tmp_path / 'pack'}: a conformance pack, 1 problem"
 
 
-@pytest.mark.parametrize("name", ["results.csv", "results.parquet", "histograms.parquet", "noise.parquet"])
+@pytest.mark.parametrize(
+    "name", ["results.csv", "results.parquet", "histograms.parquet", "noise.parquet"]
+)
 def test_a_flipped_bit_and_a_missing_end_are_found(capsys, results, name):
     data = bytearray((results / name).read_bytes())
     data[len(data) // 2] ^= 1
     (results / name).write_bytes(data)
     code, lines, _ = checked(capsys, results)
-    assert code == 1 and len(lines) == 2 and f"{name} is damaged or from another run: its sha256 is " in lines[0]
+    assert (
+        code == 1
+        and len(lines) == 2
+        and f"{name} is damaged or from another run: its sha256 is " in lines[0]
+    )
     if name != "results.csv":
-        with pytest.raises(ValueError, match=f"{name} is damaged or from another run: its SHA-256 is"):
+        with pytest.raises(
+            ValueError, match=f"{name} is damaged or from another run: its SHA-256 is"
+        ):
             apscope.Results.open(results)
     (results / name).write_bytes(data[:-1])
     assert checked(capsys, results)[0] == 1
@@ -88,7 +102,9 @@ def test_every_bit_of_a_file_counts(whole, tmp_path):
     for _ in range(50):
         folder = tmp_path / "out"
         shutil.copytree(whole, folder)
-        name = random.choice(["results.parquet", "histograms.parquet", "noise.parquet", "results.csv"])
+        name = random.choice(
+            ["results.parquet", "histograms.parquet", "noise.parquet", "results.csv"]
+        )
         data = bytearray((folder / name).read_bytes())
         data[random.integers(len(data))] ^= 1 << random.integers(8)
         (folder / name).write_bytes(data)
@@ -97,19 +113,27 @@ def test_every_bit_of_a_file_counts(whole, tmp_path):
 
 
 def test_tables_of_two_runs_are_told_apart(capsys, results, tmp_path):
-    apscope.replay(DIGITS, ["aps:e4m3", "sign"], topology="ring", steps="2:4", tensors="bias").save(tmp_path / "other")
+    apscope.replay(DIGITS, ["aps:e4m3", "sign"], topology="ring", steps="2:4", tensors="bias").save(
+        tmp_path / "other"
+    )
     shutil.copy(tmp_path / "other" / "results.parquet", results)
     for verb in ("summary", "check"):
         assert main([verb, str(results)]) == (2 if verb == "summary" else 1)
     captured = capsys.readouterr()
-    assert captured.err.startswith(f"apscope: {results / 'results.parquet'} is damaged or from another run: its SHA-256 is ")
+    assert captured.err.startswith(
+        f"apscope: {results / 'results.parquet'} is damaged or from another run: its SHA-256 is "
+    )
 
 
 def test_rows_that_lack_or_are_twice_and_csv_of_another_table_are_found(capsys, results):
     table = pq.read_table(results / "results.parquet")
     replace_table(results, "results.parquet", table.slice(0, table.num_rows - 3))
     code, lines, _ = checked(capsys, results)
-    assert code == 1 and "results.csv is not the table of results.parquet" in lines[0] and "has rows of 7 of 8 layers, steps and schemes" in lines[1]
+    assert (
+        code == 1
+        and "results.csv is not the table of results.parquet" in lines[0]
+        and "has rows of 7 of 8 layers, steps and schemes" in lines[1]
+    )
     import pyarrow as pa
 
     replace_table(results, "results.parquet", pa.concat_tables([table, table.slice(0, 1)]))
@@ -122,14 +146,21 @@ def test_damaged_traces_are_told_whole(capsys, tmp_path):
     shutil.copytree(DIGITS, trace)
     (trace / "step_00000000" / "worker_0000.safetensors.part").write_bytes(b"half")
     code, lines, _ = checked(capsys, trace)
-    assert code == 0 and lines == ["does not belong to it: step_00000000/worker_0000.safetensors.part", f"{trace}: a trace, whole"]
+    assert code == 0 and lines == [
+        "does not belong to it: step_00000000/worker_0000.safetensors.part",
+        f"{trace}: a trace, whole",
+    ]
     for step in (0, 5):
         path = trace / f"step_{step:08d}" / "worker_0001.safetensors"
         data = bytearray(path.read_bytes())
         data[-1] ^= 1
         path.write_bytes(data)
     code, lines, _ = checked(capsys, trace)
-    assert code == 1 and len(lines) == 3 and all("worker_0001.safetensors: its sha256 is " in line for line in lines[:2])
+    assert (
+        code == 1
+        and len(lines) == 3
+        and all("worker_0001.safetensors: its sha256 is " in line for line in lines[:2])
+    )
     assert lines[2] == f"{trace}: a trace, 2 problems"
 
 
@@ -137,7 +168,10 @@ def test_what_a_kill_left_is_named(capsys, results):
     left = results.parent / ".out.apscope-0123abcd"
     left.mkdir()
     code, lines, _ = checked(capsys, results)
-    assert code == 0 and lines[0] == f"left by an interrupted run: {left}; the next write to out removes it"
+    assert (
+        code == 0
+        and lines[0] == f"left by an interrupted run: {left}; the next write to out removes it"
+    )
 
 
 HOSTILE = [
@@ -168,7 +202,10 @@ def test_hostile_provenance_is_a_sentence(results, capsys, text, sentence):
     "changes, sentence",
     [
         ({"traces": [{"name": "x"}]}, r"it has no traces\[0\].hash"),
-        ({"traces": [{"name": "x", "hash": "y", "model": 5}]}, r"traces\[0\].model is 5; it must be a text"),
+        (
+            {"traces": [{"name": "x", "hash": "y", "model": 5}]},
+            r"traces\[0\].model is 5; it must be a text",
+        ),
         ({"traces": [1]}, r"traces\[0\] is 1; it must be an object"),
         ({"traces": {}}, "traces is {}; it must be a list"),
         ({"shard": [0, 0]}, r"shard is \[0, 0\]; it must be two integers, I and N, 0 <= I < N"),
@@ -177,14 +214,20 @@ def test_hostile_provenance_is_a_sentence(results, capsys, text, sentence):
         ({"schemes": [None]}, r"schemes is \[null\]; it must be a list of texts"),
         ({"seed": "0"}, 'seed is "0"; it must be an integer'),
         ({"files": {}}, "it has no files.results.parquet"),
-        ({"schemes": ["none:e5m2"]}, "has rows of scheme 'aps:e4m3', which provenance.json does not list"),
+        (
+            {"schemes": ["none:e5m2"]},
+            "has rows of scheme 'aps:e4m3', which provenance.json does not list",
+        ),
     ],
 )
 def test_provenance_that_says_what_none_says_is_a_sentence(results, capsys, changes, sentence):
     rewrite(results, **changes)
     with pytest.raises(ValueError, match=sentence):
         apscope.Results.open(results)
-    assert main(["merge", str(results), "-o", str(results.parent / "m")]) == 2 and not (results.parent / "m").exists()
+    assert (
+        main(["merge", str(results), "-o", str(results.parent / "m")]) == 2
+        and not (results.parent / "m").exists()
+    )
     assert checked(capsys, results)[0] == 1
 
 
@@ -196,19 +239,26 @@ def test_tables_that_are_none_of_ours_are_a_sentence(results):
         (frame.assign(scheme=None), "the column scheme has values that are not texts"),
         (frame.assign(nmse="x"), "the column nmse has type "),
         (frame.assign(trace=1), "the column trace has values that are not texts"),
-        (frame.assign(trace=[["x"]] * len(frame)), "the column trace has values that are not texts"),
+        (
+            frame.assign(trace=[["x"]] * len(frame)),
+            "the column trace has values that are not texts",
+        ),
         (frame.assign(nmse=[[1.0]] * len(frame)), "the column nmse has type list<"),
     ):
         import pyarrow as pa
 
-        replace_table(results, "results.parquet", pa.Table.from_pandas(changed, preserve_index=False))
+        replace_table(
+            results, "results.parquet", pa.Table.from_pandas(changed, preserve_index=False)
+        )
         with pytest.raises(ValueError, match=sentence):
             apscope.Results.open(results)
 
 
 def test_an_opened_table_is_the_one_that_was_written(whole):
     tables, provenance = opened(whole)
-    again = apscope.replay(DIGITS, ["aps:e4m3", "sign"], topology="ring", steps="0:2", tensors="bias")
+    again = apscope.replay(
+        DIGITS, ["aps:e4m3", "sign"], topology="ring", steps="0:2", tensors="bias"
+    )
     pd.testing.assert_frame_equal(tables["frame"], again.frame)
     assert provenance == again.provenance and "files" not in provenance
 
@@ -218,6 +268,7 @@ def test_a_table_that_does_not_fit_into_memory_is_refused_before_it_is_read(whol
     monkeypatch.setattr("apscope._limits.available_memory", lambda: 1000)
     monkeypatch.setattr(pq.ParquetFile, "read", lambda *_, **__: pytest.fail("it was read"))
     with pytest.raises(
-        ValueError, match=r"an array of shape \[\d+, 6\d\] needs .* of memory, and this machine has 0.0 MiB; replay the trace again, or a part"
+        ValueError,
+        match=r"an array of shape \[\d+, 6\d\] needs .* of memory, and this machine has 0.0 MiB; replay the trace again, or a part",
     ):
         apscope.Results.open(whole)

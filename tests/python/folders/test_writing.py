@@ -43,14 +43,20 @@ def dump(tmp_path):
 def test_nothing_is_there_until_it_is_whole(tmp_path):
     with Writing(tmp_path / "a" / "b" / "new", "a test") as writing:
         (writing.new / "file").write_text("1")
-        assert hidden(tmp_path / "a" / "b") == [writing.fresh.name, ".new.apscope-lock"] and not (tmp_path / "a" / "b" / "new").exists()
+        assert (
+            hidden(tmp_path / "a" / "b") == [writing.fresh.name, ".new.apscope-lock"]
+            and not (tmp_path / "a" / "b" / "new").exists()
+        )
         assert writing.fresh.stat().st_mode & 0o077 == 0
         writing.put_folder()
     assert contents(tmp_path) == {(tmp_path / "a/b/new/file").relative_to(tmp_path): b"1"}
 
 
 def test_an_error_leaves_nothing_of_the_folder_and_of_those_above_it(tmp_path):
-    with pytest.raises(ZeroDivisionError), Writing(tmp_path / "a" / "b" / "new", "a test") as writing:
+    with (
+        pytest.raises(ZeroDivisionError),
+        Writing(tmp_path / "a" / "b" / "new", "a test") as writing,
+    ):
         (writing.new / "file").write_text("1")
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
@@ -58,7 +64,9 @@ def test_an_error_leaves_nothing_of_the_folder_and_of_those_above_it(tmp_path):
 
 def test_a_place_that_was_taken_meanwhile_stays(tmp_path):
     with (
-        pytest.raises(ValueError, match="new was made while this was written, and is left unchanged"),
+        pytest.raises(
+            ValueError, match="new was made while this was written, and is left unchanged"
+        ),
         Writing(tmp_path / "new", "a test") as writing,
     ):
         (writing.new / "file").write_text("1")
@@ -69,13 +77,19 @@ def test_a_place_that_was_taken_meanwhile_stays(tmp_path):
 
 
 def test_a_second_writer_is_told_who_is_first(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("apscope.cli._replay.replay", lambda *_, **__: pytest.fail("it replayed before it knew that it may not write"))
+    monkeypatch.setattr(
+        "apscope.cli._replay.replay",
+        lambda *_, **__: pytest.fail("it replayed before it knew that it may not write"),
+    )
     (tmp_path / "there").mkdir()
     for out in (tmp_path / "out", tmp_path / "there"):
         with writing_results(out):
             assert replay(out) == 2
             told = capsys.readouterr().err
-            assert told.startswith(f"apscope: another apscope (process {os.getpid()} on ") and f") writes {out}; wait for it" in told
+            assert (
+                told.startswith(f"apscope: another apscope (process {os.getpid()} on ")
+                and f") writes {out}; wait for it" in told
+            )
         assert not out.exists() or not list(out.iterdir())
 
 
@@ -112,7 +126,9 @@ def test_what_others_have_put_beside_a_place_stays(tmp_path, dump):
     convert(dump, tmp_path / "run", reduction="mean")
     with pytest.raises(ValueError, match="run exists"):
         convert(dump, tmp_path / "run", reduction="mean")
-    assert {path: data for path, data in contents(tmp_path).items() if path.parts[0] != "run"} == before
+    assert {
+        path: data for path, data in contents(tmp_path).items() if path.parts[0] != "run"
+    } == before
 
 
 def test_a_folder_of_another_user_is_not_ours(tmp_path):
@@ -135,7 +151,11 @@ def test_results_are_not_written_through_links(tmp_path):
         (out / name).symlink_to(victim)
     assert replay(out) == 2 and victim.read_text() == "x"
     assert replay(out, "none:e4m3", "--force") == 0
-    assert victim.read_text() == "x" and not (out / "results.csv").is_symlink() and len(apscope.Results.open(out)) == 4
+    assert (
+        victim.read_text() == "x"
+        and not (out / "results.csv").is_symlink()
+        and len(apscope.Results.open(out)) == 4
+    )
 
 
 def test_a_link_that_leads_nowhere_is_no_place(tmp_path, capsys):
@@ -177,26 +197,51 @@ def test_a_kill_between_two_moves_is_told_and_the_same_command_goes_on(tmp_path,
         (out / "mine").write_text("mine")
         old = contents(out)
         words = ["replay", DIGITS, *QUICK, "aps:e5m2", "-o", str(out), "--force"]
-        done = subprocess.run([sys.executable, "-c", KILLED, str(n), *words], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, str(n), *words],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode == 0:
             break
         assert done.returncode == -signal.SIGKILL, done.stderr
-        there = {path: data for path, data in contents(out).items() if not path.parts[0].startswith(".")}
+        there = {
+            path: data for path, data in contents(out).items() if not path.parts[0].startswith(".")
+        }
         capsys.readouterr()
         code = main(["summary", str(out)])
         err = capsys.readouterr().err
         told.add(code)
         if code == 0:
-            assert there == old or {path: data for path, data in there.items() if path.name not in ("provenance.json", "mine")} == new
+            assert (
+                there == old
+                or {
+                    path: data
+                    for path, data in there.items()
+                    if path.name not in ("provenance.json", "mine")
+                }
+                == new
+            )
         else:
             halves = "has the remains of an interrupted write (.out.apscope-"
             assert code == 2 and err.startswith(f"apscope: {out} {halves}")
             code_of_check, said = main(["check", str(out)]), capsys.readouterr()
             assert code_of_check in (1, 2) and halves in said.out + said.err
-        with pytest.warns(UserWarning, match="removed .out.apscope-") if hidden(out) not in ([], [".out.apscope-lock"]) else open(os.devnull):
-            apscope.replay(DIGITS, ["aps:e5m2"], topology="exact", steps="0:1", tensors="bias").save(out, force=code == 0)
+        with (
+            pytest.warns(UserWarning, match="removed .out.apscope-")
+            if hidden(out) not in ([], [".out.apscope-lock"])
+            else open(os.devnull)
+        ):
+            apscope.replay(
+                DIGITS, ["aps:e5m2"], topology="exact", steps="0:1", tensors="bias"
+            ).save(out, force=code == 0)
         assert hidden(out) == [] and (out / "mine").read_text() == "mine"
-        assert {path: data for path, data in contents(out).items() if path.name not in ("provenance.json", "mine")} == new
+        assert {
+            path: data
+            for path, data in contents(out).items()
+            if path.name not in ("provenance.json", "mine")
+        } == new
     assert n > 6 and told == {0, 2}
 
 
@@ -227,7 +272,9 @@ def test_a_pack_goes_into_an_empty_folder_or_behind_a_kill(tmp_path):
     left.mkdir()
     (left / MARK).write_text(json.dumps({"writes": "pack"}))
     (pack / "e4m3.inputs.bin").write_bytes(b"half")
-    with pytest.warns(UserWarning, match="removed .pack.apscope-0123abcd, which an interrupted run left beside "):
+    with pytest.warns(
+        UserWarning, match="removed .pack.apscope-0123abcd, which an interrupted run left beside "
+    ):
         apscope.conformance.write(pack, ["e4m3"])
     assert hidden(pack) == [] and len(list(pack.iterdir())) > 10
     with pytest.raises(ValueError, match="is not an empty folder"):

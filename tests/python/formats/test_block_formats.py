@@ -19,13 +19,24 @@ from tests.reference.blocks import BLOCKS
 def test_names_and_json_round_trip(name):
     f = BlockFormat(name)
     assert f.name == str(f) == name and repr(f) == f"BlockFormat('{name}')"
-    assert BlockFormat.from_json(f.to_json()) == f == pickle.loads(pickle.dumps(f)) and json.loads(f.to_json())["rule"] == f.rule
+    assert (
+        BlockFormat.from_json(f.to_json()) == f == pickle.loads(pickle.dumps(f))
+        and json.loads(f.to_json())["rule"] == f.rule
+    )
     assert hash(f) == hash(BlockFormat(name)) and f != BlockFormat("blocks:e5m2,block=3")
 
 
 def test_the_named_formats_are_the_standards():
     f = apscope.named_block_formats()
-    assert list(f) == ["mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4", "mxint8", "nvfp4"]
+    assert list(f) == [
+        "mxfp8_e4m3",
+        "mxfp8_e5m2",
+        "mxfp6_e3m2",
+        "mxfp6_e2m3",
+        "mxfp4",
+        "mxint8",
+        "nvfp4",
+    ]
     assert [f[n].element.emax for n in f] == [8, 15, 4, 2, 2, 0, 2]
     assert [f[n].element.largest for n in f] == [448, 57344, 28, 7.5, 6, 127 / 64, 6]
     assert [f[n].bits_per_element for n in f] == [8.25, 8.25, 6.25, 6.25, 4.25, 8.25, 4.5]
@@ -54,7 +65,9 @@ def test_wrong_formats_are_refused_in_a_sentence(name, says):
 def test_wrong_json_is_refused_in_a_sentence(text, says):
     with pytest.raises(ValueError, match=says):
         BlockFormat.from_json(text)
-    assert BlockFormat.from_json('{"element": "e4m3fn", "scale": "e8m0fnu"}') == BlockFormat("mxfp8_e4m3")
+    assert BlockFormat.from_json('{"element": "e4m3fn", "scale": "e8m0fnu"}') == BlockFormat(
+        "mxfp8_e4m3"
+    )
 
 
 def test_the_examples_of_the_docstrings_hold():
@@ -63,5 +76,8 @@ def test_the_examples_of_the_docstrings_hold():
 
 
 def test_a_block_formats_name_where_a_float_format_is_asked_for_is_called_that():
-    with pytest.raises(ValueError, match="^'mxfp8_e4m3' is a block format; give a float format such as 'e4m3', or call quantize_blocks$"):
+    with pytest.raises(
+        ValueError,
+        match="^'mxfp8_e4m3' is a block format; give a float format such as 'e4m3', or call quantize_blocks$",
+    ):
         apscope.quantize([1.0], "mxfp8_e4m3")

@@ -16,7 +16,9 @@ FP32_NAMES = {name for name in (FORMATS | EXOTIC)} | {"e5m14", "e8m16"}
 
 
 def code_dtype(f: Format):
-    return next(t for t in (np.uint8, np.uint16, np.uint32, np.uint64) if f.storage_bits <= np.iinfo(t).bits)
+    return next(
+        t for t in (np.uint8, np.uint16, np.uint32, np.uint64) if f.storage_bits <= np.iinfo(t).bits
+    )
 
 
 def codes_of(f: Format) -> np.ndarray:
@@ -24,11 +26,23 @@ def codes_of(f: Format) -> np.ndarray:
     if f.storage_bits <= 10:
         return np.arange(1 << f.storage_bits).astype(code_dtype(f))
     rng, m = np.random.default_rng(f.storage_bits), 1 << f.mantissa_bits
-    places = [0, m // 2, m, 2 * m, f.magnitude_codes // 2, f.top, f.top + 2, f.top + m // 2, f.magnitude_codes - 1]
+    places = [
+        0,
+        m // 2,
+        m,
+        2 * m,
+        f.magnitude_codes // 2,
+        f.top,
+        f.top + 2,
+        f.top + m // 2,
+        f.magnitude_codes - 1,
+    ]
     codes = {p + d for p in places for d in (-2, -1, 0, 1, 2)}
     codes |= {int.from_bytes(rng.bytes(8)) % f.magnitude_codes for _ in range(60)}
     codes = [c for c in codes if 0 <= c < f.magnitude_codes]
-    return np.array(sorted(codes + [c + f.magnitude_codes for c in codes if f.is_signed]), code_dtype(f))
+    return np.array(
+        sorted(codes + [c + f.magnitude_codes for c in codes if f.is_signed]), code_dtype(f)
+    )
 
 
 def decoded(codes, f: Format, dtype, keep_payload: bool) -> np.ndarray:
@@ -67,7 +81,9 @@ def test_codes_decode_to_their_values_and_encode_back(name):
             if dtype == np.float32:  # codes from fp64 numbers are the same
                 with np.errstate(invalid="ignore"):
                     wide = given.astype(np.float64)
-                np.testing.assert_array_equal(apscope.encode(wide, name, rounding=mode, keep_payload=keep), back)
+                np.testing.assert_array_equal(
+                    apscope.encode(wide, name, rounding=mode, keep_payload=keep), back
+                )
 
 
 @pytest.mark.parametrize("name", ["fp16", "e11m4", "bf16"])
@@ -79,8 +95,13 @@ def test_all_codes_of_16_bits(name):
     np.testing.assert_array_equal(apscope.encode(values, name, keep_payload=True), codes | quiet)
     finite = codes[np.isfinite(values)]
     magnitude = finite & 0x7FFF
-    np.testing.assert_array_equal(np.argsort(np.abs(values[:0x8000])[: f.top + 1]), np.arange(f.top + 1))
-    assert np.array_equal(np.signbit(values[np.isfinite(values)]), finite >> 15 == 1) and magnitude.max() == f.top
+    np.testing.assert_array_equal(
+        np.argsort(np.abs(values[:0x8000])[: f.top + 1]), np.arange(f.top + 1)
+    )
+    assert (
+        np.array_equal(np.signbit(values[np.isfinite(values)]), finite >> 15 == 1)
+        and magnitude.max() == f.top
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,17 +124,30 @@ def test_the_interchange_formats_are_numpys_bits(name, dtype, bits):
     assert values[~nan].tobytes() == theirs[~nan].tobytes()
 
 
-@pytest.mark.parametrize("name", ["fp16", "bf16", "e5m2", "e4m3fn", "e4m3", "fp32", "fp64", "e9m30"])
+@pytest.mark.parametrize(
+    "name", ["fp16", "bf16", "e5m2", "e4m3fn", "e4m3", "fp32", "fp64", "e9m30"]
+)
 def test_nan_codes_keep_sign_and_payload_on_the_way_round(name):
     f = EVERY[name]
-    quiet_bit, top = 1 << f.mantissa_bits - 1, f.magnitude_codes - (1 << f.mantissa_bits)  # of exponent fields all ones
-    fractions = [p for p in sorted({1, 2, 3, quiet_bit, 2 * quiet_bit - 1}) if top + p > f.top + f.has_infinity]
-    codes = np.array([sign + top + p for p in fractions for sign in (0, f.magnitude_codes)], code_dtype(f))
+    quiet_bit, top = (
+        1 << f.mantissa_bits - 1,
+        f.magnitude_codes - (1 << f.mantissa_bits),
+    )  # of exponent fields all ones
+    fractions = [
+        p
+        for p in sorted({1, 2, 3, quiet_bit, 2 * quiet_bit - 1})
+        if top + p > f.top + f.has_infinity
+    ]
+    codes = np.array(
+        [sign + top + p for p in fractions for sign in (0, f.magnitude_codes)], code_dtype(f)
+    )
     values = apscope.decode(codes, name, keep_payload=True)
     assert np.isnan(values).all()
     np.testing.assert_array_equal(np.signbit(values), codes >= f.magnitude_codes)
     back = apscope.encode(values, name, keep_payload=True)
-    np.testing.assert_array_equal(back, codes | codes.dtype.type(quiet_bit if has_every_nan(f) else 0))
+    np.testing.assert_array_equal(
+        back, codes | codes.dtype.type(quiet_bit if has_every_nan(f) else 0)
+    )
     plain = apscope.encode(apscope.decode(codes, name), name)
     assert set(plain.tolist()) == {apscope.FloatFormat(name).nan_code}
 
@@ -138,10 +172,22 @@ def openexr_float24(x: np.ndarray) -> np.ndarray:
 def test_pxr24_is_what_openexr_keeps_of_fp32():
     rng = np.random.default_rng(24)
     x = rng.integers(0, 2**32, 200_000, np.uint32).view(np.float32)
-    edges = (np.arange(0, 0x7F8000, 4099, dtype=np.uint32)[:, None] << 8) + np.uint32([0, 1, 0x7F, 0x80, 0x81, 0xFF])
-    x = np.concatenate([x[np.isfinite(x)], edges.ravel().view(np.float32), np.float32([0.0, -0.0, 3.4028235e38, -3.4028235e38])])
+    edges = (np.arange(0, 0x7F8000, 4099, dtype=np.uint32)[:, None] << 8) + np.uint32(
+        [0, 1, 0x7F, 0x80, 0x81, 0xFF]
+    )
+    x = np.concatenate(
+        [
+            x[np.isfinite(x)],
+            edges.ravel().view(np.float32),
+            np.float32([0.0, -0.0, 3.4028235e38, -3.4028235e38]),
+        ]
+    )
     f = apscope.FloatFormat("pxr24")
-    assert f == apscope.FloatFormat("e8m15") and f.storage_bits == 24 and f.has_infinity and f.has_nan
+    assert (
+        f == apscope.FloatFormat("e8m15") and f.storage_bits == 24 and f.has_infinity and f.has_nan
+    )
     codes = apscope.encode(x, f, rounding="ties_to_away", overflow="saturate")
     assert np.array_equal(codes, openexr_float24(x))
-    assert np.array_equal(apscope.decode(codes, f).astype(np.float32).view(np.uint32), codes.astype(np.uint32) << 8)
+    assert np.array_equal(
+        apscope.decode(codes, f).astype(np.float32).view(np.uint32), codes.astype(np.uint32) << 8
+    )

@@ -33,7 +33,9 @@ def test_a_file_is_a_scheme_of_its_folders_family(request):
 
 def test_a_family_stands_together_and_combinators_come_last():
     order = [d.family for d in apscope.schemes.definitions() if d.family not in ("", "mixed")]
-    assert list(dict.fromkeys(order)) == list(FAMILIES.values()) and order == sorted(order, key=list(FAMILIES.values()).index)
+    assert list(dict.fromkeys(order)) == list(FAMILIES.values()) and order == sorted(
+        order, key=list(FAMILIES.values()).index
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,5 +61,7 @@ def test_a_schemes_family_follows_from_its_spec(spec, family):
 
 
 def test_schemes_of_the_users_are_other_whatever_they_start_from():
-    mine = apscope.schemes.define("family_of_mine", "aps:e4m3", encode=lambda step, theta, x, worker: np.sign(x))
+    mine = apscope.schemes.define(
+        "family_of_mine", "aps:e4m3", encode=lambda step, theta, x, worker: np.sign(x)
+    )
     assert mine.family == "other" and Scheme("error_feedback(family_of_mine)").family == "other"

@@ -9,13 +9,22 @@ import apscope
 from apscope import FloatFormat
 
 CASES = [
-    (lambda: FloatFormat("e3m4", bias=6), "FloatFormat takes a name or fields, not 'e3m4' and bias; that format is FloatFormat('e3m4b6')"),
-    (lambda: FloatFormat("e4m3", has_infinity=False, nan_codes=1), "that format is FloatFormat('e4m3fn')"),
+    (
+        lambda: FloatFormat("e3m4", bias=6),
+        "FloatFormat takes a name or fields, not 'e3m4' and bias; that format is FloatFormat('e3m4b6')",
+    ),
+    (
+        lambda: FloatFormat("e4m3", has_infinity=False, nan_codes=1),
+        "that format is FloatFormat('e4m3fn')",
+    ),
     (
         lambda: FloatFormat("e4m3", has_infinity=False),
         "that format is FloatFormat('e4m3noinf'); its NaN codes stay: specials='fn' has no infinity and one NaN, specials='finite' neither",
     ),
-    (lambda: FloatFormat("e4m3", specials="finite"), "not 'e4m3' and specials; give exponent_bits, mantissa_bits and what differs"),
+    (
+        lambda: FloatFormat("e4m3", specials="finite"),
+        "not 'e4m3' and specials; give exponent_bits, mantissa_bits and what differs",
+    ),
     (
         lambda: FloatFormat(exponent_bits=3, mantissa_bits=4, infinities=False),
         "FloatFormat has no argument 'infinities'; give specials: specials='fn' has no infinity and one NaN, specials='finite' neither",
@@ -24,15 +33,39 @@ CASES = [
         lambda: FloatFormat(exponent_bits=3, mantissa_bits=4, exponent_bias=2),
         "FloatFormat has no argument 'exponent_bias'; did you mean exponent_bits?",
     ),
-    (lambda: FloatFormat("e4m3", quux=1), "FloatFormat has no argument 'quux'; its fields are exponent_bits, mantissa_bits, bias, "),
-    (lambda: FloatFormat(4, 3), "FloatFormat takes its fields by name, such as exponent_bits=4, mantissa_bits=3"),
-    (lambda: FloatFormat(), "FloatFormat needs exponent_bits and mantissa_bits, or a format's name alone"),
-    (lambda: FloatFormat(exponent_bits=4), "FloatFormat needs mantissa_bits, or a format's name alone"),
-    (lambda: FloatFormat(exponent_bits="4", mantissa_bits=3), "exponent_bits='4' is not an integer"),
-    (lambda: FloatFormat(exponent_bits=4, mantissa_bits=3.5), "mantissa_bits=3.5 is not an integer"),
-    (lambda: FloatFormat(exponent_bits=4, mantissa_bits=3, is_signed="yes"), "is_signed='yes' is not True or False"),
+    (
+        lambda: FloatFormat("e4m3", quux=1),
+        "FloatFormat has no argument 'quux'; its fields are exponent_bits, mantissa_bits, bias, ",
+    ),
+    (
+        lambda: FloatFormat(4, 3),
+        "FloatFormat takes its fields by name, such as exponent_bits=4, mantissa_bits=3",
+    ),
+    (
+        lambda: FloatFormat(),
+        "FloatFormat needs exponent_bits and mantissa_bits, or a format's name alone",
+    ),
+    (
+        lambda: FloatFormat(exponent_bits=4),
+        "FloatFormat needs mantissa_bits, or a format's name alone",
+    ),
+    (
+        lambda: FloatFormat(exponent_bits="4", mantissa_bits=3),
+        "exponent_bits='4' is not an integer",
+    ),
+    (
+        lambda: FloatFormat(exponent_bits=4, mantissa_bits=3.5),
+        "mantissa_bits=3.5 is not an integer",
+    ),
+    (
+        lambda: FloatFormat(exponent_bits=4, mantissa_bits=3, is_signed="yes"),
+        "is_signed='yes' is not True or False",
+    ),
     (lambda: FloatFormat(exponent_bits=4, mantissa_bits=3, zero=0), "zero=0 is not a word"),
-    (lambda: FloatFormat(3.0), "format is of type float; give a FloatFormat, a format's name such as 'e4m3'"),
+    (
+        lambda: FloatFormat(3.0),
+        "format is of type float; give a FloatFormat, a format's name such as 'e4m3'",
+    ),
 ]
 
 
@@ -40,10 +73,17 @@ CASES = [
 def test_wrong_arguments_are_one_sentence(call, sentence):
     with pytest.raises(TypeError) as caught:
         call()
-    assert sentence in str(caught.value) and "\n" not in str(caught.value) and len(str(caught.value)) < 260
+    assert (
+        sentence in str(caught.value)
+        and "\n" not in str(caught.value)
+        and len(str(caught.value)) < 260
+    )
 
 
-@pytest.mark.parametrize(("word", "meant"), [("e3m4b6fn", "e3m4fnb6"), ("e4m3ufinite", "e4m3finiteu"), ("e3m4b-2ufnuz", "e3m4fnuzub-2")])
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("e3m4b6fn", "e3m4fnb6"), ("e4m3ufinite", "e4m3finiteu"), ("e3m4b-2ufnuz", "e3m4fnuzub-2")],
+)
 def test_words_in_another_order_are_named_in_the_right_one(word, meant):
     with pytest.raises(ValueError, match=f"unknown format '{word}'; did you mean {meant}\\?"):
         FloatFormat(word)
@@ -52,9 +92,11 @@ def test_words_in_another_order_are_named_in_the_right_one(word, meant):
 
 def test_right_arguments_are_what_they_were():
     one = FloatFormat(exponent_bits=np.int64(3), mantissa_bits=4, bias=None)
-    assert one == FloatFormat("e3m4") == FloatFormat(name="e3m4") == pickle.loads(pickle.dumps(one)) and FloatFormat(np.float16) == FloatFormat(
-        "fp16"
+    assert one == FloatFormat("e3m4") == FloatFormat(name="e3m4") == pickle.loads(
+        pickle.dumps(one)
+    ) and FloatFormat(np.float16) == FloatFormat("fp16")
+    assert (
+        FloatFormat(**one.to_dict()) == one and apscope.FloatFormat.from_json(one.to_json()) == one
     )
-    assert FloatFormat(**one.to_dict()) == one and apscope.FloatFormat.from_json(one.to_json()) == one
     with pytest.raises(ValueError, match="exponent_bits|between|99"):
         FloatFormat(exponent_bits=99, mantissa_bits=4)

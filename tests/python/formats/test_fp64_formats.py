@@ -25,17 +25,25 @@ def same_bits(got, expected):
 
 
 def settings_of(f, mode, rng):
-    overflow = rng.choice(["ieee", "saturate", "propagate"] + ["infinity"] * f.has_infinity + ["nan"] * f.has_nan)
+    overflow = rng.choice(
+        ["ieee", "saturate", "propagate"] + ["infinity"] * f.has_infinity + ["nan"] * f.has_nan
+    )
     underflow = rng.choice(UNDERFLOWS) if f.smallest_normal else "gradual"
     return Rounding(mode, str(overflow), int(rng.choice([1, 8, 17, 52, 62])), str(underflow))
 
 
 def keywords(r):
-    return dict(rounding=r.mode, overflow=r.overflow, random_bits=r.bits, underflow=r.underflow, seed=SEED)
+    return dict(
+        rounding=r.mode, overflow=r.overflow, random_bits=r.bits, underflow=r.underflow, seed=SEED
+    )
 
 
 def expected_values(x, f, r, keep_payload=False):
-    random = random_integers(words_of(SEED), np.arange(x.size), r.drawn_bits, QUANTIZE) if r.is_stochastic else None
+    random = (
+        random_integers(words_of(SEED), np.arange(x.size), r.drawn_bits, QUANTIZE)
+        if r.is_stochastic
+        else None
+    )
     return with_nans(cast(x, f, r, random), x, f, keep_payload)
 
 
@@ -46,10 +54,20 @@ def test_every_rounding_is_the_specification(name):
     for mode in MODES:
         for r in (Rounding(mode), settings_of(f, mode, rng), settings_of(f, mode, rng)):
             for keep in (False, True):
-                got, expected = apscope.quantize(x, name, **keywords(r), keep_payload=keep), expected_values(x, f, r, keep)
+                got, expected = (
+                    apscope.quantize(x, name, **keywords(r), keep_payload=keep),
+                    expected_values(x, f, r, keep),
+                )
                 wrong = got.view(np.uint64) != expected.view(np.uint64)
                 assert got.dtype == np.float64
-                assert not wrong.any(), (r, keep, x[wrong][0].hex(), got[wrong][0].hex(), expected[wrong][0].hex(), wrong.sum())
+                assert not wrong.any(), (
+                    r,
+                    keep,
+                    x[wrong][0].hex(),
+                    got[wrong][0].hex(),
+                    expected[wrong][0].hex(),
+                    wrong.sum(),
+                )
 
 
 @pytest.mark.parametrize("name", FP64_FORMATS)
@@ -61,13 +79,21 @@ def test_narrow_inputs_give_fp64_results(name):
     x = x[~np.isnan(x)]
     for mode in ["ties_to_even", "away_from_zero", "stochastic"]:
         r = Rounding(mode)
-        assert same_bits(apscope.quantize(x, name, **keywords(r)), expected_values(x.astype(np.float64), f, r))
+        assert same_bits(
+            apscope.quantize(x, name, **keywords(r)), expected_values(x.astype(np.float64), f, r)
+        )
     half = x.astype(np.float64).clip(-60000, 60000).astype(np.float16)
     r = Rounding("ties_to_zero")
-    assert same_bits(apscope.quantize(half, name, **keywords(r)), expected_values(half.astype(np.float64), f, r))
+    assert same_bits(
+        apscope.quantize(half, name, **keywords(r)), expected_values(half.astype(np.float64), f, r)
+    )
 
 
-@given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=16), st.sampled_from(MODES), st.sampled_from(UNDERFLOWS))
+@given(
+    st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=16),
+    st.sampled_from(MODES),
+    st.sampled_from(UNDERFLOWS),
+)
 @settings(max_examples=60, deadline=None)
 def test_fp64_is_the_identity_but_for_flushes_and_nans(patterns, mode, underflow):
     x = np.array(patterns, np.uint64).view(np.float64)
@@ -85,19 +111,37 @@ def test_fp64_is_the_identity_but_for_flushes_and_nans(patterns, mode, underflow
         np.testing.assert_array_equal(codes, quieted)
 
 
-@pytest.mark.parametrize("name", ["e11m51", "e9m30", "e10m10b601", "e11m51nosub", "e11m51sub-1023", "e11m4b1070nosub", "bf16", "e5m2"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "e11m51",
+        "e9m30",
+        "e10m10b601",
+        "e11m51nosub",
+        "e11m51sub-1023",
+        "e11m4b1070nosub",
+        "bf16",
+        "e5m2",
+    ],
+)
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)
 def test_bit_patterns_beside_values_and_middles(name, data):
     f = EVERY[name]
     code = data.draw(st.integers(0, f.top))
     low, high = f.value(code), f.value(code + 1)
-    near = np.array([float(v) for v in (low, (low + high) / 2, low + (high - low) / 4) if v < 2**1024 - 2**970])
+    near = np.array(
+        [float(v) for v in (low, (low + high) / 2, low + (high - low) / 4) if v < 2**1024 - 2**970]
+    )
     ulps = data.draw(st.integers(-2, 2))
     near = (np.maximum(near.view(np.int64) + ulps, 0)).view(np.float64)
     patterns = data.draw(st.lists(st.integers(0, 2**64 - 1), max_size=6))
     x = np.concatenate([near, -near, np.array(patterns, np.uint64).view(np.float64)])
-    r = Rounding(data.draw(st.sampled_from(MODES)), data.draw(st.sampled_from(["ieee", "saturate", "propagate"])), 30)
+    r = Rounding(
+        data.draw(st.sampled_from(MODES)),
+        data.draw(st.sampled_from(["ieee", "saturate", "propagate"])),
+        30,
+    )
     got, expected = apscope.quantize(x, name, **keywords(r)), expected_values(x, f, r)
     assert same_bits(got, expected), (r, [v.hex() for v in x], got, expected)
 
@@ -116,7 +160,12 @@ def test_bit_patterns_beside_values_and_middles(name, data):
         ("fp32", 2.0**-150 + 2.0**-202, "ties_to_even", 2.0**-149),
         ("fp32", 5e-324, "away_from_zero", 2.0**-149),
         ("fp32", -5e-324, "toward_positive", -0.0),
-        ("fp32", (2 - 2.0**-24) * 2.0**127 * (1 - 2.0**-53), "ties_to_even", (2 - 2.0**-23) * 2.0**127),
+        (
+            "fp32",
+            (2 - 2.0**-24) * 2.0**127 * (1 - 2.0**-53),
+            "ties_to_even",
+            (2 - 2.0**-23) * 2.0**127,
+        ),
         ("fp32", (2 - 2.0**-24) * 2.0**127, "ties_to_even", np.inf),
         ("fp32", (2 - 2.0**-24) * 2.0**127, "ties_to_zero", (2 - 2.0**-23) * 2.0**127),
         ("e4m30", 1 + 2.0**-31, "ties_to_even", 1.0),
@@ -159,7 +208,11 @@ def assert_integers(x, name, r):
     f = EVERY[name]
     k = np.empty(x.size, object)
     k[:] = [int(v) << UNIT for v in x.tolist()]
-    random = random_integers(words_of(SEED), np.arange(x.size), r.drawn_bits, QUANTIZE) if r.is_stochastic else None
+    random = (
+        random_integers(words_of(SEED), np.arange(x.size), r.drawn_bits, QUANTIZE)
+        if r.is_stochastic
+        else None
+    )
     expected = cast_units(k, x.astype(np.float64), f, r, random)
     got = apscope.quantize(x, name, **keywords(r))
     assert got.dtype == np.float64
@@ -168,7 +221,10 @@ def assert_integers(x, name, r):
 
 
 @pytest.mark.parametrize("mode", MODES[:-1])
-@pytest.mark.parametrize("name", ["fp64", "e11m51", "e9m30", "fp32", "bf16", "e8m22nosub", "e4m3fn", "e8m0fnu", "e11m20u"])
+@pytest.mark.parametrize(
+    "name",
+    ["fp64", "e11m51", "e9m30", "fp32", "bf16", "e8m22nosub", "e4m3fn", "e8m0fnu", "e11m20u"],
+)
 def test_integers_of_64_bits_are_rounded_once(name, mode):
     signed = np.array([*INTEGERS, *(-v for v in INTEGERS), -(2**63)], np.int64)
     unsigned = np.array([*INTEGERS, *UNSIGNED], np.uint64)
@@ -198,8 +254,12 @@ def test_integers_that_fp64_first_would_round_wrong():
     assert float(tie) == 2.0**62 + 2.0**38
     assert apscope.quantize(np.array([tie]), "fp32").tolist() == [2.0**62 + 2.0**39]
     assert apscope.quantize(np.array([-tie]), "fp32").tolist() == [-(2.0**62) - 2.0**39]
-    assert apscope.quantize(np.array([2**53 + 1]), "fp64", rounding="away_from_zero").tolist() == [2.0**53 + 2]
-    assert apscope.quantize(np.array([2**64 - 1], np.uint64), "fp64", rounding="toward_zero").tolist() == [2.0**64 - 2048]
+    assert apscope.quantize(np.array([2**53 + 1]), "fp64", rounding="away_from_zero").tolist() == [
+        2.0**53 + 2
+    ]
+    assert apscope.quantize(
+        np.array([2**64 - 1], np.uint64), "fp64", rounding="toward_zero"
+    ).tolist() == [2.0**64 - 2048]
     assert apscope.quantize(2**53 + 1, "fp64", rounding="toward_positive") == 2.0**53 + 2
     codes = apscope.encode(np.array([tie]), "fp32")
     assert codes.dtype == np.uint32 and codes[0] == np.float32(2.0**62 + 2.0**39).view(np.uint32)
@@ -209,7 +269,11 @@ def test_integers_that_fp64_first_would_round_wrong():
 @pytest.mark.parametrize("mode", DETERMINISTIC)
 def test_narrower_integers_are_exact(mode, dtype):
     info = np.iinfo(dtype)
-    x = np.unique(np.linspace(info.min, info.max, 99).astype(np.int64)).clip(info.min, info.max).astype(dtype)
+    x = (
+        np.unique(np.linspace(info.min, info.max, 99).astype(np.int64))
+        .clip(info.min, info.max)
+        .astype(dtype)
+    )
     for name in ("fp64", "bf16", "e4m3"):
         assert_integers(x, name, Rounding(mode, "saturate"))
 

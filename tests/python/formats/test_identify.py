@@ -13,7 +13,9 @@ def table(format):
     return apscope.decode(np.arange(2**f.storage_bits, dtype=np.uint32), f)
 
 
-@pytest.mark.parametrize("name", [n for n, f in apscope.named_formats().items() if f.storage_bits <= 16])
+@pytest.mark.parametrize(
+    "name", [n for n, f in apscope.named_formats().items() if f.storage_bits <= 16]
+)
 def test_a_named_format_comes_back_first(name):
     found = apscope.identify(table(name))
     assert found[0] == FloatFormat(name)
@@ -47,8 +49,18 @@ def test_the_types_of_numpy():
 
 def test_the_types_of_torch():
     torch = pytest.importorskip("torch")
-    names = ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"]
-    assert [apscope.identify(getattr(torch, n))[0] for n in names] == [FloatFormat(n) for n in names]
+    names = [
+        "float16",
+        "bfloat16",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "float8_e4m3fnuz",
+        "float8_e5m2fnuz",
+        "float8_e8m0fnu",
+    ]
+    assert [apscope.identify(getattr(torch, n))[0] for n in names] == [
+        FloatFormat(n) for n in names
+    ]
     with pytest.raises(ValueError, match="no conversion to single values"):
         apscope.identify(torch.float4_e2m1fn_x2)
     with pytest.raises(TypeError):
@@ -58,7 +70,10 @@ def test_the_types_of_torch():
 def test_the_sign_of_zero_and_one_value_decide():
     t = table("e4m3fn").astype(np.float64)
     t[0x7F] = 480
-    with pytest.raises(ValueError, match="nearest named one is e4m3fn, which differs at 1 codes, first at code 0x7f"):
+    with pytest.raises(
+        ValueError,
+        match="nearest named one is e4m3fn, which differs at 1 codes, first at code 0x7f",
+    ):
         apscope.identify(t)
     t = table("e2m1fn").copy()
     t[8] = 0.0

@@ -11,7 +11,16 @@ from apscope import p3109
 
 INF = math.inf
 NAN = math.nan
-FORMATS = ["binary4p2sf", "binary4p2se", "binary5p2uf", "binary5p2ue", "binary4p1sf", "binary6p1ue", "binary8p3se", "binary8p4sf"]
+FORMATS = [
+    "binary4p2sf",
+    "binary4p2se",
+    "binary5p2uf",
+    "binary5p2ue",
+    "binary4p1sf",
+    "binary6p1ue",
+    "binary8p3se",
+    "binary8p4sf",
+]
 DRAWS = ("StochasticA", "StochasticB", "StochasticC")
 
 
@@ -19,7 +28,9 @@ def is_even(n: int) -> bool:
     return n % 2 == 0
 
 
-def round_to_precision(x: Fraction, precision: int, bias: int, mode: str, n: int, r: int) -> Fraction:
+def round_to_precision(
+    x: Fraction, precision: int, bias: int, mode: str, n: int, r: int
+) -> Fraction:
     """4.7.4 for a finite number that is not zero."""
     size = abs(x)
     log = size.numerator.bit_length() - size.denominator.bit_length()
@@ -44,7 +55,16 @@ def round_to_precision(x: Fraction, precision: int, bias: int, mode: str, n: int
     return (1 if x > 0 else -1) * (floor + away) * Fraction(2) ** q
 
 
-def saturate(x, low: Fraction, high: Fraction, saturation: str, mode: str, signed: bool, extended: bool, version: str):
+def saturate(
+    x,
+    low: Fraction,
+    high: Fraction,
+    saturation: str,
+    mode: str,
+    signed: bool,
+    extended: bool,
+    version: str,
+):
     """4.7.5; SatNone in finite formats as each version has it. `x` is a Fraction or an infinity."""
     if low <= x <= high:
         return x
@@ -67,7 +87,9 @@ def saturate(x, low: Fraction, high: Fraction, saturation: str, mode: str, signe
     return INF if x > high else -INF
 
 
-def project(x: float, name: str, mode: str, saturation: str, version: str, n: int = 1, r: int = 0) -> float:
+def project(
+    x: float, name: str, mode: str, saturation: str, version: str, n: int = 1, r: int = 0
+) -> float:
     f = apscope.FloatFormat(name)
     high = Fraction(f.largest)
     low = -high if f.is_signed else Fraction(0)
@@ -84,7 +106,12 @@ def inputs(name: str) -> np.ndarray:
     step = np.diff(values, append=values[-1] + (values[-1] - values[-2]))
     between = np.concatenate([values + step * part for part in (0, 0.25, 0.375, 0.5, 0.75, 0.9375)])
     x = np.concatenate([between, np.nextafter(between, INF), np.nextafter(between, 0)])
-    x = np.concatenate([x[:: 1 + len(x) // 200], [values[-1] + step[-1] / 2, values[-1] + step[-1], 1e30, INF, 0.0]])
+    x = np.concatenate(
+        [
+            x[:: 1 + len(x) // 200],
+            [values[-1] + step[-1] / 2, values[-1] + step[-1], 1e30, INF, 0.0],
+        ]
+    )
     return np.concatenate([x, -x])
 
 
@@ -95,21 +122,34 @@ def test_every_projection_is_the_draft_s(name, version):
     f = apscope.FloatFormat(name)
     for mode in p3109.ROUNDINGS:
         for saturation in p3109.SATURATIONS:
-            if version == "v4.0" and mode == "ToOdd" and saturation == "SatNone" and f.has_infinity and not f.is_signed:
+            if (
+                version == "v4.0"
+                and mode == "ToOdd"
+                and saturation == "SatNone"
+                and f.has_infinity
+                and not f.is_signed
+            ):
                 continue  # refused, see below
             draw = {"random_bits": 3} if mode in DRAWS else {}
             projection = p3109.projection(name, mode, saturation, version=version, **draw)
             r = np.arange(len(x)) * 5 % 8
             given = {"random": r} if draw else {}
             got = apscope.quantize(x, f, projection=projection, **given)
-            expected = np.array([project(v, name, mode, saturation, version, 3, int(k)) for v, k in zip(x, r, strict=True)])
+            expected = np.array(
+                [
+                    project(v, name, mode, saturation, version, 3, int(k))
+                    for v, k in zip(x, r, strict=True)
+                ]
+            )
             np.testing.assert_array_equal(got, expected, err_msg=f"{mode} {saturation}")
 
 
 def test_the_two_versions_differ_in_finite_formats_only():
     assert p3109.projection("binary8p3se") == p3109.projection("binary8p3se", version="v4.0")
     assert p3109.projection("binary8p3sf") != p3109.projection("binary8p3sf", version="v4.0")
-    assert np.isnan(apscope.quantize(1e9, "binary4p2sf", projection=p3109.projection("binary4p2sf")))
+    assert np.isnan(
+        apscope.quantize(1e9, "binary4p2sf", projection=p3109.projection("binary4p2sf"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,7 +160,11 @@ def test_the_two_versions_differ_in_finite_formats_only():
         (("binary8p3se", "ToOdd", "OvfInf"), {}, "unknown P3109 saturation 'OvfInf'"),
         (("binary8p3se",), {"version": "v3.2"}, "unknown P3109 version 'v3.2'"),
         (("binary8p3se", "StochasticB"), {}, "StochasticB needs random_bits"),
-        (("binary8p3se", "StochasticB"), {"random_bits": 63}, "random_bits=63 is not between 1 and 62"),
+        (
+            ("binary8p3se", "StochasticB"),
+            {"random_bits": 63},
+            "random_bits=63 is not between 1 and 62",
+        ),
         (("binary8p3se", "ToOdd"), {"random_bits": 3}, "ToOdd draws nothing"),
         (("binary8p5ue", "ToOdd"), {"version": "v4.0"}, "clamps only above"),
     ],

@@ -51,7 +51,11 @@ def _methods() -> Iterator[tuple[str, Any]]:
     for owner, thing in things.items():
         for name in dir(thing):
             # `states` is a property that results read from files refuse
-            if not name.startswith("_") and name != "states" and callable(value := getattr(thing, name)):
+            if (
+                not name.startswith("_")
+                and name != "states"
+                and callable(value := getattr(thing, name))
+            ):
                 yield f"{owner}().{name}", value
 
 
@@ -64,8 +68,13 @@ def arguments(draw: Any, called: Any) -> tuple[list[Any], dict[str, Any]]:
     try:
         parameters = inspect.signature(called).parameters.values()
     except ValueError:  # pybind11's
-        words = [w.split(":")[0].strip() for w in (called.__doc__ or "").partition("(")[2].partition(")")[0].split(",")]
-        return [draw(value_of(w)) for w in words if w and w not in ("self", "*")][: draw(st.integers(0, 4))], {}
+        words = [
+            w.split(":")[0].strip()
+            for w in (called.__doc__ or "").partition("(")[2].partition(")")[0].split(",")
+        ]
+        return [draw(value_of(w)) for w in words if w and w not in ("self", "*")][
+            : draw(st.integers(0, 4))
+        ], {}
     given_here, named = [], {}
     for p in parameters:
         if p.kind is p.VAR_KEYWORD:
@@ -92,7 +101,9 @@ def _place(tmp_path, monkeypatch):
 def test_any_arguments_give_a_result_or_a_sentence(name):
     called = CALLABLES[name]
 
-    right_errors = (*RIGHT_ERRORS, RuntimeError) if name.startswith("cuda.") else RIGHT_ERRORS  # no GPU, or a build without
+    right_errors = (
+        (*RIGHT_ERRORS, RuntimeError) if name.startswith("cuda.") else RIGHT_ERRORS
+    )  # no GPU, or a build without
 
     @examples(2 if name.startswith(SLOW) else 5)
     @given(arguments(called))

@@ -53,8 +53,15 @@ def command(draw: Any, verb: str) -> list[str]:
         if isinstance(action, argparse._HelpAction) or WORDS_LEFT_OUT & set(action.option_strings):
             continue
         if not action.option_strings:
-            words += [draw(_words_of(action)) for _ in range(draw(st.integers(1, 2)) if action.nargs in ("+", "*") else 1)]
-        elif action.required or (verb, action.dest) == ("report", "output") or draw(st.integers(0, 4)) == 0:  # beside what is read by default
+            words += [
+                draw(_words_of(action))
+                for _ in range(draw(st.integers(1, 2)) if action.nargs in ("+", "*") else 1)
+            ]
+        elif (
+            action.required
+            or (verb, action.dest) == ("report", "output")
+            or draw(st.integers(0, 4)) == 0
+        ):  # beside what is read by default
             name = action.option_strings[-1]
             words += [name] if action.nargs == 0 else [f"{name}={draw(_words_of(action))}"]
     if draw(st.integers(0, 9)) == 0:
@@ -90,7 +97,11 @@ def test_any_words_are_served_or_refused_in_one_line(verb):
 
 
 @examples(10)
-@given(st.lists(st.sampled_from([*VERBS, "--version", "-x", "--", *TEXTS]), max_size=3).filter(lambda words: "--version" not in words))
+@given(
+    st.lists(st.sampled_from([*VERBS, "--version", "-x", "--", *TEXTS]), max_size=3).filter(
+        lambda words: "--version" not in words
+    )
+)
 @example(["replay", str(DIGITS), "--memory", "8000000T", "-o", "r"])
 @example(["replay", str(DIGITS), "--steps=0:1", "--scheme=none:e4m3", "-o", "\ud800"])
 @example(["info", "\ud800"])

@@ -37,7 +37,9 @@ def examples(count: int) -> settings:
 @functools.cache
 def results() -> apscope.Results:
     """A small replay."""
-    return apscope.replay(str(DIGITS), SCHEMES, topology=["ring"], steps="0:2", workers=2, tensors="bias")
+    return apscope.replay(
+        str(DIGITS), SCHEMES, topology=["ring"], steps="0:2", workers=2, tensors="bias"
+    )
 
 
 @functools.cache
@@ -70,9 +72,26 @@ _ODD: list[Any] = [
     apscope.FloatFormat("e4m3"), apscope.FloatFormat("e11m52"), apscope.BlockFormat("mxfp8_e4m3"), apscope.Projection(), apscope.Draws(1), *TEXTS,
 ]  # fmt: skip
 
-_FORMATS = ["e4m3", "bf16", "fp16", "e5m2", apscope.FloatFormat("e2m1"), ml_dtypes.bfloat16, "e8m23"]
+_FORMATS = [
+    "e4m3",
+    "bf16",
+    "fp16",
+    "e5m2",
+    apscope.FloatFormat("e2m1"),
+    ml_dtypes.bfloat16,
+    "e8m23",
+]
 _BLOCKS = ["mxfp8_e4m3", "nvfp4", apscope.BlockFormat("bfp:8:16")]
-_ARRAYS = [_array(6), _array(2, 3), _array(3, 2), _array(2, 2), np.float32(1.5), [1.0, 2.0], _array(4, dtype=np.float64), _array(4, 33)]
+_ARRAYS = [
+    _array(6),
+    _array(2, 3),
+    _array(3, 2),
+    _array(2, 2),
+    np.float32(1.5),
+    [1.0, 2.0],
+    _array(4, dtype=np.float64),
+    _array(4, 33),
+]
 _CODES = [_array(6).astype(np.uint8), np.arange(4, dtype=np.uint16), 3]
 
 

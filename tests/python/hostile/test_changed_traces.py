@@ -22,7 +22,9 @@ def trace(tmp_path):
         for step in range(2):
             for worker in range(2):
                 for name in ("a.weight", "b.weight"):
-                    writer.add(step, worker, name, rng.standard_normal((512, 512)).astype(np.float32))
+                    writer.add(
+                        step, worker, name, rng.standard_normal((512, 512)).astype(np.float32)
+                    )
             writer.end_step(step)
     return tmp_path / "run"
 
@@ -47,12 +49,29 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("step, options", [(0, ["--no-check"]), (1, [])])  # one that was opened; one that was compared with its digest
+@pytest.mark.parametrize(
+    "step, options", [(0, ["--no-check"]), (1, [])]
+)  # one that was opened; one that was compared with its digest
 @pytest.mark.parametrize("what", ["cut", "written", "replaced", "gone"])
 def test_a_file_that_changes_during_a_replay_is_told(trace, tmp_path, what, step, options):
     file = trace / f"step_0000000{step}/worker_0001.safetensors"
-    command = [sys.executable, "-c", _SCRIPT, "replay", trace, "-o", tmp_path / "out", "--scheme", "aps:e4m3", "--threads", "1", *options]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [
+        sys.executable,
+        "-c",
+        _SCRIPT,
+        "replay",
+        trace,
+        "-o",
+        tmp_path / "out",
+        "--scheme",
+        "aps:e4m3",
+        "--threads",
+        "1",
+        *options,
+    ]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout.readline() == "reading\n"
     if what == "cut":
         os.truncate(file, 4096)
@@ -68,7 +87,9 @@ def test_a_file_that_changes_during_a_replay_is_told(trace, tmp_path, what, step
     _, said = process.communicate("\n", timeout=120)
     assert process.returncode == 2, said
     # One that was not opened before is found cut or missing when it is.
-    assert SENTENCE in said or (step == 1 and {"cut": "truncated", "gone": "No such file"}.get(what, SENTENCE) in said)
+    assert SENTENCE in said or (
+        step == 1 and {"cut": "truncated", "gone": "No such file"}.get(what, SENTENCE) in said
+    )
     assert said.count("\n") == 1 and str(file) in said
     assert not (tmp_path / "out").exists()
 
@@ -107,18 +128,27 @@ def test_a_file_that_was_compared_with_its_digest_and_then_changed_is_told(trace
         stream.write(b"\1" * 400)
     with pytest.raises(ValueError, match=SENTENCE):
         opened.check_unchanged()
-    with pytest.raises(ValueError, match="SHA-256"):  # looked at again, for it is not the file that was right
+    with pytest.raises(
+        ValueError, match="SHA-256"
+    ):  # looked at again, for it is not the file that was right
         replay(opened, "aps:e4m3")
 
 
 def test_many_mappings_and_threads(trace):
     """More mappings than one table of the handler holds; files cut while threads read them."""
     traces = [open_trace(trace) for _ in range(300)]
-    views = [one.read(step, "b.weight", worker) for one in traces for step in (0, 1) for worker in (0, 1)]
+    views = [
+        one.read(step, "b.weight", worker) for one in traces for step in (0, 1) for worker in (0, 1)
+    ]
     for path in trace.glob("*/*.safetensors"):
         os.truncate(path, 8192)
     sums = []
-    threads = [threading.Thread(target=lambda part=views[i::4]: sums.append(sum(float(np.abs(v).sum()) for v in part))) for i in range(4)]
+    threads = [
+        threading.Thread(
+            target=lambda part=views[i::4]: sums.append(sum(float(np.abs(v).sum()) for v in part))
+        )
+        for i in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -144,7 +174,12 @@ m[4096]
 
 @pytest.mark.parametrize("how", ["alone", "before", "sent"])
 def test_other_bus_errors_end_the_process_as_before(trace, tmp_path, how):
-    done = subprocess.run([sys.executable, "-c", _HANDLERS, trace, how, tmp_path / "file"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", _HANDLERS, trace, how, tmp_path / "file"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == -7
     assert ("Bus error" in done.stderr) == (how == "before")
 
@@ -152,5 +187,8 @@ def test_other_bus_errors_end_the_process_as_before(trace, tmp_path, how):
 def test_the_manifests_shape_against_the_files_is_told_with_both(trace, tmp_path):
     manifest = trace / "manifest.json"
     manifest.write_text(manifest.read_text().replace("[512, 512]", "[1152921504606846976]", 1))
-    with pytest.raises(ValueError, match=r"'a.weight' has shape \[512,512\], but the manifest says \[1152921504606846976\]"):
+    with pytest.raises(
+        ValueError,
+        match=r"'a.weight' has shape \[512,512\], but the manifest says \[1152921504606846976\]",
+    ):
         replay(trace, "aps:e4m3", check=False)

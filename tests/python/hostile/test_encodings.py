@@ -22,11 +22,21 @@ def test_texts_are_read_and_written_in_a_stated_encoding(request):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call):
                 continue
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            name = (
+                node.func.attr
+                if isinstance(node.func, ast.Attribute)
+                else getattr(node.func, "id", "")
+            )
             words = {keyword.arg for keyword in node.keywords}
-            modes = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+            modes = [
+                a.value
+                for a in node.args
+                if isinstance(a, ast.Constant) and isinstance(a.value, str)
+            ]
             text = name in ("read_text", "write_text") or (
-                isinstance(node.func, ast.Name) and name == "open" and not any("b" in mode for mode in modes[-1:])
+                isinstance(node.func, ast.Name)
+                and name == "open"
+                and not any("b" in mode for mode in modes[-1:])
             )
             if text and "encoding" not in words and None not in words:
                 found.append(f"{path.relative_to(package)}:{node.lineno}")
@@ -38,7 +48,9 @@ def trace(tmp_path):
     with TraceWriter(tmp_path / "run", workers=2, model="naïve — 模型 ×") as writer:
         for step in range(2):
             for worker in range(2):
-                writer.add(step, worker, "层.weight—ü", np.linspace(-1, 1, 64, dtype=np.float32) + worker)
+                writer.add(
+                    step, worker, "层.weight—ü", np.linspace(-1, 1, 64, dtype=np.float32) + worker
+                )
             writer.end_step(step)
     return tmp_path / "run"
 
@@ -56,7 +68,10 @@ def test_output_in_any_encoding_is_whole(trace, tmp_path, encoding):
     assert done.returncode == 0 and not done.stderr
     assert len(done.stdout.splitlines()) == len(whole.encode().splitlines())
     assert (r"\u5c42" if encoding != "utf-8" else "层").encode() in done.stdout
-    done = run(["replay", trace, "-o", tmp_path / "r", "--scheme", "aps:e4m3", "--topology", "ring"], PYTHONIOENCODING=encoding)
+    done = run(
+        ["replay", trace, "-o", tmp_path / "r", "--scheme", "aps:e4m3", "--topology", "ring"],
+        PYTHONIOENCODING=encoding,
+    )
     assert done.returncode == 0
     done = run(["summary", tmp_path / "r"], PYTHONIOENCODING=encoding)
     assert done.returncode == 0 and done.stdout.count(b"aps:e4m3") >= 1
@@ -64,7 +79,10 @@ def test_output_in_any_encoding_is_whole(trace, tmp_path, encoding):
 
 def test_a_report_in_the_locale_c(trace, tmp_path):
     plain = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
-    assert run(["replay", trace, "-o", tmp_path / "r", "--scheme", "aps:e4m3"], **plain).returncode == 0
+    assert (
+        run(["replay", trace, "-o", tmp_path / "r", "--scheme", "aps:e4m3"], **plain).returncode
+        == 0
+    )
     done = run(["report", tmp_path / "r", "-o", tmp_path / "r.html"], **plain)
     assert done.returncode == 0, done.stderr
     assert "层.weight—ü" in (tmp_path / "r.html").read_text(encoding="utf-8")
@@ -75,11 +93,20 @@ def test_folders_whose_names_are_not_utf_8(trace, tmp_path, encoding):
     place = os.fsencode(tmp_path)
     source, output = os.fsdecode(place + b"/t\xff"), os.fsdecode(place + b"/o\xfe")
     shutil.copytree(trace, source)
-    done = run(["replay", source, "-o", output, "--scheme", "aps:e4m3", "--topology", "ring"], PYTHONIOENCODING=encoding)
+    done = run(
+        ["replay", source, "-o", output, "--scheme", "aps:e4m3", "--topology", "ring"],
+        PYTHONIOENCODING=encoding,
+    )
     assert done.returncode == 0, done.stderr
     assert b"/o\xfe: " in done.stdout
     assert set(Results.open(output).frame["trace"]) == {r"t\xFF"}
-    for words in (["info", source], ["summary", output], ["report", output, "-o", output + ".html"], ["check", source], ["check", output]):
+    for words in (
+        ["info", source],
+        ["summary", output],
+        ["report", output, "-o", output + ".html"],
+        ["check", source],
+        ["check", output],
+    ):
         done = run(words, PYTHONIOENCODING=encoding)
         assert done.returncode == 0, (words[0], done.stderr)
 
@@ -98,13 +125,45 @@ def test_errors_about_such_folders_are_sentences(trace, tmp_path, capsys):
 def test_a_link_to_nowhere_as_the_place_of_a_conversion(tmp_path, capsys):
     np.save(tmp_path / "w.npy", np.ones((4, 4), np.float32))
     (tmp_path / "out").symlink_to(tmp_path / "gone" / "away")
-    assert main(["convert", str(tmp_path / "w.npy"), str(tmp_path / "out"), "--reduction", "mean", "--workers", "1"]) == 2
-    assert f"{tmp_path}/out is a link to {tmp_path}/gone/away, which does not exist" in capsys.readouterr().err
+    assert (
+        main(
+            [
+                "convert",
+                str(tmp_path / "w.npy"),
+                str(tmp_path / "out"),
+                "--reduction",
+                "mean",
+                "--workers",
+                "1",
+            ]
+        )
+        == 2
+    )
+    assert (
+        f"{tmp_path}/out is a link to {tmp_path}/gone/away, which does not exist"
+        in capsys.readouterr().err
+    )
     assert not (tmp_path / "gone").exists()
 
 
 @pytest.mark.parametrize("memory", ["8000000T", "1e400", "9" * 10_000 + "T", "0.1", "0"])
 def test_an_amount_of_memory_that_no_machine_has(tmp_path, capsys, request, memory):
-    assert main(["replay", str(request.config.rootpath / "notebooks/data/digits"), "-o", str(tmp_path / "r"), "--memory", memory]) == 2
+    assert (
+        main(
+            [
+                "replay",
+                str(request.config.rootpath / "notebooks/data/digits"),
+                "-o",
+                str(tmp_path / "r"),
+                "--memory",
+                memory,
+            ]
+        )
+        == 2
+    )
     said = capsys.readouterr().err
-    assert ("is not between 1 byte and 4194304T" in said or "is not a number of bytes" in said) and "2^" not in said and len(said) < 300
+    assert (
+        ("is not between 1 byte and 4194304T" in said or "is not a number of bytes" in said)
+        and "2^" not in said
+        and len(said) < 300
+    )

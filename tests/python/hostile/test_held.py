@@ -26,7 +26,9 @@ def write(folder, values):
 
 
 def test_fifty_flipped_bits_are_found(tmp_path):
-    folder = write(tmp_path / "run", np.random.default_rng(1).standard_normal((2, 2, 50)).astype(np.float32))
+    folder = write(
+        tmp_path / "run", np.random.default_rng(1).standard_normal((2, 2, 50)).astype(np.float32)
+    )
     draw = random.Random(5)
     files = sorted(folder.glob("*/*.safetensors"))
     for _ in range(50):
@@ -108,7 +110,17 @@ ODD = {
 def test_traces_of_odd_values_have_their_results(tmp_path, kind, workers):
     row = np.resize(np.array(ODD[kind], np.float32), 33)
     values = np.stack([np.stack([np.roll(row, worker) for worker in range(workers)])] * 2)
-    specs = ["aps:e4m3", "none:e4m3", "loss_scaling:e5m2,scale=1024", "sign", "qsgd", "mx", "powersgd", "error_feedback(top_k)", "stochastic:e4m3"]
+    specs = [
+        "aps:e4m3",
+        "none:e4m3",
+        "loss_scaling:e5m2,scale=1024",
+        "sign",
+        "qsgd",
+        "mx",
+        "powersgd",
+        "error_feedback(top_k)",
+        "stochastic:e4m3",
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         results = replay(write(tmp_path / "run", values), specs, topology=["ring", "tree"])
@@ -117,16 +129,26 @@ def test_traces_of_odd_values_have_their_results(tmp_path, kind, workers):
 
 
 def test_threads_at_once_have_the_results_of_one_alone(tmp_path):
-    folder = write(tmp_path / "run", np.random.default_rng(2).standard_normal((2, 4, 3000)).astype(np.float32))
+    folder = write(
+        tmp_path / "run", np.random.default_rng(2).standard_normal((2, 4, 3000)).astype(np.float32)
+    )
     trace, specs = open_trace(folder), ["aps:e4m3", "stochastic:e4m3", "qsgd"]
     x = np.random.default_rng(3).standard_normal(100_000).astype(np.float32)
-    alone = replay(trace, specs, threads=1).frame, quantize(x, "e4m3", rounding="stochastic", seed=4)
+    alone = (
+        replay(trace, specs, threads=1).frame,
+        quantize(x, "e4m3", rounding="stochastic", seed=4),
+    )
     found, failed = [], []
 
     def work(which):
         try:
             shared = trace if which % 2 else open_trace(folder)
-            found.append((replay(shared, specs, threads=1 + which % 3).frame, quantize(x, "e4m3", rounding="stochastic", seed=4)))
+            found.append(
+                (
+                    replay(shared, specs, threads=1 + which % 3).frame,
+                    quantize(x, "e4m3", rounding="stochastic", seed=4),
+                )
+            )
         except BaseException as error:  # noqa: BLE001  # whatever it is
             failed.append(error)
 
@@ -142,7 +164,11 @@ def test_threads_at_once_have_the_results_of_one_alone(tmp_path):
 
 def test_random_specs_are_schemes_or_refused():
     draw = random.Random(7)
-    words = [d.name for d in schemes.definitions()] if hasattr(schemes, "definitions") else ["aps", "hybrid", "none", "qsgd", "error_feedback"]
+    words = (
+        [d.name for d in schemes.definitions()]
+        if hasattr(schemes, "definitions")
+        else ["aps", "hybrid", "none", "qsgd", "error_feedback"]
+    )
     words += [
         "e4m3",
         "fp16",
@@ -158,7 +184,27 @@ def test_random_specs_are_schemes_or_refused():
         "all",
         "main",
     ]
-    words += [":", ",", "=", "(", ")", ";", "&", "-1", "1e400", "9" * 30, "nan", " ", "\0", "é", "[", "*", "\\", "", "\ud800"]
+    words += [
+        ":",
+        ",",
+        "=",
+        "(",
+        ")",
+        ";",
+        "&",
+        "-1",
+        "1e400",
+        "9" * 30,
+        "nan",
+        " ",
+        "\0",
+        "é",
+        "[",
+        "*",
+        "\\",
+        "",
+        "\ud800",
+    ]
     taken = 0
     for _ in range(5000):
         spec = "".join(draw.choice(words) for _ in range(draw.randrange(1, 12)))

@@ -17,10 +17,19 @@ from apscope.record import TraceWriter
 
 def test_the_page_is_what_the_code_has(request):
     page = (request.config.rootpath / "docs/limits.md").read_text(encoding="utf-8")
-    told = {name: int(number.replace(",", "")) for number, name in re.findall(r"^\|[^|]+\| ([\d,]+) \| `(\w+)` \|", page, re.MULTILINE)}
-    of_python = {name.lower(): value for name, value in vars(_limits).items() if name.isupper() and not name.startswith("_")}
+    told = {
+        name: int(number.replace(",", ""))
+        for number, name in re.findall(r"^\|[^|]+\| ([\d,]+) \| `(\w+)` \|", page, re.MULTILINE)
+    }
+    of_python = {
+        name.lower(): value
+        for name, value in vars(_limits).items()
+        if name.isupper() and not name.startswith("_")
+    }
     assert told == of_python
-    assert set(_core.LIMITS) <= set(told) and all(told[name] == value for name, value in _core.LIMITS.items())
+    assert set(_core.LIMITS) <= set(told) and all(
+        told[name] == value for name, value in _core.LIMITS.items()
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,11 +55,20 @@ def test_json_as_deep_as_the_limit_is_read(tmp_path):
     text = "[" * 64 + "]" * 64
     assert json.dumps(parse_json(text)) == text
     (tmp_path / "x.json").write_text(text)
-    with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path))}/x.json has 128 bytes; at most 10 are read"):
+    with pytest.raises(
+        ValueError, match=f"{re.escape(str(tmp_path))}/x.json has 128 bytes; at most 10 are read"
+    ):
         read_json(tmp_path / "x.json", longest=10)
 
 
-@pytest.mark.parametrize("text, why", [("[" * 100_000, "nested more than 64"), ("9" * 10_000, "4300 digits"), ("{", "is damaged at line 1")])
+@pytest.mark.parametrize(
+    "text, why",
+    [
+        ("[" * 100_000, "nested more than 64"),
+        ("9" * 10_000, "4300 digits"),
+        ("{", "is damaged at line 1"),
+    ],
+)
 def test_the_manifest_of_a_pack(tmp_path, capsys, text, why):
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(ValueError, match=why):
@@ -65,7 +83,9 @@ def test_the_header_of_a_safetensors_dump(tmp_path, text):
     if not text.startswith("{"):
         data = b'{"x":' + data
     (tmp_path / "a.safetensors").write_bytes(len(data).to_bytes(8, "little") + data)
-    with pytest.raises(ValueError, match=r"a\.safetensors.*its JSON (is nested|has an integer)") as told:
+    with pytest.raises(
+        ValueError, match=r"a\.safetensors.*its JSON (is nested|has an integer)"
+    ) as told:
         convert(tmp_path / "a.safetensors", tmp_path / "out", reduction="mean")
     assert len(str(told.value)) < 400
 
@@ -74,7 +94,9 @@ def test_the_index_of_shards(tmp_path):
     from safetensors.numpy import save_file
 
     for i in (1, 2):
-        save_file({f"t{i}": np.ones(3, np.float32)}, tmp_path / f"model-0000{i}-of-00002.safetensors")
+        save_file(
+            {f"t{i}": np.ones(3, np.float32)}, tmp_path / f"model-0000{i}-of-00002.safetensors"
+        )
     (tmp_path / "model.safetensors.index.json").write_text("[" * 100_000)
     with pytest.raises(ValueError, match="nested more than 64 deep"):
         convert(tmp_path, tmp_path / "out", reduction="mean")
@@ -104,7 +126,12 @@ def test_the_manifest_of_a_trace(tmp_path, request, monkeypatch, what):
     with pytest.raises(ValueError) as told:
         open_trace(trace)
     assert str(trace) in str(told.value) and len(str(told.value)) < 500
-    assert {"deep": "nested", "digits": "outside the range", "name": "at most 4096", "role": "must be one of"}[what] in str(told.value)
+    assert {
+        "deep": "nested",
+        "digits": "outside the range",
+        "name": "at most 4096",
+        "role": "must be one of",
+    }[what] in str(told.value)
 
 
 def test_a_name_that_no_trace_takes(tmp_path):
@@ -125,11 +152,15 @@ def deep(results, text):
 
     frame = results.frame.copy()
     frame["scheme"] = pd.Series([text] * len(frame), dtype=object)
-    return Results(frame, results.histograms, results.provenance | {"schemes": [text]}, results.noise)
+    return Results(
+        frame, results.histograms, results.provenance | {"schemes": [text]}, results.noise
+    )
 
 
 def test_results_with_a_scheme_nested_5000_deep(tmp_path, capsys, request):
-    results = replay(request.config.rootpath / "notebooks/data/digits", "aps:e4m3", steps="0:2", topology="ring")
+    results = replay(
+        request.config.rootpath / "notebooks/data/digits", "aps:e4m3", steps="0:2", topology="ring"
+    )
     text = "error_feedback(" * 5000 + "aps:e4m3" + ")" * 5000
     deep(results, text).save(tmp_path / "r")
     for words in (
@@ -139,22 +170,37 @@ def test_results_with_a_scheme_nested_5000_deep(tmp_path, capsys, request):
     ):
         code = main(words)
         said = capsys.readouterr()
-        assert code in (0, 2) and "Traceback" not in said.err and max(map(len, said.err.splitlines() or [""])) < 1000
+        assert (
+            code in (0, 2)
+            and "Traceback" not in said.err
+            and max(map(len, said.err.splitlines() or [""])) < 1000
+        )
         if code == 2:
             assert said.err.count("\n") == 1
 
 
 def member(shape, size, version=1):
     """An npy file whose header has a shape, and `size` bytes behind it."""
-    text = repr({"descr": "<f4", "fortran_order": False, "shape": shape}).encode().ljust(117) + b"\n"
-    return b"\x93NUMPY" + bytes([version, 0]) + len(text).to_bytes(2 if version == 1 else 4, "little") + text + bytes(size)
+    text = (
+        repr({"descr": "<f4", "fortran_order": False, "shape": shape}).encode().ljust(117) + b"\n"
+    )
+    return (
+        b"\x93NUMPY"
+        + bytes([version, 0])
+        + len(text).to_bytes(2 if version == 1 else 4, "little")
+        + text
+        + bytes(size)
+    )
 
 
 @pytest.mark.parametrize("shape, size", [((4,), 64_000_000), ((2**40,), 64), ((2**28,), 1024)])
 def test_a_member_of_an_archive_that_is_not_as_long_as_its_header_says(tmp_path, shape, size):
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("w.npy", member(shape, size))
-    with pytest.raises(ValueError, match=rf"a\.npz.*'w' has {128 + size} bytes, its header's shape .* needs {128 + 4 * shape[0]}"):
+    with pytest.raises(
+        ValueError,
+        match=rf"a\.npz.*'w' has {128 + size} bytes, its header's shape .* needs {128 + 4 * shape[0]}",
+    ):
         convert(tmp_path / "a.npz", tmp_path / "out", reduction="mean", dry_run=True)
 
 
@@ -166,5 +212,7 @@ def test_a_header_of_four_gigabytes(tmp_path, kind):
     else:
         with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
             archive.writestr("w.npy", data)
-    with pytest.raises(ValueError, match="header's length is 4294967295 bytes; at most 100000 are read"):
+    with pytest.raises(
+        ValueError, match="header's length is 4294967295 bytes; at most 100000 are read"
+    ):
         convert(tmp_path / f"a.{kind}", tmp_path / "out", reduction="mean")

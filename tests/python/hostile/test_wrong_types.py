@@ -30,7 +30,9 @@ CALLS = {
     "summary(batch_factor)": lambda t, r: r.summary(batch_factor="a"),
     "as_columns": lambda t, r: r.as_columns("a"),
     "quantize(block)": lambda t, r: apscope.quantize(apscope.BlockFormat("mxfp8_e4m3"), "e4m3"),
-    "quantize(block format)": lambda t, r: apscope.quantize(np.ones(3, np.float32), apscope.BlockFormat("mxfp8_e4m3")),
+    "quantize(block format)": lambda t, r: apscope.quantize(
+        np.ones(3, np.float32), apscope.BlockFormat("mxfp8_e4m3")
+    ),
     "FloatFormat": lambda t, r: apscope.FloatFormat(HALF),
     "FloatFormat(5)": lambda t, r: apscope.FloatFormat(5),
     "BlockFormat": lambda t, r: apscope.BlockFormat(HALF),
@@ -69,7 +71,24 @@ def test_wrong_arguments(name, trace, results):
     assert said and "\n" not in said and "incompatible" not in said and len(said) < 600
 
 
-ODD = [None, 5, -1, 2.5, float("nan"), "a", HALF, "\0", b"x", [], {}, object(), np.zeros(3), np.float32, (1, 2), lambda: 0]
+ODD = [
+    None,
+    5,
+    -1,
+    2.5,
+    float("nan"),
+    "a",
+    HALF,
+    "\0",
+    b"x",
+    [],
+    {},
+    object(),
+    np.zeros(3),
+    np.float32,
+    (1, 2),
+    lambda: 0,
+]
 
 
 def test_odd_arguments_of_public_callables(trace, results):
@@ -95,5 +114,7 @@ def test_odd_arguments_of_public_callables(trace, results):
                 except (TypeError, ValueError, OSError):
                     pass
                 except BaseException as error:  # noqa: BLE001  # whatever it is
-                    strange.append(f"{getattr(function, '__name__', function)}({first!r:.40}, {second}): {type(error).__name__}: {str(error)[:80]}")
+                    strange.append(
+                        f"{getattr(function, '__name__', function)}({first!r:.40}, {second}): {type(error).__name__}: {str(error)[:80]}"
+                    )
     assert not strange, "\n".join(strange)

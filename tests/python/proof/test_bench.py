@@ -37,11 +37,15 @@ def test_every_job_has_a_time_and_a_floor_of_the_same_run(found):
 def test_casts_of_others_are_timed_where_they_are_installed(monkeypatch):
     """Stand-ins for two packages that the tests do not install."""
     given = []
-    gfloat, formats, pychop = (types.ModuleType(name) for name in ("gfloat", "gfloat.formats", "pychop"))
+    gfloat, formats, pychop = (
+        types.ModuleType(name) for name in ("gfloat", "gfloat.formats", "pychop")
+    )
     formats.format_info_ocp_e4m3 = "its e4m3"
     gfloat.round_ndarray = lambda info, x: given.append((info, x.size))
     pychop.backend = lambda name: given.append(name)
-    pychop.Chop = lambda exp_bits, sig_bits, rmode: lambda x: given.append((exp_bits, sig_bits, rmode, x.size))
+    pychop.Chop = lambda exp_bits, sig_bits, rmode: (
+        lambda x: given.append((exp_bits, sig_bits, rmode, x.size))
+    )
     for module in (gfloat, formats, pychop):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr("apscope._proof.bench.version", lambda package: "7.0")
@@ -52,15 +56,29 @@ def test_casts_of_others_are_timed_where_they_are_installed(monkeypatch):
 
 
 def test_a_ratio_is_the_floors_time_a_byte_over_the_jobs():
-    rows = apscope.machine.bench("encode e4m3", rounds=1, visit_seconds=0.0001, elements=2**12, threads=1, peers=False).rows
+    rows = apscope.machine.bench(
+        "encode e4m3", rounds=1, visit_seconds=0.0001, elements=2**12, threads=1, peers=False
+    ).rows
     by_key = {(r["name"], r["where"]): r for r in rows}
     job, floor = by_key["encode e4m3", "L2"], by_key["memcpy", "L2"]
-    assert math.isclose(job["ratio"], (floor["ns"] / 8) / (job["ns"] / 5), rel_tol=1e-9)  # five bytes against eight
+    assert math.isclose(
+        job["ratio"], (floor["ns"] / 8) / (job["ns"] / 5), rel_tol=1e-9
+    )  # five bytes against eight
     assert math.isclose(job["gb_per_s"], 5 / job["ns"], rel_tol=1e-9)
 
 
 def test_the_command_prints_a_table_or_an_object(capsys):
-    words = ["bench", "quantize bf16", "--rounds", "1", "--elements", "4096", "--threads", "1", "--no-peers"]
+    words = [
+        "bench",
+        "quantize bf16",
+        "--rounds",
+        "1",
+        "--elements",
+        "4096",
+        "--threads",
+        "1",
+        "--no-peers",
+    ]
     assert main(words) == 0
     printed = capsys.readouterr().out
     assert "quantize bf16 ties_to_even" in printed and "memcpy" in printed and "fp16" not in printed

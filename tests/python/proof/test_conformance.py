@@ -22,7 +22,9 @@ def pack(tmp_path_factory):
 
 def test_the_pack_holds_every_named_format_of_at_most_16_bits_below_24_MB(pack):
     manifest = json.loads((pack / "manifest.json").read_text())
-    assert list(manifest["formats"]) == [n for n, f in apscope.named_formats().items() if f.storage_bits <= 16]
+    assert list(manifest["formats"]) == [
+        n for n, f in apscope.named_formats().items() if f.storage_bits <= 16
+    ]
     assert sum(p.stat().st_size for p in pack.iterdir()) < 24e6
     files = {"manifest.json"}
     for name, entry in manifest["formats"].items():
@@ -32,7 +34,9 @@ def test_the_pack_holds_every_named_format_of_at_most_16_bits_below_24_MB(pack):
             data = (pack / file["file"]).read_bytes()
             assert hashlib.sha256(data).hexdigest() == file["sha256"]
             files.add(file["file"])
-            assert len(data) == 4 * (2 ** FloatFormat(name).storage_bits if file is entry["table"] else entry["count"])
+            assert len(data) == 4 * (
+                2 ** FloatFormat(name).storage_bits if file is entry["table"] else entry["count"]
+            )
     assert {p.name for p in pack.iterdir()} == files
 
 
@@ -48,10 +52,17 @@ def test_a_reader_that_knows_only_the_page(pack):
     """docs/conformance.md is enough: little-endian words, results in the order of the inputs."""
     entry = json.loads((pack / "manifest.json").read_text())["formats"]["fp16"]
     half = {}
-    for what, file in [("in", entry["inputs"]), ("out", entry["results"]["ties_to_even.ieee"]), ("table", entry["table"])]:
+    for what, file in [
+        ("in", entry["inputs"]),
+        ("out", entry["results"]["ties_to_even.ieee"]),
+        ("table", entry["table"]),
+    ]:
         data = (pack / file["file"]).read_bytes()
         half[what] = [struct.unpack_from("<I", data, 4 * i)[0] for i in range(len(data) // 4)]
-    assert half["in"] == sorted(set(half["in"])) and len(half["in"]) == len(half["out"]) == entry["count"]
+    assert (
+        half["in"] == sorted(set(half["in"]))
+        and len(half["in"]) == len(half["out"]) == entry["count"]
+    )
     for x, y in list(zip(half["in"], half["out"]))[::7]:
         value = struct.unpack("<f", struct.pack("<I", x))[0]
         try:
@@ -91,7 +102,12 @@ def test_apscope_passes_its_own_pack_and_no_other_rounding_does(pack, rounding):
         )  # fmt: skip
         assert (found.differing, found.first) == (0, "") and found.inputs > 3000
     other = "toward_zero" if rounding != "toward_zero" else "to_odd"
-    wrong = conformance.check(pack, lambda x: apscope.quantize(x, "e4m3fn", rounding=other), format="e4m3fn", rounding=rounding)
+    wrong = conformance.check(
+        pack,
+        lambda x: apscope.quantize(x, "e4m3fn", rounding=other),
+        format="e4m3fn",
+        rounding=rounding,
+    )
     assert wrong.differing > 100
 
 
@@ -103,14 +119,21 @@ def test_a_cast_may_give_codes(pack):
 
 
 PEERS = [n for n in dir(ml_dtypes) if n.startswith(("float", "bfloat"))]
-NO_NAN = {"float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"}  # NaN becomes -0 in ml_dtypes, stays NaN here
+NO_NAN = {
+    "float4_e2m1fn",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
+}  # NaN becomes -0 in ml_dtypes, stays NaN here
 
 
 @pytest.mark.parametrize("name", PEERS)
 def test_ml_dtypes(pack, name):
     found = conformance.check(pack, getattr(ml_dtypes, name))
     if name in NO_NAN:
-        assert "(nan)" in found.first and found.differing == sum((b & 0x7FFFFFFF) > 0x7F800000 for b in conformance.EDGES) * 2
+        assert (
+            "(nan)" in found.first
+            and found.differing == sum((b & 0x7FFFFFFF) > 0x7F800000 for b in conformance.EDGES) * 2
+        )
     elif name == "float8_e8m0fnu":
         assert found.differing <= 2  # fp32 subnormals just above 2^-127
     else:
@@ -131,27 +154,49 @@ def test_the_first_differing_input_is_named(pack):
         return y
 
     found = conformance.check(pack, cast, format="e4m3")
-    assert found.differing == 1 and found.first == "0x3dd00000 (0.1015625) gives 7, correct is 0.1015625"
+    assert (
+        found.differing == 1
+        and found.first == "0x3dd00000 (0.1015625) gives 7, correct is 0.1015625"
+    )
 
 
 def test_the_command_line(pack, tmp_path, capsys, monkeypatch):
-    (tmp_path / "conformance_casts.py").write_text("import apscope\ndef good(x):\n    return apscope.quantize(x, 'e4m3')\n")
+    (tmp_path / "conformance_casts.py").write_text(
+        "import apscope\ndef good(x):\n    return apscope.quantize(x, 'e4m3')\n"
+    )
     monkeypatch.chdir(tmp_path)
     assert main(["conformance", "write", "small", "--format", "e4m3"]) == 0
     common = ["conformance", "check", "small", "--against"]
     assert main([*common, "conformance_casts:good", "--format", "e4m3"]) == 0
     assert "e4m3 ties_to_even ieee: 0 of" in capsys.readouterr().out
-    assert main([*common, "conformance_casts:good", "--format", "e4m3", "--rounding", "to_odd", "--json"]) == 1
+    assert (
+        main(
+            [
+                *common,
+                "conformance_casts:good",
+                "--format",
+                "e4m3",
+                "--rounding",
+                "to_odd",
+                "--json",
+            ]
+        )
+        == 1
+    )
     assert json.loads(capsys.readouterr().out)["differing"] > 0
     assert main([*common, "ml_dtypes:float8_e4m3"]) == 0
 
 
 def test_the_peers_command_says_what_differs_and_why(pack, capsys):
     assert main(["conformance", "peers", str(pack)]) == 0
-    rows = [line.split("|") for line in capsys.readouterr().out.splitlines() if line.startswith("| `")]
+    rows = [
+        line.split("|") for line in capsys.readouterr().out.splitlines() if line.startswith("| `")
+    ]
     counts = {r[1]: int(r[6]) for r in rows if len(r) == 8}
     assert sum(name.startswith(" `ml_dtypes.") for name in counts) >= len(PEERS)
-    assert {name for name, differing in counts.items() if differing} == {r[1] for r in rows if len(r) == 7}
+    assert {name for name, differing in counts.items() if differing} == {
+        r[1] for r in rows if len(r) == 7
+    }
 
 
 @pytest.mark.parametrize(
@@ -168,10 +213,22 @@ def test_the_peers_command_says_what_differs_and_why(pack, capsys):
         (["check", "PACK", "--against", "numpy:sum", "--format", "e4m3"], "shape"),
         (["check", "PACK", "--against", "numpy:abs"], "name it"),
         (["check", "PACK", "--against", "numpy:abs", "--format", "tf32"], "has no format 'tf32'"),
-        (["check", "PACK", "--against", "numpy:float16", "--rounding", "up"], "unknown rounding 'up'"),
-        (["check", "PACK", "--against", "numpy:float16", "--rounding", "stochastic"], "the pack has no rounding 'stochastic'"),
-        (["check", "PACK", "--against", "numpy:float16", "--overflow", "wrap"], "unknown overflow 'wrap'"),
-        (["check", "PACK", "--against", "numpy:float16", "--overflow", "nan"], "the pack has no overflow 'nan'"),
+        (
+            ["check", "PACK", "--against", "numpy:float16", "--rounding", "up"],
+            "unknown rounding 'up'",
+        ),
+        (
+            ["check", "PACK", "--against", "numpy:float16", "--rounding", "stochastic"],
+            "the pack has no rounding 'stochastic'",
+        ),
+        (
+            ["check", "PACK", "--against", "numpy:float16", "--overflow", "wrap"],
+            "unknown overflow 'wrap'",
+        ),
+        (
+            ["check", "PACK", "--against", "numpy:float16", "--overflow", "nan"],
+            "the pack has no overflow 'nan'",
+        ),
     ],
 )
 def test_errors_are_one_sentence(pack, tmp_path, capsys, monkeypatch, arguments, words):

@@ -11,7 +11,9 @@ import subprocess
 
 import pytest
 
-pytest.importorskip("apscope._oracle", reason="what a row rests on is what the oracle's module is asked for")
+pytest.importorskip(
+    "apscope._oracle", reason="what a row rests on is what the oracle's module is asked for"
+)
 
 from apscope import FloatFormat, _core, _oracle
 from apscope.machine import Verification
@@ -24,7 +26,9 @@ RENEW = "`python -m tests.exhaustive --minutes 0` writes the page"
 try:
     NOW = Repository().head()
 except (subprocess.CalledProcessError, FileNotFoundError):
-    pytest.skip("a record is of commits: this is not a clone that git reads", allow_module_level=True)
+    pytest.skip(
+        "a record is of commits: this is not a clone that git reads", allow_module_level=True
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,10 +40,24 @@ class Counted(jobs.Job):
 
     def run(self) -> list[Verification]:
         self.runs.append(f"{self.name} {_core.simd_level()}")
-        return [Verification("e4m3", "quantize", "to_odd", 7, self.mismatches, True, "mpfr", 0.5, "input ..." if self.mismatches else None)]
+        return [
+            Verification(
+                "e4m3",
+                "quantize",
+                "to_odd",
+                7,
+                self.mismatches,
+                True,
+                "mpfr",
+                0.5,
+                "input ..." if self.mismatches else None,
+            )
+        ]
 
 
-def job(name: str, runs: list[str] | None = None, mismatches: int = 0, part: str = "rule") -> jobs.Job:
+def job(
+    name: str, runs: list[str] | None = None, mismatches: int = 0, part: str = "rule"
+) -> jobs.Job:
     return Counted(part, name, "e4m3", {"samples": 1}, [] if runs is None else runs, mismatches)
 
 
@@ -53,7 +71,11 @@ def on(*some: jobs.Job, simd: str = BEST) -> list[tuple[jobs.Job, str]]:
 def forget(path, name: str) -> None:
     """As if a row had been found at a commit that nobody has."""
     rows = record.read(path)
-    rows |= {key: dataclasses.replace(row, commit="0" * 8) for key, row in rows.items() if key.name == name}
+    rows |= {
+        key: dataclasses.replace(row, commit="0" * 8)
+        for key, row in rows.items()
+        if key.name == name
+    }
     record.write(path, rows)
 
 
@@ -108,7 +130,9 @@ def test_the_record_is_json_with_a_line_a_row_and_comes_back_as_it_was(tmp_path)
     file = tmp_path / "record.json"
     record.write(file, rows)
     lines = file.read_text().splitlines()
-    assert record.read(file) == rows and json.loads(file.read_text())["columns"] == [f.name for f in dataclasses.fields(Row)]
+    assert record.read(file) == rows and json.loads(file.read_text())["columns"] == [
+        f.name for f in dataclasses.fields(Row)
+    ]
     assert [line.strip(",") for line in lines if "abc" in line or "def" in line] == [
         '"e4m3 add": [1, 0, 0.0, "abc", "2026-11-24", 2]',
         '"e4m3": [7, 1, 0.5, "def", "2026-11-24", 64, "input \\"0x1\\""]',
@@ -123,7 +147,14 @@ def test_a_mismatch_is_counted_and_kept_and_does_not_stand(tmp_path):
     assert record.read(file)["rule", BEST, "a"].first == "input ..."
     assert Record(file).run(asked[:1]) == 1  # done, and still wrong
     (found,) = standings(Record(file), asked)
-    assert (found.expected, found.recorded, found.standing, found.behind, found.missing, found.wrong) == (2, 2, 1, 0, 0, 1)
+    assert (
+        found.expected,
+        found.recorded,
+        found.standing,
+        found.behind,
+        found.missing,
+        found.wrong,
+    ) == (2, 2, 1, 0, 0, 1)
 
 
 def test_what_is_behind_is_told_from_what_is_missing(tmp_path):
@@ -132,13 +163,32 @@ def test_what_is_behind_is_told_from_what_is_missing(tmp_path):
     Record(file).run(asked[:2])
     forget(file, "b")
     (found,) = standings(Record(file), asked)
-    assert (found.expected, found.recorded, found.standing, found.behind, found.missing, found.wrong) == (3, 2, 1, 1, 1, 0)
+    assert (
+        found.expected,
+        found.recorded,
+        found.standing,
+        found.behind,
+        found.missing,
+        found.wrong,
+    ) == (3, 2, 1, 1, 1, 0)
     Record(file).run(asked)
-    assert record.table(standings(Record(file), asked)).splitlines()[1].split()[:8] == ["rule", BEST, "3", "3", "3", "0", "0", "0"]
+    assert record.table(standings(Record(file), asked)).splitlines()[1].split()[:8] == [
+        "rule",
+        BEST,
+        "3",
+        "3",
+        "3",
+        "0",
+        "0",
+        "0",
+    ]
 
 
 def test_the_page_names_the_commits_and_their_days():
-    one, other = (Row(1, 0, 0.0, commit, day, 2) for commit, day in (("abc", "2026-11-24"), ("def", "2026-12-01")))
+    one, other = (
+        Row(1, 0, 0.0, commit, day, 2)
+        for commit, day in (("abc", "2026-11-24"), ("def", "2026-12-01"))
+    )
     assert page.proved_at([one, one], 2) == "`abc`, 2026-11-24"
     assert page.proved_at([other, one], 2) == "2 commits, 2026-11-24 to 2026-12-01"
     assert page.proved_at([one], 3) == "`abc`, 2026-11-24; 2 of 3 not run"
@@ -161,7 +211,10 @@ def test_the_page_is_written_between_its_marks(tmp_path):
     page.write(empty, text)
     lines = text.read_text().splitlines()
     assert lines[0] == "before" and lines[-1] == "after" and "old" not in lines
-    assert between_marks(text.read_text()) == page.render(empty) and "| avx512 | not run | 0 of 192 |" in text.read_text()
+    assert (
+        between_marks(text.read_text()) == page.render(empty)
+        and "| avx512 | not run | 0 of 192 |" in text.read_text()
+    )
     text.write_text("no marks")
     with pytest.raises(ValueError, match="0 places"):
         page.write(empty, text)
@@ -172,9 +225,18 @@ def test_status_says_what_is_behind_and_exits_by_it(tmp_path, capsys):
     words = ["--status", "--record", str(file), "--only", "^rule: e4m3$"]
     assert command.main(words) == 1
     assert re.search(r"^rule +avx512 +1 +0 +0 +0 +1 +0 ", capsys.readouterr().out, re.MULTILINE)
-    record.write(file, {Key(job.part, simd, job.name): Row(1, 0, 3600, *NOW, 2) for job, simd in jobs.expected() if job.key == "rule: e4m3"})
+    record.write(
+        file,
+        {
+            Key(job.part, simd, job.name): Row(1, 0, 3600, *NOW, 2)
+            for job, simd in jobs.expected()
+            if job.key == "rule: e4m3"
+        },
+    )
     assert command.main(words) == 0
-    assert re.search(r"^rule +avx512 +1 +1 +1 +0 +0 +0 +0\.0$", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(
+        r"^rule +avx512 +1 +1 +1 +0 +0 +0 +0\.0$", capsys.readouterr().out, re.MULTILINE
+    )
     forget(file, "e4m3")
     assert command.main(words) == 1
     assert re.search(r"^all +1 +1 +0 +1 +0 +0 +1\.0$", capsys.readouterr().out, re.MULTILINE)
@@ -187,12 +249,21 @@ def test_a_run_proves_what_does_not_stand_and_writes_the_page(tmp_path, capsys):
     file, text = tmp_path / "record.json", tmp_path / "page.md"
     text.write_text(f"{page.BEGIN}\n{page.END}\n")
     words = ["--record", str(file), "--page", str(text), "--only", "^arithmetic: e4m3 (add|sqrt)$"]
-    if command.newer_than_the_module(ARITHMETIC) is not None or Repository().changed(ARITHMETIC) or BEST != "avx512":
+    if (
+        command.newer_than_the_module(ARITHMETIC) is not None
+        or Repository().changed(ARITHMETIC)
+        or BEST != "avx512"
+    ):
         pytest.skip("needs committed sources, a module built after them, and AVX-512")
     assert command.main(words) == 0
     rows = record.read(file)
-    assert {key.name for key in rows} == {"e4m3 add", "e4m3 sqrt"} and all(row.cases > 256 and row.mismatches == 0 for row in rows.values())
-    assert f"`{NOW[0]}`, {NOW[1]}; 154 of 156 not run" in text.read_text() and "No mismatch" in capsys.readouterr().out
+    assert {key.name for key in rows} == {"e4m3 add", "e4m3 sqrt"} and all(
+        row.cases > 256 and row.mismatches == 0 for row in rows.values()
+    )
+    assert (
+        f"`{NOW[0]}`, {NOW[1]}; 154 of 156 not run" in text.read_text()
+        and "No mismatch" in capsys.readouterr().out
+    )
     assert command.main([*words, "--status"]) == 0
 
 
@@ -201,7 +272,16 @@ def test_two_runs_do_not_write_one_record(tmp_path, capsys):
     fcntl.flock(folder, fcntl.LOCK_EX)
     try:
         with pytest.raises(SystemExit) as refused:
-            command.main(["--minutes", "0", "--record", str(tmp_path / "record.json"), "--only", "^rule: e4m3$"])
+            command.main(
+                [
+                    "--minutes",
+                    "0",
+                    "--record",
+                    str(tmp_path / "record.json"),
+                    "--only",
+                    "^rule: e4m3$",
+                ]
+            )
     finally:
         os.close(folder)
     assert refused.value.code == 2 and "another run writes" in capsys.readouterr().err
@@ -215,16 +295,22 @@ def test_sources_newer_than_the_module_are_not_proved(tmp_path, capsys, monkeypa
     monkeypatch.setattr(Repository, "changed", lambda self, paths: [])
     with pytest.raises(SystemExit) as refused:
         command.main(["--record", str(tmp_path / "record.json"), "--only", "^rule: e4m3$"])
-    assert refused.value.code == 2 and "is newer than _oracle.so; build it first" in capsys.readouterr().err
+    assert (
+        refused.value.code == 2
+        and "is newer than _oracle.so; build it first" in capsys.readouterr().err
+    )
 
 
 def test_what_is_not_committed_is_not_proved(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(Repository, "changed", lambda self, paths: ["core/rounding.h"] if "core" in paths else [])
+    monkeypatch.setattr(
+        Repository, "changed", lambda self, paths: ["core/rounding.h"] if "core" in paths else []
+    )
     with pytest.raises(SystemExit) as refused:
         command.main(["--record", str(tmp_path / "record.json"), "--only", "^rule: e4m3$"])
     assert (
         refused.value.code == 2
-        and "core/rounding.h is not as the last commit has it; a proof is of a commit: commit first" in capsys.readouterr().err
+        and "core/rounding.h is not as the last commit has it; a proof is of a commit: commit first"
+        in capsys.readouterr().err
     )
 
 
@@ -255,10 +341,19 @@ def history(tmp_path):
 def test_a_proof_holds_until_a_folder_that_it_runs_through_changes(history):
     root, commit = history
     first = Repository(root).head()[0]
-    commit("docs/page.md", "emulation/schemes/sign.cpp", "bindings/module/module.cpp", "tests/test_a.py")
+    commit(
+        "docs/page.md",
+        "emulation/schemes/sign.cpp",
+        "bindings/module/module.cpp",
+        "tests/test_a.py",
+    )
     assert all(Repository(root).holds(first, paths) for paths in (CASTS, ARITHMETIC))
     second = commit("emulation/cast/a.h")
-    assert not Repository(root).holds(first, CASTS) and Repository(root).holds(first, ARITHMETIC) and Repository(root).holds(second, CASTS)
+    assert (
+        not Repository(root).holds(first, CASTS)
+        and Repository(root).holds(first, ARITHMETIC)
+        and Repository(root).holds(second, CASTS)
+    )
     commit("core/oracle/b.cpp")
     assert not any(Repository(root).holds(second, paths) for paths in (CASTS, ARITHMETIC))
     (root / "core/oracle/b.cpp").unlink()
@@ -273,19 +368,35 @@ def test_what_differs_from_the_last_commit_is_named(history):
     (root / "core/a.h").write_text("other\n")
     (root / "core/new.h").write_text("new\n")
     (root / "README.md").write_text("elsewhere\n")
-    assert Repository(root).changed(CASTS) == ["core/a.h", "core/new.h"] and Repository(root).changed(("emulation/cast",)) == []
+    assert (
+        Repository(root).changed(CASTS) == ["core/a.h", "core/new.h"]
+        and Repository(root).changed(("emulation/cast",)) == []
+    )
 
 
 def test_every_path_of_a_proof_is_there_and_holds_what_is_linked():
-    assert set(PATHS) == set(page.PARTS) and all((ROOT / path).exists() for paths in PATHS.values() for path in paths)
+    assert set(PATHS) == set(page.PARTS) and all(
+        (ROOT / path).exists() for paths in PATHS.values() for path in paths
+    )
     includes = re.compile(r'#include "((?:core|emulation)/[^"]+)"')
     for paths in (CASTS, ARITHMETIC):
         folders = tuple(path for path in paths if (ROOT / path).is_dir())
-        files = [file for folder in folders for file in (ROOT / folder).rglob("*") if file.suffix in (".h", ".cpp")]
+        files = [
+            file
+            for folder in folders
+            for file in (ROOT / folder).rglob("*")
+            if file.suffix in (".h", ".cpp")
+        ]
         reached = {found for file in files for found in includes.findall(file.read_text())}
         # What verify/ has for the other kind of proof is not run through.
         others = tuple(set(CASTS) ^ set(ARITHMETIC))
-        assert {path for path in reached if not path.startswith((*(f"{folder}/" for folder in folders), *(f"{other}/" for other in others)))} == set()
+        assert {
+            path
+            for path in reached
+            if not path.startswith(
+                (*(f"{folder}/" for folder in folders), *(f"{other}/" for other in others))
+            )
+        } == set()
 
 
 def test_jobs_have_names_of_their_own_and_parts_on_the_page():
@@ -298,7 +409,10 @@ def test_all_inputs_have_to_stand_on_every_instruction_set_and_the_rest_on_the_b
     asked: dict[str, dict[str, set[str]]] = {}
     for job, simd in jobs.expected():
         asked.setdefault(job.part, {}).setdefault(simd, set()).add(job.name)
-    assert set(asked["all inputs"]) == set(jobs.INSTRUCTION_SETS) and len({frozenset(names) for names in asked["all inputs"].values()}) == 1
+    assert (
+        set(asked["all inputs"]) == set(jobs.INSTRUCTION_SETS)
+        and len({frozenset(names) for names in asked["all inputs"].values()}) == 1
+    )
     assert all(set(sets) == {"avx512"} for part, sets in asked.items() if part != "all inputs")
 
 
@@ -309,7 +423,9 @@ def test_the_committed_record_has_rows_of_what_is_expected_only():
 
 def test_p3109_s_formats_are_all_there():
     names = jobs.p3109_formats()
-    assert {FloatFormat(name).storage_bits for name in names} == set(range(3, 17)) and len(set(names)) == len(names)
+    assert {FloatFormat(name).storage_bits for name in names} == set(range(3, 17)) and len(
+        set(names)
+    ) == len(names)
     proved = {job.format for job in jobs.jobs() if job.part.startswith("P3109")}
     assert proved == set(names)
 
@@ -322,4 +438,6 @@ def test_every_width_that_fp32_holds_is_among_the_rule_s_formats():
 
 def test_the_table_has_more_than_forty_formats_and_none_twice():
     formats = [FloatFormat(name) for name in jobs.table_formats()]
-    assert len(set(formats)) == len(formats) > 40 and all(f.storage_bits <= 16 and f.fits_fp32 for f in formats)
+    assert len(set(formats)) == len(formats) > 40 and all(
+        f.storage_bits <= 16 and f.fits_fp32 for f in formats
+    )

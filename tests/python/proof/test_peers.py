@@ -14,7 +14,17 @@ import pytest
 
 import apscope
 from tests.peers import __main__, compiled, dtypes, everyone, nvidia, page, record, walk
-from tests.peers.compare import EDGES, MOST, Found, Interval, apscope_codes, compare, differing, intervals_of, values_of
+from tests.peers.compare import (
+    EDGES,
+    MOST,
+    Found,
+    Interval,
+    apscope_codes,
+    compare,
+    differing,
+    intervals_of,
+    values_of,
+)
 from tests.peers.peer import Missing, Peer
 from tests.peers.reasons import REASONS, reason
 from tests.peers.sample import NANS, float32_sample, float64_sample
@@ -27,7 +37,10 @@ FLOAT64 = {e["name"]: e for e in RECORD["float64"]}
 def peer_or_skip(name):
     peers, missing = everyone.everyone()
     if name not in peers:
-        pytest.skip("; ".join(f"{g}: {why}" for g, why in missing.items()) or f"{name} is not in the packages here")
+        pytest.skip(
+            "; ".join(f"{g}: {why}" for g, why in missing.items())
+            or f"{name} is not in the packages here"
+        )
     return peers[name]
 
 
@@ -37,13 +50,17 @@ def inputs_for(name):
     entry = FLOAT32[name]
     ends = np.array([b for i in record.intervals(entry) for b in (i.first, i.last)], np.int64)
     near = (ends[:, None] + np.arange(-2, 3)).ravel()
-    return np.union1d(float32_sample(entry["format"]), near[(near >= 0) & (near < 2**32)].astype(np.uint32))
+    return np.union1d(
+        float32_sample(entry["format"]), near[(near >= 0) & (near < 2**32)].astype(np.uint32)
+    )
 
 
 def same_version_or_skip(peer, entry, found):
     """A difference from the record is the peer's, not ours, where the peer is another version."""
     if found and peer.version != entry["version"]:
-        pytest.skip(f"{peer.name} {peer.version} is not as the recorded version {entry['version']}: {found}")
+        pytest.skip(
+            f"{peer.name} {peer.version} is not as the recorded version {entry['version']}: {found}"
+        )
 
 
 @pytest.mark.parametrize("name", FLOAT32)
@@ -70,7 +87,10 @@ def test_where_a_cast_differs_MPFR_agrees_with_apscope(name):
     where = differing(peer, bits.view(np.float32))[0]
     x = bits[where[:: max(1, len(where) // 500)]].view(np.float32)
     ours = apscope.quantize(x, peer.format, rounding=peer.rounding, overflow=peer.overflow)
-    right = [oracle.project(float(v), peer.format, rounding=peer.rounding, overflow=peer.overflow) for v in x]
+    right = [
+        oracle.project(float(v), peer.format, rounding=peer.rounding, overflow=peer.overflow)
+        for v in x
+    ]
     assert np.array_equal(ours, np.array(right, np.float32), equal_nan=True)
 
 
@@ -84,7 +104,9 @@ def test_NaN_results_are_as_recorded(name):
             if getattr(nans, what) != (len(bits) if recorded[what] else 0):
                 found.append(f"{what} of NaN: {getattr(nans, what)} of {len(bits)}")
     known = recorded["codes"]
-    if known["different"] <= len(known["first"]) and not {f"{c:#x}" for c in nans.codes} <= set(known["first"]):
+    if known["different"] <= len(known["first"]) and not {f"{c:#x}" for c in nans.codes} <= set(
+        known["first"]
+    ):
         found.append(f"NaN codes {nans.codes}")
     same_version_or_skip(peer, entry, found)
     assert not found
@@ -114,13 +136,21 @@ def test_what_torch_makes_of_a_NaN_in_bfloat16_depends_on_the_layout():
 def test_casts_from_double_differ_only_where_E8M0_has_neither_zero_nor_sign(name):
     peer, entry = peer_or_skip(name), FLOAT64[name]
     now = record.float64_entry(peer)
-    found = [k for k in ("inputs", "differing", "zeros", "negative", "others") if now[k] != entry[k]]
+    found = [
+        k for k in ("inputs", "differing", "zeros", "negative", "others") if now[k] != entry[k]
+    ]
     same_version_or_skip(peer, entry, found)
     assert not found and now["others"] == 0 and (now["differing"] == 0 or peer.format == "e8m0fnu")
 
 
 def test_the_double_sample_catches_a_cast_by_way_of_float32():
-    twice = Peer("twice", "", "fp16", lambda x: apscope.encode(x.astype(np.float32), "fp16"), source="float64")
+    twice = Peer(
+        "twice",
+        "",
+        "fp16",
+        lambda x: apscope.encode(x.astype(np.float32), "fp16"),
+        source="float64",
+    )
     once = Peer("once", "", "fp16", lambda x: apscope.encode(x, "fp16"), source="float64")
     with np.errstate(over="ignore"):
         assert len(differing(twice, float64_sample("fp16"))[0]) > 1000
@@ -130,8 +160,12 @@ def test_the_double_sample_catches_a_cast_by_way_of_float32():
 def test_every_peer_here_is_in_the_record():
     peers, missing = everyone.everyone()
     recorded = {"float32": FLOAT32, "float64": FLOAT64}
-    versions = {e["version"] for e in RECORD["float32"]}  # a package of another version may have other casts
-    left_out = [n for n, p in peers.items() if n not in recorded[p.source] and p.version in versions]
+    versions = {
+        e["version"] for e in RECORD["float32"]
+    }  # a package of another version may have other casts
+    left_out = [
+        n for n, p in peers.items() if n not in recorded[p.source] and p.version in versions
+    ]
     assert left_out == [], "run python -m tests.peers walk"
     assert set(missing) <= set(everyone.GROUPS) - {"numpy"}
 
@@ -152,14 +186,25 @@ def test_the_record_is_of_all_inputs_and_every_difference_has_a_reason():
 
 def test_the_page_is_made_from_the_record(request):
     text = (request.config.rootpath / "docs/conformance.md").read_text()
-    assert text[text.index(page.BEGIN) + len(page.BEGIN) : text.index(page.END)].strip() == page.render(RECORD)
+    assert text[
+        text.index(page.BEGIN) + len(page.BEGIN) : text.index(page.END)
+    ].strip() == page.render(RECORD)
 
 
 def test_a_later_walk_of_some_peers_replaces_their_entries():
-    one = {**RECORD, "float32": [{**RECORD["float32"][3], "version": "9"}], "float64": [], "missing": {"torch": "gone"}}
+    one = {
+        **RECORD,
+        "float32": [{**RECORD["float32"][3], "version": "9"}],
+        "float64": [],
+        "missing": {"torch": "gone"},
+    }
     merged = record.update(RECORD, one)
-    assert [e["name"] for e in merged["float32"]] == list(FLOAT32) and merged["float64"] == RECORD["float64"]
-    assert [e["version"] for e in merged["float32"] if e["version"] != FLOAT32[e["name"]]["version"]] == ["9"]
+    assert [e["name"] for e in merged["float32"]] == list(FLOAT32) and merged["float64"] == RECORD[
+        "float64"
+    ]
+    assert [
+        e["version"] for e in merged["float32"] if e["version"] != FLOAT32[e["name"]]["version"]
+    ] == ["9"]
     with pytest.raises(ValueError, match="has apscope '0.0'"):
         record.update({**RECORD, "apscope": "0.0"}, one)
 
@@ -186,10 +231,17 @@ def changed_at(bits, code):
 
 def test_a_right_cast_is_found_right():
     found = compare(planted(right), float32_sample("e4m3fn"))
-    assert found.differing == 0 and found.intervals == [] and found.nans.other_code == 0 and found.inputs > 65000
+    assert (
+        found.differing == 0
+        and found.intervals == []
+        and found.nans.other_code == 0
+        and found.inputs > 65000
+    )
 
 
-@pytest.mark.parametrize("bits", [0x3F800000, 0x3F880000, 0x3F880001, 0xC3E80000, 0x7F7FFFFF, 0xFF800000, 0x80000000])
+@pytest.mark.parametrize(
+    "bits", [0x3F800000, 0x3F880000, 0x3F880001, 0xC3E80000, 0x7F7FFFFF, 0xFF800000, 0x80000000]
+)
 def test_one_wrong_input_is_found_and_named(bits):
     found = compare(planted(changed_at(bits, 0x15)), float32_sample("e4m3fn"))
     assert found.differing == 1 and found.intervals == [Interval(bits, bits)]
@@ -250,13 +302,20 @@ def test_intervals_have_no_gaps_and_end_where_the_kind_of_input_changes():
     assert intervals_of(around) == [
         Interval(0x7F7FFFFE, 0x7F7FFFFF), Interval(0x7F800000, 0x7F800000), Interval(0x7F800001, 0x7F800003)
     ]  # fmt: skip
-    assert [Interval(int(e), int(e)).kind for e in EDGES] == 2 * ["zero", "finite", "infinity", "NaN"]
+    assert [Interval(int(e), int(e)).kind for e in EDGES] == 2 * [
+        "zero",
+        "finite",
+        "infinity",
+        "NaN",
+    ]
     assert Interval(2**32 - 1, 2**32 - 1).kind == "NaN" and Interval(2**31, 2**31).is_negative
 
 
 @pytest.mark.parametrize("middle", [0x00000001, 0x005FFFFF, 0x7F800000, 0x80000000, 0xFF800000])
 def test_the_chunks_do_not_show_in_what_is_found(middle):
-    away = planted(lambda x: apscope.encode(np.where(x > 1, x, np.float32(2)), "e8m0fnu"), "e8m0fnu")
+    away = planted(
+        lambda x: apscope.encode(np.where(x > 1, x, np.float32(2)), "e8m0fnu"), "e8m0fnu"
+    )
     begin, end = max(middle - 5000, 0), middle + 5000
     whole = walk.stretch(away, begin, end, 2**20)
     assert whole.inputs == end - begin and whole.intervals
@@ -292,7 +351,9 @@ def test_missing_headers_packages_and_compilers_are_a_reason(monkeypatch, tmp_pa
         compiled.library("x86.cpp")
 
 
-@pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="there is no C++ compiler")
+@pytest.mark.skipif(
+    shutil.which(os.environ.get("CXX", "g++")) is None, reason="there is no C++ compiler"
+)
 def test_a_file_that_does_not_compile_is_a_reason(monkeypatch, tmp_path):
     monkeypatch.setattr(compiled, "HERE", tmp_path)
     monkeypatch.setattr(compiled, "BUILD", tmp_path / "build")
@@ -322,7 +383,12 @@ def test_the_command_line_names_the_peers_and_writes_the_page(monkeypatch, tmp_p
     monkeypatch.setattr("sys.argv", ["tests.peers", "page", "--into", str(document)])
     assert __main__.main() == 0
     text = document.read_text()
-    assert page.render(RECORD) in text and "\nold\n" not in text and text.startswith("before\n") and text.endswith("after\n")
+    assert (
+        page.render(RECORD) in text
+        and "\nold\n" not in text
+        and text.startswith("before\n")
+        and text.endswith("after\n")
+    )
 
 
 def test_the_tables_of_values_are_the_formats():

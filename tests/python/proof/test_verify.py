@@ -28,23 +28,48 @@ def test_verify_proves_a_format_in_every_mode(capsys):
 def test_verify_prints_a_row_per_mode(capsys):
     assert main(["verify", "float8_e5m2", "--rounding", "to_odd"]) == 0
     header, row = capsys.readouterr().out.splitlines()
-    assert header.split() == ["format", "operation", "rounding", "cases", "mismatches", "oracle", "seconds"]
+    assert header.split() == [
+        "format",
+        "operation",
+        "rounding",
+        "cases",
+        "mismatches",
+        "oracle",
+        "seconds",
+    ]
     assert row.split()[:3] == ["e5m2", "quantize", "to_odd"] and row.split()[4] == "0"
 
 
 @needs_oracle
 def test_operations_are_proved_and_the_certificate_says_what(tmp_path, capsys):
     file = tmp_path / "certificate.json"
-    words = ["verify", "e3m0", "--operation", "all", "--samples", "1000", "--certificate", str(file)]
+    words = [
+        "verify",
+        "e3m0",
+        "--operation",
+        "all",
+        "--samples",
+        "1000",
+        "--certificate",
+        str(file),
+    ]
     assert main(words) == 0
     document = json.loads(file.read_text())
     rows = document["results"]
     without = len(module.ROUNDINGS) - 1  # arithmetic has no stochastic_exact
-    assert [r["operation"] for r in rows] == ["quantize"] * (without + 1) + [op for op in module.OPERATIONS[1:] for _ in range(without)]
+    assert [r["operation"] for r in rows] == ["quantize"] * (without + 1) + [
+        op for op in module.OPERATIONS[1:] for _ in range(without)
+    ]
     assert document["kind"] == "apscope certificate" and document["proved"] is True
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", document["machine"]["mpfr"])
-    assert document["cases"] == sum(r["cases"] for r in rows) > 1_000_000 and document["mismatches"] == 0
-    assert document["command"] == ["apscope", *words] and document["formats"]["e3m0"]["exponent_bits"] == 3
+    assert (
+        document["cases"] == sum(r["cases"] for r in rows) > 1_000_000
+        and document["mismatches"] == 0
+    )
+    assert (
+        document["command"] == ["apscope", *words]
+        and document["formats"]["e3m0"]["exponent_bits"] == 3
+    )
     assert len(capsys.readouterr().out.splitlines()) == len(rows) + 1
     assert [p.name for p in tmp_path.iterdir()] == ["certificate.json"]
 
@@ -80,7 +105,11 @@ class WrongOracle:
         return ["ieee"]
 
     def verify(self, name, **options):
-        return {"cases": 5, "mismatches": 1, "first": {"text": "input 0x3F800000 (1), expected 0x3F800000 (1), got 0x0 (0)"}}
+        return {
+            "cases": 5,
+            "mismatches": 1,
+            "first": {"text": "input 0x3F800000 (1), expected 0x3F800000 (1), got 0x0 (0)"},
+        }
 
 
 def test_a_mismatch_is_printed_and_exits_with_one(monkeypatch, capsys):
@@ -131,7 +160,9 @@ def test_the_path_comparison_finds_a_wrong_path(monkeypatch):
     monkeypatch.setattr(module, "_oracle", None)
     monkeypatch.setattr(module, "decode", wrong)
     (result,) = module.verify("e4m3", "ties_to_even")
-    assert result.mismatches == 1 and result.first.startswith("through codes, ties_to_even: input 0x")
+    assert result.mismatches == 1 and result.first.startswith(
+        "through codes, ties_to_even: input 0x"
+    )
 
 
 @pytest.mark.parametrize(
@@ -145,14 +176,19 @@ def test_the_path_comparison_finds_a_wrong_path(monkeypatch):
         (["e4m3", "--operation", "power"], "unknown operation 'power'"),
         (["e4m3", "--operation", "add", "--rounding", "stochastic_exact"], "stochastic_exact"),
         (["e4m3", "--rounding", "stochastic_b", "--random-bits", "63"], "random_bits=63"),
-        (["e4m3", "--certificate", "/no/such/folder/c.json"], "the folder /no/such/folder does not exist"),
+        (
+            ["e4m3", "--certificate", "/no/such/folder/c.json"],
+            "the folder /no/such/folder does not exist",
+        ),
         (["hfp8"], "hfp8_forward"),
     ],
 )
 def test_a_wrong_word_is_one_sentence_and_exit_code_two(words, sentence, capsys):
     assert main(["verify", *words]) == 2
     printed = capsys.readouterr()
-    assert sentence in printed.err and printed.out == "" and len(printed.err.strip().splitlines()) == 1
+    assert (
+        sentence in printed.err and printed.out == "" and len(printed.err.strip().splitlines()) == 1
+    )
 
 
 def test_exhaustive_without_the_oracle_module_is_refused(monkeypatch, capsys):

@@ -46,7 +46,9 @@ def batches():
 
 def local_gradients(model, batch):
     gradients = torch.autograd.grad(loss_function(model, batch), list(model.parameters()))
-    return {name: to_numpy(g) for (name, _), g in zip(model.named_parameters(), gradients, strict=True)}
+    return {
+        name: to_numpy(g) for (name, _), g in zip(model.named_parameters(), gradients, strict=True)
+    }
 
 
 def test_workers_record_local_gradients_and_leave_the_mean(tmp_path, model, batches):
@@ -78,19 +80,34 @@ def test_a_modules_type_tells_the_role_whatever_its_name_is():
         "tok.weight": "embedding", "head.bias": "bias", "fc.weight": "linear", "q_proj.weight": "attention", "scale.bias": "norm",
         "attend.in_proj_weight": "attention",
     }  # fmt: skip
-    assert not any(name.startswith("memory") for name in found)  # left to the guess, which the trace marks
+    assert not any(
+        name.startswith("memory") for name in found
+    )  # left to the guess, which the trace marks
 
 
 def test_what_is_said_comes_before_a_modules_type_and_that_before_a_guess(tmp_path):
-    model = torch.nn.ModuleDict({"tok": torch.nn.Embedding(8, 4), "fc": torch.nn.Linear(4, 4), "memory": torch.nn.LSTM(4, 4)})
+    model = torch.nn.ModuleDict(
+        {
+            "tok": torch.nn.Embedding(8, 4),
+            "fc": torch.nn.Linear(4, 4),
+            "memory": torch.nn.LSTM(4, 4),
+        }
+    )
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with Recorder(tmp_path / "run", every=1, quiet=True, roles={"fc.*": "head"}) as rec:
         rec.attach(model)
-        model["memory"](model["fc"](model["tok"](torch.tensor([1, 2]))))[0].square().sum().backward()
+        model["memory"](model["fc"](model["tok"](torch.tensor([1, 2]))))[
+            0
+        ].square().sum().backward()
         optimizer.step()
     trace = open_trace(tmp_path / "run")
-    assert trace.roles["tok.weight"] == "embedding" and trace.roles["fc.weight"] == trace.roles["fc.bias"] == "head"
-    assert trace.manifest.metadata["roles_guessed_by_name_and_shape"].startswith("4 of 7: memory.weight_ih_l0, ")
+    assert (
+        trace.roles["tok.weight"] == "embedding"
+        and trace.roles["fc.weight"] == trace.roles["fc.bias"] == "head"
+    )
+    assert trace.manifest.metadata["roles_guessed_by_name_and_shape"].startswith(
+        "4 of 7: memory.weight_ih_l0, "
+    )
 
 
 def test_recording_does_not_change_the_training(tmp_path, model, batches):
@@ -114,7 +131,9 @@ def test_activations_are_those_of_the_layer(tmp_path, model, batches):
             x = trace.read(0, layer, worker, "layer_input").astype(np.float64)
             d = trace.read(0, layer, worker, "activation_gradient").astype(np.float64)
             g = trace.read(0, f"{layer}.weight", worker)
-            bound = 5 * 2.0**-23 * (np.abs(d).T @ np.abs(x))  # five products, each sum and product rounded
+            bound = (
+                5 * 2.0**-23 * (np.abs(d).T @ np.abs(x))
+            )  # five products, each sum and product rounded
             assert (np.abs(d.T @ x - g) <= bound).all()
     # The hooks are gone.
     assert not any(module._forward_hooks for module in model.modules())
@@ -154,20 +173,33 @@ def test_the_optimizer_hook_goes_on_when_layers_are_unfrozen_and_frozen(tmp_path
         trace = open_trace(tmp_path / str(frozen))
         assert trace.steps == (0, 1, 2) and ("embedding.weight" in trace.tensors) == frozen
         if frozen:
-            assert [bool(trace.read(step, "embedding.weight").any()) for step in trace.steps] == [False, True, False]
+            assert [bool(trace.read(step, "embedding.weight").any()) for step in trace.steps] == [
+                False,
+                True,
+                False,
+            ]
 
 
 def test_the_writer_takes_tensors_as_they_are(tmp_path):
     """bfloat16 by its bits, sparse ones dense, those that require a gradient."""
     sparse = torch.sparse_coo_tensor([[1, 1, 3]], [1.0, 2.0, 4.0], (5,), check_invariants=True)
     with TraceWriter(tmp_path / "run", workers=1) as writer:
-        writer.add(0, 0, "bf16", torch.tensor([[1.0, -0.0], [2.0**-130, 3.140625]], dtype=torch.bfloat16).t())
+        writer.add(
+            0,
+            0,
+            "bf16",
+            torch.tensor([[1.0, -0.0], [2.0**-130, 3.140625]], dtype=torch.bfloat16).t(),
+        )
         writer.add(0, 0, "sparse", sparse)
         writer.add(0, 0, "grad", torch.ones(3, requires_grad=True))
         writer.end_step(0)
     trace = open_trace(tmp_path / "run")
-    assert trace.read(0, "bf16").tolist() == [[1.0, 2.0**-130], [-0.0, 3.140625]] and np.signbit(trace.read(0, "bf16")[1, 0])
-    assert trace.read(0, "sparse").tolist() == [0, 3, 0, 4, 0] and trace.read(0, "grad").tolist() == [1, 1, 1]
+    assert trace.read(0, "bf16").tolist() == [[1.0, 2.0**-130], [-0.0, 3.140625]] and np.signbit(
+        trace.read(0, "bf16")[1, 0]
+    )
+    assert trace.read(0, "sparse").tolist() == [0, 3, 0, 4, 0] and trace.read(
+        0, "grad"
+    ).tolist() == [1, 1, 1]
 
 
 def test_bfloat16_gradients_are_recorded_exactly():
@@ -208,7 +240,9 @@ os._exit(0)  # what was written counts: gloo's threads can abort a process while
 
 def test_the_ddp_hook_records_local_gradients_of_every_process(tmp_path):
     folder = str(tmp_path / "run")
-    processes = [subprocess.Popen([sys.executable, "-c", DDP, folder, str(rank)]) for rank in range(2)]
+    processes = [
+        subprocess.Popen([sys.executable, "-c", DDP, folder, str(rank)]) for rank in range(2)
+    ]
     try:
         assert [process.wait(timeout=600) for process in processes] == [0, 0]
     finally:

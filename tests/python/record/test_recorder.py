@@ -32,7 +32,10 @@ def test_plain_training_every_third_step_before_the_clip(tmp_path, caplog):
     assert [s.loss for s in trace.manifest.steps] == [losses[s] for s in trace.steps]
     assert {s.learning_rate for s in trace.manifest.steps} == {0.25}
     assert trace.roles["0.weight"] == "linear" and trace.roles["2.weight"] == "norm"
-    assert trace.manifest.model.startswith("Sequential, ") and "PyTorch" in trace.manifest.metadata["recorded_from"]
+    assert (
+        trace.manifest.model.startswith("Sequential, ")
+        and "PyTorch" in trace.manifest.metadata["recorded_from"]
+    )
     for step in trace.steps:
         same(trace, step, want[step])
         assert not np.array_equal(trace.read(step, "0.weight"), np.zeros((20, 4)))
@@ -42,7 +45,9 @@ def test_plain_training_every_third_step_before_the_clip(tmp_path, caplog):
         loss_of(plain, batch).backward()
         torch.nn.utils.clip_grad_norm_(plain.parameters(), 0.01)
         other.step()
-    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), plain.parameters(), strict=True))
+    assert all(
+        torch.equal(p, q) for p, q in zip(model.parameters(), plain.parameters(), strict=True)
+    )
     assert not any(p._post_accumulate_grad_hooks for p in model.parameters())
     assert 0 < rec.overhead.seconds < rec.overhead.total and 0 < rec.overhead.share < 1
 
@@ -67,7 +72,9 @@ def test_gradient_accumulation_records_the_sum(tmp_path, caplog):
 @pytest.mark.parametrize("passes, between, said", [
     ((2, 2), "nothing", "2"), ((1, 1), "nothing", None), ((2, 3), "nothing", None), ((3, 3), "none", None), ((3, 3), "zeros", None),
 ])  # fmt: skip
-def test_the_number_of_backward_passes_is_said_where_every_step_adds_as_many(tmp_path, caplog, passes, between, said):
+def test_the_number_of_backward_passes_is_said_where_every_step_adds_as_many(
+    tmp_path, caplog, passes, between, said
+):
     """Not where the training takes the gradients away between two."""
     model, data = network(), batches(6)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -123,10 +130,14 @@ def test_amp_is_unscaled_and_a_step_with_inf_left_out(tmp_path, caplog, unscale,
     about = trace.manifest.metadata
     assert about["divided_by_loss_scale"] == f"{2.0**20:g} from step 0, {2.0**19:g} from step 3"
     assert about["left_out_for_inf_or_nan"] == "2"
-    assert all(step.loss_scale is None for step in trace.manifest.steps)  # the recorded gradients carry none
+    assert all(
+        step.loss_scale is None for step in trace.manifest.steps
+    )  # the recorded gradients carry none
     for step in trace.steps:
         same(trace, step, want[step])
-    assert torch.amp.GradScaler.step.__name__ == "step" and not hasattr(torch.amp.GradScaler.step, "__wrapped__")
+    assert torch.amp.GradScaler.step.__name__ == "step" and not hasattr(
+        torch.amp.GradScaler.step, "__wrapped__"
+    )
 
 
 def test_a_disabled_scaler_is_none(tmp_path, caplog):
@@ -237,11 +248,17 @@ def test_bfloat16_gradients_are_stored_as_they_are(tmp_path, caplog):
         loss_of(model, data[0]).backward()
         optimizer.step()
     same(open_trace(tmp_path / "run"), 0, want)
-    assert b'"dtype":"BF16"' in (tmp_path / "run/step_00000000/worker_0000.safetensors").read_bytes()
+    assert (
+        b'"dtype":"BF16"' in (tmp_path / "run/step_00000000/worker_0000.safetensors").read_bytes()
+    )
 
 
 def test_a_choice_of_tensors_and_of_steps(tmp_path, caplog):
-    for keys in (dict(tensors=r"\.weight$"), dict(tensors=["0.weight", "2.weight", "3.weight"]), dict(tensors=lambda name: "weight" in name)):
+    for keys in (
+        dict(tensors=r"\.weight$"),
+        dict(tensors=["0.weight", "2.weight", "3.weight"]),
+        dict(tensors=lambda name: "weight" in name),
+    ):
         model, data = network(), batches(5)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
@@ -258,7 +275,9 @@ def test_weights_layer_inputs_and_activation_gradients(tmp_path, caplog):
     model, data, want = network(), batches(6), {}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**9)
-    with recording(tmp_path, model, caplog, every=2, what=["weights", "layer_input", "activation_gradient"]):
+    with recording(
+        tmp_path, model, caplog, every=2, what=["weights", "layer_input", "activation_gradient"]
+    ):
         for step in range(3):
             before = {name: p.detach().clone() for name, p in model.named_parameters()}
             for batch in data[2 * step : 2 * step + 2]:
@@ -269,7 +288,9 @@ def test_weights_layer_inputs_and_activation_gradients(tmp_path, caplog):
                     inputs.append(x)
                     x = layer(x)
                     outputs.append(x)
-                slopes = torch.autograd.grad(torch.nn.functional.cross_entropy(x, batch[1]) * 512.0, outputs)
+                slopes = torch.autograd.grad(
+                    torch.nn.functional.cross_entropy(x, batch[1]) * 512.0, outputs
+                )
                 scaler.scale(loss_of(model, batch)).backward()
                 with torch.no_grad():
                     model(batch[0] + 1)
@@ -283,10 +304,19 @@ def test_weights_layer_inputs_and_activation_gradients(tmp_path, caplog):
         weights, inputs, slopes = want[step]
         for name in trace.tensors:
             assert np.array_equal(trace.read(step, name, kind="weights"), weights[name].numpy())
-        assert trace.names(step, "layer_input") == trace.names(step, "activation_gradient") == ["0", "2", "3"]
+        assert (
+            trace.names(step, "layer_input")
+            == trace.names(step, "activation_gradient")
+            == ["0", "2", "3"]
+        )
         for layer in (0, 2, 3):
-            assert np.array_equal(bits(trace.read(step, str(layer), kind="layer_input")), bits(inputs[layer].numpy()))
-            assert np.array_equal(bits(trace.read(step, str(layer), kind="activation_gradient")), bits(slopes[layer].numpy()))
+            assert np.array_equal(
+                bits(trace.read(step, str(layer), kind="layer_input")), bits(inputs[layer].numpy())
+            )
+            assert np.array_equal(
+                bits(trace.read(step, str(layer), kind="activation_gradient")),
+                bits(slopes[layer].numpy()),
+            )
     assert not any(module._forward_hooks for module in model.modules())
 
 
@@ -333,22 +363,44 @@ def refused(words, call):
 
 
 def test_what_cannot_be_recorded_is_refused_before_the_training(tmp_path):
-    refused("every is 0; it must be an integer, 1 or more", lambda: Recorder(tmp_path / "x", every=0))
+    refused(
+        "every is 0; it must be an integer, 1 or more", lambda: Recorder(tmp_path / "x", every=0)
+    )
     refused("workers is 0", lambda: Recorder(tmp_path / "x", workers=0))
     refused("process 3 of 2", lambda: Recorder(tmp_path / "x", process=3, processes=2))
-    refused("what is 'weights'; it must be a list of", lambda: Recorder(tmp_path / "x", what="weights"))
+    refused(
+        "what is 'weights'; it must be a list of", lambda: Recorder(tmp_path / "x", what="weights")
+    )
     refused("workers is 2.5; it must be an integer", lambda: Recorder(tmp_path / "x", workers=2.5))
     for steps in (3, "3"):
-        refused(f"steps is {steps!r}; it must be a list or a set of step numbers", lambda steps=steps: Recorder(tmp_path / "x", steps=steps))
+        refused(
+            f"steps is {steps!r}; it must be a list or a set of step numbers",
+            lambda steps=steps: Recorder(tmp_path / "x", steps=steps),
+        )
     for patience in (-1, 0, float("nan"), float("inf"), "3"):
-        refused("patience is .*; it must be a number of seconds above 0", lambda patience=patience: Recorder(tmp_path / "x", patience=patience))
-    refused("every=2 and steps= both select the recorded steps; give one", lambda: Recorder(tmp_path / "x", every=2, steps=[1]))
+        refused(
+            "patience is .*; it must be a number of seconds above 0",
+            lambda patience=patience: Recorder(tmp_path / "x", patience=patience),
+        )
+    refused(
+        "every=2 and steps= both select the recorded steps; give one",
+        lambda: Recorder(tmp_path / "x", every=2, steps=[1]),
+    )
     refused("name is 3; it must be a string", lambda: Recorder(tmp_path / "x", name=3))
-    refused("tensors is 5; it must be a regular expression, a list of names or", lambda: Recorder(tmp_path / "x", tensors=5))
+    refused(
+        "tensors is 5; it must be a regular expression, a list of names or",
+        lambda: Recorder(tmp_path / "x", tensors=5),
+    )
     refused("is not a regular expression", lambda: Recorder(tmp_path / "x", tensors="("))
     refused("takes a torch.nn.Module, not dict", lambda: Recorder(tmp_path / "x").attach({}))
-    refused("none of the model's 6 parameters is selected by tensors=", lambda: Recorder(tmp_path / "x", tensors="nothing").attach(network()))
-    refused("none of the model's 6 parameters requires a gradient", lambda: Recorder(tmp_path / "x").attach(network().requires_grad_(False)))
+    refused(
+        "none of the model's 6 parameters is selected by tensors=",
+        lambda: Recorder(tmp_path / "x", tensors="nothing").attach(network()),
+    )
+    refused(
+        "none of the model's 6 parameters requires a gradient",
+        lambda: Recorder(tmp_path / "x").attach(network().requires_grad_(False)),
+    )
     assert not (tmp_path / "x").exists()
     with Recorder(tmp_path / "x", quiet=True) as rec:
         rec.attach(network())

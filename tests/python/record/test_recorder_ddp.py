@@ -34,12 +34,18 @@ def save(what, **values):
 def processes(program, folder, world=2, codes=None):
     """Runs the program in `world` processes; returns what they said on stderr."""
     running = [
-        subprocess.Popen([sys.executable, "-c", HEAD + program, str(folder), str(rank), str(world)], stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", HEAD + program, str(folder), str(rank), str(world)],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         for rank in range(world)
     ]
     try:
         said = [process.communicate(timeout=600)[1] for process in running]
-        assert [process.returncode for process in running] == (codes or [0] * world), "\n".join(said)
+        assert [process.returncode for process in running] == (codes or [0] * world), "\n".join(
+            said
+        )
         return said
     finally:
         for process in running:
@@ -102,7 +108,9 @@ def test_ddp_records_what_the_all_reduce_is_given(tmp_path):
         assert trace.steps == (0, 2, 4) and trace.workers == 2
         assert trace.manifest.stage == "local" and trace.manifest.reduction == "mean"
         assert "DistributedDataParallel, 2 processes" in trace.manifest.metadata["recorded_from"]
-        assert [p.name for p in (tmp_path / name).iterdir() if not p.name.startswith("step_")] == ["manifest.json"]
+        assert [p.name for p in (tmp_path / name).iterdir() if not p.name.startswith("step_")] == [
+            "manifest.json"
+        ]
         seen = [torch.load(tmp_path / f"{name}.{rank}") for rank in range(2)]
         for step in trace.steps:
             for tensor in trace.tensors:
@@ -111,22 +119,38 @@ def test_ddp_records_what_the_all_reduce_is_given(tmp_path):
                     if tensor == "spare":
                         assert not found[rank].any()
                         continue
-                    assert np.array_equal(found[rank], seen[rank]["local"][step][tensor].numpy()), (name, step, tensor)
-                    sent = seen[rank]["sent"][step][tensor].reshape(found[rank].shape) / (1024 if name == "scaled" else 1)
+                    assert np.array_equal(found[rank], seen[rank]["local"][step][tensor].numpy()), (
+                        name,
+                        step,
+                        tensor,
+                    )
+                    sent = seen[rank]["sent"][step][tensor].reshape(found[rank].shape) / (
+                        1024 if name == "scaled" else 1
+                    )
                     assert np.array_equal(found[rank], sent.numpy()), (name, step, tensor)
                 assert tensor == "spare" or not np.array_equal(*found)
         assert len({step.loss for step in trace.manifest.steps}) == 3
     assert open_trace(tmp_path / "unused").manifest.metadata["no_gradient_so_zeros: spare"] == "0-4"
-    assert open_trace(tmp_path / "scaled").manifest.metadata["divided_by_loss_scale"] == "1024 from step 0"
-    said_of_passes = {name: open_trace(tmp_path / name).manifest.metadata.get("accumulation") for name in ("plain", "views", "accumulated")}
+    assert (
+        open_trace(tmp_path / "scaled").manifest.metadata["divided_by_loss_scale"]
+        == "1024 from step 0"
+    )
+    said_of_passes = {
+        name: open_trace(tmp_path / name).manifest.metadata.get("accumulation")
+        for name in ("plain", "views", "accumulated")
+    }
     assert said_of_passes == {"plain": None, "views": None, "accumulated": "3"}
     assert said[0].count("3 steps of 2 processes recorded") == 5 and "recorded" not in said[1]
     rich = open_trace(tmp_path / "plain")
     assert {kind: len(steps) for kind, steps in rich.recorded().items()} == dict(
         gradient=3, weights=3, full_batch=0, activation_gradient=3, layer_input=3
     )
-    for worker in range(2):  # a linear layer's gradient is the product of its activation gradient and its input
-        slope, x = (rich.read(2, "2", worker, kind) for kind in ("activation_gradient", "layer_input"))
+    for worker in range(
+        2
+    ):  # a linear layer's gradient is the product of its activation gradient and its input
+        slope, x = (
+            rich.read(2, "2", worker, kind) for kind in ("activation_gradient", "layer_input")
+        )
         assert np.allclose(slope.T @ x, rich.read(2, "2.weight", worker), atol=1e-6) and slope.any()
     frame = replay(open_trace(tmp_path / "plain"), ["aps:e4m3"], topology=["ring"]).frame
     assert set(frame.topology) >= {"ring", "exact"}
@@ -175,15 +199,28 @@ def test_fully_shard_records_the_reduced_gradient_joined_from_shards(tmp_path):
         trace = open_trace(tmp_path / name)
         check(trace)
         assert trace.steps == (0, 1, 2) and trace.workers == 1 and trace.manifest.stage == "reduced"
-        assert trace.manifest.metadata.get("accumulation") is None  # a step's last backward pass alone brings gradients
+        assert (
+            trace.manifest.metadata.get("accumulation") is None
+        )  # a step's last backward pass alone brings gradients
         assert "fully_shard, 2 processes" in trace.manifest.metadata["recorded_from"]
-        assert trace.shapes == {"0.weight": (301, 4), "0.bias": (301,), "2.weight": (3, 301), "2.bias": (3,)}
-        assert [p.name for p in (tmp_path / name).iterdir() if not p.name.startswith("step_")] == ["manifest.json"]
+        assert trace.shapes == {
+            "0.weight": (301, 4),
+            "0.bias": (301,),
+            "2.weight": (3, 301),
+            "2.bias": (3,),
+        }
+        assert [p.name for p in (tmp_path / name).iterdir() if not p.name.startswith("step_")] == [
+            "manifest.json"
+        ]
         seen = [torch.load(tmp_path / f"{name}.{rank}") for rank in range(2)]
         for step in trace.steps:
             for tensor in trace.tensors:
                 found = trace.read(step, tensor)
-                assert np.array_equal(found, seen[0]["gathered"][step][tensor].float().numpy()), (name, step, tensor)
+                assert np.array_equal(found, seen[0]["gathered"][step][tensor].float().numpy()), (
+                    name,
+                    step,
+                    tensor,
+                )
                 if name != "mixed":  # halves are exact, the sum rounds once
                     mean = seen[0]["local"][step][tensor] / 2 + seen[1]["local"][step][tensor] / 2
                     assert np.array_equal(found, mean.numpy()), (name, step, tensor)

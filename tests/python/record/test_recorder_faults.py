@@ -155,7 +155,9 @@ def whole(folder, steps):
 
 def steps_of(folder):
     path = folder / "manifest.json"
-    return [step["number"] for step in json.loads(path.read_text())["steps"]] if path.exists() else []
+    return (
+        [step["number"] for step in json.loads(path.read_text())["steps"]] if path.exists() else []
+    )
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +165,9 @@ def torch_run():
     pytest.importorskip("torch")
     root = Path(tempfile.mkdtemp())  # pytest's folders are no other user's to look into
     root.chmod(0o755)
-    run = subprocess.run([sys.executable, "-c", TORCH, str(root)], capture_output=True, text=True, timeout=600)
+    run = subprocess.run(
+        [sys.executable, "-c", TORCH, str(root)], capture_output=True, text=True, timeout=600
+    )
     assert run.returncode == 0, run.stderr
     yield root, json.loads(run.stdout), run.stderr
     shutil.rmtree(root)
@@ -186,7 +190,9 @@ def test_a_recording_changes_no_loss(torch_run):
     ("removed", "removed was removed, or another process now records into it", 0),
     ("back", "step 2 comes again, after step 3; a run that goes back to a checkpoint needs a new recorder with first_step= and resume=True", 4),
 ])  # fmt: skip
-def test_a_fault_at_the_fifth_step_is_one_warning_and_the_four_before_it_a_trace(torch_run, name, words, steps):
+def test_a_fault_at_the_fifth_step_is_one_warning_and_the_four_before_it_a_trace(
+    torch_run, name, words, steps
+):
     root, results, _ = torch_run
     same_losses(results, name)
     (warning,) = results[name]["warnings"]
@@ -202,7 +208,10 @@ def test_a_folder_that_cannot_be_made_is_one_warning(torch_run):
     root, results, _ = torch_run
     same_losses(results, "closed/run")
     (warning,) = results["closed/run"]["warnings"]
-    assert f"{root / 'closed/run'}: Permission denied" in warning and not (root / "closed/run").exists()
+    assert (
+        f"{root / 'closed/run'}: Permission denied" in warning
+        and not (root / "closed/run").exists()
+    )
 
 
 def test_a_folder_that_another_recording_has_taken_is_left_to_it(torch_run):
@@ -211,7 +220,10 @@ def test_a_folder_that_another_recording_has_taken_is_left_to_it(torch_run):
     assert len(results["taken"]["warnings"]) == 1
     trace = whole(root / "taken", range(3))
     assert trace.tensors == ("w",) and trace.manifest.metadata["whose"] == "another"
-    assert sorted(p.name for p in (root / "taken").iterdir()) == ["manifest.json", *(f"step_0000000{i}" for i in range(3))]
+    assert sorted(p.name for p in (root / "taken").iterdir()) == [
+        "manifest.json",
+        *(f"step_0000000{i}" for i in range(3)),
+    ]
 
 
 def test_steps_behind_a_checkpoint_are_recorded_anew(torch_run):
@@ -227,7 +239,10 @@ def test_processes_that_are_forked_while_it_records_leave_it_alone(torch_run):
     root, results, _ = torch_run
     same_losses(results, "forked")
     same_losses(results, "workers", "plain feed")
-    assert results["forked"]["warnings"] == results["workers"]["warnings"] == [] and results["child"] == 0
+    assert (
+        results["forked"]["warnings"] == results["workers"]["warnings"] == []
+        and results["child"] == 0
+    )
     for name in ("forked", "workers"):
         whole(root / name, range(9))
         assert list((root / name).glob(".*")) == []
@@ -278,14 +293,23 @@ os._exit(0)  # gloo's threads can abort a process while Python ends (pytorch iss
 def test_one_full_disk_of_two_under_ddp_is_a_warning_of_each(tmp_path):
     pytest.importorskip("torch.distributed")
     running = [
-        subprocess.Popen([sys.executable, "-c", DDP, str(tmp_path), str(rank)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", DDP, str(tmp_path), str(rank)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         for rank in range(2)
     ]
     said = [process.communicate(timeout=300) for process in running]
     assert [process.returncode for process in running] == [0, 0], said
     for (out, err), words in zip(said, ("process 1 stopped: ", "File too large"), strict=True):
         same, stopped = json.loads(out)
-        assert same and words in stopped and err.count("apscope: recording ended, training continues") == 1
+        assert (
+            same
+            and words in stopped
+            and err.count("apscope: recording ended, training continues") == 1
+        )
     trace = whole(tmp_path / "run", range(len(steps_of(tmp_path / "run"))))
     assert trace.workers == 2 and len(trace.steps) <= 4
     assert os.listdir(tmp_path / "run").count(".recording") == 0

@@ -13,27 +13,59 @@ ONE = np.ones(2, np.float32)
 
 def test_a_trace_that_is_there_and_a_wrong_first_step_raise_and_leave_nothing(tmp_path):
     cases = [
-        ({"tensors": "kernel"}, {"weight": ONE, "bias": ONE}, "no array to record: 2 were given, the first is 'weight'; choose others by tensors="),
+        (
+            {"tensors": "kernel"},
+            {"weight": ONE, "bias": ONE},
+            "no array to record: 2 were given, the first is 'weight'; choose others by tensors=",
+        ),
         ({}, {}, "no array to record: 0 were given, give the step's gradients"),
-        ({"workers": 3}, {"w": ONE}, r"gradient 'w' has shape \(2,\); its first axis must be the 3 workers"),
-        ({}, {"w": np.array([0.1])}, "gradient 'w' of step 0 has dtype float64 and its element 0 .* round it to float32 first"),
-        ({}, {"w": np.ones(2, complex)}, "gradient 'w' of step 0 has dtype complex128; a trace has real numbers"),
-        ({}, {"a.b": ONE, "a": {"b": ONE}}, "two arrays have the name 'a.b', their keys joined by dots; rename a key of one of them"),
+        (
+            {"workers": 3},
+            {"w": ONE},
+            r"gradient 'w' has shape \(2,\); its first axis must be the 3 workers",
+        ),
+        (
+            {},
+            {"w": np.array([0.1])},
+            "gradient 'w' of step 0 has dtype float64 and its element 0 .* round it to float32 first",
+        ),
+        (
+            {},
+            {"w": np.ones(2, complex)},
+            "gradient 'w' of step 0 has dtype complex128; a trace has real numbers",
+        ),
+        (
+            {},
+            {"a.b": ONE, "a": {"b": ONE}},
+            "two arrays have the name 'a.b', their keys joined by dots; rename a key of one of them",
+        ),
     ]
     for i, (keys, tree, sentence) in enumerate(cases):
-        with pytest.raises(ValueError, match=sentence), Recorder(tmp_path / str(i), every=1, quiet=True, **keys) as rec:
+        with (
+            pytest.raises(ValueError, match=sentence),
+            Recorder(tmp_path / str(i), every=1, quiet=True, **keys) as rec,
+        ):
             rec.record_pytree(tree)
         assert not list((tmp_path / str(i)).iterdir())
         rec.record_pytree(tree)  # a loop that goes on all the same is not told again
     with Recorder(tmp_path / "run", every=1, quiet=True) as rec:
         rec.record_pytree({"w": ONE})
-    with pytest.raises(ValueError, match="already has a trace; record into a new folder"), Recorder(tmp_path / "run", quiet=True) as rec:
+    with (
+        pytest.raises(ValueError, match="already has a trace; record into a new folder"),
+        Recorder(tmp_path / "run", quiet=True) as rec,
+    ):
         rec.record_pytree({"w": ONE})
     assert open_trace(tmp_path / "run").steps == (0,)
 
 
 def test_the_same_mistakes_at_a_later_step_are_one_warning(tmp_path, caplog):
-    for i, tree in enumerate([{"w": np.array([0.1, 0.1])}, {"w": ONE, "a.b": ONE, "a": {"b": ONE}}, {"w": np.ones((3, 2), np.float32)}]):
+    for i, tree in enumerate(
+        [
+            {"w": np.array([0.1, 0.1])},
+            {"w": ONE, "a.b": ONE, "a": {"b": ONE}},
+            {"w": np.ones((3, 2), np.float32)},
+        ]
+    ):
         caplog.clear()
         with Recorder(tmp_path / str(i), every=1, quiet=True) as rec:
             for step in range(5):
@@ -56,9 +88,7 @@ def test_a_recorder_that_is_given_nothing_says_so_at_the_end(tmp_path, caplog):
 torch = pytest.importorskip("torch")
 from tests.python.recorder_cases import batches, loss_of, network, recording  # noqa: E402
 
-FORGOTTEN = (
-    r"nothing is recorded into \S+ because no model is attached: call rec.attach\(model\) before the first step, or begin the with-block where"
-)
+FORGOTTEN = r"nothing is recorded into \S+ because no model is attached: call rec.attach\(model\) before the first step, or begin the with-block where"
 
 
 def step(model, optimizer, batch):
@@ -105,10 +135,11 @@ def test_an_optimizer_of_another_copy_of_the_model_is_told_at_its_second_step(tm
     for name in ("copy is trained", "copy has an optimizer"):
         model, copy = network(), network()
         optimizer = torch.optim.SGD(copy.parameters(), lr=0.1)
-        sentence = (
-            "no optimizer has a parameter of the attached model, and SGD steps with 6 others; attach the model whose parameters the optimizer has"
-        )
-        with pytest.raises(ValueError, match=sentence), Recorder(tmp_path / name, every=1, quiet=True) as rec:
+        sentence = "no optimizer has a parameter of the attached model, and SGD steps with 6 others; attach the model whose parameters the optimizer has"
+        with (
+            pytest.raises(ValueError, match=sentence),
+            Recorder(tmp_path / name, every=1, quiet=True) as rec,
+        ):
             rec.attach(model)
             step(model if name == "copy has an optimizer" else copy, optimizer, data[0])
             step(model if name == "copy has an optimizer" else copy, optimizer, data[1])
@@ -117,7 +148,10 @@ def test_an_optimizer_of_another_copy_of_the_model_is_told_at_its_second_step(tm
 
 def test_another_models_optimizer_may_step_first_and_often(tmp_path, caplog):
     model, other, data = network(), network(), batches(3)
-    critic, optimizer = torch.optim.SGD(other.parameters(), lr=0.1), torch.optim.SGD(model.parameters(), lr=0.1)
+    critic, optimizer = (
+        torch.optim.SGD(other.parameters(), lr=0.1),
+        torch.optim.SGD(model.parameters(), lr=0.1),
+    )
     with recording(tmp_path, model, caplog) as rec:
         for batch in data:
             for _ in range(3):
@@ -134,19 +168,32 @@ def test_gradients_that_hooks_cannot_see_are_told_at_the_second_step(tmp_path, c
         optimizer.step()
         step(model, optimizer, data[0])
     assert open_trace(tmp_path / "run").steps == (0,)
-    with pytest.raises(ValueError, match=r"were not computed by backward\(\); pass them to record_pytree"):
+    with pytest.raises(
+        ValueError, match=r"were not computed by backward\(\); pass them to record_pytree"
+    ):
         with Recorder(tmp_path / "a", every=1, quiet=True) as rec:
             rec.attach(model)
             for batch in data:
-                for p, g in zip(model.parameters(), torch.autograd.grad(loss_of(model, batch), list(model.parameters())), strict=True):
+                for p, g in zip(
+                    model.parameters(),
+                    torch.autograd.grad(loss_of(model, batch), list(model.parameters())),
+                    strict=True,
+                ):
                     p.grad = g
                 optimizer.step()
 
 
-def test_a_hook_that_takes_gradients_away_and_float64_are_raised_at_the_first_recorded_step(tmp_path, caplog):
+def test_a_hook_that_takes_gradients_away_and_float64_are_raised_at_the_first_recorded_step(
+    tmp_path, caplog
+):
     Case = collections.namedtuple("Case", "name dtype take sentence")
     for case in (
-        Case("hook", torch.float32, True, "another hook removes the gradient of '.*'; attach the recorder before that hook is registered"),
+        Case(
+            "hook",
+            torch.float32,
+            True,
+            "another hook removes the gradient of '.*'; attach the recorder before that hook is registered",
+        ),
         Case(
             "dtype",
             torch.float64,
@@ -159,7 +206,10 @@ def test_a_hook_that_takes_gradients_away_and_float64_are_raised_at_the_first_re
         if case.take:
             for p in model.parameters():
                 p.register_post_accumulate_grad_hook(lambda p: setattr(p, "grad", None))
-        with pytest.raises(ValueError, match=case.sentence), Recorder(tmp_path / case.name, every=1, quiet=True) as rec:
+        with (
+            pytest.raises(ValueError, match=case.sentence),
+            Recorder(tmp_path / case.name, every=1, quiet=True) as rec,
+        ):
             rec.attach(model)
             step(model, optimizer, batch)
         assert not caplog.records and not list((tmp_path / case.name).iterdir())

@@ -11,7 +11,10 @@ from tests.python.recorder_cases import apart, batches, loss_of, network, record
 def test_two_optimizers_of_one_model_are_one_step_and_another_model_is_none(tmp_path, caplog):
     model, other, data, want = network(), network(), batches(3), []
     matrices = [p for p in model.parameters() if p.ndim == 2]
-    optimizers = [torch.optim.SGD(matrices, lr=0.1), torch.optim.AdamW([p for p in model.parameters() if p.ndim != 2])]
+    optimizers = [
+        torch.optim.SGD(matrices, lr=0.1),
+        torch.optim.AdamW([p for p in model.parameters() if p.ndim != 2]),
+    ]
     stranger = torch.optim.SGD(other.parameters(), lr=0.1)
     with recording(tmp_path, model, caplog):
         for batch in data:

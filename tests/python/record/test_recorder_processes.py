@@ -72,16 +72,32 @@ def wait_for(condition):
 
 @pytest.mark.parametrize("dead", [0, 1])
 def test_a_killed_process_is_one_warning_of_the_other_which_trains_to_its_end(tmp_path, dead):
-    running = [start(tmp_path / "run", p, 2, patience=1.0, **({"die": 6} if p == dead else {})) for p in range(2)]
+    running = [
+        start(tmp_path / "run", p, 2, patience=1.0, **({"die": 6} if p == dead else {}))
+        for p in range(2)
+    ]
     out, err = ends(*running)[1 - dead]
     assert running[dead].returncode == -signal.SIGKILL and running[1 - dead].returncode == 0, err
-    assert out == trained(1 - dead) and err.count("apscope: recording ended, training continues") == 1
+    assert (
+        out == trained(1 - dead) and err.count("apscope: recording ended, training continues") == 1
+    )
     assert 3 <= len(whole(tmp_path / "run", range(len(steps_of(tmp_path / "run")))).steps) <= 6
 
 
 def test_a_late_process_within_the_others_patience_costs_nothing(tmp_path):
     """Process 0 comes late, and is late in the middle; so is process 1."""
-    running = [start(tmp_path / "run", p, 2, patience=30.0, begin=1.0 - p or 0.001, sleeps={5 + p: 1.0}, count=12) for p in range(2)]
+    running = [
+        start(
+            tmp_path / "run",
+            p,
+            2,
+            patience=30.0,
+            begin=1.0 - p or 0.001,
+            sleeps={5 + p: 1.0},
+            count=12,
+        )
+        for p in range(2)
+    ]
     for process, (out, err) in enumerate(ends(*running)):
         assert out == trained(process, 12) and "recording ended" not in err, err
     assert whole(tmp_path / "run", range(12)).workers == 2
@@ -89,9 +105,15 @@ def test_a_late_process_within_the_others_patience_costs_nothing(tmp_path):
 
 @pytest.mark.parametrize("late", [0, 1])
 def test_a_process_that_is_later_than_patience_ends_the_recording_alone(tmp_path, late):
-    running = [start(tmp_path / "run", p, 2, patience=0.6, sleeps={6: 3.0} if p == late else {}) for p in range(2)]
+    running = [
+        start(tmp_path / "run", p, 2, patience=0.6, sleeps={6: 3.0} if p == late else {})
+        for p in range(2)
+    ]
     for process, (out, err) in enumerate(ends(*running)):
-        assert out == trained(process) and err.count("apscope: recording ended, training continues") == 1, err
+        assert (
+            out == trained(process)
+            and err.count("apscope: recording ended, training continues") == 1
+        ), err
     assert len(whole(tmp_path / "run", range(len(steps_of(tmp_path / "run")))).steps) <= 7
     assert list((tmp_path / "run").glob(".*")) == []
 
@@ -100,11 +122,23 @@ def test_a_second_job_in_the_folder_is_told_and_changes_nothing_for_the_first(tm
     folder = tmp_path / "run"
     first = [start(folder, p, 2, sleeps={10: f"{tmp_path}/go"}, patience=60.0) for p in range(2)]
     wait_for(lambda: len(steps_of(folder)) > 3)
-    second = [start(folder, p, 2, together=0, patience=0.5, resume=True, first_step=100) for p in range(2)]
+    second = [
+        start(folder, p, 2, together=0, patience=0.5, resume=True, first_step=100) for p in range(2)
+    ]
     (leading, leader), (out, other) = ends(*second)
-    assert leader.count(f"apscope: recording ended, training continues: another recording (process {first[0].pid} on ") == 1
-    assert f"writes {folder}; wait for it, or give another destination" in leader and "Traceback" not in leader
-    assert (leading, out) == (trained(0), trained(1)) and other.count("apscope: recording ended, training continues: process 0 is missing") == 1
+    assert (
+        leader.count(
+            f"apscope: recording ended, training continues: another recording (process {first[0].pid} on "
+        )
+        == 1
+    )
+    assert (
+        f"writes {folder}; wait for it, or give another destination" in leader
+        and "Traceback" not in leader
+    )
+    assert (leading, out) == (trained(0), trained(1)) and other.count(
+        "apscope: recording ended, training continues: process 0 is missing"
+    ) == 1
     (tmp_path / "go").touch()
     for process, (out, err) in enumerate(ends(*first)):
         assert out == trained(process) and "recording ended" not in err, err
@@ -113,7 +147,9 @@ def test_a_second_job_in_the_folder_is_told_and_changes_nothing_for_the_first(tm
 
 
 @pytest.mark.parametrize("polite", [False, True])
-def test_sigterm_ends_a_training_as_without_a_recorder_and_leaves_every_whole_step(tmp_path, polite):
+def test_sigterm_ends_a_training_as_without_a_recorder_and_leaves_every_whole_step(
+    tmp_path, polite
+):
     """By the signal, or by the handler of the training's own, which leaves the with-block."""
     folder = tmp_path / "run"
     running = start(folder, 0, polite=polite, count=10**6)

@@ -34,7 +34,17 @@ def test_hugging_face_trainer_from_a_checkpoint(tmp_path, monkeypatch):
     base = type(
         "TrainerCallback",
         (),
-        {f"on_{event}": lambda self, *a, **k: None for event in ("train_begin", "step_begin", "substep_end", "step_end", "log", "train_end")},
+        {
+            f"on_{event}": lambda self, *a, **k: None
+            for event in (
+                "train_begin",
+                "step_begin",
+                "substep_end",
+                "step_end",
+                "log",
+                "train_end",
+            )
+        },
     )
     callback_class = adapter("torch_huggingface", "transformers", monkeypatch, TrainerCallback=base)
     model, data, want = network(), batches(8), {}
@@ -45,7 +55,14 @@ def test_hugging_face_trainer_from_a_checkpoint(tmp_path, monkeypatch):
     callback = callback_class(Recorder(tmp_path / "run", every=2, quiet=True))
 
     def event(name, **more):
-        everything = dict(model=model, processing_class=None, optimizer=optimizer, lr_scheduler=schedule, train_dataloader=data, eval_dataloader=None)
+        everything = dict(
+            model=model,
+            processing_class=None,
+            optimizer=optimizer,
+            lr_scheduler=schedule,
+            train_dataloader=data,
+            eval_dataloader=None,
+        )
         result = getattr(callback, name)(args, state, control, **everything, **more)
         assert result is None or result is control
 
@@ -77,11 +94,25 @@ def test_lightning_trainer(tmp_path, monkeypatch):
         (),
         {
             f"on_{hook}": lambda self, *a, **k: None
-            for hook in ("train_start", "before_zero_grad", "before_backward", "after_backward", "train_batch_end", "train_end", "exception")
+            for hook in (
+                "train_start",
+                "before_zero_grad",
+                "before_backward",
+                "after_backward",
+                "train_batch_end",
+                "train_end",
+                "exception",
+            )
         },
     )
-    module = "lightning.pytorch" if importlib.util.find_spec("pytorch_lightning") is None else "pytorch_lightning"
-    callback = adapter("torch_lightning", module, monkeypatch, Callback=base)(Recorder(tmp_path / "run", every=2, quiet=True))
+    module = (
+        "lightning.pytorch"
+        if importlib.util.find_spec("pytorch_lightning") is None
+        else "pytorch_lightning"
+    )
+    callback = adapter("torch_lightning", module, monkeypatch, Callback=base)(
+        Recorder(tmp_path / "run", every=2, quiet=True)
+    )
     model, data, want = network(), batches(5), {}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     trainer = types.SimpleNamespace(global_step=0)

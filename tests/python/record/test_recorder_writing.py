@@ -21,7 +21,10 @@ from apscope.record import Recorder, _session
 
 def gradients(step, worker=0):
     return {
-        "layers": [{"weight": np.full((30, 5), step + worker / 8, np.float32)}, {"weight": np.full(4, -step, np.float16)}],
+        "layers": [
+            {"weight": np.full((30, 5), step + worker / 8, np.float32)},
+            {"weight": np.full(4, -step, np.float16)},
+        ],
         "bias": np.float32([step]),
     }
 
@@ -32,7 +35,10 @@ NAMES = ("layers.0.weight", "layers.1.weight", "bias")
 def holds(trace, step, worker=0):
     values = gradients(step, worker)
     want = (values["layers"][0]["weight"], values["layers"][1]["weight"], values["bias"])
-    return all(np.array_equal(trace.read(step, name, worker), w) for name, w in zip(NAMES, want, strict=True))
+    return all(
+        np.array_equal(trace.read(step, name, worker), w)
+        for name, w in zip(NAMES, want, strict=True)
+    )
 
 
 def test_nested_gradients_of_any_loop(tmp_path, capsys):
@@ -43,8 +49,13 @@ def test_nested_gradients_of_any_loop(tmp_path, capsys):
     check(trace)
     assert trace.steps == (0, 5, 10) and trace.tensors == NAMES and trace.manifest.model == "any"
     assert all(holds(trace, step) for step in trace.steps)
-    assert [s.loss for s in trace.manifest.steps] == [0, 5, 10] and {s.learning_rate for s in trace.manifest.steps} == {0.5}
-    assert "apscope: 3 steps recorded in " in (said := capsys.readouterr().err) and "waiting for the disk" in said
+    assert [s.loss for s in trace.manifest.steps] == [0, 5, 10] and {
+        s.learning_rate for s in trace.manifest.steps
+    } == {0.5}
+    assert (
+        "apscope: 3 steps recorded in " in (said := capsys.readouterr().err)
+        and "waiting for the disk" in said
+    )
 
 
 def test_workers_along_the_first_axis_and_containers_of_all_kinds(tmp_path):
@@ -56,14 +67,23 @@ def test_workers_along_the_first_axis_and_containers_of_all_kinds(tmp_path):
     trace = open_trace(tmp_path / "run")
     assert trace.workers == 4 and trace.tensors == ("a.x",)
     for worker in range(4):
-        assert np.array_equal(trace.read(0, "a.x", worker), values[worker]) and not trace.read(1, "a.x", worker).any()
-    assert trace.manifest.metadata == {"no_gradient_so_zeros: a.x": "1", "roles_guessed_by_name_and_shape": "all"}
+        assert (
+            np.array_equal(trace.read(0, "a.x", worker), values[worker])
+            and not trace.read(1, "a.x", worker).any()
+        )
+    assert trace.manifest.metadata == {
+        "no_gradient_so_zeros: a.x": "1",
+        "roles_guessed_by_name_and_shape": "all",
+    }
 
 
 def test_jax_says_how_its_containers_open(tmp_path):
     """Its registered ones, by its key types; a dict in the order that it was made in, or that JAX gave it."""
     jax = pytest.importorskip("jax", reason="JAX's own containers")
-    tree = {"b": jax.numpy.ones((2, 3)), "a": [jax.tree_util.Partial(print, jax.numpy.zeros(4, jax.numpy.bfloat16))]}
+    tree = {
+        "b": jax.numpy.ones((2, 3)),
+        "a": [jax.tree_util.Partial(print, jax.numpy.zeros(4, jax.numpy.bfloat16))],
+    }
     for folder, given in (("own", tree), ("sorted", jax.tree_util.tree_map(lambda x: x, tree))):
         with Recorder(tmp_path / folder, every=1, quiet=True) as rec:
             rec.record_pytree(given)
@@ -76,7 +96,11 @@ def test_dicts_in_alphabetical_order_have_no_order_of_layers(tmp_path, monkeypat
     """As JAX returns them, whatever the model's order; a stand-in for it opens arrays alone."""
     if jax and "jax" not in sys.modules:
         leaf = lambda tree, is_leaf: ([((), tree)], None)
-        monkeypatch.setitem(sys.modules, "jax", types.SimpleNamespace(tree_util=types.SimpleNamespace(tree_flatten_with_path=leaf)))
+        monkeypatch.setitem(
+            sys.modules,
+            "jax",
+            types.SimpleNamespace(tree_util=types.SimpleNamespace(tree_flatten_with_path=leaf)),
+        )
     layer = {"bias": np.ones(2, np.float32), "kernel": np.ones((3, 2), np.float32)}
     names = ["Dense_1", "Dense_10", "Dense_2"]
     for folder, tree in {
@@ -87,15 +111,23 @@ def test_dicts_in_alphabetical_order_have_no_order_of_layers(tmp_path, monkeypat
         with Recorder(tmp_path / folder, every=1, quiet=True) as rec:
             rec.record_pytree(tree)
     trace = open_trace(tmp_path / "sorted")
-    assert trace.manifest.metadata == {"tensor_order": "the names", "roles_guessed_by_name_and_shape": "all"}
-    assert trace.tensors == tuple(f"params.Dense_{i}.{what}" for i in (1, 2, 10) for what in ("bias", "kernel"))
-    with pytest.warns(UserWarning, match=r"was recorded from dicts that have no order of layers, so 'last' in .* is params.Dense_10.kernel"):
+    assert trace.manifest.metadata == {
+        "tensor_order": "the names",
+        "roles_guessed_by_name_and_shape": "all",
+    }
+    assert trace.tensors == tuple(
+        f"params.Dense_{i}.{what}" for i in (1, 2, 10) for what in ("bias", "kernel")
+    )
+    with pytest.warns(
+        UserWarning,
+        match=r"was recorded from dicts that have no order of layers, so 'last' in .* is params.Dense_10.kernel",
+    ):
         replay(trace, "hybrid(last=none:fp16;else=aps:e4m3)", topology="ring")
     for folder, inner in (("own", ("kernel", "bias")), ("given", ("bias", "kernel"))):
         trace = open_trace(tmp_path / folder)
-        assert trace.manifest.metadata == {"roles_guessed_by_name_and_shape": "all"} and trace.tensors == tuple(
-            f"{name}.{what}" for name in names for what in inner
-        )
+        assert trace.manifest.metadata == {
+            "roles_guessed_by_name_and_shape": "all"
+        } and trace.tensors == tuple(f"{name}.{what}" for name in names for what in inner)
 
 
 @pytest.fixture
@@ -150,14 +182,27 @@ print("trained")
 
 
 def test_a_file_that_cannot_be_written_ends_the_recording_with_one_warning(tmp_path):
-    run = subprocess.run([sys.executable, "-c", FULL, str(tmp_path / "run")], capture_output=True, text=True, timeout=300)
+    run = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path / "run")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert run.returncode == 0 and run.stdout == "trained\n"
-    assert run.stderr.count("apscope: recording ended, training continues") == 1 and "File too large" in run.stderr
+    assert (
+        run.stderr.count("apscope: recording ended, training continues") == 1
+        and "File too large" in run.stderr
+    )
     assert not list((tmp_path / "run").rglob("*.safetensors*"))
 
 
-@pytest.mark.parametrize("number, words", [(28, "No space left on device"), (5, "Input/output error"), (13, "Permission denied")])
-def test_an_error_of_the_disk_leaves_the_steps_before_it(tmp_path, monkeypatch, caplog, number, words):
+@pytest.mark.parametrize(
+    "number, words",
+    [(28, "No space left on device"), (5, "Input/output error"), (13, "Permission denied")],
+)
+def test_an_error_of_the_disk_leaves_the_steps_before_it(
+    tmp_path, monkeypatch, caplog, number, words
+):
     write, count = _session.write_safetensors, [0]
 
     def failing(path, *arguments):
@@ -170,7 +215,11 @@ def test_an_error_of_the_disk_leaves_the_steps_before_it(tmp_path, monkeypatch, 
     with Recorder(tmp_path / "run", every=1, quiet=True) as rec:
         for step in range(10):
             rec.record_pytree(gradients(step))
-    assert words in rec.stopped and "worker_0000.safetensors" in rec.stopped and len(caplog.records) == 1
+    assert (
+        words in rec.stopped
+        and "worker_0000.safetensors" in rec.stopped
+        and len(caplog.records) == 1
+    )
     assert not (tmp_path / "run/.recording").exists()
     trace = open_trace(tmp_path / "run")
     check(trace)
@@ -191,7 +240,9 @@ def test_shapes_that_change_end_the_recording(tmp_path, caplog):
         rec.record_pytree({"w": np.ones(3, np.float32)})
         rec.record_pytree({"w": np.ones(4, np.float32)})
         rec.record_pytree({"w": np.ones(3, np.float32)})
-    assert "tensor 'w' has shape (4,), but had (3,) before" in rec.stopped and len(caplog.records) == 1
+    assert (
+        "tensor 'w' has shape (4,), but had (3,) before" in rec.stopped and len(caplog.records) == 1
+    )
     assert open_trace(tmp_path / "run").steps == (0,)
 
 
@@ -226,7 +277,10 @@ print("stopped at", rec.number)
 
 def start(folder, process, processes=1, **keys):
     return subprocess.Popen(
-        [sys.executable, "-c", LOOP, str(folder), str(process), str(processes), repr(keys)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", LOOP, str(folder), str(process), str(processes), repr(keys)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -261,14 +315,18 @@ def test_three_processes_record_one_trace(tmp_path):
 
 @pytest.mark.parametrize("dead", [0, 1])
 def test_a_process_that_dies_ends_the_recording_of_the_other_with_one_warning(tmp_path, dead):
-    running = [start(tmp_path / "run", process, 2, patience=10.0, together=True) for process in range(2)]
+    running = [
+        start(tmp_path / "run", process, 2, patience=10.0, together=True) for process in range(2)
+    ]
     wait_for(lambda: committed(tmp_path / "run") >= 3)
     running[dead].send_signal(signal.SIGKILL)
     out, err = running[1 - dead].communicate(timeout=300)
     running[dead].communicate()
     assert running[1 - dead].returncode == 0 and out.startswith("stopped at")
     assert err.count("apscope: recording ended, training continues") == 1
-    assert ("process 1 has not written step" if dead == 1 else "process 0 has not accepted step") in err
+    assert (
+        "process 1 has not written step" if dead == 1 else "process 0 has not accepted step"
+    ) in err
     assert len(whole(tmp_path / "run", 2).steps) >= 3
 
 
@@ -276,28 +334,48 @@ def test_the_last_line_counts_what_the_trace_has(tmp_path):
     """One process stops at step 2 of 6; two have a folder each; none records a step."""
     last = r"^apscope: {} steps of 2 processes recorded in \S+{}, [\d.]+ MB"
     loop = LOOP.replace(
-        "rec.record_pytree(gradients", "rec.stopped or process and rec.number == 2 and rec._stop('it is over'); rec.record_pytree(gradients"
+        "rec.record_pytree(gradients",
+        "rec.stopped or process and rec.number == 2 and rec._stop('it is over'); rec.record_pytree(gradients",
     )
     command = [sys.executable, "-c", loop, str(tmp_path / "run")]
     keys = repr({"count": 6, "patience": 3.0})
-    running = [subprocess.Popen([*command, str(p), "2", keys], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for p in range(2)]
+    running = [
+        subprocess.Popen(
+            [*command, str(p), "2", keys], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for p in range(2)
+    ]
     running += [start(tmp_path / f"apart{p}", p, 2, count=3, patience=1.0) for p in range(2)]
     said = [process.communicate(timeout=300)[1] for process in running]
     steps = committed(tmp_path / "run")
-    assert steps <= 2 and re.search(last.format(steps, "" if steps else ", which has no trace"), said[0], re.MULTILINE), said[0]
+    assert steps <= 2 and re.search(
+        last.format(steps, "" if steps else ", which has no trace"), said[0], re.MULTILINE
+    ), said[0]
     assert re.search(last.format(0, ", which has no trace"), said[2], re.MULTILINE), said[2]
-    assert not list(tmp_path.glob("*/.recording")) and len(list((tmp_path / "run").glob("step_*"))) == steps and not list(tmp_path.glob("apart*/*"))
+    assert (
+        not list(tmp_path.glob("*/.recording"))
+        and len(list((tmp_path / "run").glob("step_*"))) == steps
+        and not list(tmp_path.glob("apart*/*"))
+    )
 
 
 def test_a_recording_without_a_step_says_so(tmp_path, caplog, capsys):
     with Recorder(tmp_path / "run", steps=[100]) as rec:
         rec.record_pytree(gradients(0))
-    assert [r.getMessage() for r in caplog.records] == [f"apscope: {tmp_path / 'run'} has no trace: none of the selected steps was recorded"]
-    assert f"apscope: 0 steps recorded in {tmp_path / 'run'}, which has no trace, 0.0 MB" in capsys.readouterr().err
+    assert [r.getMessage() for r in caplog.records] == [
+        f"apscope: {tmp_path / 'run'} has no trace: none of the selected steps was recorded"
+    ]
+    assert (
+        f"apscope: 0 steps recorded in {tmp_path / 'run'}, which has no trace, 0.0 MB"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_process_that_stops_tells_the_others(tmp_path):
-    running = [start(tmp_path / "run", p, 2, patience=20.0, together=True, **tensors) for p, tensors in enumerate(({}, {"tensors": "bias"}))]
+    running = [
+        start(tmp_path / "run", p, 2, patience=20.0, together=True, **tensors)
+        for p, tensors in enumerate(({}, {"tensors": "bias"}))
+    ]
     said = [process.communicate(timeout=300) for process in running]
     assert "process 1 at step 0 lacks the tensor 'layers.0.weight'" in said[0][1]
     assert "process 0 stopped: process 1 at step 0 lacks" in said[1][1]
@@ -316,15 +394,32 @@ def test_a_kill_leaves_every_whole_step_and_the_next_run_clears_the_remains(tmp_
     steps = whole(folder, 2).steps
     assert steps == tuple(range(len(steps))) and (folder / ".recording").is_dir()
 
-    with Recorder(folder, every=1, quiet=True) as rec, pytest.raises(ValueError, match="already has a trace; record into a new folder, or continue"):
+    with (
+        Recorder(folder, every=1, quiet=True) as rec,
+        pytest.raises(
+            ValueError, match="already has a trace; record into a new folder, or continue"
+        ),
+    ):
         rec.record_pytree(gradients(0))
-    again = [start(folder, process, 2, first_step=3, resume=True, count=len(steps) + 5) for process in range(2)]
-    assert [process.wait(timeout=300) for process in again] == [0, 0], [p.stderr.read() for p in again]
+    again = [
+        start(folder, process, 2, first_step=3, resume=True, count=len(steps) + 5)
+        for process in range(2)
+    ]
+    assert [process.wait(timeout=300) for process in again] == [0, 0], [
+        p.stderr.read() for p in again
+    ]
     for process in again:
         process.communicate()
     assert whole(folder, 2).steps == tuple(range(len(steps) + 5))
-    assert sorted(p.name for p in folder.iterdir()) == ["manifest.json", *(f"step_{n:08d}" for n in range(len(steps) + 5))]
-    assert {p.name for p in folder.rglob("*.*")} == {"manifest.json", "worker_0000.safetensors", "worker_0001.safetensors"}
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "manifest.json",
+        *(f"step_{n:08d}" for n in range(len(steps) + 5)),
+    ]
+    assert {p.name for p in folder.rglob("*.*")} == {
+        "manifest.json",
+        "worker_0000.safetensors",
+        "worker_0001.safetensors",
+    }
 
 
 def test_remains_of_a_run_without_a_whole_step_are_cleared_and_other_files_kept(tmp_path):
@@ -333,7 +428,10 @@ def test_remains_of_a_run_without_a_whole_step_are_cleared_and_other_files_kept(
     wait_for((folder / "step_00000000/worker_0000.safetensors").exists)
     with Recorder(folder, every=1, quiet=True) as rec:
         rec.record_pytree(gradients(0))
-    assert re.match(rf"another recording \(process {alone.pid} on .*\) writes {folder}; wait for it, or give another destination$", rec.stopped)
+    assert re.match(
+        rf"another recording \(process {alone.pid} on .*\) writes {folder}; wait for it, or give another destination$",
+        rec.stopped,
+    )
     alone.send_signal(signal.SIGKILL)
     alone.communicate()
     (folder / "step_00000077").mkdir()
@@ -342,7 +440,11 @@ def test_remains_of_a_run_without_a_whole_step_are_cleared_and_other_files_kept(
         for step in range(4):
             rec.record_pytree(gradients(step))
     assert whole(folder, 1).steps == (2,)
-    assert sorted(p.name for p in folder.iterdir()) == ["manifest.json", "step_00000002", "step_00000077"]
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "manifest.json",
+        "step_00000002",
+        "step_00000077",
+    ]
 
 
 def test_what_is_resumed_must_be_alike(tmp_path):

@@ -30,13 +30,20 @@ def test_a_file_is_at_its_place_whole_or_not_at_all(tmp_path):
         stream.write(b"second")
         stream.flush()
         (hidden,) = tmp_path.glob(".*")
-        assert waiting("file").fullmatch(hidden.name) and hidden.read_text() == "second" and place.read_text() == "first"
+        assert (
+            waiting("file").fullmatch(hidden.name)
+            and hidden.read_text() == "second"
+            and place.read_text() == "first"
+        )
         1 / 0
     with new_path(place) as fetched:
         fetched.write_text("third")
         assert place.read_text() == "first"
     assert place.read_text() == "third" and os.listdir(tmp_path) == ["file"]
-    with pytest.raises(OSError, match=f"No such file or directory: '{tmp_path}/nowhere/file'"), new_file(tmp_path / "nowhere/file"):
+    with (
+        pytest.raises(OSError, match=f"No such file or directory: '{tmp_path}/nowhere/file'"),
+        new_file(tmp_path / "nowhere/file"),
+    ):
         pass
 
 
@@ -47,7 +54,9 @@ def test_links_are_replaced_or_refused_and_never_followed(tmp_path, monkeypatch)
     (tmp_path / "link.part").symlink_to("victim/data")
     put_text(tmp_path / "link", "new")
     assert not (tmp_path / "link").is_symlink() and (tmp_path / "link").read_text() == "new"
-    monkeypatch.setattr(one_file, "fresh", lambda name: f".{name}.apscope-00000000")  # though the name were known
+    monkeypatch.setattr(
+        one_file, "fresh", lambda name: f".{name}.apscope-00000000"
+    )  # though the name were known
     (tmp_path / ".link.apscope-00000000").symlink_to("victim/data")
     with pytest.raises(FileExistsError, match=f"'{tmp_path}/link'"):
         put_text(tmp_path / "link", "newer")
@@ -55,7 +64,11 @@ def test_links_are_replaced_or_refused_and_never_followed(tmp_path, monkeypatch)
     with pytest.raises(OSError, match="it is a link, and links are not followed"):
         make_folder(tmp_path / "folder")
     remove_left(tmp_path, waiting("link"))
-    assert (tmp_path / "victim/data").read_text() == "kept" and sorted(os.listdir(tmp_path)) == ["folder", "link", "victim"]
+    assert (tmp_path / "victim/data").read_text() == "kept" and sorted(os.listdir(tmp_path)) == [
+        "folder",
+        "link",
+        "victim",
+    ]
 
 
 def test_nothing_is_written_through_links_in_a_traces_folder(tmp_path, caplog):
@@ -65,7 +78,11 @@ def test_nothing_is_written_through_links_in_a_traces_folder(tmp_path, caplog):
     (tmp_path / "other").mkdir()
     run = tmp_path / "run"
     (run / "step_00000000").mkdir(parents=True)
-    for name in ("manifest.json.part", "step_00000000/worker_0000.safetensors.part", "step_00000000/worker_0000.safetensors"):
+    for name in (
+        "manifest.json.part",
+        "step_00000000/worker_0000.safetensors.part",
+        "step_00000000/worker_0000.safetensors",
+    ):
         (run / name).symlink_to(victim)
     with TraceWriter(run, workers=1) as writer:
         writer.add(0, 0, "w", ONES)
@@ -113,7 +130,9 @@ def test_what_kills_left_is_removed_by_who_goes_on_and_nothing_else(tmp_path):
                 again.end_step(1)
             else:
                 again.record_pytree({"w": ONES})
-        assert not any((run / name).exists() for name in left) and all((run / name).exists() for name in mine)
+        assert not any((run / name).exists() for name in left) and all(
+            (run / name).exists() for name in mine
+        )
         assert open_trace(run).steps == (0, 1) and not (run / "step_00000007").exists()
 
 
@@ -135,11 +154,22 @@ def test_a_steps_files_are_on_the_disk_before_the_manifest_has_them(tmp_path, mo
     def check_order(run):
         for name in ("worker_0000.safetensors", "worker_0001.safetensors"):
             step = run / "step_00000000"
-            (put,) = (i for i, what in enumerate(happened) if what[:2] == ("moved", str(step / name)))
-            listed = next(i for i, what in enumerate(happened) if what[:2] == ("moved", str(run / "manifest.json")))
+            (put,) = (
+                i for i, what in enumerate(happened) if what[:2] == ("moved", str(step / name))
+            )
+            listed = next(
+                i
+                for i, what in enumerate(happened)
+                if what[:2] == ("moved", str(run / "manifest.json"))
+            )
             assert ("disk", happened[put][2]) in happened[:put]
-            assert ("disk", str(step)) in happened[put:listed] and ("disk", str(run)) in happened[put:listed]
-            assert ("disk", happened[listed][2]) in happened[:listed] and ("disk", str(run)) in happened[listed:]
+            assert ("disk", str(step)) in happened[put:listed] and ("disk", str(run)) in happened[
+                put:listed
+            ]
+            assert ("disk", happened[listed][2]) in happened[:listed] and (
+                "disk",
+                str(run),
+            ) in happened[listed:]
 
     with TraceWriter(tmp_path / "writer", workers=2) as writer:
         for worker in range(2):
@@ -158,7 +188,9 @@ def test_a_steps_files_are_on_the_disk_before_the_manifest_has_them(tmp_path, mo
 
 
 @pytest.mark.parametrize(("seconds_a_step", "writes"), [(0, 2), (0.3, 4), (2, 10)])
-def test_a_manifest_is_not_written_at_every_step_where_the_disk_is_not_waited_for(tmp_path, monkeypatch, seconds_a_step, writes):
+def test_a_manifest_is_not_written_at_every_step_where_the_disk_is_not_waited_for(
+    tmp_path, monkeypatch, seconds_a_step, writes
+):
     run, listed, now = tmp_path / "run", [], [100.0]
 
     def put(path, text, **options):
@@ -196,7 +228,10 @@ def test_two_writers_in_one_folder_never_mix(tmp_path):
         assert re.match(sentence, rec.stopped)
     one_step(first, 1)
     first.close()
-    with pytest.raises(ValueError, match="now has another trace, written by another process; record into a new folder"):
+    with pytest.raises(
+        ValueError,
+        match="now has another trace, written by another process; record into a new folder",
+    ):
         one_step(third, value=3.0)
     check(open_trace(run))
     assert open_trace(run).steps == (0, 1) and open_trace(run).read(0, "w").tolist() == [1, 1, 1]
@@ -222,11 +257,16 @@ def _write_worker(run, worker, value, pipe):
             pipe.recv()
 
 
-def test_processes_that_write_one_worker_each_and_one_commits_do_not_mix_with_those_of_another_job(tmp_path):
+def test_processes_that_write_one_worker_each_and_one_commits_do_not_mix_with_those_of_another_job(
+    tmp_path,
+):
     """The other job writes the same steps of the same worker in between; its commit is refused."""
     run, context = tmp_path / "run", multiprocessing.get_context("spawn")
     ends = [context.Pipe() for _ in range(2)]
-    others = [context.Process(target=_write_worker, args=(run, 1, value, pipe[1])) for value, pipe in zip((10.0, 70.0), ends, strict=True)]
+    others = [
+        context.Process(target=_write_worker, args=(run, 1, value, pipe[1]))
+        for value, pipe in zip((10.0, 70.0), ends, strict=True)
+    ]
     for process in others:
         process.start()
     with TraceWriter(run, workers=2) as leader, TraceWriter(run, workers=2) as stranger:
@@ -249,15 +289,27 @@ def test_processes_that_write_one_worker_each_and_one_commits_do_not_mix_with_th
     assert trace.steps == (0, 1, 2)
     for step in range(3):
         assert [trace.read(step, "w", worker)[0] for worker in range(2)] == [step, 10 + step]
-        assert sorted(os.listdir(run / f"step_0000000{step}")) == ["worker_0000.safetensors", "worker_0001.safetensors"]
+        assert sorted(os.listdir(run / f"step_0000000{step}")) == [
+            "worker_0000.safetensors",
+            "worker_0001.safetensors",
+        ]
 
 
 def test_a_commit_of_a_file_that_is_not_there_is_refused(tmp_path):
     with TraceWriter(tmp_path / "run", workers=1) as writer:
         writer.add(0, 0, "w", ONES)
         files = writer.write_files(0)
-        with pytest.raises(ValueError, match=r"worker_0000.safetensors of \d+ bytes is missing; write_files writes it, into the same folder"):
-            writer.commit(0, {"worker_0000.safetensors": files["worker_0000.safetensors"] | {"sha256": "0" * 64}})
+        with pytest.raises(
+            ValueError,
+            match=r"worker_0000.safetensors of \d+ bytes is missing; write_files writes it, into the same folder",
+        ):
+            writer.commit(
+                0,
+                {
+                    "worker_0000.safetensors": files["worker_0000.safetensors"]
+                    | {"sha256": "0" * 64}
+                },
+            )
         writer.commit(0, files)
         with pytest.raises(ValueError, match="step 0 is not above step 0, the last committed one"):
             writer.commit(0, files)
@@ -271,7 +323,11 @@ def test_a_lock_is_its_processs_own_and_not_another_files(tmp_path):
     if child == 0:
         lock.let_go()
         os._exit(int(lock.held))
-    assert os.waitpid(child, 0)[1] == 0 and lock.held and json.loads((tmp_path / "lock").read_text())["process"] == os.getpid()
+    assert (
+        os.waitpid(child, 0)[1] == 0
+        and lock.held
+        and json.loads((tmp_path / "lock").read_text())["process"] == os.getpid()
+    )
     with pytest.raises(ValueError, match="another writing"):
         Lock(tmp_path / "lock", "reading").take("here")
     (tmp_path / "lock").unlink()

@@ -22,11 +22,19 @@ from apscope._replay.progress import Bar
 from apscope.cli import main
 from apscope.record import TraceWriter
 
-distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed (apscope[dask])")
+distributed = pytest.importorskip(
+    "distributed", reason="dask.distributed is not installed (apscope[dask])"
+)
 dask = pytest.importorskip("dask")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Dask's own
 
-SCHEMES = ["aps:e4m3", "dynamic_loss_scaling:e4m3", "qsgd", "error_feedback(sign)", "hybrid(last=none:fp16;else=aps:e4m3)"]
+SCHEMES = [
+    "aps:e4m3",
+    "dynamic_loss_scaling:e4m3",
+    "qsgd",
+    "error_feedback(sign)",
+    "hybrid(last=none:fp16;else=aps:e4m3)",
+]
 FILES = ("results.csv", "results.parquet", "histograms.parquet")
 
 
@@ -37,8 +45,15 @@ def digits(request):
 
 @pytest.fixture(scope="module", params=[False, True], ids=["threads", "processes"])
 def client(request):
-    settings = {"n_workers": 2 if request.param else 1, "threads_per_worker": 1, "processes": request.param}
-    with distributed.LocalCluster(dashboard_address=None, **settings) as cluster, distributed.Client(cluster) as client:
+    settings = {
+        "n_workers": 2 if request.param else 1,
+        "threads_per_worker": 1,
+        "processes": request.param,
+    }
+    with (
+        distributed.LocalCluster(dashboard_address=None, **settings) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         yield client
 
 
@@ -67,7 +82,9 @@ def test_a_cluster_changes_no_byte(client, digits, whole, tmp_path, by_url):
     for results, folder in ((whole, tmp_path / "here"), (found, tmp_path / "there")):
         results.save(folder)
     for name in FILES:
-        assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
+        assert (tmp_path / "there" / name).read_bytes() == (
+            tmp_path / "here" / name
+        ).read_bytes(), name
     told = [(tmp_path / folder / "provenance.json").read_text() for folder in ("there", "here")]
     assert source in told[0] and told[0].replace(source, digits) == told[1]
     assert list(found.states["digits"]) == list(whole.states["digits"])
@@ -76,7 +93,9 @@ def test_a_cluster_changes_no_byte(client, digits, whole, tmp_path, by_url):
 
 def test_a_shard_of_a_cluster_is_that_shard(client, digits):
     for shard in ((0, 3), (2, 3)):
-        assert replay(digits, shard=shard, client=client).frame.equals(replay(digits, shard=shard).frame)
+        assert replay(digits, shard=shard, client=client).frame.equals(
+            replay(digits, shard=shard).frame
+        )
 
 
 def test_states_go_on_where_they_ended(client, digits, whole):
@@ -123,7 +142,10 @@ def test_workers_fetch_what_they_read_and_the_client_the_manifest(client, digits
         file.unlink()
     trace, some = apscope.open_trace(place.as_uri()), {"steps": f":{steps[2]}", "workers": 2}
     assert replay(trace, client=client, **some).frame.equals(replay(digits, **some).frame)
-    with pytest.raises(ValueError, match=r"^on a Dask worker \(.*\): file://.*/digits: a file is missing that the manifest lists: "):
+    with pytest.raises(
+        ValueError,
+        match=r"^on a Dask worker \(.*\): file://.*/digits: a file is missing that the manifest lists: ",
+    ):
         replay(trace, client=client)
     assert [path.name for path in trace.path.rglob("*")] == ["manifest.json"]
 
@@ -149,13 +171,25 @@ shutil.rmtree = rmtree
     stateless = [spec for spec in SCHEMES if "feedback" not in spec]
     trace = apscope.open_trace(digits)
     all_files = len(trace.steps) * trace.workers
-    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}  # what is paused gets no part
+    settings = {
+        "n_workers": 2,
+        "threads_per_worker": 1,
+        "dashboard_address": None,
+        "memory_limit": 0,
+    }  # what is paused gets no part
     alone = dask.config.set({"distributed.scheduler.work-stealing": False})
-    with alone, distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
+    with (
+        alone,
+        distributed.LocalCluster(**settings) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         client.run(lambda: exec(code, {}))
         found = apscope.replay(Path(digits).as_uri(), stateless, client=client)
         deadline = time.monotonic() + 60
-        while sum(len(fetched) for fetched in removed(tmp_path)) < all_files and time.monotonic() < deadline:  # once nobody needs the trace
+        while (
+            sum(len(fetched) for fetched in removed(tmp_path)) < all_files
+            and time.monotonic() < deadline
+        ):  # once nobody needs the trace
             time.sleep(0.05)
     assert found.frame.equals(apscope.replay(digits, stateless).frame)
     one, other = removed(tmp_path)
@@ -164,11 +198,18 @@ shutil.rmtree = rmtree
 
 
 def test_the_command_line_takes_a_scheduler(client, digits, whole, tmp_path, capsys):
-    words = [w for s in SCHEMES for w in ("--scheme", s)] + ["--topology", "ring", "--topology", "tree"]
+    words = [w for s in SCHEMES for w in ("--scheme", s)] + [
+        "--topology",
+        "ring",
+        "--topology",
+        "tree",
+    ]
     address = client.scheduler.address
     if address.startswith("inproc"):
         pytest.skip("a cluster inside a process has no address for others")
-    assert main(["replay", digits, "-o", str(tmp_path / "r"), *words, "--dask", address]) == 0, capsys.readouterr().err
+    assert main(["replay", digits, "-o", str(tmp_path / "r"), *words, "--dask", address]) == 0, (
+        capsys.readouterr().err
+    )
     whole.save(tmp_path / "here")
     for name in FILES:
         assert (tmp_path / "r" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
@@ -181,8 +222,14 @@ def test_a_worker_that_ends_is_one_sentence(digits, monkeypatch):
     monkeypatch.setattr("apscope._replay.cluster.run_part", die)
     settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
     once = dask.config.set({"distributed.scheduler.allowed-failures": 0})
-    with once, distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
-        with pytest.raises(ChildProcessError, match=r"^the Dask worker tcp://.* ended while it replayed"):
+    with (
+        once,
+        distributed.LocalCluster(**settings) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        with pytest.raises(
+            ChildProcessError, match=r"^the Dask worker tcp://.* ended while it replayed"
+        ):
             replay(digits, client=client)
 
 
@@ -208,14 +255,20 @@ _core.{what} = call
     settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
         client.run(lambda: exec(code, {}))
-        before = {name: worker["pid"] for name, worker in client.run(lambda: {"pid": os.getpid()}).items()}
+        before = {
+            name: worker["pid"] for name, worker in client.run(lambda: {"pid": os.getpid()}).items()
+        }
         found = replay(digits, client=client)
-        after = {name: worker["pid"] for name, worker in client.run(lambda: {"pid": os.getpid()}).items()}
+        after = {
+            name: worker["pid"] for name, worker in client.run(lambda: {"pid": os.getpid()}).items()
+        }
     assert mark.exists() and set(before.values()) != set(after.values())
     for results, folder in ((replay(digits), tmp_path / "here"), (found, tmp_path / "there")):
         results.save(folder)
     for name in FILES:
-        assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
+        assert (tmp_path / "there" / name).read_bytes() == (
+            tmp_path / "here" / name
+        ).read_bytes(), name
 
 
 #: Replays never end: their process says that they have begun.
@@ -231,17 +284,29 @@ _core.replay = held
 
 
 @pytest.mark.parametrize("workers, begins", [(1, ""), (2, ""), (2, "3")])
-def test_workers_that_all_end_at_once_do_the_replay_once_they_are_back(digits, tmp_path, workers, begins):
+def test_workers_that_all_end_at_once_do_the_replay_once_they_are_back(
+    digits, tmp_path, workers, begins
+):
     """Dask alone would keep the parts for workers at addresses that nobody has any more, and states of the steps before are lost with them."""
     settings = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
     what = {"steps": f"{begins}:", "states": replay(digits, steps=":3").states if begins else None}
-    alone = dask.config.set({"distributed.scheduler.work-stealing": False})  # each worker begins its own part
-    with alone, distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
+    alone = dask.config.set(
+        {"distributed.scheduler.work-stealing": False}
+    )  # each worker begins its own part
+    with (
+        alone,
+        distributed.LocalCluster(**settings) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         client.run(lambda: exec(HELD.format(mark=str(tmp_path)), {}))
         with ThreadPoolExecutor(1) as pool:
             future = pool.submit(replay, digits, client=client, **what)
             deadline = time.monotonic() + 300
-            while len(begun := list(tmp_path.iterdir())) < workers and not future.done() and time.monotonic() < deadline:
+            while (
+                len(begun := list(tmp_path.iterdir())) < workers
+                and not future.done()
+                and time.monotonic() < deadline
+            ):
                 time.sleep(0.01)
             for path in begun:
                 os.kill(int(path.name), signal.SIGKILL)
@@ -261,16 +326,30 @@ def once(*arguments):
 _core.replay = once
 """
     some = {"topology": "ring", "keep_states": True}
-    first, second = (apscope.replay(digits, "error_feedback(sign)", steps=steps, **some) for steps in (":3", "1:3"))
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster, distributed.Client(cluster) as client:
+    first, second = (
+        apscope.replay(digits, "error_feedback(sign)", steps=steps, **some)
+        for steps in (":3", "1:3")
+    )
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         rest = {"topology": "ring", "steps": "3:6", "client": client}
         client.run(lambda: exec(code, {}))
         with pytest.raises(ValueError, match="not this time") as kept:  # holds on to what was sent
             apscope.replay(digits, "error_feedback(sign)", states=first.states, **rest)
         found = apscope.replay(digits, "error_feedback(sign)", states=second.states, **rest)
-    wanted = apscope.replay(digits, "error_feedback(sign)", states=second.states, topology="ring", steps="3:6")
+    wanted = apscope.replay(
+        digits, "error_feedback(sign)", states=second.states, topology="ring", steps="3:6"
+    )
     assert kept.value and found.frame.equals(wanted.frame)
-    assert not found.frame.equals(apscope.replay(digits, "error_feedback(sign)", states=first.states, topology="ring", steps="3:6").frame)
+    assert not found.frame.equals(
+        apscope.replay(
+            digits, "error_feedback(sign)", states=first.states, topology="ring", steps="3:6"
+        ).frame
+    )
 
 
 def test_an_error_names_the_worker_that_had_it(digits):
@@ -286,7 +365,9 @@ tasks.open_trace = no
         first, second = sorted(client.nthreads())
         client.run(lambda: exec(code, {}), workers=[second])
         busy = client.submit(time.sleep, 20, workers=[first], pure=False)
-        with pytest.raises(OSError, match=f"^on a Dask worker \\({second}\\): .*digits is not there$"):
+        with pytest.raises(
+            OSError, match=f"^on a Dask worker \\({second}\\): .*digits is not there$"
+        ):
             replay(digits, client=client)
         del busy
 
@@ -303,9 +384,16 @@ def test_files_of_a_trace_that_is_damaged_stay_on_no_worker(digits, tmp_path):
         gc.disable()
         tempfile.tempdir = folder
 
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster, distributed.Client(cluster) as client:
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         client.run(collect_nothing, str(tmp_path / "there"))
-        with pytest.raises(ValueError, match=rf"^on a Dask worker \(.*\): {re.escape(file.as_uri())}: its SHA-256"):
+        with pytest.raises(
+            ValueError, match=rf"^on a Dask worker \(.*\): {re.escape(file.as_uri())}: its SHA-256"
+        ):
             replay(damaged.as_uri(), client=client)
         assert not list((tmp_path / "there").iterdir())
 
@@ -317,10 +405,17 @@ def test_too_little_memory_is_told_before_a_file_is_fetched(digits, tmp_path):
     shutil.copy(f"{digits}/manifest.json", place)
     with distributed.Client(n_workers=1, processes=False, dashboard_address=None) as client:
         for memory in ("2K", None):
-            with pytest.raises(ValueError, match=r"^on a Dask worker \(.*\): memory 2K is too little: tensor .* give at least"):
+            with pytest.raises(
+                ValueError,
+                match=r"^on a Dask worker \(.*\): memory 2K is too little: tensor .* give at least",
+            ):
                 apscope.replay(place.as_uri(), "error_feedback(sign)", client=client, memory=memory)
             manager = client.cluster.workers[0].memory_manager
-            manager.memory_limit, manager.memory_pause_fraction, manager.memory_spill_fraction = 4096, False, False
+            manager.memory_limit, manager.memory_pause_fraction, manager.memory_spill_fraction = (
+                4096,
+                False,
+                False,
+            )
 
 
 def test_what_is_no_client_is_refused(digits):

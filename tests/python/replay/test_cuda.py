@@ -23,7 +23,14 @@ class Fake:
     """An array that says it is in a GPU's memory."""
 
     def __init__(self, **changes: Any) -> None:
-        self.interface = {"shape": (2, 3), "typestr": "<f4", "data": (0x7F0000000000, False), "version": 3, "strides": None, "stream": 1}
+        self.interface = {
+            "shape": (2, 3),
+            "typestr": "<f4",
+            "data": (0x7F0000000000, False),
+            "version": 3,
+            "strides": None,
+            "stream": 1,
+        }
         self.interface.update(changes)
 
     @property
@@ -57,7 +64,9 @@ def calls() -> dict[str, Any]:
         "allreduce": lambda: apscope.allreduce(x, "e4m3"),
         "quantize_blocks": lambda: apscope.quantize_blocks(x, "mxfp8_e4m3"),
         "encode_blocks": lambda: apscope.encode_blocks(x, "mxfp8_e4m3"),
-        "decode_blocks": lambda: apscope.decode_blocks(codes, Fake(typestr="|u1", shape=(2, 1)), "mxfp8_e4m3"),
+        "decode_blocks": lambda: apscope.decode_blocks(
+            codes, Fake(typestr="|u1", shape=(2, 1)), "mxfp8_e4m3"
+        ),
         "matmul": lambda: apscope.matmul(x, Fake(shape=(3, 4)), "e4m3"),
         "cast_statistics": lambda: apscope.cast_statistics(x, "e4m3"),
         "require": lambda: cuda.require(),
@@ -72,7 +81,9 @@ def no_module(monkeypatch):
 
 @pytest.mark.parametrize("name", calls())
 def test_without_the_module_a_sentence_says_so(name, no_module):
-    with pytest.raises(RuntimeError, match="built without its CUDA module; build it with -DAPSCOPE_CUDA=ON"):
+    with pytest.raises(
+        RuntimeError, match="built without its CUDA module; build it with -DAPSCOPE_CUDA=ON"
+    ):
         calls()[name]()
     assert not cuda.is_available()
 
@@ -82,16 +93,27 @@ def test_without_a_gpu_a_sentence_says_so(name):
     pytest.importorskip("apscope._cuda")
     if cuda.is_available():
         pytest.skip("there is a GPU")
-    with pytest.raises(RuntimeError, match="no GPU that CUDA can use; give arrays in the CPU's memory"):
+    with pytest.raises(
+        RuntimeError, match="no GPU that CUDA can use; give arrays in the CPU's memory"
+    ):
         calls()[name]()
 
 
 def test_what_an_interface_says():
     x = Fake(stream=2, data=(0x1000, True))
     view = device_view(x)
-    assert (view.address, view.shape, view.dtype, view.stream, view.read_only, view.size) == (0x1000, (2, 3), np.float32, 2, True, 6)
+    assert (view.address, view.shape, view.dtype, view.stream, view.read_only, view.size) == (
+        0x1000,
+        (2, 3),
+        np.float32,
+        2,
+        True,
+        6,
+    )
     assert view.owner is x
-    assert device_view(Fake(stream=None)).stream == 1  # nothing to wait for: the legacy default stream
+    assert (
+        device_view(Fake(stream=None)).stream == 1
+    )  # nothing to wait for: the legacy default stream
     assert device_view(Fake(stream=0x5555)).stream == 0x5555
     assert device_view(Fake(strides=(12, 4))).shape == (2, 3)
     assert device_view(Fake(shape=(1, 3), strides=(999, 4))).shape == (1, 3)
@@ -133,11 +155,25 @@ def stand_in(monkeypatch):
     columns = apscope.cast_statistics(np.zeros(0, np.float32), "e4m3").to_dict()
 
     def note(name: str) -> Any:
-        return lambda *arguments: noted.append((name, *arguments)) or (columns if name == "cast_statistics" else None)
+        return lambda *arguments: (
+            noted.append((name, *arguments)) or (columns if name == "cast_statistics" else None)
+        )
 
-    names = ["quantize", "encode", "decode", "quantize_blocks", "decode_blocks", "matmul", "release", "cast_statistics"]
+    names = [
+        "quantize",
+        "encode",
+        "decode",
+        "quantize_blocks",
+        "decode_blocks",
+        "matmul",
+        "release",
+        "cast_statistics",
+    ]
     module = SimpleNamespace(
-        require_device=lambda device: None, device_of=lambda address: 0, allocate=lambda size, device: 0x2000, **{name: note(name) for name in names}
+        require_device=lambda device: None,
+        device_of=lambda address: 0,
+        allocate=lambda size, device: 0x2000,
+        **{name: note(name) for name in names},
     )
     monkeypatch.setattr(device_arrays, "module", lambda: module)
     return noted
@@ -145,12 +181,55 @@ def stand_in(monkeypatch):
 
 def test_arrays_go_in_and_out_where_they_are(stand_in):
     out = Fake(data=(0x3000, False))
-    assert apscope.quantize(Fake(stream=2), "e4m3", rounding="stochastic", seed=3, random_bits=8, out=out) is out
-    assert stand_in == [("quantize", 0x7F0000000000, 0x3000, 6, 4, "e4m3", "stochastic", "ieee", "gradual", False, 3, 8, 0, 2)]
-    assert apscope.cast_statistics(Fake(), "e4m3", rounding="to_odd", out=out).count == 0  # what the stand-in gives
-    assert stand_in.pop() == ("cast_statistics", 0x7F0000000000, 0x3000, 6, "e4m3", "to_odd", "ieee", 0, 32, 0, 1)
+    assert (
+        apscope.quantize(
+            Fake(stream=2), "e4m3", rounding="stochastic", seed=3, random_bits=8, out=out
+        )
+        is out
+    )
+    assert stand_in == [
+        (
+            "quantize",
+            0x7F0000000000,
+            0x3000,
+            6,
+            4,
+            "e4m3",
+            "stochastic",
+            "ieee",
+            "gradual",
+            False,
+            3,
+            8,
+            0,
+            2,
+        )
+    ]
+    assert (
+        apscope.cast_statistics(Fake(), "e4m3", rounding="to_odd", out=out).count == 0
+    )  # what the stand-in gives
+    assert stand_in.pop() == (
+        "cast_statistics",
+        0x7F0000000000,
+        0x3000,
+        6,
+        "e4m3",
+        "to_odd",
+        "ieee",
+        0,
+        32,
+        0,
+        1,
+    )
     result = apscope.encode(Fake(), "fp16")
-    assert result.__cuda_array_interface__ == {"shape": (2, 3), "typestr": "<u2", "data": (0x2000, False), "version": 3, "strides": None, "stream": 1}
+    assert result.__cuda_array_interface__ == {
+        "shape": (2, 3),
+        "typestr": "<u2",
+        "data": (0x2000, False),
+        "version": 3,
+        "strides": None,
+        "stream": 1,
+    }
     assert result.nbytes == 12
 
 
@@ -199,7 +278,15 @@ def test_a_capsule_is_read():
     module = pytest.importorskip("apscope._cuda")
     a = np.arange(6, dtype=np.float32).reshape(2, 3)
     address, shape, strides, code, bits, lanes, device, number = module.read_dlpack(a.__dlpack__())
-    assert (address, shape, code, bits, lanes, device, number) == (a.ctypes.data, [2, 3], 2, 32, 1, 1, 0)
+    assert (address, shape, code, bits, lanes, device, number) == (
+        a.ctypes.data,
+        [2, 3],
+        2,
+        32,
+        1,
+        1,
+        0,
+    )
     assert strides in (None, [3, 1])
 
 
@@ -226,16 +313,29 @@ def test_on_a_gpu_the_bits_are_those_of_the_cpu():
             same(apscope.encode(x, "e4m3", **options), apscope.encode(a, "e4m3", **options))
         codes = apscope.encode(x, "e4m3")
         same(apscope.decode(codes, "e4m3"), apscope.quantize(a, "e4m3"))
-        same(apscope.allreduce(x, "e5m2", topology="ring"), apscope.allreduce(a, "e5m2", topology="ring"))
+        same(
+            apscope.allreduce(x, "e5m2", topology="ring"),
+            apscope.allreduce(a, "e5m2", topology="ring"),
+        )
         same(apscope.quantize_blocks(x, "nvfp4"), apscope.quantize_blocks(a, "nvfp4"))
         encoded = apscope.encode_blocks(x, "nvfp4")
         assert encoded.tensor_scale == apscope.encode_blocks(a, "nvfp4").tensor_scale
-        same(apscope.decode_blocks(encoded.codes, encoded.scales, "nvfp4", tensor_scale=encoded.tensor_scale), apscope.quantize_blocks(a, "nvfp4"))
+        same(
+            apscope.decode_blocks(
+                encoded.codes, encoded.scales, "nvfp4", tensor_scale=encoded.tensor_scale
+            ),
+            apscope.quantize_blocks(a, "nvfp4"),
+        )
         for order in ("sequential", "kahan", "pairwise"):
-            same(apscope.matmul(x, y, "fp16", order=order, product="e5m2"), apscope.matmul(a, b, "fp16", order=order, product="e5m2"))
+            same(
+                apscope.matmul(x, y, "fp16", order=order, product="e5m2"),
+                apscope.matmul(a, b, "fp16", order=order, product="e5m2"),
+            )
         for options in ({}, {"rounding": "stochastic", "seed": 4}, {"overflow": "saturate"}):
             out = torch.empty_like(x)
-            assert apscope.cast_statistics(x, "e4m3", out=out, **options) == apscope.cast_statistics(a, "e4m3", **options)
+            assert apscope.cast_statistics(
+                x, "e4m3", out=out, **options
+            ) == apscope.cast_statistics(a, "e4m3", **options)
             same(out, apscope.quantize(a, "e4m3", **options))
         torch.cuda.current_stream().synchronize()
 
@@ -260,7 +360,8 @@ def digits(request):
 
 def test_a_replay_without_the_module_says_so(digits, no_module, capsys, tmp_path):
     with pytest.raises(
-        RuntimeError, match="device='cuda' asks for a GPU, and this apscope was built without its CUDA module; .*, or use device='cpu'$"
+        RuntimeError,
+        match="device='cuda' asks for a GPU, and this apscope was built without its CUDA module; .*, or use device='cpu'$",
     ):
         apscope.replay(digits, "aps:e4m3", device="cuda")
     assert main(["replay", digits, "-o", str(tmp_path / "out"), "--device", "cuda"]) == 2
@@ -270,18 +371,30 @@ def test_a_replay_without_the_module_says_so(digits, no_module, capsys, tmp_path
 
 
 def test_a_replay_without_a_gpu_says_so(digits, monkeypatch):
-    monkeypatch.setattr(device_arrays, "module", lambda why, instead: SimpleNamespace(device_count=lambda: 0))
-    with pytest.raises(RuntimeError, match="this machine has none that CUDA can use; use device='cpu'"):
+    monkeypatch.setattr(
+        device_arrays, "module", lambda why, instead: SimpleNamespace(device_count=lambda: 0)
+    )
+    with pytest.raises(
+        RuntimeError, match="this machine has none that CUDA can use; use device='cpu'"
+    ):
         apscope.replay(digits, "aps:e4m3", device="cuda")
 
 
 def test_a_handle_of_something_else_is_refused(digits, monkeypatch):
-    monkeypatch.setattr(device_arrays, "module", lambda why, instead: SimpleNamespace(device_count=lambda: 1, row_device=lambda number: object()))
+    monkeypatch.setattr(
+        device_arrays,
+        "module",
+        lambda why, instead: SimpleNamespace(
+            device_count=lambda: 1, row_device=lambda number: object()
+        ),
+    )
     with pytest.raises(RuntimeError, match="not built from the same sources; build both again"):
         apscope.replay(digits, "aps:e4m3", device="cuda")
 
 
-def test_a_gpu_that_fails_during_a_replay_is_one_sentence_on_the_command_line(digits, monkeypatch, capsys, tmp_path):
+def test_a_gpu_that_fails_during_a_replay_is_one_sentence_on_the_command_line(
+    digits, monkeypatch, capsys, tmp_path
+):
     def full(*arguments: Any) -> None:
         raise MemoryError("the GPU has not enough memory for an allocation of 131072 bytes")
 
@@ -289,14 +402,25 @@ def test_a_gpu_that_fails_during_a_replay_is_one_sentence_on_the_command_line(di
     monkeypatch.setattr(device_arrays, "module", lambda why, instead: module)
     monkeypatch.setattr(_core, "replay", full)
     assert main(["replay", digits, "-o", str(tmp_path / "out"), "--device", "cuda"]) == 2
-    assert capsys.readouterr().err == "apscope: the GPU has not enough memory for an allocation of 131072 bytes\n"
+    assert (
+        capsys.readouterr().err
+        == "apscope: the GPU has not enough memory for an allocation of 131072 bytes\n"
+    )
     assert main(["replay", digits, "-o", str(tmp_path / "out")]) == 2
-    assert "memory" in capsys.readouterr().err  # of the machine's, in the words that every command has for it
+    assert (
+        "memory" in capsys.readouterr().err
+    )  # of the machine's, in the words that every command has for it
 
 
 def test_no_result_tells_the_device(digits, monkeypatch, tmp_path):
     # None stands for the CPU: here only the package's part is tested; tests/analysis/cuda/test_cuda_replay.cpp has the rows.
-    monkeypatch.setattr(device_arrays, "module", lambda why, instead: SimpleNamespace(device_count=lambda: 1, row_device=lambda number: None))
+    monkeypatch.setattr(
+        device_arrays,
+        "module",
+        lambda why, instead: SimpleNamespace(
+            device_count=lambda: 1, row_device=lambda number: None
+        ),
+    )
     for device in ("cpu", "cuda"):
         apscope.replay(digits, SCHEMES, steps="0:2", device=device).save(tmp_path / device)
     for name in FILES:
@@ -309,6 +433,8 @@ def test_on_a_gpu_replays_are_those_of_the_cpu(request, tmp_path):
     traces = [request.config.rootpath / "notebooks/data" / name for name in TRACES]
     topologies = ["sequential", "ring", "tree", "hierarchical:3", "sequential+kahan"]
     for device in ("cpu", "cuda"):
-        apscope.replay(traces, SCHEMES, topology=topologies, draws=3, device=device).save(tmp_path / device)
+        apscope.replay(traces, SCHEMES, topology=topologies, draws=3, device=device).save(
+            tmp_path / device
+        )
     for name in FILES:
         assert (tmp_path / "cpu" / name).read_bytes() == (tmp_path / "cuda" / name).read_bytes()

@@ -17,7 +17,12 @@ from apscope._replay.memory import memory_bytes
 from apscope.cli import main
 from apscope.record import TraceWriter
 
-STEPS, WORKERS, TENSORS, ELEMENTS = 2, 4, 128, 32768  # 128 MiB; one tensor of all workers is 512 KiB
+STEPS, WORKERS, TENSORS, ELEMENTS = (
+    2,
+    4,
+    128,
+    32768,
+)  # 128 MiB; one tensor of all workers is 512 KiB
 BYTES = STEPS * WORKERS * TENSORS * ELEMENTS * 4
 
 # Arguments: small trace, trace, limit in bytes (0: none), threads, memory (0: not given), schemes. Prints by how much the
@@ -46,7 +51,9 @@ print(status("VmHWM") - before)
 
 
 def write(folder, tensors, elements, dtype=np.float32):
-    values = np.random.default_rng(1).standard_normal(elements).astype(np.float32) * np.float32(1e-3)
+    values = np.random.default_rng(1).standard_normal(elements).astype(np.float32) * np.float32(
+        1e-3
+    )
     with TraceWriter(folder, workers=WORKERS) as writer:
         for step in range(STEPS):
             for worker in range(WORKERS):
@@ -127,7 +134,9 @@ HUNGRY = ["top_k", "thc", "error_feedback(sign)"]
 def test_a_budget_bounds_what_runs_at_once(traces, four_tensors):
     """Four threads have four tensors at once, unless a budget has room for one only."""
     needs = 410 * 2**20  # of a tensor with thc, the hungriest
-    free = replay((traces[0], four_tensors), 0, 4, *HUNGRY, memory=2**40)  # not half of a small machine's
+    free = replay(
+        (traces[0], four_tensors), 0, 4, *HUNGRY, memory=2**40
+    )  # not half of a small machine's
     bounded = replay((traces[0], four_tensors), 0, 4, *HUNGRY, memory=needs)
     assert free.returncode == bounded.returncode == 0, free.stderr + bounded.stderr
     assert int(bounded.stdout) < needs < int(free.stdout)
@@ -135,7 +144,8 @@ def test_a_budget_bounds_what_runs_at_once(traces, four_tensors):
 
 def test_a_budget_that_holds_no_item_is_refused(four_tensors):
     with pytest.raises(
-        ValueError, match=r"^memory 8M is too little: tensor '0.weight' with scheme 'top_k' takes \d+(\.\d)?M at once; give at least \d+"
+        ValueError,
+        match=r"^memory 8M is too little: tensor '0.weight' with scheme 'top_k' takes \d+(\.\d)?M at once; give at least \d+",
     ) as e:
         apscope.replay(four_tensors, "top_k", memory="8M")
     least = str(e.value).split("give at least ")[1].split(",")[0]
@@ -146,7 +156,14 @@ def test_states_that_are_kept_count(four_tensors):
     kept = 8 * 4 * 2**20 * 4  # errors of all four tensors
     apscope.replay(four_tensors, "error_feedback(sign)", memory=kept, topology="ring", threads=1)
     with pytest.raises(ValueError, match=r"and the states that are kept 128(\.1)?M; give at least"):
-        apscope.replay(four_tensors, "error_feedback(sign)", memory=kept, topology="ring", threads=1, keep_states=True)
+        apscope.replay(
+            four_tensors,
+            "error_feedback(sign)",
+            memory=kept,
+            topology="ring",
+            threads=1,
+            keep_states=True,
+        )
 
 
 def test_what_is_remembered_goes_with_the_last_step(traces, four_tensors):
@@ -159,7 +176,17 @@ def test_what_is_remembered_goes_with_the_last_step(traces, four_tensors):
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("4G", 2**32), ("512M", 2**29), ("1.5k", 1536), ("4GiB", 2**32), ("4GB", 4 * 10**9), ("7", 7), (7, 7), ("2 T", 2**41), (None, 0)],
+    [
+        ("4G", 2**32),
+        ("512M", 2**29),
+        ("1.5k", 1536),
+        ("4GiB", 2**32),
+        ("4GB", 4 * 10**9),
+        ("7", 7),
+        (7, 7),
+        ("2 T", 2**41),
+        (None, 0),
+    ],
 )
 def test_memory_is_written_as_everywhere(text, number):
     assert memory_bytes(text) == number
@@ -182,10 +209,24 @@ def test_other_memory_is_one_sentence(wrong, why):
 
 
 def test_the_command_line_takes_memory(four_tensors, tmp_path, capsys):
-    words = ["replay", str(four_tensors), "-o", str(tmp_path / "r"), "--scheme", "sign", "--topology", "ring"]
+    words = [
+        "replay",
+        str(four_tensors),
+        "-o",
+        str(tmp_path / "r"),
+        "--scheme",
+        "sign",
+        "--topology",
+        "ring",
+    ]
     assert main([*words, "--memory", "1M"]) == 2
     told = capsys.readouterr().err
-    assert told.startswith("apscope: memory 1M is too little: tensor '0.weight' with scheme 'sign' takes ") and told.count("\n") == 1
+    assert (
+        told.startswith(
+            "apscope: memory 1M is too little: tensor '0.weight' with scheme 'sign' takes "
+        )
+        and told.count("\n") == 1
+    )
     assert main([*words, "--memory", "1G"]) == 0
 
 
@@ -193,4 +234,6 @@ def test_results_without_states_say_so(traces):
     results = apscope.replay(traces[0], "error_feedback(sign)", topology="ring")
     with pytest.raises(ValueError, match="replay with keep_states=True"):
         results.states
-    assert list(apscope.replay(traces[0], "error_feedback(sign)", topology="ring", keep_states=True).states) == ["small"]
+    assert list(
+        apscope.replay(traces[0], "error_feedback(sign)", topology="ring", keep_states=True).states
+    ) == ["small"]

@@ -16,7 +16,10 @@ from apscope.record import TraceWriter
 
 def at(costs, step=0):
     """A tensor each, all at one step."""
-    return [Item(tensor, step, cost, 1, pair=100 * step + tensor, place=tensor) for tensor, cost in enumerate(costs)]
+    return [
+        Item(tensor, step, cost, 1, pair=100 * step + tensor, place=tensor)
+        for tensor, cost in enumerate(costs)
+    ]
 
 
 def cost(part):
@@ -56,9 +59,14 @@ def test_steps_that_are_left_go_to_few_machines_each(steps):
 
 def test_who_does_a_tensor_through_all_steps_reads_all_of_them():
     through = [Item(tensor, None, 4.0, 1, place=tensor) for tensor in range(2)]
-    parts = parts_by_cost(through[:1] + [item for step in range(4) for item in at([1.0], step)], [1, 1])
+    parts = parts_by_cost(
+        through[:1] + [item for step in range(4) for item in at([1.0], step)], [1, 1]
+    )
     assert [part.steps(4) for part in parts] == [[0, 1, 2, 3], [0, 1, 2, 3]]
-    assert [(part.places, part.pairs) for part in parts] == [([0], []), ([0, 0, 0, 0], [0, 100, 200, 300])]
+    assert [(part.places, part.pairs) for part in parts] == [
+        ([0], []),
+        ([0, 0, 0, 0], [0, 100, 200, 300]),
+    ]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -66,15 +74,27 @@ def test_nothing_is_lost_nor_done_twice_and_all_end_together(seed):
     draw = random.Random(seed)
     steps, tensors = draw.randint(1, 30), draw.randint(1, 30)
     sizes = [draw.expovariate(1.0) for _ in range(tensors)]
-    items = [Item(k, t, sizes[k], 1, pair=t * tensors + k, place=t * tensors + k) for t in range(steps) for k in range(tensors)]
-    items += [Item(k, None, sizes[k] * steps, 1, place=steps * tensors + k) for k in range(tensors) if draw.random() < 0.3]
+    items = [
+        Item(k, t, sizes[k], 1, pair=t * tensors + k, place=t * tensors + k)
+        for t in range(steps)
+        for k in range(tensors)
+    ]
+    items += [
+        Item(k, None, sizes[k] * steps, 1, place=steps * tensors + k)
+        for k in range(tensors)
+        if draw.random() < 0.3
+    ]
     threads = [draw.randint(1, 8) for _ in range(draw.randint(1, 6))]
     parts = parts_by_cost(items, threads)
-    assert sorted(place for part in parts for place in part.places) == sorted(item.place for item in items)
+    assert sorted(place for part in parts for place in part.places) == sorted(
+        item.place for item in items
+    )
     assert sorted(pair for part in parts for pair in part.pairs) == list(range(steps * tensors))
     ends = [cost(part) / count for part, count in zip(parts, threads)]
     best = sum(item.cost for item in items) / sum(threads)
-    assert max(ends) <= best + max(item.cost for item in items)  # Graham's bound, here on machines of several threads
+    assert max(ends) <= best + max(
+        item.cost for item in items
+    )  # Graham's bound, here on machines of several threads
     assert all(part.cost == pytest.approx(cost(part)) for part in parts)
 
 
@@ -92,7 +112,18 @@ def trace(tmp_path):
 
 
 def job(specs, steps, shard=(0, 1)):
-    return Job((specs, ["ring"], steps, list(range(11)), 2, 0), shard, 1, 1, 0, {}, False, "cpu", ["gradient"], True)
+    return Job(
+        (specs, ["ring"], steps, list(range(11)), 2, 0),
+        shard,
+        1,
+        1,
+        0,
+        {},
+        False,
+        "cpu",
+        ["gradient"],
+        True,
+    )
 
 
 def test_a_part_is_made_by_cost_not_by_count(trace):
@@ -104,8 +135,15 @@ def test_a_part_is_made_by_cost_not_by_count(trace):
 def test_items_visit_every_value_once_a_scheme_and_once_for_the_statistics(trace):
     values = 2 * sum(tensor.size for tensor in trace.manifest.tensors)
     specs = ["sign", "aps:e4m3", "error_feedback(sign)"]
-    assert sum(item.values for item in work_items(trace, job(specs, [0, 1]))) == 2 * values * (len(specs) + 1)
+    assert sum(item.values for item in work_items(trace, job(specs, [0, 1]))) == 2 * values * (
+        len(specs) + 1
+    )
     for shards in (2, 3):
         parts = [work_items(trace, job(specs, [0, 1], (shard, shards))) for shard in range(shards)]
-        assert sum(item.values for items in parts for item in items) == 2 * values * (len(specs) + shards)
-        assert all(sorted(item.pair for item in items if item.pair is not None) == list(range(22)) for items in parts)
+        assert sum(item.values for items in parts for item in items) == 2 * values * (
+            len(specs) + shards
+        )
+        assert all(
+            sorted(item.pair for item in items if item.pair is not None) == list(range(22))
+            for items in parts
+        )

@@ -28,7 +28,9 @@ def told(digits, schemes, threads=1, shard=(0, 1)):
     trace = apscope.open_trace(digits)
     calls = []
     steps, tensors = list(range(len(trace.steps))), list(range(len(trace.tensors)))
-    options = _core.ReplayOptions(schemes, ["ring"], steps, tensors, trace.workers, 0, *shard, threads=threads)
+    options = _core.ReplayOptions(
+        schemes, ["ring"], steps, tensors, trace.workers, 0, *shard, threads=threads
+    )
     _core.replay(trace.core, options, progress=lambda done, total: calls.append((done, total)))
     return calls
 
@@ -54,7 +56,9 @@ def test_shards_share_the_visits_of_schemes(digits):
 def terminal_text(command):
     """What a command writes to standard error where that is a terminal."""
     ours, its = pty.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 25, 120, 0, 0))  # a terminal of 120 columns
+    fcntl.ioctl(
+        its, termios.TIOCSWINSZ, struct.pack("HHHH", 25, 120, 0, 0)
+    )  # a terminal of 120 columns
     at_once = os.environ | {"TQDM_MININTERVAL": "0"}  # every update, however fast the machine
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=its, env=at_once)
     os.close(its)
@@ -74,15 +78,44 @@ def terminal_text(command):
 
 def test_the_command_line_shows_the_rate_and_the_time_left(digits, tmp_path):
     words = [w for s in SCHEMES for w in ("--scheme", s)]
-    text = terminal_text([sys.executable, "-m", "apscope", "replay", digits, "-o", str(tmp_path / "r"), "--threads", "1", *words])
-    bars = re.findall(r"digits: +(\d+)%\|.*?\| [\d.]+[kM]?/([\d.]+)[kM]? \[\d\d:\d\d<\d\d:\d\d, +[\d.]+[kM]?value/s\]", text)
+    text = terminal_text(
+        [
+            sys.executable,
+            "-m",
+            "apscope",
+            "replay",
+            digits,
+            "-o",
+            str(tmp_path / "r"),
+            "--threads",
+            "1",
+            *words,
+        ]
+    )
+    bars = re.findall(
+        r"digits: +(\d+)%\|.*?\| [\d.]+[kM]?/([\d.]+)[kM]? \[\d\d:\d\d<\d\d:\d\d, +[\d.]+[kM]?value/s\]",
+        text,
+    )
     assert bars, text
     assert [int(share) for share, _ in bars] == sorted(int(share) for share, _ in bars)
-    assert {total for _, total in bars} == {"3.17"}  # million: 52 steps x 8 workers x 1906 elements, four times
+    assert {total for _, total in bars} == {
+        "3.17"
+    }  # million: 52 steps x 8 workers x 1906 elements, four times
 
 
 def test_nothing_is_shown_where_nobody_looks(digits, tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "apscope", "replay", digits, "-o", str(tmp_path / "r"), "--scheme", "none:e4m3"], capture_output=True
+        [
+            sys.executable,
+            "-m",
+            "apscope",
+            "replay",
+            digits,
+            "-o",
+            str(tmp_path / "r"),
+            "--scheme",
+            "none:e4m3",
+        ],
+        capture_output=True,
     )
     assert done.returncode == 0 and done.stderr == b""

@@ -91,7 +91,12 @@ def test_histograms_merge_too(traces):
 @pytest.mark.parametrize("split", [(1, 3), (3, 1)])
 def test_schemes_one_after_the_other_and_merged_change_nothing(traces, tmp_path, split):
     """Of the same traces, some of them in shards."""
-    specs = ["aps:e4m3", "stochastic:e5m2", "hybrid(last=qsgd;else=aps:e4m3)", "dynamic_loss_scaling:e4m3"]
+    specs = [
+        "aps:e4m3",
+        "stochastic:e5m2",
+        "hybrid(last=qsgd;else=aps:e4m3)",
+        "dynamic_loss_scaling:e4m3",
+    ]
     options = {"topology": ["ring", "tree"], "steps": "0:11", "draws": 3}
     whole = apscope.replay(traces[:2], specs, **options)
     one, other = specs[: split[0]], specs[split[0] :]
@@ -103,11 +108,24 @@ def test_schemes_one_after_the_other_and_merged_change_nothing(traces, tmp_path,
 
 
 def test_schemes_that_overlap_or_are_missing_are_not_merged(traces):
-    replay = lambda trace, *specs: apscope.replay(trace, list(specs), topology="ring", steps="0:11", tensors="bias")
-    with pytest.raises(ValueError, match=r"scheme 'aps:e4m3' is in more than one of the results of trace 'digits': its rows overlap"):
+    replay = lambda trace, *specs: apscope.replay(
+        trace, list(specs), topology="ring", steps="0:11", tensors="bias"
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"scheme 'aps:e4m3' is in more than one of the results of trace 'digits': its rows overlap",
+    ):
         apscope.merge([replay(traces[0], "aps:e4m3", "none:bf16"), replay(traces[0], "aps:e4m3")])
-    with pytest.raises(ValueError, match="differ in their schemes .* every trace needs the same ones"):
-        apscope.merge([replay(traces[0], "aps:e4m3"), replay(traces[0], "none:bf16"), replay(traces[1], "aps:e4m3")])
+    with pytest.raises(
+        ValueError, match="differ in their schemes .* every trace needs the same ones"
+    ):
+        apscope.merge(
+            [
+                replay(traces[0], "aps:e4m3"),
+                replay(traces[0], "none:bf16"),
+                replay(traces[1], "aps:e4m3"),
+            ]
+        )
     four = [replay(trace, spec) for trace in traces[:2] for spec in ("aps:e4m3", "none:bf16")]
     assert apscope.merge(four).frame.equals(replay(traces[:2], "aps:e4m3", "none:bf16").frame)
 
@@ -139,7 +157,10 @@ def test_a_shard_of_a_selection_keeps_stateful_scales(traces):
 
 
 def test_the_seed_moves_stochastic_rows_only(traces):
-    a, b = (apscope.replay(traces[0], ["aps:e4m3", "stochastic:e4m3"], topology="ring", seed=s).frame for s in (0, 1))
+    a, b = (
+        apscope.replay(traces[0], ["aps:e4m3", "stochastic:e4m3"], topology="ring", seed=s).frame
+        for s in (0, 1)
+    )
     same = a["sum_error"].eq(b["sum_error"])
     assert same[a["scheme"] == "aps:e4m3"].all()
     assert not same[a["scheme"] == "stochastic:e4m3"].any()
@@ -148,7 +169,14 @@ def test_the_seed_moves_stochastic_rows_only(traces):
 def test_selection_defines_what_the_replay_knows(traces):
     # scale=best depends on the selected steps and tensors only.
     all_of = apscope.replay(traces[0], "loss_scaling:e4m3,scale=best", topology=[]).frame
-    some = apscope.replay(traces[0], "loss_scaling:e4m3,scale=best", topology=[], tensors="norm", steps="1150:", workers=3).frame
+    some = apscope.replay(
+        traces[0],
+        "loss_scaling:e4m3,scale=best",
+        topology=[],
+        tensors="norm",
+        steps="1150:",
+        workers=3,
+    ).frame
     assert set(some["tensor"]) == {"norm.weight", "norm.bias"}
     assert set(some["step"]) == {1150, 1500, 2000}
     assert (some["workers"] == 3).all()
@@ -167,17 +195,24 @@ def test_selection_defines_what_the_replay_knows(traces):
     ],
 )
 def test_the_recorded_command_repeats_the_run(traces, options, tmp_path, capsys):
-    results = apscope.replay(traces[0], ["stochastic:e4m3", "none:e5m2"], **{"topology": ["tree"], **options})
+    results = apscope.replay(
+        traces[0], ["stochastic:e4m3", "none:e5m2"], **{"topology": ["tree"], **options}
+    )
     results.save(tmp_path / "run")
     command = shlex.split(results.provenance["command"])
     assert command[0] == "apscope"
     assert main([*command[1:], "-o", str(tmp_path / "again")]) == 0, capsys.readouterr().err
     for name in ("results.csv", "results.parquet", "histograms.parquet"):
-        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes(), name
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes(), (
+            name
+        )
 
 
 def test_steps_may_come_from_an_iterator(traces):
-    replay = [apscope.replay(traces[0], "none:e4m3", topology=[], steps=s).frame for s in ([0, 1], iter([1, 0, 1]))]
+    replay = [
+        apscope.replay(traces[0], "none:e4m3", topology=[], steps=s).frame
+        for s in ([0, 1], iter([1, 0, 1]))
+    ]
     assert replay[0].equals(replay[1])
 
 
@@ -185,11 +220,22 @@ def test_merging_merged_results_keeps_every_command(traces):
     parts = [apscope.replay(t, "none:e4m3", topology=[], tensors="bias") for t in traces]
     at_once = apscope.merge(parts)
     in_turn = apscope.merge([apscope.merge(parts[:2]), parts[2]])
-    assert in_turn.provenance["command"] == at_once.provenance["command"] == " && ".join(p.provenance["command"] for p in parts)
+    assert (
+        in_turn.provenance["command"]
+        == at_once.provenance["command"]
+        == " && ".join(p.provenance["command"] for p in parts)
+    )
 
 
 def test_a_trace_without_a_step_is_refused(tmp_path):
-    manifest = {"schema_version": 1, "stage": "local", "reduction": "mean", "workers": 2, "tensors": [], "steps": []}
+    manifest = {
+        "schema_version": 1,
+        "stage": "local",
+        "reduction": "mean",
+        "workers": 2,
+        "tensors": [],
+        "steps": [],
+    }
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty/manifest.json").write_text(json.dumps(manifest))
     for steps in (None, "0:3", [1]):
@@ -226,7 +272,9 @@ def test_every_scheme_is_the_same_on_every_instruction_set(traces, tmp_path):
         _core.set_simd_level(level)
         try:
             for threads in (1, 2) if level == best else (2,):
-                results = apscope.replay(traces[1], apscope.schemes.all_schemes(), topology=TOPOLOGIES, threads=threads)
+                results = apscope.replay(
+                    traces[1], apscope.schemes.all_schemes(), topology=TOPOLOGIES, threads=threads
+                )
                 found[level, threads] = csv_bytes(results, tmp_path / f"{level}_{threads}")
         finally:
             _core.set_simd_level(best)

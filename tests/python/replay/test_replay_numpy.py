@@ -15,14 +15,23 @@ def traces(request):
 
 
 def test_every_column_agrees_on_the_bundled_traces(traces):
-    assert replay_numpy.disagreements(replay_numpy.apscope_job(traces), replay_numpy.numpy_job(traces)[0]) == []
+    assert (
+        replay_numpy.disagreements(
+            replay_numpy.apscope_job(traces), replay_numpy.numpy_job(traces)[0]
+        )
+        == []
+    )
 
 
 def test_a_large_tensor_is_taken_in_parts_and_some_tensors_alone(traces, monkeypatch):
-    monkeypatch.setattr(replay_numpy, "AT_ONCE", 3 * 8 * 72)  # three steps of conv1.weight, one of conv2.weight
+    monkeypatch.setattr(
+        replay_numpy, "AT_ONCE", 3 * 8 * 72
+    )  # three steps of conv1.weight, one of conv2.weight
     theirs = replay_numpy.numpy_job(traces[:1], "^conv")[0]
     assert set(theirs["tensor"]) == {"conv1.weight", "conv2.weight"}
-    assert replay_numpy.disagreements(replay_numpy.apscope_job(traces[:1], 1, "^conv"), theirs) == []
+    assert (
+        replay_numpy.disagreements(replay_numpy.apscope_job(traces[:1], 1, "^conv"), theirs) == []
+    )
 
 
 def test_a_difference_is_found(traces):
@@ -37,7 +46,12 @@ def test_a_difference_is_found(traces):
 
 def test_the_script_writes_its_figures(traces, tmp_path, capsys, request):
     page = shutil.copy(request.config.rootpath / "docs/performance.md", tmp_path)
-    assert replay_numpy.main(["--runs", "1", "--json", str(tmp_path / "f.json"), "--page", page, traces[1]]) == 0
+    assert (
+        replay_numpy.main(
+            ["--runs", "1", "--json", str(tmp_path / "f.json"), "--page", page, traces[1]]
+        )
+        == 0
+    )
     assert "| digits_w64 | 6 | 4 |" in (tmp_path / "performance.md").read_text()
     figures = json.loads((tmp_path / "f.json").read_text())
     assert figures["agrees"] and min(figures["ratios"].values()) > 0

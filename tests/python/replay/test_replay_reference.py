@@ -17,7 +17,14 @@ from tests.reference.statistics import decibel
 from tests.reference.topologies import rank_order_sum
 
 DATA = Path(__file__).parents[3] / "notebooks" / "data"
-TOPOLOGIES = ["sequential", "ring", "tree", "hierarchical:3", "sequential+kahan", "hierarchical:4+kahan"]
+TOPOLOGIES = [
+    "sequential",
+    "ring",
+    "tree",
+    "hierarchical:3",
+    "sequential+kahan",
+    "hierarchical:4+kahan",
+]
 SCHEMES = [
     "none:fp32",
     "none:bf16",
@@ -68,7 +75,13 @@ SCHEMES = [
 
 
 def read(trace, steps, tensors):
-    return {step: {name: np.stack([trace.read(step, name, w).ravel() for w in range(trace.workers)]) for name in tensors} for step in steps}
+    return {
+        step: {
+            name: np.stack([trace.read(step, name, w).ravel() for w in range(trace.workers)])
+            for name in tensors
+        }
+        for step in steps
+    }
 
 
 def record(folder, tensors, reduction="mean", steps=1, growth=1.0):
@@ -78,7 +91,12 @@ def record(folder, tensors, reduction="mean", steps=1, growth=1.0):
         for step in range(steps):
             for name, g in tensors.items():
                 for worker in range(workers):
-                    writer.add(step, worker, name, g[worker] * np.float32(growth) ** step if growth != 1 else g[worker])
+                    writer.add(
+                        step,
+                        worker,
+                        name,
+                        g[worker] * np.float32(growth) ** step if growth != 1 else g[worker],
+                    )
             writer.end_step(step)
     trace = apscope.open_trace(folder)
     return trace, read(trace, range(steps), tensors)
@@ -91,7 +109,10 @@ def values(rng, workers, n):
 
 def edge_cases(workers, seed=5):
     rng = np.random.default_rng(seed)
-    ordinary = {name: values(rng, workers, n) for name, n in [("n33", 33), ("n1", 1), ("n16", 16), ("inf", 40), ("nan", 40)]}
+    ordinary = {
+        name: values(rng, workers, n)
+        for name, n in [("n33", 33), ("n1", 1), ("n16", 16), ("inf", 40), ("nan", 40)]
+    }
     ordinary["inf"][workers - 1, 7] = np.inf
     ordinary["nan"][0, [3, 9]] = -np.inf, np.nan
     opposite = values(rng, workers, 18)
@@ -102,7 +123,9 @@ def edge_cases(workers, seed=5):
         "all_nan": np.full((workers, 6), np.nan, np.float32),
         "zero": np.zeros((workers, 21), np.float32),
         "minus_zero": np.full((workers, 5), -0.0, np.float32),
-        "subnormal": (rng.integers(-(2**23) + 1, 2**23, (workers, 50)) * 2.0**-149).astype(np.float32),
+        "subnormal": (rng.integers(-(2**23) + 1, 2**23, (workers, 50)) * 2.0**-149).astype(
+            np.float32
+        ),
         "tiniest": np.full((workers, 3), 2.0**-149, np.float32),
         "huge": (rng.uniform(-1, 1, (workers, 30)) * 3.4e38).astype(np.float32),
         "largest": np.full((workers, 3), np.finfo(np.float32).max, np.float32),
@@ -114,7 +137,9 @@ def edge_cases(workers, seed=5):
 def check(trace, gradients, spec, topologies=TOPOLOGIES, reduction="mean", seed=0):
     names = list(next(iter(gradients.values())))
     pattern = f"^({'|'.join(n.replace('.', '[.]') for n in names)})$"
-    frame = apscope.replay(trace, [spec], topology=topologies, steps=list(gradients), tensors=pattern, seed=seed).frame
+    frame = apscope.replay(
+        trace, [spec], topology=topologies, steps=list(gradients), tensors=pattern, seed=seed
+    ).frame
     found = differences(frame, replay(gradients, spec, topologies, reduction, seed))
     assert not found, f"{len(found)} cells differ:\n" + "\n".join(found[:12])
 
@@ -126,7 +151,15 @@ def test_edge_case_tensors(tmp_path, workers, reduction, spec):
     check(trace, gradients, spec, reduction=reduction)
 
 
-@pytest.mark.parametrize("spec", ["aps:e4m3", "loss_scaling:e5m2,scale=1000", "qsgd:bucket=5000", "stochastic:e4m3,random_bits=8"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "aps:e4m3",
+        "loss_scaling:e5m2,scale=1000",
+        "qsgd:bucket=5000",
+        "stochastic:e4m3,random_bits=8",
+    ],
+)
 def test_tensors_of_several_blocks(tmp_path, spec):
     rng = np.random.default_rng(6)
     trace, gradients = record(tmp_path / "t", {f"n{n}": values(rng, 3, n) for n in (4096, 8209)})
@@ -147,7 +180,9 @@ def test_tensors_of_several_blocks(tmp_path, spec):
 )
 def test_a_scale_that_depends_on_earlier_steps(tmp_path, keys):
     rng = np.random.default_rng(7)
-    trace, gradients = record(tmp_path / "t", {"a": values(rng, 3, 20), "b": values(rng, 3, 7)}, steps=7, growth=3.0)
+    trace, gradients = record(
+        tmp_path / "t", {"a": values(rng, 3, 20), "b": values(rng, 3, 7)}, steps=7, growth=3.0
+    )
     check(trace, gradients, apscope.schemes.Scheme(f"dynamic_loss_scaling:{keys}").spec, ["tree"])
 
 
@@ -160,30 +195,49 @@ def test_a_shift_that_depends_on_earlier_steps(tmp_path, unit, keys):
         for step, factor in enumerate([1, 1, 4, 4, 0, 4, 16, 1]):
             for name, n in [("a", 20), ("b", 7), ("c", 9)]:
                 for worker in range(3):
-                    writer.add(step, worker, name, np.float32(factor) * (1 + rng.random(n)).astype(np.float32))
+                    writer.add(
+                        step,
+                        worker,
+                        name,
+                        np.float32(factor) * (1 + rng.random(n)).astype(np.float32),
+                    )
             writer.end_step(step)
     trace = apscope.open_trace(tmp_path / "t")
     spec = f"aps:e4m3,{keys}" if unit == "tensor" else f"aps:e4m3,unit={unit},{keys}"
     check(trace, read(trace, range(8), "abc"), spec, ["tree"])
 
 
-@pytest.mark.parametrize("keys", ["e4m3", "e4m3,overflow=saturate", "e2m1fn", "e4m3,rounding=toward_zero"])
+@pytest.mark.parametrize(
+    "keys", ["e4m3", "e4m3,overflow=saturate", "e2m1fn", "e4m3,rounding=toward_zero"]
+)
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 def test_a_step_with_a_value_that_is_not_finite_is_skipped(tmp_path, keys, bad):
     spec, g = f"dynamic_loss_scaling:{keys}", values(np.random.default_rng(9), 2, 20)
     g[1, 3] = bad
-    trace, gradients = record(tmp_path / "t", {"whole": values(np.random.default_rng(10), 2, 4), "broken": g})
+    trace, gradients = record(
+        tmp_path / "t", {"whole": values(np.random.default_rng(10), 2, 4), "broken": g}
+    )
     spec = spec if "," not in spec else spec.replace(",", ",init=1,", 1)
     check(trace, gradients, spec, ["ring"])
     assert apscope.replay(trace, spec).frame.skipped.all()
 
 
 def test_a_selection_is_all_that_the_replay_knows(tmp_path):
-    tensors = {"a": values(np.random.default_rng(12), 4, 20), "b": 1000 * values(np.random.default_rng(13), 4, 9)}
+    tensors = {
+        "a": values(np.random.default_rng(12), 4, 20),
+        "b": 1000 * values(np.random.default_rng(13), 4, 9),
+    }
     trace, gradients = record(tmp_path / "t", tensors, steps=5, growth=2.5)
-    for spec in ["aps:e4m3", "aps:e4m3,unit=model", "loss_scaling:e4m3,scale=best", "dynamic_loss_scaling:e4m3,init=1e+07,growth_interval=1"]:
+    for spec in [
+        "aps:e4m3",
+        "aps:e4m3,unit=model",
+        "loss_scaling:e4m3,scale=best",
+        "dynamic_loss_scaling:e4m3,init=1e+07,growth_interval=1",
+    ]:
         chosen = {step: {"a": gradients[step]["a"][:3]} for step in (2, 3)}
-        frame = apscope.replay(trace, spec, steps="2:4", tensors="^a$", workers=3, topology="ring").frame
+        frame = apscope.replay(
+            trace, spec, steps="2:4", tensors="^a$", workers=3, topology="ring"
+        ).frame
         assert not differences(frame, replay(chosen, spec, ["ring"]))
 
 
@@ -210,7 +264,13 @@ def test_a_selection_is_all_that_the_replay_knows(tmp_path):
 )
 def test_bundled_traces(name, steps, tensors, spec):
     trace = apscope.open_trace(DATA / name)
-    check(trace, read(trace, steps, tensors), spec, ["sequential", "ring", "tree", "hierarchical:4"], seed=11)
+    check(
+        trace,
+        read(trace, steps, tensors),
+        spec,
+        ["sequential", "ring", "tree", "hierarchical:4"],
+        seed=11,
+    )
 
 
 def test_stochastic_hops_on_a_bundled_trace():
@@ -224,13 +284,19 @@ def test_a_whole_layer_of_two_thousand_weights():
     check(trace, read(trace, [600], [name]), "aps:e4m3", ["ring"])
 
 
-@pytest.mark.parametrize("spec", ["aps:e4m3", "aps:e5m2,rounding=stochastic", "loss_scaling:fp16,scale=1000", "qsgd"])
+@pytest.mark.parametrize(
+    "spec", ["aps:e4m3", "aps:e5m2,rounding=stochastic", "loss_scaling:fp16,scale=1000", "qsgd"]
+)
 def test_sums_are_within_rounding_of_the_exact_rational(spec):
     trace = apscope.open_trace(DATA / "digits")
     gradients = read(trace, [0], ["conv2.weight"])
     (g,), scheme, key = gradients[0].values(), Scheme.parse(spec), replay_key(0, "conv2.weight", 0)
     scale, _ = scales(scheme, gradients)[0, "conv2.weight"]
-    y = qsgd_decoded(g, scheme, key)[0] if spec == "qsgd" else encode_floats(g, scale, scheme, key)[0] / scale
+    y = (
+        qsgd_decoded(g, scheme, key)[0]
+        if spec == "qsgd"
+        else encode_floats(g, scale, scheme, key)[0] / scale
+    )
     pairs = [(Fraction(a), Fraction(b)) for a, b in zip(g.ravel().tolist(), y.ravel().tolist())]
     row = apscope.replay(trace, spec, steps=[0], tensors="^conv2[.]weight$").frame.iloc[0]
     assert row.stage == "wire" and row["count"] == len(pairs) == row.counted
@@ -239,7 +305,9 @@ def test_sums_are_within_rounding_of_the_exact_rational(spec):
         ("sum_squared_error", [(b - a) ** 2 for a, b in pairs]),
         ("sum_squared_reference", [a * a for a, b in pairs]),
     ]:
-        assert abs(Fraction(row[column]) - sum(terms)) <= len(terms) * Fraction(2) ** -53 * sum(map(abs, terms)), column
+        assert abs(Fraction(row[column]) - sum(terms)) <= len(terms) * Fraction(2) ** -53 * sum(
+            map(abs, terms)
+        ), column
     assert row.nonzero == sum(a != 0 for a, _ in pairs)
     assert row.underflow == sum(a != 0 and b == 0 for a, b in pairs)
 
@@ -250,7 +318,15 @@ def test_sampled_expectations_of_a_gathering_scheme(tmp_path):
     g, scheme = gradients[0]["w"], Scheme.parse(spec)
     scale, _ = scales(scheme, gradients)[0, "w"]
     x = rank_order_sum(g) / 3
-    y = np.array([rank_order_sum(encode_floats(g, scale, scheme, replay_key(seed, "w", 0, d))[0] / scale, np.float32) / 3 for d in range(draws)])
+    y = np.array(
+        [
+            rank_order_sum(
+                encode_floats(g, scale, scheme, replay_key(seed, "w", 0, d))[0] / scale, np.float32
+            )
+            / 3
+            for d in range(draws)
+        ]
+    )
     bias = (y - x).mean(axis=1)
     left_out = np.array([np.delete(y, d, 0).var(axis=0, ddof=1).mean() for d in range(draws)])
     row = apscope.replay(trace, spec, seed=seed, draws=draws).frame.iloc[2]
@@ -258,7 +334,9 @@ def test_sampled_expectations_of_a_gathering_scheme(tmp_path):
     assert row.expected_bias == pytest.approx(bias.mean(), rel=1e-9)
     assert row.expected_bias_error == pytest.approx(bias.std(ddof=1) / math.sqrt(draws), rel=1e-9)
     assert row.expected_variance == pytest.approx(y.var(axis=0, ddof=1).mean(), rel=1e-9)
-    assert row.expected_variance_error == pytest.approx(math.sqrt((draws - 1) / draws * ((left_out - left_out.mean()) ** 2).sum()), rel=1e-9)
+    assert row.expected_variance_error == pytest.approx(
+        math.sqrt((draws - 1) / draws * ((left_out - left_out.mean()) ** 2).sum()), rel=1e-9
+    )
 
 
 def test_the_references_decibels_are_those_of_libm():

@@ -32,12 +32,23 @@ def text(results):
 
 def words_of(markup):
     """What a person reads: no pictures, no commands, no tooltips."""
-    return re.sub(r"<[^>]+>", " ", re.sub(r"<(svg|code|style|script|title|noscript|button)\b.*?</\1>", " ", markup, flags=re.DOTALL)).split()
+    return re.sub(
+        r"<[^>]+>",
+        " ",
+        re.sub(
+            r"<(svg|code|style|script|title|noscript|button)\b.*?</\1>",
+            " ",
+            markup,
+            flags=re.DOTALL,
+        ),
+    ).split()
 
 
 def test_a_verdict_has_at_most_20_words_and_all_before_the_first_table_160(text):
     found = re.findall(r'<p class="verdict">(.*?)</p>', text, re.DOTALL)
-    assert len(found) == 5 and all(8 <= len(words_of(v.replace("<wbr>", ""))) <= 20 for v in found), [words_of(v) for v in found]
+    assert len(found) == 5 and all(
+        8 <= len(words_of(v.replace("<wbr>", ""))) <= 20 for v in found
+    ), [words_of(v) for v in found]
     before = text[text.index("<body>") : text.index("<table")].replace("<wbr>", "")
     assert len(words_of(before[: before.index('<section id="numbers"')])) <= 160
 
@@ -47,23 +58,40 @@ def test_the_verdict_is_that_of_the_summary(results):
     for trace in TRACES:
         rows = answer.headline(table[table["trace"] == trace], "ring")
         said = first.verdict(rows, answer.bits_of(results.frame))
-        sound = rows[(rows["overflowed"] == 0) & (rows["skipped"] == 0) & (rows["volume"] <= 0.251)].set_index("scheme")
+        sound = rows[
+            (rows["overflowed"] == 0) & (rows["skipped"] == 0) & (rows["volume"] <= 0.251)
+        ].set_index("scheme")
         own = sound.loc[said["scheme"]]
-        assert own["error_over_noise"] <= 1.01 * sound["error_over_noise"].min() and said["share"] == "¼"
-        assert said["error"] == f"{first.fraction(own['error_over_noise_low'])}–{first.fraction(own['error_over_noise_high'])}"
+        assert (
+            own["error_over_noise"] <= 1.01 * sound["error_over_noise"].min()
+            and said["share"] == "¼"
+        )
+        assert (
+            said["error"]
+            == f"{first.fraction(own['error_over_noise_low'])}–{first.fraction(own['error_over_noise_high'])}"
+        )
 
 
 def test_the_worst_layer_has_the_largest_error_over_the_noise_at_a_step(results, text):
-    said = re.findall(r'<p class="verdict"><b class="spec" title="(.*?)">.*?worst: <b>(.*?)</b>, (.*?) at step (\d+)</p>', text)
+    said = re.findall(
+        r'<p class="verdict"><b class="spec" title="(.*?)">.*?worst: <b>(.*?)</b>, (.*?) at step (\d+)</p>',
+        text,
+    )
     assert len(said) == 5
     for trace, (scheme, layer, error, step) in zip(TRACES, said):
         rows = results.frame.query("trace == @trace and scheme == @scheme and topology == 'ring'")
         worst = rows.loc[rows["error_over_noise"].idxmax()]
-        assert (layer.replace("<wbr>", ""), error, int(step)) == (worst["tensor"], first.fraction(worst["error_over_noise"]), worst["step"])
+        assert (layer.replace("<wbr>", ""), error, int(step)) == (
+            worst["tensor"],
+            first.fraction(worst["error_over_noise"]),
+            worst["step"],
+        )
 
 
 def test_the_command_repeats_the_row(results, text, tmp_path, monkeypatch, request):
-    command = re.search(r'<p class="command"><code[^>]*>(.*?)</code>', text)[1].replace("&#39;", "'")
+    command = re.search(r'<p class="command"><code[^>]*>(.*?)</code>', text)[1].replace(
+        "&#39;", "'"
+    )
     words = shlex.split(command)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "digits").symlink_to(request.config.rootpath / "notebooks/data/digits")
@@ -71,7 +99,9 @@ def test_the_command_repeats_the_row(results, text, tmp_path, monkeypatch, reque
     again = apscope.Results.open(tmp_path / "again").summary()
     spec = words[words.index("--scheme") + 1]
     both = [
-        t[(t["trace"] == "digits") & (t["scheme"] == spec) & (t["topology"] == "ring")]["error_over_noise"].iloc[0]
+        t[(t["trace"] == "digits") & (t["scheme"] == spec) & (t["topology"] == "ring")][
+            "error_over_noise"
+        ].iloc[0]
         for t in (again, results.summary())
     ]
     assert both[0] == both[1]
@@ -79,20 +109,44 @@ def test_the_command_repeats_the_row(results, text, tmp_path, monkeypatch, reque
 
 def test_the_path_in_the_command_is_that_of_the_results():
     said = first.command(
-        "digits", "aps:e4m3,rule=tight", "ring", {"command": "apscope replay 'my data/digits' other --scheme main -o out", "seed": 3}
+        "digits",
+        "aps:e4m3,rule=tight",
+        "ring",
+        {"command": "apscope replay 'my data/digits' other --scheme main -o out", "seed": 3},
     )
-    assert said == "apscope replay 'my data/digits' --scheme aps:e4m3,rule=tight --topology ring --seed 3 -o again"
-    assert first.command("digits", "sign", "vote", {"command": "a 'broken", "seed": 0}) == "apscope replay digits --scheme sign -o again"
+    assert (
+        said
+        == "apscope replay 'my data/digits' --scheme aps:e4m3,rule=tight --topology ring --seed 3 -o again"
+    )
+    assert (
+        first.command("digits", "sign", "vote", {"command": "a 'broken", "seed": 0})
+        == "apscope replay digits --scheme sign -o again"
+    )
 
 
 def rows(**columns):
-    about = {"error_over_noise": [0.5, 0.004, 1e-4], "volume": [0.125, 0.25, 0.5], "overflowed": [0, 0, 0], "skipped": [0, 0, 0]} | columns
+    about = {
+        "error_over_noise": [0.5, 0.004, 1e-4],
+        "volume": [0.125, 0.25, 0.5],
+        "overflowed": [0, 0, 0],
+        "skipped": [0, 0, 0],
+    } | columns
     names = ["none:e3m0", "aps:e4m3", "none:fp16"]
-    return pd.DataFrame({"scheme": names, "step_nmse": [0.4, 0.002, 1e-6], "error_over_noise_low": np.nan, "error_over_noise_high": np.nan, **about})
+    return pd.DataFrame(
+        {
+            "scheme": names,
+            "step_nmse": [0.4, 0.002, 1e-6],
+            "error_over_noise_low": np.nan,
+            "error_over_noise_high": np.nan,
+            **about,
+        }
+    )
 
 
 def test_what_is_chosen():
-    assert first.chosen(rows(), {})[0]["scheme"] == "aps:e4m3" and first.chosen(rows(), {})[1] == "¼"
+    assert (
+        first.chosen(rows(), {})[0]["scheme"] == "aps:e4m3" and first.chosen(rows(), {})[1] == "¼"
+    )
     # Side information does not change the class; what overflowed or skipped a step does not stand for it.
     assert first.chosen(rows(volume=[0.13, 0.2508, 0.5]), {})[0]["scheme"] == "aps:e4m3"
     assert first.chosen(rows(overflowed=[0, 1, 0]), {})[0]["scheme"] == "none:e3m0"
@@ -100,43 +154,74 @@ def test_what_is_chosen():
     assert best["scheme"] == "none:fp16" and share == "½"
     # Of level schemes the one that was asked for first.
     level = rows(error_over_noise=[0.5, 0.00402, 0.004], volume=[0.125, 0.25, 0.25])
-    assert [first.chosen(level, dict.fromkeys(order, 8))[0]["scheme"] for order in (["aps:e4m3", "none:fp16"], ["none:fp16", "aps:e4m3"])] == [
+    assert [
+        first.chosen(level, dict.fromkeys(order, 8))[0]["scheme"]
+        for order in (["aps:e4m3", "none:fp16"], ["none:fp16", "aps:e4m3"])
+    ] == [
         "aps:e4m3",
         "none:fp16",
     ]
-    assert first.chosen(rows(overflowed=[1, 1, 1]), {}) == (None, "") and first.verdict(rows(overflowed=[1, 1, 1]), {}) == {}
+    assert (
+        first.chosen(rows(overflowed=[1, 1, 1]), {}) == (None, "")
+        and first.verdict(rows(overflowed=[1, 1, 1]), {}) == {}
+    )
     # Without a reduction it is the bits on the wire, without the noise the step NMSE.
     wire = rows(volume=[np.nan] * 3, error_over_noise=[np.nan] * 3)
     said = first.verdict(wire, {"none:e3m0": 4, "aps:e4m3": 8, "none:fp16": 16})
-    assert (said["scheme"], said["what"], said["noisy"], said["error"]) == ("aps:e4m3", "bits", False, "0.0020")
+    assert (said["scheme"], said["what"], said["noisy"], said["error"]) == (
+        "aps:e4m3",
+        "bits",
+        False,
+        "0.0020",
+    )
 
 
 @pytest.mark.parametrize(
-    "value, said", [(1 / 190, "1/190"), (0.0999, "1/10"), (0.1, "0.10"), (3.0, "3.0"), (0.0, "0"), (1 / 12345, "1/12,000"), (1e-9, "1.0 × 10⁻⁹")]
+    "value, said",
+    [
+        (1 / 190, "1/190"),
+        (0.0999, "1/10"),
+        (0.1, "0.10"),
+        (3.0, "3.0"),
+        (0.0, "0"),
+        (1 / 12345, "1/12,000"),
+        (1e-9, "1.0 × 10⁻⁹"),
+    ],
 )
 def test_an_error_reads_as_a_fraction_of_the_noise(value, said):
     assert first.fraction(value).replace("\u00a0", " ") == said
 
 
 def test_what_to_use_is_the_plan_of_recommend(results, text):
-    for trace, part in zip(TRACES, text[text.index('id="use"') :].split('<details class="use"')[1:]):
+    for trace, part in zip(
+        TRACES, text[text.index('id="use"') :].split('<details class="use"')[1:]
+    ):
         command = shlex.split(re.search(r'<p class="command"><code>(.*?)</code>', part)[1])
         limits = {"max_layer_error": 0.1} if "--max-layer-error" in command else {}
         plan = apscope.recommend(results, max_volume=0.25, trace=trace, topology="ring", **limits)
-        assert plan.verdict().replace("'", "&#39;")[:100] in part and (limits == {}) == (plan.layers["error"].max() > 0.1)
-        shown = re.findall(r'<td class="text"><span class="dot" aria-hidden="true"></span><span class="spec" title="(.*?)">', part)
+        assert plan.verdict().replace("'", "&#39;")[:100] in part and (limits == {}) == (
+            plan.layers["error"].max() > 0.1
+        )
+        shown = re.findall(
+            r'<td class="text"><span class="dot" aria-hidden="true"></span><span class="spec" title="(.*?)">',
+            part,
+        )
         assert shown == list(plan.layers["scheme"][:80])
 
 
 def test_results_of_which_no_plan_can_be_made_say_why(results):
-    frame = results.frame[(results.frame["trace"] == "digits") & (results.frame["scheme"] == "none:fp32")].reset_index(drop=True)
+    frame = results.frame[
+        (results.frame["trace"] == "digits") & (results.frame["scheme"] == "none:fp32")
+    ].reset_index(drop=True)
     text = page(apscope.Results(frame, results.histograms, results.provenance, results.noise))
     assert "at all of the bytes" in text and "What to use, layer by layer" in text
 
 
 # ---- In a browser -----------------------------------------------------------------------------
 
-in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)")
+in_a_browser = pytest.mark.skipif(
+    CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)"
+)
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +241,9 @@ def test_five_traces_are_one_screen_and_two_of_a_phone(browser):
     assert browser.run(bottom) <= 1000
     assert browser.run("document.querySelectorAll('article.first svg.chart').length") == 15
     browser.resize(420, 900)
-    assert browser.run(bottom) <= 1800 and browser.run("document.documentElement.scrollWidth") <= 420
+    assert (
+        browser.run(bottom) <= 1800 and browser.run("document.documentElement.scrollWidth") <= 420
+    )
     browser.resize(1400, 1000)
 
 
@@ -174,8 +261,12 @@ def test_the_charts_are_alive(browser):
     browser.run("document.getElementById('layer-order').click()")
     assert browser.run(place) == worst
     # A row of the map opens its layer below, a mark of the front its row in a table.
-    browser.run("document.querySelectorAll('.chart.cells')[2].querySelector('g[data-layer]').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
-    state = browser.run("[apscopePage.state.trace, apscopePage.state.a, apscopePage.state.picked.layer]")
+    browser.run(
+        "document.querySelectorAll('.chart.cells')[2].querySelector('g[data-layer]').dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+    )
+    state = browser.run(
+        "[apscopePage.state.trace, apscopePage.state.a, apscopePage.state.picked.layer]"
+    )
     assert state[0] == "characters" and state[2] == browser.run(
         "document.querySelectorAll('.chart.cells')[2].querySelector('g[data-layer]').dataset.layer"
     )

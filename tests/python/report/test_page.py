@@ -40,7 +40,9 @@ def results(trace):
 def told(results):
     frame = results.frame
     bits, rows = answer.bits_of(frame), answer.headline(results.summary(), "ring")
-    duels = answer.duels(frame, answer.pairs(list(dict.fromkeys(frame["scheme"])), rows, bits), "ring")
+    duels = answer.duels(
+        frame, answer.pairs(list(dict.fromkeys(frame["scheme"])), rows, bits), "ring"
+    )
     return answer.best_of_families(rows, bits), duels
 
 
@@ -51,16 +53,28 @@ def test_the_ladder_stands_in_a_table_with_its_factors(results):
     row = re.search(r'class="text">e3m4, 3 exponent bits</th>(.*?)</tr>', table)[1]
     layer = ladder.loc[("layer", "e3m4")]
     assert f"<b>{figure(layer['error_over_noise'], 2)}</b>" in row
-    assert text.index('<svg class="chart xy"') < text.index("Baselines, and the best of each family") < text.index("What finer scaling buys")
+    assert (
+        text.index('<svg class="chart xy"')
+        < text.index("Baselines, and the best of each family")
+        < text.index("What finer scaling buys")
+    )
 
 
 def test_comparisons_say_in_what_two_schemes_differ_and_have_one_rule(results):
     _, duels = told(results)
-    row = duels[(duels["a"] == "aps:e3m4,rule=tight") & (duels["b"] == "loss_scaling:e3m4,scale=best,rule=tight")].iloc[0]
-    assert row["differ"] == [("scale", "one per layer and step", "one for all steps, the best in hindsight")]
+    row = duels[
+        (duels["a"] == "aps:e3m4,rule=tight")
+        & (duels["b"] == "loss_scaling:e3m4,scale=best,rule=tight")
+    ].iloc[0]
+    assert row["differ"] == [
+        ("scale", "one per layer and step", "one for all steps, the best in hindsight")
+    ]
     assert row["ratio"] == pytest.approx(row["error_over_noise_a"] / row["error_over_noise_b"])
     one_scale = duels[duels["b"].map(answer.one_scale)]
-    assert all(apscope.schemes.as_scheme(a).keys["rule"] == apscope.schemes.as_scheme(b).keys["rule"] for a, b in zip(one_scale["a"], one_scale["b"]))
+    assert all(
+        apscope.schemes.as_scheme(a).keys["rule"] == apscope.schemes.as_scheme(b).keys["rule"]
+        for a, b in zip(one_scale["a"], one_scale["b"])
+    )
     text = page(results)
     first = text[: text.index('id="repeat"')]
     assert "because" not in first and "outweigh" not in first
@@ -75,7 +89,8 @@ def test_a_lossless_wide_scheme_is_no_winner_and_a_baseline_no_rival(results):
     stochastic = table.set_index("scheme").loc["stochastic:e3m4"]
     assert (
         stochastic["beaten_by"] in ("none:fp16", "none:bf16")
-        and stochastic["step_nmse"] < table.set_index("scheme").loc["aps:e3m4,rule=tight", "step_nmse"]
+        and stochastic["step_nmse"]
+        < table.set_index("scheme").loc["aps:e3m4,rule=tight", "step_nmse"]
     )
 
 
@@ -88,15 +103,28 @@ def test_level_schemes_are_called_level(results):
 def test_each_comparison_is_like_with_like(results):
     _, duels = told(results)
     met = set(zip(duels["a"], duels["b"]))
-    assert ("aps:e3m4", "loss_scaling:e3m4,scale=best") in met and ("aps:e3m4", "stochastic:e3m4") in met
-    assert all(apscope.schemes.as_scheme(a).format == apscope.schemes.as_scheme(b).format for a, b in met)
+    assert ("aps:e3m4", "loss_scaling:e3m4,scale=best") in met and (
+        "aps:e3m4",
+        "stochastic:e3m4",
+    ) in met
+    assert all(
+        apscope.schemes.as_scheme(a).format == apscope.schemes.as_scheme(b).format for a, b in met
+    )
     assert ("aps:e3m4", "loss_scaling:e4m3,scale=best") not in met
 
 
 def test_without_aps_the_best_meets_the_best_of_other_families(trace):
-    results = apscope.replay(trace, ["none:e4m3", "stochastic:e4m3", "loss_scaling:e4m3,scale=best"], steps=[0, 8], topology=["ring"])
+    results = apscope.replay(
+        trace,
+        ["none:e4m3", "stochastic:e4m3", "loss_scaling:e4m3,scale=best"],
+        steps=[0, 8],
+        topology=["ring"],
+    )
     _, duels = told(results)
-    assert set(duels["a"]) == {"stochastic:e4m3"} and set(duels["b"]) == {"none:e4m3", "loss_scaling:e4m3,scale=best"}
+    assert set(duels["a"]) == {"stochastic:e4m3"} and set(duels["b"]) == {
+        "none:e4m3",
+        "loss_scaling:e4m3,scale=best",
+    }
     assert "at ¼ of the bytes" in page(results) or "at all of the bytes" in page(results)
 
 
@@ -133,9 +161,13 @@ def test_labels_are_specs(results):
 
 def test_modules_know_each_other_by_names_that_exist():
     text = script()
-    assert "import " not in re.sub(r'"[^"]*"|//.*|await import\(address\)', "", text) and not re.search(r"^export ", text, re.MULTILINE)
+    assert "import " not in re.sub(
+        r'"[^"]*"|//.*|await import\(address\)', "", text
+    ) and not re.search(r"^export ", text, re.MULTILINE)
     exports = {}
-    for module, body in re.findall(r'^modules\["(.*?)"\] = \(\(\) => \{\n(.*?)^\}\)\(\);$', text, re.DOTALL | re.MULTILINE):
+    for module, body in re.findall(
+        r'^modules\["(.*?)"\] = \(\(\) => \{\n(.*?)^\}\)\(\);$', text, re.DOTALL | re.MULTILINE
+    ):
         exports[module] = set(re.findall(r"\w+", body.splitlines()[-1])) - {"return"}
     used = re.findall(r'^const \{([^}]*)\} = modules\["(.*)"\];', text, re.MULTILINE)
     assert len(exports) > 12 and len(used) > 20
@@ -146,16 +178,27 @@ def test_modules_know_each_other_by_names_that_exist():
 def test_traces_of_different_names_are_both_named_where_they_are_compared(trace, tmp_path):
     shutil.copytree(trace, tmp_path / "another run")
     manifest = tmp_path / "another run" / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"name": "digits"', '"name": "another run"', 1))
-    one, other = (apscope.replay(t, "aps:e4m3", steps=[0], topology="ring") for t in (trace, tmp_path / "another run"))
+    manifest.write_text(
+        manifest.read_text().replace('"name": "digits"', '"name": "another run"', 1)
+    )
+    one, other = (
+        apscope.replay(t, "aps:e4m3", steps=[0], topology="ring")
+        for t in (trace, tmp_path / "another run")
+    )
     (row,) = changes(one, other)["rows"]
     assert (row["trace"], row["other_trace"]) == (one.frame.trace.iloc[0], "another run")
-    assert f"{row['trace']} → another run" in page(one, other) and "→ another run" not in page(other, other)
+    assert f"{row['trace']} → another run" in page(one, other) and "→ another run" not in page(
+        other, other
+    )
 
 
 def test_what_changed_between_two_replays(trace, tmp_path):
-    one = apscope.replay(trace, ["aps:e4m3", "stochastic:e4m3", "qsgd"], steps=[0, 8], topology=["ring"], seed=0)
-    other = apscope.replay(trace, ["aps:e5m2", "stochastic:e4m3"], steps=[0, 8], topology=["ring"], seed=5)
+    one = apscope.replay(
+        trace, ["aps:e4m3", "stochastic:e4m3", "qsgd"], steps=[0, 8], topology=["ring"], seed=0
+    )
+    other = apscope.replay(
+        trace, ["aps:e5m2", "stochastic:e4m3"], steps=[0, 8], topology=["ring"], seed=5
+    )
     found = changes(one, other)
     assert ("seed", "0", "5") in found["settings"]
     rows = {r["scheme"]: r for r in found["rows"]}
@@ -165,21 +208,49 @@ def test_what_changed_between_two_replays(trace, tmp_path):
     assert found["alone"] == [("here", ["qsgd"])]
     one.save(tmp_path / "one")
     other.save(tmp_path / "other")
-    assert main(["report", str(tmp_path / "one"), "-o", str(tmp_path / "r.html"), "--against", str(tmp_path / "other")]) == 0
+    assert (
+        main(
+            [
+                "report",
+                str(tmp_path / "one"),
+                "-o",
+                str(tmp_path / "r.html"),
+                "--against",
+                str(tmp_path / "other"),
+            ]
+        )
+        == 0
+    )
     text = (tmp_path / "r.html").read_text()
     assert "What changed against the other results" in text and "Settings that differ" in text
 
 
 def test_results_of_an_entirely_different_trace_are_refused(trace, tmp_path, capsys, monkeypatch):
     other = trace.parent / "characters"
-    one, two = (apscope.replay(t, "aps:e4m3", steps="0:11", topology="ring") for t in (trace, other))
+    one, two = (
+        apscope.replay(t, "aps:e4m3", steps="0:11", topology="ring") for t in (trace, other)
+    )
     sentence = "the other results are of another trace (characters, here digits), without a tensor in common; there is nothing to compare"
     with pytest.raises(ValueError, match=re.escape(sentence)):
         apscope.report(one, tmp_path / "r.html", against=two)
     assert not (tmp_path / "r.html").exists()
     two.save(tmp_path / "two")
-    monkeypatch.setattr("apscope.cli._report.replay", lambda *_, **__: pytest.fail("the trace was replayed first"))
-    assert main(["report", str(trace), "-o", str(tmp_path / "r.html"), "--against", str(tmp_path / "two")]) == 2
+    monkeypatch.setattr(
+        "apscope.cli._report.replay", lambda *_, **__: pytest.fail("the trace was replayed first")
+    )
+    assert (
+        main(
+            [
+                "report",
+                str(trace),
+                "-o",
+                str(tmp_path / "r.html"),
+                "--against",
+                str(tmp_path / "two"),
+            ]
+        )
+        == 2
+    )
     assert capsys.readouterr().err == f"apscope: {sentence}\n"
     two.provenance["traces"][0]["name"] = "digits"  # a name alone is not a trace
     with pytest.raises(ValueError, match="without a tensor in common"):
@@ -187,14 +258,20 @@ def test_results_of_an_entirely_different_trace_are_refused(trace, tmp_path, cap
 
 
 def test_a_report_takes_the_place_of_a_report_only(results, tmp_path):
-    small = apscope.Results(results.frame[results.frame["scheme"] == "aps:e4m3"].reset_index(drop=True), results.histograms, results.provenance)
+    small = apscope.Results(
+        results.frame[results.frame["scheme"] == "aps:e4m3"].reset_index(drop=True),
+        results.histograms,
+        results.provenance,
+    )
     foreign = tmp_path / "config.html"
     foreign.write_text("<p>mine</p>")
     with pytest.raises(ValueError, match="is not a report of apscope"):
         apscope.report(small, foreign)
     assert foreign.read_text() == "<p>mine</p>"
     assert apscope.report(small, foreign, force=True) == foreign
-    assert apscope.report(small, foreign) == foreign and [p.name for p in tmp_path.iterdir()] == ["config.html"]
+    assert apscope.report(small, foreign) == foreign and [p.name for p in tmp_path.iterdir()] == [
+        "config.html"
+    ]
 
 
 def test_a_scheme_that_loses_nothing_is_told_so(tmp_path):
@@ -215,8 +292,20 @@ def test_the_columns_that_the_page_reads_are_there_though_they_are_empty(request
 
 
 def test_the_licences_of_the_script_are_in_the_page(results):
-    text = page(apscope.Results(results.frame[results.frame["scheme"] == "aps:e4m3"].reset_index(drop=True), results.histograms, results.provenance))
-    for words_of in ("Observable, Inc.", "Mike Bostock", "Julien Barnier", "this permission notice appear in all copies", "TERMS AND CONDITIONS"):
+    text = page(
+        apscope.Results(
+            results.frame[results.frame["scheme"] == "aps:e4m3"].reset_index(drop=True),
+            results.histograms,
+            results.provenance,
+        )
+    )
+    for words_of in (
+        "Observable, Inc.",
+        "Mike Bostock",
+        "Julien Barnier",
+        "this permission notice appear in all copies",
+        "TERMS AND CONDITIONS",
+    ):
         assert words_of in text
 
 
@@ -243,7 +332,14 @@ def large(layers=400, steps=50, schemes=25, seed=0):
     topologies = ["", "exact", "sequential", "ring", "tree", "hierarchical:4"]
     count = steps * layers * schemes * len(topologies)
     step, layer, scheme, topology = (
-        a.ravel() for a in np.meshgrid(np.arange(steps), np.arange(layers), np.arange(schemes), np.arange(len(topologies)), indexing="ij")
+        a.ravel()
+        for a in np.meshgrid(
+            np.arange(steps),
+            np.arange(layers),
+            np.arange(schemes),
+            np.arange(len(topologies)),
+            indexing="ij",
+        )
     )
 
     def text(codes, names):
@@ -258,7 +354,16 @@ def large(layers=400, steps=50, schemes=25, seed=0):
         "underflow": random.integers(0, 100_000, count), "overflow": 0, "sum_squared_reference": reference, "sum_absolute_reference": np.sqrt(reference),
         "scale_exponent": random.integers(-8, 8, count), "wire_bits": 8_000_000, "side_bits": 8,
     })  # fmt: skip
-    for name in ("sum_squared_error", "sum_signed_error", "expected_variance", "expected_bias", "cosine", "max_ulp", "sum_error", "rescaled_nmse"):
+    for name in (
+        "sum_squared_error",
+        "sum_signed_error",
+        "expected_variance",
+        "expected_bias",
+        "cosine",
+        "max_ulp",
+        "sum_error",
+        "rescaled_nmse",
+    ):
         frame[name] = random.normal(size=count) * reference
     histograms = pd.DataFrame({"trace": "large", "step": np.repeat(np.arange(steps), layers * 20), "tensor": np.tile(np.repeat([f"layers.{i}.weight" for i in range(layers)], 20), steps),
                                "kind": "finite", "exponent": np.tile(np.arange(-20, 0), steps * layers), "count": 5})  # fmt: skip
@@ -269,9 +374,14 @@ def test_three_million_rows_fit_into_15_mb_and_what_does_not_is_said():
     frame, histograms = large()
     assert len(frame) == 400 * 50 * 25 * 6
     tables, left_out = fitted(frame, histograms, "ring")
-    assert len(base64_of(pack(tables))) < 14_300_000  # the library and the static part take less than 0.6 MB
+    assert (
+        len(base64_of(pack(tables))) < 14_300_000
+    )  # the library and the static part take less than 0.6 MB
     said = " ".join(left_out)
-    assert "columns of results.parquet are not in this page: workers, count," in said and "sequential, tree, hierarchical:4" in said
+    assert (
+        "columns of results.parquet are not in this page: workers, count," in said
+        and "sequential, tree, hierarchical:4" in said
+    )
     held = int(re.search(r"evenly chosen: (\d+) of 50 of large", said)[1])
     assert held == tables["rows"]["step"].nunique() >= 8
     assert (
@@ -295,6 +405,8 @@ def test_numbers_beyond_fp32_keep_their_digits():
     data = gzip.decompress(pack({"t": pd.DataFrame({"x": numbers})}))
     length = int.from_bytes(data[:4], "little")
     (column,) = json.loads(data[4 : 4 + length])["tables"]["t"]["columns"]
-    stored = np.frombuffer(np.frombuffer(data[4 + length :], np.uint8).reshape(4, 5).T.tobytes(), "<f4").astype(float)
+    stored = np.frombuffer(
+        np.frombuffer(data[4 + length :], np.uint8).reshape(4, 5).T.tobytes(), "<f4"
+    ).astype(float)
     back = np.ldexp(stored, -column["shift"])
     assert back == pytest.approx(numbers.to_numpy(), rel=1e-7, nan_ok=True) and math.isnan(back[3])

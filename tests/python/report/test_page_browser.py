@@ -15,7 +15,9 @@ from apscope._report import page
 from apscope._report.text import percent
 from tests.python.browser import CHROMIUM, Browser, busy
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)"
+)
 
 SCHEMES = ["none:fp32", "none:bf16", "none:e4m3", "loss_scaling:e4m3,scale=best", "aps:e4m3", "aps:e4m3,rounding=stochastic", "stochastic:e4m3",
            "loss_scaling:e3m4,scale=best", "aps:e3m4", "dynamic_loss_scaling:e4m3", "qsgd", "hybrid(last=qsgd;else=aps:e4m3)"]  # fmt: skip
@@ -76,8 +78,14 @@ def assert_equal(found, wanted, what):
 def test_the_aggregation_gives_the_numbers_of_summary(opened, results):
     summary = results.summary()
     # The page has no noise by worker, and pools it nowhere.
-    absent = ("error_over_noise_low", "error_over_noise_high", *(c for c in summary if c.startswith("pooled")))
-    columns = [c for c in summary if c not in ("trace", "scheme", "topology", "family", "format", *absent)]
+    absent = (
+        "error_over_noise_low",
+        "error_over_noise_high",
+        *(c for c in summary if c.startswith("pooled")),
+    )
+    columns = [
+        c for c in summary if c not in ("trace", "scheme", "topology", "family", "format", *absent)
+    ]
     compared = 0
     for trace, own in summary.groupby("trace", sort=False):
         opened.run(f"apscopePage.state.trace = {trace!r}; apscopePage.update()")
@@ -88,7 +96,9 @@ def test_the_aggregation_gives_the_numbers_of_summary(opened, results):
             found = by_place[row["scheme"], row["topology"]]
             assert found["family"] == row["family"]
             for column in columns:
-                assert_equal(found[column], row[column], (trace, row["scheme"], row["topology"], column))
+                assert_equal(
+                    found[column], row[column], (trace, row["scheme"], row["topology"], column)
+                )
                 compared += 1
     assert compared > 500
 
@@ -100,8 +110,12 @@ def test_layers_of_a_pair_are_those_of_compare(opened, results):
     )
     table = results.compare(a, b, topology="ring")
     table = table[(table["trace"] == "digits") & (table["layer"] != "all")].set_index("layer")
-    cells = opened.run("[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map((c) => c.textContent))")
-    heads = opened.run("[...document.querySelectorAll('#versus thead th')].map((th) => th.textContent)")
+    cells = opened.run(
+        "[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map((c) => c.textContent))"
+    )
+    heads = opened.run(
+        "[...document.querySelectorAll('#versus thead th')].map((th) => th.textContent)"
+    )
     assert len(heads) == 9 and {row[0] for row in cells} == set(table.index)
     for row in cells:
         wanted = table.loc[row[0]]
@@ -115,17 +129,26 @@ def test_layers_of_a_pair_are_those_of_compare(opened, results):
 def test_wins_of_the_page_are_those_of_compare(browser, request, tmp_path):
     """Near ties too, which fp32 does not tell apart."""
     specs = ["none:e5m2", "aps:e5m2", "loss_scaling:e5m2,scale=best"]
-    results = apscope.replay(request.config.rootpath / "notebooks/data/digits", specs, topology="ring")
+    results = apscope.replay(
+        request.config.rootpath / "notebooks/data/digits", specs, topology="ring"
+    )
     shown(browser, page(results), tmp_path)
     narrow = 0
     for a, b in itertools.combinations(specs, 2):
-        browser.run(f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}}}); apscopePage.update(); apscopePage.drawAll()")
+        browser.run(
+            f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}}}); apscopePage.update(); apscopePage.drawAll()"
+        )
         layers = results.compare(a, b, topology="ring").query("not whole")
         sums = layers[["steps", "wins", "losses", "ties"]].sum()
         told = browser.run("document.querySelector('#versus .said').textContent")
         wanted = f"of {sums.steps} pairs of a layer and a step A loses less in {sums.wins}, more in {sums.losses}, as much in {sums.ties}."
         assert told.endswith(wanted), (a, b, told, wanted)
-        rows = results.frame.query("topology == 'ring'").set_index(["tensor", "step", "scheme"]).sum_squared_error.unstack().astype(np.float32)
+        rows = (
+            results.frame.query("topology == 'ring'")
+            .set_index(["tensor", "step", "scheme"])
+            .sum_squared_error.unstack()
+            .astype(np.float32)
+        )
         narrow += int((rows[a] == rows[b]).sum() - sums.ties)
     assert narrow > 50
 
@@ -135,19 +158,36 @@ def test_overflow_is_told_wherever_such_a_row_appears(browser, request, tmp_path
     data = request.config.rootpath / "notebooks/data/digits"
     results = apscope.replay(data, [a, b], steps=[0, 8, 9, 34, 240], topology="ring")
     shown(browser, page(results), tmp_path)
-    browser.run(f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}}}); apscopePage.update(); apscopePage.drawAll()")
+    browser.run(
+        f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}}}); apscopePage.update(); apscopePage.drawAll()"
+    )
     table = results.compare(a, b).set_index("layer").drop("all")
     assert (table.nmse_b == np.inf).any() and not (table.nmse_b == np.inf).all()
-    cells = browser.run("[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map((c) => c.textContent))")
-    assert {row[0]: row[6] == "overflow" for row in cells} == (table.nmse_b == np.inf).to_dict() and not any(row[5] == "overflow" for row in cells)
+    cells = browser.run(
+        "[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map((c) => c.textContent))"
+    )
+    assert {row[0]: row[6] == "overflow" for row in cells} == (
+        table.nmse_b == np.inf
+    ).to_dict() and not any(row[5] == "overflow" for row in cells)
     crosses = "[...document.querySelectorAll('#versus .plot svg text')].filter((t) => t.textContent === '×').length"
     assert browser.run(crosses) == table.overflowed_b.sum()
-    assert "B overflowed here: its error is not finite and has no parts." in browser.run("document.querySelector('#versus').textContent")
+    assert "B overflowed here: its error is not finite and has no parts." in browser.run(
+        "document.querySelector('#versus').textContent"
+    )
     browser.run("apscopePage.state.measure = 'nmse'; apscopePage.update(); apscopePage.drawAll()")
-    assert "Not drawn, because values overflowed and no finite error is left: 1." in browser.run("document.querySelector('#frontier').textContent")
+    assert "Not drawn, because values overflowed and no finite error is left: 1." in browser.run(
+        "document.querySelector('#frontier').textContent"
+    )
     worst = table.index[table.nmse_b == np.inf][0]
-    browser.run(f"apscopePage.state.picked = {{layer: {worst!r}, step: null}}; apscopePage.update(); apscopePage.drawAll()")
-    assert browser.run("[...document.querySelectorAll('#versus .detail svg text')].filter((t) => t.textContent === '×').length") > 0
+    browser.run(
+        f"apscopePage.state.picked = {{layer: {worst!r}, step: null}}; apscopePage.update(); apscopePage.drawAll()"
+    )
+    assert (
+        browser.run(
+            "[...document.querySelectorAll('#versus .detail svg text')].filter((t) => t.textContent === '×').length"
+        )
+        > 0
+    )
     assert browser.messages == []
 
 
@@ -157,7 +197,10 @@ def test_a_click_on_a_layer_and_on_a_cell_opens_it(opened):
     opened.wait("document.querySelectorAll('#versus .detail .plot svg[role=img]').length == 4")
     name = opened.run("document.querySelector('#versus tbody button').textContent")
     assert name in opened.run("document.querySelector('#versus .detail h4').textContent")
-    assert opened.run("document.querySelector('#versus tbody button').getAttribute('aria-pressed')") == "true"
+    assert (
+        opened.run("document.querySelector('#versus tbody button').getAttribute('aria-pressed')")
+        == "true"
+    )
     opened.run("document.querySelector('#versus .detail button').click()")
     opened.wait("document.querySelector('#versus .detail').children.length == 0")
     # With the mouse, in the middle of a cell of the map.
@@ -183,7 +226,9 @@ def test_a_filter_changes_every_part_within_50_ms(opened):
     for _ in range(4):
         opened.run("document.querySelector('#filters input[value=\"loss scaling\"]').click()")
         took.append(opened.run("apscopePage.took"))
-    opened.run("document.querySelector('#filters input[value=\"loss scaling\"]').click(); apscopePage.drawAll()")
+    opened.run(
+        "document.querySelector('#filters input[value=\"loss scaling\"]').click(); apscopePage.drawAll()"
+    )
     after = opened.run("apscopePage.view().records.map((r) => r.family)")
     assert 0 < len(after) < before and "loss scaling" not in after
     assert opened.run("document.querySelectorAll('#schemes tbody tr').length") == len(after)
@@ -196,10 +241,16 @@ def test_a_layer_filter_recomputes_the_numbers(opened, results):
     )
     frame = results.frame
     one = apscope.Results(
-        frame[(frame["trace"] == "digits") & (frame["tensor"] == "norm.bias")].reset_index(drop=True), results.histograms, results.provenance
+        frame[(frame["trace"] == "digits") & (frame["tensor"] == "norm.bias")].reset_index(
+            drop=True
+        ),
+        results.histograms,
+        results.provenance,
     )
     wanted = one.summary().set_index(["scheme", "topology"])["step_nmse"]
-    for record in opened.run("apscopePage.view().records.map((r) => [r.scheme, r.topology, r.step_nmse])"):
+    for record in opened.run(
+        "apscopePage.view().records.map((r) => [r.scheme, r.topology, r.step_nmse])"
+    ):
         if tuple(record[:2]) in wanted.index:
             assert_equal(record[2], wanted[tuple(record[:2])], record)
 
@@ -207,13 +258,22 @@ def test_a_layer_filter_recomputes_the_numbers(opened, results):
 def test_a_click_on_a_head_sorts_and_says_so(opened):
     numbers = "apscopePage.view().records.map((r) => r.underflow_wire)"
     opened.run("document.querySelector('#schemes th[data-key=underflow_wire] button').click()")
-    assert opened.run("document.querySelector('#schemes th[data-key=underflow_wire]').getAttribute('aria-sort')") == "ascending"
+    assert (
+        opened.run(
+            "document.querySelector('#schemes th[data-key=underflow_wire]').getAttribute('aria-sort')"
+        )
+        == "ascending"
+    )
     order = "[...document.querySelectorAll('#schemes tbody th')].map((th) => th.textContent)"
     up = opened.run(order)
     opened.run("document.querySelector('#schemes th[data-key=underflow_wire] button').click()")
     down = opened.run(order)
-    rates = dict(zip(opened.run("apscopePage.view().records.map((r) => r.scheme)"), opened.run(numbers)))
-    assert [rates[s] for s in up] == sorted(rates.values()) and [rates[s] for s in down] == sorted(rates.values(), reverse=True)
+    rates = dict(
+        zip(opened.run("apscopePage.view().records.map((r) => r.scheme)"), opened.run(numbers))
+    )
+    assert [rates[s] for s in up] == sorted(rates.values()) and [rates[s] for s in down] == sorted(
+        rates.values(), reverse=True
+    )
 
 
 def test_the_table_has_ten_columns_and_more_on_demand(opened):
@@ -223,14 +283,24 @@ def test_the_table_has_ten_columns_and_more_on_demand(opened):
     opened.run(
         "document.querySelector('#schemes input[type=search]').value = 'aps'; document.querySelector('#schemes input[type=search]').dispatchEvent(new Event('input'))"
     )
-    assert all("aps" in name for name in opened.run("[...document.querySelectorAll('#schemes tbody th')].map((th) => th.title || th.textContent)"))
+    assert all(
+        "aps" in name
+        for name in opened.run(
+            "[...document.querySelectorAll('#schemes tbody th')].map((th) => th.title || th.textContent)"
+        )
+    )
 
 
 @pytest.mark.parametrize("width", [420, 800, 1400, 1920])
 def test_no_width_needs_scrolling_sideways(browser, text, tmp_path, width):
     shown(browser, text, tmp_path, width=width)
     assert browser.run("document.documentElement.scrollWidth") <= width
-    assert browser.run("document.querySelector('#schemes thead th:nth-child(2)').getBoundingClientRect().right") <= width  # the ranking number
+    assert (
+        browser.run(
+            "document.querySelector('#schemes thead th:nth-child(2)').getBoundingClientRect().right"
+        )
+        <= width
+    )  # the ranking number
     cut = "[...document.querySelectorAll('.plot svg text')].filter((t) => t.getBoundingClientRect().left < t.closest('.plot').getBoundingClientRect().left - 1)"
     assert browser.run(f"{cut}.map((t) => t.textContent)") == []
     if width >= 1400:
@@ -247,7 +317,11 @@ def test_dark_is_dark_and_paper_is_white(opened):
     light = opened.run(lightness)
     opened.prefer("dark")
     assert opened.run(lightness) != light
-    opened.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    opened.call(
+        "Emulation.setEmulatedMedia",
+        media="print",
+        features=[{"name": "prefers-color-scheme", "value": "dark"}],
+    )
     assert opened.run(lightness) == light
     opened.call("Emulation.setEmulatedMedia", media="")
 
@@ -258,7 +332,9 @@ def test_paper_shows_all_and_cuts_nothing(browser, text, tmp_path):
     browser.run("dispatchEvent(new Event('beforeprint'))")
     browser.call("Emulation.setEmulatedMedia", media="print")
     browser.resize(760, 1000)
-    assert browser.run("[...document.querySelectorAll('main section:not([hidden]) .live')].every((part) => part.querySelector('svg, table'))")
+    assert browser.run(
+        "[...document.querySelectorAll('main section:not([hidden]) .live')].every((part) => part.querySelector('svg, table'))"
+    )
     assert browser.run("document.documentElement.scrollWidth") <= 760
     browser.call("Emulation.setEmulatedMedia", media="")
 
@@ -269,10 +345,16 @@ def test_without_scripts_tables_and_figures_stand(browser, text, tmp_path):
     browser.call("Emulation.setScriptExecutionDisabled", value=True)
     try:
         browser.call("Page.setLifecycleEventsEnabled", enabled=True)
-        loader, end = browser.call("Page.navigate", url=path.as_uri())["loaderId"], time.monotonic() + 60
+        loader, end = (
+            browser.call("Page.navigate", url=path.as_uri())["loaderId"],
+            time.monotonic() + 60,
+        )
 
         def loaded():  # no script of the page can say so
-            return any((p := e.get("params", {})).get("loaderId") == loader and p.get("name") == "load" for e in browser.events)
+            return any(
+                (p := e.get("params", {})).get("loaderId") == loader and p.get("name") == "load"
+                for e in browser.events
+            )
 
         while not loaded() and time.monotonic() < end:
             browser.call("Page.getFrameTree")  # events come with answers
@@ -280,15 +362,22 @@ def test_without_scripts_tables_and_figures_stand(browser, text, tmp_path):
         assert loaded()
         root = browser.call("DOM.getDocument")["root"]["nodeId"]
         count = {
-            s: len(browser.call("DOM.querySelectorAll", nodeId=root, selector=s)["nodeIds"]) for s in ("article.first svg.chart", "#numbers table")
+            s: len(browser.call("DOM.querySelectorAll", nodeId=root, selector=s)["nodeIds"])
+            for s in ("article.first svg.chart", "#numbers table")
         }
-        assert count["article.first svg.chart"] == 4 and count["#numbers table"] >= 4  # two traces, without a ladder
+        assert (
+            count["article.first svg.chart"] == 4 and count["#numbers table"] >= 4
+        )  # two traces, without a ladder
         hidden = [
             browser.call("DOM.getBoxModel", nodeId=n)
-            for n in browser.call("DOM.querySelectorAll", nodeId=root, selector="#answer svg.chart")["nodeIds"]
+            for n in browser.call(
+                "DOM.querySelectorAll", nodeId=root, selector="#answer svg.chart"
+            )["nodeIds"]
         ]
         assert all(box["model"]["height"] > 100 for box in hidden)
-        headings = browser.call("DOM.querySelectorAll", nodeId=root, selector=".needs-script h2")["nodeIds"]
+        headings = browser.call("DOM.querySelectorAll", nodeId=root, selector=".needs-script h2")[
+            "nodeIds"
+        ]
         for node in headings:  # a part that is nothing without a script has no heading without one
             with pytest.raises(RuntimeError):
                 browser.call("DOM.getBoxModel", nodeId=node)
@@ -298,15 +387,28 @@ def test_without_scripts_tables_and_figures_stand(browser, text, tmp_path):
 
 
 def test_every_figure_says_what_it_shows(opened):
-    labels = opened.run("[...document.querySelectorAll('.plot svg[role=img]')].map((svg) => svg.getAttribute('aria-label'))")
+    labels = opened.run(
+        "[...document.querySelectorAll('.plot svg[role=img]')].map((svg) => svg.getAttribute('aria-label'))"
+    )
     assert len(labels) >= 6 and all(len(label) > 30 for label in labels)
 
 
-HOSTILE = ["$\\w{$", "<img src=x onerror=document.title='hurt'>", "=cmd|' /C calc'!A0", "勾配・重み", "n" * 3000, "a\"b'c`d</script><!--"]
+HOSTILE = [
+    "$\\w{$",
+    "<img src=x onerror=document.title='hurt'>",
+    "=cmd|' /C calc'!A0",
+    "勾配・重み",
+    "n" * 3000,
+    "a\"b'c`d</script><!--",
+]
 
 
 def test_names_of_any_kind_are_harmless(browser, results, tmp_path):
-    frame, histograms, provenance = results.frame.copy(), results.histograms.copy(), dict(results.provenance)
+    frame, histograms, provenance = (
+        results.frame.copy(),
+        results.histograms.copy(),
+        dict(results.provenance),
+    )
     frame = frame[frame["trace"] == "digits"].reset_index(drop=True)
     names = dict(zip(dict.fromkeys(frame["tensor"]), HOSTILE))
     for table in (frame, histograms):
@@ -315,45 +417,76 @@ def test_names_of_any_kind_are_harmless(browser, results, tmp_path):
     hostile = page(apscope.Results(frame, histograms, provenance | {"traces": []}))
     shown(browser, hostile, tmp_path, width=420)
     assert browser.run("document.documentElement.scrollWidth") <= 420
-    assert browser.run("document.title") == "apscope: what the gradients lost" and browser.run("document.querySelectorAll('img').length") == 0
+    assert (
+        browser.run("document.title") == "apscope: what the gradients lost"
+        and browser.run("document.querySelectorAll('img').length") == 0
+    )
     assert set(browser.run("apscopePage.view().layers")) == set(HOSTILE)
     browser.run("document.querySelectorAll('#versus tbody button')[0].click()")
     assert browser.messages == []
     browser.run(
         "(() => { const make = URL.createObjectURL; URL.createObjectURL = (blob) => { window.saved = blob; return make.call(URL, blob); }; })()"
     )
-    browser.run("[...document.querySelectorAll('#versus .tools button')].find((b) => b.textContent.startsWith('CSV')).click()")
+    browser.run(
+        "[...document.querySelectorAll('#versus .tools button')].find((b) => b.textContent.startsWith('CSV')).click()"
+    )
     lines = browser.run("saved.text()").lstrip("\ufeff").split("\r\n")
-    assert lines[0].startswith("layer,wins,losses,median_ratio") and any(line.startswith("'=cmd|") for line in lines)
-    assert any(line.startswith("n" * 3000 + ",") for line in lines) and any(line.startswith("勾配・重み,") for line in lines)
+    assert lines[0].startswith("layer,wins,losses,median_ratio") and any(
+        line.startswith("'=cmd|") for line in lines
+    )
+    assert any(line.startswith("n" * 3000 + ",") for line in lines) and any(
+        line.startswith("勾配・重み,") for line in lines
+    )
 
 
 def test_per_block_statistics_have_a_place_when_there_are_any(browser, opened, results, tmp_path):
     assert opened.run("document.getElementById('blocks').hidden")
     frame = results.frame.copy()
-    frame["block_scale_spread"] = np.where((frame["stage"] == "wire") & (frame["scheme"] == "qsgd"), frame["step"] * 0.5, np.nan)
+    frame["block_scale_spread"] = np.where(
+        (frame["stage"] == "wire") & (frame["scheme"] == "qsgd"), frame["step"] * 0.5, np.nan
+    )
     shown(browser, page(apscope.Results(frame, results.histograms, results.provenance)), tmp_path)
     assert not browser.run("document.getElementById('blocks').hidden")
-    assert browser.run("document.querySelectorAll('#blocks svg g[aria-label=cell] rect').length") == 6 * 8
+    assert (
+        browser.run("document.querySelectorAll('#blocks svg g[aria-label=cell] rect').length")
+        == 6 * 8
+    )
 
 
 def test_the_page_lives_in_a_frame_of_another(browser, text, tmp_path):
     import html
 
     outer = tmp_path / "outer.html"
-    outer.write_text(f'<!doctype html><iframe width="900" height="700" srcdoc="{html.escape(text)}"></iframe>', encoding="utf-8")
-    browser.open(outer.as_uri(), "document.querySelector('iframe')?.contentDocument?.documentElement?.classList.contains('ready')")
+    outer.write_text(
+        f'<!doctype html><iframe width="900" height="700" srcdoc="{html.escape(text)}"></iframe>',
+        encoding="utf-8",
+    )
+    browser.open(
+        outer.as_uri(),
+        "document.querySelector('iframe')?.contentDocument?.documentElement?.classList.contains('ready')",
+    )
     assert browser.messages == []
 
 
 def test_additions_of_steps_that_were_sent_are_those_of_compare(browser, request, tmp_path):
-    trace, specs = request.config.rootpath / "notebooks/data/digits", ("aps:e4m3", "dynamic_loss_scaling:e4m3,init=131072")
+    trace, specs = (
+        request.config.rootpath / "notebooks/data/digits",
+        ("aps:e4m3", "dynamic_loss_scaling:e4m3,init=131072"),
+    )
     results = apscope.replay(trace, specs, steps="0:20", topology="ring")
     assert results.summary()["skipped"].max() > 0
     shown(browser, page(results), tmp_path)
     browser.run("document.querySelector('#versus .menu input[value=\"additions B\"]').click()")
-    heads = browser.run("[...document.querySelectorAll('#versus thead th')].map((th) => th.textContent)")
-    cells = browser.run("[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map((c) => c.textContent))")
+    heads = browser.run(
+        "[...document.querySelectorAll('#versus thead th')].map((th) => th.textContent)"
+    )
+    cells = browser.run(
+        "[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map((c) => c.textContent))"
+    )
     place = next(i for i, head in enumerate(heads) if head.startswith("additions B"))
     wanted = results.compare(*specs).set_index("layer")["accumulation_b"]
-    assert {row[0]: row[place] for row in cells} == {layer: percent(wanted[layer]).replace("\u00a0", " ") for layer in wanted.index if layer != "all"}
+    assert {row[0]: row[place] for row in cells} == {
+        layer: percent(wanted[layer]).replace("\u00a0", " ")
+        for layer in wanted.index
+        if layer != "all"
+    }

@@ -18,7 +18,9 @@ from apscope._results.pooling import pool, whole_sums
 from apscope._results.volume import SIDE
 from tests.python.browser import CHROMIUM, Browser
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)"
+)
 
 SCHEMES = ["none:fp32", "none:bf16", "none:e4m3", "loss_scaling:e4m3,scale=best", "aps:e4m3", "stochastic:e4m3",
            "loss_scaling:e3m4,scale=best", "aps:e3m4", "dynamic_loss_scaling:e4m3", "qsgd"]  # fmt: skip
@@ -27,7 +29,10 @@ SCHEMES = ["none:fp32", "none:bf16", "none:e4m3", "loss_scaling:e4m3,scale=best"
 @pytest.fixture(scope="module")
 def results(request):
     return apscope.replay(
-        request.config.rootpath / "notebooks/data/digits", SCHEMES, steps=[0, 1, 8, 9, 34, 240, 480, 1500], topology=["ring", "tree"]
+        request.config.rootpath / "notebooks/data/digits",
+        SCHEMES,
+        steps=[0, 1, 8, 9, 34, 240, 480, 1500],
+        topology=["ring", "tree"],
     )
 
 
@@ -45,12 +50,16 @@ def opened(results, tmp_path_factory):
 
 def draw(browser, **state):
     """What the page shows when these are chosen."""
-    browser.run(f"Object.assign(apscopePage.state, {state!r}); apscopePage.update(); apscopePage.drawAll()")
+    browser.run(
+        f"Object.assign(apscopePage.state, {state!r}); apscopePage.update(); apscopePage.drawAll()"
+    )
 
 
 def colours(browser, place):
     """How many cells of a map have which colour."""
-    fills = browser.run(f"[...document.querySelectorAll('{place} g[aria-label=cell] rect')].map((r) => r.getAttribute('fill'))")
+    fills = browser.run(
+        f"[...document.querySelectorAll('{place} g[aria-label=cell] rect')].map((r) => r.getAttribute('fill'))"
+    )
     return pd.Series([fill for fill in fills if fill != "none"]).value_counts().to_dict()
 
 
@@ -61,7 +70,10 @@ def test_maps_have_the_bands_that_notebooks_draw(opened, results):
         "ratio": plots.nmse_ratio(results, a, b, topology="ring"),
         "underflow": plots.underflow_heat_map(results, a),
     }
-    for kind, place in (("ratio", "#versus"), ("underflow", "#underflow .pair > figure:first-child")):
+    for kind, place in (
+        ("ratio", "#versus"),
+        ("underflow", "#underflow .pair > figure:first-child"),
+    ):
         image, bands = drawn[kind].collections[0], KINDS[kind].bands
         values = image.get_array().compressed() / (100 if bands.percent else 1)
         places = np.searchsorted(bands.edges, values, side="right")
@@ -74,26 +86,46 @@ def test_maps_have_the_bands_that_notebooks_draw(opened, results):
 def test_the_order_of_additions_is_drawn_as_in_notebooks(opened, results):
     draw(opened, topology="ring")
     specs = opened.run("apscopePage.view().records.map((r) => r.scheme)")
-    frame = results.frame[(results.frame["trace"] == "digits") & results.frame["scheme"].isin(specs)]
-    pooled = pool(whole_sums(frame[frame["stage"] == "reduced"].reset_index(drop=True)), ["scheme", "topology"]).set_index(["scheme", "topology"])[
-        "nmse"
+    frame = results.frame[
+        (results.frame["trace"] == "digits") & results.frame["scheme"].isin(specs)
     ]
-    wanted = sorted(abs(value - pooled[s, "exact"]) for (s, t), value in pooled.items() if t != "exact" and (s, "exact") in pooled.index)
+    pooled = pool(
+        whole_sums(frame[frame["stage"] == "reduced"].reset_index(drop=True)),
+        ["scheme", "topology"],
+    ).set_index(["scheme", "topology"])["nmse"]
+    wanted = sorted(
+        abs(value - pooled[s, "exact"])
+        for (s, t), value in pooled.items()
+        if t != "exact" and (s, "exact") in pooled.index
+    )
     ax = plots.accumulation_error(results)
-    low, drawn = ax.get_xlim()[0], sorted(float(line.get_xdata()[0]) for line in ax.lines if line.get_marker() != "x")
+    low, drawn = (
+        ax.get_xlim()[0],
+        sorted(float(line.get_xdata()[0]) for line in ax.lines if line.get_marker() != "x"),
+    )
     assert drawn == pytest.approx([max(w, low) for w in wanted if w > 0 and math.isfinite(w)])
     text = opened.run("document.querySelector('#order svg[role=img]').getAttribute('aria-label')")
-    assert all(t in text for t in ("ring", "tree")) and opened.run("document.querySelectorAll('#order svg g[aria-label=dot] path').length") == len(
-        drawn
-    )
+    assert all(t in text for t in ("ring", "tree")) and opened.run(
+        "document.querySelectorAll('#order svg g[aria-label=dot] path').length"
+    ) == len(drawn)
     assert KINDS["order"].caption in opened.run("document.querySelector('#order').textContent")
 
 
 def test_the_front_of_the_page_is_that_of_the_charts(opened, results):
     draw(opened, topology="ring", measure="step_nmse")
-    records = opened.run("apscopePage.view().records.map((r) => [r.scheme, r.volume, r.step_nmse, r.overflowed + r.skipped])")
-    sound = {(volume, max(error, FLOOR)): spec for spec, volume, error, flaws in records if volume and error is not None and not flaws}
+    records = opened.run(
+        "apscopePage.view().records.map((r) => [r.scheme, r.volume, r.step_nmse, r.overflowed + r.skipped])"
+    )
+    sound = {
+        (volume, max(error, FLOOR)): spec
+        for spec, volume, error, flaws in records
+        if volume and error is not None and not flaws
+    }
     front = [sound[point] for point in step_front(sound, SIDE)]
-    assert len(front) < len({volume for volume, _ in sound})  # side information makes no point of its own
-    label = opened.run("document.querySelector('#frontier svg[role=img]').getAttribute('aria-label')")
+    assert len(front) < len(
+        {volume for volume, _ in sound}
+    )  # side information makes no point of its own
+    label = opened.run(
+        "document.querySelector('#frontier svg[role=img]').getAttribute('aria-label')"
+    )
     assert label.endswith(f"Pareto front: {'; '.join(front)}.")

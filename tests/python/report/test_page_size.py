@@ -19,12 +19,18 @@ from tests.python.browser import CHROMIUM, Browser, busy
 @pytest.fixture(scope="module")
 def everything(request):
     data = request.config.rootpath / "notebooks/data"
-    return apscope.merge([apscope.replay(data / name, "all") for name in ("digits", "digits_w64", "characters")])
+    return apscope.merge(
+        [apscope.replay(data / name, "all") for name in ("digits", "digits_w64", "characters")]
+    )
 
 
 def schemes_of(results, specs):
     frame = results.frame
-    return apscope.Results(frame[frame["scheme"].isin(specs)].reset_index(drop=True), results.histograms, results.provenance)
+    return apscope.Results(
+        frame[frame["scheme"].isin(specs)].reset_index(drop=True),
+        results.histograms,
+        results.provenance,
+    )
 
 
 def written(results):
@@ -50,7 +56,13 @@ def test_all_schemes_take_8_mb_and_20_s_open_in_2_s_and_answer_in_50_ms(everythi
     path.write_text(text, encoding="utf-8")
     browser = Browser()
     try:
-        assert min(browser.open(path.as_uri(), "document.documentElement?.classList.contains('ready')") for _ in range(3)) <= 2 * busy()
+        assert (
+            min(
+                browser.open(path.as_uri(), "document.documentElement?.classList.contains('ready')")
+                for _ in range(3)
+            )
+            <= 2 * busy()
+        )
         browser.run("document.getElementById('schemes').scrollIntoView()")
         browser.wait("document.querySelectorAll('#schemes tbody tr').length > 50")
         took = []
@@ -72,17 +84,25 @@ def resnet50():
         for block in range(blocks):
             convolutions = [
                 (f"conv{i}", f"bn{i}", come, go, size)
-                for i, (come, go, size) in enumerate([(before, width, 1), (width, width, 3), (width, 4 * width, 1)], 1)
+                for i, (come, go, size) in enumerate(
+                    [(before, width, 1), (width, width, 3), (width, 4 * width, 1)], 1
+                )
             ]
-            convolutions += [("downsample.0", "downsample.1", before, 4 * width, 1)] if block == 0 else []
+            convolutions += (
+                [("downsample.0", "downsample.1", before, 4 * width, 1)] if block == 0 else []
+            )
             for convolution, norm, come, go, size in convolutions:
                 yield f"layer{stage}.{block}.{convolution}.weight", come * go * size**2
-                yield from ((f"layer{stage}.{block}.{norm}.{part}", go) for part in ("weight", "bias"))
+                yield from (
+                    (f"layer{stage}.{block}.{norm}.{part}", go) for part in ("weight", "bias")
+                )
             before = 4 * width
     yield from (("fc.weight", 1000 * before), ("fc.bias", 1000))
 
 
-def test_a_trace_of_161_layers_is_replayed_summarised_and_reported_within_bounds(tmp_path, request, monkeypatch):
+def test_a_trace_of_161_layers_is_replayed_summarised_and_reported_within_bounds(
+    tmp_path, request, monkeypatch
+):
     layers, generator, steps = list(resnet50()), np.random.default_rng(7), 10
     assert len(layers) == 161 and sum(size for _, size in layers) == 25_557_032
     with TraceWriter(tmp_path / "trace", workers=4, reduction="mean") as writer:

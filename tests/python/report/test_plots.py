@@ -11,23 +11,44 @@ from apscope import plots
 from apscope._charts.spread import spread
 from apscope._results.pooling import headline_rows, headline_topology, pool
 
-SCHEMES = ["none:e4m3", "loss_scaling:e4m3,scale=best,headroom=one", "dynamic_loss_scaling:e4m3", "aps:e4m3", "aps:e5m2", "qsgd"]
+SCHEMES = [
+    "none:e4m3",
+    "loss_scaling:e4m3,scale=best,headroom=one",
+    "dynamic_loss_scaling:e4m3",
+    "aps:e4m3",
+    "aps:e5m2",
+    "qsgd",
+]
 
 
 @pytest.fixture(scope="module")
 def results(request):
-    return apscope.replay(request.config.rootpath / "notebooks/data/digits", SCHEMES, steps=[0, 8, 9, 10, 1500])
+    return apscope.replay(
+        request.config.rootpath / "notebooks/data/digits", SCHEMES, steps=[0, 8, 9, 10, 1500]
+    )
 
 
 def every_plot(results):
     """(name, Axes) of every plot of every scheme."""
     for scheme in dict.fromkeys(results.frame["scheme"]):
-        for plot in (plots.underflow_heat_map, plots.bias_over_steps, plots.bias_by_layer, plots.scale_series, plots.accumulation_by_layer):
+        for plot in (
+            plots.underflow_heat_map,
+            plots.bias_over_steps,
+            plots.bias_by_layer,
+            plots.scale_series,
+            plots.accumulation_by_layer,
+        ):
             yield plot.__name__, plot(results, scheme)
         if "scale_exponent" in results.frame:
             yield "exponent_histogram", plots.exponent_histogram(results, "e4m3", scheme=scheme)
             yield "exponents_by_layer", plots.exponents_by_layer(results, "e4m3", scheme=scheme)
-    for plot in (plots.nmse_against_cost, plots.variance_over_steps, plots.sqnr_against_bits, plots.accumulation_error, plots.nmse_by_layer):
+    for plot in (
+        plots.nmse_against_cost,
+        plots.variance_over_steps,
+        plots.sqnr_against_bits,
+        plots.accumulation_error,
+        plots.nmse_by_layer,
+    ):
         yield plot.__name__, plot(results)
     first, last = results.frame["scheme"].iloc[[0, -1]]
     yield "nmse_ratio", plots.nmse_ratio(results, first, last)
@@ -47,7 +68,9 @@ def changed(results, **changes):
     frame = results.frame.copy()
     for column, value in changes.get("values", {}).items():
         frame.loc[changes["where"](frame), column] = value
-    return apscope.Results(frame.drop(columns=changes.get("drop", [])), results.histograms, results.provenance)
+    return apscope.Results(
+        frame.drop(columns=changes.get("drop", [])), results.histograms, results.provenance
+    )
 
 
 ERRORS = [
@@ -68,7 +91,9 @@ COUNTS = ["counted", "nonzero", "underflow", "overflow", "nan", "infinite"]
 
 def skipping_all(results, scheme):
     return changed(
-        results, where=lambda f: f["scheme"] == scheme, values={"skipped": True} | dict.fromkeys(ERRORS, np.nan) | dict.fromkeys(COUNTS, pd.NA)
+        results,
+        where=lambda f: f["scheme"] == scheme,
+        values={"skipped": True} | dict.fromkeys(ERRORS, np.nan) | dict.fromkeys(COUNTS, pd.NA),
     )
 
 
@@ -92,19 +117,35 @@ def test_a_given_axes_is_drawn_into(results):
 def test_axes_have_labels_with_units(results):
     for name, ax in every_plot(results):
         assert ax.get_xlabel(), name
-        if [t.get_text() for t in ax.get_yticklabels()][:1] not in (["conv1.weight"], ["none:e4m3"]):
+        if [t.get_text() for t in ax.get_yticklabels()][:1] not in (
+            ["conv1.weight"],
+            ["none:e4m3"],
+        ):
             assert ax.get_ylabel(), name
 
 
 def test_histogram_holds_every_finite_value_before_and_the_moved_ones_after(results):
-    ax = plots.exponent_histogram(results, "e4m3", scheme="loss_scaling:e4m3,scale=best,headroom=one")
-    before, after = [p.get_data() for p in ax.patches if hasattr(p, "get_data")][0], [p.get_data() for p in ax.patches if hasattr(p, "get_data")][-1]
-    scale = int(results.frame.query("scheme == 'loss_scaling:e4m3,scale=best,headroom=one'")["scale_exponent"].iloc[0])
+    ax = plots.exponent_histogram(
+        results, "e4m3", scheme="loss_scaling:e4m3,scale=best,headroom=one"
+    )
+    before, after = (
+        [p.get_data() for p in ax.patches if hasattr(p, "get_data")][0],
+        [p.get_data() for p in ax.patches if hasattr(p, "get_data")][-1],
+    )
+    scale = int(
+        results.frame.query("scheme == 'loss_scaling:e4m3,scale=best,headroom=one'")[
+            "scale_exponent"
+        ].iloc[0]
+    )
     h = results.histograms[results.histograms["kind"] == "finite"]
     share = 100 * h.groupby("exponent")["count"].sum() / h["count"].sum()
     for exponent in (-9, -5, -2):
-        assert before.values[list(before.edges).index(exponent)] == pytest.approx(share[exponent], rel=1e-12)
-        assert after.values[list(after.edges).index(exponent + scale)] == pytest.approx(share[exponent], rel=1e-12)
+        assert before.values[list(before.edges).index(exponent)] == pytest.approx(
+            share[exponent], rel=1e-12
+        )
+        assert after.values[list(after.edges).index(exponent + scale)] == pytest.approx(
+            share[exponent], rel=1e-12
+        )
 
 
 def test_ranges_begin_where_the_format_says(results):
@@ -121,21 +162,32 @@ def test_heat_map_cells_are_the_tables(results):
     assert shown.shape == (rows["tensor"].nunique(), rows["step"].nunique())
     labels = [t.get_text() for t in ax.get_yticklabels()]
     for _, row in rows.iterrows():
-        assert shown[labels.index(row["tensor"]), [0, 8, 9, 10, 1500].index(row["step"])] == 100 * row["underflow_rate"]
+        assert (
+            shown[labels.index(row["tensor"]), [0, 8, 9, 10, 1500].index(row["step"])]
+            == 100 * row["underflow_rate"]
+        )
 
 
 def test_skipped_cells_are_masked(results):
-    shown = plots.underflow_heat_map(results, "dynamic_loss_scaling:e4m3").collections[0].get_array()
-    skipped = results.frame.query("scheme == 'dynamic_loss_scaling:e4m3' and stage == 'wire'").pivot(index="tensor", columns="step", values="skipped")
+    shown = (
+        plots.underflow_heat_map(results, "dynamic_loss_scaling:e4m3").collections[0].get_array()
+    )
+    skipped = results.frame.query(
+        "scheme == 'dynamic_loss_scaling:e4m3' and stage == 'wire'"
+    ).pivot(index="tensor", columns="step", values="skipped")
     assert 0 < skipped.to_numpy().sum() == np.ma.getmaskarray(shown).sum()
 
 
 def test_bias_is_pooled_over_the_layers_and_relative_to_the_rms(results):
-    line = [ln for ln in plots.bias_over_steps(results, "aps:e4m3").lines if len(ln.get_xdata()) == 5][0]
+    line = [
+        ln for ln in plots.bias_over_steps(results, "aps:e4m3").lines if len(ln.get_xdata()) == 5
+    ][0]
     rows = results.frame.query("scheme == 'aps:e4m3' and topology == 'ring' and step == 8")
     counted = rows["counted"].sum()
     rms = np.sqrt(rows["sum_squared_reference"].sum() / counted)
-    assert line.get_ydata()[1] == pytest.approx(100 * rows["sum_error"].sum() / counted / rms, rel=1e-12)
+    assert line.get_ydata()[1] == pytest.approx(
+        100 * rows["sum_error"].sum() / counted / rms, rel=1e-12
+    )
 
 
 def test_accumulation_error_is_reduced_minus_exact(results):
@@ -154,7 +206,9 @@ def test_bits_of_a_value_are_payload_and_side_information_of_one_worker(results)
     table = pool(results.frame[results.frame["stage"] == "wire"], ["scheme"]).set_index("scheme")
     one = results.frame.query("scheme == 'aps:e4m3' and stage == 'wire' and step == 0")
     elements = one["count"].sum() / 8
-    assert table.at["aps:e4m3", "bits_per_value"] == pytest.approx((8 * elements + 8 * len(one)) / elements)
+    assert table.at["aps:e4m3", "bits_per_value"] == pytest.approx(
+        (8 * elements + 8 * len(one)) / elements
+    )
 
 
 def test_scale_series_marks_skipped_steps(results):
@@ -166,13 +220,20 @@ def test_scale_series_marks_skipped_steps(results):
 
 
 def test_schemes_that_skipped_every_step_are_drawn(results):
-    few = apscope.Results(results.frame[results.frame["scheme"].isin(["aps:e4m3", "qsgd"])], results.histograms, results.provenance)
+    few = apscope.Results(
+        results.frame[results.frame["scheme"].isin(["aps:e4m3", "qsgd"])],
+        results.histograms,
+        results.provenance,
+    )
     assert draws(skipping_all(few, "aps:e4m3")) == 7 * 2 + 6
     assert draws(skipping_all(skipping_all(few, "aps:e4m3"), "qsgd")) == 7 * 2 + 6
 
 
 def test_tables_without_optional_columns_are_drawn(results):
-    assert draws(changed(results, drop=["scale_exponent", "note", "expected_bias", "max_ulp"])) == 5 * len(SCHEMES) + 6
+    assert (
+        draws(changed(results, drop=["scale_exponent", "note", "expected_bias", "max_ulp"]))
+        == 5 * len(SCHEMES) + 6
+    )
 
 
 def test_a_single_step_and_zero_tensors_are_drawn(results):
@@ -190,7 +251,11 @@ def test_a_single_step_and_zero_tensors_are_drawn(results):
 
 
 def test_several_traces_want_a_name(results):
-    two = apscope.Results(pd.concat([results.frame, results.frame.assign(trace="other")]), results.histograms, results.provenance)
+    two = apscope.Results(
+        pd.concat([results.frame, results.frame.assign(trace="other")]),
+        results.histograms,
+        results.provenance,
+    )
     with pytest.raises(ValueError, match="2 traces; select one with .*digits, other"):
         plots.sqnr_against_bits(two)
     with pytest.raises(ValueError, match="no trace 'x'"):

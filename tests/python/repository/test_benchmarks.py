@@ -14,8 +14,22 @@ SOURCE = "tests/benchmarks/bench_python.py"
 
 
 def test_the_python_benchmarks_run():
-    pytest.importorskip("pytest_benchmark", reason="pytest-benchmark is not installed: pip install apscope[benchmark]")
-    command = [sys.executable, "-m", "pytest", SOURCE, "-q", "--benchmark-disable", "-p", "no:cacheprovider", "-k", "not 4194304"]
+    pytest.importorskip(
+        "pytest_benchmark",
+        reason="pytest-benchmark is not installed: pip install apscope[benchmark]",
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        SOURCE,
+        "-q",
+        "--benchmark-disable",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        "not 4194304",
+    ]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stdout + run.stderr
     passed = re.search(r"(\d+) passed", run.stdout)
@@ -24,4 +38,6 @@ def test_the_python_benchmarks_run():
 
 def test_no_benchmark_is_collected_with_the_tests():
     names = {path.name for path in (ROOT / "tests/benchmarks").glob("*.py")}
-    assert names and not any(name.startswith("test_") or name.endswith("_test.py") for name in names)
+    assert names and not any(
+        name.startswith("test_") or name.endswith("_test.py") for name in names
+    )

@@ -15,31 +15,53 @@ from apscope import _core
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("page", ["schemes.md", "definitions.md"])  # what it is and what is known of it; its formula
+@pytest.mark.parametrize(
+    "page", ["schemes.md", "definitions.md"]
+)  # what it is and what is known of it; its formula
 @pytest.mark.parametrize("scheme", [d["name"] for d in _core.scheme_definitions()])
 def test_every_scheme_is_in_the_tables(scheme, page):
-    rows = [line for line in (ROOT / "docs" / page).read_text().splitlines() if line.startswith("|")]
+    rows = [
+        line for line in (ROOT / "docs" / page).read_text().splitlines() if line.startswith("|")
+    ]
     first_cells = [row.split("|")[1] for row in rows]
-    assert any(re.search(rf"`{scheme}\b", cell) for cell in first_cells), f"docs/{page} has no row for {scheme}"
+    assert any(re.search(rf"`{scheme}\b", cell) for cell in first_cells), (
+        f"docs/{page} has no row for {scheme}"
+    )
 
 
-@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the stubs' text is that of Python 3.11")
+@pytest.mark.skipif(
+    sys.version_info[:2] != (3, 11), reason="the stubs' text is that of Python 3.11"
+)
 def test_the_type_stubs_are_current(tmp_path):
     pinned = re.findall(r'"(pybind11[\w-]*)==([\d.]+)"', (ROOT / "pyproject.toml").read_text())
     assert len(pinned) == 2
     for package, wanted in pinned:
         if version(package) != wanted:
-            pytest.skip(f"the stubs' text is that of {package} {wanted}, here is {version(package)}")
-    subprocess.run([sys.executable, ROOT / ".ci/stubs.py", tmp_path], check=True, capture_output=True)
+            pytest.skip(
+                f"the stubs' text is that of {package} {wanted}, here is {version(package)}"
+            )
+    subprocess.run(
+        [sys.executable, ROOT / ".ci/stubs.py", tmp_path], check=True, capture_output=True
+    )
     made = sorted(tmp_path.glob("*.pyi"))
     assert tmp_path / "_core.pyi" in made
     for stub in made:
-        assert (ROOT / "bindings/apscope" / stub.name).read_text() == stub.read_text(), "run make stubs"
+        assert (ROOT / "bindings/apscope" / stub.name).read_text() == stub.read_text(), (
+            "run make stubs"
+        )
 
 
 def test_the_reductions_of_schemes_are_listed_once():
     sources = [
-        path for layer in ("core", "emulation", "analysis", "bindings") for path in (ROOT / layer).rglob("*.*") if path.suffix in {".cpp", ".h"}
+        path
+        for layer in ("core", "emulation", "analysis", "bindings")
+        for path in (ROOT / layer).rglob("*.*")
+        if path.suffix in {".cpp", ".h"}
     ]
-    named = {path.relative_to(ROOT).as_posix(): sum(f'"{name}"' in path.read_text() for name in _core.OWN_REDUCTIONS) for path in sources}
+    named = {
+        path.relative_to(ROOT).as_posix(): sum(
+            f'"{name}"' in path.read_text() for name in _core.OWN_REDUCTIONS
+        )
+        for path in sources
+    }
     assert [name for name, count in named.items() if count > 1] == ["emulation/schemes/transport.h"]

@@ -26,16 +26,24 @@ BUILD = ROOT / "build" / "release"
 EXAMPLES = ROOT / "bindings/cpp/examples"
 CONSUMERS = ROOT / "tests/bindings/cpp/consumers"
 NAMES = [p.stem for p in sorted(EXAMPLES.glob("*.cpp"))]
-SAMPLES = [(f"{page.stem}_{line}", text) for page in PAGES for language, _, text, line in samples(page) if language == "cpp"]
+SAMPLES = [
+    (f"{page.stem}_{line}", text)
+    for page in PAGES
+    for language, _, text, line in samples(page)
+    if language == "cpp"
+]
 TOOLS = ["cmake", "ninja", "c++", "cc", "as", "ld", "ar", "ranlib", "sh", "pkg-config", "nm"]
 
 pytestmark = pytest.mark.skipif(
-    not any(BUILD.glob("bindings/cpp/libapscope.*")) or not shutil.which("cmake"), reason="libapscope is not built in build/release"
+    not any(BUILD.glob("bindings/cpp/libapscope.*")) or not shutil.which("cmake"),
+    reason="libapscope is not built in build/release",
 )
 
 
 def run(*command: object, **options: object) -> str:
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, **options)
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, check=False, **options
+    )
     assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
     return done.stdout
 
@@ -57,8 +65,16 @@ def python_folders() -> list[Path]:
     """This interpreter's prefixes; where tools lie in one, as in /usr, Python's own folders there. The system's Python's as well."""
     tools = [Path(found).resolve() for tool in TOOLS if (found := shutil.which(tool))]
     prefixes = {Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)}
-    shared = {prefix for prefix in prefixes if any(tool.is_relative_to(prefix) for tool in tools)} | {Path("/usr"), Path("/usr/local")}
-    inside = [path for prefix in shared for pattern in ("lib*/python*", "include/python*") for path in prefix.glob(pattern) if path.is_dir()]
+    shared = {
+        prefix for prefix in prefixes if any(tool.is_relative_to(prefix) for tool in tools)
+    } | {Path("/usr"), Path("/usr/local")}
+    inside = [
+        path
+        for prefix in shared
+        for pattern in ("lib*/python*", "include/python*")
+        for path in prefix.glob(pattern)
+        if path.is_dir()
+    ]
     return [*(prefixes - shared), *inside]
 
 
@@ -75,10 +91,21 @@ class Outside:
             "PKG_CONFIG_PATH": str(next(place.glob("prefix/lib*/**/pkgconfig"))),
         }
         folders = {ROOT, *python_folders()}
-        outermost = sorted(path for path in folders if not any(path.is_relative_to(other) for other in folders - {path}))
+        outermost = sorted(
+            path
+            for path in folders
+            if not any(path.is_relative_to(other) for other in folders - {path})
+        )
         hide = "".join(f'mount -t tmpfs none "{path}" && ' for path in outermost)
-        tried = subprocess.run(["unshare", "-rm", "sh", "-c", f"{hide}true"], capture_output=True, text=True, check=False)
-        self.hide, self.refused = (hide, "") if tried.returncode == 0 else ("", tried.stderr.strip())
+        tried = subprocess.run(
+            ["unshare", "-rm", "sh", "-c", f"{hide}true"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.hide, self.refused = (
+            (hide, "") if tried.returncode == 0 else ("", tried.stderr.strip())
+        )
 
     def __call__(self, *command: object) -> str:
         words = [str(word) for word in command]
@@ -98,12 +125,23 @@ class Outside:
         """A project copied out of the repository and built, which reads no header of some libraries: where its programs lie."""
         project, build = self.place / source.name, self.place / f"{source.name}-build"
         shutil.copytree(source, project)
-        self(self.place / "bin/cmake", "-G", "Ninja", "-S", project, "-B", build, f"-DCMAKE_PREFIX_PATH={self.place}/prefix")
+        self(
+            self.place / "bin/cmake",
+            "-G",
+            "Ninja",
+            "-S",
+            project,
+            "-B",
+            build,
+            f"-DCMAKE_PREFIX_PATH={self.place}/prefix",
+        )
         self(self.place / "bin/cmake", "--build", build)
         read = run("ninja", "-C", build, "-t", "deps")
         assert "prefix/include/apscope/quantizer.h" in read
         assert str(ROOT) not in read and "bindings/cpp" not in read
-        assert not [line for line in read.splitlines() for library in without if f"/{library}/" in line]
+        assert not [
+            line for line in read.splitlines() for library in without if f"/{library}/" in line
+        ]
         return build
 
 
@@ -130,11 +168,19 @@ def trace(place: Path) -> Path:
 
 def test_neither_the_repository_nor_python_is_in_reach(outside):
     if not outside.hide:
-        pytest.skip(f"no folder can be hidden here, so projects are built beside the repository and Python: {outside.refused}")
+        pytest.skip(
+            f"no folder can be hidden here, so projects are built beside the repository and Python: {outside.refused}"
+        )
     for path in (ROOT / "core", ROOT / "bindings/cpp"):
         outside("sh", "-c", 'test ! -e "$0"', path)
-    pythons = {sys.executable, sys._base_executable, *(found for name in ("python", "python3") if (found := shutil.which(name)))}
-    for python in pythons | {str(path) for path in Path("/usr/bin").glob("python3*") if "config" not in path.name}:
+    pythons = {
+        sys.executable,
+        sys._base_executable,
+        *(found for name in ("python", "python3") if (found := shutil.which(name))),
+    }
+    for python in pythons | {
+        str(path) for path in Path("/usr/bin").glob("python3*") if "config" not in path.name
+    }:
         outside("sh", "-c", '! "$0" -c ""', python)
 
 
@@ -154,7 +200,10 @@ def sample_programs(outside: Outside, place: Path) -> Path:
         above = [line for line in text.splitlines() if line.startswith("#include")]
         inside = [line for line in text.splitlines() if not line.startswith("#include")]
         (project / f"{name}.cpp").write_text("\n".join([*above, "int main() {", *inside, "}", ""]))
-        lines += [f"add_executable({name} {name}.cpp)", f"target_link_libraries({name} PRIVATE apscope::apscope xtensor Boost::headers)"]
+        lines += [
+            f"add_executable({name} {name}.cpp)",
+            f"target_link_libraries({name} PRIVATE apscope::apscope xtensor Boost::headers)",
+        ]
     (project / "CMakeLists.txt").write_text("\n".join([*lines, ""]))
     return outside.build(project, without=())
 
@@ -169,12 +218,26 @@ def test_samples_print_what_their_comments_say(name, text, sample_programs, outs
 def test_a_project_without_cmake(outside, place):
     """Flags by pkg-config; warnings are errors, and flags that change what floating-point code means change no result."""
     flags = outside(place / "bin/pkg-config", "--cflags", "--libs", "apscope").split()
-    assert f"-I{place}/prefix" in " ".join(os.path.normpath(f) if f[0] == "/" else f"{f[:2]}{os.path.normpath(f[2:])}" for f in flags)
+    assert f"-I{place}/prefix" in " ".join(
+        os.path.normpath(f) if f[0] == "/" else f"{f[:2]}{os.path.normpath(f[2:])}" for f in flags
+    )
     source, program = place / "alone.cpp", place / "alone"
     shutil.copy(EXAMPLES / "round_array.cpp", source)
     library = place / "prefix" / next(place.glob("prefix/lib*")).name
-    for more in (["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"], ["-O3", "-ffast-math", "-fvisibility=hidden"]):
-        outside(place / "bin/c++", "-std=c++20", *more, source, "-o", program, *flags, f"-Wl,-rpath,{library}")
+    for more in (
+        ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"],
+        ["-O3", "-ffast-math", "-fvisibility=hidden"],
+    ):
+        outside(
+            place / "bin/c++",
+            "-std=c++20",
+            *more,
+            source,
+            "-o",
+            program,
+            *flags,
+            f"-Wl,-rpath,{library}",
+        )
         assert outside(program) == (EXAMPLES / "round_array.txt").read_text()
 
 
@@ -189,7 +252,11 @@ def test_boost_without_xtensor(outside):
 
 
 def test_nothing_internal_is_seen(place, outside):
-    installed = sorted(p.relative_to(place / "prefix").as_posix() for p in (place / "prefix").rglob("*") if p.is_file())
+    installed = sorted(
+        p.relative_to(place / "prefix").as_posix()
+        for p in (place / "prefix").rglob("*")
+        if p.is_file()
+    )
     headers = [p for p in installed if p.endswith(".h")]
     public = {f"include/apscope/{p.name}" for p in (ROOT / "bindings/cpp/apscope").glob("*.h")}
     values = {
@@ -208,29 +275,60 @@ def test_nothing_internal_is_seen(place, outside):
     assert any(re.search(r" T apscope::Quantizer::Quantizer\(", line) for line in shown)
     names = [line.split(" ", 2)[2] for line in shown]
     inner = {name for name in names if re.match(r"(\w+ )?apscope::detail::", name)}
-    called = ("allreduce_rows(", "refuse_bias(", "refuse_format(", "refuse_p3109(")  # by what is inline in public headers
-    assert all(name.startswith(tuple(f"apscope::detail::{one}" for one in called)) for name in inner), sorted(inner)[:10]
+    called = (
+        "allreduce_rows(",
+        "refuse_bias(",
+        "refuse_format(",
+        "refuse_p3109(",
+    )  # by what is inline in public headers
+    assert all(
+        name.startswith(tuple(f"apscope::detail::{one}" for one in called)) for name in inner
+    ), sorted(inner)[:10]
 
 
 @pytest.mark.parametrize("specials", [False, True])
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"rounding": "toward_zero", "overflow": "saturate"}, {"rounding": "stochastic", "random_bits": 16, "seed": 7}, {"rounding": "to_odd"}],
+    [
+        {},
+        {"rounding": "toward_zero", "overflow": "saturate"},
+        {"rounding": "stochastic", "random_bits": 16, "seed": 7},
+        {"rounding": "to_odd"},
+    ],
     ids=lambda s: s.get("rounding", "default"),
 )
 def test_statistics_of_casts_are_pythons(settings, specials, dumps, outside, place):
     random = np.random.default_rng(2)
-    x = (random.standard_normal(3 * 4096 + 77) * 2.0 ** random.integers(-14, 9 if specials else 4, 3 * 4096 + 77)).astype(np.float32)
+    x = (
+        random.standard_normal(3 * 4096 + 77)
+        * 2.0 ** random.integers(-14, 9 if specials else 4, 3 * 4096 + 77)
+    ).astype(np.float32)
     if specials:
         x[5], x[4096], x[9000] = np.nan, np.inf, 0.0
     x.tofile(place / "numbers")
-    words = [settings.get(k, v) for k, v in {"rounding": "ties_to_even", "overflow": "ieee", "random_bits": 32, "seed": 0}.items()]
+    words = [
+        settings.get(k, v)
+        for k, v in {
+            "rounding": "ties_to_even",
+            "overflow": "ieee",
+            "random_bits": 32,
+            "seed": 0,
+        }.items()
+    ]
     for format in ("e4m3", "e5m2", "e3m0", "bf16", "e4m3fn"):
-        printed = dict(line.split() for line in outside(dumps / "dump_statistics", place / "numbers", format, *words).splitlines())
+        printed = dict(
+            line.split()
+            for line in outside(
+                dumps / "dump_statistics", place / "numbers", format, *words
+            ).splitlines()
+        )
         expected = apscope.cast_statistics(x, format, **settings).to_dict()
         assert list(printed) == list(expected)
         found = {name: float.fromhex(value) for name, value in printed.items()}
-        assert found == {name: pytest.approx(np.nan if value is None else value, rel=0, abs=0, nan_ok=True) for name, value in expected.items()}
+        assert found == {
+            name: pytest.approx(np.nan if value is None else value, rel=0, abs=0, nan_ok=True)
+            for name, value in expected.items()
+        }
 
 
 def test_a_replay_gives_pythons_numbers(dumps, outside, trace):
@@ -268,7 +366,13 @@ def test_a_replay_gives_pythons_numbers(dumps, outside, trace):
     for ours, (_, theirs) in zip(printed["summary"], summary.iterrows()):
         for name, value in ours.items():
             expected = theirs[name]
-            if isinstance(value, str) and name in ("scheme", "family", "format", "topology", "worst_layer"):
+            if isinstance(value, str) and name in (
+                "scheme",
+                "family",
+                "format",
+                "topology",
+                "worst_layer",
+            ):
                 assert value == ("" if pd.isna(expected) else expected), (name, ours)
             elif value is None:
                 assert pd.isna(expected), (name, ours)

@@ -25,7 +25,9 @@ def markdown(page: Path) -> str:
     """A page's text without its samples; of a notebook, its Markdown cells."""
     text = page.read_text()
     if page.suffix == ".ipynb":
-        text = "\n\n".join("".join(c["source"]) for c in json.loads(text)["cells"] if c["cell_type"] == "markdown")
+        text = "\n\n".join(
+            "".join(c["source"]) for c in json.loads(text)["cells"] if c["cell_type"] == "markdown"
+        )
     return re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
@@ -41,7 +43,9 @@ def broken(page: Path) -> list[str]:
     for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]+`", "", markdown(page))):
         name, _, anchor = link.partition("#")
         target = (page.parent / name).resolve() if name else page
-        if not link.startswith("https://") and (not target.is_file() or (anchor and anchor not in anchors(target))):
+        if not link.startswith("https://") and (
+            not target.is_file() or (anchor and anchor not in anchors(target))
+        ):
             found.append(link)
     return found
 
@@ -59,31 +63,63 @@ def listed_names() -> dict[str, list[str]]:
 
 
 def test_the_api_reference_lists_the_public_names_and_no_others():
-    modules = ["apscope", *(f"apscope.{m}" for m in apscope._MODULES if m != "studies"), *(f"apscope.studies.{m}" for m in apscope.studies.__all__)]
+    modules = [
+        "apscope",
+        *(f"apscope.{m}" for m in apscope._MODULES if m != "studies"),
+        *(f"apscope.studies.{m}" for m in apscope.studies.__all__),
+    ]
     not_listed = {"apscope": {*apscope._MODULES, "__version__"}}
-    public = {m: set(importlib.import_module(m).__all__) - not_listed.get(m, set()) for m in modules}
+    public = {
+        m: set(importlib.import_module(m).__all__) - not_listed.get(m, set()) for m in modules
+    }
     listed = listed_names()
-    assert {m: sorted(names) for m, names in listed.items()} == {m: sorted(names) for m, names in public.items()}
+    assert {m: sorted(names) for m, names in listed.items()} == {
+        m: sorted(names) for m, names in public.items()
+    }
 
 
 def test_what_the_cpp_library_lacks_is_told():
     """A public name of Python's is in the C++ headers, or stands below "What is not there"."""
     headers = [
         *(ROOT / "bindings/cpp/apscope").glob("*.h"),
-        *(ROOT / f"core/{name}.h" for name in ("float_format", "named_formats", "block_format", "projection")),
+        *(
+            ROOT / f"core/{name}.h"
+            for name in ("float_format", "named_formats", "block_format", "projection")
+        ),
     ]
     text = "\n".join(path.read_text() for path in headers)
-    there = {*re.findall(r"(?:struct|class|class APSCOPE_API) (\w+) \{", text), *re.findall(r"\b(\w+)\(", text)}
+    there = {
+        *re.findall(r"(?:struct|class|class APSCOPE_API) (\w+) \{", text),
+        *re.findall(r"\b(\w+)\(", text),
+    }
     there |= {"quantize_blocks", "encode_blocks", "decode_blocks"}  # a BlockQuantizer's
-    told = set(re.findall(r"`(?:apscope\.)?(\w+)`", (ROOT / "docs/cpp.md").read_text().partition("## What is not there")[2]))
-    names = set(apscope.__all__) - {"__version__", "types", "cuda"}  # what functions return, and arrays in a GPU's memory
+    told = set(
+        re.findall(
+            r"`(?:apscope\.)?(\w+)`",
+            (ROOT / "docs/cpp.md").read_text().partition("## What is not there")[2],
+        )
+    )
+    names = set(apscope.__all__) - {
+        "__version__",
+        "types",
+        "cuda",
+    }  # what functions return, and arrays in a GPU's memory
     assert names - (there - set(apscope._MODULES)) == names & told
 
 
 def test_the_site_lists_every_page():
     chapters = runpy.run_path(str(ROOT / "docs/conf.py"))["NAVIGATION"].values()
     listed = [re.sub(r".* <(.*)>", r"\1", page) for chapter in chapters for page in chapter]
-    assert sorted(listed) == sorted(["self", *(p.relative_to(ROOT).with_suffix("").as_posix() for p in PAGES if p != ROOT / "README.md")])
+    assert sorted(listed) == sorted(
+        [
+            "self",
+            *(
+                p.relative_to(ROOT).with_suffix("").as_posix()
+                for p in PAGES
+                if p != ROOT / "README.md"
+            ),
+        ]
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: f"{p.parent.name}/{p.name}")
@@ -99,7 +135,9 @@ def test_no_formula_wants_a_script(page):
 
 def test_links_to_nowhere_are_found(tmp_path):
     page = tmp_path / "a.md"
-    page.write_text("# A `b`: c\n\n[x](b.md), [y](#a-b-c), [z](#d), `[w](e.md)`, [f](.), [g](a.md#e), [h](https://b.org)\n")
+    page.write_text(
+        "# A `b`: c\n\n[x](b.md), [y](#a-b-c), [z](#d), `[w](e.md)`, [f](.), [g](a.md#e), [h](https://b.org)\n"
+    )
     assert broken(page) == ["b.md", "#d", ".", "a.md#e"]
 
 
@@ -130,10 +168,17 @@ def test_sphinx_makes_it_without_a_warning(tmp_path):
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     pages = sorted((tmp_path / "site").rglob("*.html"))
-    assert {tmp_path / "site" / p.relative_to(ROOT).with_suffix(".html") for p in PAGES} <= set(pages)
+    assert {tmp_path / "site" / p.relative_to(ROOT).with_suffix(".html") for p in PAGES} <= set(
+        pages
+    )
     for module, names in listed_names().items():
         for name in names:  # a page each, with its signature or its description
-            assert f'id="{module}.{name}"' in (tmp_path / f"site/docs/api/{module}.{name}.html").read_text()
+            assert (
+                f'id="{module}.{name}"'
+                in (tmp_path / f"site/docs/api/{module}.{name}.html").read_text()
+            )
     assert (tmp_path / "site/index.html").read_text() == (tmp_path / "site/README.html").read_text()
-    fetched = re.compile(r"""<(?:script|img|iframe)[^>]* src=["']?(?:https?:)?//|<link[^>]*rel="stylesheet"[^>]*href="(?:https?:)?//""")
+    fetched = re.compile(
+        r"""<(?:script|img|iframe)[^>]* src=["']?(?:https?:)?//|<link[^>]*rel="stylesheet"[^>]*href="(?:https?:)?//"""
+    )
     assert not [p.name for p in pages if fetched.search(p.read_text())]

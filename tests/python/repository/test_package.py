@@ -21,12 +21,19 @@ NAMED = re.findall(r"(?<!`)`([\w.]+)`(?!`)", apscope.__doc__)
 PUBLIC = {
     *(f"apscope.{name}" for name in apscope._MODULES),
     *(f"apscope.studies.{name}" for name in apscope.studies.__all__),
-    *(ADAPTERS := {f"apscope.record.torch_{name}" for name in ("ddp", "huggingface", "layers", "lightning", "optimizer", "workers")}),
+    *(
+        ADAPTERS := {
+            f"apscope.record.torch_{name}"
+            for name in ("ddp", "huggingface", "layers", "lightning", "optimizer", "workers")
+        }
+    ),
 }
 
 
 def run(program):
-    return subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
+    )
 
 
 def modules():
@@ -39,7 +46,9 @@ def modules():
 
 
 def test_the_docstring_names_everything_once():
-    assert sorted(n for n in NAMED if "." not in n) == sorted(n for n in apscope.__all__ if n != "__version__")
+    assert sorted(n for n in NAMED if "." not in n) == sorted(
+        n for n in apscope.__all__ if n != "__version__"
+    )
     assert len(NAMED) == len(set(NAMED))
     for name in NAMED:
         thing = apscope
@@ -58,22 +67,32 @@ def test_a_public_module_says_what_it_is_and_offers_what_it_names(name):
     assert len(set(module.__all__)) == len(module.__all__)
     for part in module.__all__:
         assert getattr(module, part) is not None
-        offered = importlib.util.find_spec(f"{name}.{part}") if hasattr(module, "__path__") else None
-        assert offered is None or isinstance(getattr(module, part), types.ModuleType), f"{name}.{part} hides the module of its name"
+        offered = (
+            importlib.util.find_spec(f"{name}.{part}") if hasattr(module, "__path__") else None
+        )
+        assert offered is None or isinstance(getattr(module, part), types.ModuleType), (
+            f"{name}.{part} hides the module of its name"
+        )
 
 
 @pytest.mark.parametrize("name", ["apscope", *sorted(PUBLIC - ADAPTERS)])
 def test_what_a_public_module_imports_is_not_among_its_names(name):
     module = importlib.import_module(name)
     # A package has its modules too, once they are imported.
-    below = {part for part, thing in vars(module).items() if isinstance(thing, types.ModuleType) and thing.__name__ == f"{name}.{part}"}
+    below = {
+        part
+        for part, thing in vars(module).items()
+        if isinstance(thing, types.ModuleType) and thing.__name__ == f"{name}.{part}"
+    }
     assert set(module.__all__) <= set(dir(module))
     assert {part for part in dir(module) if not part.startswith("_")} <= {*module.__all__, *below}
 
 
 def test_import_as_gives_the_module():
     lines = [
-        f"import {name} as m; assert type(m) is types.ModuleType and m.__name__ == '{name}', m" for name in sorted(PUBLIC) if "torch" not in name
+        f"import {name} as m; assert type(m) is types.ModuleType and m.__name__ == '{name}', m"
+        for name in sorted(PUBLIC)
+        if "torch" not in name
     ]
     done = run("\n".join(["import types", *lines]))
     assert done.returncode == 0, done.stderr
@@ -102,7 +121,12 @@ LOADED = "print([m for m in ('pandas', 'pyarrow.compute', 'matplotlib', 'jinja2'
 )
 def test_a_command_imports_what_it_uses(words, loaded, tmp_path, digits_results):
     """Importing pandas takes longer than a replay of a bundled trace, so `apscope replay` does without."""
-    words = [{"RESULTS": str(digits_results if words[0] == "summary" else tmp_path / "results")}.get(word, word) for word in words]
+    words = [
+        {"RESULTS": str(digits_results if words[0] == "summary" else tmp_path / "results")}.get(
+            word, word
+        )
+        for word in words
+    ]
     done = run(f"import sys; from apscope.cli import main; assert main({words}) == 0; {LOADED}")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == str(loaded)
@@ -110,12 +134,24 @@ def test_a_command_imports_what_it_uses(words, loaded, tmp_path, digits_results)
 
 @pytest.fixture(scope="module")
 def digits_results(tmp_path_factory):
-    return apscope.replay("notebooks/data/digits", "aps:e4m3", topology="ring", steps="0:1").save(tmp_path_factory.mktemp("results"))
+    return apscope.replay("notebooks/data/digits", "aps:e4m3", topology="ring", steps="0:1").save(
+        tmp_path_factory.mktemp("results")
+    )
 
 
 def test_names_that_wait_are_there():
-    assert run("import apscope, sys; apscope.plots.nmse_by_layer; assert 'matplotlib' in sys.modules").returncode == 0
-    assert run("from apscope import *; replay, report, Results, schemes.APS, studies.levels").returncode == 0
+    assert (
+        run(
+            "import apscope, sys; apscope.plots.nmse_by_layer; assert 'matplotlib' in sys.modules"
+        ).returncode
+        == 0
+    )
+    assert (
+        run(
+            "from apscope import *; replay, report, Results, schemes.APS, studies.levels"
+        ).returncode
+        == 0
+    )
     assert {*apscope.__all__, "quantize"} <= set(dir(apscope))
     with pytest.raises(AttributeError, match="module 'apscope' has no attribute 'nothing'"):
         apscope.nothing
@@ -125,7 +161,9 @@ def test_no_module_of_the_package_calls_its_own_sum_sum():
     """`apscope.sum` is the contract's name; a module that imported it so would sum otherwise than its reader thinks."""
     for path in PACKAGE.rglob("*.py"):
         found = re.findall(r"^\s*from [\w.]*sums import (.*)$", path.read_text(), re.MULTILINE)
-        assert (path.name == "__init__.py" and path.parent == PACKAGE) or not any("sum" in names for names in found), path
+        assert (path.name == "__init__.py" and path.parent == PACKAGE) or not any(
+            "sum" in names for names in found
+        ), path
 
 
 def public():
@@ -135,7 +173,11 @@ def public():
             module = importlib.import_module(name)
             for part in module.__all__:
                 thing = getattr(module, part)
-                if inspect.isclass(thing) and issubclass(thing, apscope.schemes.Scheme) and thing is not apscope.schemes.Scheme:
+                if (
+                    inspect.isclass(thing)
+                    and issubclass(thing, apscope.schemes.Scheme)
+                    and thing is not apscope.schemes.Scheme
+                ):
                     continue
                 if callable(thing):
                     yield pytest.param(thing, id=f"{name}.{part}")
@@ -146,7 +188,11 @@ def public_classes():
     for name in ["apscope", *sorted(PUBLIC)]:
         if "torch" not in name:
             module = importlib.import_module(name)
-            found.update((thing, f"{name}.{part}") for part in module.__all__ if inspect.isclass(thing := getattr(module, part)))
+            found.update(
+                (thing, f"{name}.{part}")
+                for part in module.__all__
+                if inspect.isclass(thing := getattr(module, part))
+            )
     return [pytest.param(thing, id=name) for thing, name in found.items()]
 
 
@@ -154,9 +200,14 @@ def public_classes():
 def test_every_public_property_and_method_says_what_it_is(cls):
     named = [name for name in dir(cls) if not name.startswith("_")]
     documented = [
-        name for name in named if isinstance(inspect.getattr_static(cls, name), property | functools.cached_property) or callable(getattr(cls, name))
+        name
+        for name in named
+        if isinstance(inspect.getattr_static(cls, name), property | functools.cached_property)
+        or callable(getattr(cls, name))
     ]
-    assert [name for name in documented if not inspect.getdoc(inspect.getattr_static(cls, name))] == []
+    assert [
+        name for name in documented if not inspect.getdoc(inspect.getattr_static(cls, name))
+    ] == []
 
 
 #: What has nothing to refuse.
@@ -172,9 +223,15 @@ def test_a_public_name_says_what_it_takes_gives_and_refuses(thing):
         return
     parameters = inspect.signature(thing).parameters
     assert ("Parameters" in sections) == bool(parameters), "Parameters"
-    assert ("Returns" in sections) == (thing.__annotations__["return"] not in ("None", None)), "Returns"
-    assert ("Raises" in sections) == (bool(parameters) and thing.__name__ not in NEVER_RAISES), "Raises"
-    listed = re.search(r"^Parameters\n-+\n(.*?)(?:\n\n\w+\n-+\n|\Z)", text, re.DOTALL | re.MULTILINE)
+    assert ("Returns" in sections) == (thing.__annotations__["return"] not in ("None", None)), (
+        "Returns"
+    )
+    assert ("Raises" in sections) == (bool(parameters) and thing.__name__ not in NEVER_RAISES), (
+        "Raises"
+    )
+    listed = re.search(
+        r"^Parameters\n-+\n(.*?)(?:\n\n\w+\n-+\n|\Z)", text, re.DOTALL | re.MULTILINE
+    )
     entries = [] if listed is None else re.findall(r"^(\S.*?)(?: : .*)?$", listed[1], re.MULTILINE)
     names = {name.strip("`* ") for entry in entries for name in entry.split(",")}
     spoken = re.findall(r"`(\w+)`", listed[1]) if listed else []

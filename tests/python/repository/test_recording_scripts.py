@@ -13,10 +13,14 @@ WITHOUT = "import runpy, sys; sys.modules[sys.argv.pop(1)] = None; sys.path.inse
 
 def said(script, package, *arguments):
     code = WITHOUT.format(folder=str(FOLDER), script=str(FOLDER / script))
-    return subprocess.run([sys.executable, "-c", code, package, *arguments], capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-c", code, package, *arguments], capture_output=True, text=True
+    )
 
 
-@pytest.mark.parametrize("script, package", [*((script, "torch") for script in SCRIPTS), ("record_resnet.py", "sklearn")])
+@pytest.mark.parametrize(
+    "script, package", [*((script, "torch") for script in SCRIPTS), ("record_resnet.py", "sklearn")]
+)
 def test_a_package_that_is_not_installed(script, package):
     run = said(script, package)
     assert run.returncode == 1 and len(run.stderr.splitlines()) == 1 and package in run.stderr
@@ -27,4 +31,7 @@ def test_a_text_that_is_not_installed(tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")
     run = said("record_transformer.py", "none", str(tmp_path), "--bible", "no-such-bible")
-    assert run.stderr == "the program no-such-bible is not installed; this script needs: apt-get install bible-kjv\n"
+    assert (
+        run.stderr
+        == "the program no-such-bible is not installed; this script needs: apt-get install bible-kjv\n"
+    )

@@ -33,7 +33,9 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
-WITH_EXAMPLES = sorted(p for p in (ROOT / "bindings/apscope").rglob("*.py") if ">>> " in p.read_text())
+WITH_EXAMPLES = sorted(
+    p for p in (ROOT / "bindings/apscope").rglob("*.py") if ">>> " in p.read_text()
+)
 #: torch's gloo threads can abort a process while Python ends (pytorch issue 190489): 1 in 12 where they get little time.
 WITHOUT_PYTHONS_END = "\nimport os, sys\nsys.stdout.flush()\nos._exit(0)\n"
 #: A script's `apscope` and `python` are those of this test.
@@ -59,14 +61,18 @@ def run_program(code: str, names: dict, where: str) -> None:
             exec(compile(ast.Module([statement], []), where, "exec"), names)
         said = re.search(r"\)\s+# (.*)", lines[statement.end_lineno - 1])
         if said and lines[statement.lineno - 1].startswith("print("):
-            assert printed.getvalue().split() == said[1].split(), f"{where}: {lines[statement.lineno - 1]}"
+            assert printed.getvalue().split() == said[1].split(), (
+                f"{where}: {lines[statement.lineno - 1]}"
+            )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_the_samples_of(page, tmp_path, monkeypatch):
     (tmp_path / "notebooks").symlink_to(ROOT / "notebooks")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PET_LOCAL_ADDR", "127.0.0.1")  # torchrun's: a machine's own name need not be one that it can reach
+    monkeypatch.setenv(
+        "PET_LOCAL_ADDR", "127.0.0.1"
+    )  # torchrun's: a machine's own name need not be one that it can reach
     names: dict = {"__name__": "__main__"}
     for language, remark, text, line in samples(page):
         where = f"{page.name}, line {line}"
@@ -82,10 +88,14 @@ def test_the_samples_of(page, tmp_path, monkeypatch):
             continue
         if language == "python":
             if file := re.match(r"# (\w+\.py)\n", text):
-                Path(file[1]).write_text(text + (WITHOUT_PYTHONS_END if "init_process_group" in text else ""))
+                Path(file[1]).write_text(
+                    text + (WITHOUT_PYTHONS_END if "init_process_group" in text else "")
+                )
             else:
                 with warnings.catch_warnings():
-                    if remark.startswith("where "):  # a library of others warns of what it calls itself
+                    if remark.startswith(
+                        "where "
+                    ):  # a library of others warns of what it calls itself
                         warnings.simplefilter("ignore")
                     run_program(text, names, where)
         elif language == "sh":
@@ -95,14 +105,28 @@ def test_the_samples_of(page, tmp_path, monkeypatch):
             json.loads(text)
         elif language == "cmake":
             project = (ROOT / "bindings/cpp/examples/CMakeLists.txt").read_text()
-            assert all(line in project for line in text.splitlines()), f"{where}: the examples' project says it otherwise"
+            assert all(line in project for line in text.splitlines()), (
+                f"{where}: the examples' project says it otherwise"
+            )
         else:
-            assert language in ("cpp", "text"), f"{where} does not say what it holds: python, sh, json, cpp, cmake or text"
+            assert language in ("cpp", "text"), (
+                f"{where} does not say what it holds: python, sh, json, cpp, cmake or text"
+            )
 
 
 def test_few_samples_are_not_run():
-    remarks = [remark for page in PAGES for _, remark, _, _ in samples(page) if remark.startswith("not run: ")]
-    run = [language for page in PAGES for language, remark, _, _ in samples(page) if language in ("python", "sh") and not remark]
+    remarks = [
+        remark
+        for page in PAGES
+        for _, remark, _, _ in samples(page)
+        if remark.startswith("not run: ")
+    ]
+    run = [
+        language
+        for page in PAGES
+        for language, remark, _, _ in samples(page)
+        if language in ("python", "sh") and not remark
+    ]
     assert len(remarks) <= 5 < len(run)
 
 
@@ -110,7 +134,9 @@ def test_a_wrong_comment_and_a_failing_command_are_found():
     with pytest.raises(AssertionError, match="print"):
         run_program("print(1 + 1)  # 3\n", {}, "here")
     run_program("print(1 + 1)  # 2\n", {}, "here")
-    assert subprocess.run(["bash", "-c", PRELUDE + "apscope formats nothing | head -1\n"], capture_output=True).returncode
+    assert subprocess.run(
+        ["bash", "-c", PRELUDE + "apscope formats nothing | head -1\n"], capture_output=True
+    ).returncode
 
 
 def test_every_verb_is_in_the_command_lines_of_the_readme():
@@ -123,8 +149,18 @@ def test_every_verb_is_in_the_command_lines_of_the_readme():
 @pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda p: p.stem)
 def test_the_examples_of_docstrings(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    name = path.relative_to(ROOT / "bindings").with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
+    name = (
+        path.relative_to(ROOT / "bindings")
+        .with_suffix("")
+        .as_posix()
+        .replace("/", ".")
+        .removesuffix(".__init__")
+    )
     module = importlib.import_module(name)
     finder = doctest.DocTestFinder(exclude_empty=True)
-    failed = [f for t in finder.find(module) if t.examples and (f := doctest.DocTestRunner(verbose=False).run(t).failed)]
+    failed = [
+        f
+        for t in finder.find(module)
+        if t.examples and (f := doctest.DocTestRunner(verbose=False).run(t).failed)
+    ]
     assert not failed

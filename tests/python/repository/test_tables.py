@@ -49,7 +49,11 @@ def test_the_answer_of_the_readme_is_what_its_command_writes(tables, replayed):
     assert between(tables, "README.md", "answer") == rows, "run make tables"
     assert between(tables, "README.md", "ladder") == tables.found(replayed), "run make tables"
     specs = [re.findall(r"^\| `([^`]+)`", row)[0] for row in rows[2:]]
-    assert specs[:3] == ["none:fp32", "none:fp16", "none:bf16"] and specs[-1] == "stochastic:e3m4" and len(specs) == 21
+    assert (
+        specs[:3] == ["none:fp32", "none:fp16", "none:bf16"]
+        and specs[-1] == "stochastic:e3m4"
+        and len(specs) == 21
+    )
 
 
 def test_what_the_readme_says_of_its_table(tables, replayed):
@@ -59,18 +63,24 @@ def test_what_the_readme_says_of_its_table(tables, replayed):
     def aspects(a, b):
         return [name for name, *_ in differences(a, b)]
 
-    assert aspects("aps:e3m4", "aps:e3m4,rounding=stochastic") == ["rounding"] and aspects("aps:e3m4", "aps:e3m4,rule=tight") == ["rule"]
+    assert aspects("aps:e3m4", "aps:e3m4,rounding=stochastic") == ["rounding"] and aspects(
+        "aps:e3m4", "aps:e3m4,rule=tight"
+    ) == ["rule"]
     assert aspects("aps:e3m4,rounding=stochastic", "stochastic:e3m4") == ["headroom", "sums"]
     constant, step, layer = (scheme.format("e3m4") for scheme in tables.SCHEMES[:3])
     assert aspects(constant, step) == aspects(step, layer) == ["scale"]
     ladder = tables.ladder_of(replayed)["error_over_noise"].unstack()
     assert (ladder["constant"] / ladder["layer"]).drop("e3m4", level="format").max() < 1.5
     e3m4 = ladder.xs("e3m4", level="format")
-    assert (e3m4.loc[["digits", "characters"]] < 0.1).all(axis=None) and (e3m4.loc["transformer"] > 1).all()
+    assert (e3m4.loc[["digits", "characters"]] < 0.1).all(axis=None) and (
+        e3m4.loc["transformer"] > 1
+    ).all()
     assert (e3m4.loc[["digits_w64", "resnet18"], "constant"] > 0.1).all()
     table = tables.chosen(replayed).set_index("scheme")
     assert not table[["skipped", "overflowed"]].any(axis=None)
-    assert table.loc[layer, "volume"] == pytest.approx(0.25, abs=0.001) and table.loc["stochastic:e3m4", "volume"] == pytest.approx(1, abs=0.001)
+    assert table.loc[layer, "volume"] == pytest.approx(0.25, abs=0.001) and table.loc[
+        "stochastic:e3m4", "volume"
+    ] == pytest.approx(1, abs=0.001)
     assert table.loc[layer, "speedup"] < table.loc[constant, "speedup"]
 
 
@@ -78,17 +88,34 @@ def test_every_scheme_has_a_spec_that_runs(tables):
     rows = tables.registered()
     assert between(tables, "docs/schemes.md", "schemes") == rows, "run make tables"
     specs = {d.name: spec for d, spec in tables.examples().items()}
-    assert list(specs) == [d.name for d in apscope.schemes.definitions()] == [re.findall(r"\(#(\w+)\)", row)[0] for row in rows[2:]]
-    assert all(apscope.schemes.Scheme(spec).name == name and (":" in spec or "(" in spec) for name, spec in specs.items())
-    found = apscope.replay(tables.TRACE, list(specs.values()), steps="0:2", tensors="head", topology="ring")
+    assert (
+        list(specs)
+        == [d.name for d in apscope.schemes.definitions()]
+        == [re.findall(r"\(#(\w+)\)", row)[0] for row in rows[2:]]
+    )
+    assert all(
+        apscope.schemes.Scheme(spec).name == name and (":" in spec or "(" in spec)
+        for name, spec in specs.items()
+    )
+    found = apscope.replay(
+        tables.TRACE, list(specs.values()), steps="0:2", tensors="head", topology="ring"
+    )
     assert found.summary()["scheme"].nunique() == len(specs)
 
 
 def test_the_tags_of_claims_are_names_of_tests():
     """What docs/schemes.md calls MX1 is found by pytest -k MX1."""
     page = (ROOT / "docs/schemes.md").read_text()
-    tags = {tag for line in re.findall(r"^- ([A-Z]{1,3}\d(?:, [A-Z]{1,3}\d)*): ", page, re.MULTILINE) for tag in line.split(", ")}
-    names = {tag for path in (ROOT / "tests/python/claims").glob("*.py") for tag in re.findall(r"def test_([A-Z]{1,3}\d)_", path.read_text())}
+    tags = {
+        tag
+        for line in re.findall(r"^- ([A-Z]{1,3}\d(?:, [A-Z]{1,3}\d)*): ", page, re.MULTILINE)
+        for tag in line.split(", ")
+    }
+    names = {
+        tag
+        for path in (ROOT / "tests/python/claims").glob("*.py")
+        for tag in re.findall(r"def test_([A-Z]{1,3}\d)_", path.read_text())
+    }
     assert len(tags) > 50 and tags <= names
     tests = set(re.findall(r"`(tests/[\w/.]+)`", page))
     assert len(tests) > 15 and all((ROOT / path).is_file() for path in tests)
@@ -97,31 +124,48 @@ def test_the_tags_of_claims_are_names_of_tests():
 def test_the_table_of_all_schemes_is_of_the_list(tables):
     """Its numbers are not compared: that takes a replay of every scheme."""
     header, _, *rows = between(tables, "docs/schemes.md", "all schemes")
-    assert [cell.strip() for cell in header.strip("|").split("|")] == ["scheme", *tables.COLUMNS.values()]
+    assert [cell.strip() for cell in header.strip("|").split("|")] == [
+        "scheme",
+        *tables.COLUMNS.values(),
+    ]
     listed = [re.findall(r"^\| `([^`]+)`", row)[0] for row in rows]
-    assert len(set(listed)) == len(listed) >= 50 and set(listed) <= {s.spec for s in apscope.schemes.all_schemes()}
+    assert len(set(listed)) == len(listed) >= 50 and set(listed) <= {
+        s.spec for s in apscope.schemes.all_schemes()
+    }
     assert {row.count("|") for row in rows} == {len(tables.COLUMNS) + 2}
 
 
 def test_a_table_is_best_first_and_tells_what_was_skipped(tables):
-    specs = ["none:e4m3", "dynamic_loss_scaling:e4m3,init=65536", "stochastic:e4m3", "loss_scaling:e4m3,scale=1e9", "none:fp32"]
+    specs = [
+        "none:e4m3",
+        "dynamic_loss_scaling:e4m3,init=65536",
+        "stochastic:e4m3",
+        "loss_scaling:e4m3,scale=1e9",
+        "none:fp32",
+    ]
     rows = tables.rows_of(apscope.replay(tables.TRACE, specs, steps="0:3", topology=["ring"]))
     lines = tables.markdown(rows)
     assert len(lines) == 2 + len(specs)
     assert lines[2].startswith("| `none:fp32` |") and lines[2].rstrip(" |").endswith("1.00 | 1.00")
     assert any("`dynamic_loss_scaling:e4m3,init=65536` (3 steps skipped)" in line for line in lines)
-    assert "`loss_scaling:e4m3,scale=1e9` (3 steps overflowed)" in lines[-1].replace("1000000000", "1e9")
+    assert "`loss_scaling:e4m3,scale=1e9` (3 steps overflowed)" in lines[-1].replace(
+        "1000000000", "1e9"
+    )
     assert all(line.count("|") == lines[0].count("|") for line in lines)
 
 
 def test_the_picture_shows_the_ladder(picture, tmp_path, monkeypatch):
     table = picture.ladders()
-    errors = table.set_index(["trace", "format", "rung"])["error_over_noise"].unstack()[["constant", "step", "layer", "1024", "32"]]
+    errors = table.set_index(["trace", "format", "rung"])["error_over_noise"].unstack()[
+        ["constant", "step", "layer", "1024", "32"]
+    ]
     assert len(errors) == 12 and set(errors.index.get_level_values("trace")) == set(picture.TRACES)
     low, high = picture.LIMITS
     assert ((errors > low) & (errors < high)).all(axis=None), "a line leaves the picture"
     gain = errors["constant"] / errors["layer"]
-    assert (gain.xs("e5m2", level="format") < 1.01).all() and (gain.xs("e3m4", level="format") > 4).all()
+    assert (gain.xs("e5m2", level="format") < 1.01).all() and (
+        gain.xs("e3m4", level="format") > 4
+    ).all()
     monkeypatch.setattr(picture, "ladders", lambda: table)
     picture.main([str(tmp_path / "picture.png")])
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
@@ -136,23 +180,35 @@ def test_the_pictures_of_the_report_are_todays(tmp_path, monkeypatch):
     from PIL import Image, ImageChops, ImageStat
 
     def apart(one, other):
-        small = [picture.convert("L").resize((picture.width // 4, picture.height // 4)) for picture in (one, other)]
+        small = [
+            picture.convert("L").resize((picture.width // 4, picture.height // 4))
+            for picture in (one, other)
+        ]
         return ImageStat.Stat(ImageChops.difference(*small)).mean[0]
 
     traces = ["digits", "digits_w64", "characters", "resnet18", "transformer"]
     results = apscope.replay([ROOT / "notebooks/data" / name for name in traces], "main")
-    results.provenance["command"] = " ".join(["apscope replay", *(f"notebooks/data/{name}" for name in traces)])
+    results.provenance["command"] = " ".join(
+        ["apscope replay", *(f"notebooks/data/{name}" for name in traces)]
+    )
     page = apscope.report(results, tmp_path / "report.html")
     browser = report_picture.Browser()
     try:
-        now = {width: report_picture.drawn(browser, page.as_uri(), width) for width in report_picture.SIZES}
+        now = {
+            width: report_picture.drawn(browser, page.as_uri(), width)
+            for width in report_picture.SIZES
+        }
     finally:
         browser.close()
-    stored = {width: Image.open(ROOT / f"docs/report_{width}.png") for width in report_picture.SIZES}
+    stored = {
+        width: Image.open(ROOT / f"docs/report_{width}.png") for width in report_picture.SIZES
+    }
     for width, picture in now.items():
         assert picture.size == stored[width].size
         assert apart(picture, stored[width].convert("RGB")) < 2, "run make picture"
-        assert apart(picture, ImageChops.offset(picture, 0, 100)) > 6  # what another page would be apart
+        assert (
+            apart(picture, ImageChops.offset(picture, 0, 100)) > 6
+        )  # what another page would be apart
 
 
 def test_promises_name_their_tests_and_count_their_cases(monkeypatch):

@@ -13,7 +13,9 @@ from tests.python.summary_tables import LAYERS, MIXED, OWN_ONLY, STEPS, random_r
 @pytest.fixture(scope="module")
 def results():
     found = random_results()
-    found.frame["role"] = found.frame["tensor"].map({"conv": "linear", "head": "linear", "norm": "norm", "all": ""})
+    found.frame["role"] = found.frame["tensor"].map(
+        {"conv": "linear", "head": "linear", "norm": "norm", "all": ""}
+    )
     return found
 
 
@@ -26,10 +28,20 @@ def test_every_number_is_that_of_a_summary_of_the_part_alone(results, part):
     assert not found.duplicated(["trace", "scheme", part]).any() and set(found[part]) == set(places)
     for place in places:
         # One row a scheme; the layer of a policy that has a reduction of its own stands by itself under that one's name.
-        alone = of_topology(summary(results.frame[results.frame[BY[part]] == place]), "ring").set_index(["trace", "scheme"])
-        mine = found[found[part] == place].set_index(["trace", "scheme"]).drop(columns=[part, "topology"])
-        assert set(mine.index) == set(alone.index) and (alone.loc[("first", "aps:e4m3"), "topology"] == "ring")
-        pd.testing.assert_frame_equal(mine, alone.loc[mine.index, mine.columns], check_dtype=False, rtol=1e-12)
+        alone = of_topology(
+            summary(results.frame[results.frame[BY[part]] == place]), "ring"
+        ).set_index(["trace", "scheme"])
+        mine = (
+            found[found[part] == place]
+            .set_index(["trace", "scheme"])
+            .drop(columns=[part, "topology"])
+        )
+        assert set(mine.index) == set(alone.index) and (
+            alone.loc[("first", "aps:e4m3"), "topology"] == "ring"
+        )
+        pd.testing.assert_frame_equal(
+            mine, alone.loc[mine.index, mine.columns], check_dtype=False, rtol=1e-12
+        )
 
 
 def test_schemes_stand_as_they_rank_layers_in_the_traces_order_and_steps_ascend(results):
@@ -41,9 +53,15 @@ def test_schemes_stand_as_they_rank_layers_in_the_traces_order_and_steps_ascend(
 
 
 def test_a_topology_is_that_of_schemes_without_their_own(results):
-    default, sequential, exact = (results.by("layer", topology=name) for name in (None, "sequential", "exact"))
+    default, sequential, exact = (
+        results.by("layer", topology=name) for name in (None, "sequential", "exact")
+    )
     own = ["gather", "gather+vote", ""]
-    assert set(default["topology"]) == {"ring", *own} and set(sequential["topology"]) == {"sequential", *own} and set(exact["topology"]) == {"exact"}
+    assert (
+        set(default["topology"]) == {"ring", *own}
+        and set(sequential["topology"]) == {"sequential", *own}
+        and set(exact["topology"]) == {"exact"}
+    )
     assert set(default.loc[default["scheme"] == OWN_ONLY, "topology"]) == {"gather+vote", ""}
     assert set(default.loc[default["scheme"] == MIXED, "topology"]) == {"ring", ""}
 
@@ -57,12 +75,23 @@ def test_one_column_is_a_table_with_schemes_across(results):
     for (trace, layer), row in table.iterrows():
         for scheme, value in row.items():
             missing = trace == "second" and scheme == "qsgd"  # which that trace lacks
-            assert np.isnan(value) if missing else (value == whole[trace, layer, scheme] or np.isnan(whole[trace, layer, scheme]))
-    assert across(by(results, "step", ["aps:e4m3"]), "step", "worst_layer").loc["first", "aps:e4m3"].notna().any()
+            assert (
+                np.isnan(value)
+                if missing
+                else (value == whole[trace, layer, scheme] or np.isnan(whole[trace, layer, scheme]))
+            )
+    assert (
+        across(by(results, "step", ["aps:e4m3"]), "step", "worst_layer")
+        .loc["first", "aps:e4m3"]
+        .notna()
+        .any()
+    )
 
 
 def test_schemes_are_known_by_any_spelling(results):
-    assert list(results.by("step", schemes=["aps:e4m3,headroom=workers"])["scheme"].unique()) == ["aps:e4m3"]
+    assert list(results.by("step", schemes=["aps:e4m3,headroom=workers"])["scheme"].unique()) == [
+        "aps:e4m3"
+    ]
     assert list(results.by("step", schemes="aps:e4m3")["scheme"].unique()) == ["aps:e4m3"]
 
 
@@ -81,17 +110,28 @@ def test_what_there_is_not_is_told(results, arguments, sentence):
 
 def test_without_rows_there_is_an_empty_table(results):
     empty = by(results.frame.iloc[:0], "layer")
-    assert len(empty) == 0 and "error_over_noise" in empty and across(empty, "layer", "error_over_noise").empty
+    assert (
+        len(empty) == 0
+        and "error_over_noise" in empty
+        and across(empty, "layer", "error_over_noise").empty
+    )
 
 
 def test_the_noise_of_a_layer_is_its_own(request):
     """The interval of a layer's error follows from how well its own noise is known; a larger batch has less of it."""
-    results = apscope.replay(request.config.rootpath / "notebooks/data/digits", ["none:e3m4", "aps:e3m4"], steps="0:6", topology=["ring"])
+    results = apscope.replay(
+        request.config.rootpath / "notebooks/data/digits",
+        ["none:e3m4", "aps:e3m4"],
+        steps="0:6",
+        topology=["ring"],
+    )
     table, twice = results.by("layer"), results.by("layer", batch_factor=2.0)
     facts = results.noise_facts(by=["trace", "tensor"]).set_index("tensor")
     assert set(table["scheme"]) == {"none:e3m4", "aps:e3m4"}
     for row, other in zip(table.to_dict("records"), twice.to_dict("records")):
-        low, high = (row[f"error_over_noise_{end}"] / row["error_over_noise"] for end in ("low", "high"))
+        low, high = (
+            row[f"error_over_noise_{end}"] / row["error_over_noise"] for end in ("low", "high")
+        )
         assert (low, high) == pytest.approx(tuple(facts.loc[row["layer"], ["low", "high"]]))
         assert other["error_over_noise"] == pytest.approx(2 * row["error_over_noise"])
         assert row["pooled_error_over_noise_low"] <= row["pooled_error_over_noise_high"]

@@ -42,12 +42,22 @@ def compared(frame, trace, a, b, topology, layer):
     """One row of a comparison, in loops; `layer` None is all of them."""
 
     def stage(scheme, topology):
-        mine = frame[(frame.trace == trace) & (frame.scheme == scheme) & (frame.stage == "wire")].to_dict("records")
+        mine = frame[
+            (frame.trace == trace) & (frame.scheme == scheme) & (frame.stage == "wire")
+        ].to_dict("records")
         return mine if topology == "wire" else rows_of(frame, trace, scheme, topology)
 
-    both = [{(r["tensor"], r["step"]): r for r in stage(s, topology) if layer in (None, r["tensor"])} for s in (a, b)]
-    known = [cell for cell in both[0] if not any(math.isnan(loss([rows[cell]]) or 0) for rows in both)]
-    steps = [[[rows[cell] for cell in known if cell[1] == step] for rows in both] for step in sorted({step for _, step in known})]
+    both = [
+        {(r["tensor"], r["step"]): r for r in stage(s, topology) if layer in (None, r["tensor"])}
+        for s in (a, b)
+    ]
+    known = [
+        cell for cell in both[0] if not any(math.isnan(loss([rows[cell]]) or 0) for rows in both)
+    ]
+    steps = [
+        [[rows[cell] for cell in known if cell[1] == step] for rows in both]
+        for step in sorted({step for _, step in known})
+    ]
     pairs = [(loss(one), loss(other)) for one, other in steps]
     pairs = [p for p in pairs if None not in p]
     cells = [tuple(loss([rows[cell]]) for rows in both) for cell in known]
@@ -65,7 +75,11 @@ def compared(frame, trace, a, b, topology, layer):
         sent = [cell for cell in known if not rows[cell]["skipped"]]
         error = math.fsum(rows[cell]["sum_squared_error"] for cell in sent)
         error = math.nan if overflowed(mine) else error  # what is left of it has no shares
-        added = error - math.fsum(exact[cell]["sum_squared_error"] for cell in sent) if topology != "wire" else math.nan
+        added = (
+            error - math.fsum(exact[cell]["sum_squared_error"] for cell in sent)
+            if topology != "wire"
+            else math.nan
+        )
         out |= {
             f"step_nmse_{name}": mean(p[at] for p in pairs),
             f"overflowed_{name}": sum(overflowed(pair[at]) for pair in steps),
@@ -78,7 +92,9 @@ def compared(frame, trace, a, b, topology, layer):
             f"accumulation_{name}": ratio_of(added, error),
         }  # fmt: skip
         for part in PARTS:
-            out[f"{part.replace('split', 'share')}_{name}"] = ratio_of(math.fsum(rows[cell][part] for cell in sent), error)
+            out[f"{part.replace('split', 'share')}_{name}"] = ratio_of(
+                math.fsum(rows[cell][part] for cell in sent), error
+            )
     return out
 
 
@@ -92,7 +108,9 @@ def compared(frame, trace, a, b, topology, layer):
 def test_every_number_of_a_comparison_is_that_of_plain_loops(results, a, b, topology, used):
     found = results.compare(a, b, topology)
     assert tuple(found.columns) == comparison.COLUMNS
-    assert list(found.trace.unique()) == [t for t in ("first", "second", "wire only") if not (t == "second" and "qsgd" in (a, b))]
+    assert list(found.trace.unique()) == [
+        t for t in ("first", "second", "wire only") if not (t == "second" and "qsgd" in (a, b))
+    ]
     for trace, part in found.groupby("trace"):
         unknown = ("head",) if "mine(1)" in (a, b) and trace != "first" else ()
         assert part.layer.tolist() == ["all", *(layer for layer in LAYERS if layer not in unknown)]
@@ -100,17 +118,26 @@ def test_every_number_of_a_comparison_is_that_of_plain_loops(results, a, b, topo
         assert set(zip(part.topology_a, part.topology_b)) == {names}
         for i, one in enumerate(part.to_dict("records")):
             by_hand = compared(
-                results.frame, trace, a, b, "wire" if trace == "wire only" else "+".join(dict.fromkeys(names)), one["layer"] if i else None
+                results.frame,
+                trace,
+                a,
+                b,
+                "wire" if trace == "wire only" else "+".join(dict.fromkeys(names)),
+                one["layer"] if i else None,
             )
             for column, value in by_hand.items():
                 assert same(one[column], value), (trace, one["layer"], column, one[column], value)
-    assert results.compare(a, b, topology, layers=False).equals(found[~found.duplicated("trace")].reset_index(drop=True))
+    assert results.compare(a, b, topology, layers=False).equals(
+        found[~found.duplicated("trace")].reset_index(drop=True)
+    )
 
 
 def test_one_scheme_against_several_is_one_comparison_after_another(results):
     rivals = ["qsgd", MIXED, "none:fp32"]
     found = results.compare("aps:e4m3", rivals, "ring")
-    one_by_one = pd.concat([results.compare("aps:e4m3", b, "ring") for b in rivals], ignore_index=True)
+    one_by_one = pd.concat(
+        [results.compare("aps:e4m3", b, "ring") for b in rivals], ignore_index=True
+    )
     pd.testing.assert_frame_equal(found, one_by_one)
     assert list(found["scheme_b"].unique()) == rivals and set(found["scheme_a"]) == {"aps:e4m3"}
     with pytest.raises(ValueError, match="b is empty; give a scheme to compare 'aps:e4m3' with"):
@@ -126,87 +153,155 @@ def other_results(results):
     return Results(frame, results.histograms, results.provenance)
 
 
-@pytest.mark.parametrize(("a", "b"), [("aps:e4m3", "aps:e4m3"), ("none:fp32", MIXED), (OWN_ONLY, OWN_ONLY)])
+@pytest.mark.parametrize(
+    ("a", "b"), [("aps:e4m3", "aps:e4m3"), ("none:fp32", MIXED), (OWN_ONLY, OWN_ONLY)]
+)
 def test_a_scheme_of_other_results_is_compared_as_if_it_were_among_these(results, a, b):
     other = other_results(results)
     guest = other.frame[other.frame.scheme == b].assign(scheme="guest")
     wanted = comparison.compare(pd.concat([results.frame, guest], ignore_index=True), a, "guest")
     found = results.compare(a, b, against=other)
     pd.testing.assert_frame_equal(found, wanted.assign(scheme_b=b))
-    assert set(found["layer"]) == {"all", "conv", "head"} and (found.loc[found.trace != "first", "steps"] == 2).all()  # 0 and 20
+    assert (
+        set(found["layer"]) == {"all", "conv", "head"}
+        and (found.loc[found.trace != "first", "steps"] == 2).all()
+    )  # 0 and 20
 
 
 def test_two_results_beside_each_other(results):
     other = other_results(results)
     table = results.against(other)
-    assert tuple(table.columns) == against.COLUMNS and not table.duplicated(["trace", "scheme"]).any()
+    assert (
+        tuple(table.columns) == against.COLUMNS and not table.duplicated(["trace", "scheme"]).any()
+    )
     held = table.groupby("held_by")["scheme"].unique()
-    assert set(held["first"]) == {"qsgd"} and set(held["second"]) == {"aps:e5m2"} and table.loc[table.held_by != "both", "steps"].isna().all()
+    assert (
+        set(held["first"]) == {"qsgd"}
+        and set(held["second"]) == {"aps:e5m2"}
+        and table.loc[table.held_by != "both", "steps"].isna().all()
+    )
     for row in table[table.held_by == "both"].to_dict("records"):
-        alone = results.compare(row["scheme"], row["scheme"], layers=False, against=other).set_index("trace").loc[row["trace"]]
+        alone = (
+            results.compare(row["scheme"], row["scheme"], layers=False, against=other)
+            .set_index("trace")
+            .loc[row["trace"]]
+        )
         assert all(same(row[c], alone[c]) for c in against.COLUMNS[3:])
     assert against.only(results, other) == [
         ("first", "layer", ["norm"]), ("first", "step", [3, 7]), ("first", "scheme", ["qsgd"]), ("second", "step", [8]), ("second", "scheme", ["aps:e5m2"]),
     ]  # fmt: skip
     itself = results.against(results)
-    assert (itself.held_by == "both").all() and (itself.wins == 0).all() and (itself.losses == 0).all() and against.only(results, results) == []
+    assert (
+        (itself.held_by == "both").all()
+        and (itself.wins == 0).all()
+        and (itself.losses == 0).all()
+        and against.only(results, results) == []
+    )
 
 
 def test_results_without_a_place_in_common_are_refused(results):
     frame = results.frame
-    renamed = Results(frame.assign(trace=frame["trace"] + "'"), results.histograms, results.provenance)
+    renamed = Results(
+        frame.assign(trace=frame["trace"] + "'"), results.histograms, results.provenance
+    )
     with pytest.raises(ValueError, match="different traces .*; there is nothing to compare"):
         results.against(renamed)
     assert against.only(results, renamed)[0] == ("first", "trace", ["first", "second", "wire only"])
-    one, elsewhere = frame[frame.trace == "first"], frame[frame.trace == "second"].assign(step=frame["step"] + 100)
+    one, elsewhere = (
+        frame[frame.trace == "first"],
+        frame[frame.trace == "second"].assign(step=frame["step"] + 100),
+    )
     with pytest.raises(ValueError, match="has a layer and step in common"):
         comparison.compare(one, "aps:e4m3", "aps:e4m3", against=elsewhere)
-    assert len(comparison.compare(one, "aps:e4m3", "aps:e4m3", against=frame[frame.trace == "second"]))  # the only one of each
+    assert len(
+        comparison.compare(one, "aps:e4m3", "aps:e4m3", against=frame[frame.trace == "second"])
+    )  # the only one of each
 
 
-@pytest.mark.parametrize(("a", "b"), [("aps:e4m3", "dynamic_loss_scaling:e4m3"), ("none:fp32", MIXED), ("mine(1)", "aps:e4m3")])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [("aps:e4m3", "dynamic_loss_scaling:e4m3"), ("none:fp32", MIXED), ("mine(1)", "aps:e4m3")],
+)
 def test_ratios_of_layers_and_steps_are_what_a_comparison_sums_up(results, a, b):
-    whole, cells, steps = results.compare(a, b, "ring"), comparison.ratios(results, a, b, "ring"), comparison.compare_steps(results, a, b, "ring")
+    whole, cells, steps = (
+        results.compare(a, b, "ring"),
+        comparison.ratios(results, a, b, "ring"),
+        comparison.compare_steps(results, a, b, "ring"),
+    )
     for trace, part in whole.groupby("trace"):
         mine, by_step = cells[cells.trace == trace], steps[steps.trace == trace]
-        assert mine.layer.unique().tolist() == part.layer.tolist()[1:] and by_step.step.is_monotonic_increasing
+        assert (
+            mine.layer.unique().tolist() == part.layer.tolist()[1:]
+            and by_step.step.is_monotonic_increasing
+        )
         for one in part.to_dict("records")[1:]:
             ratio = mine[mine.layer == one["layer"]].ratio.dropna()
-            assert len(ratio) == one["steps"] and (ratio < 1).sum() == one["wins"] and same(one["worst_ratio"], ratio.max())
-        assert len(by_step) == part.steps.iloc[0] and (by_step.nmse_a < by_step.nmse_b).sum() == part.wins.iloc[0]
+            assert (
+                len(ratio) == one["steps"]
+                and (ratio < 1).sum() == one["wins"]
+                and same(one["worst_ratio"], ratio.max())
+            )
+        assert (
+            len(by_step) == part.steps.iloc[0]
+            and (by_step.nmse_a < by_step.nmse_b).sum() == part.wins.iloc[0]
+        )
         kept = mine[mine.step.isin(by_step.step)]
-        assert by_step.layers_won.sum() == (kept.nmse_a < kept.nmse_b).sum() and by_step.layers_level.sum() == (kept.nmse_a == kept.nmse_b).sum()
+        assert (
+            by_step.layers_won.sum() == (kept.nmse_a < kept.nmse_b).sum()
+            and by_step.layers_level.sum() == (kept.nmse_a == kept.nmse_b).sum()
+        )
         assert by_step.layers_lost.sum() == (kept.nmse_a > kept.nmse_b).sum()
 
 
 def test_a_comparison_is_the_reverse_of_its_reverse(results):
-    one, other = results.compare("aps:e4m3", LOSS_SCALING, "ring"), results.compare(LOSS_SCALING, "aps:e4m3", "ring")
-    assert (one.wins == other.losses).all() and (one.ties == other.ties).all() and (one.nmse_a == other.nmse_b).all()
+    one, other = (
+        results.compare("aps:e4m3", LOSS_SCALING, "ring"),
+        results.compare(LOSS_SCALING, "aps:e4m3", "ring"),
+    )
+    assert (
+        (one.wins == other.losses).all()
+        and (one.ties == other.ties).all()
+        and (one.nmse_a == other.nmse_b).all()
+    )
     assert np.allclose(one.geometric_ratio * other.geometric_ratio, 1, rtol=1e-12, atol=0)
 
 
 def test_any_spelling_of_a_scheme_is_taken_and_an_absent_one_told(results):
-    assert results.compare("aps:e4m3,headroom=workers", apscope.schemes.LossScaling("e4m3", scale="best")).equals(
-        results.compare("aps:e4m3", LOSS_SCALING)
-    )
+    assert results.compare(
+        "aps:e4m3,headroom=workers", apscope.schemes.LossScaling("e4m3", scale="best")
+    ).equals(results.compare("aps:e4m3", LOSS_SCALING))
     assert len(results.compare("mine(1)", "aps:e4m3"))  # no scheme of this process
-    with pytest.raises(ValueError, match="the results have no scheme 'aps:e4m2'; did you mean 'aps:e4m3'"):
+    with pytest.raises(
+        ValueError, match="the results have no scheme 'aps:e4m2'; did you mean 'aps:e4m3'"
+    ):
         results.compare("aps:e4m2", "aps:e4m3")
-    with pytest.raises(ValueError, match=r"no scheme 'thc'; they have none:fp32, aps:e4m3, .* and 2 more"):
+    with pytest.raises(
+        ValueError, match=r"no scheme 'thc'; they have none:fp32, aps:e4m3, .* and 2 more"
+    ):
         results.compare("thc", "aps:e4m3")
     with pytest.raises(ValueError, match="no scheme 'aps'; did you mean 'aps:e4m3'"):
         results.compare("aps", "aps:e4m3")
-    with pytest.raises(ValueError, match="'aps:e4m3' has no topology 'tree' in the results; use one of exact, ring, sequential, wire"):
+    with pytest.raises(
+        ValueError,
+        match="'aps:e4m3' has no topology 'tree' in the results; use one of exact, ring, sequential, wire",
+    ):
         results.compare("aps:e4m3", "none:fp32", topology="tree")
     with pytest.raises(ValueError, match="no trace of the results has both"):
-        comparison.compare(results.frame[(results.frame.trace == "first") == (results.frame.scheme == "qsgd")], "aps:e4m3", "qsgd")
+        comparison.compare(
+            results.frame[(results.frame.trace == "first") == (results.frame.scheme == "qsgd")],
+            "aps:e4m3",
+            "qsgd",
+        )
 
 
 def test_a_step_of_no_error_is_a_tie_or_a_ratio_without_bound():
     frame = table()
     frame = frame[frame.trace == "wire only"].copy()
     frame.loc[(frame.scheme == "none:fp32") & (frame.step == 7), "sum_squared_error"] = 0.0
-    frame.loc[(frame.scheme == "aps:e4m3") & (frame.step == 7) & (frame.tensor == "conv"), "sum_squared_error"] = 0.0
+    frame.loc[
+        (frame.scheme == "aps:e4m3") & (frame.step == 7) & (frame.tensor == "conv"),
+        "sum_squared_error",
+    ] = 0.0
     whole, conv, norm, *_ = comparison.compare(frame, "none:fp32", "aps:e4m3").to_dict("records")
     assert conv["ties"] == 1 and 0 < conv["geometric_ratio"] < np.inf
     assert norm["geometric_ratio"] == 0 and whole["geometric_ratio"] == 0

@@ -16,7 +16,16 @@ FLOATS = [
     "stochastic:e4m3", "aps:e4m3,rounding=stochastic", "aps:e4m3,unit=7", "current_scaling:e4m3", "current_scaling:e4m3,block=32", "delayed_scaling:e4m3",
     "mx", "mx:block_format=mxfp4", "mx:block_format=mxint8", "nvfp4:rht=false", "nvfp4:rht=false,four_over_six=mse", "fp8_allreduce:e4m3",
 ]  # fmt: skip
-OTHERS = ["qsgd", "sign", "terngrad", "top_k", "powersgd", "error_feedback(aps:e4m3)", "nvfp4", "sign_vote"]
+OTHERS = [
+    "qsgd",
+    "sign",
+    "terngrad",
+    "top_k",
+    "powersgd",
+    "error_feedback(aps:e4m3)",
+    "nvfp4",
+    "sign_vote",
+]
 
 
 def bound(rows):
@@ -26,7 +35,12 @@ def bound(rows):
 
 @pytest.fixture(scope="module", params=["digits", "characters"])
 def frame(request):
-    return apscope.replay(DATA / request.param, FLOATS + OTHERS, topology=["ring", "tree", "sequential+kahan"], steps="0:20").frame
+    return apscope.replay(
+        DATA / request.param,
+        FLOATS + OTHERS,
+        topology=["ring", "tree", "sequential+kahan"],
+        steps="0:20",
+    ).frame
 
 
 def test_the_parts_add_up_to_the_squared_error(frame):
@@ -65,8 +79,12 @@ def written(folder, rows, reduction="sum"):
 def test_four_elements_by_hand(tmp_path):
     """e4m3, no scale: 2^-12 is lost by both workers, 300 + 240 is clipped to 240 by one, 1.0625 rounds to 1, 16 + 1 rounds to 16 in the sum."""
     trace = written(tmp_path / "t", [[2.0**-12, 300, 1.0625, 16], [2.0**-12, 16, 1.0625, 1]])
-    rows = apscope.replay(trace, ["none:e4m3,overflow=saturate"], topology=["sequential"]).frame.set_index("topology")
-    wire, exact, sums = (rows.loc[t, list(PARTS)].to_numpy(float) for t in ("", "exact", "sequential"))
+    rows = apscope.replay(
+        trace, ["none:e4m3,overflow=saturate"], topology=["sequential"]
+    ).frame.set_index("topology")
+    wire, exact, sums = (
+        rows.loc[t, list(PARTS)].to_numpy(float) for t in ("", "exact", "sequential")
+    )
     assert wire.tolist() == [2 * 2.0**-24, 2 * 0.0625**2, 60.0**2, 0, 0]
     assert exact.tolist() == [(2 * 2.0**-12) ** 2, 0.125**2, 60.0**2, 0, 0]
     # 240 + 16 saturates at 240: the sum loses 16 more, after 60; 16 + 1 = 17 rounds to 16.
@@ -76,7 +94,9 @@ def test_four_elements_by_hand(tmp_path):
 def test_an_infinite_message_leaves_no_error_and_no_split(tmp_path):
     trace = written(tmp_path / "t", [[1000.0], [1.0]])
     rows = apscope.replay(trace, ["none:e4m3"], topology=["ring"]).frame.set_index("topology")
-    assert rows.loc["", "overflow"] == 1 and rows.loc["", "split_rounding"] == 0  # of the other worker's element
+    assert (
+        rows.loc["", "overflow"] == 1 and rows.loc["", "split_rounding"] == 0
+    )  # of the other worker's element
     assert rows.loc["ring", "counted"] == 0 and rows.loc["ring", list(PARTS)].isna().all()
 
 
@@ -92,15 +112,21 @@ def exponent(x):
 ], ids=["mxfp8", "mxfp4", "current_scaling", "aps"])  # fmt: skip
 def test_blocks(tmp_path, spec, block, scales):
     random = np.random.default_rng(3)
-    g = (random.standard_normal((3, 1000)) * np.exp(4 * random.standard_normal((3, 1000)))).astype(np.float32)
+    g = (random.standard_normal((3, 1000)) * np.exp(4 * random.standard_normal((3, 1000)))).astype(
+        np.float32
+    )
     g[:, 192:320] = 0  # blocks of zeros do not count
     g[1, 5] = 0
     row = apscope.replay(written(tmp_path / "t", g), [spec], topology=["exact"]).frame.iloc[0]
     blocks = [np.abs(w[i : i + block]) for w in g for i in range(0, g.shape[1], block)]
-    agreed = [max(np.abs(w[i : i + block]).max() for w in g) for i in range(0, g.shape[1], block)] * len(g)
+    agreed = [
+        max(np.abs(w[i : i + block]).max() for w in g) for i in range(0, g.shape[1], block)
+    ] * len(g)
     held = [i for i, b in enumerate(blocks) if b.any()]
     assert 0 < len(held) < len(blocks)
-    ranges = np.array([exponent(blocks[i].max()) - exponent(blocks[i][blocks[i] > 0].min()) for i in held])
+    ranges = np.array(
+        [exponent(blocks[i].max()) - exponent(blocks[i][blocks[i] > 0].min()) for i in held]
+    )
     assert row["block_count"] == len(held)
     assert row["block_range"] == ranges.sum() / len(held)
     assert row["block_range_max"] == ranges.max()
@@ -114,13 +140,20 @@ def test_saturated_blocks(tmp_path):
     rows[0, 3] = rows[0, 9] = 500  # one block, two elements
     rows[1, 40] = 448  # the largest itself
     rows[1, 95] = -510
-    row = apscope.replay(written(tmp_path / "t", rows), ["mx:block_format=mxfp8_e4m3"], topology=["exact"]).frame.iloc[0]
+    row = apscope.replay(
+        written(tmp_path / "t", rows), ["mx:block_format=mxfp8_e4m3"], topology=["exact"]
+    ).frame.iloc[0]
     assert (row["block_count"], row["saturated"], row["block_saturated"]) == (6, 3, 2)
     assert row["split_saturation"] == 2 * 52**2 + 62**2
 
 
 def test_pooled_parts_and_shares_add_up():
-    results = apscope.replay(DATA / "digits", ["aps:e4m3", "dynamic_loss_scaling:e4m3", "qsgd"], topology=["ring"], steps="0:40")
+    results = apscope.replay(
+        DATA / "digits",
+        ["aps:e4m3", "dynamic_loss_scaling:e4m3", "qsgd"],
+        topology=["ring"],
+        steps="0:40",
+    )
     pooled = results.pool(by=["scheme", "stage", "topology"]).set_index(["scheme", "topology"])
     frame = results.frame.groupby(["scheme", "topology"], observed=True)
     for part in PARTS:

@@ -16,7 +16,9 @@ def target():
     sys.path[:] = before
 
 
-@pytest.mark.parametrize("path", sorted((FUZZ / "corpus/results").iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted((FUZZ / "corpus/results").iterdir()), ids=lambda path: path.name
+)
 def test_the_corpus_is_taken_or_refused_in_one_sentence(target, tmp_path, path):
     taken = target["answered"](path.read_bytes(), tmp_path)
     # The ladder's schemes are not among the few that were replayed.
@@ -27,4 +29,6 @@ def test_a_byte_of_a_table_or_of_the_provenance_changed_is_refused_or_read(targe
     for part in range(4):
         whole = target["whole"]()[target["PARTS"][part]]
         for place in range(0, len(whole), len(whole) // 4):
-            target["answered"](bytes([part, 0]) + whole[:place] + b"\xff" + whole[place + 1 :], tmp_path)
+            target["answered"](
+                bytes([part, 0]) + whole[:place] + b"\xff" + whole[place + 1 :], tmp_path
+            )

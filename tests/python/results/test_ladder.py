@@ -41,17 +41,23 @@ def test_a_scale_a_step_is_each_step_replayed_alone(digits, table):
     """`scale=best` of a single step is that step's largest scale that fits."""
     logs = []
     for step in digits.steps:
-        rows = apscope.replay(digits, ["loss_scaling:e3m4,scale=best,rule=tight"], topology=["ring"], steps=[step]).frame
+        rows = apscope.replay(
+            digits, ["loss_scaling:e3m4,scale=best,rule=tight"], topology=["ring"], steps=[step]
+        ).frame
         rows = rows[rows["topology"] == "ring"]
         logs.append((rows["sum_log2_error_over_noise"].sum(), rows["noise_blocks"].sum()))
     total, blocks = np.sum(logs, axis=0)
-    assert table.at[("e3m4", "step"), "error_over_noise"] == pytest.approx(2 ** (total / blocks), rel=1e-12)
+    assert table.at[("e3m4", "step"), "error_over_noise"] == pytest.approx(
+        2 ** (total / blocks), rel=1e-12
+    )
 
 
 def test_factors_are_quotients_and_intervals_hold_them(table):
     row, coarse = table.loc[("e3m4", "layer")], table.loc[("e3m4", "step")]
     assert row["finer_than"] == "step"
-    assert row["factor"] == pytest.approx(coarse["error_over_noise"] / row["error_over_noise"], rel=1e-9)
+    assert row["factor"] == pytest.approx(
+        coarse["error_over_noise"] / row["error_over_noise"], rel=1e-9
+    )
     assert row["factor_low"] < row["factor"] < row["factor_high"]
     assert table.at[("e4m3", "layer"), "factor"] == pytest.approx(1, abs=0.01)
     assert math.isnan(table.at[("e3m4", "constant"), "factor"])
@@ -78,7 +84,11 @@ def test_a_format_and_a_rule_are_checked():
 
 
 def test_results_give_the_rungs_that_they_hold(digits):
-    results = apscope.replay(digits, ["aps:e3m4,rule=tight", "aps:e3m4,rule=tight,unit=model", "aps:e4m3,rule=tight"], topology=["tree", "ring"])
+    results = apscope.replay(
+        digits,
+        ["aps:e3m4,rule=tight", "aps:e3m4,rule=tight,unit=model", "aps:e4m3,rule=tight"],
+        topology=["tree", "ring"],
+    )
     found = apscope.ladder(results)
     assert found["rung"].tolist() == ["step", "layer"] and set(found["topology"]) == {"tree"}
     assert set(apscope.ladder(results, topology="ring")["topology"]) == {"ring"}
@@ -86,7 +96,9 @@ def test_results_give_the_rungs_that_they_hold(digits):
         apscope.ladder(results, topology="butterfly")
     with pytest.raises(ValueError, match="the results have no"):
         apscope.ladder(results, ["e5m2"])
-    with pytest.raises(ValueError, match="the results do not have two rungs of the ladder with rule=ceil"):
+    with pytest.raises(
+        ValueError, match="the results do not have two rungs of the ladder with rule=ceil"
+    ):
         apscope.ladder(results, rule="ceil")
 
 
@@ -94,7 +106,10 @@ def test_the_command_prints_errors_and_factors(request, capsys, tmp_path):
     trace = str(request.config.rootpath / "notebooks/data/digits")
     assert main(["ladder", trace, "--formats", "e4m3,e3m4", "--steps", "0:12"]) == 0
     out = capsys.readouterr().out
-    assert "digits: typical error over the noise of the batch, ring, 12 steps" in out and "step -> layer" in out
+    assert (
+        "digits: typical error over the noise of the batch, ring, 12 steps" in out
+        and "step -> layer" in out
+    )
     assert main(["ladder", trace, "--formats", "e3m4", "--steps", "0:12", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [r["rung"] for r in rows] == [r.name for r in RUNGS] and rows[0]["factor"] is None
@@ -130,12 +145,23 @@ def test_what_schemes_differ_in():
     assert differences("aps:e3m4,rule=tight", "loss_scaling:e3m4,scale=best,rule=tight") == [
         ("scale", "one per layer and step", "one for all steps, the best in hindsight")
     ]
-    assert [d[0] for d in differences("aps:e3m4", "loss_scaling:e3m4,scale=best,rule=tight")] == ["rule", "scale"]
+    assert [d[0] for d in differences("aps:e3m4", "loss_scaling:e3m4,scale=best,rule=tight")] == [
+        "rule",
+        "scale",
+    ]
     assert differences("aps:e3m4", "aps:e4m3") == [("format", "e3m4", "e4m3")]
-    assert [d[0] for d in differences("aps:e3m4", "stochastic:e3m4")] == ["headroom", "rounding", "sums"]
-    assert differences("aps:e4m3,accumulate=fp32", "aps:e4m3") == [("sums", "in fp32", "rounded to the format")]
+    assert [d[0] for d in differences("aps:e3m4", "stochastic:e3m4")] == [
+        "headroom",
+        "rounding",
+        "sums",
+    ]
+    assert differences("aps:e4m3,accumulate=fp32", "aps:e4m3") == [
+        ("sums", "in fp32", "rounded to the format")
+    ]
     assert differences("aps:e4m3", "qsgd")[0] == ("scheme", "aps:e4m3", "qsgd")
-    assert ("scale", "one per step, of the step before", "one per step") in differences("aps:e4m3,unit=model,delay=1", "aps:e4m3,unit=model")
+    assert ("scale", "one per step, of the step before", "one per step") in differences(
+        "aps:e4m3,unit=model,delay=1", "aps:e4m3,unit=model"
+    )
 
 
 def test_a_chain_changes_one_thing_at_a_time():
@@ -147,10 +173,16 @@ def test_a_chain_changes_one_thing_at_a_time():
         ("aps:e4m3,unit=bucket:1MB", "loss_scaling:e4m3,scale=best"),
     ):
         links = chain(a, b)
-        assert links[0] == ("", apscope.schemes.Scheme(b).spec) and links[-1][1] == apscope.schemes.Scheme(a).spec
+        assert (
+            links[0] == ("", apscope.schemes.Scheme(b).spec)
+            and links[-1][1] == apscope.schemes.Scheme(a).spec
+        )
         for (_, before), (what, after) in zip(links, links[1:]):
             assert [d[0] for d in differences(after, before)] == [what]
-    assert chain("aps:e3m4", "stochastic:e3m4") == [] and chain("aps:e3m4", "loss_scaling:e3m4,scale=1024") == []
+    assert (
+        chain("aps:e3m4", "stochastic:e3m4") == []
+        and chain("aps:e3m4", "loss_scaling:e3m4,scale=1024") == []
+    )
 
 
 def test_the_factors_of_single_changes_multiply_to_the_whole(digits):
@@ -159,7 +191,9 @@ def test_the_factors_of_single_changes_multiply_to_the_whole(digits):
     found = decompose(results, a, b).set_index("change")
     assert found.index.tolist() == ["rule", "scale", "scale", "all"]
     assert found["factor"].iloc[:-1].prod() == pytest.approx(found.at["all", "factor"], rel=1e-9)
-    assert found["factor"].iloc[0] < 1 < found["factor"].iloc[1]  # the spare binade costs, following the step buys
+    assert (
+        found["factor"].iloc[0] < 1 < found["factor"].iloc[1]
+    )  # the spare binade costs, following the step buys
     pd.testing.assert_frame_equal(results.decompose(a, b), decompose(results, a, b))
     few = apscope.replay(digits, [a, b], topology=["ring"], steps="0:5")
     assert few.decompose(a, b)["factor"].isna().tolist() == [True, True, True, False]
@@ -185,7 +219,12 @@ def test_compare_says_what_differs_and_what_to_replay(request, capsys, tmp_path)
         == 0
     )
     capsys.readouterr()
-    assert main(["compare", str(tmp_path / "r"), "aps:e3m4", "loss_scaling:e3m4,scale=best,rule=tight"]) == 0
+    assert (
+        main(
+            ["compare", str(tmp_path / "r"), "aps:e3m4", "loss_scaling:e3m4,scale=best,rule=tight"]
+        )
+        == 0
+    )
     out = capsys.readouterr().out
     assert "how they differ" in out and "one for all steps, the best in hindsight" in out
     assert "--scheme loss_scaling:e3m4,scale=best --scheme aps:e3m4,unit=model, and merge" in out

@@ -29,7 +29,9 @@ def record(folder, gradients, reduction="mean"):
 def gradients():
     rng = np.random.default_rng(1)
     scale = np.exp(rng.normal(0, 3, 9000))
-    return ((rng.standard_normal(9000) + rng.standard_normal((3, 5, 9000))) * scale).astype(np.float32)
+    return ((rng.standard_normal(9000) + rng.standard_normal((3, 5, 9000))) * scale).astype(
+        np.float32
+    )
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
@@ -37,11 +39,15 @@ def test_the_table_is_that_of_the_reference(tmp_path, gradients, reduction):
     gradients = gradients.copy()
     gradients[:, 1:, 64:96] = 0  # a lone block
     gradients[:, :, 96:160] = 0  # two without noise
-    results = apscope.replay(record(tmp_path / "t", gradients, reduction), ["aps:e4m3"], topology=["ring"])
+    results = apscope.replay(
+        record(tmp_path / "t", gradients, reduction), ["aps:e4m3"], topology=["ring"]
+    )
     for step in range(3):
         for name, part in (("a", slice(0, 3000)), ("b", slice(3000, 9000))):
             g = gradients[step, :, part]
-            rows = results.noise[(results.noise["step"] == step) & (results.noise["tensor"] == name)]
+            rows = results.noise[
+                (results.noise["step"] == step) & (results.noise["tensor"] == name)
+            ]
             whole, left = rows[rows["without"].isna()].iloc[0], rows[rows["without"].notna()]
             noise = noise_of(g, reduction)
             assert whole["sum_noise"] == pytest.approx(noise.sum(), rel=1e-13)
@@ -50,15 +56,26 @@ def test_the_table_is_that_of_the_reference(tmp_path, gradients, reduction):
             expected = without(g, reduction)
             assert left["without"].tolist() == list(range(5))
             np.testing.assert_allclose(left["sum_noise"], [n for n, _ in expected], rtol=1e-12)
-            np.testing.assert_allclose(left["sum_log2_ratio"], [log for _, log in expected], rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(
+                left["sum_log2_ratio"], [log for _, log in expected], rtol=1e-9, atol=1e-9
+            )
             reference = g.astype(float).sum(axis=0) / (5 if reduction == "mean" else 1)
             assert whole["sum_squared_reference"] == pytest.approx((reference**2).sum(), rel=1e-12)
 
 
 def test_means_and_sums_have_the_same_error_over_noise(tmp_path, gradients):
-    columns = ["error_over_noise", "pooled_error_over_noise", "error_over_noise_low", "pooled_error_over_noise_high"]
+    columns = [
+        "error_over_noise",
+        "pooled_error_over_noise",
+        "error_over_noise_low",
+        "pooled_error_over_noise_high",
+    ]
     mean, total = (
-        apscope.replay(record(tmp_path / r, gradients, r), ["aps:e4m3", "dynamic_loss_scaling:fp16"], topology=["ring"]).summary()
+        apscope.replay(
+            record(tmp_path / r, gradients, r),
+            ["aps:e4m3", "dynamic_loss_scaling:fp16"],
+            topology=["ring"],
+        ).summary()
         for r in ("mean", "sum")
     )
     np.testing.assert_allclose(mean[columns], total[columns], rtol=1e-12)
@@ -69,37 +86,61 @@ def test_shards_and_files_keep_the_table(tmp_path, gradients):
     whole = apscope.replay(trace, ["aps:e4m3", "qsgd"])
     whole.save(tmp_path / "r")
     pd.testing.assert_frame_equal(apscope.Results.open(tmp_path / "r").noise, whole.noise)
-    joined = apscope.merge([apscope.replay(trace, ["aps:e4m3", "qsgd"], shard=(i, 3)) for i in (2, 0, 1)])
+    joined = apscope.merge(
+        [apscope.replay(trace, ["aps:e4m3", "qsgd"], shard=(i, 3)) for i in (2, 0, 1)]
+    )
     pd.testing.assert_frame_equal(joined.noise, whole.noise)
     pd.testing.assert_frame_equal(joined.summary(), whole.summary())
 
 
 def test_a_skipped_step_loses_the_gradient_and_overflow_has_no_finite_error(tmp_path, gradients):
     trace = record(tmp_path / "t", gradients)
-    results = apscope.replay(trace, ["dynamic_loss_scaling:fp16,init=16777216", "none:e4m3", "none:fp32"], topology=["ring"])
-    rows = results.frame[results.frame["topology"] == "ring"].set_index(["scheme", "step", "tensor"])
+    results = apscope.replay(
+        trace,
+        ["dynamic_loss_scaling:fp16,init=16777216", "none:e4m3", "none:fp32"],
+        topology=["ring"],
+    )
+    rows = results.frame[results.frame["topology"] == "ring"].set_index(
+        ["scheme", "step", "tensor"]
+    )
     skipped = rows[rows["skipped"]].iloc[0]
-    assert skipped["pooled_error_over_noise"] == pytest.approx(skipped["sum_squared_reference"] / skipped["sum_noise"])
+    assert skipped["pooled_error_over_noise"] == pytest.approx(
+        skipped["sum_squared_reference"] / skipped["sum_noise"]
+    )
     assert 0 < skipped["error_over_noise"] < math.inf
     over = rows[rows["overflow"].fillna(0) > 0]
-    assert len(over) and np.isinf(over["error_over_noise"]).all() and np.isinf(over["pooled_error_over_noise"]).all()
+    assert (
+        len(over)
+        and np.isinf(over["error_over_noise"]).all()
+        and np.isinf(over["pooled_error_over_noise"]).all()
+    )
     table = results.summary().set_index(["scheme", "topology"])
     assert table.at[("none:e4m3", "ring"), "error_over_noise"] == math.inf
     assert table.at[("none:fp32", "ring"), "error_over_noise"] == pytest.approx(2.0**-30, rel=1e-3)
 
 
 def test_one_worker_says_nothing_of_the_noise(tmp_path, gradients):
-    results = apscope.replay(record(tmp_path / "t", gradients[:, :1]), ["aps:e4m3", "aps:e5m2"], topology=["ring"])
+    results = apscope.replay(
+        record(tmp_path / "t", gradients[:, :1]), ["aps:e4m3", "aps:e5m2"], topology=["ring"]
+    )
     assert not len(results.noise) and not len(results.noise_facts())
     table = results.summary()
     assert table["error_over_noise"].isna().all()
-    assert all(part["step_nmse"].is_monotonic_increasing for _, part in table.groupby(table["topology"] == "exact"))
+    assert all(
+        part["step_nmse"].is_monotonic_increasing
+        for _, part in table.groupby(table["topology"] == "exact")
+    )
     ladder = apscope.ladder(apscope.open_trace(tmp_path / "t"), ["e3m4"])
-    assert ladder["error_over_noise"].isna().all() and ladder.set_index("rung").at["layer", "factor"] > 0
+    assert (
+        ladder["error_over_noise"].isna().all()
+        and ladder.set_index("rung").at["layer", "factor"] > 0
+    )
 
 
 def test_two_workers_give_no_interval(tmp_path, gradients):
-    table = apscope.replay(record(tmp_path / "t", gradients[:, :2]), ["aps:e4m3"], topology=["ring"]).summary()
+    table = apscope.replay(
+        record(tmp_path / "t", gradients[:, :2]), ["aps:e4m3"], topology=["ring"]
+    ).summary()
     assert table["error_over_noise"].notna().all() and table["error_over_noise_low"].isna().all()
 
 
@@ -110,7 +151,9 @@ def test_a_larger_batch_has_less_noise(tmp_path, gradients):
         np.testing.assert_allclose(four[column], 4 * one[column])
     assert four["step_nmse"].equals(one["step_nmse"])
     facts = results.noise_facts(batch_factor=4)
-    assert facts.at[0, "noise_ratio"] == pytest.approx(results.noise_facts().at[0, "noise_ratio"] / 4)
+    assert facts.at[0, "noise_ratio"] == pytest.approx(
+        results.noise_facts().at[0, "noise_ratio"] / 4
+    )
     for wrong in (0, -1, math.inf, math.nan):
         with pytest.raises(ValueError, match="is not a positive number"):
             results.summary(batch_factor=wrong)
@@ -120,15 +163,26 @@ def test_the_gradient_noise_scale_is_that_of_the_covariance(tmp_path):
     """Noise of the mean over W workers sigma^2 n / W, signal n mu^2: in batches of all workers their quotient."""
     rng = np.random.default_rng(4)
     g = (0.5 + 2.0 * rng.standard_normal((20, 8, 6000))).astype(np.float32)
-    facts = apscope.replay(record(tmp_path / "t", g), ["none:bf16"], topology=["ring"]).noise_facts()
+    facts = apscope.replay(
+        record(tmp_path / "t", g), ["none:bf16"], topology=["ring"]
+    ).noise_facts()
     assert facts.at[0, "noise_scale"] == pytest.approx((4 / 8) / 0.25, rel=0.02)
     assert facts.at[0, "noise_ratio"] == pytest.approx((4 / 8) / (0.25 + 4 / 8), rel=0.02)
-    by = apscope.replay(record(tmp_path / "u", g), ["none:bf16"], topology=["ring"]).noise_facts(["trace", "tensor"])
+    by = apscope.replay(record(tmp_path / "u", g), ["none:bf16"], topology=["ring"]).noise_facts(
+        ["trace", "tensor"]
+    )
     assert by["tensor"].tolist() == ["a", "b"] and by["steps"].tolist() == [20, 20]
 
 
 @pytest.mark.parametrize(
-    ("kind", "steps", "workers"), [("independent", 5, 8), ("neighbours", 5, 8), ("blocks", 5, 4), ("blocks", 5, 8), ("shared", 10, 8)]
+    ("kind", "steps", "workers"),
+    [
+        ("independent", 5, 8),
+        ("neighbours", 5, 8),
+        ("blocks", 5, 4),
+        ("blocks", 5, 8),
+        ("shared", 10, 8),
+    ],
 )
 def test_intervals_hold_the_truth(kind, steps, workers):
     """The table of docs/performance.md has 1,000 trials; of 150 the share has a standard error of 1.8 %."""
@@ -138,7 +192,16 @@ def test_intervals_hold_the_truth(kind, steps, workers):
 
 
 def test_quantiles_and_the_bias_of_a_logarithm():
-    for freedom, t in ((1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (5, 2.5706), (7, 2.3646), (30, 2.0423), (1e6, 1.95996)):
+    for freedom, t in (
+        (1, 12.7062),
+        (2, 4.3027),
+        (3, 3.1824),
+        (4, 2.7764),
+        (5, 2.5706),
+        (7, 2.3646),
+        (30, 2.0423),
+        (1e6, 1.95996),
+    ):
         assert student_t(freedom) == pytest.approx(t, abs=6e-4)
     assert math.isnan(student_t(0.5)) and student_t(4) > student_t(4.5) > student_t(5)
     rng = np.random.default_rng(0)
@@ -148,5 +211,7 @@ def test_quantiles_and_the_bias_of_a_logarithm():
     for workers in (3, 8, 64):
         for directions in (0.5, 3.0, 50.0):
             change = log_bias((workers - 2) * directions) - log_bias((workers - 1) * directions)
-            assert bias_of_log_variance(change, workers) == pytest.approx(log_bias((workers - 1) * directions), rel=1e-3)
+            assert bias_of_log_variance(change, workers) == pytest.approx(
+                log_bias((workers - 1) * directions), rel=1e-3
+            )
     assert bias_of_log_variance(0.1, 8) == 0.0

@@ -15,7 +15,9 @@ def record(folder, steps):
         for step, values in enumerate(steps):
             for worker in range(2):
                 writer.add(step, worker, "a", np.float32(values))
-                writer.add(step, worker, "b", np.float32([0, 0, 0] if values == [0, 0] else [1, 2, 4]))
+                writer.add(
+                    step, worker, "b", np.float32([0, 0, 0] if values == [0, 0] else [1, 2, 4])
+                )
             writer.end_step(step)
     return folder
 
@@ -28,11 +30,17 @@ def odd(tmp_path):
 def test_the_summary_counts_steps_with_nan_or_infinities(odd):
     results = apscope.replay(odd, ["none:bf16", "dynamic_loss_scaling:fp16"], topology="ring")
     table = results.summary()
-    assert (table.nonfinite == 2).all() and table.set_index(["scheme", "topology"]).skipped["dynamic_loss_scaling:fp16", "ring"] > 0
-    alone = apscope.replay(odd, "dynamic_loss_scaling:fp16", topology="ring")  # which skips such a step
+    assert (table.nonfinite == 2).all() and table.set_index(["scheme", "topology"]).skipped[
+        "dynamic_loss_scaling:fp16", "ring"
+    ] > 0
+    alone = apscope.replay(
+        odd, "dynamic_loss_scaling:fp16", topology="ring"
+    )  # which skips such a step
     assert (alone.summary().nonfinite == 2).all() and "2 of 8 layer-steps" in alone.not_finite
     assert "NaN or infinite" in repr(results) and "steps with NaN or inf" in results._repr_html_()
-    assert (apscope.replay(odd, "none:bf16", topology="ring", steps=[0, 3]).summary().nonfinite == 0).all()
+    assert (
+        apscope.replay(odd, "none:bf16", topology="ring", steps=[0, 3]).summary().nonfinite == 0
+    ).all()
 
 
 def test_the_command_the_page_and_info_say_it(odd, tmp_path, capsys):
@@ -40,17 +48,27 @@ def test_the_command_the_page_and_info_say_it(odd, tmp_path, capsys):
     assert main(["summary", str(tmp_path / "r")]) == 0
     out, err = capsys.readouterr()
     head, row = (line.split() for line in out.splitlines()[1:3])
-    assert row[head.index("nonfinite")] == "2" and "2 of 8 layer-steps have gradients that are NaN or infinite" in err
+    assert (
+        row[head.index("nonfinite")] == "2"
+        and "2 of 8 layer-steps have gradients that are NaN or infinite" in err
+    )
     assert "2 of 8 layer-steps have gradients that are NaN or infinite" in page(tmp_path / "r")
     assert main(["info", str(odd)]) == 0
-    assert "4 of 30 values are NaN or infinite: a replay omits them from every error" in capsys.readouterr().out
+    assert (
+        "4 of 30 values are NaN or infinite: a replay omits them from every error"
+        in capsys.readouterr().out
+    )
 
 
 def test_a_layer_without_a_finite_value_has_no_loss(odd):
     results = apscope.replay(odd, "none:bf16", topology="ring", steps=[2])
     table = results.frame[(results.frame.topology == "ring") & (results.frame.tensor == "a")]
     assert table.counted.tolist() == [0] and table[["nmse", "cosine"]].isna().all(axis=None)
-    assert results.compare("none:bf16", "none:bf16").set_index("layer").steps.to_dict() == {"all": 1, "a": 0, "b": 1}
+    assert results.compare("none:bf16", "none:bf16").set_index("layer").steps.to_dict() == {
+        "all": 1,
+        "a": 0,
+        "b": 1,
+    }
 
 
 def test_a_trace_of_zeros_is_told_in_a_sentence(tmp_path, capsys):
@@ -58,9 +76,17 @@ def test_a_trace_of_zeros_is_told_in_a_sentence(tmp_path, capsys):
     results = apscope.replay(zeros, "aps:e4m3", topology="ring")
     assert results.summary().step_nmse.isna().all()
     sentence = "all gradients of zeros are zero, so no error can be relative to them: every NMSE and cosine is empty"
-    assert results.all_zero == sentence and sentence in repr(results) and sentence[1:] in page(results)
+    assert (
+        results.all_zero == sentence and sentence in repr(results) and sentence[1:] in page(results)
+    )
     results.save(tmp_path / "r")
-    assert main(["summary", str(tmp_path / "r")]) == 0 and capsys.readouterr().err == f"apscope: {sentence}\n"
-    assert main(["info", str(zeros)]) == 0 and "all of these gradients are zero" in capsys.readouterr().out
+    assert (
+        main(["summary", str(tmp_path / "r")]) == 0
+        and capsys.readouterr().err == f"apscope: {sentence}\n"
+    )
+    assert (
+        main(["info", str(zeros)]) == 0
+        and "all of these gradients are zero" in capsys.readouterr().out
+    )
     one = apscope.replay(record(tmp_path / "some", [[0, 0], [1, 0]]), "aps:e4m3", topology="ring")
     assert one.all_zero == "" and one.not_finite == ""

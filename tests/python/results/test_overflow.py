@@ -18,7 +18,12 @@ A, B = SCHEMES
 
 @pytest.fixture(scope="module")
 def results(request):
-    return apscope.replay(request.config.rootpath / "notebooks/data/digits", SCHEMES, steps=[0, 8, 9, 34, 240], topology="ring")
+    return apscope.replay(
+        request.config.rootpath / "notebooks/data/digits",
+        SCHEMES,
+        steps=[0, 8, 9, 34, 240],
+        topology="ring",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -26,34 +31,61 @@ def flawed(results):
     """Layers and steps that overflowed after the ring."""
     frame = results.frame
     over = frame[(frame.scheme == B) & (frame.topology == "ring") & (frame.overflow > 0)]
-    assert 0 < over.tensor.nunique() < frame.tensor.nunique() and 0 < over.step.nunique() < frame.step.nunique()
+    assert (
+        0 < over.tensor.nunique() < frame.tensor.nunique()
+        and 0 < over.step.nunique() < frame.step.nunique()
+    )
     return over
 
 
 def test_the_columns_of_a_row_with_overflow(results):
     frame = results.frame
     over = frame.overflow > 0
-    for column, value in (("nmse", np.inf), ("mse", np.inf), ("variance", np.inf), ("sqnr_db", -np.inf), ("cosine", 0.0), ("rescaled_nmse", 1.0)):
+    for column, value in (
+        ("nmse", np.inf),
+        ("mse", np.inf),
+        ("variance", np.inf),
+        ("sqnr_db", -np.inf),
+        ("cosine", 0.0),
+        ("rescaled_nmse", 1.0),
+    ):
         assert (frame.loc[over, column] == value).all(), column
-    assert np.isfinite(frame.loc[over, ["sum_squared_error", "bias", "relative_bias"]].astype(float)).all(axis=None)
-    assert np.isfinite(frame.loc[~over, ["nmse", "mse", "variance", "cosine"]].astype(float)).all(axis=None)
+    assert np.isfinite(
+        frame.loc[over, ["sum_squared_error", "bias", "relative_bias"]].astype(float)
+    ).all(axis=None)
+    assert np.isfinite(frame.loc[~over, ["nmse", "mse", "variance", "cosine"]].astype(float)).all(
+        axis=None
+    )
 
 
 def test_files_hold_infinities(results, tmp_path):
     folder = results.save(tmp_path / "out")
-    for read in (apscope.Results.open(folder).frame, apscope.Results.read_csv(folder / "results.csv")):
+    for read in (
+        apscope.Results.open(folder).frame,
+        apscope.Results.read_csv(folder / "results.csv"),
+    ):
         for column in ("nmse", "sqnr_db", "cosine"):
-            np.testing.assert_array_equal(read[column].to_numpy(float), results.frame[column].to_numpy(float))
+            np.testing.assert_array_equal(
+                read[column].to_numpy(float), results.frame[column].to_numpy(float)
+            )
 
 
 def test_pooled_errors_are_infinite_where_a_row_is(results, flawed):
     table = results.pool(["scheme", "tensor"]).set_index(["scheme", "tensor"])
     for (scheme, tensor), row in table.iterrows():
         over = scheme == B and tensor in set(flawed.tensor)
-        assert (row.nmse == np.inf) == (row.mse == np.inf) == (row.variance == np.inf) == (row.sqnr_db == -np.inf) == over
+        assert (
+            (row.nmse == np.inf)
+            == (row.mse == np.inf)
+            == (row.variance == np.inf)
+            == (row.sqnr_db == -np.inf)
+            == over
+        )
     summary = results.summary().set_index(["scheme", "topology"]).loc[(B, "ring")]
     assert summary.nmse == summary.worst_nmse == np.inf and 1 <= summary.step_nmse * 5 < np.inf
-    assert summary.worst_layer == flawed.tensor.iloc[0] and summary.overflowed == flawed.step.nunique()
+    assert (
+        summary.worst_layer == flawed.tensor.iloc[0] and summary.overflowed == flawed.step.nunique()
+    )
 
 
 def test_a_comparison_marks_layers_with_overflow(results, flawed):
@@ -61,8 +93,15 @@ def test_a_comparison_marks_layers_with_overflow(results, flawed):
     steps = flawed.groupby("tensor").step.nunique()
     for layer, row in table.drop("all").iterrows():
         over = steps.get(layer, 0)
-        assert row.overflowed_a == 0 and row.overflowed_b == over and (row.nmse_b == np.inf) == math.isnan(row.share_rounding_b) == (over > 0)
-        assert np.isfinite([row.nmse_a, row.step_nmse_a, row.step_nmse_b]).all() and row.step_nmse_b >= over / row.steps
+        assert (
+            row.overflowed_a == 0
+            and row.overflowed_b == over
+            and (row.nmse_b == np.inf) == math.isnan(row.share_rounding_b) == (over > 0)
+        )
+        assert (
+            np.isfinite([row.nmse_a, row.step_nmse_a, row.step_nmse_b]).all()
+            and row.step_nmse_b >= over / row.steps
+        )
     assert table.nmse_b["all"] == np.inf and table.overflowed_b["all"] == flawed.step.nunique()
 
 
@@ -76,30 +115,53 @@ def test_the_command_says_it(results, tmp_path, capsys):
 def test_the_page_gives_overflow_as_the_cause_and_no_other(results, flawed):
     text = page(results)
     steps = flawed.step.nunique()
-    assert f'<small class="mark">overflow in {steps} steps</small>' in text and '<td data-label="error over noise">' in text
-    assert "∞" in text[: text.index("<script")] and "because" not in text[: text.index('id="words"')]
+    assert (
+        f'<small class="mark">overflow in {steps} steps</small>' in text
+        and '<td data-label="error over noise">' in text
+    )
+    assert (
+        "∞" in text[: text.index("<script")] and "because" not in text[: text.index('id="words"')]
+    )
 
 
 def test_pictures_mark_overflow(results, flawed):
     layers = list(dict.fromkeys(results.frame.tensor))
     ax = plots.nmse_by_layer(results)
-    hollow = [line for line in ax.lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())]
-    assert [len(line.get_xdata()) for line in hollow] == [flawed.tensor.nunique()] and "hollow: a step overflowed" in ax.get_xlabel()
+    hollow = [
+        line for line in ax.lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())
+    ]
+    assert [len(line.get_xdata()) for line in hollow] == [
+        flawed.tensor.nunique()
+    ] and "hollow: a step overflowed" in ax.get_xlabel()
     ax = plots.nmse_ratio(results, A, B)
     (crosses,) = [line for line in ax.lines if line.get_marker() == "x"]
     found = {(layers[int(y)], int(x)) for x, y in zip(crosses.get_xdata(), crosses.get_ydata())}
     steps = sorted(set(results.frame.step))
-    assert found == {(r.tensor, steps.index(r.step)) for r in flawed.itertuples()} and "× overflow" in ax.get_xlabel()
+    assert (
+        found == {(r.tensor, steps.index(r.step)) for r in flawed.itertuples()}
+        and "× overflow" in ax.get_xlabel()
+    )
     for ax in (plots.bias_over_steps(results, B), plots.variance_over_steps(results)):
         (crosses,) = [line for line in ax.lines if line.get_marker() == "x"]
-        assert sorted(int(x) for x in crosses.get_xdata()) == sorted({steps.index(s) for s in flawed.step}) and "× overflow" in ax.get_xlabel()
+        assert (
+            sorted(int(x) for x in crosses.get_xdata())
+            == sorted({steps.index(s) for s in flawed.step})
+            and "× overflow" in ax.get_xlabel()
+        )
     assert "1 scheme with overflow" in plots.sqnr_against_bits(results).get_title(loc="left")
     for ax in (plots.accumulation_error(results), plots.accumulation_by_layer(results, B)):
-        assert [line for line in ax.lines if line.get_marker() == "x"] and all(np.isfinite(bar.get_width()) for bar in ax.patches)
+        assert [line for line in ax.lines if line.get_marker() == "x"] and all(
+            np.isfinite(bar.get_width()) for bar in ax.patches
+        )
         ax.figure.canvas.draw()
 
 
 def test_results_without_overflow_say_nothing_of_it(results):
-    one = apscope.Results(results.frame[results.frame.scheme == A], results.histograms, results.provenance)
-    assert "overflow" not in plots.nmse_by_layer(one).get_xlabel() + plots.bias_over_steps(one, A).get_xlabel()
+    one = apscope.Results(
+        results.frame[results.frame.scheme == A], results.histograms, results.provenance
+    )
+    assert (
+        "overflow"
+        not in plots.nmse_by_layer(one).get_xlabel() + plots.bias_over_steps(one, A).get_xlabel()
+    )
     assert pd.isna(one.compare(A, A).share_rounding_a).sum() == 0

@@ -16,16 +16,30 @@ from apscope._results.columns import arrow_table, frame_of
 from apscope._results.csv_table import write_csv
 from apscope.cli import main
 
-SCHEMES = ["aps:e4m3", "loss_scaling:e4m3,scale=1024", "dynamic_loss_scaling:fp16", "sign", "hybrid(last=none:fp16;else=aps:e4m3)"]
+SCHEMES = [
+    "aps:e4m3",
+    "loss_scaling:e4m3,scale=1024",
+    "dynamic_loss_scaling:fp16",
+    "sign",
+    "hybrid(last=none:fp16;else=aps:e4m3)",
+]
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved") / "out"
-    results = apscope.replay("notebooks/data/characters", SCHEMES, topology=["ring"], workers=2, tensors="norm|token")
+    results = apscope.replay(
+        "notebooks/data/characters", SCHEMES, topology=["ring"], workers=2, tensors="norm|token"
+    )
     # What a table can hold beside what this replay gives.
     for row, (column, value) in enumerate(
-        [("sqnr_db", np.inf), ("nmse", 5e-324), ("mse", 1.7976931348623157e308), ("note", 'a "quoted", note'), ("skipped", True)]
+        [
+            ("sqnr_db", np.inf),
+            ("nmse", 5e-324),
+            ("mse", 1.7976931348623157e308),
+            ("note", 'a "quoted", note'),
+            ("skipped", True),
+        ]
     ):
         results.frame.loc[row, column] = value
     results.save(folder)
@@ -47,7 +61,9 @@ def test_csv_gives_every_value_back(saved):
             elif isinstance(value, str):
                 assert text == value
             else:
-                assert float(text) == float(value) and math.copysign(1, float(text)) == math.copysign(1, float(value))
+                assert float(text) == float(value) and math.copysign(
+                    1, float(text)
+                ) == math.copysign(1, float(value))
 
 
 def test_csv_writes_the_fewest_digits(saved):
@@ -56,7 +72,9 @@ def test_csv_writes_the_fewest_digits(saved):
         for row in csv.DictReader(file):
             for name in ("mse", "nmse", "sqnr_db", "bias"):
                 digits = row[name].split("e")[0].replace(".", "").strip("-0")
-                shortest = repr(float(row[name] or "nan")).split("e")[0].replace(".", "").strip("-0")
+                shortest = (
+                    repr(float(row[name] or "nan")).split("e")[0].replace(".", "").strip("-0")
+                )
                 assert row[name] == "" or digits == shortest
 
 
@@ -79,8 +97,13 @@ def test_parquet_and_csv_hold_the_same(saved):
 
 def test_results_of_an_older_version_are_not_opened(saved, tmp_path):
     results, _ = saved
-    apscope.Results(results.frame.drop(columns="sum_signed_error"), results.histograms, results.provenance).save(tmp_path / "old")
-    with pytest.raises(ValueError, match="old was written by an older apscope, without the column sum_signed_error; replay the trace again"):
+    apscope.Results(
+        results.frame.drop(columns="sum_signed_error"), results.histograms, results.provenance
+    ).save(tmp_path / "old")
+    with pytest.raises(
+        ValueError,
+        match="old was written by an older apscope, without the column sum_signed_error; replay the trace again",
+    ):
         apscope.Results.open(tmp_path / "old")
 
 
@@ -96,16 +119,23 @@ def columns():
 
 
 def test_columns_become_the_table_that_pandas_makes_of_the_frame():
-    made, pandas = arrow_table(columns()), pa.Table.from_pandas(frame_of(columns()), preserve_index=False)
+    made, pandas = (
+        arrow_table(columns()),
+        pa.Table.from_pandas(frame_of(columns()), preserve_index=False),
+    )
     told = json.loads(pandas.schema.metadata[b"pandas"])
-    del told["pandas_version"]  # which no reader asks for, and which takes longer to find out than a small replay
+    del told[
+        "pandas_version"
+    ]  # which no reader asks for, and which takes longer to find out than a small replay
     assert made.schema.equals(pandas.schema) and json.loads(made.schema.metadata[b"pandas"]) == told
     assert made.equals(pandas)
     made.validate(full=True)
     pd.testing.assert_frame_equal(made.to_pandas(), pandas.to_pandas())
 
 
-@pytest.mark.parametrize("rows", [slice(0, 6), slice(1, 5), slice(2, 2)], ids=["whole", "sliced", "empty"])
+@pytest.mark.parametrize(
+    "rows", [slice(0, 6), slice(1, 5), slice(2, 2)], ids=["whole", "sliced", "empty"]
+)
 def test_csv_of_a_table_from_columns_and_of_a_part_of_one(rows):
     written = io.BytesIO()
     write_csv(arrow_table(columns())[rows], written)
@@ -118,16 +148,26 @@ def test_csv_of_a_table_from_columns_and_of_a_part_of_one(rows):
     assert lines[0] == list(columns()) and lines[1:] == [list(row) for row in zip(*want)][rows]
 
 
-@pytest.mark.parametrize("shard, rows", [((0, 1), 2 * 6 * 3 * 2), ((50, 51), 0)], ids=["whole", "empty"])
-def test_results_of_a_replay_are_saved_alike_before_and_after_their_frame_was_looked_at(tmp_path, shard, rows):
-    results = apscope.replay("notebooks/data/digits", ["aps:e4m3", "qsgd"], topology="ring", steps="0:2", shard=shard)
+@pytest.mark.parametrize(
+    "shard, rows", [((0, 1), 2 * 6 * 3 * 2), ((50, 51), 0)], ids=["whole", "empty"]
+)
+def test_results_of_a_replay_are_saved_alike_before_and_after_their_frame_was_looked_at(
+    tmp_path, shard, rows
+):
+    results = apscope.replay(
+        "notebooks/data/digits", ["aps:e4m3", "qsgd"], topology="ring", steps="0:2", shard=shard
+    )
     first = {path.name: path.read_bytes() for path in results.save(tmp_path / "first").iterdir()}
     assert len(results) == len(results.frame) == rows and results.histograms is not None
-    assert {path.name: path.read_bytes() for path in results.save(tmp_path / "second").iterdir()} == first
+    assert {
+        path.name: path.read_bytes() for path in results.save(tmp_path / "second").iterdir()
+    } == first
 
 
 def test_a_large_table_has_csv_where_it_is_asked_for(tmp_path, monkeypatch, capsys):
-    results = apscope.replay("notebooks/data/digits", ["aps:e4m3", "qsgd"], topology="ring", steps="0:2")
+    results = apscope.replay(
+        "notebooks/data/digits", ["aps:e4m3", "qsgd"], topology="ring", steps="0:2"
+    )
     with_csv = results.save(tmp_path / "out")
     monkeypatch.setattr("apscope._results.results.CSV_ROWS", len(results))
     assert (results.save(tmp_path / "as many") / "results.csv").exists()

@@ -16,12 +16,25 @@ from apscope._results.summary import ranked
 from apscope.schemes import APS, Hybrid, Scheme
 
 SPECS = ["none:bf16", "aps:e3m4", "loss_scaling:e3m4,scale=best", "qsgd"]
-EVIL = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', r"$\w{$", "n" * 3000, "层.重み", "=cmd|x", "&amp;\n<b>"]
+EVIL = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    r"$\w{$",
+    "n" * 3000,
+    "层.重み",
+    "=cmd|x",
+    "&amp;\n<b>",
+]
 
 
 @pytest.fixture(scope="module")
 def results(request):
-    return apscope.replay(request.config.rootpath / "notebooks/data/digits", SPECS, steps=[0, 8, 1500], topology=["ring", "tree"])
+    return apscope.replay(
+        request.config.rootpath / "notebooks/data/digits",
+        SPECS,
+        steps=[0, 8, 1500],
+        topology=["ring", "tree"],
+    )
 
 
 class Page(HTMLParser):
@@ -52,7 +65,22 @@ class Page(HTMLParser):
             self.codes.append(data)
 
 
-HARMLESS = {"div", "b", "code", "table", "thead", "tbody", "tr", "th", "td", "svg", "title", "rect", "text", "path"}
+HARMLESS = {
+    "div",
+    "b",
+    "code",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "svg",
+    "title",
+    "rect",
+    "text",
+    "path",
+}
 
 
 def harmless(text):
@@ -62,7 +90,19 @@ def harmless(text):
     return page
 
 
-@pytest.mark.parametrize("name", [*apscope.named_formats(), "e0m3finite", "e11m4", "e2m0", "e8m0fnu", "e5m2fnuz", "e1m1", "e3m0finite"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *apscope.named_formats(),
+        "e0m3finite",
+        "e11m4",
+        "e2m0",
+        "e8m0fnu",
+        "e5m2fnuz",
+        "e1m1",
+        "e3m0finite",
+    ],
+)
 def test_every_format_has_a_ruler(name):
     f = apscope.FloatFormat(name)
     page = harmless(f._repr_html_())
@@ -72,13 +112,35 @@ def test_every_format_has_a_ruler(name):
     assert min(numbers) >= 0 and max(numbers) <= 640
 
 
-@pytest.mark.parametrize("name", ["e4m3", "e4m3fn", "e5m2", "fp16", "e2m1fn", "e3m0", "e0m3finite", "e8m0fnu", "binary8p3se", "e4m3fnuz"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "e4m3",
+        "e4m3fn",
+        "e5m2",
+        "fp16",
+        "e2m1fn",
+        "e3m0",
+        "e0m3finite",
+        "e8m0fnu",
+        "binary8p3se",
+        "e4m3fnuz",
+    ],
+)
 def test_ranges_are_what_rounding_does(name):
     f = apscope.FloatFormat(name)
     ranges = ranges_of(f)
-    assert all(a.high == b.low for a, b in zip(ranges, ranges[1:])) and ranges[-1].kind == "overflow"
+    assert (
+        all(a.high == b.low for a, b in zip(ranges, ranges[1:])) and ranges[-1].kind == "overflow"
+    )
     for kind, low, high in ranges:
-        for x in np.exp2(np.linspace(max(low, high - 4 if np.isfinite(high) else low), min(high, low + 4 if np.isfinite(low) else high), 9)[1:-1]):
+        for x in np.exp2(
+            np.linspace(
+                max(low, high - 4 if np.isfinite(high) else low),
+                min(high, low + 4 if np.isfinite(low) else high),
+                9,
+            )[1:-1]
+        ):
             y = apscope.quantize(float(x), f)
             if kind == "underflow":
                 assert y == 0
@@ -101,8 +163,14 @@ def test_no_line_of_a_limit_crosses_the_text_of_another(name):
 
 def test_a_ruler_says_where_the_ranges_end_and_what_overflow_gives():
     text = Page(ruler(apscope.FloatFormat("e4m3"))).texts
-    assert "smallest 0.001953 = 2⁻⁹" in text and "smallest normal 0.01562 = 2⁻⁶" in text and "largest 240 = 1.875×2⁷" in text
-    assert [t for t in text if t in ("0", "inf", "underflow", "subnormal", "normal", "overflow")].count("inf") == 1
+    assert (
+        "smallest 0.001953 = 2⁻⁹" in text
+        and "smallest normal 0.01562 = 2⁻⁶" in text
+        and "largest 240 = 1.875×2⁷" in text
+    )
+    assert [
+        t for t in text if t in ("0", "inf", "underflow", "subnormal", "normal", "overflow")
+    ].count("inf") == 1
     assert "NaN" in Page(ruler(apscope.FloatFormat("e4m3fn"))).texts
     assert "largest 3.403e+38 = (2−2⁻²³)×2¹²⁷" in Page(ruler(apscope.FloatFormat("fp32"))).texts
     # As many long and short ticks as positive values.
@@ -111,7 +179,9 @@ def test_a_ruler_says_where_the_ranges_end_and_what_overflow_gives():
 
 def test_a_ruler_takes_its_colours_from_the_page():
     picture = ruler(apscope.FloatFormat("e5m2"))
-    assert 'fill="currentColor"' in picture and set(re.findall(r'stroke="(\w+)"', picture)) == {"currentColor"}
+    assert 'fill="currentColor"' in picture and set(re.findall(r'stroke="(\w+)"', picture)) == {
+        "currentColor"
+    }
     assert not re.search(r'fill="(#000|black|white|#fff)', picture)
 
 
@@ -135,11 +205,18 @@ def test_results_are_a_table_at_a_prompt(results, monkeypatch):
     """What is not known or went well takes no column, what has no room is left out, best first."""
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((200, 24)))
     first, _, trace, heads, *rows, _, last = repr(results).split("\n")
-    assert first == f"<Results: 1 trace, 4 schemes, 6 layers, 3 steps, {len(results.frame)} rows>" and trace == "digits"
+    assert (
+        first == f"<Results: 1 trace, 4 schemes, 6 layers, 3 steps, {len(results.frame)} rows>"
+        and trace == "digits"
+    )
     table = ranked(results)
-    assert re.split("  +", heads)[:4] == ["scheme", "error over noise", "NMSE of a step", "volume"] and "overflowed" not in heads
+    assert (
+        re.split("  +", heads)[:4] == ["scheme", "error over noise", "NMSE of a step", "volume"]
+        and "overflowed" not in heads
+    )
     assert [row.split()[:4] for row in rows] == [
-        [r.scheme, *(f"{v:.3g}" for v in (r.error_over_noise, r.step_nmse, r.volume))] for r in table.itertuples()
+        [r.scheme, *(f"{v:.3g}" for v in (r.error_over_noise, r.step_nmse, r.volume))]
+        for r in table.itertuples()
     ]
     assert last.startswith("summary() has every scheme and column")
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((60, 24)))
@@ -148,37 +225,65 @@ def test_results_are_a_table_at_a_prompt(results, monkeypatch):
 
 def test_of_many_schemes_and_traces_the_best_are_shown(results):
     copies = [results.frame.assign(scheme=results.frame["scheme"] + f"#{i}") for i in range(4)]
-    many = apscope.Results(pd.concat(copies, ignore_index=True), results.histograms, results.provenance)
+    many = apscope.Results(
+        pd.concat(copies, ignore_index=True), results.histograms, results.provenance
+    )
     assert "and 6 more schemes with larger errors" in repr(many)
-    two = apscope.Results(pd.concat([many.frame, many.frame.assign(trace="b")], ignore_index=True), results.histograms, results.provenance)
+    two = apscope.Results(
+        pd.concat([many.frame, many.frame.assign(trace="b")], ignore_index=True),
+        results.histograms,
+        results.provenance,
+    )
     assert repr(two).count("and 11 more schemes with larger errors") == 2
 
 
 def test_the_ranking_that_notebooks_show_says_by_what(results):
     page = harmless(results._repr_html_())
-    assert "error over noise" in page.texts and any("Ranked by the error over the noise" in text for text in page.texts)
+    assert "error over noise" in page.texts and any(
+        "Ranked by the error over the noise" in text for text in page.texts
+    )
     table = ranked(results)
-    assert [f"{v:.3g}" for v in table["error_over_noise"]] == [t for t in page.texts if t in {f"{v:.3g}" for v in table["error_over_noise"]}]
+    assert [f"{v:.3g}" for v in table["error_over_noise"]] == [
+        t for t in page.texts if t in {f"{v:.3g}" for v in table["error_over_noise"]}
+    ]
     unknown = results.frame.assign(sum_noise=np.nan, sum_log2_error_over_noise=np.nan)
     page = harmless(apscope.Results(unknown, results.histograms, results.provenance)._repr_html_())
-    assert "error over noise" not in page.texts and any("Ranked by the NMSE of a step" in text for text in page.texts)
+    assert "error over noise" not in page.texts and any(
+        "Ranked by the NMSE of a step" in text for text in page.texts
+    )
 
 
 def test_statistics_of_a_cast_are_a_line_and_a_table():
     x = np.float32([1e-4, 0.0, 0.3, 300.0, np.nan, 1.1])
     lost = apscope.cast_statistics(x, "e4m3")
-    assert repr(lost).startswith("<CastStatistics: 6 numbers, underflow 1 of 4 nonzero, overflow 1, nan 1, nmse inf") and len(repr(lost)) < 160
+    assert (
+        repr(lost).startswith(
+            "<CastStatistics: 6 numbers, underflow 1 of 4 nonzero, overflow 1, nan 1, nmse inf"
+        )
+        and len(repr(lost)) < 160
+    )
     lines = {line.split()[0]: line.split(maxsplit=1)[1:] for line in str(lost).split("\n")[1:]}
-    assert list(lines) == list(lost.to_dict()) and lines["underflow"] == ["1  25 % of nonzero"] and lines["max_ulp"] == ["0.4"]
+    assert (
+        list(lines) == list(lost.to_dict())
+        and lines["underflow"] == ["1  25 % of nonzero"]
+        and lines["max_ulp"] == ["0.4"]
+    )
     page = harmless(lost._repr_html_())
     assert set(lost.to_dict()) <= set(page.codes) and "25 % of nonzero" in page.texts
     nothing = apscope.cast_statistics(x[:0], "e4m3")
-    assert repr(nothing) == "<CastStatistics: 0 numbers, underflow 0 of 0 nonzero>" and re.search(r"^nmse +-$", str(nothing), re.MULTILINE)
+    assert repr(nothing) == "<CastStatistics: 0 numbers, underflow 0 of 0 nonzero>" and re.search(
+        r"^nmse +-$", str(nothing), re.MULTILINE
+    )
 
 
 def test_a_shard_and_empty_results_say_so(results):
-    part = apscope.Results(results.frame, results.histograms, results.provenance | {"shard": [1, 3]})
-    assert "shard 1 of 3, merge it with the others" in repr(part) and "shard 1 of 3" in part._repr_html_()
+    part = apscope.Results(
+        results.frame, results.histograms, results.provenance | {"shard": [1, 3]}
+    )
+    assert (
+        "shard 1 of 3, merge it with the others" in repr(part)
+        and "shard 1 of 3" in part._repr_html_()
+    )
     empty = apscope.Results(results.frame.iloc[:0], results.histograms, results.provenance)
     assert repr(empty) == "<Results: 1 trace, 0 schemes, 0 layers, 0 steps, 0 rows>"
     harmless(empty._repr_html_())
@@ -199,7 +304,12 @@ def test_a_trace_shows_what_was_recorded(request):
     page = harmless(trace._repr_html_())
     assert set(trace.tensors) <= set(page.codes)
     text = " ".join(page.texts)
-    assert "workers: 8" in text and "steps: 52, 0 to 2000" in text and "16 × 8 × 3 × 3" in text and "gradient (52 steps)" in text
+    assert (
+        "workers: 8" in text
+        and "steps: 52, 0 to 2000" in text
+        and "16 × 8 × 3 × 3" in text
+        and "gradient (52 steps)" in text
+    )
 
 
 def test_a_trace_of_many_layers_and_evil_names_is_shown_in_part(tmp_path):
@@ -215,14 +325,33 @@ def test_a_trace_of_many_layers_and_evil_names_is_shown_in_part(tmp_path):
 
 def test_a_scheme_shows_its_keys_with_values(results):
     page = harmless(APS("e4m3", headroom="one")._repr_html_())
-    keys = {key for d in apscope.schemes.definitions() if d.name == "aps" for key in (k.name for k in d.keys)}
-    assert keys <= set(page.codes) and "aps:e4m3,headroom=one" in page.codes and {"one", "workers"} <= set(page.codes)
+    keys = {
+        key
+        for d in apscope.schemes.definitions()
+        if d.name == "aps"
+        for key in (k.name for k in d.keys)
+    }
+    assert (
+        keys <= set(page.codes)
+        and "aps:e4m3,headroom=one" in page.codes
+        and {"one", "workers"} <= set(page.codes)
+    )
     page = harmless(Hybrid({"last": "none:fp16", "else": "aps:e4m3"})._repr_html_())
     assert {"last", "none:fp16", "else", "aps:e4m3"} <= set(page.codes)
-    assert "Needs gradients, " in " ".join(harmless(Scheme("birder")._repr_html_()).texts) or not Scheme("birder").needs
+    assert (
+        "Needs gradients, " in " ".join(harmless(Scheme("birder")._repr_html_()).texts)
+        or not Scheme("birder").needs
+    )
 
 
-@pytest.mark.parametrize("spec", [f"{d.name}:e4m3" if d.takes_format else d.name for d in apscope.schemes.definitions() if not d.body])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        f"{d.name}:e4m3" if d.takes_format else d.name
+        for d in apscope.schemes.definitions()
+        if not d.body
+    ],
+)
 def test_every_scheme_can_be_shown(spec):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

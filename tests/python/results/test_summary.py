@@ -48,17 +48,27 @@ def odd(r):
 def summed_up(frame, trace, scheme, topology):
     """One row of the summary, in loops."""
     rows = rows_of(frame, trace, scheme, topology)
-    wire = frame[(frame.trace == trace) & (frame.scheme == scheme) & (frame.stage == "wire")].to_dict("records")
+    wire = frame[
+        (frame.trace == trace) & (frame.scheme == scheme) & (frame.stage == "wire")
+    ].to_dict("records")
     by_step = [[r for r in rows if r["step"] == step] for step in sorted({r["step"] for r in rows})]
-    cells = [(math.inf if overflowed([r]) else loss([r]), r["tensor"], r["step"]) for r in rows if loss([r]) is not None]
+    cells = [
+        (math.inf if overflowed([r]) else loss([r]), r["tensor"], r["step"])
+        for r in rows
+        if loss([r]) is not None
+    ]
     unknown = any(math.isnan(value) for value, *_ in cells)
     worst = (math.nan, None, None) if unknown or not cells else max(cells, key=lambda cell: cell[0])
     squares = math.fsum(r["sum_squared_reference"] for r in rows)
-    signed = math.fsum(-r["sum_absolute_reference"] if r["skipped"] else r["sum_signed_error"] for r in rows)
+    signed = math.fsum(
+        -r["sum_absolute_reference"] if r["skipped"] else r["sum_signed_error"] for r in rows
+    )
     spread = math.fsum(
         r["expected_variance"] * r["counted"]
         for r in rows
-        if not r["skipped"] and not (held(r["counted"]) and r["counted"] == 0) and held(r["counted"])
+        if not r["skipped"]
+        and not (held(r["counted"]) and r["counted"] == 0)
+        and held(r["counted"])
     )
     return {
         "error_over_noise": over_noise(rows)[0],
@@ -81,7 +91,13 @@ def summed_up(frame, trace, scheme, topology):
 def test_every_number_of_a_summary_is_that_of_plain_loops(results):
     found = results.summary()
     assert tuple(found.columns) == summary.COLUMNS
-    wanted = [(t, s, p) for t in ("first", "second") for s in SCHEMES for p in TOPOLOGIES if not (s == "qsgd" or s == OWN_ONLY)]
+    wanted = [
+        (t, s, p)
+        for t in ("first", "second")
+        for s in SCHEMES
+        for p in TOPOLOGIES
+        if not (s == "qsgd" or s == OWN_ONLY)
+    ]
     wanted += [
         ("first", "qsgd", "exact"),
         ("first", "qsgd", "gather"),
@@ -92,23 +108,48 @@ def test_every_number_of_a_summary_is_that_of_plain_loops(results):
     for one in found.to_dict("records"):
         by_hand = summed_up(results.frame, one["trace"], one["scheme"], one["topology"])
         for column, value in by_hand.items():
-            assert same(one[column], value), (one["trace"], one["scheme"], one["topology"], column, one[column], value)
+            assert same(one[column], value), (
+                one["trace"],
+                one["scheme"],
+                one["topology"],
+                column,
+                one[column],
+                value,
+            )
 
 
 def test_the_table_holds_what_the_rules_are_about(results):
     """Else the comparison with the loops would show little."""
     found = results.summary().set_index(["trace", "scheme", "topology"])
-    assert found.loc[("first", "none:fp32", "ring"), "overflowed"] == 1 and found.loc[("first", "dynamic_loss_scaling:e4m3", "ring"), "skipped"] == 3
+    assert (
+        found.loc[("first", "none:fp32", "ring"), "overflowed"] == 1
+        and found.loc[("first", "dynamic_loss_scaling:e4m3", "ring"), "skipped"] == 3
+    )
     assert found.loc[("second", "none:fp32", "ring"), "worst_nmse"] == np.inf
-    assert np.isnan(found.loc[("first", "mine(1)", "ring"), ["step_nmse", "nmse", "layer_cosine", "volume"]].astype(float)).all()
+    assert np.isnan(
+        found.loc[
+            ("first", "mine(1)", "ring"), ["step_nmse", "nmse", "layer_cosine", "volume"]
+        ].astype(float)
+    ).all()
     assert found.loc[("first", "mine(1)", "ring"), "worst_layer"] != "conv"
 
 
 def test_a_step_without_gradients_counts_for_nothing_and_a_skipped_one_as_lost(results):
-    frame = results.frame[(results.frame.trace == "first") & (results.frame.scheme == "dynamic_loss_scaling:e4m3")]
+    frame = results.frame[
+        (results.frame.trace == "first") & (results.frame.scheme == "dynamic_loss_scaling:e4m3")
+    ]
     only = summary.summary(frame[frame.step.isin([0, 20])])  # one skipped, one without a gradient
-    assert (only.step_nmse == 1).all() and (only.layer_cosine == 0).all() and (only.relative_bias == -1).all() and (only.worst_nmse == 1).all()
-    assert (only.expected_variance == 0).all() and only.underflow_wire.isna().all() and only.worst_layer.tolist() == ["conv"] * 3
+    assert (
+        (only.step_nmse == 1).all()
+        and (only.layer_cosine == 0).all()
+        and (only.relative_bias == -1).all()
+        and (only.worst_nmse == 1).all()
+    )
+    assert (
+        (only.expected_variance == 0).all()
+        and only.underflow_wire.isna().all()
+        and only.worst_layer.tolist() == ["conv"] * 3
+    )
 
 
 def test_schemes_with_overflow_rank_last_and_those_without_numbers_after_the_others(results):
@@ -117,8 +158,13 @@ def test_schemes_with_overflow_rank_last_and_those_without_numbers_after_the_oth
     for _, part in found.groupby(["trace", found.topology == "exact"]):
         sound = part[part.overflowed == 0]
         assert part.index.tolist() == [*sound.index, *part[part.overflowed > 0].index]
-        known = (sound.step_nmse if sound.error_over_noise.isna().all() else sound.error_over_noise).dropna()
-        assert known.is_monotonic_increasing and known.index.tolist() == sound.index[: len(known)].tolist()
+        known = (
+            sound.step_nmse if sound.error_over_noise.isna().all() else sound.error_over_noise
+        ).dropna()
+        assert (
+            known.is_monotonic_increasing
+            and known.index.tolist() == sound.index[: len(known)].tolist()
+        )
 
 
 def test_what_nobody_can_run_stands_behind_what_can_be_run(results):
@@ -132,18 +178,28 @@ def test_what_nobody_can_run_stands_behind_what_can_be_run(results):
 def test_one_row_stands_for_a_scheme(results, topology):
     table = results.summary()
     found = summary.headline(table, topology)
-    assert not found.duplicated(["trace", "scheme"]).any() and len(found) == len(table[["trace", "scheme"]].drop_duplicates())
+    assert not found.duplicated(["trace", "scheme"]).any() and len(found) == len(
+        table[["trace", "scheme"]].drop_duplicates()
+    )
     assert found.index.is_monotonic_increasing
     for one in found.itertuples():
         own = {"qsgd": "gather", OWN_ONLY: "gather+vote"}.get(one.scheme)
         wanted = "" if one.trace == "wire only" else own or topology
-        assert one.topology == wanted if topology in ("ring", "sequential") or own else one.topology in ("", "ring", "sequential", topology)
+        assert (
+            one.topology == wanted
+            if topology in ("ring", "sequential") or own
+            else one.topology in ("", "ring", "sequential", topology)
+        )
 
 
 def test_families_formats_and_times(results):
     found = results.summary(elements=1e6)
     family = dict(zip(found.scheme, found.family))
-    assert family["none:fp32"] == "baseline" and family["aps:e4m3"] == "APS" and family["mine(1)"] == "other"
+    assert (
+        family["none:fp32"] == "baseline"
+        and family["aps:e4m3"] == "APS"
+        and family["mine(1)"] == "other"
+    )
     model = cost.step_time(results, elements=1e6).set_index(["trace", "scheme", "topology"])
     reduced = found[found.topology != ""]
     assert len(reduced) and reduced.speedup.notna().any()
@@ -157,7 +213,10 @@ def test_families_formats_and_times(results):
 
 def test_results_of_an_older_version_are_refused_in_a_sentence(results):
     old = results.frame.drop(columns="sum_signed_error")
-    with pytest.raises(ValueError, match="no column 'sum_signed_error': an older apscope wrote them; replay the trace again"):
+    with pytest.raises(
+        ValueError,
+        match="no column 'sum_signed_error': an older apscope wrote them; replay the trace again",
+    ):
         summary.summary(old)
 
 
@@ -166,21 +225,44 @@ def test_one_step_and_no_rows():
     one = frame[(frame.step == 0) & (frame.trace == "first")]
     found = summary.summary(one)
     assert (found.step_nmse.fillna(-1) == found.nmse.fillna(-1)).all()
-    assert list(summary.summary(frame[:0]).columns) == list(summary.COLUMNS) and summary.summary(frame[:0]).empty
+    assert (
+        list(summary.summary(frame[:0]).columns) == list(summary.COLUMNS)
+        and summary.summary(frame[:0]).empty
+    )
 
 
 def test_pooled_errors_of_a_skipped_row_are_those_of_a_lost_gradient(results):
     by = ["trace", "scheme", "tensor"]
     found = results.pool(by).set_index(by)
     for (trace, scheme, tensor), one in found.iterrows():
-        topology = "" if trace == "wire only" else {"qsgd": "gather", OWN_ONLY: "gather+vote"}.get(scheme, "ring")
+        topology = (
+            ""
+            if trace == "wire only"
+            else {"qsgd": "gather", OWN_ONLY: "gather+vote"}.get(scheme, "ring")
+        )
         rows = [r for r in rows_of(results.frame, trace, scheme, topology) if r["tensor"] == tensor]
-        error = math.fsum(r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in rows if held(r["sum_squared_reference"]))
+        error = math.fsum(
+            r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"]
+            for r in rows
+            if held(r["sum_squared_reference"])
+        )
         if overflowed(rows):
             assert one.nmse == one.mse == one.variance == np.inf and one.sqnr_db == -np.inf
         else:
-            assert same(one.nmse, ratio_of(error, math.fsum(r["sum_squared_reference"] for r in rows if held(r["sum_squared_reference"]))))
-        assert same(one.underflow_rate, underflow(rows)) and one.skipped_steps == sum(r["skipped"] for r in rows) and one.steps == len(STEPS)
+            assert same(
+                one.nmse,
+                ratio_of(
+                    error,
+                    math.fsum(
+                        r["sum_squared_reference"] for r in rows if held(r["sum_squared_reference"])
+                    ),
+                ),
+            )
+        assert (
+            same(one.underflow_rate, underflow(rows))
+            and one.skipped_steps == sum(r["skipped"] for r in rows)
+            and one.steps == len(STEPS)
+        )
 
 
 def test_pooling_takes_the_rows_that_rank_unless_told_otherwise(results):
@@ -194,7 +276,11 @@ def test_pooling_takes_the_rows_that_rank_unless_told_otherwise(results):
         ("reduced", "second"),
     }
     reduced = by_stage[by_stage.stage == "reduced"].drop(columns="stage").reset_index(drop=True)
-    assert reduced.equals(results.pool(["trace", "scheme"]).pipe(lambda t: t[t.trace != "wire only"]).reset_index(drop=True))
+    assert reduced.equals(
+        results.pool(["trace", "scheme"])
+        .pipe(lambda t: t[t.trace != "wire only"])
+        .reset_index(drop=True)
+    )
     with_topology = results.pool(["scheme", "topology", "trace"])
     assert set(with_topology.loc[with_topology.scheme == MIXED, "topology"]) == {"", *TOPOLOGIES}
     assert results.pool("scheme").equals(results.pool(["scheme"]))
@@ -207,10 +293,17 @@ def test_pooling_takes_the_rows_that_rank_unless_told_otherwise(results):
 
 
 def test_a_hundred_thousand_rows_take_well_below_a_second(results):
-    frame = pd.concat([results.frame.assign(step=results.frame.step + 100 * i) for i in range(97)], ignore_index=True)
+    frame = pd.concat(
+        [results.frame.assign(step=results.frame.step + 100 * i) for i in range(97)],
+        ignore_index=True,
+    )
     assert len(frame) > 100_000
     many = Results(frame, pd.DataFrame(), results.provenance)
-    for job in (many.summary, lambda: many.compare("aps:e4m3", LOSS_SCALING), lambda: many.pool(["trace", "scheme", "tensor"])):
+    for job in (
+        many.summary,
+        lambda: many.compare("aps:e4m3", LOSS_SCALING),
+        lambda: many.pool(["trace", "scheme", "tensor"]),
+    ):
         seconds = min(_seconds(job) for _ in range(3))
         assert seconds < 1
 
@@ -224,17 +317,28 @@ def _seconds(job):
 def test_the_wires_numbers_are_those_of_the_gradients(request):
     """Without any row: a cast of the recorded gradients, and sums over them."""
     trace = apscope.open_trace(request.config.rootpath / "notebooks/data/digits")
-    found = apscope.replay(trace, ["none:e4m3", "none:e3m0"], steps="0:4", topology=["ring"]).summary()
+    found = apscope.replay(
+        trace, ["none:e4m3", "none:e3m0"], steps="0:4", topology=["ring"]
+    ).summary()
     for scheme, format in (("none:e4m3", "e4m3"), ("none:e3m0", "e3m0")):
         nmse, angles = [], []
         for step in range(4):
             error = reference = 0.0
             for tensor in trace.tensors:
-                x = [trace.read(step, tensor, worker).astype(float) for worker in range(trace.workers)]
+                x = [
+                    trace.read(step, tensor, worker).astype(float)
+                    for worker in range(trace.workers)
+                ]
                 y = [apscope.quantize(one.astype(np.float32), format).astype(float) for one in x]
                 x, y = sum(x), sum(y)
                 error, reference = error + np.square(y - x).sum(), reference + np.square(x).sum()
-                angles.append((x * y).sum() / math.sqrt(np.square(x).sum() * np.square(y).sum()) if y.any() else 0.0)
+                angles.append(
+                    (x * y).sum() / math.sqrt(np.square(x).sum() * np.square(y).sum())
+                    if y.any()
+                    else 0.0
+                )
             nmse.append(error / reference)
         one = found[(found.scheme == scheme) & (found.topology == "exact")].iloc[0]
-        assert one.step_nmse == pytest.approx(np.mean(nmse), rel=1e-9) and one.layer_cosine == pytest.approx(np.mean(angles), rel=1e-9)
+        assert one.step_nmse == pytest.approx(
+            np.mean(nmse), rel=1e-9
+        ) and one.layer_cosine == pytest.approx(np.mean(angles), rel=1e-9)

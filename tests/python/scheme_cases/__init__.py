@@ -17,10 +17,14 @@ class Case:
     own: bool = True  #: one worker's reduced value is what it sent (not: a second encoding)
     order: bool = True  #: the order of the workers does not matter to what each sends, rank by rank (not: random words, ranks with roles)
     scaled: bool = True  #: run(2^k g) = 2^k run(g), bit for bit, away from the limits of fp32 (not: constant scales)
-    special: bool = True  #: elements that are not finite come out as they are and change nothing else
+    special: bool = (
+        True  #: elements that are not finite come out as they are and change nothing else
+    )
     alone: bool = True  #: a tensor's scale is its own (not: one for several tensors of a step)
     homogeneous: bool = False  #: run(3 g) = 3 run(g) to rounding: the scale is a real number taken from the gradients
-    needs: tuple[str, ...] = ()  #: what beside gradients it is given: weights, full_batch, loss, learning_rate
+    needs: tuple[
+        str, ...
+    ] = ()  #: what beside gradients it is given: weights, full_batch, loss, learning_rate
 
 
 def cases() -> list[Case]:

@@ -2,7 +2,11 @@ from . import Case
 
 CASES: list[Case] = [
     Case("delayed_scaling:e5m2,history=2", scaled=False),
-    Case("delayed_scaling:e4m3fn,algo=most_recent,margin=1,rounding=stochastic", order=False, scaled=False),
+    Case(
+        "delayed_scaling:e4m3fn,algo=most_recent,margin=1,rounding=stochastic",
+        order=False,
+        scaled=False,
+    ),
     Case("current_scaling:e5m2"),
     Case("current_scaling:e4m3fn,pow2=true,accumulate=format"),
     Case("current_scaling:e4m3fn,agree=local"),

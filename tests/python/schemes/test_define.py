@@ -41,7 +41,9 @@ def test_what_cannot_be_defined(name, base, parts, error, words):
 )
 def test_a_part_of_the_wrong_length_is_named(part, function):
     mine = schemes.define("short", "aps:e4m3", **{part: function})
-    with pytest.raises(ValueError, match=rf"scheme 'short': {part} gave \d+ values where 20 belong, of x at step 0"):
+    with pytest.raises(
+        ValueError, match=rf"scheme 'short': {part} gave \d+ values where 20 belong, of x at step 0"
+    ):
         apscope.exchange(mine, G)
 
 
@@ -75,20 +77,47 @@ def test_a_part_sees_the_step():
     seen = []
 
     def encode(step, theta, x, worker):
-        seen.append((step.tensor, step.role, step.shape, step.number, step.index, step.workers, step.loss, step.learning_rate, worker))
-        assert np.array_equal(step.random(worker, 5, bits=7), step.random(worker, 5, bits=7)) and (step.random(worker, 50, bits=7) < 128).all()
-        assert not np.array_equal(step.random(0, 50), step.random(1, 50)) and not np.array_equal(step.random(0, 50), step.random(0, 50, hop=1))
+        seen.append(
+            (
+                step.tensor,
+                step.role,
+                step.shape,
+                step.number,
+                step.index,
+                step.workers,
+                step.loss,
+                step.learning_rate,
+                worker,
+            )
+        )
+        assert (
+            np.array_equal(step.random(worker, 5, bits=7), step.random(worker, 5, bits=7))
+            and (step.random(worker, 50, bits=7) < 128).all()
+        )
+        assert not np.array_equal(step.random(0, 50), step.random(1, 50)) and not np.array_equal(
+            step.random(0, 50), step.random(0, 50, hop=1)
+        )
         return x
 
     mine = schemes.define("seeing", "aps:e4m3", encode=encode)
-    apscope.exchange(mine, G, tensor="fc", role="head", step=7, index=2, loss=1.5, learning_rate=0.25)
+    apscope.exchange(
+        mine, G, tensor="fc", role="head", step=7, index=2, loss=1.5, learning_rate=0.25
+    )
     assert seen == [("fc", "head", [4, 5], 7, 2, 3, 1.5, 0.25, w) for w in range(3)]
 
 
 def test_a_payload_is_kept_as_it_was_given():
-    mine = schemes.define("packing", "none:e4m3", encode=lambda step, theta, x, worker: (np.round(x), bytes([worker] * 3)))
+    mine = schemes.define(
+        "packing",
+        "none:e4m3",
+        encode=lambda step, theta, x, worker: (np.round(x), bytes([worker] * 3)),
+    )
     e = apscope.exchange(mine, G)
-    assert e.payload == [b"\0\0\0", b"\1\1\1", b"\2\2\2"] and e.payload_bits == [24, 24, 24] and np.array_equal(e.sent, np.round(G))
+    assert (
+        e.payload == [b"\0\0\0", b"\1\1\1", b"\2\2\2"]
+        and e.payload_bits == [24, 24, 24]
+        and np.array_equal(e.sent, np.round(G))
+    )
 
 
 def test_neither_arrays_nor_states_of_the_caller_change():
@@ -96,19 +125,33 @@ def test_neither_arrays_nor_states_of_the_caller_change():
     first = apscope.exchange("error_feedback(sign)", g, state=state)
     kept = {name: row.copy() for name, row in first.state.items()}
     apscope.exchange("error_feedback(sign)", g, state=first.state)
-    assert np.array_equal(g, G) and state == {} and all(np.array_equal(first.state[n], kept[n]) for n in kept)
+    assert (
+        np.array_equal(g, G)
+        and state == {}
+        and all(np.array_equal(first.state[n], kept[n]) for n in kept)
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "words"),
     [
-        (("aps:e4m3", G.astype(np.float64)), {}, TypeError, "dtype float64; exchange takes float32"),
+        (
+            ("aps:e4m3", G.astype(np.float64)),
+            {},
+            TypeError,
+            "dtype float64; exchange takes float32",
+        ),
         (("aps:e4m3", np.float32(1)), {}, ValueError, "first axis must be the workers"),
         (("aps:e4m3", G[:0]), {}, ValueError, "at least one"),
         (("aps:e4m3", G), {"topology": "rong"}, ValueError, "unknown topology 'rong'"),
         (("hybrid(else=aps:e4m3)", G), {}, ValueError, "is a policy"),
         (("fractrain", G), {}, ValueError, "needs loss; give loss="),
-        (("aps:e4m3", G), {"weights": np.zeros(3, np.float32)}, ValueError, r"weights has shape \(3,\)"),
+        (
+            ("aps:e4m3", G),
+            {"weights": np.zeros(3, np.float32)},
+            ValueError,
+            r"weights has shape \(3,\)",
+        ),
         (("aps:e4m3", G), {"step": -1}, ValueError, "step=-1 is not between"),
     ],
 )
@@ -124,4 +167,8 @@ def test_a_trace_without_what_a_scheme_needs_gets_rows_that_say_so(tmp_path):
             writer.add(0, worker, "g", row)
         writer.end_step(0)  # no loss
     frame = apscope.replay(tmp_path / "t", "fractrain").frame
-    assert (frame.note == "not measurable on this trace: needs loss").all() and frame.nmse.isna().all() and len(frame) == 3
+    assert (
+        (frame.note == "not measurable on this trace: needs loss").all()
+        and frame.nmse.isna().all()
+        and len(frame) == 3
+    )

@@ -13,7 +13,12 @@ DRAWS = 40
 @pytest.fixture(scope="module")
 def frame(request):
     trace = str(request.config.rootpath / "notebooks/data/digits")
-    schemes = ["stochastic:e4m3", "qsgd", "aps:e4m3,rounding=stochastic,hop_rounding=ties_to_even,accumulate=fp32", "aps:e4m3"]
+    schemes = [
+        "stochastic:e4m3",
+        "qsgd",
+        "aps:e4m3,rounding=stochastic,hop_rounding=ties_to_even,accumulate=fp32",
+        "aps:e4m3",
+    ]
     return apscope.replay(trace, schemes, topology="ring", steps="0:3", draws=DRAWS).frame
 
 
@@ -23,15 +28,20 @@ def rows(frame, scheme, topology):
     return chosen
 
 
-@pytest.mark.parametrize(("scheme", "topology"), [("stochastic", "gather"), ("qsgd", "gather"), ("aps:e4m3,rounding", "ring")])
+@pytest.mark.parametrize(
+    ("scheme", "topology"),
+    [("stochastic", "gather"), ("qsgd", "gather"), ("aps:e4m3,rounding", "ring")],
+)
 def test_sampled_moments_meet_the_closed_forms(frame, scheme, topology):
     # fp32 sums of a few decoded values change them by 2^-24 at most: nothing beside these moments.
     sampled, exact = rows(frame, scheme, topology), rows(frame, scheme, "exact")
     assert exact["expected_bias_error"].isna().all()
-    z_bias = (sampled["expected_bias"].to_numpy() - exact["expected_bias"].to_numpy()) / sampled["expected_bias_error"].to_numpy()
-    z_variance = (sampled["expected_variance"].to_numpy() / exact["expected_variance"].to_numpy() - 1) / (
-        sampled["expected_variance_error"].to_numpy() / exact["expected_variance"].to_numpy()
-    )
+    z_bias = (sampled["expected_bias"].to_numpy() - exact["expected_bias"].to_numpy()) / sampled[
+        "expected_bias_error"
+    ].to_numpy()
+    z_variance = (
+        sampled["expected_variance"].to_numpy() / exact["expected_variance"].to_numpy() - 1
+    ) / (sampled["expected_variance_error"].to_numpy() / exact["expected_variance"].to_numpy())
     # 18 values of Student's t with 39 degrees of freedom: |t| > 5 has probability 2e-4 in all.
     assert np.abs(z_bias).max() < 5
     assert np.abs(z_variance).max() < 5
@@ -39,12 +49,16 @@ def test_sampled_moments_meet_the_closed_forms(frame, scheme, topology):
     n = sampled["count"].to_numpy(float)
     expected_error = np.sqrt(exact["expected_variance"].to_numpy() / n / DRAWS)
     ratio = sampled["expected_bias_error"].to_numpy() / expected_error
-    assert 0.4 < ratio.min() and ratio.max() < 2.0  # chi over sqrt(39): outside with probability < 1e-6
+    assert (
+        0.4 < ratio.min() and ratio.max() < 2.0
+    )  # chi over sqrt(39): outside with probability < 1e-6
 
 
 def test_draws_change_no_other_column(frame, request):
     trace = str(request.config.rootpath / "notebooks/data/digits")
-    once = apscope.replay(trace, list(dict.fromkeys(frame["scheme"])), topology="ring", steps="0:3").frame
+    once = apscope.replay(
+        trace, list(dict.fromkeys(frame["scheme"])), topology="ring", steps="0:3"
+    ).frame
     sampled = [c for c in frame.columns if c.startswith("expected_")]
     assert frame.drop(columns=sampled).equals(once.drop(columns=sampled))
     assert rows(once, "stochastic", "gather")["expected_bias"].isna().all()
@@ -62,7 +76,9 @@ def test_stochastic_hops_add_conditional_variances(request):
     scheme = "aps:e5m2,rounding=stochastic,overflow=saturate"
     mse, variance = [], []
     for seed in range(60):
-        f = apscope.replay(trace, scheme, topology="tree", steps="5:6", tensors="conv2", seed=seed).frame
+        f = apscope.replay(
+            trace, scheme, topology="tree", steps="5:6", tensors="conv2", seed=seed
+        ).frame
         row = f[f["topology"] == "tree"].iloc[0]
         mse.append(row["mse"])
         variance.append(row["expected_variance"])
@@ -89,8 +105,12 @@ WHOLE = [
 @pytest.fixture(scope="module")
 def two_steps(tmp_path_factory):
     rng = np.random.default_rng(5)
-    g = (rng.standard_normal((2, WORKERS, ELEMENTS)) * 2.0 ** rng.integers(-6, 1, ELEMENTS)).astype(np.float32)
-    with TraceWriter(tmp_path_factory.mktemp("two") / "trace", workers=WORKERS, reduction="mean") as writer:
+    g = (rng.standard_normal((2, WORKERS, ELEMENTS)) * 2.0 ** rng.integers(-6, 1, ELEMENTS)).astype(
+        np.float32
+    )
+    with TraceWriter(
+        tmp_path_factory.mktemp("two") / "trace", workers=WORKERS, reduction="mean"
+    ) as writer:
         for step in range(2):
             for worker in range(WORKERS):
                 writer.add(step, worker, "x", g[step, worker])
@@ -101,7 +121,10 @@ def two_steps(tmp_path_factory):
 def sampled_by_hand(spec, g, topology, seeds):
     """Step 1 under other seeds, from the state that step 0 leaves under seed 0: (seeds, ...) of what was sent and of the mean."""
     state = apscope.exchange(spec, g[0], topology=topology).state
-    made = [apscope.exchange(spec, g[1], topology=topology, state=state, step=1, seed=seed) for seed in seeds]
+    made = [
+        apscope.exchange(spec, g[1], topology=topology, state=state, step=1, seed=seed)
+        for seed in seeds
+    ]
     return np.stack([e.sent for e in made]), np.stack([e.reduced for e in made]) / WORKERS
 
 
@@ -113,7 +136,10 @@ def test_expected_columns_are_what_many_seeds_give(two_steps, spec):
     once = apscope.replay(trace, spec, topology="tree").frame.query("step == 1")
     assert frame.expected_bias.notna().all() and frame.expected_variance.notna().all()
     closed = frame.expected_bias_error.isna()
-    assert once.expected_bias[closed].equals(frame.expected_bias[closed]) and once.expected_bias[~closed].isna().all()
+    assert (
+        once.expected_bias[closed].equals(frame.expected_bias[closed])
+        and once.expected_bias[~closed].isna().all()
+    )
     sent, mean = sampled_by_hand(spec, g, "tree", range(1000, 1300))
     for row in frame.itertuples():
         if row.topology == "" or row.topology == "exact":
@@ -125,19 +151,37 @@ def test_expected_columns_are_what_many_seeds_give(two_steps, spec):
         own = own[0].sum(axis=0) / WORKERS if row.topology == "exact" else own[0]
         truth = own.mean() - row.bias  # the mean of the truth
         biases = drawn.reshape(len(drawn), -1).mean(axis=1) - truth
-        error = np.hypot(biases.std(ddof=1) / np.sqrt(len(biases)), 0 if np.isnan(row.expected_bias_error) else row.expected_bias_error)
-        assert abs(row.expected_bias - biases.mean()) <= 5 * error + 1e-12, (row.stage, row.topology)
+        error = np.hypot(
+            biases.std(ddof=1) / np.sqrt(len(biases)),
+            0 if np.isnan(row.expected_bias_error) else row.expected_bias_error,
+        )
+        assert abs(row.expected_bias - biases.mean()) <= 5 * error + 1e-12, (
+            row.stage,
+            row.topology,
+        )
         variances = drawn.reshape(len(drawn), -1).var(axis=0, ddof=1)
         # Standard error of a mean of sample variances, from halves of the seeds.
-        halves = [part.reshape(len(part), -1).var(axis=0, ddof=1).mean() for part in np.split(drawn, 10)]
-        error = np.hypot(np.std(halves, ddof=1) / np.sqrt(10), 0 if np.isnan(row.expected_variance_error) else row.expected_variance_error)
-        assert abs(row.expected_variance - variances.mean()) <= 6 * error + 1e-15, (row.stage, row.topology)
+        halves = [
+            part.reshape(len(part), -1).var(axis=0, ddof=1).mean() for part in np.split(drawn, 10)
+        ]
+        error = np.hypot(
+            np.std(halves, ddof=1) / np.sqrt(10),
+            0 if np.isnan(row.expected_variance_error) else row.expected_variance_error,
+        )
+        assert abs(row.expected_variance - variances.mean()) <= 6 * error + 1e-15, (
+            row.stage,
+            row.topology,
+        )
 
 
 def test_error_feedbacks_expected_bias_speaks_of_the_gradient(two_steps):
     """qsgd is unbiased, so what is expected of g is the error carried over; that of step 0 is none."""
     trace, g = two_steps
-    frame = apscope.replay(trace, "error_feedback(qsgd)").frame.query("stage == 'wire'").set_index("step")
+    frame = (
+        apscope.replay(trace, "error_feedback(qsgd)")
+        .frame.query("stage == 'wire'")
+        .set_index("step")
+    )
     state = apscope.exchange("error_feedback(qsgd)", g[0]).state
     carried = np.mean([state[f"error/{w}"].mean() for w in range(WORKERS)])
     assert abs(frame.expected_bias[0]) < 1e-10 < 1e-5 < abs(carried)
@@ -156,7 +200,9 @@ def test_rotations_have_closed_forms_at_every_length(spec, n):
         left.append(e.sent - g - e.bias)
         over.append(left[-1] ** 2 - e.variance)
     for z in (np.array(left), np.array(over)):
-        assert (np.abs(z.mean(axis=0)) <= 5 * z.std(axis=0, ddof=1) / np.sqrt(2000) + 1e-7).all()  # what is all but certain may go unseen
+        assert (
+            np.abs(z.mean(axis=0)) <= 5 * z.std(axis=0, ddof=1) / np.sqrt(2000) + 1e-7
+        ).all()  # what is all but certain may go unseen
 
 
 def test_every_scheme_that_draws_is_sampled_where_it_has_no_closed_form(two_steps):

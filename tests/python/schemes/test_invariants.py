@@ -12,9 +12,18 @@ TOPOLOGIES = ["sequential", "ring", "tree", "hierarchical:2", "sequential+kahan"
 #: at least one spec a scheme of the registry
 SPECS = {
     "none": ["none:e4m3", "none:fp16,rounding=stochastic"],
-    "loss_scaling": ["loss_scaling:e5m2", "loss_scaling:e4m3,scale=3", "loss_scaling:e4m3,scale=best,headroom=sqrt_workers"],
+    "loss_scaling": [
+        "loss_scaling:e5m2",
+        "loss_scaling:e4m3,scale=3",
+        "loss_scaling:e4m3,scale=best,headroom=sqrt_workers",
+    ],
     "dynamic_loss_scaling": ["dynamic_loss_scaling:fp16,init=256"],
-    "aps": ["aps:e4m3", "aps:e3m0,headroom=one", "aps:e5m2,rounding=stochastic,random_bits=3", "aps:e4m3fn,accumulate=fp32"],
+    "aps": [
+        "aps:e4m3",
+        "aps:e3m0,headroom=one",
+        "aps:e5m2,rounding=stochastic,random_bits=3",
+        "aps:e4m3fn,accumulate=fp32",
+    ],
     "stochastic": ["stochastic:e4m3", "stochastic:e5m2,random_bits=3"],
     "qsgd": ["qsgd", "qsgd:levels=1,bucket=20,random_bits=4"],
 }
@@ -22,8 +31,28 @@ ALL = [spec for specs in SPECS.values() for spec in specs]
 DRAWN = [spec for spec in ALL if "stochastic" in spec or "qsgd" in spec]
 #: schemes that take their scale from the gradients
 SCALED = ["loss_scaling:e4m3,scale=best", *SPECS["aps"], *SPECS["stochastic"], *SPECS["qsgd"]]
-PER_PAIR = ["counted", "nonzero", "underflow", "overflow", "nan", "infinite", "cosine", "nmse", "sqnr_db", "relative_bias", "max_ulp"]
-ERRORS = [*PER_PAIR, "sum_error", "sum_squared_error", "sum_squared_reference", "bias", "mse", "variance"]
+PER_PAIR = [
+    "counted",
+    "nonzero",
+    "underflow",
+    "overflow",
+    "nan",
+    "infinite",
+    "cosine",
+    "nmse",
+    "sqnr_db",
+    "relative_bias",
+    "max_ulp",
+]
+ERRORS = [
+    *PER_PAIR,
+    "sum_error",
+    "sum_squared_error",
+    "sum_squared_reference",
+    "bias",
+    "mse",
+    "variance",
+]
 
 
 def record(folder, g, reduction="mean"):
@@ -41,7 +70,9 @@ def replay(trace, spec, **options):
 def gradients(workers=4, n=50, seed=0):
     """Multiples of 2^-20 below 1: sums of a few are exact in fp32 and fp64, in every order."""
     rng = np.random.default_rng(seed)
-    return (rng.integers(-(2**20), 2**20, (workers, n)) >> rng.integers(0, 16, n)).astype(np.float32) * np.float32(2.0**-20)
+    return (rng.integers(-(2**20), 2**20, (workers, n)) >> rng.integers(0, 16, n)).astype(
+        np.float32
+    ) * np.float32(2.0**-20)
 
 
 @pytest.mark.parametrize("spec", ALL)
@@ -60,7 +91,9 @@ def test_one_workers_sum_is_what_it_sent(tmp_path, spec):
         assert row[ERRORS].equals(wire[ERRORS]), row.topology
 
 
-@pytest.mark.parametrize("spec", [spec for spec in ALL if spec not in DRAWN and "scale=3" not in spec])
+@pytest.mark.parametrize(
+    "spec", [spec for spec in ALL if spec not in DRAWN and "scale=3" not in spec]
+)
 def test_the_order_of_the_workers_does_not_matter_to_exact_sums(tmp_path, spec):
     """Sums of a few decoded 8-bit codes are exact in fp64 at a power-of-two scale; so are the reference's here."""
     g = gradients(5)
@@ -85,8 +118,16 @@ def test_a_power_of_two_goes_through_unchanged(tmp_path, spec, exponent):
         assert one[column].equals(two[column]), column
     for column in ("sum_error", "bias", "expected_bias"):
         assert np.array_equal(np.ldexp(one[column], exponent), two[column], equal_nan=True), column
-    for column in ("sum_squared_error", "sum_squared_reference", "mse", "variance", "expected_variance"):
-        assert np.array_equal(np.ldexp(one[column], 2 * exponent), two[column], equal_nan=True), column
+    for column in (
+        "sum_squared_error",
+        "sum_squared_reference",
+        "mse",
+        "variance",
+        "expected_variance",
+    ):
+        assert np.array_equal(np.ldexp(one[column], 2 * exponent), two[column], equal_nan=True), (
+            column
+        )
     if one.scale_exponent.notna().all():
         assert (one.scale_exponent - exponent).equals(two.scale_exponent)
 
@@ -108,11 +149,16 @@ def test_means_of_drawn_results_are_the_expected_ones(tmp_path, spec):
         first = frames[0].iloc[row]
         assert first.expected_variance > 0
         bias = np.array([f.bias.iloc[row] for f in frames])
-        z = (bias.mean() - first.expected_bias) / np.sqrt(first.expected_variance / first["count"] / draws)
+        z = (bias.mean() - first.expected_bias) / np.sqrt(
+            first.expected_variance / first["count"] / draws
+        )
         assert abs(z) < threshold(2 * len(DRAWN)), f"z = {z}"
 
 
-@pytest.mark.parametrize("spec", ["stochastic:e4m3", "qsgd", "none:fp16,rounding=stochastic", "aps:e4m3,rounding=stochastic"])
+@pytest.mark.parametrize(
+    "spec",
+    ["stochastic:e4m3", "qsgd", "none:fp16,rounding=stochastic", "aps:e4m3,rounding=stochastic"],
+)
 def test_variances_of_drawn_results_are_the_expected_ones(tmp_path, spec):
     """With 32 bits an element's bias is below 2^-32 of a quantum, so a draw's mse has the mean
     expected_variance; its spread is taken from the draws."""
@@ -120,7 +166,9 @@ def test_variances_of_drawn_results_are_the_expected_ones(tmp_path, spec):
     frames = [replay(trace, spec, seed=seed) for seed in range(draws)]
     for row in (0, 1):
         mse = np.array([f.mse.iloc[row] for f in frames])
-        z = (mse.mean() - frames[0].expected_variance.iloc[row]) / (mse.std(ddof=1) / np.sqrt(draws))
+        z = (mse.mean() - frames[0].expected_variance.iloc[row]) / (
+            mse.std(ddof=1) / np.sqrt(draws)
+        )
         assert abs(z) < threshold(8), f"z = {z}"
 
 
@@ -129,7 +177,9 @@ def test_stochastic_hops_add_their_conditional_variances(tmp_path):
     draws, trace = 80, record(tmp_path / "t", gradients(6, 150, seed=7))
     frames = [replay(trace, "aps:e4m3,rounding=stochastic", seed=seed) for seed in range(draws)]
     for row in range(1, 5):  # exact, sequential, ring, tree
-        bias, mse, estimate = (np.array([f[c].iloc[row] for f in frames]) for c in ("bias", "mse", "expected_variance"))
+        bias, mse, estimate = (
+            np.array([f[c].iloc[row] for f in frames]) for c in ("bias", "mse", "expected_variance")
+        )
         assert abs(bias.mean()) / (bias.std(ddof=1) / np.sqrt(draws)) < threshold(8)
         difference = mse - estimate
         assert abs(difference.mean()) / (difference.std(ddof=1) / np.sqrt(draws)) < threshold(8)
@@ -143,7 +193,11 @@ def test_every_element_goes_up_as_often_as_its_place_between_neighbours_says(bit
     eta = np.array([0.0, 0.03, 0.25, 0.4, 0.5, 0.77, 0.96])
     x = np.repeat((lo + eta * (hi - lo)).astype(np.float32), draws)
     eta = (np.unique(x).astype(np.float64) - lo) / (hi - lo)
-    up = (apscope.quantize(x, "e4m3", rounding="stochastic", random_bits=bits, seed=99) == hi).reshape(-1, draws).sum(axis=1)
+    up = (
+        (apscope.quantize(x, "e4m3", rounding="stochastic", random_bits=bits, seed=99) == hi)
+        .reshape(-1, draws)
+        .sum(axis=1)
+    )
     p = np.floor(eta * 2.0**bits) / 2.0**bits
     certain = p == 0
     assert (up[certain] == 0).all()

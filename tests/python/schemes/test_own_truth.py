@@ -24,7 +24,10 @@ OWN = {
 @pytest.fixture(scope="module")
 def steps():
     rng = np.random.default_rng(4)
-    return [(rng.standard_normal((4, 60)) * 2.0 ** rng.integers(-9, 3, 60)).astype(np.float32) for _ in range(4)]
+    return [
+        (rng.standard_normal((4, 60)) * 2.0 ** rng.integers(-9, 3, 60)).astype(np.float32)
+        for _ in range(4)
+    ]
 
 
 @pytest.fixture(scope="module", params=["mean", "sum"])
@@ -44,14 +47,25 @@ def cosine(x, y):
 
 @pytest.mark.parametrize("spec", sorted(OWN))
 def test_rows_compare_with_the_gradients_and_beside_with_what_was_asked(trace, steps, spec):
-    frame, state, divisor = apscope.replay(trace, spec).frame, {}, 4 if trace.manifest.reduction == "mean" else 1
+    frame, state, divisor = (
+        apscope.replay(trace, spec).frame,
+        {},
+        4 if trace.manifest.reduction == "mean" else 1,
+    )
     for number, g in enumerate(steps):
         e = apscope.exchange(spec, g, state=state, step=number, tensor="w")
         state, x = e.state, g.astype(np.float64)
         rows = frame[frame.step == number].set_index("topology")
-        results = {"": e.sent, "exact": e.sent.sum(axis=0) / divisor, e.reduction: e.reduced / divisor}
+        results = {
+            "": e.sent,
+            "exact": e.sent.sum(axis=0) / divisor,
+            e.reduction: e.reduced / divisor,
+        }
         for topology, y in results.items():
-            row, truth, own = rows.loc[topology], *(a if topology == "" else a.sum(axis=0) / divisor for a in (x, e.intended))
+            row, truth, own = (
+                rows.loc[topology],
+                *(a if topology == "" else a.sum(axis=0) / divisor for a in (x, e.intended)),
+            )
             assert row.nmse == pytest.approx(((y - truth) ** 2).sum() / (truth**2).sum(), rel=1e-9)
             assert row.cosine == pytest.approx(cosine(truth, y), rel=1e-9, abs=1e-12)
             assert row.rescaled_nmse == pytest.approx(1 - cosine(truth, y) ** 2, rel=1e-9)
@@ -61,8 +75,14 @@ def test_rows_compare_with_the_gradients_and_beside_with_what_was_asked(trace, s
 
 
 def test_schemes_whose_truth_is_the_gradient_have_no_truth_of_their_own(trace):
-    frame = apscope.replay(trace, list(dict.fromkeys(c.spec for c in cases())), topology="ring").frame
-    assert set(frame.scheme[frame.own_nmse.notna()]) == {apscope.schemes.Scheme(s).spec for s in OWN} == set(frame.scheme[frame.own_cosine.notna()])
+    frame = apscope.replay(
+        trace, list(dict.fromkeys(c.spec for c in cases())), topology="ring"
+    ).frame
+    assert (
+        set(frame.scheme[frame.own_nmse.notna()])
+        == {apscope.schemes.Scheme(s).spec for s in OWN}
+        == set(frame.scheme[frame.own_cosine.notna()])
+    )
 
 
 def test_expectations_speak_of_the_same_truth_as_the_other_columns(trace, steps):
@@ -95,13 +115,19 @@ def test_rescaled_nmse_is_the_least_nmse_over_factors_and_keeps_its_digits(tmp_p
         ("sign:scale=one", 0.1, 1),
     ]:
         row = apscope.replay(tmp_path / "w", spec).frame.iloc[0]
-        y = apscope.exchange(spec, x[None], tensor="w").sent[0] if "loss" not in spec else np.float32(3.0 * x.astype(np.float64)) / 3.0
+        y = (
+            apscope.exchange(spec, x[None], tensor="w").sent[0]
+            if "loss" not in spec
+            else np.float32(3.0 * x.astype(np.float64)) / 3.0
+        )
         a, b = ([Fraction(float(v)) for v in v] for v in (x, y))
         xx, yy, xy = (sum(p * q for p, q in zip(u, v)) for u, v in ((a, a), (b, b), (a, b)))
         assert least < row.rescaled_nmse < most
         assert row.rescaled_nmse == pytest.approx(float(1 - xy * xy / (xx * yy)), rel=1e-6)
         best = xy / yy
-        assert row.rescaled_nmse == pytest.approx(float(sum((best * q - p) ** 2 for p, q in zip(a, b)) / xx), rel=1e-6)
+        assert row.rescaled_nmse == pytest.approx(
+            float(sum((best * q - p) ** 2 for p, q in zip(a, b)) / xx), rel=1e-6
+        )
     assert math.isnan(apscope.replay(tmp_path / "zero", "none:e4m3").frame.rescaled_nmse[0])
     lost = apscope.replay(tmp_path / "tiny", "none:e4m3").frame.iloc[0]
     assert lost.nmse == 1 and lost.rescaled_nmse == 1 and math.isnan(lost.cosine)

@@ -47,7 +47,9 @@ every_case = each()
 def gradients(workers=WORKERS, n=50, seed=0):
     """Multiples of 2^-20 below 1: sums of a few are exact in fp32 and fp64, in every order."""
     rng = np.random.default_rng(seed)
-    return (rng.integers(-(2**20), 2**20, (workers, n)) >> rng.integers(0, 16, n)).astype(np.float32) * np.float32(2.0**-20)
+    return (rng.integers(-(2**20), 2**20, (workers, n)) >> rng.integers(0, 16, n)).astype(
+        np.float32
+    ) * np.float32(2.0**-20)
 
 
 def also(case, x):
@@ -72,7 +74,9 @@ def record(folder, steps):
                 writer.add(number, worker, "layer.weight", row)
                 writer.add(number, worker, "layer.bias", row[:7])
             for kind in ("weights", "full_batch"):
-                weights = np.linspace(-1, 1, g.shape[1], dtype=np.float32) if kind == "weights" else g[0]
+                weights = (
+                    np.linspace(-1, 1, g.shape[1], dtype=np.float32) if kind == "weights" else g[0]
+                )
                 writer.add(number, 0, "layer.weight", weights, kind=kind)
                 writer.add(number, 0, "layer.bias", weights[:7], kind=kind)
             writer.end_step(number, loss=2.0 - number / 10, learning_rate=0.1)
@@ -86,7 +90,9 @@ def has_moments(case):
 
 
 def test_every_scheme_of_the_registry_has_a_case():
-    assert {d.name for d in apscope.schemes.definitions()} - {"hybrid"} == {apscope.schemes.Scheme(c.spec).name for c in cases()}
+    assert {d.name for d in apscope.schemes.definitions()} - {"hybrid"} == {
+        apscope.schemes.Scheme(c.spec).name for c in cases()
+    }
 
 
 @every_case
@@ -153,7 +159,9 @@ def test_means_and_variances_of_draws_are_the_stated_ones(case):
     assert np.array_equal(made[0].sent, first.sent)
     drawn = first.variance > 0
     # Each draw is held to its own moments: those of a random rotation are of the rounding under it.
-    expected, variance = (np.stack(rows) for rows in zip(*((e.intended + e.bias, e.variance) for e in made)))
+    expected, variance = (
+        np.stack(rows) for rows in zip(*((e.intended + e.bias, e.variance) for e in made))
+    )
     assert np.allclose(sent[:, ~drawn], expected[:, ~drawn], rtol=1e-9, atol=1e-12)
     if not drawn.any():
         return
@@ -164,7 +172,9 @@ def test_means_and_variances_of_draws_are_the_stated_ones(case):
     assert abs(z) < -NormalDist().inv_cdf(1e-6 / (2 * len(CASES))), f"z = {z}"
     squares = (error**2).sum(axis=1)
     off, spread = (squares - variances).mean(), (squares - variances).std(ddof=1) / np.sqrt(draws)
-    assert abs(off) <= 6 * spread + 1e-9 * squares.mean(), f"{off} +- {spread} of the variance"  # a coin's square has no spread
+    assert abs(off) <= 6 * spread + 1e-9 * squares.mean(), (
+        f"{off} +- {spread} of the variance"
+    )  # a coin's square has no spread
 
 
 @each(lambda c: c.special and c.alone and not apscope.schemes.Scheme(c.spec).keeps_state)
@@ -199,27 +209,53 @@ def test_replayed_rows_are_those_of_the_exchange(tmp_path, case):
     frame = apscope.replay(trace, case.spec, topology=["ring"], tensors="weight", seed=9).frame
     state = {}
     for number, g in enumerate(steps):
-        e = apscope.exchange(scheme, g, topology="ring", state=state, step=number, tensor="layer.weight", role=frame.role[0], seed=9, **also(case, g))
+        e = apscope.exchange(
+            scheme,
+            g,
+            topology="ring",
+            state=state,
+            step=number,
+            tensor="layer.weight",
+            role=frame.role[0],
+            seed=9,
+            **also(case, g),
+        )
         state = e.state
         rows = frame[frame.step == number].set_index("topology", drop=False)
         truth = g.astype(np.float64)
-        pairs = {"": (truth, e.sent), "exact": (truth.mean(axis=0), e.sent.mean(axis=0)), e.reduction: (truth.mean(axis=0), e.reduced / WORKERS)}
+        pairs = {
+            "": (truth, e.sent),
+            "exact": (truth.mean(axis=0), e.sent.mean(axis=0)),
+            e.reduction: (truth.mean(axis=0), e.reduced / WORKERS),
+        }
         assert set(rows.index) == set(pairs)
         for topology, (x, y) in pairs.items():
             row = rows.loc[topology]
-            assert (row["count"], row.counted, row.nonzero) == (x.size, x.size if e.skipped else np.isfinite(y).sum(), (x != 0).sum())
+            assert (row["count"], row.counted, row.nonzero) == (
+                x.size,
+                x.size if e.skipped else np.isfinite(y).sum(),
+                (x != 0).sum(),
+            )
             if e.skipped:
-                assert row.skipped and math.isclose(row.sum_squared_reference, (x**2).sum(), rel_tol=1e-12)
+                assert row.skipped and math.isclose(
+                    row.sum_squared_reference, (x**2).sum(), rel_tol=1e-12
+                )
                 assert math.isclose(row.sum_absolute_reference, np.abs(x).sum(), rel_tol=1e-12)
                 assert row[ERRORS].isna().all()
                 continue
             finite = np.isfinite(y)
-            assert math.isclose(row.sum_squared_error, ((y - x)[finite] ** 2).sum(), rel_tol=1e-9, abs_tol=1e-25), topology
+            assert math.isclose(
+                row.sum_squared_error, ((y - x)[finite] ** 2).sum(), rel_tol=1e-9, abs_tol=1e-25
+            ), topology
             assert row.overflow == (~finite).sum(), topology
             assert row.underflow == ((x != 0) & (y == 0)).sum(), topology
-            assert row.wire_bits == -(-sum(e.payload_bits) // WORKERS) and row.side_bits == -(-sum(e.side_bits) // WORKERS)
+            assert row.wire_bits == -(-sum(e.payload_bits) // WORKERS) and row.side_bits == -(
+                -sum(e.side_bits) // WORKERS
+            )
         if e.variance is not None and np.isfinite(e.variance).all():
-            assert math.isclose(rows.loc[""].expected_variance, e.variance.mean(), rel_tol=1e-9, abs_tol=1e-25)
+            assert math.isclose(
+                rows.loc[""].expected_variance, e.variance.mean(), rel_tol=1e-9, abs_tol=1e-25
+            )
 
 
 def test_threads_shards_and_stops_change_nothing(tmp_path):
@@ -267,4 +303,6 @@ def test_what_is_not_finite_comes_out_as_it_is_and_changes_nothing_else(case, ba
     assert np.array_equal(broken.sent[1, 7], bad, equal_nan=True)
     assert not np.isfinite(broken.reduced[7])
     keep = np.arange(g.shape[1]) != 7
-    assert np.array_equal(clean.sent[:, keep], broken.sent[:, keep]) and np.array_equal(clean.reduced[keep], broken.reduced[keep])
+    assert np.array_equal(clean.sent[:, keep], broken.sent[:, keep]) and np.array_equal(
+        clean.reduced[keep], broken.reduced[keep]
+    )

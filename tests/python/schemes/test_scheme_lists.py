@@ -11,40 +11,77 @@ BASELINES = ["none:fp32", "none:bf16", "none:fp16"]
 def test_main_has_the_baselines_and_the_rivals_at_four_exponent_widths():
     specs = [s.spec for s in apscope.schemes.main_schemes()]
     assert specs[:3] == BASELINES and len(specs) == len(set(specs)) == 39
-    assert specs.index("aps:e5m2") < specs.index("aps:e4m3fn") < specs.index("aps:e4m3")  # hardware's first
+    assert (
+        specs.index("aps:e5m2") < specs.index("aps:e4m3fn") < specs.index("aps:e4m3")
+    )  # hardware's first
     for f in ("e5m2", "e4m3fn", "e4m3", "e3m4", "e3m0"):
         assert {f"none:{f}", f"loss_scaling:{f},scale=best", f"aps:{f}"} < set(specs)
         if f != "e4m3":
             assert {f"aps:{f},rounding=stochastic", f"stochastic:{f}"} < set(specs)
     for f in ("e5m2", "e4m3fn", "e3m4"):  # rungs of the ladder that differ in nothing but the scale
-        assert {f"loss_scaling:{f},scale=best,rule=tight", f"aps:{f},rule=tight,unit=model", f"aps:{f},rule=tight"} < set(specs)
-    assert {apscope.FloatFormat(s.format).exponent_bits for s in apscope.schemes.main_schemes() if s.format} == {8, 5, 4, 3}
-    assert {s.family for s in apscope.schemes.main_schemes()} == {"baseline", "unscaled", "loss scaling", "APS", "stochastic"}
+        assert {
+            f"loss_scaling:{f},scale=best,rule=tight",
+            f"aps:{f},rule=tight,unit=model",
+            f"aps:{f},rule=tight",
+        } < set(specs)
+    assert {
+        apscope.FloatFormat(s.format).exponent_bits
+        for s in apscope.schemes.main_schemes()
+        if s.format
+    } == {8, 5, 4, 3}
+    assert {s.family for s in apscope.schemes.main_schemes()} == {
+        "baseline",
+        "unscaled",
+        "loss scaling",
+        "APS",
+        "stochastic",
+    }
     assert {"qsgd", "qsgd:levels=127", "dynamic_loss_scaling:e5m2"} < set(specs)
 
 
 def test_all_begins_with_main_and_has_every_scheme_of_the_registry():
     specs = [s.spec for s in apscope.schemes.all_schemes()]
-    assert specs[: len(apscope.schemes.main_schemes())] == [s.spec for s in apscope.schemes.main_schemes()] and len(specs) == len(set(specs))
+    assert specs[: len(apscope.schemes.main_schemes())] == [
+        s.spec for s in apscope.schemes.main_schemes()
+    ] and len(specs) == len(set(specs))
     named = {s.name for s in apscope.schemes.all_schemes()}
     assert named == {d.name for d in schemes.definitions()}
 
 
-@pytest.mark.parametrize("given", [None, "main", ["main"], ["main", "aps:e4m3"], ["all"], ["aps:e4m3", "main"]])
+@pytest.mark.parametrize(
+    "given", [None, "main", ["main"], ["main", "aps:e4m3"], ["all"], ["aps:e4m3", "main"]]
+)
 def test_a_replay_takes_the_lists_by_name(request, given):
     digits = request.config.rootpath / "notebooks/data/digits"
     found = apscope.replay(digits, given, steps="0:1", topology="ring").provenance["schemes"]
-    wanted = [s.spec for s in (apscope.schemes.all_schemes() if given == ["all"] else apscope.schemes.main_schemes())]
-    assert found == (["aps:e4m3", *(s for s in wanted if s != "aps:e4m3")] if given and given[0] == "aps:e4m3" else wanted)
+    wanted = [
+        s.spec
+        for s in (
+            apscope.schemes.all_schemes() if given == ["all"] else apscope.schemes.main_schemes()
+        )
+    ]
+    assert found == (
+        ["aps:e4m3", *(s for s in wanted if s != "aps:e4m3")]
+        if given and given[0] == "aps:e4m3"
+        else wanted
+    )
 
 
 def test_nothing_is_added_to_schemes_that_were_asked_for(request):
     digits = request.config.rootpath / "notebooks/data/digits"
     results = apscope.replay(digits, ["aps:e4m3"], steps="0:1", topology="ring")
-    assert results.provenance["schemes"] == ["aps:e4m3"] and set(results.frame.scheme) == {"aps:e4m3"}
+    assert results.provenance["schemes"] == ["aps:e4m3"] and set(results.frame.scheme) == {
+        "aps:e4m3"
+    }
 
 
-@pytest.mark.parametrize(("given", "hint"), [("mian", "unknown scheme 'mian'; did you mean main?"), ("al", "unknown scheme 'al'; did you mean all?")])
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("mian", "unknown scheme 'mian'; did you mean main?"),
+        ("al", "unknown scheme 'al'; did you mean all?"),
+    ],
+)
 def test_a_misspelt_list_gets_a_hint(request, given, hint):
     with pytest.raises(ValueError, match=hint):
         apscope.replay(request.config.rootpath / "notebooks/data/digits", given)

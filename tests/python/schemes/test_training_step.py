@@ -15,7 +15,13 @@ def step(tensor: str, role: str) -> _core.TrainingStep:
 
 def test_a_step_keeps_what_it_was_made_of():
     made = step("conv1." + "weight", "he" + "ad")
-    assert (made.tensor, made.role, made.shape, made.number, made.loss) == ("conv1.weight", "head", [2, 3], 7, 0.5)
+    assert (made.tensor, made.role, made.shape, made.number, made.loss) == (
+        "conv1.weight",
+        "head",
+        [2, 3],
+        7,
+        0.5,
+    )
 
 
 @pytest.mark.skipif(not hasattr(sys, "getrefcount"), reason="this interpreter counts no references")

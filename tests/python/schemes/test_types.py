@@ -22,7 +22,14 @@ pytest.importorskip("ml_dtypes")
 
 ROOT = Path(__file__).parents[3]
 #: The pages, notebooks, sources and tests, in which specs and constructors stand.
-PLACES = ("README.md", "docs/*.md", "docs/*.py", "notebooks/*.ipynb", "bindings/apscope/**/*.py", "tests/python/**/*.py")
+PLACES = (
+    "README.md",
+    "docs/*.md",
+    "docs/*.py",
+    "notebooks/*.ipynb",
+    "bindings/apscope/**/*.py",
+    "tests/python/**/*.py",
+)
 WRITTEN = [path for pattern in PLACES for path in sorted(ROOT.glob(pattern))]
 CLASSES = {d.name: d.class_name for d in definitions()}
 START = "import ml_dtypes\nimport numpy as np\nimport apscope\nfrom apscope import FloatFormat, Projection, schemes\nfrom apscope.schemes import *\n"
@@ -32,11 +39,28 @@ def checked(tmp_path: Path, *lines: str) -> dict[str, str]:
     """What mypy says, by the line of the program."""
     program = tmp_path / "program.py"
     program.write_text(START + "\n".join(lines) + "\n")
-    command = [sys.executable, "-m", "mypy", "--follow-imports=silent", "--cache-dir", str(tmp_path / "cache"), str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "MYPYPATH": str(Path(apscope.__file__).parents[1])})
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--follow-imports=silent",
+        "--cache-dir",
+        str(tmp_path / "cache"),
+        str(program),
+    ]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MYPYPATH": str(Path(apscope.__file__).parents[1])},
+    )
     assert done.returncode in (0, 1), done.stdout + done.stderr
     found = re.findall(r"program\.py:(\d+): (?:error|note): (.*)", done.stdout)
-    return {lines[int(number) - 1 - START.count("\n")]: text for number, text in found if "defined in" not in text}
+    return {
+        lines[int(number) - 1 - START.count("\n")]: text
+        for number, text in found
+        if "defined in" not in text
+    }
 
 
 RIGHT = [
@@ -95,8 +119,16 @@ def value(text: str) -> object:
 def constructor(scheme: Scheme) -> str:
     """The call that makes a scheme of its spec."""
     d = next(d for d in definitions() if d.name == scheme.name)
-    first = {"scheme": repr(scheme.body), "policy": repr(dict(scheme.branches)), "": repr(scheme.format) if d.takes_format else ""}[d.body]
-    given = (f"{key.name}={value(scheme.keys[key.name])!r}" for key in d.keys if scheme.keys[key.name] != key.default)
+    first = {
+        "scheme": repr(scheme.body),
+        "policy": repr(dict(scheme.branches)),
+        "": repr(scheme.format) if d.takes_format else "",
+    }[d.body]
+    given = (
+        f"{key.name}={value(scheme.keys[key.name])!r}"
+        for key in d.keys
+        if scheme.keys[key.name] != key.default
+    )
     return f"{d.class_name}({', '.join(filter(None, (first, *given)))})"
 
 
@@ -113,20 +145,38 @@ def programs(path: Path) -> list[str]:
     """The Python of a file."""
     text = path.read_text()
     if path.suffix == ".ipynb":
-        cells = ("".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "code")
+        cells = (
+            "".join(cell["source"])
+            for cell in json.loads(text)["cells"]
+            if cell["cell_type"] == "code"
+        )
         return [re.sub(r"^[%!].*", "", cell, flags=re.MULTILINE) for cell in cells]
-    return re.findall(r"^```python[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) if path.suffix == ".md" else [text]
+    return (
+        re.findall(r"^```python[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        if path.suffix == ".md"
+        else [text]
+    )
 
 
 def test_every_scheme_that_is_written_somewhere_is_accepted_of_its_constructor(tmp_path):
     """Written as a spec, or as a call, of which those are left out that do not run by themselves and that are refused."""
-    specs = {spec for path in WRITTEN for spec in re.findall(rf"\b(?:{'|'.join(CLASSES)})\b[:(][^\s`\"'|]*", path.read_text())}
-    found = {scheme for spec in specs for text in (spec, spec.rstrip(".,;)")) if (scheme := parsed(text))}
+    specs = {
+        spec
+        for path in WRITTEN
+        for spec in re.findall(rf"\b(?:{'|'.join(CLASSES)})\b[:(][^\s`\"'|]*", path.read_text())
+    }
+    found = {
+        scheme for spec in specs for text in (spec, spec.rstrip(".,;)")) if (scheme := parsed(text))
+    }
     calls = {constructor(scheme) for scheme in found.union(schemes.all_schemes())}
     assert len(calls) > 200
     for tree in (ast.parse(program) for path in WRITTEN for program in programs(path)):
         written = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-        calls.update(ast.unparse(call) for call in written if ast.unparse(call.func).rpartition(".")[2] in CLASSES.values())
+        calls.update(
+            ast.unparse(call)
+            for call in written
+            if ast.unparse(call.func).rpartition(".")[2] in CLASSES.values()
+        )
     names: dict[str, object] = {}
     exec(START, names)
     made = {}

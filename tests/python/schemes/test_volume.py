@@ -19,7 +19,12 @@ N = 6400
 def record(folder, workers, n=N):
     with TraceWriter(folder, workers=workers, reduction="mean") as writer:
         for w in range(workers):
-            writer.add(0, w, "w", np.random.default_rng(w).standard_normal((n // 64, 64)).astype(np.float32))
+            writer.add(
+                0,
+                w,
+                "w",
+                np.random.default_rng(w).standard_normal((n // 64, 64)).astype(np.float32),
+            )
         writer.end_step(0, loss=1.0)
     return apscope.open_trace(folder)
 
@@ -32,8 +37,13 @@ def trace(tmp_path_factory):
 def volumes(trace, spec, topology="ring"):
     """{topology: (volume, intra_volume)} of the reduced rows."""
     frame = apscope.replay(trace, spec, topology=topology).frame
-    assert frame.volume[frame.stage == "wire"].isna().all() and frame.intra_volume[frame.stage == "wire"].isna().all()
-    return {r.topology: (r.volume, r.intra_volume) for r in frame[frame.stage == "reduced"].itertuples()}
+    assert (
+        frame.volume[frame.stage == "wire"].isna().all()
+        and frame.intra_volume[frame.stage == "wire"].isna().all()
+    )
+    return {
+        r.topology: (r.volume, r.intra_volume) for r in frame[frame.stage == "reduced"].itertuples()
+    }
 
 
 # Played message by message --------------------------------------------------------------------------
@@ -42,23 +52,40 @@ def volumes(trace, spec, topology="ring"):
 @pytest.mark.parametrize("workers", [1, 2, 3, 5, 6, 7, 8, 11, 16, 33])
 def test_the_busiest_rank_sends_what_playing_the_collective_sends(workers):
     for partial, result in [(10.0, 10.0), (3.0, 7.0), (9.0, 1.0)]:
-        for name, played in (("ring", traffic.ring), ("tree", traffic.tree), ("all_gather", traffic.gather)):
+        for name, played in (
+            ("ring", traffic.ring),
+            ("tree", traffic.tree),
+            ("all_gather", traffic.gather),
+        ):
             c = cost.collective(name, partial, workers, partial=partial, result=result)
-            assert c.busiest == pytest.approx(traffic.busiest(played(workers), partial, result), rel=1e-12), (name, partial, result)
+            assert c.busiest == pytest.approx(
+                traffic.busiest(played(workers), partial, result), rel=1e-12
+            ), (name, partial, result)
 
 
-@pytest.mark.parametrize(("workers", "group"), [(8, 4), (8, 8), (8, 1), (12, 3), (10, 8), (7, 3), (9, 2), (3, 100)])
+@pytest.mark.parametrize(
+    ("workers", "group"), [(8, 4), (8, 8), (8, 1), (12, 3), (10, 8), (7, 3), (9, 2), (3, 100)]
+)
 def test_a_hierarchy_sends_what_playing_it_sends_nodes_of_different_size_too(workers, group):
     between, inside = traffic.hierarchical(workers, group)
     for partial, result in [(10.0, 10.0), (3.0, 7.0)]:
-        c = cost.collective("hierarchical", partial, workers, group=group, partial=partial, result=result)
-        assert c.busiest == c.bytes == pytest.approx(traffic.busiest(between, partial, result), rel=1e-12)
+        c = cost.collective(
+            "hierarchical", partial, workers, group=group, partial=partial, result=result
+        )
+        assert (
+            c.busiest
+            == c.bytes
+            == pytest.approx(traffic.busiest(between, partial, result), rel=1e-12)
+        )
         assert c.intra_bytes == pytest.approx(traffic.busiest(inside, partial, result), rel=1e-12)
 
 
 @pytest.mark.parametrize("workers", [2, 3, 5, 8])
 def test_volumes_of_a_replay_are_those_of_the_played_collectives(tmp_path, workers):
-    trace, topologies = record(tmp_path / "t", workers, 640), ["sequential", "ring", "tree", "hierarchical:2", "hierarchical:3+kahan"]
+    trace, topologies = (
+        record(tmp_path / "t", workers, 640),
+        ["sequential", "ring", "tree", "hierarchical:2", "hierarchical:3+kahan"],
+    )
     for spec, payload, side, wide, agreed in [
         ("none:fp32", 32, 0, 32, True),
         ("aps:e4m3", 8, 8, 8, True),
@@ -71,7 +98,10 @@ def test_volumes_of_a_replay_are_those_of_the_played_collectives(tmp_path, worke
         for topology, found in volumes(trace, spec, topologies).items():
             expected = traffic.volumes(topology, workers, 640, 640 * payload, side, wide, agreed)
             for a, b in zip(found, expected, strict=True):
-                assert math.isnan(a) if b is None else a == pytest.approx(b, rel=1e-12), (spec, topology)
+                assert math.isnan(a) if b is None else a == pytest.approx(b, rel=1e-12), (
+                    spec,
+                    topology,
+                )
 
 
 # What the schemes' definitions say ------------------------------------------------------------------
@@ -100,12 +130,18 @@ RING = {  # bits of a value that travel, and of an agreed scale
 def test_a_ring_moves_the_width_of_the_sums_and_the_scale(trace, spec):
     bits, scale = RING[spec]
     found = volumes(trace, spec)
-    assert found["ring"][0] == pytest.approx((bits * N + scale) / (32 * N), rel=1e-12) and math.isnan(found["ring"][1])
+    assert found["ring"][0] == pytest.approx(
+        (bits * N + scale) / (32 * N), rel=1e-12
+    ) and math.isnan(found["ring"][1])
     assert math.isnan(found["exact"][0])
 
 
 def test_the_baselines_have_the_volume_of_their_width_exactly(trace):
-    assert [volumes(trace, f"none:{f}")["ring"][0] for f in ("fp32", "bf16", "fp16")] == [1.0, 0.5, 0.5]
+    assert [volumes(trace, f"none:{f}")["ring"][0] for f in ("fp32", "bf16", "fp16")] == [
+        1.0,
+        0.5,
+        0.5,
+    ]
 
 
 OWN = {  # topology, and bytes that a rank sends
@@ -141,7 +177,9 @@ def test_reductions_of_their_own_by_formula(trace, spec):
     topology, sent = OWN[spec]
     found = volumes(trace, spec)
     assert set(found) == {"exact", topology}
-    assert found[topology][0] == pytest.approx(sent / (7 / 4 * 4 * N), rel=1e-12) and math.isnan(found[topology][1])
+    assert found[topology][0] == pytest.approx(sent / (7 / 4 * 4 * N), rel=1e-12) and math.isnan(
+        found[topology][1]
+    )
 
 
 def test_a_gather_of_bytes_among_eight_is_an_fp32_ring_and_a_little(trace):
@@ -175,7 +213,12 @@ def test_what_is_gathered_grows_with_the_workers(tmp_path, workers):
 
 
 def test_side_information_does_not_change_the_class_of_a_volume(request):
-    found = apscope.replay(request.config.rootpath / "notebooks/data/digits", ["aps:e4m3", "mx", "none:bf16"], steps="0:1", topology="ring").summary()
+    found = apscope.replay(
+        request.config.rootpath / "notebooks/data/digits",
+        ["aps:e4m3", "mx", "none:bf16"],
+        steps="0:1",
+        topology="ring",
+    ).summary()
     volume = found[found.topology != "exact"].set_index("scheme").volume
     assert 0.25 < volume["aps:e4m3"] < 0.251
     assert at_most(volume, 0.25).to_dict() == {"aps:e4m3": True, "mx": False, "none:bf16": False}
@@ -193,10 +236,16 @@ def test_what_nobody_runs_and_one_worker_have_no_volume(trace, tmp_path):
 
 def test_a_scheme_of_the_users_sends_what_its_parts_say(trace):
     """Compensated, the base's sums; encoded anew, its own bits in a gather."""
-    memory = apscope.schemes.define("volume_memory", "aps:e4m3,accumulate=fp16", compensate=lambda step, state, x: x / 2)
+    memory = apscope.schemes.define(
+        "volume_memory", "aps:e4m3,accumulate=fp16", compensate=lambda step, state, x: x / 2
+    )
     assert volumes(trace, memory)["ring"][0] == pytest.approx(0.5 + 1 / (4 * N), rel=1e-12)
     signs = apscope.schemes.define(
-        "volume_signs", "terngrad", encode=lambda step, theta, x, worker: np.sign(x), reduce=lambda step, state, theta, v: v.sum(axis=0), bits=2
+        "volume_signs",
+        "terngrad",
+        encode=lambda step, theta, x, worker: np.sign(x),
+        reduce=lambda step, state, theta, v: v.sum(axis=0),
+        bits=2,
     )
     assert volumes(trace, signs)["code_sum"][0] == pytest.approx(2 / 32, rel=1e-12)
 
@@ -210,7 +259,10 @@ def test_step_time_and_volume_speak_of_the_same_bytes(trace):
     for row in frame[frame.volume.notna()].itertuples():
         seconds = modelled.loc[row.scheme, row.topology]
         bytes_ = row.volume * 7 / 4 * 4 * N
-        assert seconds.payload_bytes + seconds.side_bytes == pytest.approx(bytes_, rel=1e-9), (row.scheme, row.topology)
+        assert seconds.payload_bytes + seconds.side_bytes == pytest.approx(bytes_, rel=1e-9), (
+            row.scheme,
+            row.topology,
+        )
 
 
 def test_a_tensor_without_elements_leaves_the_volume_of_the_others(tmp_path):
@@ -219,5 +271,7 @@ def test_a_tensor_without_elements_leaves_the_volume_of_the_others(tmp_path):
             writer.add(0, worker, "w", np.ones(64, np.float32))
             writer.add(0, worker, "empty", np.zeros(0, np.float32))
         writer.end_step(0)
-    found = apscope.replay(tmp_path / "t", "none:bf16", topology="ring").summary().set_index("topology")
+    found = (
+        apscope.replay(tmp_path / "t", "none:bf16", topology="ring").summary().set_index("topology")
+    )
     assert found.volume["ring"] == 0.5

@@ -17,7 +17,9 @@ from apscope.record import TraceWriter
 def whole(trace: apscope.Trace, specs: tuple[str, ...], layer: str) -> pd.DataFrame:
     """What a replay of all these splits on all steps says of a layer, or of all together, by spec."""
     frame = replayed(trace, specs)
-    return headline(summary(frame if layer == "all" else frame[frame["tensor"] == layer]), "ring").set_index("scheme")
+    return headline(
+        summary(frame if layer == "all" else frame[frame["tensor"] == layer]), "ring"
+    ).set_index("scheme")
 
 
 @functools.lru_cache(maxsize=2)
@@ -32,8 +34,21 @@ def hold(trace: apscope.Trace, table: pd.DataFrame, figure: str) -> None:
         everything = whole(trace, tuple(sorted(part["scheme"])), layer).loc[part["scheme"]]
         truth = np.where(everything["overflowed"] > 0, np.inf, sign * everything[figure])
         kept = ~part["stopped"].to_numpy()
-        for column in ("error_over_noise", "step_nmse", "layer_cosine", "worst_nmse", "underflow_wire", "volume", "skipped", "overflowed"):
-            assert np.array_equal(part[column].to_numpy(float)[kept], everything[column].to_numpy(float)[kept], equal_nan=True), column
+        for column in (
+            "error_over_noise",
+            "step_nmse",
+            "layer_cosine",
+            "worst_nmse",
+            "underflow_wire",
+            "volume",
+            "skipped",
+            "overflowed",
+        ):
+            assert np.array_equal(
+                part[column].to_numpy(float)[kept],
+                everything[column].to_numpy(float)[kept],
+                equal_nan=True,
+            ), column
             assert part[column].isna()[~kept].all()
         ranks = np.lexsort([sign * everything[figure][kept], everything["overflowed"][kept] > 0])
         assert (np.sort(ranks) == ranks).all() and (np.diff(part["stopped"].astype(int)) >= 0).all()
@@ -51,13 +66,24 @@ def random_trace(folder, seed: int) -> apscope.Trace:
     rng = np.random.default_rng(seed)
     workers, steps = int(rng.integers(1, 6)), int(rng.integers(1, 21))
     sizes = {"a": (int(rng.integers(1, 200)),), "b": (3, int(rng.integers(1, 30))), "zero": (4,)}
-    with TraceWriter(folder / f"trace{seed}", workers=workers, reduction=str(rng.choice(["mean", "sum"]))) as writer:
+    with TraceWriter(
+        folder / f"trace{seed}", workers=workers, reduction=str(rng.choice(["mean", "sum"]))
+    ) as writer:
         for step in range(steps):
             level = 2.0 ** rng.integers(-20, 10) * (step != 3)
             for worker in range(workers):
                 for name, shape in sizes.items():
-                    values = rng.standard_normal(shape) * 2.0 ** rng.integers(-8, 4, shape) * (rng.random(shape) < 0.8)
-                    writer.add(step * 5, worker, name, (values * level * (name != "zero")).astype(np.float32))
+                    values = (
+                        rng.standard_normal(shape)
+                        * 2.0 ** rng.integers(-8, 4, shape)
+                        * (rng.random(shape) < 0.8)
+                    )
+                    writer.add(
+                        step * 5,
+                        worker,
+                        name,
+                        (values * level * (name != "zero")).astype(np.float32),
+                    )
             writer.end_step(step * 5)
     return apscope.open_trace(folder / f"trace{seed}")
 
@@ -66,12 +92,19 @@ def random_trace(folder, seed: int) -> apscope.Trace:
 def test_no_winner_is_lost_on_random_traces(tmp_path, seed):
     trace = random_trace(tmp_path, seed)
     for figure in FIGURES[trace.workers == 1 :]:  # of one worker the noise is not known
-        hold(trace, apscope.search(trace, 3 + seed // 2, minimize=figure, by=("all", "layer")[seed % 2]), figure)
+        hold(
+            trace,
+            apscope.search(trace, 3 + seed // 2, minimize=figure, by=("all", "layer")[seed % 2]),
+            figure,
+        )
 
 
 @pytest.fixture(scope="module")
 def traces(request):
-    return {name: apscope.open_trace(request.config.rootpath / "notebooks/data" / name) for name in ("digits", "digits_w64", "characters")}
+    return {
+        name: apscope.open_trace(request.config.rootpath / "notebooks/data" / name)
+        for name in ("digits", "digits_w64", "characters")
+    }
 
 
 @pytest.mark.parametrize("figure", FIGURES)
@@ -90,9 +123,18 @@ def test_layers_of_a_bundled_trace_are_as_replayed_whole(traces):
 
 def test_what_remembers_is_replayed_at_once(traces):
     """Its figures are those of one replay, whatever rounds the others take."""
-    specs = ["error_feedback(aps:{format})", "loss_scaling:{format},scale=best", "stochastic:{format}", "none:{biased}"]
-    table = apscope.search(traces["digits"], 5, schemes=specs, specials="ieee,fn", minimize="step_nmse")
-    assert (table["steps"][table["scheme"].str.startswith(("error", "loss"))] == 52).all() and table["stopped"].any()
+    specs = [
+        "error_feedback(aps:{format})",
+        "loss_scaling:{format},scale=best",
+        "stochastic:{format}",
+        "none:{biased}",
+    ]
+    table = apscope.search(
+        traces["digits"], 5, schemes=specs, specials="ieee,fn", minimize="step_nmse"
+    )
+    assert (
+        table["steps"][table["scheme"].str.startswith(("error", "loss"))] == 52
+    ).all() and table["stopped"].any()
     hold(traces["digits"], table, "step_nmse")
 
 
@@ -100,10 +142,16 @@ def test_schemes_replayed_in_rounds_have_the_same_rows_on_fewer_steps(traces):
     specs = [
         f"{name}:e4m3{keys}"
         for name in STEP_BY_STEP
-        for keys in ("", *((",rule=tight", ",unit=model", ",rounding=stochastic") if name == "aps" else ()))
+        for keys in (
+            "",
+            *((",rule=tight", ",unit=model", ",rounding=stochastic") if name == "aps" else ()),
+        )
     ]
     assert not any(apscope.schemes.as_scheme(spec).keeps_state for spec in specs)
-    few, all_of_them = (apscope.replay(traces["digits"], specs, topology="ring", steps=steps).frame for steps in ([39, 60, 1500], None))
+    few, all_of_them = (
+        apscope.replay(traces["digits"], specs, topology="ring", steps=steps).frame
+        for steps in ([39, 60, 1500], None)
+    )
     same = all_of_them[all_of_them["step"].isin([39, 60, 1500])].reset_index(drop=True)
     pd.testing.assert_frame_equal(few, same, check_exact=True)
 
@@ -133,22 +181,40 @@ def test_a_bound_is_the_least_that_can_still_come(tmp_path):
     with TraceWriter(tmp_path / "two", workers=3) as writer:
         for step, level in enumerate((0.05, 1.0)):
             for worker in range(3):
-                writer.add(step, worker, "w", (level * (1 + 0.1 * rng.standard_normal(64))).astype(np.float32))
+                writer.add(
+                    step,
+                    worker,
+                    "w",
+                    (level * (1 + 0.1 * rng.standard_normal(64))).astype(np.float32),
+                )
             writer.end_step(step)
-    frame = apscope.replay(tmp_path / "two", ["none:fp32", "none:e4m3", "none:e3m2"], topology="ring").frame
+    frame = apscope.replay(
+        tmp_path / "two", ["none:fp32", "none:e4m3", "none:e3m2"], topology="ring"
+    ).frame
     part = frame[frame["topology"] == "ring"].set_index(["scheme", "step"])
     seen = part.loc["none:e3m2"].loc[0]
     blocks = part.loc["none:fp32"]["noise_blocks"]
     expected = {
-        "error_over_noise": 2.0 ** ((seen["sum_log2_error_over_noise"] - 30 * blocks.loc[1]) / blocks.sum()),
+        "error_over_noise": 2.0
+        ** ((seen["sum_log2_error_over_noise"] - 30 * blocks.loc[1]) / blocks.sum()),
         "step_nmse": seen["nmse"] / 2,
         "worst_nmse": seen["nmse"],
         "layer_cosine": (seen["cosine"] + 1) / 2,
     }
     for figure, value in expected.items():
-        bounds = Bounds(figure, frame[frame["scheme"] == "none:fp32"], {"w": 0}, [0, 1], {"none:e4m3": 4, "none:e3m2": 4})
+        bounds = Bounds(
+            figure,
+            frame[frame["scheme"] == "none:fp32"],
+            {"w": 0},
+            [0, 1],
+            {"none:e4m3": 4, "none:e3m2": 4},
+        )
         bounds.see(frame[(frame["scheme"] == "none:e3m2") & (frame["step"] == 0)])
-        assert bounds.bounds()[1, 0] == pytest.approx(value, rel=1e-12) and bounds.unseen(1) == (1,) and not bounds.lost().any()
+        assert (
+            bounds.bounds()[1, 0] == pytest.approx(value, rel=1e-12)
+            and bounds.unseen(1) == (1,)
+            and not bounds.lost().any()
+        )
         bounds.see(frame[frame["scheme"] == "none:e4m3"])
         rival = headline(summary(frame), "ring").set_index("scheme").loc["none:e4m3", figure]
         assert bounds.bounds()[0, 0] == pytest.approx(rival, rel=1e-12)

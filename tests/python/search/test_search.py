@@ -31,8 +31,15 @@ def printed(capsys, *words):
 
 def test_the_page_says_what_it_finds(table):
     assert tuple(table.columns) == COLUMNS and table["layer"].unique().tolist() == ["all"]
-    assert table["scheme"][0] == "aps:e3m4finite,rule=tight" and table["nearest_named"][0] == "e3m4fn"
-    assert {"none:e4m3fn", "none:e4m3b12", "aps:e5m2,rule=tight", "aps:hfp8_forward,rule=tight"} <= set(table["scheme"])
+    assert (
+        table["scheme"][0] == "aps:e3m4finite,rule=tight" and table["nearest_named"][0] == "e3m4fn"
+    )
+    assert {
+        "none:e4m3fn",
+        "none:e4m3b12",
+        "aps:e5m2,rule=tight",
+        "aps:hfp8_forward,rule=tight",
+    } <= set(table["scheme"])
     kept = table[~table["stopped"]]
     assert (kept["bound"] / kept["error_over_noise"] - 1).abs().max() < 1e-9
 
@@ -40,21 +47,41 @@ def test_the_page_says_what_it_finds(table):
 def test_what_is_equal_is_in_a_fixed_order(digits):
     """In APS a bias cancels: formats that differ in nothing else are equal, and the first that has a name comes first."""
     table = apscope.search(digits, bits=8, schemes="aps:{format},rule=tight", steps="0:3")
-    four = table[(table["exponent_bits"] == 4) & table["format"].isin(["e4m3fnuz", "e4m3b11fnuz", "e4m3finite"])]
-    assert four["error_over_noise"].nunique() == 1 and four["format"].tolist() == ["e4m3fnuz", "e4m3b11fnuz", "e4m3finite"]
-    pd.testing.assert_frame_equal(table, apscope.search(digits, bits=8, schemes="aps:{format},rule=tight", steps="0:3", threads=1))
+    four = table[
+        (table["exponent_bits"] == 4)
+        & table["format"].isin(["e4m3fnuz", "e4m3b11fnuz", "e4m3finite"])
+    ]
+    assert four["error_over_noise"].nunique() == 1 and four["format"].tolist() == [
+        "e4m3fnuz",
+        "e4m3b11fnuz",
+        "e4m3finite",
+    ]
+    pd.testing.assert_frame_equal(
+        table,
+        apscope.search(digits, bits=8, schemes="aps:{format},rule=tight", steps="0:3", threads=1),
+    )
 
 
 def test_a_bias_is_a_constant_scale(digits):
-    table = apscope.search(digits, bits=8, schemes="none:{biased}", specials="ieee", minimize="step_nmse", steps="0:10").set_index("scheme")
-    scaled = apscope.replay(digits, "loss_scaling:e4m3,scale=32", topology="ring", steps="0:10").summary()
+    table = apscope.search(
+        digits, bits=8, schemes="none:{biased}", specials="ieee", minimize="step_nmse", steps="0:10"
+    ).set_index("scheme")
+    scaled = apscope.replay(
+        digits, "loss_scaling:e4m3,scale=32", topology="ring", steps="0:10"
+    ).summary()
     assert table.at["none:e4m3b12", "step_nmse"] == pytest.approx(scaled["step_nmse"][0], rel=1e-12)
 
 
 def test_one_worker_has_no_noise(digits):
     table = apscope.search(digits, bits=4, workers=1, steps="0:9")
-    assert table["error_over_noise"].isna().all() and table["step_nmse"][~table["stopped"]].is_monotonic_increasing
-    with pytest.raises(ValueError, match="minimize='error_over_noise' needs the noise of the batch, .*; use step_nmse for this trace"):
+    assert (
+        table["error_over_noise"].isna().all()
+        and table["step_nmse"][~table["stopped"]].is_monotonic_increasing
+    )
+    with pytest.raises(
+        ValueError,
+        match="minimize='error_over_noise' needs the noise of the batch, .*; use step_nmse for this trace",
+    ):
         apscope.search(digits, bits=4, workers=1, steps="0:9", minimize="error_over_noise")
 
 
@@ -62,7 +89,9 @@ def test_every_layer_by_itself(digits):
     table = apscope.search(digits, bits=4, by="layer", steps="0:5")
     assert table["layer"].unique().tolist() == list(apscope.open_trace(digits).tensors)
     best = table.groupby("layer", sort=False).first()
-    alone = apscope.replay(digits, best.at["norm.bias", "scheme"], topology="ring", steps="0:5", tensors="^norm.bias$").summary()
+    alone = apscope.replay(
+        digits, best.at["norm.bias", "scheme"], topology="ring", steps="0:5", tensors="^norm.bias$"
+    ).summary()
     assert best.at["norm.bias", "error_over_noise"] == alone["error_over_noise"][0]
 
 
@@ -76,35 +105,64 @@ def test_json_is_what_scripts_rest_on(capsys, digits):
     given = json.loads(printed(capsys, digits, "--bits", "8", "--json", "--steps", "0:9"))
     assert list(given) == ["splits"]
     table = apscope.search(digits, bits=8, steps="0:9")
-    assert [row["scheme"] for row in given["splits"]] == table["scheme"].tolist() and list(given["splits"][0]) == list(COLUMNS)
+    assert [row["scheme"] for row in given["splits"]] == table["scheme"].tolist() and list(
+        given["splits"][0]
+    ) == list(COLUMNS)
     first, last = given["splits"][0], given["splits"][-1]
-    assert first["step_nmse"] == table["step_nmse"][0] and first["stopped"] is False and isinstance(first["exponent_bits"], int)
-    assert last["stopped"] is True and last["step_nmse"] is None and last["bound"] is None  # overflow
+    assert (
+        first["step_nmse"] == table["step_nmse"][0]
+        and first["stopped"] is False
+        and isinstance(first["exponent_bits"], int)
+    )
+    assert (
+        last["stopped"] is True and last["step_nmse"] is None and last["bound"] is None
+    )  # overflow
 
 
 def test_csv_has_all_columns(capsys, digits):
     lines = printed(capsys, digits, "--bits", "3", "--csv", "--steps", "0:2").splitlines()
-    assert lines[0] == ",".join(COLUMNS) and len(lines) == 1 + len(apscope.search(digits, bits=3, steps="0:2"))
+    assert lines[0] == ",".join(COLUMNS) and len(lines) == 1 + len(
+        apscope.search(digits, bits=3, steps="0:2")
+    )
 
 
 def test_the_text_names_the_best_and_the_nearest(capsys, digits, table):
     out = printed(capsys, digits, "--bits", "8")
     head, _, best, *_ = out.splitlines()
-    assert head == "digits: 172 splits of 8 bits, ring, 52 steps; the best 10 by error_over_noise" and best.split()[0] == "aps:e3m4finite,rule=tight"
+    assert (
+        head == "digits: 172 splits of 8 bits, ring, 52 steps; the best 10 by error_over_noise"
+        and best.split()[0] == "aps:e3m4finite,rule=tight"
+    )
     (line,) = [line for line in out.splitlines() if line.startswith("all ")]
     assert line.split()[-3:] == ["aps:e3m4finite,rule=tight", "e3m4fn:", "0.0022"]
     least = table[table["overflowed"] == 0].groupby("exponent_bits")["error_over_noise"].min()
     assert line.split()[1:-3] == [f"{value:.2g}" for value in least]
-    assert f"{table['stopped'].sum()} of 172 splits stopped early, none of them a winner" in out and out.endswith("--bits 8\n")
+    assert (
+        f"{table['stopped'].sum()} of 172 splits stopped early, none of them a winner" in out
+        and out.endswith("--bits 8\n")
+    )
 
 
 def test_the_text_has_a_row_a_layer(capsys, digits):
     words = "--bits 4 --by layer --steps 0:5 --scheme none:{format} --specials ieee --minimize layer_cosine"
     out = printed(capsys, digits, *words.split())
-    assert out.splitlines()[1].split() == ["layer", "e1m2", "e2m1", "e3m0", "best", "nearest", "named"]
+    assert out.splitlines()[1].split() == [
+        "layer",
+        "e1m2",
+        "e2m1",
+        "e3m0",
+        "best",
+        "nearest",
+        "named",
+    ]
     rows = {line.split()[0]: line.split()[1:] for line in out.splitlines()[2:8]}
-    assert set(rows) == set(apscope.open_trace(digits).tensors) and rows["head.bias"][-2:] == ["e3m0,", "itself"]
-    assert any("overflow" in cells for cells in rows.values()) and all(float(cells[2]) <= 1 for cells in rows.values())
+    assert set(rows) == set(apscope.open_trace(digits).tensors) and rows["head.bias"][-2:] == [
+        "e3m0,",
+        "itself",
+    ]
+    assert any("overflow" in cells for cells in rows.values()) and all(
+        float(cells[2]) <= 1 for cells in rows.values()
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,8 +173,14 @@ def test_the_text_has_a_row_a_layer(capsys, digits):
         (["{}"], "search: the following arguments are required: --bits"),
         (["--bits", "8"], "search: the following arguments are required: TRACE"),
         (["nowhere", "--bits", "8"], "nowhere is not a trace: it does not exist"),
-        (["{}", "--bits", "8", "--json", "-o", "x.json"], "search has no argument '-o'; see apscope search --help"),
-        (["{}", "--bits", "8", "--json", "--csv"], "search: argument --csv: not allowed with argument --json"),
+        (
+            ["{}", "--bits", "8", "--json", "-o", "x.json"],
+            "search has no argument '-o'; see apscope search --help",
+        ),
+        (
+            ["{}", "--bits", "8", "--json", "--csv"],
+            "search: argument --csv: not allowed with argument --json",
+        ),
         (
             ["{}", "--bits", "8", "--scheme", "aps:e4m3"],
             "the scheme 'aps:e4m3' must have {{format}} in place of its format, or {{biased}} for every bias",
@@ -126,7 +190,10 @@ def test_the_text_has_a_row_a_layer(capsys, digits):
             "minimize='volume' is unknown; use one of error_over_noise, step_nmse, worst_nmse, layer_cosine",
         ),
         (["{}", "--bits", "8", "--by", "step"], "by='step' is unknown; use all or layer"),
-        (["{}", "--bits", "8", "--specials", "nan"], "unknown special values 'nan'; use ieee, fn, finite"),
+        (
+            ["{}", "--bits", "8", "--specials", "nan"],
+            "unknown special values 'nan'; use ieee, fn, finite",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_a_sentence(capsys, digits, words, sentence):
@@ -135,7 +202,17 @@ def test_what_is_wrong_is_said_in_a_sentence(capsys, digits, words, sentence):
     assert out == "" and err == f"apscope: {sentence.format()}\n"
 
 
-@pytest.mark.parametrize("wrong", [{"bits": 2}, {"schemes": "aps:e4m3"}, {"specials": "nan"}, {"minimize": "volume"}, {"by": "step"}, {"stop": 1}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"bits": 2},
+        {"schemes": "aps:e4m3"},
+        {"specials": "nan"},
+        {"minimize": "volume"},
+        {"by": "step"},
+        {"stop": 1},
+    ],
+)
 def test_what_is_wrong_is_said_before_anything_is_replayed(digits, wrong, monkeypatch):
     monkeypatch.setattr("apscope._search.search.replay", lambda *_, **__: pytest.fail("replayed"))
     with pytest.raises((ValueError, TypeError)):
@@ -154,7 +231,9 @@ def test_gradients_of_zeros_are_refused(tmp_path):
 def test_gradients_that_are_not_finite_are_told(tmp_path, capsys):
     with TraceWriter(tmp_path / "odd", workers=2) as writer:
         for worker in range(2):
-            writer.add(0, worker, "w", np.array([1.0, 0.3, np.nan, np.inf], np.float32) * (1 + worker))
+            writer.add(
+                0, worker, "w", np.array([1.0, 0.3, np.nan, np.inf], np.float32) * (1 + worker)
+            )
         writer.end_step(0)
     assert (apscope.search(tmp_path / "odd", 5, stop=False)["nonfinite"] == 1).all()
     assert "nonfinite" in printed(capsys, str(tmp_path / "odd"), "--bits", "5").splitlines()[1]

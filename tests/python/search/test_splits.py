@@ -29,12 +29,22 @@ def biased(bits: int, kind: str, reach: Reach = REACH) -> dict[int, list[FloatFo
 def test_every_number_of_exponent_bits_and_kind_is_there_once(bits):
     splits = splits_of(bits, ["aps:{format},rule=tight"], None, REACH)
     assert len({s.scheme.spec for s in splits}) == len(splits)
-    assert {s.format.storage_bits for s in splits} == {bits} and all(s.format.fits_fp32 and s.format.is_signed for s in splits)
+    assert {s.format.storage_bits for s in splits} == {bits} and all(
+        s.format.fits_fp32 and s.format.is_signed for s in splits
+    )
     for width in range(1, min(8, bits - 1) + 1):
-        lost = {s.format.nan_codes + s.format.has_infinity for s in splits if s.format.exponent_bits == width and s.format.subnormals}
+        lost = {
+            s.format.nan_codes + s.format.has_infinity
+            for s in splits
+            if s.format.exponent_bits == width and s.format.subnormals
+        }
         assert lost >= {0, 1, min(2 ** (bits - 1 - width), 2 ** (bits - 1) - 2)}, width
-    named = {f.name for f in apscope.named_formats().values() if f.is_signed and f.storage_bits == bits}
-    assert [s.format.name for s in splits[: len(named)]] == [n for n in apscope.named_formats() if n in named]
+    named = {
+        f.name for f in apscope.named_formats().values() if f.is_signed and f.storage_bits == bits
+    }
+    assert [s.format.name for s in splits[: len(named)]] == [
+        n for n in apscope.named_formats() if n in named
+    ]
 
 
 def test_formats_left_out_have_the_values_of_formats_that_are_there():
@@ -42,7 +52,9 @@ def test_formats_left_out_have_the_values_of_formats_that_are_there():
         assert same_up_to_a_scale(f"e0m{bits - 1}finite", f"e1m{bits - 2}finite")
     for width in range(1, 7):
         assert same_up_to_a_scale(f"e{width}m{7 - width}fnuz", f"e{width}m{7 - width}finite")
-    assert same_up_to_a_scale("binary8p4se", "e4m3fn") and same_up_to_a_scale("binary8p3se", "e5m2fn")
+    assert same_up_to_a_scale("binary8p4se", "e4m3fn") and same_up_to_a_scale(
+        "binary8p3se", "e5m2fn"
+    )
 
 
 def same_up_to_a_scale(one: str, other: str) -> bool:
@@ -56,12 +68,16 @@ def test_a_smaller_bias_has_no_value_in_reach_that_the_first_has_not(kind):
         first = formats[0]
         reached = values(moved(first, -1))
         assert np.isin(reached[reached < 2.0**REACH.above], values(first)).all()
-        assert first.largest >= 2.0**REACH.above or (first.mantissa_bits == 0 and first.largest == 2.0**REACH.above)
+        assert first.largest >= 2.0**REACH.above or (
+            first.mantissa_bits == 0 and first.largest == 2.0**REACH.above
+        )
         assert [f.bias for f in formats] == list(range(first.bias, first.bias + len(formats)))
 
 
 def moved(f: FloatFormat, by: int) -> FloatFormat:
-    return FloatFormat(**(f.to_dict() | {"bias": f.bias + by, "subnormal_exponent": 1 - f.bias - by}))
+    return FloatFormat(
+        **(f.to_dict() | {"bias": f.bias + by, "subnormal_exponent": 1 - f.bias - by})
+    )
 
 
 @pytest.fixture(scope="module")
@@ -71,16 +87,24 @@ def digits(request):
 
 @pytest.mark.parametrize("kind", SPECIALS)
 def test_a_larger_bias_overflows_saturates_most_or_changes_nothing(digits, kind):
-    reach = reach_of(apscope.replay(digits, "none:fp32", topology=[]).histograms, digits.workers, by_layer=False)
+    reach = reach_of(
+        apscope.replay(digits, "none:fp32", topology=[]).histograms, digits.workers, by_layer=False
+    )
     lists = biased(6, kind, reach)
     pairs = [(formats[-1], moved(formats[-1], 1)) for formats in lists.values()]
-    frame = apscope.replay(digits, [f"none:{f}" for pair in pairs for f in pair], topology="ring").frame
+    frame = apscope.replay(
+        digits, [f"none:{f}" for pair in pairs for f in pair], topology="ring"
+    ).frame
     for pair in pairs:
         last, beyond = (frame[frame["scheme"] == f"none:{f}"] for f in pair)
         wire = beyond[beyond["stage"] == "wire"]
         if pair[0].emin <= reach.smallest:
             same = ["sum_squared_error", "sum_error", "underflow"]
-            pd.testing.assert_frame_equal(last[same].reset_index(drop=True), beyond[same].reset_index(drop=True), check_exact=True)
+            pd.testing.assert_frame_equal(
+                last[same].reset_index(drop=True),
+                beyond[same].reset_index(drop=True),
+                check_exact=True,
+            )
         elif kind == "finite":
             assert 2 * (wire["saturated"].sum()) >= wire["nonzero"].sum()
         else:
@@ -89,7 +113,10 @@ def test_a_larger_bias_overflows_saturates_most_or_changes_nothing(digits, kind)
 
 def test_wide_formats_have_one_bias():
     assert [f.name for f in biased(16, "ieee")[8]] == ["bf16"]
-    assert [f.bias for kind in ("fn", "finite") for f in biased(16, kind)[8]] == [128, 128]  # that fp32 has their values
+    assert [f.bias for kind in ("fn", "finite") for f in biased(16, kind)[8]] == [
+        128,
+        128,
+    ]  # that fp32 has their values
 
 
 def test_layers_told_apart_reach_further_down(digits):
@@ -101,8 +128,12 @@ def test_layers_told_apart_reach_further_down(digits):
             "count": [1, 5, 6, 7, 6, 9],
         }
     )
-    assert reach_of(histograms, 8, by_layer=False) == Reach(above=4, amax=0, middle=-20, smallest=-22)
-    assert reach_of(histograms, 5, by_layer=True) == Reach(above=4, amax=-20, middle=-20, smallest=-22)
+    assert reach_of(histograms, 8, by_layer=False) == Reach(
+        above=4, amax=0, middle=-20, smallest=-22
+    )
+    assert reach_of(histograms, 5, by_layer=True) == Reach(
+        above=4, amax=-20, middle=-20, smallest=-22
+    )
     with pytest.raises(ValueError, match="zero wherever"):
         reach_of(histograms[5:], 8, by_layer=False)
 
@@ -121,7 +152,12 @@ def test_the_nearest_named_format(name, nearest):
     [
         (2, SCHEMES, None, "bits=2 is not between 3 and 16"),
         (17, SCHEMES, None, "bits=17 is not between 3 and 16"),
-        (8, ["aps:e4m3"], None, "the scheme 'aps:e4m3' must have {format} in place of its format, or {biased} for every bias"),
+        (
+            8,
+            ["aps:e4m3"],
+            None,
+            "the scheme 'aps:e4m3' must have {format} in place of its format, or {biased} for every bias",
+        ),
         (
             8,
             ["aps:{format}{biased}"],
@@ -130,7 +166,12 @@ def test_the_nearest_named_format(name, nearest):
         ),
         (8, [], None, "there is no scheme to search; give at least one, such as 'aps:{format}'"),
         (8, SCHEMES, ["fnuz"], "unknown special values 'fnuz'; use ieee, fn, finite"),
-        (8, SCHEMES, [], "there are no special values to search; give at least one of ieee, fn, finite"),
+        (
+            8,
+            SCHEMES,
+            [],
+            "there are no special values to search; give at least one of ieee, fn, finite",
+        ),
     ],
 )
 def test_what_cannot_be_searched_is_refused(bits, schemes, specials, sentence):

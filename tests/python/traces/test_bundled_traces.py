@@ -53,7 +53,13 @@ def test_all_traces_together_are_at_most_18_megabytes():
     [
         ("digits", 8, (*range(40), *LATE), 1906, {"conv", "norm", "head", "bias"}),
         ("digits_w64", 64, (10, 500), 1906, {"conv", "norm", "head", "bias"}),
-        ("characters", 8, (0, 30, 150, 600, 1500, 3000), 17180, {"embedding", "norm", "attention", "linear", "head", "bias"}),
+        (
+            "characters",
+            8,
+            (0, 30, 150, 600, 1500, 3000),
+            17180,
+            {"embedding", "norm", "attention", "linear", "head", "bias"},
+        ),
     ],
 )
 def test_steps_workers_and_roles(name, workers, steps, parameters, roles):
@@ -68,21 +74,40 @@ def test_steps_workers_and_roles(name, workers, steps, parameters, roles):
 
 def test_what_was_cut_stands_in_the_metadata(cut):
     shapes, runs = (json.loads(cut.manifest.metadata[key]) for key in ("cut_shapes", "cut_runs"))
-    assert shapes.keys() == runs.keys() == {tensor.name for tensor in cut.manifest.tensors if tensor.size > 32 or tensor.name in runs}
+    assert (
+        shapes.keys()
+        == runs.keys()
+        == {
+            tensor.name
+            for tensor in cut.manifest.tensors
+            if tensor.size > 32 or tensor.name in runs
+        }
+    )
     for name, kept in runs.items():
         assert cut.shapes[name] == (len(kept), 32)
-        assert kept == sorted(set(kept)) and 0 <= kept[0] and 32 * (kept[-1] + 1) <= math.prod(shapes[name])
+        assert (
+            kept == sorted(set(kept))
+            and 0 <= kept[0]
+            and 32 * (kept[-1] + 1) <= math.prod(shapes[name])
+        )
     elements = sum(tensor.size for tensor in cut.manifest.tensors)
     whole = sum(math.prod(shapes.get(name, shape)) for name, shape in cut.shapes.items())
-    assert cut.manifest.metadata["cut"] == f"runs of 32 consecutive elements, {elements} of {whole} elements"
+    assert (
+        cut.manifest.metadata["cut"]
+        == f"runs of 32 consecutive elements, {elements} of {whole} elements"
+    )
     assert f"{whole} parameters" in cut.manifest.model
 
 
 def test_the_figures_of_a_cut_are_those_of_the_readme(cut):
     figures = runpy.run_path(str(DATA.parent / "record" / "cut_figures.py"))
-    rows = [line for line in "\n".join(figures["table"](cut)).splitlines() if line.startswith("| e")]
+    rows = [
+        line for line in "\n".join(figures["table"](cut)).splitlines() if line.startswith("| e")
+    ]
     readme = (DATA / "README.md").read_text()
-    assert len(rows) == 4 and all(f"\n| | | cut | {row.split(' | ', 1)[1]}\n" in readme for row in rows)
+    assert len(rows) == 4 and all(
+        f"\n| | | cut | {row.split(' | ', 1)[1]}\n" in readme for row in rows
+    )
 
 
 def test_an_embedding_has_rows_of_no_worker_and_of_one():
@@ -90,7 +115,11 @@ def test_an_embedding_has_rows_of_no_worker_and_of_one():
     for step in trace.steps:
         rows = np.stack([trace.read(step, "token_embedding.weight", worker) for worker in range(8)])
         workers = rows.any(axis=2).sum(axis=0)
-        assert (workers == 0).sum() > len(workers) / 2 and (workers == 1).any() and (workers == 8).any()
+        assert (
+            (workers == 0).sum() > len(workers) / 2
+            and (workers == 1).any()
+            and (workers == 8).any()
+        )
 
 
 def test_loss_and_learning_rate_stand_at_every_step_and_the_loss_falls(trace):
@@ -128,12 +157,17 @@ def test_a_linear_layers_gradient_follows_from_what_was_recorded_around_it(small
             d = small.read(step, layer, worker, "activation_gradient").astype(np.float64)
             x, d = x.reshape(-1, x.shape[-1]), d.reshape(-1, d.shape[-1])
             gradient = small.read(step, f"{layer}.weight", worker)
-            assert (np.abs(d.T @ x - gradient) <= len(x) * 2.0**-23 * (np.abs(d).T @ np.abs(x))).all()
+            assert (
+                np.abs(d.T @ x - gradient) <= len(x) * 2.0**-23 * (np.abs(d).T @ np.abs(x))
+            ).all()
 
 
 def test_8_and_64_workers_share_the_global_mini_batch():
     """The same images at step 10: the mean gradients agree up to fp32 rounding of the training."""
     few, many = open_trace(DATA / "digits"), open_trace(DATA / "digits_w64")
     for tensor in few.tensors:
-        means = [sum(t.read(10, tensor, w).astype(np.float64) for w in range(t.workers)) / t.workers for t in (few, many)]
+        means = [
+            sum(t.read(10, tensor, w).astype(np.float64) for w in range(t.workers)) / t.workers
+            for t in (few, many)
+        ]
         assert np.abs(means[0] - means[1]).max() < 1e-5 * np.abs(means[0]).max()

@@ -51,7 +51,9 @@ def test_results_are_those_of_the_folder(folder, url, tmp_path):
     apscope.replay(folder, schemes).save(tmp_path / "here")
     apscope.replay(url, schemes).save(tmp_path / "there")
     for name in ("results.csv", "results.parquet", "histograms.parquet"):
-        assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
+        assert (tmp_path / "there" / name).read_bytes() == (
+            tmp_path / "here" / name
+        ).read_bytes(), name
     assert url in (tmp_path / "there" / "provenance.json").read_text()
     assert apscope.open_trace(url).hash == apscope.open_trace(folder).hash
 
@@ -62,7 +64,9 @@ def test_files_come_when_they_are_asked_for(url):
     assert trace.read(2, "a", 1).shape == (5000,)
     assert files_of(trace) == ["step_00000002/worker_0001.safetensors"]
     apscope.replay(trace, "aps:e4m3", steps="1:3", workers=2)
-    assert files_of(trace) == [f"step_0000000{s}/worker_000{w}.safetensors" for s in (1, 2) for w in (0, 1)]
+    assert files_of(trace) == [
+        f"step_0000000{s}/worker_000{w}.safetensors" for s in (1, 2) for w in (0, 1)
+    ]
     assert float(trace.read(0, "b", kind="weights")[0]) == 1.0
     assert "step_00000000/weights.safetensors" in files_of(trace)
 
@@ -105,14 +109,28 @@ def refused(source):
 
 def test_what_is_wrong_is_one_sentence(url):
     memory = fsspec.filesystem("memory")
-    assert refused("memory://bucket/other") == "memory://bucket/other is not a trace: it has no manifest.json"
-    assert refused("nonsense://x/y").startswith("nonsense://x/y is not a URL of a trace: Protocol not known: nonsense")
+    assert (
+        refused("memory://bucket/other")
+        == "memory://bucket/other is not a trace: it has no manifest.json"
+    )
+    assert refused("nonsense://x/y").startswith(
+        "nonsense://x/y is not a URL of a trace: Protocol not known: nonsense"
+    )
     whole = memory.cat_file("/bucket/run/step_00000001/worker_0002.safetensors")
-    memory.pipe_file("/bucket/run/step_00000001/worker_0002.safetensors", whole[:-1] + bytes([whole[-1] ^ 1]))
+    memory.pipe_file(
+        "/bucket/run/step_00000001/worker_0002.safetensors", whole[:-1] + bytes([whole[-1] ^ 1])
+    )
     assert refused(url).startswith(f"{url}/step_00000001/worker_0002.safetensors: its SHA-256 is ")
     memory.pipe_file("/bucket/run/step_00000001/worker_0002.safetensors", b"short")
-    size = next(f.bytes for f in apscope.open_trace(url).manifest.steps[1].files if f.name == "worker_0002.safetensors")
-    assert refused(url) == f"{url}/step_00000001/worker_0002.safetensors has 5 bytes, but the manifest says {size}"
+    size = next(
+        f.bytes
+        for f in apscope.open_trace(url).manifest.steps[1].files
+        if f.name == "worker_0002.safetensors"
+    )
+    assert (
+        refused(url)
+        == f"{url}/step_00000001/worker_0002.safetensors has 5 bytes, but the manifest says {size}"
+    )
     memory.rm("/bucket/run/step_00000001/worker_0002.safetensors")
     assert refused(url).startswith(f"{url}: a file is missing that the manifest lists: ")
     memory.pipe_file("/bucket/run/manifest.json", b"{")
@@ -121,7 +139,10 @@ def test_what_is_wrong_is_one_sentence(url):
 
 def test_without_fsspec_it_is_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
-    assert refused("s3://bucket/run") == "s3://bucket/run needs fsspec; install it with: pip install 'apscope[remote]'"
+    assert (
+        refused("s3://bucket/run")
+        == "s3://bucket/run needs fsspec; install it with: pip install 'apscope[remote]'"
+    )
 
 
 def test_fsspec_is_never_imported_unasked(folder):
@@ -130,5 +151,7 @@ def test_fsspec_is_never_imported_unasked(folder):
 
 
 def test_what_is_a_url():
-    assert all(is_url(u) for u in ("s3://bucket/run", "memory://x", "filecache::gs://b/r", "file:///tmp/x"))
+    assert all(
+        is_url(u) for u in ("s3://bucket/run", "memory://x", "filecache::gs://b/r", "file:///tmp/x")
+    )
     assert not any(is_url(p) for p in ("run", "/data/run", "./a:b/c", Path("s3://bucket/run")))

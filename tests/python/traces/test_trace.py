@@ -21,10 +21,17 @@ rng = np.random.default_rng(7)
 def trace(tmp_path):
     """Two workers, steps 4 and 9; weights, full batch and one layer's activations at step 9."""
     folder = tmp_path / "run"
-    with TraceWriter(folder, workers=2, model="tiny", reduction="sum", metadata={"seed": "7"}) as writer:
+    with TraceWriter(
+        folder, workers=2, model="tiny", reduction="sum", metadata={"seed": "7"}
+    ) as writer:
         for step in (4, 9):
             for worker in range(2):
-                writer.add(step, worker, "conv1.weight", np.full((2, 1, 3, 3), step + worker / 4, np.float32))
+                writer.add(
+                    step,
+                    worker,
+                    "conv1.weight",
+                    np.full((2, 1, 3, 3), step + worker / 4, np.float32),
+                )
                 writer.add(step, worker, "conv1.bias", np.array([step, worker], np.float16))
             if step == 9:
                 for kind in ("weights", "full_batch"):
@@ -32,7 +39,9 @@ def trace(tmp_path):
                     writer.add(step, 0, "conv1.bias", np.zeros(2), kind=kind)
                 for worker in range(2):
                     writer.add(step, worker, "conv1", np.arange(5) + worker, kind="layer_input")
-                    writer.add(step, worker, "conv1", np.arange(6) - worker, kind="activation_gradient")
+                    writer.add(
+                        step, worker, "conv1", np.arange(6) - worker, kind="activation_gradient"
+                    )
             writer.end_step(step, loss=10 / step, learning_rate=0.5)
     return open_trace(folder)
 
@@ -125,9 +134,21 @@ def test_a_flipped_byte_of_a_worker_is_not_replayed(trace, tmp_path, capsys):
         match=r"step_00000009/worker_0001\.safetensors: its SHA-256 is [0-9a-f]{64}, but the manifest says [0-9a-f]{64}; the file is damaged",
     ):
         replay(open_trace(trace.path), "aps:e4m3", topology="ring")
-    command = ["replay", str(trace.path), "--scheme", "aps:e4m3", "--topology", "ring", "-o", str(tmp_path / "results")]
+    command = [
+        "replay",
+        str(trace.path),
+        "--scheme",
+        "aps:e4m3",
+        "--topology",
+        "ring",
+        "-o",
+        str(tmp_path / "results"),
+    ]
     assert main(command) == 2
-    assert "step_00000009/worker_0001.safetensors: its SHA-256 is" in capsys.readouterr().err and not (tmp_path / "results").exists()
+    assert (
+        "step_00000009/worker_0001.safetensors: its SHA-256 is" in capsys.readouterr().err
+        and not (tmp_path / "results").exists()
+    )
     after = replay(open_trace(trace.path), "aps:e4m3", topology="ring", check=False).frame
     assert len(after) == len(before) and not after.equals(before)
     assert main([*command, "--no-check"]) == 0 and (tmp_path / "results").is_dir()
@@ -180,9 +201,15 @@ def test_overlapping_offsets_are_refused_by_name(trace):
     content = path.read_bytes()
     # The bias would begin inside the weights and end where it did: same length, another header.
     at = content.index(b'"data_offsets":[72,76]')
-    path.write_bytes(content.replace(b'"shape":[2],"data_offsets":[72,76]', b'"shape":[4],"data_offsets":[68,76]'))
+    path.write_bytes(
+        content.replace(
+            b'"shape":[2],"data_offsets":[72,76]', b'"shape":[4],"data_offsets":[68,76]'
+        )
+    )
     assert at > 0
-    with pytest.raises(ValueError, match="worker_0000.safetensors: data_offsets of tensor 'conv1.bias' overlap"):
+    with pytest.raises(
+        ValueError, match="worker_0000.safetensors: data_offsets of tensor 'conv1.bias' overlap"
+    ):
         open_trace(trace.path).read(4, "conv1.bias", 0)
 
 

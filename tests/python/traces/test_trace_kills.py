@@ -52,7 +52,13 @@ class WriterAndReader(RuleBasedStateMachine):
 
     def values(self, seed):
         rng = np.random.default_rng(seed)
-        return [{name: rng.integers(0, 2**32, shape, np.uint32).view(np.float32) for name, shape in SHAPES.items()} for _ in range(self.workers)]
+        return [
+            {
+                name: rng.integers(0, 2**32, shape, np.uint32).view(np.float32)
+                for name, shape in SHAPES.items()
+            }
+            for _ in range(self.workers)
+        ]
 
     def write(self, step, ranks, kind=None):
         for worker, tensors in enumerate(ranks):
@@ -67,13 +73,21 @@ class WriterAndReader(RuleBasedStateMachine):
         self.writer = TraceWriter(self.path, workers=self.workers, resume=True)
         assert self.writer.committed == tuple(sorted(self.steps))
 
-    @rule(gap=st.integers(0, 3), seed=st.integers(0, 2**32), kind=st.sampled_from([None, "weights", "full_batch"]))
+    @rule(
+        gap=st.integers(0, 3),
+        seed=st.integers(0, 2**32),
+        kind=st.sampled_from([None, "weights", "full_batch"]),
+    )
     def a_step(self, gap, seed, kind):
         step = self.next + gap
         self.write(step, self.values(seed), kind)
         self.steps[step], self.next = self.values(seed), step + 1
 
-    @rule(seed=st.integers(0, 2**32), at=st.integers(0, 4), how=st.sampled_from(["before", "after", "half"]))
+    @rule(
+        seed=st.integers(0, 2**32),
+        at=st.integers(0, 4),
+        how=st.sampled_from(["before", "after", "half"]),
+    )
     def a_step_that_is_killed(self, seed, at, how):
         step, real = self.next, os.replace
         os.replace = Kill(at, how)
@@ -81,7 +95,9 @@ class WriterAndReader(RuleBasedStateMachine):
             self.write(step, self.values(seed))
             committed = True
         except Killed:
-            committed = how == "after" and at == self.workers  # the manifest comes behind the workers' files
+            committed = (
+                how == "after" and at == self.workers
+            )  # the manifest comes behind the workers' files
         finally:
             os.replace = real
         if committed:
@@ -122,7 +138,9 @@ class WriterAndReader(RuleBasedStateMachine):
         trace.check()
         for step, ranks in self.steps.items():
             for worker, tensors in enumerate(ranks):
-                assert {name: bits(trace.read(step, name, worker)) for name in SHAPES} == {name: bits(array) for name, array in tensors.items()}
+                assert {name: bits(trace.read(step, name, worker)) for name in SHAPES} == {
+                    name: bits(array) for name, array in tensors.items()
+                }
 
     def teardown(self):
         shutil.rmtree(getattr(self, "folder", ""), ignore_errors=True)

@@ -13,7 +13,10 @@ from apscope.record import TraceWriter
 def path(tmp_path):
     with TraceWriter(tmp_path / "t", workers=2) as writer:
         for step in range(5):
-            large = np.array([[0, 1], [-2, 0.75], [np.nan if step == 2 else 0, np.inf if step == 4 else 4]], np.float32)
+            large = np.array(
+                [[0, 1], [-2, 0.75], [np.nan if step == 2 else 0, np.inf if step == 4 else 4]],
+                np.float32,
+            )
             for worker, sign in enumerate((1, -1)):
                 writer.add(step, worker, "small", np.full(2, 2.0**-step, np.float32))
                 writer.add(step, worker, "large", large * np.float32(sign))
@@ -28,22 +31,57 @@ def test_of_the_first_the_middle_and_the_last_step(path):
     table = {line.split()[0]: line.split()[1:] for line in lines[2:6]}
     # large: 36 numbers, 2 NaN, 2 inf; zeros: 4, 2 and 4; squares of 1, 2, 0.75 in all, of 4 in two steps
     rms = np.sqrt((6 * (1 + 4 + 0.5625) + 4 * 16) / 32)
-    assert table["large"] == ["linear", "6", "27.78%", "2", "2", f"{rms:.3g}", "2^-1", "2^2", "[3,", "2]"]
-    assert table["small"][1:7] == ["2", "0.00%", "0", "0", f"{np.sqrt((1 + 2**-4 + 2**-8) / 3):.3g}", "2^-4"]
+    assert table["large"] == [
+        "linear",
+        "6",
+        "27.78%",
+        "2",
+        "2",
+        f"{rms:.3g}",
+        "2^-1",
+        "2^2",
+        "[3,",
+        "2]",
+    ]
+    assert table["small"][1:7] == [
+        "2",
+        "0.00%",
+        "0",
+        "0",
+        f"{np.sqrt((1 + 2**-4 + 2**-8) / 3):.3g}",
+        "2^-4",
+    ]
     assert table["none"] == ["other", "0", "-", "0", "0", "-", "-", "-", "[0]"]
-    assert table["all"][:4] == ["8", "20.83%", "2", "2"] and [line.split()[0] for line in lines[2:6]] == ["large", "small", "none", "all"]
+    assert table["all"][:4] == ["8", "20.83%", "2", "2"] and [
+        line.split()[0] for line in lines[2:6]
+    ] == ["large", "small", "none", "all"]
 
 
 def test_a_histogram_has_at_most_twenty_bars_of_one_width():
     lines = histogram({-100: 1, 0: 300, 27: 100_000})
-    assert len(lines) <= 21 and [line.split()[0] for line in (lines[0], lines[-1])] == ["2^-105..-99", "2^21..27"]
-    assert lines[0].split()[1:] == ["<0.01%", "#"] and lines[-1].count("#") == 50 and histogram({}) == []
-    assert histogram({3: 1, 4: 1}) == [f"{'2^3':>14}   50.00%  {'#' * 50}", f"{'2^4':>14}   50.00%  {'#' * 50}"]
+    assert len(lines) <= 21 and [line.split()[0] for line in (lines[0], lines[-1])] == [
+        "2^-105..-99",
+        "2^21..27",
+    ]
+    assert (
+        lines[0].split()[1:] == ["<0.01%", "#"]
+        and lines[-1].count("#") == 50
+        and histogram({}) == []
+    )
+    assert histogram({3: 1, 4: 1}) == [
+        f"{'2^3':>14}   50.00%  {'#' * 50}",
+        f"{'2^4':>14}   50.00%  {'#' * 50}",
+    ]
 
 
 def test_info_shows_the_largest_tensors_or_all_or_none(path, capsys):
     assert main(["info", str(path)]) == 0 and "exponents, of all tensors" in capsys.readouterr().out
-    assert main(["info", str(path), "--no-values"]) == 0 and "gradients of" not in capsys.readouterr().out
+    assert (
+        main(["info", str(path), "--no-values"]) == 0
+        and "gradients of" not in capsys.readouterr().out
+    )
     text = describe_values(open_trace(path), 1)
     assert "... and 2 smaller tensors; --all shows them" in text and "small " not in text
-    assert main(["info", str(path), "--all"]) == 0 and "smaller tensors" not in capsys.readouterr().out
+    assert (
+        main(["info", str(path), "--all"]) == 0 and "smaller tensors" not in capsys.readouterr().out
+    )

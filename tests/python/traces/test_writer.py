@@ -74,7 +74,9 @@ def test_the_recorded_array_is_copied(tmp_path):
     assert open_trace(tmp_path / "run").read(0, "w").tolist() == [1, 1, 1]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64, np.int64])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64, np.int64]
+)
 def test_values_survive_bit_for_bit(tmp_path, dtype):
     values = np.array([[0, 1, 2], [-3, 0, 96]]).astype(dtype)
     with TraceWriter(tmp_path / "run", workers=1) as writer:
@@ -120,7 +122,9 @@ def refused(words, call):
 def test_steps_and_workers_are_integers(tmp_path, key, value, error):
     writer = TraceWriter(tmp_path / "run", workers=2)
     with pytest.raises((ValueError, TypeError), match=error):
-        writer.add(**{"step": 0, "worker": 0, "name": "w", "array": np.ones(2, np.float32), key: value})
+        writer.add(
+            **{"step": 0, "worker": 0, "name": "w", "array": np.ones(2, np.float32), key: value}
+        )
     assert not list((tmp_path / "run").iterdir())
 
 
@@ -142,8 +146,13 @@ def test_the_writer_refuses_what_would_not_be_a_trace(tmp_path):
     refused("step 0 must be ended before step 1 begins", lambda: writer.add(1, 0, "w", one))
     refused("step 0 lacks the gradients of worker 1 of 2", lambda: writer.end_step(0))
     writer.add(0, 1, "w", np.ones(3, np.float32))
-    refused(r"worker 1 at step 0: tensor 'w' has shape \(3,\), but had \(2,\)", lambda: writer.end_step(0))
-    assert not [path for path in (tmp_path / "run").iterdir() if not path.name.startswith(".")]  # but its lock
+    refused(
+        r"worker 1 at step 0: tensor 'w' has shape \(3,\), but had \(2,\)",
+        lambda: writer.end_step(0),
+    )
+    assert not [
+        path for path in (tmp_path / "run").iterdir() if not path.name.startswith(".")
+    ]  # but its lock
     writer.close()
 
     for worker in range(2):
@@ -156,7 +165,10 @@ def test_the_writer_refuses_what_would_not_be_a_trace(tmp_path):
     refused("already has a trace", lambda: TraceWriter(tmp_path / "run", workers=2))
     refused("workers is 0", lambda: TraceWriter(tmp_path / "x", workers=0))
     refused("stage is 'global'", lambda: TraceWriter(tmp_path / "x", workers=1, stage="global"))
-    refused("reduction is 'average'", lambda: TraceWriter(tmp_path / "x", workers=1, reduction="average"))
+    refused(
+        "reduction is 'average'",
+        lambda: TraceWriter(tmp_path / "x", workers=1, reduction="average"),
+    )
     assert not (tmp_path / "x").exists()
 
 
@@ -179,10 +191,15 @@ def test_roles_are_said_by_name_by_pattern_or_by_a_function(tmp_path, capsys):
                 writer.add(0, 0, name, np.zeros(shape, np.float32))
             writer.end_step(0)
         trace = open_trace(tmp_path / folder)
-        return list(trace.roles.values()), trace.manifest.metadata.get("roles_guessed_by_name_and_shape")
+        return list(trace.roles.values()), trace.manifest.metadata.get(
+            "roles_guessed_by_name_and_shape"
+        )
 
     assert written("none", None) == (["linear", "other", "linear"], "all")
-    assert written("names", {"tok*": "embedding", "tok.scale": "norm"}) == (["embedding", "norm", "linear"], "1 of 3: fc.weight")
+    assert written("names", {"tok*": "embedding", "tok.scale": "norm"}) == (
+        ["embedding", "norm", "linear"],
+        "1 of 3: fc.weight",
+    )
     assert written("function", lambda name, shape: "embedding" if len(shape) == 2 else None) == (
         ["embedding", "other", "embedding"],
         "1 of 3: tok.scale",
@@ -230,13 +247,20 @@ def test_no_file_appears_under_its_name_before_it_is_whole(tmp_path, monkeypatch
         for worker in range(2):
             writer.add(0, worker, "w", np.ones(4, np.float32))
         writer.end_step(0)
-    assert [name for name, _ in seen] == ["worker_0000.safetensors", "worker_0001.safetensors", "manifest.json"]
+    assert [name for name, _ in seen] == [
+        "worker_0000.safetensors",
+        "worker_0001.safetensors",
+        "manifest.json",
+    ]
     for name, size in seen[:2]:
         assert (tmp_path / "run" / "step_00000000" / name).stat().st_size == size
 
 
 def test_a_name_that_no_file_can_hold_is_refused(tmp_path):
-    with TraceWriter(tmp_path / "t", workers=1) as writer, pytest.raises(ValueError, match="half a surrogate pair"):
+    with (
+        TraceWriter(tmp_path / "t", workers=1) as writer,
+        pytest.raises(ValueError, match="half a surrogate pair"),
+    ):
         writer.add(0, 0, "\ud800", np.zeros(1, np.float32))
 
 
@@ -263,5 +287,8 @@ def test_every_fp8_value_is_widened_exactly(tmp_path, name, library):
 def test_what_numpy_cannot_hold_is_refused_in_one_sentence(tmp_path):
     torch = pytest.importorskip("torch")
     with TraceWriter(tmp_path / "run", workers=1) as writer:
-        with pytest.raises(ValueError, match=r"^gradient 'w' of step 0, worker 0, has dtype torch.float4_e2m1fn_x2; a trace has real numbers$"):
+        with pytest.raises(
+            ValueError,
+            match=r"^gradient 'w' of step 0, worker 0, has dtype torch.float4_e2m1fn_x2; a trace has real numbers$",
+        ):
             writer.add(0, 0, "w", torch.zeros(4, dtype=torch.uint8).view(torch.float4_e2m1fn_x2))

@@ -1,5 +1,5 @@
-// Prints the statistics of a cast, a name and a number a line: dump_statistics FILE FORMAT ROUNDING OVERFLOW RANDOM_BITS SEED,
-// FILE holding floats.
+// Prints the statistics of a cast, a name and a number a line: dump_statistics FILE FORMAT ROUNDING
+// OVERFLOW RANDOM_BITS SEED, FILE holding floats.
 #include <apscope/apscope.h>
 
 #include <cstdint>
@@ -15,9 +15,11 @@ int main(int, char** argv) {
     const std::string bytes{std::istreambuf_iterator<char>(file), {}};
     std::vector<float> x(bytes.size() / sizeof(float));
     bytes.copy(reinterpret_cast<char*>(x.data()), bytes.size());
-    const apscope::Projection projection{
-        .rounding = apscope::parse_rounding(argv[3]), .overflow = apscope::parse_overflow(argv[4]), .random_bits = std::atoi(argv[5])};
-    const apscope::Quantizer q(apscope::format(argv[2]), projection, static_cast<std::uint64_t>(std::atoi(argv[6])), /*threads=*/2);
+    const apscope::Projection projection{.rounding = apscope::parse_rounding(argv[3]),
+                                         .overflow = apscope::parse_overflow(argv[4]),
+                                         .random_bits = std::atoi(argv[5])};
+    const apscope::Quantizer q(apscope::format(argv[2]), projection,
+                               static_cast<std::uint64_t>(std::atoi(argv[6])), /*threads=*/2);
     const apscope::CastStatistics s = apscope::cast_statistics(x, q);
 #define PRINT(name) std::printf("%s %a\n", #name, static_cast<double>(s.name));
     PRINT(count)

@@ -8,7 +8,9 @@ int main() {
     const auto y = apscope::quantize(x * 0.5f, apscope::Quantizer{apscope::format("e4m3")});
     std::cout.precision(9);
     std::cout << y(0) << ' ' << y(1) << ' ' << y(2) << '\n';
-    const xt::xtensor<float, 2> gradients = {{16.0f, 1.0f}, {1.0f, 2.0f}, {1.0f, 3.0f}, {1.0f, 0.1f}};
-    const auto sum = apscope::allreduce(gradients, apscope::format("e4m3"), 0, {.topology = "exact"});
+    const xt::xtensor<float, 2> gradients = {
+        {16.0f, 1.0f}, {1.0f, 2.0f}, {1.0f, 3.0f}, {1.0f, 0.1f}};
+    const auto sum =
+        apscope::allreduce(gradients, apscope::format("e4m3"), 0, {.topology = "exact"});
     std::cout << sum(0) << ' ' << sum(1) << '\n';
 }
