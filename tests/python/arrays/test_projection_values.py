@@ -254,7 +254,7 @@ def test_defaults_may_differ_and_options_may_be_missing():
     some = Options(RoundingOptions, without=("seed",), overflow="saturate")
     got = [some.settings(options).projection for options in ({}, {"rounding": "to_odd"})]
     assert [p.overflow for p in got] == ["saturate", "saturate"]
-    assert some.settings({"projection": Projection()}).overflow == "ieee"
+    assert some.settings({"projection": Projection()}).projection.overflow == "ieee"
     with pytest.raises(TypeError, match="'keep_payload'"):
         some.settings({"keep_payload": True})
     s = Options(CastOptions).settings({"keep_payload": True, "threads": 3})

@@ -135,15 +135,13 @@ def test_a_bucket_is_the_model_up_to_the_size_of_ddps_first_one(tmp_path):
 @pytest.mark.parametrize(
     "keys", ["", ",rule=tight,rounding=stochastic", ",accumulate=fp32", ",delay=1"]
 )
-@pytest.mark.parametrize("shape", [(6, 40), (5, 3, 7), (40, 1), (1, 50), (30,), (), (3, 0), (0, 4)])
+@pytest.mark.parametrize("shape", [(6, 40), (5, 3, 7), (40, 1), (1, 50), (30,), (3, 0), (0, 4)])
 def test_a_row_is_a_slice_along_the_first_axis(shape, keys):
     rng = np.random.default_rng(1)
     g = (
         rng.standard_normal((4, *shape))
         * 2.0 ** rng.integers(-30, 0, (shape[0] if len(shape) > 1 else 1, *[1] * (len(shape) - 1)))
     ).astype(np.float32)
-    if not shape:
-        g = g.reshape(4)
     n = math.prod(shape)
     length = n // shape[0] if len(shape) > 1 and n else n
     state = {}, {}

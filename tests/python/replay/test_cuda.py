@@ -173,6 +173,7 @@ def stand_in(monkeypatch):
         require_device=lambda device: None,
         device_of=lambda address: 0,
         allocate=lambda size, device: 0x2000,
+        Projection=lambda *parts: parts,
         **{name: note(name) for name in names},
     )
     monkeypatch.setattr(device_arrays, "module", lambda: module)
@@ -195,12 +196,8 @@ def test_arrays_go_in_and_out_where_they_are(stand_in):
             6,
             4,
             "e4m3",
-            "stochastic",
-            "ieee",
-            "gradual",
-            False,
+            ("stochastic", "ieee", "gradual", False, 8),
             3,
-            8,
             0,
             2,
         )
@@ -214,10 +211,8 @@ def test_arrays_go_in_and_out_where_they_are(stand_in):
         0x3000,
         6,
         "e4m3",
-        "to_odd",
-        "ieee",
+        ("to_odd", "ieee", "gradual", False, 32),
         0,
-        32,
         0,
         1,
     )
