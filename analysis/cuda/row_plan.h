@@ -18,7 +18,7 @@ public:
 
     struct Task {
         WireCast cast;
-        FloatScale scale;         // of results
+        FloatScale scale;  // of results
         std::uint64_t
             first_row;  // in rows(): all reduced rows, then those that are sampled once more
         std::uint64_t row_count = 0, sampled_count = 0;

@@ -28,8 +28,8 @@ namespace apscope::detail {
 // What a lane adds up, each as a double: whole numbers up to 4096 are exact.
 struct RowQuantities {
     enum : int {
-        sums = 0,                                // ErrorStatistics::Sum
-        split = ErrorStatistics::sum_count,      // ErrorSplit::Part
+        sums = 0,  // ErrorStatistics::Sum
+        split = ErrorStatistics::sum_count,  // ErrorSplit::Part
         counts = split + ErrorSplit::part_count,  // ErrorCounts::Count
         undefined = counts + ErrorCounts::size,  // roundings without moments
         max_ulp,
@@ -112,8 +112,8 @@ struct WireStep {
     Rounding rounding;  // its stream is each worker's own
     WireCast cast;
     PhiloxKey key;
-    bool moments;   // of the roundings, for the wire's row
-    float* kept;    // as `rows`
+    bool moments;  // of the roundings, for the wire's row
+    float* kept;  // as `rows`
     double* lanes;  // null: what is kept only. Worker w's place p at w * places + p.
     std::uint64_t pitch;
 
@@ -272,7 +272,7 @@ struct ReducedStep {
     const double *reference, *wire_bias, *wire_variance;
     SplitRows split;
     FloatScale scale;  // of results: its units are the divisor
-    double* lanes;     // row r's place p at r * places + p
+    double* lanes;  // row r's place p at r * places + p
     std::uint64_t pitch;
     double* squares;  // null, or of noise block b of a place, after one another: the lane's part of
                       // its squared errors

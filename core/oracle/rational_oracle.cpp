@@ -54,8 +54,9 @@ BasicRationalOracle<Real>::BasicRationalOracle(const FloatFormat& format,
     const std::uint64_t first_above_zero = format.zero == Zero::none ? 0 : 1;
     smallest_normal_ =
         value(format.subnormals ? std::uint64_t{1} << format.mantissa_bits : first_above_zero);
-    largest_ = value(format.top_finite_code());  // NOLINT(cppcoreguidelines-prefer-member-initializer):
-                                                 // value() needs what stands above
+    largest_ =
+        value(format.top_finite_code());  // NOLINT(cppcoreguidelines-prefer-member-initializer):
+                                          // value() needs what stands above
 }
 
 template <class Real>

@@ -45,9 +45,9 @@ enum class Collective {
 
 struct Reduction {
     Collective collective = Collective::all_reduce;
-    bool exact = false;      // accumulate=exact: every topology gives the fp64 sum
+    bool exact = false;  // accumulate=exact: every topology gives the fp64 sum
     FloatFormat accumulate;  // the format partial sums are rounded to
-    Projection projection;   // with the hops' rounding
+    Projection projection;  // with the hops' rounding
 
     static Reduction gathered();
     friend bool operator==(const Reduction&, const Reduction&) = default;
@@ -58,9 +58,9 @@ struct Reduction {
 
 // What the workers agree on about one tensor at one step.
 struct AgreedStatistics {
-    double amax = 0.0;            // largest finite |g| over all workers
+    double amax = 0.0;  // largest finite |g| over all workers
     std::uint64_t nonfinite = 0;  // NaNs and infinities over all workers
-    std::size_t elements = 0;     // of one worker
+    std::size_t elements = 0;  // of one worker
     // Fixed-shape sums over the finite elements of all workers; 0 unless a scheme wants them.
     double sum = 0.0, sum_absolute = 0.0, sum_squares = 0.0;
 };
@@ -70,7 +70,7 @@ struct SelectionInput {
     std::size_t steps = 0, tensors = 0;
     int workers = 0;
     std::vector<AgreedStatistics> statistics;
-    std::vector<std::string> names;          // of the tensors: what a state speaks of
+    std::vector<std::string> names;  // of the tensors: what a state speaks of
     std::vector<std::int64_t> step_numbers;
     std::vector<char> served =
         {};  // per item, where a policy gives some to other schemes: those count as zeros

@@ -61,7 +61,7 @@ TEST_F(Largest, OfNumbersOfEverySize) {
 }
 TEST_F(Largest,
        OfNumbersThatDifferInTheirLastBitsOnly) {  // more in one bin of the first, the second and
-                                                           // the third histogram than are copied
+                                                  // the third histogram than are copied
     for (const double step : {0x1p-20, 0x1p-36, 0x1p-52})
         compare(drawn(30000, [&] { return 1.0 + step * static_cast<double>(random() % 1000); }));
 }

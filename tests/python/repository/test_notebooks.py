@@ -48,7 +48,11 @@ def test_it_is_stored_with_outputs_that_do_not_change_by_themselves(path, notebo
     assert not [o for o in outputs if o["output_type"] == "error" or o.get("name") == "stderr"]
     assert path.stat().st_size < 700_000
     text = path.read_text()
-    assert " at 0x" not in text and "widget-view" not in text and not re.search(r"T_[0-9a-f]{5}\b", text)
+    assert (
+        " at 0x" not in text
+        and "widget-view" not in text
+        and not re.search(r"T_[0-9a-f]{5}\b", text)
+    )
 
 
 @every
@@ -56,8 +60,15 @@ def test_it_is_short_and_asks_a_question_that_it_answers(path):
     notebook = nbformat.read(path, 4)
     title = notebook.cells[0].source.splitlines()[0]
     assert title.startswith("# ") and title.endswith("?"), title
-    lines = [line for source in code_of(notebook) for line in ANSWER.sub("Markdown(text)", source).splitlines() if line.strip()]
-    assert len(lines) < (110 if path.stem == "08_recording_a_run" else 60)  # five training loops are its subject
+    lines = [
+        line
+        for source in code_of(notebook)
+        for line in ANSWER.sub("Markdown(text)", source).splitlines()
+        if line.strip()
+    ]
+    assert len(lines) < (
+        110 if path.stem == "08_recording_a_run" else 60
+    )  # five training loops are its subject
     assert max(len(line) for cell in notebook.cells for line in cell.source.splitlines()) <= 150
     assert notebook.cells[-2].source == "## Answer" and "answer" in notebook.cells[-1].metadata.tags
 
@@ -88,11 +99,21 @@ def test_it_runs_and_prints_what_is_stored(path, notebooks, tmp_path, monkeypatc
 
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     outputs = [output for cell in cells for output in cell.outputs]
-    state = notebook.metadata.get("widgets", {}).get("application/vnd.jupyter.widget-state+json", {}).get("state", {})
+    state = (
+        notebook.metadata.get("widgets", {})
+        .get("application/vnd.jupyter.widget-state+json", {})
+        .get("state", {})
+    )
     outputs += [output for model in state.values() for output in model["state"].get("outputs", [])]
     assert not [o for o in outputs if o["output_type"] == "error" or o.get("name") == "stderr"]
-    assert any("image/png" in o.get("data", {}) or "text/html" in o.get("data", {}) for o in outputs)
-    texts = [o.get("text", "") + "".join(str(v) for kind, v in o.get("data", {}).items() if not kind.startswith("image/")) for o in outputs]
+    assert any(
+        "image/png" in o.get("data", {}) or "text/html" in o.get("data", {}) for o in outputs
+    )
+    texts = [
+        o.get("text", "")
+        + "".join(str(v) for kind, v in o.get("data", {}).items() if not kind.startswith("image/"))
+        for o in outputs
+    ]
     for place in (str(FOLDER.parent), str(tmp_path), os.path.expanduser("~/")):
         if len(Path(place).parts) == 1:
             continue  # every path begins so
@@ -101,25 +122,55 @@ def test_it_runs_and_prints_what_is_stored(path, notebooks, tmp_path, monkeypatc
     assert re.search(r"\d", answer) and "nan" not in answer.lower().split()
     for cell in cells:
         if "slider" in cell.metadata.get("tags", []):
-            assert any("application/vnd.jupyter.widget-view+json" in o.get("data", {}) for o in cell.outputs)
-    assert not notebooks.differences(nbformat.read(path, 4), notebooks.stripped(notebook)), "run make notebooks"
+            assert any(
+                "application/vnd.jupyter.widget-view+json" in o.get("data", {})
+                for o in cell.outputs
+            )
+    assert not notebooks.differences(nbformat.read(path, 4), notebooks.stripped(notebook)), (
+        "run make notebooks"
+    )
 
 
 def test_what_changes_is_left_out_and_what_differs_is_found(notebooks):
     def made(text, picture=PICTURE, table="T_1a2b3", count=3):
-        cell = nbformat.v4.new_code_cell("1", execution_count=count, metadata={"tags": ["a"], "execution": {"t": str(count)}}, id="x")
+        cell = nbformat.v4.new_code_cell(
+            "1",
+            execution_count=count,
+            metadata={"tags": ["a"], "execution": {"t": str(count)}},
+            id="x",
+        )
         html = f'<table id="{table}"><td id="{table}_row0">{text}</td></table>'
-        data = {"text/html": html, "text/plain": f"<Styler at 0x7f{count:06x}>", "image/png": picture}
-        cell.outputs = [nbformat.v4.new_output("execute_result", data, execution_count=count), nbformat.v4.new_output("stream", text=text)]
-        return nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": {"name": "python3", "display_name": "P"}, "widgets": {"x": count}})
+        data = {
+            "text/html": html,
+            "text/plain": f"<Styler at 0x7f{count:06x}>",
+            "image/png": picture,
+        }
+        cell.outputs = [
+            nbformat.v4.new_output("execute_result", data, execution_count=count),
+            nbformat.v4.new_output("stream", text=text),
+        ]
+        return nbformat.v4.new_notebook(
+            cells=[cell],
+            metadata={
+                "kernelspec": {"name": "python3", "display_name": "P"},
+                "widgets": {"x": count},
+            },
+        )
 
     one = notebooks.stripped(made("error 0.00331 in 52 steps"))
-    assert one == notebooks.stripped(made("error 0.00331 in 52 steps", table="T_ffff0", count=7)) and one.cells[0].metadata == {"tags": ["a"]}
-    assert one.cells[0].outputs[0].data["text/plain"] == "<Styler>" and 'id="T_0_row0"' in one.cells[0].outputs[0].data["text/html"]
+    assert one == notebooks.stripped(
+        made("error 0.00331 in 52 steps", table="T_ffff0", count=7)
+    ) and one.cells[0].metadata == {"tags": ["a"]}
+    assert (
+        one.cells[0].outputs[0].data["text/plain"] == "<Styler>"
+        and 'id="T_0_row0"' in one.cells[0].outputs[0].data["text/html"]
+    )
     assert not notebooks.differences(one, notebooks.stripped(made("error  0.00332 in 52 steps")))
     for text in ("error 0.00351 in 52 steps", "errors 0.00331 in 52 steps", "error 0.00331 in 52"):
         assert len(notebooks.differences(one, notebooks.stripped(made(text)))) == 2
-    found = notebooks.differences(one, notebooks.stripped(made("error 0.00331 in 52 steps", picture=OTHER)))
+    found = notebooks.differences(
+        one, notebooks.stripped(made("error 0.00331 in 52 steps", picture=OTHER))
+    )
     assert found == ["cell 0, image/png"]
 
 
@@ -134,10 +185,28 @@ PICTURE, OTHER = drawn(200), drawn(180)
 
 
 def test_of_a_slider_its_picture_is_kept_and_of_a_page_its_line(notebooks):
-    view = nbformat.v4.new_output("display_data", {"application/vnd.jupyter.widget-view+json": {"model_id": "box"}, "text/plain": "interactive"})
-    page = nbformat.v4.new_output("execute_result", {"text/html": "x" * 200_000, "text/plain": "<Explorer>"}, execution_count=1)
-    inside = {"output_type": "display_data", "data": {"image/png": PICTURE, "text/plain": "<Figure>"}, "metadata": {}}
-    state = {"box": {"state": {"children": ["IPY_MODEL_slider", "IPY_MODEL_out"]}}, "slider": {"state": {}}, "out": {"state": {"outputs": [inside]}}}
+    view = nbformat.v4.new_output(
+        "display_data",
+        {
+            "application/vnd.jupyter.widget-view+json": {"model_id": "box"},
+            "text/plain": "interactive",
+        },
+    )
+    page = nbformat.v4.new_output(
+        "execute_result",
+        {"text/html": "x" * 200_000, "text/plain": "<Explorer>"},
+        execution_count=1,
+    )
+    inside = {
+        "output_type": "display_data",
+        "data": {"image/png": PICTURE, "text/plain": "<Figure>"},
+        "metadata": {},
+    }
+    state = {
+        "box": {"state": {"children": ["IPY_MODEL_slider", "IPY_MODEL_out"]}},
+        "slider": {"state": {}},
+        "out": {"state": {"outputs": [inside]}},
+    }
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("", outputs=[view, page])])
     notebook.metadata["widgets"] = {"application/vnd.jupyter.widget-state+json": {"state": state}}
     outputs = notebooks.stripped(notebook).cells[0].outputs
