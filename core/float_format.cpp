@@ -20,7 +20,7 @@ std::string describe(const FloatFormat& f) {
 }  // namespace
 
 std::size_t FloatFormat::hash() const {
-    std::size_t h = 1469598103934665603ull;
+    std::uint64_t h = 1469598103934665603ull;
     for (std::uint64_t field :
          {static_cast<std::uint64_t>(exponent_bits), static_cast<std::uint64_t>(mantissa_bits), static_cast<std::uint64_t>(bias),
           static_cast<std::uint64_t>(is_signed), static_cast<std::uint64_t>(subnormals), static_cast<std::uint64_t>(subnormal_exponent),
@@ -28,7 +28,7 @@ std::size_t FloatFormat::hash() const {
           static_cast<std::uint64_t>(even_code_ties)}) {
         h = (h ^ field) * 1099511628211ull;
     }
-    return h;
+    return static_cast<std::size_t>(h);
 }
 
 namespace detail {

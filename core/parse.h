@@ -2,23 +2,35 @@
 // blanks, no plus sign, whatever the locale.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "core/limits.h"
 
 namespace apscope::detail {
+
+// std::from_chars of double, which libc++ has since version 20 alone: by the C library.
+std::from_chars_result read_real(const char* begin, const char* end, double& number);
 
 // The number that a text begins with, taken off its front; none, and nothing taken, where there is none or the type
 // does not hold it.
 template <class Number>
 std::optional<Number> take_number(std::string_view& text) {
     Number number{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const auto read = [](const char* begin, const char* end, auto& into) {
+#if defined(_LIBCPP_VERSION) && _LIBCPP_VERSION < 200000
+        if constexpr (std::is_same_v<Number, double>) return read_real(begin, end, into);
+        else
+#endif
+            return std::from_chars(begin, end, into);
+    };
+    const auto [end, error] = read(text.data(), text.data() + text.size(), number);
     if (error != std::errc{}) return std::nullopt;
     text.remove_prefix(static_cast<std::size_t>(end - text.data()));
     return number;
@@ -39,6 +51,8 @@ Number parse_value(std::string_view key, std::string_view text, const Accept& ac
     if (number && accept(*number)) return *number;
     throw std::invalid_argument(std::string(key) + "=" + limits::clipped(text) + " must be " + wanted);
 }
+// The most elements, bytes or steps that a key takes: 2^40, or what a long of 32 bits holds.
+inline constexpr long largest_count = 1L << std::min(40, std::numeric_limits<long>::digits - 1);
 // Of a key that takes a word, too: "auto or ".
 std::string word_or(std::string_view word);
 // An integer from min to max, and a finite number from min to max, both included.

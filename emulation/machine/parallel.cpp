@@ -12,6 +12,17 @@
 #include "core/float_environment.h"
 
 namespace apscope::detail {
+namespace {
+
+// Waited for at its end, as std::jthread is, which libc++ has since version 20 alone.
+struct Threads {
+    std::vector<std::thread> running;
+    ~Threads() {
+        for (std::thread& one : running) one.join();
+    }
+};
+
+}  // namespace
 
 int thread_count(int requested) {
     if (requested < 0) {
@@ -45,9 +56,9 @@ void parallel_for(std::size_t count, int threads, const std::function<void(std::
 
     const std::size_t wanted = std::min<std::size_t>(static_cast<std::size_t>(thread_count(threads)), std::max<std::size_t>(count, 1));
     {
-        std::vector<std::jthread> others;
+        Threads others;
         try {
-            for (std::size_t i = 1; i < wanted; ++i) others.emplace_back(run, false);
+            for (std::size_t i = 1; i < wanted; ++i) others.running.emplace_back(run, false);
         } catch (...) {
             stop = true;  // a thread could not start: those that did end after their item
             throw;

@@ -15,6 +15,7 @@
 #include <limits>
 #include <optional>
 
+#include "core/parse.h"
 #include "emulation/schemes/as_tensor.h"
 #include "emulation/schemes/block_exchange.h"
 #include "emulation/schemes/codecs/float_row.h"
@@ -139,7 +140,7 @@ SchemeDefinition aps_definition() {
         } else if (constexpr std::string_view bucket = "bucket:"; unit.starts_with(bucket)) {
             tensors = {TensorUnits::Kind::bucket, parse_bucket_size("unit", std::string_view(unit).substr(bucket.size()))};
         } else if (unit != "tensor") {
-            const long length = arguments.integer("unit", 1, 1L << 40, "model, bucket:SIZE (as bucket:25MB), tensor, row");
+            const long length = arguments.integer("unit", 1, largest_count, "model, bucket:SIZE (as bucket:25MB), tensor, row");
             return in_units(scheme, rule, {static_cast<std::size_t>(length)});
         }
         scheme.joins_tensors = tensors.kind != TensorUnits::Kind::tensor;

@@ -15,6 +15,7 @@
 
 #include "core/fixed_shape_sum.h"
 #include "core/named_formats.h"
+#include "core/parse.h"
 #include "emulation/machine/divide.h"
 #include "emulation/machine/simd.h"
 #include "emulation/schemes/codecs/add_row.h"
@@ -167,7 +168,7 @@ SchemeDefinition onebit_adam_definition() {
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
         constexpr std::array<std::string_view, 2> formats{"fp32", "fp16"};
         const FloatGrid grid{parse_format(arguments.choice("warmup_format", formats)), {RoundingMode::ties_to_even, Overflow::saturate}};
-        const auto warm = [warmup = arguments.integer("warmup", 0, 1L << 40)](const State& state) { return state.of<Memory>().steps < warmup; };
+        const auto warm = [warmup = arguments.integer("warmup", 0, largest_count)](const State& state) { return state.of<Memory>().steps < warmup; };
         TensorScheme t;
         t.grid = "sign";
         t.topology = reductions::two_phase;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/parse.h"
 #include "emulation/schemes/codecs/float_row.h"
 #include "emulation/schemes/codecs/statistics.h"
 #include "emulation/schemes/shared/float_scheme.h"
@@ -65,7 +66,7 @@ SchemeDefinition current_scaling_definition() {
         constexpr std::array<std::string_view, 2> agreements{"max", "local"};
         FloatScheme scheme = float_scheme(arguments);
         const bool pow2 = arguments.flag("pow2");
-        const auto block = static_cast<std::size_t>(arguments.integer("block", 0, 1L << 40));
+        const auto block = static_cast<std::size_t>(arguments.integer("block", 0, largest_count));
         const double eps = arguments.number("eps", 0.0, 0x1p127);
         if (arguments.choice("agree", agreements) == "local" || block != 0) return local(scheme.grid, block, eps, pow2);
         scheme.side_bits = pow2 ? 8 : 32;

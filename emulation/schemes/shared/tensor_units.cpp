@@ -13,7 +13,6 @@ namespace apscope::detail {
 namespace {
 
 constexpr std::size_t first_limit = std::size_t{1} << 20;  // DDP's first bucket is small, so that its exchange begins early
-constexpr long largest_size = 1L << 40;
 
 }  // namespace
 
@@ -45,7 +44,7 @@ std::size_t parse_bucket_size(std::string_view key, std::string_view text) {
         shift = bits;
     }
     const std::optional<long> size = parse_number<long>(digits);
-    if (!size || *size < 1 || *size > largest_size >> shift) {
+    if (!size || *size < 1 || *size > largest_count >> shift) {
         throw std::invalid_argument(std::string(key) + "=bucket:" + std::string(text) +
                                     " has no size of a bucket; give bytes, KB, MB or GB up to 1024GB, as in " + std::string(key) + "=bucket:25MB");
     }

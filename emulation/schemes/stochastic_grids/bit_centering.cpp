@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "core/named_formats.h"
+#include "core/parse.h"
 #include "emulation/schemes/codecs/float_row.h"
 #include "emulation/schemes/codecs/levels.h"
 #include "emulation/schemes/codecs/statistics.h"
@@ -97,7 +98,7 @@ SchemeDefinition bit_centering_definition() {
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
         const int bits = static_cast<int>(arguments.integer("bits", 2, 16));
         const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
-        const long period = arguments.integer("period", 1, 1L << 40);
+        const long period = arguments.integer("period", 1, largest_count);
         const double mu = arguments.number("mu", 0.0);
         if (mu == 0.0) throw std::invalid_argument("mu=" + arguments.text("mu") + " is not above 0 (such as 0.1)");
         const FloatGrid fp32{parse_format("fp32"), {RoundingMode::ties_to_even, Overflow::saturate}};

@@ -8,6 +8,7 @@
 #include <array>
 #include <utility>
 
+#include "core/parse.h"
 #include "emulation/schemes/codecs/elias.h"
 #include "emulation/schemes/codecs/uniform_row.h"
 #include "emulation/schemes/definition.h"
@@ -52,7 +53,7 @@ SchemeDefinition qsgd_definition() {
         constexpr std::array<std::string_view, 2> norms{"l2", "max"};  // as in BucketNorm
         constexpr std::array<std::string_view, 4> codes{"fixed", "elias", "gamma", "delta"};
         const UniformGrid grid{static_cast<int>(arguments.integer("levels", 1, 1 << 20)),
-                               static_cast<std::size_t>(arguments.integer("bucket", 1, 1L << 40)),
+                               static_cast<std::size_t>(arguments.integer("bucket", 1, largest_count)),
                                static_cast<int>(arguments.integer("random_bits", 1, 53)), arguments.one_of<BucketNorm>("norm", norms)};
         TensorScheme t;
         t.grid = "uniform:" + std::to_string(grid.levels);

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "core/fixed_shape_sum.h"
+#include "core/parse.h"
 #include "emulation/schemes/codecs/levels.h"
 #include "emulation/schemes/codecs/optimal_levels.h"
 #include "emulation/schemes/definition.h"
@@ -79,7 +80,7 @@ SchemeDefinition zipml_definition() {
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
         constexpr std::array<std::string_view, 3> methods{"exact", "fast", "candidates"};
         const Codebooks books{static_cast<std::size_t>(arguments.integer("levels", 2, 1 << 16)),
-                              static_cast<std::size_t>(arguments.integer("bucket", 0, 1L << 40)),
+                              static_cast<std::size_t>(arguments.integer("bucket", 0, largest_count)),
                               static_cast<std::size_t>(arguments.integer("candidates", 2, 1 << 24)),
                               parse_level_search(arguments.choice("method", methods)), static_cast<int>(arguments.integer("random_bits", 1, 53))};
         TensorScheme t;

@@ -10,6 +10,7 @@
 #include <map>
 #include <vector>
 
+#include "core/parse.h"
 #include "emulation/machine/divide.h"
 #include "emulation/machine/simd.h"
 #include "emulation/schemes/codecs/bits.h"
@@ -148,7 +149,7 @@ SchemeDefinition fft_sparse_definition() {
         f.keep = arguments.number("keep", 1e-9, 1.0);
         f.bits = static_cast<int>(arguments.integer("bits", 2, 24));
         f.mantissa_bits = static_cast<int>(arguments.integer("mantissa", 0, 20));
-        f.bucket = static_cast<std::size_t>(arguments.integer("bucket", 0, 1L << 40));
+        f.bucket = static_cast<std::size_t>(arguments.integer("bucket", 0, largest_count));
         TensorScheme t;
         t.grid = "window:" + std::to_string(f.bits);
         t.encode = [f](const TrainingStep& step, const Parameters&, std::span<const double> x, int) { return f.encode(step, x); };

@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 
+#include "core/parse.h"
 #include "emulation/draws/random_words.h"
 #include "emulation/machine/simd.h"
 #include "emulation/schemes/codecs/bits.h"
@@ -139,7 +140,7 @@ SchemeDefinition integer_allreduce_definition() {
         constexpr std::array<std::string_view, 2> roundings{"ties_to_even", "stochastic"}, scales{"power_of_two", "real"};
         FixedPoint f;
         f.bits = static_cast<int>(arguments.integer("bits", 2, 32));
-        f.chunk = static_cast<std::size_t>(arguments.integer("chunk", 1, 1L << 40));
+        f.chunk = static_cast<std::size_t>(arguments.integer("chunk", 1, largest_count));
         f.random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
         f.stochastic = arguments.choice("rounding", roundings) == "stochastic";
         f.power_of_two = arguments.choice("scale", scales) == "power_of_two";

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/bits.h"
+#include "core/parse.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/definition.h"
 
@@ -36,7 +37,7 @@ SchemeDefinition zero_blocks_definition() {
             .needs = "gradients",
             .keys = {{"block", "256", "consecutive elements of a block"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-        const auto block = static_cast<std::size_t>(arguments.integer("block", 1, 1L << 40));
+        const auto block = static_cast<std::size_t>(arguments.integer("block", 1, largest_count));
         TensorScheme t;
         t.grid = "sparse:fp32";
         t.topology = reductions::linear;
