@@ -17,7 +17,7 @@ python_sources := $(shell find bindings/apscope -type f -not -path '*/__pycache_
 traces := digits digits_w64 characters resnet18 transformer
 trace_files := $(shell find $(traces:%=notebooks/data/%) -type f)
 
-.PHONY: help report report-all test lint tidy cuda sanitize fuzz format package benchmark exhaustive faults picture stubs docs tables notebooks clean system \
+.PHONY: help report report-all test lint tidy cuda portable sanitize fuzz format package benchmark exhaustive faults picture stubs docs tables notebooks clean system \
         test-cpp test-python
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "make format      write sources as make lint wants them"
 	@echo "make package     build the sdist and the wheel into build/package/ and try them in an environment of their own; the C++ library too"
 	@echo "make cuda        compile the CUDA library and module, by NVIDIA's compiler from PyPI where the machine has none; ARCHITECTURES='80;90'"
+	@echo "make portable    one program by g++, Clang, libc++, for aarch64 and WebAssembly: all print the same bits; BUILDS='clang aarch64'"
 	@echo "make benchmark   the kernels under Google Benchmark, the Python calls under pytest-benchmark, briefly"
 	@echo "make exhaustive  the long proofs that the last commit is ahead of, recorded in docs/conformance.md; MINUTES=N: none begun later"
 	@echo "make faults      every command killed, and failed, at every system call that it writes with; part of make exhaustive without ONLY"
@@ -120,6 +121,10 @@ tidy: .stamps/lint
 # Where there is a GPU its tests run, too.
 cuda: .stamps/installed
 	@JOBS=$(JOBS) .ci/cuda.sh
+
+# All that this machine has the tools for; writes build/portable/ and a build folder each.
+portable: .stamps/installed
+	@PYTHON=$(PYTHON) JOBS=$(JOBS) .ci/portable.sh $(BUILDS)
 
 # The presets of CMakePresets.json: configured, built and run, all but the proofs over all fp32 numbers; then quick Python tests.
 sanitize: .stamps/installed

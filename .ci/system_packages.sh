@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs, with apt, the Debian packages that the build needs and this machine lacks, and what is given as
-# arguments: commands of packages of their names, and libraries. Touches nothing where all is there.
+# arguments: commands of packages of their names, and other packages. Touches nothing where all is there.
 set -euo pipefail
 
 python=${PYTHON:-python3}
@@ -13,10 +13,7 @@ need_command g++ g++
 need_command cmake cmake
 need_command ninja ninja-build
 for wanted in "$@"; do
-    case $wanted in
-    lib*) need_package "$wanted" ;;
-    *) need_command "$wanted" "$wanted" ;;
-    esac
+    command -v "$wanted" >/dev/null || need_package "$wanted"
 done
 need_python 'import ensurepip, venv' python3-venv
 need_python 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' python3-dev
