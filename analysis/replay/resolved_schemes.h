@@ -1,5 +1,5 @@
 // The schemes of a replay with policies taken apart: a resolved scheme serves the items (step,
-// tensor) that its policy gives it; a scheme that is no policy is one that serves all.
+// tensor) that its policy gives it; a scheme that is not a policy is one that serves all.
 #pragma once
 
 #include <cstddef>

@@ -139,7 +139,7 @@ TensorView SafetensorsFile::read(const std::string& name) const {
             if (!std::isnan(v) && (!in_range || double{static_cast<float>(v)} != v))
                 refuse(path(), "tensor '" + limits::clipped(name) + "' is F64 and its element " +
                                    std::to_string(i) +
-                                   " is no fp32 value; convert the trace with --round-to-fp32");
+                                   " is not an fp32 value; convert the trace with --round-to-fp32");
             return static_cast<float>(v);
         });
     } else {

@@ -137,5 +137,5 @@ def float_format(
         return as_format(name)
     except ValueError:
         raise ValueError(
-            f"'{spec}' rounds to the grid '{name}', which is no float format; give format="
+            f"'{spec}' rounds to the grid '{name}', which is not a float format; give format="
         ) from None

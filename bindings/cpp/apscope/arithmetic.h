@@ -51,13 +51,12 @@ struct MatrixSizes {
 ///
 /// @param operation  `add`, `subtract`, `multiply`, `divide`, `sqrt` or `fma` (a b + c).
 /// @param a, b, c    One number, or as many as `out`; those that the operation does not take are
-/// ignored. They need not be
-///                   values of the format.
+///           ignored. They need not be values of the format.
 /// @param out        May be one of the operands.
 /// @param how        The rounding.
 /// @throws std::invalid_argument  An unknown operation, lengths that differ, a format that cannot
-/// do what the projection
-///                                asks, floats with a format whose values are not fp32 numbers.
+///                                do what the projection asks, floats with a format whose values
+///                                are not fp32 numbers.
 APSCOPE_API void arithmetic(std::string_view operation, std::span<const float> a,
                             std::span<const float> b, std::span<const float> c,
                             std::span<float> out, const Rounding& how);

@@ -37,8 +37,7 @@ public:
     /// @param seed        Of stochastic rounding; element i (C order) uses word i.
     /// @param threads     0 uses all of the machine's. Their number never changes a bit.
     /// @throws std::invalid_argument  The fields of the format contradict each other, or it cannot
-    /// do what the projection
-    ///                                asks.
+    ///                                do what the projection asks.
     explicit BlockQuantizer(const BlockFormat& format, const Projection& projection = saturating,
                             std::uint64_t seed = 0, int threads = 1);
 
@@ -50,7 +49,7 @@ public:
     /// @param shape  Empty: one line of all elements.
     /// @param axis   The axis of the blocks; negative ones count from the last.
     /// @throws std::invalid_argument  Lengths or the axis do not fit the shape; doubles for a
-    /// format whose scale is a ratio.
+    ///                                format whose scale is a ratio.
     void operator()(std::span<const float> in, std::span<float> out,
                     std::span<const std::size_t> shape = {}, int axis = -1) const;
     void operator()(std::span<const double> in, std::span<double> out,

@@ -16,11 +16,10 @@ namespace apscope {
 /// The format with this name.
 ///
 /// @param name  A name of the table (`bf16`, `float8_e4m3fn`, ...; `apscope formats` prints it), a
-/// P3109 name
-///              (`binary8p3se`) or the general form `e<E>m<M>` with suffixes, such as `e4m3fn` or
-///              `e5m10b20`.
+///              P3109 name (`binary8p3se`) or the general form `e<E>m<M>` with suffixes, such as
+///              `e4m3fn` or `e5m10b20`.
 /// @throws std::invalid_argument  The name is unknown or ambiguous; the message names the
-/// candidates.
+///                                candidates.
 inline FloatFormat format(std::string_view name) { return parse_format(name); }
 
 /// The block format with this name: `mxfp8_e4m3`, `nvfp4`, `bfp:<bits>:<block>` or

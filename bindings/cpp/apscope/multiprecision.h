@@ -107,8 +107,8 @@ ExactNumber exact_number(const boost::multiprecision::number<Backend, Option>& v
 /// fp64.
 ///
 /// @param value    An integer (cpp_int, int128_t, mpz_int), a rational number (cpp_rational,
-/// mpq_rational), or a binary
-///                 floating-point number of any precision (cpp_bin_float, mpfr_float, mpf_float).
+///                 mpq_rational), or a binary floating-point number of any precision
+///                 (cpp_bin_float, mpfr_float, mpf_float).
 /// @param q        The format and how to round to it; not stochastic_exact, which needs all digits.
 /// @param element  Index of the word of the stream for stochastic rounding.
 /// @return         The result, which is an fp64 number.

@@ -52,8 +52,7 @@ public:
     /// @param threads     For arrays; 0 uses all of the machine's. Their number never changes a
     ///                    bit.
     /// @throws std::invalid_argument  The fields of the format contradict each other, or it cannot
-    /// do what the projection
-    ///                                asks.
+    ///                                do what the projection asks.
     explicit Quantizer(const FloatFormat& format, const Projection& projection = {},
                        std::uint64_t seed = 0, int threads = 1);
 
@@ -76,21 +75,20 @@ public:
     /// A number beyond fp64, rounded once; `<apscope/multiprecision.h>` makes them from Boost's
     /// numbers.
     /// @throws std::invalid_argument  An inexact number with fewer than 122 bits, or of more than
-    /// 126; the rounding is stochastic_exact,
-    ///                                which asks for all digits.
+    ///                                126; the rounding is stochastic_exact, which asks for all
+    ///                                digits.
     double operator()(const ExactNumber& x, std::uint64_t element = 0) const;
 
     /// out[i] = in[i] rounded, at element first + i. `out` is `in`, or does not overlap it.
     /// @throws std::invalid_argument  The lengths differ, or the numbers are floats and the
-    /// format's values are no fp32
-    ///                                numbers.
+    ///                                format's values are not fp32 numbers.
     void operator()(std::span<const float> in, std::span<float> out, std::uint64_t first = 0) const;
     void operator()(std::span<const double> in, std::span<double> out,
                     std::uint64_t first = 0) const;
     /// The same for arrays of any layout; elements count in C order. `out` has the layout of `in`
     /// at the same place, or does not overlap it.
     /// @throws std::invalid_argument  As above; shapes that differ; a shape and strides of
-    /// different length.
+    ///                                different length.
     void operator()(const StridedView<const float>& in, const StridedView<float>& out) const;
     void operator()(const StridedView<const double>& in, const StridedView<double>& out) const;
 

@@ -114,11 +114,10 @@ private:
 ///
 /// @param trace    The gradients.
 /// @param schemes  Specs, such as `aps:e4m3`, `loss_scaling:e4m3,scale=best`; docs/schemes.md lists
-/// them.
+///                 them.
 /// @param options  The part of the trace, and the reduction orders.
 /// @throws std::invalid_argument  Unknown schemes, topologies, steps or tensors; more workers than
-/// recorded; a damaged
-///                                trace.
+///                                recorded; a damaged trace.
 APSCOPE_API Results replay(const Trace& trace, const std::vector<std::string>& schemes,
                            const ReplayOptions& options = {});
 

@@ -56,7 +56,7 @@ public:
     /// @param worker  A rank; ignored if the kind exists once per step.
     /// @param kind    `gradient`, `weights`, `full_batch`, `activation_gradient` or `layer_input`.
     /// @throws std::invalid_argument  Not recorded, or the file is damaged; the message names the
-    /// file and the field.
+    ///                                file and the field.
     TraceValues read(std::int64_t step, const std::string& tensor, int worker,
                      std::string_view kind = "gradient") const;
 

@@ -155,7 +155,7 @@ TEST(CppStatistics, WhatIsRefused) {
     } catch (const std::invalid_argument& error) {
         EXPECT_STREQ(
             error.what(),
-            "element 1 is 0.1, which is no fp32 number; statistics are those of fp32 numbers, so make floats of them first");
+            "element 1 is 0.1, which is not an fp32 number; statistics are those of fp32 numbers, so make floats of them first");
     }
 }
 

@@ -193,7 +193,7 @@ TEST_F(RegisterSums, ServeTheUsualFormatsInFp32) {
                           70};  // whole runs of pairs, and some more
             const bool extremes =
                 options.product ||
-                std::string(held) != "bf16";  // exact products of bf16's are no fp32 numbers
+                std::string(held) != "bf16";  // exact products of bf16's are not fp32 numbers
             const auto a = operands(random, s.rows * s.terms, parse_format(held), false, extremes);
             const auto b =
                 operands(random, s.terms * s.columns, parse_format(held), false, extremes);

@@ -296,7 +296,7 @@ def test_torch_dtypes_that_numpy_lacks():
     assert same(
         apscope.quantize(x.to(torch.float8_e4m3fn), "fp32").numpy(), apscope.decode(codes, "e4m3fn")
     )
-    # They are no result: an out of such a dtype would be written as a copy, and stay as it was.
+    # They are not results: an out of such a dtype would be written as a copy, and stay as it was.
     out = torch.full((3,), 7.0, dtype=torch.bfloat16)
     with pytest.raises(TypeError, match="torch.bfloat16"):
         apscope.quantize(x, "e4m3", out=out)

@@ -136,7 +136,7 @@ def test_a_million_random_bit_patterns_differ_only_in_the_described_classes(name
     input_subnormal = exponent < -126
     sticky = (exponent < 1 - bias) & (exponent >= -126)
     assert differs.any() and not (differs & ~overflow & ~input_subnormal & ~sticky).any()
-    assert differs[overflow].all() or name == "bf16"  # there 2^(E+1) is no fp32 number
+    assert differs[overflow].all() or name == "bf16"  # there 2^(E+1) is not an fp32 number
 
 
 def reference(g, e, m, aps=True, kahan=False, input_cast=True):
@@ -201,7 +201,7 @@ def test_a_tensor_of_zeros_and_one_infinity_are_not_a_number():
 
 
 def test_bf16_is_unusable_below_one_and_e7_far_below():
-    """The scale 2^(127 - k) is no fp32 number for k < 0; with seven exponent bits for k < -64."""
+    """The scale 2^(127 - k) is not an fp32 number for k < 0; with seven exponent bits for k < -64."""
     fine = apscope.exchange("cpd:bf16", np.float32([[1.0, 0.5]])).reduced
     assert (fine == [1, 0.5]).all()
     broken = apscope.exchange("cpd:bf16", np.float32([[0.25, 0.0]])).reduced
