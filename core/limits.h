@@ -9,8 +9,8 @@
 
 namespace apscope::detail::limits {
 
-inline constexpr std::size_t spec_depth =
-    64;           // schemes nested in a spec, by parentheses: the parser recurses once per level
+// Schemes nested in a spec, by parentheses: the parser recurses once per level.
+inline constexpr std::size_t spec_depth = 64;
 inline constexpr std::size_t spec_length = 1'000'000;   // bytes of a spec
 inline constexpr std::size_t pattern_length =
     100'000;  // bytes of a regular expression: hybrid.exactly writes names of many tensors into one

@@ -42,8 +42,8 @@ BitsOf<Real> gap_up(const Cast<Real>& cast, bool negative) {
 template <class Real>
 Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
     using Bits = BitsOf<Real>;
-    const FloatEnvironment
-        environment;  // limits may be fp32 subnormals, which the caller's settings may flush
+    // Limits may be fp32 subnormals, which the caller's settings may flush.
+    const FloatEnvironment environment;
     const Bits largest = bits_of<Real>(f.largest());
     const Bits nan = nan_bits<Real>;
     const Bits infinity = infinity_bits<Real>;

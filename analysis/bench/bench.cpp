@@ -118,8 +118,8 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
         quantize_job("e4m3", rounding(mode));
     }
     quantize_job("e4m3", {RoundingMode::ties_to_even, Overflow::saturate});
-    constexpr std::size_t behind =
-        4;  // numbers: 16 bytes, the offset in a cache line of large heap arrays, and so of NumPy's
+    // Numbers: 16 bytes, the offset in a cache line of large heap arrays, and so of NumPy's.
+    constexpr std::size_t behind = 4;
     jobs.add({"quantize e4m3 ties_to_even, unaligned", where, "memcpy", threads, n - behind, 8, 0.0,
               [a, threads, e4m3 = parse_format("e4m3")] {
         quantize(std::span<const float>(a->in).subspan(behind),

@@ -22,8 +22,8 @@
 
 namespace apscope::detail {
 
-inline constexpr int moment_sums =
-    3;  // those of a draw's error and variance, and how many have none
+// Those of a draw's error and variance, and how many have none.
+inline constexpr int moment_sums = 3;
 struct ErrorCounts {
     enum Count { counted, nonzero, underflow, subnormal, saturated, overflow, nan, infinite, size };
 };

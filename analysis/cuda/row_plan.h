@@ -19,12 +19,12 @@ public:
     struct Task {
         WireCast cast;
         FloatScale scale;  // of results
-        std::uint64_t
-            first_row;  // in rows(): all reduced rows, then those that are sampled once more
+        // In rows(): all reduced rows, then those that are sampled once more.
+        std::uint64_t first_row;
         std::uint64_t row_count = 0, sampled_count = 0;
         std::uint64_t draws = 0;  // 0: none are compared
-        std::uint64_t first_quantity =
-            0;  // a block's: its sums begin at this times the piece's blocks
+        // A block's: its sums begin at this times the piece's blocks.
+        std::uint64_t first_quantity = 0;
 
         std::uint64_t all_rows(int workers) const {
             return row_count + static_cast<std::uint64_t>(workers);

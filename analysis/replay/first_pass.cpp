@@ -46,8 +46,8 @@ FirstPass first_pass(const Trace& trace, const ReplayOptions& options, const Wor
         return trace.manifest().tensors[options.tensors[pair % tensors]].size() *
                static_cast<std::size_t>(options.workers);
     };
-    std::vector<std::size_t> order,
-        needs;  // places in `pairs`, as the work list would go through them, and the bytes of each
+    // Places in `pairs`, as the work list would go through them, and the bytes of each.
+    std::vector<std::size_t> order, needs;
     for (const std::size_t pair : work.order()) {
         const auto found = std::lower_bound(pairs.begin(), pairs.end(), pair);
         if (found == pairs.end() || *found != pair) continue;

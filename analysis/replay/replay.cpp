@@ -89,8 +89,8 @@ private:
     WorkList work_;
     std::vector<Topology> topologies_;  // exact left out
     bool wants_sums_ = false;
-    std::vector<std::vector<Decision>>
-        decisions_;  // a row a resolved scheme; empty for those that do not stream
+    // A row a resolved scheme; empty for those that do not stream.
+    std::vector<std::vector<Decision>> decisions_;
     std::map<std::string, State> states_;
     std::atomic<std::size_t> done_{0};  // values visited so far, over both passes
     std::size_t total_ = 0;

@@ -34,16 +34,16 @@ struct ReplayOptions {
     std::uint64_t seed = 0;
     int threads = 0;
     std::size_t shard = 0, shards = 1;  // items shard, shard + shards, ...
-    std::optional<std::vector<std::size_t>>
-        items;  // of these, places in work_costs(); all without it
+    // Of these, places in work_costs(); all without it.
+    std::optional<std::vector<std::size_t>> items;
     // What read_statistics() finds of the whole selection: pass 1 is left out, and no histograms
     // come back.
     std::optional<std::vector<AgreedStatistics>> statistics;
     std::size_t memory = 0;  // bytes that tensors may take at once; 0: half of the machine's
-    std::map<std::string, State>
-        states;  // what schemes remember from an earlier replay; ReplayResult::states
-    bool keeps_states =
-        false;  // whether that is asked for; a tensor's is dropped with its last step otherwise
+    // What schemes remember from an earlier replay; ReplayResult::states.
+    std::map<std::string, State> states;
+    // Whether that is asked for; a tensor's is dropped with its last step otherwise.
+    bool keeps_states = false;
     int draws = 1;  // K >= 3: sample what has no closed form
     RowDevice* device = nullptr;  // does what it can of pass 2; null: the CPU does all
     std::function<void(std::size_t done, std::size_t total)>

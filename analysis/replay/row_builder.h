@@ -26,8 +26,8 @@ struct SentItem {
     std::uint64_t wire_bits = 0, side_bits = 0;
     std::optional<int> scale_exponent;
     bool skipped = false;  // statistics are then of a reference with itself
-    const BatchNoise* noise =
-        nullptr;  // of the item; none, or without blocks: nothing is known of it
+    // Of the item; none, or without blocks: nothing is known of it.
+    const BatchNoise* noise = nullptr;
 };
 
 // What one row is made of.

@@ -32,8 +32,8 @@ struct RowTask {
     Cast<double> accumulator;  // of the hops, whatever the step
     bool wire_draws = false;  // the wire's rows have moments
     bool wants_moments = false;  // some reduced row has a closed form with draws in it
-    std::vector<PhiloxKey>
-        keys;  // of draw 0, which makes the rows, and of all K where some row is sampled
+    // Of draw 0, which makes the rows, and of all K where some row is sampled.
+    std::vector<PhiloxKey> keys;
 
     struct Reduced {
         Topology topology;

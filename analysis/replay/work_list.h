@@ -14,10 +14,11 @@
 namespace apscope::detail {
 
 struct WorkItem {
-    std::size_t tensor = 0;            // index into ReplayOptions::tensors
-    std::optional<std::size_t>
-        step;   // into ReplayOptions::steps: all schemes that remember no elements; without one
-    std::size_t requested = 0;         // that scheme, through all steps in their order
+    std::size_t tensor = 0;  // index into ReplayOptions::tensors
+    // With an index into ReplayOptions::steps: that step, all schemes that remember no elements.
+    // Without one: the scheme `requested`, through all steps in their order.
+    std::optional<std::size_t> step;
+    std::size_t requested = 0;
 };
 
 class WorkList {
@@ -38,8 +39,8 @@ public:
 
     // What follows runs every scheme on small tensors first (scheme_cost.h).
     struct Needs {
-        std::vector<std::size_t>
-            items;  // bytes at once; none where nothing could come near the budget
+        // Bytes at once; none where nothing could come near the budget.
+        std::vector<std::size_t> items;
         std::size_t kept = 0;  // bytes of all that is remembered at the end, where it is asked for
     };
     // Throws std::invalid_argument where the budget does not do for one of the items.

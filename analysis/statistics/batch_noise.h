@@ -89,13 +89,13 @@ struct BatchNoise {
     double sum = 0.0;  // of N
     double squared_reference = 0.0;  // the sum of R^2, R the sum or the mean of the gradients
     std::uint64_t noisy_blocks = 0;  // with N > 0
-    std::uint64_t lone_blocks =
-        0;  // with nearly all noise from one worker: without it less than 2^-10 of N is left
+    // With nearly all noise from one worker: without it less than 2^-10 of N is left.
+    std::uint64_t lone_blocks = 0;
     // For the jackknife: the same without worker w, N still that of a mean over all W. Empty for W
     // = 2.
     std::vector<double> sum_without;  // sum of N without w
-    std::vector<double>
-        log2_without;  // sum of log2 of N without w over N, over the noisy blocks that are not lone
+    // Sum of log2 of N without w over N, over the noisy blocks that are not lone.
+    std::vector<double> log2_without;
 };
 // Of the noise blocks of elements first .. first + count - 1, which begin one; empty if it is
 // unknown.

@@ -50,8 +50,8 @@ private:
     bool splits_ = false;
     bool classed_ = false;  // some worker's value underflowed or saturated
     const double* exact_ = nullptr;  // the exact row's result
-    Buffer<double> lost_,
-        clipped_;  // what of its error is underflow and saturation; of classed blocks
+    // What of its error is underflow and saturation; of classed blocks.
+    Buffer<double> lost_, clipped_;
 };
 
 template <class Real, class Saturated>

@@ -39,8 +39,8 @@ struct NearestFound {
 
 template <bool Fused, StoreMode Store>
 struct CastAndCompare {
-    static constexpr std::size_t ahead =
-        512;  // elements from a load to what memory should send meanwhile
+    // Elements from a load to what memory should send meanwhile.
+    static constexpr std::size_t ahead = 512;
     static constexpr std::size_t piece = Store == StoreMode::streamed ? 1024 : sum_block;
 
     static APSCOPE_INLINE void run(const float* __restrict in, float* __restrict out,

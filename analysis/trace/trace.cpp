@@ -69,8 +69,8 @@ private:
         return found == opened_.end() ? nullptr : found->second.second;
     }
     std::mutex mutex_;
-    std::map<FileKey, std::pair<fs::path, std::shared_ptr<FileState>>>
-        opened_;  // all of them, including closed ones
+    // All of them, including closed ones.
+    std::map<FileKey, std::pair<fs::path, std::shared_ptr<FileState>>> opened_;
     Order order_;
     std::map<FileKey, Order::iterator> index_;
     std::size_t bytes_ = 0;

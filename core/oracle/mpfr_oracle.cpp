@@ -53,8 +53,8 @@ MpfrOracle::MpfrOracle(const FloatFormat& format, const Projection& projection)
         mpfr_set_zero(gap_lower_, +1);
         mpfr_set(gap_upper_, smallest_, MPFR_RNDN);
     } else if (format.subnormal_exponent != 1 - format.bias) {
-        has_gap_ =
-            true;  // between the last value of field 0 (at precision 1, zero) and the first normal
+        // Between the last value of field 0 (at precision 1, zero) and the first normal.
+        has_gap_ = true;
         set_to_code(gap_lower_, (std::uint64_t{1} << m) - 1);
         set_to_code(gap_upper_, std::uint64_t{1} << m);
         gap_lower_is_odd_ = m > 0;

@@ -29,8 +29,8 @@ std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& ac
         projection.rounding == RoundingMode::stochastic_exact)
         return std::nullopt;
     if (projection.underflow != Underflow::gradual || projection.keep_payload) return std::nullopt;
-    constexpr double room =
-        0x1p126;  // no sum, and nothing on the way of a compensated one, overflows fp32
+    // No sum, and nothing on the way of a compensated one, overflows fp32.
+    constexpr double room = 0x1p126;
     if (is_fp32_addition(accumulate, projection)) {
         // Scaled, the same sums as long as they meet neither end of fp32.
         const double max_sum = 8.0 * workers * std::max(sent.largest(), terms->largest());

@@ -83,8 +83,8 @@ int operand_count(Operation operation) {
 }
 
 Rounder make_rounder(const FloatFormat& format, const Projection& projection, bool narrow) {
-    const FloatEnvironment
-        environment;  // limits may be fp64 subnormals, which the caller's settings may flush
+    // Limits may be fp64 subnormals, which the caller's settings may flush.
+    const FloatEnvironment environment;
     validate(projection, format);
     require_counted(projection.rounding, "arithmetic");
     Rounder rounder{make_cast<double>(format, projection), narrow, 0};

@@ -38,8 +38,8 @@ template <class Real>
 std::optional<StepCast<Real>> make_step(const FloatFormat& f, const Projection& p) {
     using Bits = BitsOf<Real>;
     constexpr int fraction_bits = Layout<Real>::fraction_bits, bias = Layout<Real>::bias;
-    const FloatEnvironment
-        environment;  // limits may be fp32 subnormals, which the caller's settings may flush
+    // Limits may be fp32 subnormals, which the caller's settings may flush.
+    const FloatEnvironment environment;
     if (is_stochastic(p.rounding) || p.underflow != Underflow::gradual || p.keep_payload ||
         !f.is_signed || f.zero == Zero::none || !f.fits_fp32())
         return {};

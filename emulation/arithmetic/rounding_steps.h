@@ -33,9 +33,8 @@ struct StepCast {
     Bits overflow_positive = 0, overflow_negative = 0, infinite_positive = 0, infinite_negative = 0;
     int shift = 0;  // bits: of the discarded ones
     Bits rest = 0;
-    Bits up_positive = 0,
-         up_negative =
-             0;  // threshold: up if more than this many quanta (a Real's bits) are discarded
+    // Thresholds: up if more than this many quanta (a Real's bits) are discarded.
+    Bits up_positive = 0, up_negative = 0;
     Bits down_sign = 0;  // an exact zero of operands of two signs is -0: toward_negative
     Bits zero_sign = 0;  // the sign bit, if the format has a -0
 };

@@ -35,8 +35,8 @@ struct BlockCast {
     using Bits = BitsOf<Real>;
     MovableFormat<Real> element;
     Bits over_positive, over_negative;    // results for larger numbers
-    Bits moves_positive,
-        moves_negative;  // all ones if that is a number, which moves with the scale
+    // All ones if that is a number, which moves with the scale.
+    Bits moves_positive, moves_negative;
     Bits negative_zero;
     Bits flip, add, mask, zero_code;  // a negative element's code: ((code ^ flip) + add) & mask
     Bits over_code_positive, over_code_negative;

@@ -54,11 +54,11 @@ float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes,
 struct BlockSettings {
     RandomStream stream;  // of the words; element i draws word first_element + i
     std::optional<float> amax;  // instead of the array's own: agreed with others
-    float scale_range =
-        0;  // the largest block scale the tensor scale aims at; 0: the scale format's largest
+    // The largest block scale the tensor scale aims at; 0: the scale format's largest.
+    float scale_range = 0;
     float stretch = 1;  // factor on the block's scale before it is rounded
-    bool divides_first =
-        false;  // fl32(fl32(amax / largest) * S_enc), not fl32(amax * fl32(S_enc / largest))
+    // fl32(fl32(amax / largest) * S_enc), not fl32(amax * fl32(S_enc / largest)).
+    bool divides_first = false;
     std::uint64_t first_element = 0;  // of an array that is a piece of a longer one
 };
 float encode_blocks(std::span<const float> in, std::span<std::uint8_t> codes,

@@ -34,8 +34,8 @@ struct CastPlan {
     AdditionCast<Real> addition{};
     SplitCast split{};  // of split and scaled
     ScaledCast scaled{};
-    bool words_in_bulk =
-        false;  // stochastic: random integers of at most 32 bits come a buffer at a time
+    // Stochastic: random integers of at most 32 bits come a buffer at a time.
+    bool words_in_bulk = false;
 
     std::string_view how() const;  // what runs
     std::string_view reason() const;  // why its results are those of the exact result rounded once

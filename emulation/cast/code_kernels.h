@@ -21,8 +21,8 @@ namespace apscope::detail {
 struct CodeMap {
     int shift;  // s = 23 - m
     std::uint32_t offset;  // (127 - b) 2^m
-    std::uint32_t
-        first_normal;  // bits of 2^emin, 0 where fp32's subnormal numbers are the format's
+    // Bits of 2^emin, 0 where fp32's subnormal numbers are the format's.
+    std::uint32_t first_normal;
     std::uint32_t normal_code;  // 2^m, the code of 2^emin
     float smallest_normal, quantum;  // 2^emin, 0 where first_normal is; 2^(emin - m)
     std::uint32_t sign_code, nan_code, nan_sign, top_finite;

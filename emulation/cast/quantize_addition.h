@@ -14,8 +14,8 @@ template <class Real>
 struct AdditionCast {
     Cast<Real> cast;
     GridConstants<Real> grid;
-    BitsOf<Real> top =
-        0;  // exponent fields above it are taken for it: c stays in range for what overflows anyway
+    // Exponent fields above it are taken for it: c stays in range for what overflows anyway.
+    BitsOf<Real> top = 0;
 };
 
 template <class Real>

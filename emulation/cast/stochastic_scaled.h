@@ -20,8 +20,8 @@ struct ScaledCast {
     std::uint32_t top;  // bits of the power of two above the largest number: what is greater
                         // overflows as it does
     std::uint32_t least;  // bits of 2^emin
-    std::uint32_t up,
-        down;  // less the bits of 2^e, those of 2^(16 + m - e); from there, less those of 2^(e - m)
+    // Less the bits of 2^e, those of 2^(16 + m - e); from there, less those of 2^(e - m).
+    std::uint32_t up, down;
 };
 
 // The exponent of the largest number, and of the one above it a power of two.

@@ -24,8 +24,8 @@ struct PhiloxLanes {
     // The same for all blocks of a stream whose indices agree in their high half.
     struct Constants {
         std::uint32_t key[10][2];
-        Vector first1, second0, second2,
-            second3;  // what the first two rounds join to what they have multiplied
+        // What the first two rounds join to what they have multiplied.
+        Vector first1, second0, second2, second3;
     };
     struct Counter {
         Vector word[4];

@@ -57,8 +57,8 @@ private:
     std::size_t elements_, piece_, first_ = 0;
     bool takes_;  // in read(): no pass went before
     Parameters theta_;
-    std::vector<std::pair<PhiloxKey, Parameters>>
-        drawn_;  // the same with what each key's words decided
+    // The same with what each key's words decided.
+    std::vector<std::pair<PhiloxKey, Parameters>> drawn_;
     Rows own_;    // of each worker, as measured
     Row buffer_;  // of the readers
     Rows turned_;  // what forward() and adjust() made

@@ -59,8 +59,8 @@ struct SchemeDefinition {
     enum class Body { none, scheme, policy } body = Body::none;  // what its parentheses hold
     bool takes_format = false;
     std::vector<SchemeKey> keys = {};
-    std::string_view note =
-        {};  // written into every row; a combinator writes that of the scheme inside
+    // Written into every row; a combinator writes that of the scheme inside.
+    std::string_view note = {};
     SchemeKind (*build)(const SchemeArguments&) = nullptr;
     // Where what it competes as hangs on its arguments; its folder's family otherwise.
     std::string_view (*family_of)(const SchemeArguments&) = nullptr;

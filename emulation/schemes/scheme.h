@@ -72,8 +72,8 @@ struct SelectionInput {
     std::vector<AgreedStatistics> statistics;
     std::vector<std::string> names;  // of the tensors: what a state speaks of
     std::vector<std::int64_t> step_numbers;
-    std::vector<char> served =
-        {};  // per item, where a policy gives some to other schemes: those count as zeros
+    // Per item, where a policy gives some to other schemes: those count as zeros.
+    std::vector<char> served = {};
     const AgreedStatistics& at(std::size_t step, std::size_t tensor) const {
         return statistics[step * tensors + tensor];
     }
@@ -86,8 +86,8 @@ struct Decision {
     double scale = 1.0;  // an fp32 number or a power of two
     std::optional<int> exponent;  // s if scale = 2^s
     bool skipped = false;  // the step is dropped
-    std::optional<std::uint64_t>
-        side_bits;  // of this tensor, where they are not the scheme's for every one
+    // Of this tensor, where they are not the scheme's for every one.
+    std::optional<std::uint64_t> side_bits;
 };
 Decision power_of_two(int exponent);
 Decision scale_of(double scale);  // finds the exponent if there is one

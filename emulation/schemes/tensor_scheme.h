@@ -98,10 +98,10 @@ struct Message {
     Row bias, variance;  // E[value] - input and Var[value] over the draws, NaN where not known;
                          // empty if `certain`, or if none is known
     bool certain = false;  // nothing was drawn for it, though the scheme draws elsewhere
-    std::optional<GridUse>
-        grid_use;  // of what was rounded to a float grid, in the basis it was rounded in
-    std::vector<std::uint8_t>
-        saturated;  // 1 an element that grid_use counts as saturated; empty if there is none
+    // Of what was rounded to a float grid, in the basis it was rounded in.
+    std::optional<GridUse> grid_use;
+    // 1 an element that grid_use counts as saturated; empty if there is none.
+    std::vector<std::uint8_t> saturated;
     std::optional<BlockUse> block_use;  // where blocks of a float grid have scales of their own
     std::vector<std::uint8_t> payload;  // if TrainingStep::packs
     std::uint64_t payload_bits = 0,
@@ -205,12 +205,12 @@ struct TensorScheme {
     std::string name;  // of one that a caller made of own parts, for their errors
     std::string grid;  // column `format`: sign, levels:16, a float format
     std::string topology{reductions::gather};  // column `topology` of its own reduction
-    bool crosses_topologies =
-        false;  // reduces by any topology, as its caller asks; never changes the state
+    // Reduces by any topology, as its caller asks; never changes the state.
+    bool crosses_topologies = false;
     bool keeps_state = false;  // steps must come in order
     bool feeds_errors_back = false;  // remembers what it did not send
-    bool compares_intended =
-        false;  // what was to be sent (a momentum) is a truth of its own, beside the gradient
+    // What was to be sent (a momentum) is a truth of its own, beside the gradient.
+    bool compares_intended = false;
     bool is_exact_sum = false;  // reduce() is the sum of the values, but for fp64's rounding
     bool draws = false;  // random words decide something
     bool reduction_draws = false;  // in reduce() too, not in encode() alone
@@ -221,8 +221,8 @@ struct TensorScheme {
     bool agrees_unturned = false;  // select() sees what is intended, and forward() comes behind it,
                                    // one worker's row at a time
     bool rounds_turned = false;  // encode() turns what it rounds to another basis, and back
-    std::optional<GridLimits>
-        limits;  // of the float grid under the agreed scale that select() names: scale or scales
+    // Of the float grid under the agreed scale that select() names: scale or scales.
+    std::optional<GridLimits> limits;
     Transport transport;  // of its messages
     std::vector<std::string> needs;  // of weights, full_batch, loss, learning_rate
     // Bytes of the tables that a thread keeps for rows of so many elements, beside what grows with

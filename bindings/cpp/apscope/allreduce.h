@@ -26,8 +26,8 @@ struct AllreduceOptions {
     std::string topology = "sequential";
     Projection projection = {};  ///< rounding, overflow and random bits
     std::optional<FloatFormat> accumulate = {};  ///< of partial sums; by default the inputs' format
-    std::optional<RoundingMode> hop_rounding =
-        {};  ///< of partial sums; by default the projection's
+    /// Of partial sums; by default the projection's.
+    std::optional<RoundingMode> hop_rounding = {};
     bool input_cast = true;  ///< round the inputs to the format first
     std::uint64_t seed = 0;  ///< random words depend on the worker (inputs) or the addition (sums)
     int threads = 1;  ///< 0 uses all of the machine's; changes no bit

@@ -33,10 +33,10 @@ struct Summation {
     FloatFormat format = {};  ///< of the results
     std::string order =
         "sequential";  ///< or `pairwise`, `chunked:N`, `kahan`, `exact` (rounded once)
-    std::optional<FloatFormat> accumulate =
-        {};  ///< of partial sums; by default the results' format
-    std::optional<FloatFormat> product =
-        {};  ///< of products; by default exact: each step a fused multiply-add
+    /// Of partial sums; by default the results' format.
+    std::optional<FloatFormat> accumulate = {};
+    /// Of products; by default exact: each step a fused multiply-add.
+    std::optional<FloatFormat> product = {};
     Projection projection = {};  ///< of all roundings
     std::uint64_t seed = 0;
     int threads = 1;

@@ -26,15 +26,15 @@ struct ReplayOptions {
     std::vector<std::string> topologies = {"ring", "tree", "hierarchical:4", "sequential"};
     std::optional<int> workers = {};            ///< ranks 0..workers-1; by default all
     std::optional<std::int64_t> first_step = {}, end_step = {};  ///< recorded steps, half open
-    std::string tensors =
-        {};  ///< an ECMAScript regular expression that names are searched for; empty: all
+    /// An ECMAScript regular expression that names are searched for; empty: all.
+    std::string tensors = {};
     std::uint64_t seed = 0;  ///< of all draws
     int threads = 0;  ///< 0 uses all of the machine's; their number changes no bit
     std::size_t memory = 0;  ///< limit on the bytes of tensors; 0: half of the machine's
     int draws = 1;  ///< 3 or more sample moments without a closed form
     std::size_t shard = 0, shards = 1;  ///< items shard, shard + shards, ...
-    std::function<void(std::size_t done, std::size_t total)> progress =
-        {};  ///< values visited so far
+    /// Values visited so far.
+    std::function<void(std::size_t done, std::size_t total)> progress = {};
 };
 
 /// One scheme with one reduction order: docs/definitions.md, section 14. NaN if the trace lacks
@@ -43,10 +43,10 @@ struct SummaryRow {
     std::string scheme, family, format, topology;
     double error_over_noise = 0;  ///< typical block's squared error over the noise of the batch,
                                   ///< for ranking; NaN for one worker
-    double pooled_error_over_noise =
-        0;  ///< mean over the steps of the step's squared error over its noise
-    double step_nmse =
-        0;  ///< mean over the steps of the step's NMSE, for ranking if the noise is unknown
+    /// Mean over the steps of the step's squared error over its noise.
+    double pooled_error_over_noise = 0;
+    /// Mean over the steps of the step's NMSE, for ranking if the noise is unknown.
+    double step_nmse = 0;
     double layer_cosine = 0;  ///< mean over layers and steps
     double worst_nmse = 0;  ///< the largest NMSE of one layer at one step, infinite with overflow
     std::string worst_layer;  ///< its layer and step; empty without one
@@ -58,8 +58,8 @@ struct SummaryRow {
     double volume = 0;  ///< bytes of the busiest rank (in a hierarchy: between nodes) divided by
                         ///< those of an fp32 ring all-reduce
     std::int64_t skipped = 0, overflowed = 0;  ///< numbers of such steps
-    std::int64_t nonfinite =
-        0;  ///< steps of the trace with NaN or infinite gradients, which are omitted
+    /// Steps of the trace with NaN or infinite gradients, which are omitted.
+    std::int64_t nonfinite = 0;
 };
 
 /// The type of a column of Results.

@@ -78,8 +78,8 @@ struct ThreeLevels {
     }
 };
 
-constexpr std::size_t near =
-    2048;  // numbers of which all levels are done where they lie, in the first-level cache
+// Numbers of which all levels are done where they lie, in the first-level cache.
+constexpr std::size_t near = 2048;
 
 // Of `count` numbers, whole multiples of the length.
 void levels_up_to(double* x, std::size_t count, std::size_t length) {

@@ -46,8 +46,8 @@ struct Paths {
     std::size_t count;
     double price, doubt;
     double* before;        // F[j] - bend[j]
-    std::uint32_t*
-        lowest;  // of every vector of j: no smaller i comes within doubt of the best of any
+    // Of every vector of j: no smaller i comes within doubt of the best of any.
+    std::uint32_t* lowest;
 };
 
 // The totals of F[j] - bend[j] - price by way of i, i + 1, ...

@@ -8,11 +8,11 @@ namespace apscope::detail {
 
 namespace {
 
-constexpr std::size_t lanes =
-    8;    // columns side by side: of a thin matrix, with zeros where it has no more, or of M
+// Columns side by side: of a thin matrix, with zeros where it has no more, or of M.
+constexpr std::size_t lanes = 8;
 constexpr std::size_t few = 4;      // rows of M at a time
-constexpr std::size_t strip =
-    512;  // columns of M at a time: of few rows they stay in the first-level cache
+// Columns of M at a time: of few rows they stay in the first-level cache.
+constexpr std::size_t strip = 512;
 constexpr std::size_t in_cache =
     std::size_t{1} << 14;  // numbers of a thin matrix that stay in the second-level cache
 

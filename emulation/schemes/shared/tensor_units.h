@@ -13,8 +13,8 @@ namespace apscope::detail {
 
 struct TensorUnit {
     std::string name;                  // what a state calls it: tensors keep their own
-    std::vector<std::size_t>
-        tensors;  // in the order of the exchange; the first carries what the unit sends once
+    // In the order of the exchange; the first carries what the unit sends once.
+    std::vector<std::size_t> tensors;
 };
 
 struct TensorUnits {

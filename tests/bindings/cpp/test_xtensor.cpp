@@ -34,8 +34,8 @@ TEST(CppXtensor, ContainersViewsAndExpressions) {
     const auto z = quantize(dynamic, q);
     static_assert(std::is_same_v<decltype(z), const xt::xarray<float>>);
     EXPECT_TRUE(xt::all(xt::equal(z, y)));
-    const xt::xtensor<float, 2, xt::layout_type::column_major> turned =
-        x;  // elements count in C order all the same
+    // Elements count in C order all the same.
+    const xt::xtensor<float, 2, xt::layout_type::column_major> turned = x;
     EXPECT_TRUE(xt::all(xt::equal(quantize(turned, q), y)));
 
     const xt::xtensor<float, 1> row = xt::view(x, 2, xt::range(3, 40));

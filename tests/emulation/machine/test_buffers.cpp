@@ -131,8 +131,8 @@ protected:
         std::filesystem::create_directories((place / file).parent_path());
         std::ofstream(place / file) << text << "\n";
     }
-    const test::TemporaryFolder
-        folder;  // of this process alone: tests of this program run side by side
+    // Of this process alone: tests of this program run side by side.
+    const test::TemporaryFolder folder;
     const std::filesystem::path place = folder.path();
     const std::size_t none = std::numeric_limits<std::size_t>::max();
 };
