@@ -8,8 +8,8 @@
 //      Q(fl32(sum + c_w)) in rank order (or Kahan's, every operation cast);  sum / s
 //
 // So an all-zero tensor becomes NaN, one infinity makes all of its tensor NaN, and with e = 8 so
-// does k < 0: the scale is not an fp32 number. aps=false casts no inputs: the first worker's value is
-// cast when it is added to 0. The code sends fp32 numbers whatever the format, and one more a
+// does k < 0: the scale is not an fp32 number. aps=false casts no inputs: the first worker's value
+// is cast when it is added to 0. The code sends fp32 numbers whatever the format, and one more a
 // tensor for k; so the bits here.
 #include <algorithm>
 #include <array>
