@@ -122,7 +122,17 @@ def short_names(names: Sequence[str], longest: int) -> list[str]:
             end = name[-max(longest - len(part) - 2, 3) :]
             told = f"{'…' if start else ''}{part}…{end}"
             short = [told if n == name else t for n, t in zip(names, short)]
-    meant: dict[str, set[str]] = {}
-    for name, text in zip(names, short):
-        meant.setdefault(text, set()).add(name)
-    return [name if len(meant[text]) > 1 else text for name, text in zip(names, short)]
+    # Names of several such groups may still be equal: a longer end, or the whole name, tells them apart.
+    for length in range(longest + 1, max(map(len, names), default=0) + 1):
+        meant: dict[str, set[str]] = {}
+        for name, text in zip(names, short):
+            meant.setdefault(text, set()).add(name)
+        if all(len(same) == 1 for same in meant.values()):
+            break
+        for i, (name, text) in enumerate(zip(names, short)):
+            if len(meant[text]) > 1:
+                begin = text.rpartition("…")[0]
+                start = len(name) - max(length - len(begin) - 1, 3)
+                start -= name[start] in "._/"  # three dots in a row are one too many
+                short[i] = f"{begin}…{name[start:]}" if length < len(name) else name
+    return short

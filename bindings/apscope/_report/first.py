@@ -28,7 +28,7 @@ _SHARES = ((0.25, "¼"), (0.5, "½"), (1.0, "all"))
 #: Errors within this factor are level.
 _SAME = 1.01
 #: A name of more words than these is told by its spec.
-_WORDS = 3
+_WORDS = 4
 #: Pixels of a chart: of one trace among several, and of the only one.
 _SMALL, _LARGE = (350.0, 158.0), (440.0, 300.0)
 

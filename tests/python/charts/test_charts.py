@@ -418,6 +418,13 @@ def test_names_are_cut_at_the_front():
     assert short_names(["same", "same"], 4) == ["same", "same"]
 
 
+def test_names_that_are_cut_alike_get_a_longer_end_not_the_whole_name():
+    trace = apscope.open_trace("notebooks/data/resnet18")
+    short = dict(zip(trace.tensors, short_names(trace.tensors, 15), strict=True))
+    assert short["layer4.0.downsample.1.weight"] == "layer4.…e.1.weight"
+    assert len(set(short.values())) == len(short) and max(map(len, short.values())) <= 21
+
+
 def test_titles_say_what_differs():
     said = {"aps:e3m4,rule=tight": "APS e3m4, tight", "none:bf16": "bf16", "loss_scaling:e5m2,scale=best": "loss scaling e5m2, best constant", "qsgd:levels=127": "QSGD, levels 127",
             "aps:e3m4,rule=tight,unit=32": "APS e3m4, tight, a scale for 32", "of another process": "of another process"}  # fmt: skip
