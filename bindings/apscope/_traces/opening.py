@@ -54,4 +54,5 @@ def open_trace(path: str | os.PathLike) -> Trace:
     path = check_readable(path)
     if not (path / "manifest.json").exists():
         raise ValueError(f"{path} is not a trace: {what_is(path, 'manifest.json')}")
-    return Trace(_core.Trace.open(path))
+    # pybind11 would call the Path, and take Ctrl-C in that call for an argument of a wrong type.
+    return Trace(_core.Trace.open(os.fspath(path)))

@@ -8,6 +8,7 @@ before a URL is given.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 import weakref
@@ -159,7 +160,7 @@ def _opened(system: Any, root: str, url: str, folder: str) -> RemoteTrace:
         raise OSError(f"{url} cannot be read: {_one_line(error)}") from None
     (place / "manifest.json").write_bytes(manifest)
     try:
-        core = _core.Trace.open(place, arriving=True)
+        core = _core.Trace.open(os.fspath(place), arriving=True)
     except ValueError as error:
         raise ValueError(str(error).replace(str(place), url)) from None
     return RemoteTrace(core, url, fetch, folder)

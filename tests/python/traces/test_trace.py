@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import pathlib
 
 import ml_dtypes
 import numpy as np
@@ -224,3 +225,24 @@ def test_a_file_that_cannot_be_opened_is_an_oserror(trace):
     path.unlink()
     with pytest.raises(OSError, match="worker_0000.safetensors"):
         opened.read(4, "conv1.weight", 0)
+
+
+def test_ctrl_c_while_a_path_is_converted_is_ctrl_c(monkeypatch):
+    as_text = pathlib.PurePath.__fspath__
+    calls = 0
+
+    def interrupted(path):
+        nonlocal calls
+        calls += 1
+        if calls == chosen:
+            raise KeyboardInterrupt
+        return as_text(path)
+
+    monkeypatch.setattr(pathlib.PurePath, "__fspath__", interrupted)
+    chosen = 0
+    open_trace("notebooks/data/digits")
+    assert calls > 0
+    for chosen in range(1, calls + 1):
+        calls = 0
+        with pytest.raises(KeyboardInterrupt):
+            open_trace("notebooks/data/digits")
