@@ -110,8 +110,9 @@ void ExchangeSums::count(const Exchange& e) {
         side_bits_[w] = m.side_bits;
     }
     // Is what the workers round to a float grid the gradient, element by element?
-    splits_ = float_grid_ && !scheme_.forward && !scheme_.rounds_turned && !scheme_.compensate &&
-              !e.skipped;
+    const SchemeParts& parts = scheme_.parts;
+    splits_ = float_grid_ && !parts.transforms() && !scheme_.rounds_turned &&
+              !parts.compensates() && !e.skipped;
     has_scales_ = has_scales_ || !e.scales.empty();
 }
 

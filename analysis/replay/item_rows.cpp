@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "analysis/replay/block_rows.h"
 #include "analysis/statistics/row_kernels.h"
 #include "core/fixed_shape_sum.h"
 
@@ -73,22 +72,6 @@ std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> sche
     for (std::size_t s = 0; s < schemes.size(); ++s)
         rows.push_back(runs[run_of[s]].rows(*schemes[s].scheme, *schemes[s].decision));
     return rows;
-}
-
-std::vector<ResultRow> scheme_rows(const TensorScheme& scheme, const TrainingStep& step,
-                                   State& state, std::span<const std::span<const float>> gradients,
-                                   const ExchangeContext& context,
-                                   const std::function<PhiloxKey(int draw)>& key) {
-    if (scheme.blocks) return block_rows(scheme, step, state, gradients, context, key);
-    const State before =
-        context.draws > 1 && scheme.draws ? state : State{};  // the state goes on from draw 0
-    const Exchange e = exchange(scheme, step, state, gradients, context.topologies);
-    return tensor_rows(scheme, e, gradients, context, [&](int draw) {
-        TrainingStep again = step;
-        again.key = key(draw);
-        State copy = before;
-        return exchange(scheme, again, copy, gradients, context.topologies);
-    });
 }
 
 }  // namespace apscope::detail

@@ -1,14 +1,11 @@
-// The rows of one item, a (step, tensor) pair: of all schemes that scale and round, at once; of any
-// other, by itself.
+// The rows of one item, a (step, tensor) pair, of all schemes that scale and round, at once.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "analysis/replay/scheme_run.h"
-#include "analysis/replay/tensor_rows.h"
 #include "emulation/machine/buffers.h"
 
 namespace apscope::detail {
@@ -33,12 +30,5 @@ std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> sche
                                                   std::span<const Topology> topologies,
                                                   const ItemContext& item, BlockBuffers& buffers,
                                                   RowDevice* device = nullptr);
-
-// One exchange: block by block where the scheme has a block part. key: of draw 0, which is the
-// step's own, and of draws 1..K-1. The state goes on by one step.
-std::vector<ResultRow> scheme_rows(const TensorScheme& scheme, const TrainingStep& step,
-                                   State& state, std::span<const std::span<const float>> gradients,
-                                   const ExchangeContext& context,
-                                   const std::function<PhiloxKey(int draw)>& key);
 
 }  // namespace apscope::detail

@@ -14,6 +14,7 @@
 #include "analysis/replay/item_rows.h"
 #include "analysis/replay/item_views.h"
 #include "analysis/replay/resolved_schemes.h"
+#include "analysis/replay/tensor_rows.h"
 #include "analysis/replay/work_list.h"
 #include "core/float_environment.h"
 #include "emulation/machine/memory.h"
@@ -138,7 +139,7 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemVi
     return rows;
 }
 
-// A scheme of a whole tensor at one step: block by block where it has a block part.
+// Of any other scheme, at one step.
 std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemViews& item,
                                      const BatchNoise& noise, const ResolvedScheme& resolved,
                                      State& state) {
@@ -176,7 +177,7 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemVie
         held.push_back(trace_.read(info.number, tensor(k).name, 0, parse_kind(what)));
         (what == "weights" ? step.weights : step.full_batch) = held.back().values;
     }
-    std::vector<ResultRow> rows = scheme_rows(scheme, step, state, item.rows, context, key);
+    std::vector<ResultRow> rows = tensor_rows(scheme, step, state, item.rows, context, key);
     name(rows, t, k, resolved);
     return rows;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/replay/item_rows.h"
+#include "analysis/replay/tensor_rows.h"
 
 namespace apscope::detail {
 
@@ -109,7 +110,7 @@ Run run_of(const ResolvedScheme& resolved, std::span<const Topology> topologies,
         step.loss = step.learning_rate = 1.0;
         step.weights = step.full_batch = gradients[0];
         const ExchangeContext context{false, reduces, topologies, draws};
-        scheme_rows(*scheme, step, state, gradients, context,
+        tensor_rows(*scheme, step, state, gradients, context,
                     [&](int draw) { return key(number, draw); });
     };
 }

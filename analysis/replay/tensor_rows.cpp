@@ -1,21 +1,53 @@
 #include "analysis/replay/tensor_rows.h"
 
 #include "analysis/replay/exchange_sums.h"
+#include "emulation/schemes/exchange_run.h"
 
 namespace apscope::detail {
 
-std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const Exchange& e,
-                                   std::span<const std::span<const float>> gradients,
+std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const TrainingStep& step,
+                                   State& state, std::span<const std::span<const float>> gradients,
                                    const ExchangeContext& context,
-                                   const std::function<Exchange(int draw)>& redraw) {
+                                   const std::function<PhiloxKey(int draw)>& key) {
+    const State before = context.draws > 1 && scheme.draws ? state : State{};
+    // work(first) on every piece; a tensor without elements has one, too.
+    const auto for_pieces = [&](ExchangeRun& run, auto&& work) {
+        std::size_t first = 0;
+        do {
+            run.read(first);
+            work(first);
+            first += run.piece();
+        } while (first < gradients[0].size());
+    };
     ExchangeSums sums(scheme, gradients, context);
-    sums.add(e, 0);
-    std::vector<ResultRow> rows = sums.rows(e.scale_exponent, e.skipped);
+    ExchangeRun run(scheme, step, state, gradients, context.topologies);
+    for_pieces(run, [&](std::size_t first) { sums.add(run.send(step.key, true), first); });
+    run.end();
+    std::vector<ResultRow> rows = sums.rows(run.scale_exponent(), run.skipped());
+
     ExchangeSamples samples(scheme, rows, gradients, context);
     if (!samples.wanted()) return rows;
-    samples.take(0, e);
-    for (int d = 1; d < context.draws; ++d) samples.take(static_cast<std::size_t>(d), redraw(d));
-    samples.add(0);
+    const auto draws = static_cast<std::size_t>(context.draws);
+    if (scheme.parts.run == whole_row) {  // whose parts may all draw
+        samples.take(0, run.at_hand());
+        for (std::size_t d = 1; d < draws; ++d) {
+            TrainingStep drawn = step;
+            drawn.key = key(static_cast<int>(d));
+            State copy = before;
+            ExchangeRun again(scheme, drawn, copy, gradients, context.topologies);
+            again.read(0);
+            samples.take(d, again.send(drawn.key, false));
+        }
+        samples.add(0);
+    } else {
+        State copy = before;
+        ExchangeRun again(scheme, step, copy, gradients, context.topologies);
+        for_pieces(again, [&](std::size_t first) {
+            for (std::size_t d = 0; d < draws; ++d)
+                samples.take(d, again.send(key(static_cast<int>(d)), false));
+            samples.add(first);
+        });
+    }
     samples.fill(rows);
     return rows;
 }

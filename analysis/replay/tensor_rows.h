@@ -1,4 +1,4 @@
-// The rows of one exchange on whole tensors (emulation/schemes/tensor_scheme.h).
+// The rows of one exchange of a scheme (emulation/schemes/exchange_run.h), summed piece by piece.
 #pragma once
 
 #include <functional>
@@ -23,12 +23,12 @@ struct ExchangeContext {
     const BatchNoise* noise = nullptr;  // of the gradients, where the rows are to have it
 };
 
-// gradients: as recorded, special values included. redraw: the same exchange from the same state
-// with the words of draw 1..K-1.
-std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const Exchange& exchange,
-                                   std::span<const std::span<const float>> gradients,
+// gradients: as recorded, special values included. key: of draw 0, which is the step's own, and of
+// draws 1..K-1. The state goes on by one step.
+std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const TrainingStep& step,
+                                   State& state, std::span<const std::span<const float>> gradients,
                                    const ExchangeContext& context,
-                                   const std::function<Exchange(int draw)>& redraw);
+                                   const std::function<PhiloxKey(int draw)>& key);
 
 // The same rows, empty but for their names and a note that says what the trace lacks.
 std::vector<ResultRow> unmeasurable_rows(const TensorScheme& scheme, std::size_t elements,

@@ -5,6 +5,7 @@
 #include "bindings/module/guarded.h"
 #include "emulation/schemes/as_tensor.h"
 #include "emulation/schemes/definition.h"
+#include "emulation/schemes/exchange_run.h"
 
 using namespace apscope;
 using namespace apscope::detail;
@@ -24,16 +25,37 @@ Function keep(py::object f) {
 // Writes a part's changes in a dict of arrays back to the state.
 void read_back(State& state, const py::dict& d) { state = State(to_named_rows(d)); }
 
-void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
-    if (!parts.empty()) t.blocks.reset();  // user-defined parts work on whole rows
-    t.has_own_parts = t.has_own_parts || !parts.empty();
-    if (parts.contains("forward") || parts.contains("select"))
-        t.agrees_unturned = false;  // user-defined ones get all rows, transformed
+Rows rows_of(std::span<const RowReader> readers) {
+    Rows rows;
+    for (const RowReader& reader : readers) {
+        const std::span<const double> row = reader.read(0, reader.size);
+        rows.emplace_back(row.begin(), row.end());
+    }
+    return rows;
+}
+
+// As functions see them: a scale an element.
+NamedRows spread(Parameters theta, std::size_t elements) {
+    if (!theta.scales.empty() && theta.unit != 1) {
+        Row each(elements);
+        for (std::size_t i = 0; i < elements; ++i) each[i] = theta.scales[i / theta.unit];
+        theta.scales = std::move(each);
+    }
+    return theta.rows();
+}
+
+void set_parts(TensorScheme& t, const py::dict& functions, int bits) {
+    SchemeParts& parts = t.parts;
+    if (!functions.empty()) parts.run = whole_row;
+    t.has_own_parts = t.has_own_parts || !functions.empty();
     const auto part = [&](const char* name) -> Function {
-        return parts.contains(name) ? keep(parts[name]) : nullptr;
+        return functions.contains(name) ? keep(functions[name]) : nullptr;
     };
     if (const Function f = part("compensate")) {
-        t.compensate = [f](const TrainingStep& step, State& state, Rows& rows) {
+        parts.begin = {};
+        parts.take = {};
+        parts.compensate = {};
+        parts.compensate_all = [f](const TrainingStep& step, State& state, Rows& rows) {
             const py::gil_scoped_acquire acquire;
             const py::dict d = to_dict(state.rows());
             rows = to_rows((*f)(step, d, to_array(rows)).cast<Array>(), rows.size(), "compensate");
@@ -41,35 +63,40 @@ void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
         };
     }
     if (const Function f = part("forward")) {
-        t.forward = [f](const TrainingStep& step, const State& state, const Rows& rows) {
+        parts.adjust = {};
+        parts.forward = [f](const TrainingStep& step, const State& state, const Rows& rows,
+                            Rows& x) {
             const py::gil_scoped_acquire acquire;
-            return to_rows((*f)(step, to_dict(state.rows()), to_array(rows)).cast<Array>(),
-                           rows.size(), "forward");
+            x = to_rows((*f)(step, to_dict(state.rows()), to_array(rows)).cast<Array>(),
+                        rows.size(), "forward");
         };
-        t.inverse_variance = {};
     }
     if (const Function f = part("inverse")) {
-        t.inverse = [f](const TrainingStep& step, const State& state, Row& row) {
+        parts.inverse = [f](const TrainingStep& step, const State& state, Row& row) {
             const py::gil_scoped_acquire acquire;
             row = to_row((*f)(step, to_dict(state.rows()), to_array(row)).cast<Array>());
         };
     }
     if (const Function f = part("select")) {
-        t.select = [f](const TrainingStep& step, State& state, const Rows& rows) {
+        parts.draw = {};
+        parts.select = [f](const TrainingStep& step, State& state,
+                           std::span<const RowReader> rows) {
             const py::gil_scoped_acquire acquire;
             const py::dict d = to_dict(state.rows());
-            Parameters theta =
-                Parameters::of_rows(to_named_rows((*f)(step, d, to_array(rows)).cast<py::dict>()));
+            Parameters theta = Parameters::of_rows(
+                to_named_rows((*f)(step, d, to_array(rows_of(rows))).cast<py::dict>()));
             read_back(state, d);
             return theta;
         };
     }
     if (const Function f = part("encode")) {
-        t.encode = [f, bits](const TrainingStep& step, const Parameters& theta,
-                             std::span<const double> x, int worker) {
+        parts.measure = {};
+        parts.encode = [f, bits](const TrainingStep& step, const Parameters& theta,
+                                 std::span<const double>, const Place&, std::span<const double> x,
+                                 int worker, Message& m) {
             const py::gil_scoped_acquire acquire;
-            py::object made = (*f)(step, to_dict(theta.rows()), to_array(x), worker);
-            Message m;
+            py::object made = (*f)(step, to_dict(spread(theta, x.size())), to_array(x), worker);
+            m.prepare(0, false, false);
             m.payload_bits = x.size() * static_cast<std::uint64_t>(bits);
             if (py::isinstance<py::tuple>(made)) {
                 const auto pair = made.cast<py::tuple>();
@@ -80,36 +107,38 @@ void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
             } else {
                 m.values = to_row(made.cast<Array>());
             }
-            return m;
         };
         t.draws = true;  // it may have drawn; its moments are not known
-        t.decode_sum = {};
+        parts.decode_sum = {};
         t.limits.reset();
         t.transport = {};
         if (t.crosses_topologies &&
-            !parts.contains(
+            !functions.contains(
                 "reduce")) {  // user-defined values are not numbers of the base's format
             t.crosses_topologies = false;
-            t.reduce = {};
+            parts.reduce = {};
         }
     }
     if (const Function f = part("reduce")) {
         t.crosses_topologies = t.is_exact_sum = false;
-        t.decode_sum = {};
+        parts.decode_sum = {};
         t.reduction_draws = t.draws;
-        t.reduce = [f](const TrainingStep& step, State& state, const Parameters& theta,
-                       const std::vector<Message>& sent, const Topology&) {
+        parts.reduce = [f](const TrainingStep& step, State& state, const Parameters& theta,
+                           const Place& place, const std::vector<Message>& sent, const Topology&,
+                           Row& sum) {
             const py::gil_scoped_acquire acquire;
             Rows values;
             for (const Message& m : sent) values.push_back(m.values);
             const py::dict d = to_dict(state.rows());
-            Row sum = to_row((*f)(step, d, to_dict(theta.rows()), to_array(values)).cast<Array>());
+            sum = to_row(
+                (*f)(step, d, to_dict(spread(theta, place.size)), to_array(values)).cast<Array>());
             read_back(state, d);
-            return sum;
         };
     }
     if (const Function f = part("update")) {
-        t.update = [f](const TrainingStep& step, State& state, const Exchange& e) {
+        parts.end = {};
+        parts.update = [f](const TrainingStep& step, State& state, const Place&,
+                           const Exchange& e) {
             const py::gil_scoped_acquire acquire;
             Rows values;
             for (const Message& m : e.sent) values.push_back(m.values);

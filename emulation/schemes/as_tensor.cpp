@@ -69,7 +69,7 @@ TensorScheme as_tensor_scheme(const FloatScheme& scheme) {
     t.draws = is_stochastic(scheme.grid);
     t.limits = limits_of(scheme.grid.format,
                          make_cast<double>(scheme.grid.format, scheme.grid.projection));
-    BlockPart part;
+    SchemeParts part;
     part.select = [select = scheme.select](const TrainingStep& step, State& state,
                                            std::span<const RowReader> rows) {
         const Decision d = select(statistics_of(step, rows), state).at(0);
@@ -99,7 +99,7 @@ TensorScheme as_tensor_scheme(const FloatScheme& scheme) {
             reduce_in_format(reduction, accumulator, step, theta, place, sent, topology, sum);
         };
     }
-    t.set_blocks(std::move(part));
+    t.parts = std::move(part);
     return t;
 }
 

@@ -1,24 +1,26 @@
-// TensorScheme: a scheme that needs a worker's whole tensor, or remembers something from step to
-// step: error feedback, sparsity, transforms, codebooks, votes. Schemes that only scale and round
-// to a float grid are data in a Scheme and run block by block (scheme.h).
+// TensorScheme: a scheme that sees the elements of a worker's tensor: what its messages are made
+// of, and what it remembers from step to step. Schemes that only scale and round to a float grid
+// are data in a FloatScheme (scheme.h).
 //
-// The parts are the steps of docs/schemes.md. Every part may be left out; a scheme's own file fills
-// in the few that make it what it is, from the codecs of emulation/codecs. One exchange:
+// Its parts are the steps of docs/schemes.md. All but encode may be left out; a scheme's own file
+// fills in those that make it what it is, from the encodings of emulation/schemes/codecs. One
+// exchange (exchange_run.h):
 //
 //      intended = compensate(gradients)    what the workers want to send, in place
-//      x        = forward(intended)        a change of basis
-//      theta    = select(x)                statistic, agreement and parameters, for all workers
+//      x        = forward(intended)        what is encoded instead of it
+//      theta    = select(x), draw          statistic, agreement and parameters, for all workers
 //      sent_w   = encode(theta, x_w)       one message a worker
 //      y        = reduce(theta, sent)      the sum over the workers
 //      sent_w, y = inverse(...)            back to the gradient's basis
 //      update(...)                         the state for the next step
 //
-// Elements that are not finite bypass a scheme, unless it wants to see them: they count as 0 in it
-// and come out as they went in.
+// A part works on a piece of the rows, at a place. A scheme that is element-wise except for totals
+// (sums, maxima), which select and measure read, gives the same bits for every division into
+// pieces, and a replay needs no memory of the tensor's length for it. For any other scheme, the
+// piece is the row.
 //
-// A scheme that is point-wise but for totals (sums, maxima) says these steps of pieces of the rows
-// instead, in a BlockPart. Its steps on whole rows follow from that, and so does an exchange block
-// by block (block_exchange.h), which allocates nothing as long as the tensor.
+// Elements that are not finite bypass a scheme, unless it is made to see them: they count as 0 in
+// it and leave it unchanged.
 #pragma once
 
 #include <cstddef>
@@ -153,10 +155,9 @@ std::span<const double> piece_of(const Row& row, const Place& place, std::size_t
 
 inline constexpr std::size_t whole_row = std::numeric_limits<std::size_t>::max();
 
-// The steps of a scheme on a piece of the rows. However they are cut, every element comes to the
-// same bits. All but encode() may be left out. Pieces begin at multiples of sum_block
-// (core/fixed_shape_sum.h) and of `run`.
-struct BlockPart {
+// All but encode may be left out. Pieces begin at multiples of sum_block (core/fixed_shape_sum.h)
+// and of `run`.
+struct SchemeParts {
     std::size_t run = 1;  // consecutive elements that no cut may part, or whole_row; totals of
                           // longer runs are measured
 
@@ -171,12 +172,16 @@ struct BlockPart {
     std::function<void(const TrainingStep&, const State&, const Place&, std::span<double>,
                        int worker)>
         compensate;
-    // From there to what select(), measure() and encode() get, where that is something else, in
-    // place; as often as it is read.
+    // The same for all workers at once, before it, on whole rows only.
+    std::function<void(const TrainingStep&, State&, Rows&)> compensate_all;
+    // From there to what select(), measure() and encode() get, where that is something else: from
+    // the rows of all workers, and then for each in place. Beside forward(), select() and measure()
+    // work on whole rows only.
+    std::function<void(const TrainingStep&, const State&, const Rows& intended, Rows& x)> forward;
     std::function<void(const TrainingStep&, const State&, const Place&, std::span<double>,
                        int worker)>
         adjust;
-    // For all workers; draws nothing.
+    // For all workers; draws nothing, unless on whole rows.
     std::function<Parameters(const TrainingStep&, State&, std::span<const RowReader>)> select;
     // What the step's words decide for all workers and pieces, added to what select() chose; rows
     // are of `size`.
@@ -184,21 +189,30 @@ struct BlockPart {
     // The totals of a worker's row that its own encode() needs, as numbers of any meaning; draws
     // nothing.
     std::function<Row(const TrainingStep&, const Parameters&, const RowReader&)> measure;
-    // What encode() gets in place of the rows that the workers want to send, where it needs those
-    // of others.
-    std::function<void(const TrainingStep&, const Rows& intended, Rows& x)> forward;
-    // `own`: what measure() gave. Calls prepare() on the message.
+    // `own`: what measure() gave. Fills in the message, which may be that of another piece.
     std::function<void(const TrainingStep&, const Parameters&, std::span<const double> own,
                        const Place&, std::span<const double>, int worker, Message&)>
         encode;
     // Without one: gathered_sum().
-    std::function<void(const TrainingStep&, const State&, const Parameters&, const Place&,
+    std::function<void(const TrainingStep&, State&, const Parameters&, const Place&,
                        const std::vector<Message>&, const Topology&, Row& sum)>
         reduce;
+    // Instead of it, where codes add up: from their sum, in rank order, to what it stands for, in
+    // place. No message keeps its codes then.
+    std::function<void(const TrainingStep&, const Parameters&, Row& sum)> decode_sum;
+    // Of messages and sums, after the sum, on whole rows only; linear, in place; gives back the
+    // tensor's length. The variances of messages are not known after it.
+    std::function<void(const TrainingStep&, const State&, Row&)> inverse;
     // The state for the next step, from a piece of the exchange; then, once a step, what is left to
     // do.
     std::function<void(const TrainingStep&, State&, const Place&, const Exchange&)> update;
     std::function<void(const TrainingStep&, State&)> end;
+
+    // Whether the workers send something else than their gradients, and whether something is
+    // remembered of an exchange.
+    bool compensates() const { return begin || take || compensate || compensate_all; }
+    bool transforms() const { return forward || adjust; }
+    bool updates() const { return update || end; }
 };
 
 struct TensorScheme {
@@ -218,8 +232,6 @@ struct TensorScheme {
                                 // are not sums of theirs
     bool has_own_parts = false;  // functions of a caller's, who expects recorded gradients in them
     bool sees_special = false;  // elements that are not finite do not bypass it
-    bool agrees_unturned = false;  // select() sees what is intended, and forward() comes behind it,
-                                   // one worker's row at a time
     bool rounds_turned = false;  // encode() turns what it rounds to another basis, and back
     // Of the float grid under the agreed scale that select() names: scale or scales.
     std::optional<GridLimits> limits;
@@ -229,41 +241,8 @@ struct TensorScheme {
     // them.
     std::function<std::size_t(std::size_t elements)> tables;
 
-    std::function<void(const TrainingStep&, State&, Rows&)> compensate;
-    std::function<Rows(const TrainingStep&, const State&, const Rows&)> forward;
-    std::function<void(const TrainingStep&, const State&, Row&)>
-        inverse;  // linear, in place; gives back the tensor's length
-    // What inverse() makes of the variances of independent values; without one they are lost there.
-    std::function<Row(const TrainingStep&, const State&, const Row&)> inverse_variance;
-    std::function<Parameters(const TrainingStep&, State&, const Rows&)> select;
-    std::function<Message(const TrainingStep&, const Parameters& theta, std::span<const double>,
-                          int worker)>
-        encode;
-    // Without one: values narrowed to fp32 and added in fp32, in rank order (gather).
-    std::function<Row(const TrainingStep&, State&, const Parameters& theta,
-                      const std::vector<Message>&, const Topology&)>
-        reduce;
-    // Instead of it, where codes add up: from their sum, in rank order, to what it stands for, in
-    // place. No message keeps its codes then.
-    std::function<void(const TrainingStep&, const Parameters& theta, Row& sum)> decode_sum;
-    std::function<void(const TrainingStep&, State&, const Exchange&)> update;
-
-    std::optional<BlockPart> blocks;  // of a scheme that is point-wise but for totals
-    // Makes it the scheme's, and compensate, select, encode, reduce and update what follows from it
-    // for whole rows.
-    void set_blocks(BlockPart part);
+    SchemeParts parts;
 };
-
-// One step of one tensor. gradients: one row of fp32 values a worker, equally long. `topologies` is
-// used by schemes that cross with them; others reduce their own way, once. Throws std::logic_error
-// where a part gives rows of the wrong length.
-Exchange exchange(const TensorScheme& scheme, const TrainingStep& step, State& state,
-                  std::span<const std::span<const float>> gradients,
-                  std::span<const Topology> topologies = {});
-
-// The same on rows of fp64 values, all finite.
-Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, State& state,
-                       Rows gradients, std::span<const Topology> topologies = {});
 
 // Sums in rank order: of fp64 values, and of values narrowed to fp32 with fp32 additions.
 void exact_sum(const std::vector<Message>& sent, Row& sum);

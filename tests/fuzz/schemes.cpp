@@ -5,6 +5,7 @@
 #include "emulation/allreduce/topology.h"
 #include "emulation/schemes/as_tensor.h"
 #include "emulation/schemes/definition.h"
+#include "emulation/schemes/exchange_run.h"
 #include "tests/fuzz/targets.h"
 
 namespace apscope::detail::fuzz {

@@ -18,7 +18,6 @@
 
 #include "core/parse.h"
 #include "emulation/schemes/as_tensor.h"
-#include "emulation/schemes/block_exchange.h"
 #include "emulation/schemes/codecs/float_row.h"
 #include "emulation/schemes/codecs/statistics.h"
 #include "emulation/schemes/shared/float_scheme.h"
@@ -94,7 +93,7 @@ Row unit_scales(const ShiftRule& rule, std::size_t unit, const TrainingStep& ste
 // The same scheme with a scale a unit.
 TensorScheme in_units(const FloatScheme& scheme, const ShiftRule& rule, const Run& run) {
     TensorScheme t = as_tensor_scheme(scheme);
-    BlockPart part = block_part(t);
+    SchemeParts& part = t.parts;
     part.select = [rule, run](const TrainingStep& step, State& state,
                               std::span<const RowReader> rows) {
         Parameters theta;
@@ -117,7 +116,6 @@ TensorScheme in_units(const FloatScheme& scheme, const ShiftRule& rule, const Ru
                          step.stream(worker, grid.projection.random_bits), step.packs, place);
         m.side_bits = 8 * scales.size();
     };
-    t.set_blocks(std::move(part));
     return t;
 }
 

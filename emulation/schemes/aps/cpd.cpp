@@ -110,7 +110,7 @@ TensorScheme cpd_scheme(const Cpd& cpd, std::string grid) {
     t.topology = cpd.kahan ? "sequential+kahan" : "sequential";
     t.sees_special = true;
     t.transport.agreed_bits = all_side_bits;
-    BlockPart part;
+    SchemeParts part;
     part.select = [cpd](const TrainingStep&, State&, std::span<const RowReader> rows) {
         const float scale = cpd.scales ? agreed_scale(cpd, rows) : 1.0f;
         Parameters theta;
@@ -126,7 +126,7 @@ TensorScheme cpd_scheme(const Cpd& cpd, std::string grid) {
                         const std::vector<Message>& sent, const Topology&, Row& sum) {
         add(cpd, sent, static_cast<float>(theta.common_scale()), sum);
     };
-    t.set_blocks(std::move(part));
+    t.parts = std::move(part);
     return t;
 }
 

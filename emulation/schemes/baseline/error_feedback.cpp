@@ -26,21 +26,15 @@ void keep_errors(const Exchange& e, std::size_t worker, std::span<double> errors
     }
 }
 
-Rows& errors_of(State& state, std::size_t workers, std::size_t size) {
-    Rows& errors = state.of<Errors>().rows;
-    errors.resize(workers);
-    for (Row& row : errors) {
-        if (row.empty()) row.resize(size, 0.0);
-    }
-    return errors;
-}
-
-// Around a scheme that runs block by block.
-BlockPart in_blocks(const BlockPart& inner, double decay) {
-    BlockPart part = inner;
+SchemeParts with_errors(const SchemeParts& inner, double decay) {
+    SchemeParts part = inner;
     part.begin = [inner = inner.begin](State& state, std::size_t workers, std::size_t size) {
         if (inner) inner(state, workers, size);
-        errors_of(state, workers, size);
+        Rows& errors = state.of<Errors>().rows;
+        errors.resize(workers);
+        for (Row& row : errors) {
+            if (row.empty()) row.resize(size, 0.0);
+        }
     };
     part.compensate = [inner = inner.compensate, decay](const TrainingStep& step,
                                                         const State& state, const Place& place,
@@ -58,22 +52,6 @@ BlockPart in_blocks(const BlockPart& inner, double decay) {
             keep_errors(e, w, piece_of(errors[w], place, e.intended[w].size()));
     };
     return part;
-}
-
-// Around any other.
-void on_whole_tensors(TensorScheme& t, double decay) {
-    t.compensate = [decay, inner = t.compensate](const TrainingStep& step, State& state,
-                                                 Rows& rows) {
-        if (inner) inner(step, state, rows);
-        const Rows& errors = errors_of(state, rows.size(), rows[0].size());
-        for (std::size_t w = 0; w < rows.size(); ++w)
-            add_errors(piece_of(errors[w], {0, rows[w].size()}, rows[w].size()), decay, rows[w]);
-    };
-    t.update = [inner = t.update](const TrainingStep& step, State& state, const Exchange& e) {
-        if (inner) inner(step, state, e);
-        Rows& errors = errors_of(state, e.intended.size(), e.intended[0].size());
-        for (std::size_t w = 0; w < errors.size(); ++w) keep_errors(e, w, errors[w]);
-    };
 }
 
 }  // namespace
@@ -102,8 +80,7 @@ SchemeDefinition error_feedback_definition() {
         }
         t.keeps_state = t.feeds_errors_back = true;
         const double decay = arguments.number("decay", 0.0, 1.0);
-        if (t.blocks) t.set_blocks(in_blocks(*t.blocks, decay));
-        else on_whole_tensors(t, decay);
+        t.parts = with_errors(t.parts, decay);
         return t;
     }};
 }

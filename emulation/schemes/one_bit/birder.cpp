@@ -143,7 +143,7 @@ SchemeDefinition birder_definition() {
         t.keeps_state = t.compares_intended = t.draws = t.reduction_draws = true;
         t.transport.code_bits = 1;
         t.transport.node = static_cast<int>(group);
-        BlockPart part;
+        SchemeParts part;
         part.begin = [](State& state, std::size_t workers, std::size_t size) {
             for (Rows* rows : {&state.of<Moments>().m, &state.of<Moments>().b})
                 rows->resize(workers, Row(size, 0.0));
@@ -165,7 +165,7 @@ SchemeDefinition birder_definition() {
             for (std::size_t i = 0; i < x.size(); ++i) x[i] = b[i] == 0.0 ? 0.0 : m[i] / b[i];
         };
         if (group > 1)
-            part.forward = [group](const TrainingStep&, const Rows& u, Rows& x) {
+            part.forward = [group](const TrainingStep&, const State&, const Rows& u, Rows& x) {
                 node_means(u, group, x);
             };
         part.encode = [group](const TrainingStep& step, const Parameters&, std::span<const double>,
@@ -178,7 +178,7 @@ SchemeDefinition birder_definition() {
         part.reduce = [](const TrainingStep& step, const State&, const Parameters&,
                          const Place& place, const std::vector<Message>& sent, const Topology&,
                          Row& sum) { answer(step, place, sent, sum); };
-        t.set_blocks(std::move(part));
+        t.parts = std::move(part);
         return t;
     }};
 }

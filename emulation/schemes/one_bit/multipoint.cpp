@@ -95,7 +95,7 @@ SchemeDefinition multipoint_definition() {
         const Row levels = bits == 1 ? Row{}
                            : zero    ? uniform_levels((1 << (bits - 1)) - 1)
                                      : offset_levels(1 << bits);
-        BlockPart part;
+        SchemeParts part;
         if (bits == 1) {
             part.measure = [](const TrainingStep&, const Parameters&, const RowReader& r) {
                 return Row{sign_scale(r, SignScale::l1, r.size)};
@@ -123,7 +123,7 @@ SchemeDefinition multipoint_definition() {
                 m.side_bits = 32;
             };
         }
-        t.set_blocks(std::move(part));
+        t.parts = std::move(part);
         return in_points(t, arguments.integer("points", 1, 64), arguments.fraction("nmse"));
     }};
 }

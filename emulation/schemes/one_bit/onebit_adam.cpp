@@ -185,7 +185,7 @@ SchemeDefinition onebit_adam_definition() {
         t.grid = "sign";
         t.topology = reductions::two_phase;
         t.keeps_state = t.feeds_errors_back = t.compares_intended = true;
-        BlockPart part;
+        SchemeParts part;
         part.begin = [warm](State& state, std::size_t workers, std::size_t size) {
             Memory& memory = state.of<Memory>();
             memory.momentum.resize(size, 0.0);
@@ -244,7 +244,7 @@ SchemeDefinition onebit_adam_definition() {
         part.update = [warm](const TrainingStep&, State& state, const Place& place,
                              const Exchange& e) { keep(state, place, e, warm(state)); };
         part.end = [](const TrainingStep&, State& state) { ++state.of<Memory>().steps; };
-        t.set_blocks(std::move(part));
+        t.parts = std::move(part);
         return t;
     }};
 }

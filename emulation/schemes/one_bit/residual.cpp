@@ -20,8 +20,9 @@ SchemeDefinition residual_definition() {
                  {"nmse", "0", "stop at this normalised squared error; 0: never"}},
         .build = [](const SchemeArguments& arguments) -> SchemeKind {
         TensorScheme t = inner_tensor_scheme(*arguments.inner);
-        if (t.keeps_state || t.compares_intended || t.compensate || t.update || t.decode_sum ||
-            (t.reduce && !t.crosses_topologies)) {
+        const SchemeParts& parts = t.parts;
+        if (t.keeps_state || t.compares_intended || parts.compensates() || parts.updates() ||
+            parts.decode_sum || (parts.reduce && !t.crosses_topologies)) {
             throw std::invalid_argument(
                 "scheme '" + arguments.inner->spec +
                 "' remembers something or reduces in a way of its own; "

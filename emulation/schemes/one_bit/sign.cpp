@@ -32,7 +32,7 @@ SchemeDefinition sign_definition() {
         const bool pads = arguments.choice("padding", paddings) == "workers";
         TensorScheme t;
         t.grid = "sign";
-        BlockPart part;
+        SchemeParts part;
         const auto length_of = [pads](const TrainingStep& step, std::size_t n) {
             return pads ? padded_length(n, static_cast<std::size_t>(step.workers)) : n;
         };
@@ -48,7 +48,7 @@ SchemeDefinition sign_definition() {
                          step.packs);
             m.side_bits = rule == SignScale::one ? 0 : 32;
         };
-        t.set_blocks(std::move(part));
+        t.parts = std::move(part);
         return t;
     }};
 }

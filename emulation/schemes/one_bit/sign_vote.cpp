@@ -49,7 +49,7 @@ SchemeDefinition sign_vote_definition() {
         t.transport.sum_bits = [tie](int workers) {
             return tie == 0.0 && workers % 2 == 0 ? 2 : 1;
         };  // of the answer
-        BlockPart part;
+        SchemeParts part;
         if (beta != 0.0) {
             t.keeps_state = t.compares_intended = true;
             part.begin = [](State& state, std::size_t workers, std::size_t size) {
@@ -77,7 +77,7 @@ SchemeDefinition sign_vote_definition() {
         part.reduce = [tie](const TrainingStep&, const State&, const Parameters&, const Place&,
                             const std::vector<Message>& sent, const Topology&,
                             Row& sum) { vote(sent, tie, sum); };
-        t.set_blocks(std::move(part));
+        t.parts = std::move(part);
         return t;
     }};
 }

@@ -36,7 +36,7 @@ TensorScheme local(const FloatGrid& grid, std::size_t block, double eps, bool po
     const auto run_of = [block](std::size_t n) {
         return block == 0 ? std::max<std::size_t>(n, 1) : block;
     };
-    BlockPart part;
+    SchemeParts part;
     part.measure = [=, largest = grid.format.largest()](const TrainingStep&, const Parameters&,
                                                         const RowReader& x) {
         Row scales((x.size + run_of(x.size) - 1) / run_of(x.size), 0.0);
@@ -50,7 +50,7 @@ TensorScheme local(const FloatGrid& grid, std::size_t block, double eps, bool po
                          step.stream(worker, grid.projection.random_bits), step.packs, place);
         m.side_bits = (pow2 ? 8 : 32) * scales.size();
     };
-    t.set_blocks(std::move(part));
+    t.parts = std::move(part);
     return t;
 }
 

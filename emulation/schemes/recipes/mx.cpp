@@ -48,7 +48,7 @@ SchemeDefinition mx_definition() {
         TensorScheme t;
         t.grid = format.name();
         t.draws = is_stochastic(projection.rounding);
-        BlockPart part;
+        SchemeParts part;
         part.run = static_cast<std::size_t>(format.block_size);
         part.encode = [grid](const TrainingStep& step, const Parameters&, std::span<const double>,
                              const Place& place, std::span<const double> x, int worker,
@@ -57,7 +57,7 @@ SchemeDefinition mx_definition() {
             settings.first_element = place.first;
             state_blocks(m, encode_block_row(x, grid, settings), x, place.size, grid, step.packs);
         };
-        t.set_blocks(std::move(part));
+        t.parts = std::move(part);
         return t;
     }};
 }

@@ -149,7 +149,7 @@ SchemeDefinition nvfp4_definition() {
         const auto amax = [turns](const RowReader& row) {
             return turns ? amax_of_turned(row) : amax_of(row);
         };
-        BlockPart part;
+        SchemeParts part;
         part.run = group;
         if (agrees) {
             part.select = [amax](const TrainingStep&, State&, std::span<const RowReader> rows) {
@@ -176,7 +176,7 @@ SchemeDefinition nvfp4_definition() {
             turn_back(m.bias, x.size());
             turn_back_variance(m.variance, x.size());
         };
-        t.set_blocks(std::move(part));
+        t.parts = std::move(part);
         return t;
     }};
 }

@@ -95,7 +95,7 @@ struct Chosen {
 };
 
 struct Points {
-    BlockPart inner;
+    SchemeParts inner;
     long max;
     double nmse;  // 0: always all points
 
@@ -186,49 +186,25 @@ struct Points {
     }
 };
 
-// A scheme on whole rows as one whose pieces are whole rows.
-BlockPart as_blocks(const TensorScheme& scheme) {
-    if (scheme.blocks) return *scheme.blocks;
-    BlockPart part;
-    part.run = whole_row;
-    if (scheme.select) {
-        part.select = [select = scheme.select](const TrainingStep& step, State& state,
-                                               std::span<const RowReader> rows) {
-            Rows x;
-            for (const RowReader& row : rows) {
-                const std::span<const double> all = row.read(0, row.size);
-                x.emplace_back(all.begin(), all.end());
-            }
-            return select(step, state, x);
-        };
-    }
-    part.encode = [encode = scheme.encode](const TrainingStep& step, const Parameters& theta,
-                                           std::span<const double>, const Place&,
-                                           std::span<const double> x, int worker,
-                                           Message& m) { m = encode(step, theta, x, worker); };
-    return part;
-}
-
 }  // namespace
 
 TensorScheme in_points(const TensorScheme& inner, long max, double nmse) {
     TensorScheme t = inner;
-    const bool in_pieces = inner.blocks && !inner.forward &&
-                           !inner.draws;  // what is left over does not depend on what is drawn
-    const auto points = std::make_shared<const Points>(as_blocks(inner), max, nmse);
-    BlockPart part;
-    part.run = points->inner.run;
-    part.select = [points](const TrainingStep& step, State& state, std::span<const RowReader> x) {
+    const auto points = std::make_shared<const Points>(inner.parts, max, nmse);
+    SchemeParts& parts = t.parts = {};
+    // What is left over may depend on what is drawn, and is then no piece's alone.
+    parts.run = inner.draws ? whole_row : inner.parts.run;
+    parts.forward = inner.parts.forward;
+    parts.adjust = inner.parts.adjust;
+    parts.inverse = inner.parts.inverse;
+    parts.select = [points](const TrainingStep& step, State& state, std::span<const RowReader> x) {
         return points->select(step, state, x);
     };
-    part.encode = [points](const TrainingStep& step, const Parameters& theta,
-                           std::span<const double>, const Place& place, std::span<const double> x,
-                           int worker, Message& m) {
+    parts.encode = [points](const TrainingStep& step, const Parameters& theta,
+                            std::span<const double>, const Place& place, std::span<const double> x,
+                            int worker, Message& m) {
         points->encode(step, theta.of<Chosen>(), place, x, worker, m);
     };
-    t.set_blocks(std::move(part));
-    t.forward = inner.forward;
-    if (!in_pieces) t.blocks.reset();
     t.crosses_topologies = t.is_exact_sum = t.reduction_draws = false;
     t.limits.reset();
     t.topology = reductions::gather;

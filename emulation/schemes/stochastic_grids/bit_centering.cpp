@@ -114,7 +114,7 @@ SchemeDefinition bit_centering_definition() {
         TensorScheme t;
         t.grid = "offset:" + std::to_string(bits);
         t.keeps_state = t.draws = true;
-        BlockPart part;
+        SchemeParts part;
         part.begin = [](State& state, std::size_t, std::size_t size) {
             Memory& memory = state.of<Memory>();
             if (memory.age == 0) memory.centre = std::make_shared<Row>(size);
@@ -150,7 +150,7 @@ SchemeDefinition bit_centering_definition() {
             long& age = state.of<Memory>().age;
             age = age + 1 == period ? 0 : age + 1;
         };
-        t.set_blocks(std::move(part));
+        t.parts = std::move(part);
         return t;
     }};
 }

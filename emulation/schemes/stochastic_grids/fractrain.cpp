@@ -135,7 +135,7 @@ SchemeDefinition fractrain_definition() {
         t.needs = {"loss"};
         std::map<int, LevelTable> tables;  // by width
         for (const int bits : widths) tables.try_emplace(bits, whole_numbers(bits));
-        BlockPart part;
+        SchemeParts part;
         part.select = [widths, epsilon](const TrainingStep&, State& state,
                                         std::span<const RowReader>) {
             Parameters theta;
@@ -155,7 +155,7 @@ SchemeDefinition fractrain_definition() {
         part.end = [epsilon, alpha, count = widths.size()](const TrainingStep& step, State& state) {
             watch(memory_of(state, epsilon), step.loss, alpha, count);
         };
-        t.set_blocks(std::move(part));
+        t.parts = std::move(part);
         return t;
     }};
 }

@@ -67,7 +67,7 @@ SchemeDefinition qsgd_definition() {
         t.grid = "uniform:" + std::to_string(grid.levels);
         t.draws = true;
         const auto code = elias_code(arguments.choice("code", codes));
-        BlockPart part;
+        SchemeParts part;
         if (code) part.run = grid.bucket;  // distances are counted in a bucket
         part.measure = [grid](const TrainingStep&, const Parameters&, const RowReader& x) {
             return bucket_norms(x, grid);
@@ -78,7 +78,7 @@ SchemeDefinition qsgd_definition() {
             encode(m, x, grid, norms, code, step.stream(worker, grid.random_bits), step.packs,
                    place.first);
         };
-        t.set_blocks(std::move(part));
+        t.parts = std::move(part);
         return t;
     }};
 }

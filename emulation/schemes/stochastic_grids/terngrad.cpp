@@ -85,7 +85,7 @@ SchemeDefinition terngrad_definition() {
         t.transport.code_bits = 2;
         t.transport.sum_bits = [](int workers) { return bits_of_sum(workers, 2); };
         t.transport.agreed_bits = all_side_bits;
-        BlockPart part;
+        SchemeParts part;
         part.select = [clip = arguments.number("clip", 0.0)](const TrainingStep&, State&,
                                                              std::span<const RowReader> rows) {
             return shared_scale(rows, clip);
@@ -102,7 +102,7 @@ SchemeDefinition terngrad_definition() {
             sum_of_codes(sent, sum);
             for (double& y : sum) y *= theta.common_scale();
         };
-        t.set_blocks(std::move(part));
+        t.parts = std::move(part);
         return t;
     }};
 }

@@ -97,7 +97,7 @@ SchemeDefinition zipml_definition() {
         TensorScheme t;
         t.grid = "levels:" + std::to_string(books.levels);
         t.draws = true;
-        BlockPart part;
+        SchemeParts part;
         if (books.bucket != 0) part.run = books.bucket;
         else
             part.measure = [books](const TrainingStep&, const Parameters&, const RowReader& x) {
@@ -109,7 +109,7 @@ SchemeDefinition zipml_definition() {
             encode(m, x, place, books, codebook, step.stream(worker, books.random_bits),
                    step.packs);
         };
-        t.set_blocks(std::move(part));
+        t.parts = std::move(part);
         return t;
     }};
 }

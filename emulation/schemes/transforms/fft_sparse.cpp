@@ -131,9 +131,8 @@ struct FftSparse {
         multiply_by_power(values, exponent);
         m.side_bits += 64;  // the window's base and the exponent
     }
-    Message encode(const TrainingStep& step, std::span<const double> x) const {
+    void encode(const TrainingStep& step, std::span<const double> x, Message& m) const {
         const std::size_t unit = bucket == 0 ? std::max<std::size_t>(x.size(), 1) : bucket;
-        Message m;
         m.prepare(x.size(), false, false);
         BitWriter payload;
         for (std::size_t begin = 0; begin < x.size(); begin += unit) {
@@ -143,7 +142,6 @@ struct FftSparse {
         }
         Transforms::of_thread().end_message();
         if (step.packs) m.payload = payload.take();
-        return m;
     }
 };
 
@@ -168,8 +166,10 @@ SchemeDefinition fft_sparse_definition() {
         f.bucket = static_cast<std::size_t>(arguments.integer("bucket", 0, largest_count));
         TensorScheme t;
         t.grid = "window:" + std::to_string(f.bits);
-        t.encode = [f](const TrainingStep& step, const Parameters&, std::span<const double> x,
-                       int) { return f.encode(step, x); };
+        t.parts.run = whole_row;
+        t.parts.encode = [f](const TrainingStep& step, const Parameters&, std::span<const double>,
+                             const Place&, std::span<const double> x, int,
+                             Message& m) { f.encode(step, x, m); };
         t.tables = [f](std::size_t n) {
             return n == 0 ? 0
                           : sizeof(double) *

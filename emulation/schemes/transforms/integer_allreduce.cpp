@@ -162,7 +162,7 @@ SchemeDefinition integer_allreduce_definition() {
         t.draws = f.stochastic;
         t.transport.agreed_bits =
             all_side_bits;  // sums are as wide as codes: the scale leaves room
-        BlockPart part;
+        SchemeParts part;
         part.select = [f](const TrainingStep& step, State&, std::span<const RowReader> x) {
             if (step.workers >= 1 << (f.bits - 1 < 30 ? f.bits - 1 : 30)) {
                 throw std::invalid_argument(
@@ -183,7 +183,7 @@ SchemeDefinition integer_allreduce_definition() {
         part.reduce = [f](const TrainingStep&, const State&, const Parameters& theta,
                           const Place& place, const std::vector<Message>& sent, const Topology&,
                           Row& sum) { f.add(theta.of<Factors>().of_chunk, place, sent, sum); };
-        t.set_blocks(std::move(part));
+        t.parts = std::move(part);
         return t;
     }};
 }

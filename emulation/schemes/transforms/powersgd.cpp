@@ -86,8 +86,9 @@ void orthonormalize(Row& p, const Matrix& m) {
     p = thin_from_columns(columns, m.rows, m.rank);
 }
 
-Parameters select(const TrainingStep& step, State& state, const Rows& x, std::size_t wanted) {
-    const Matrix m(step, x[0].size(), wanted);
+Parameters select(const TrainingStep& step, State& state, std::span<const RowReader> x,
+                  std::size_t wanted) {
+    const Matrix m(step, x[0].size, wanted);
     Parameters theta;
     if (m.is_small) return theta;
     Row& q = state.of<Memory>().q;
@@ -95,10 +96,13 @@ Parameters select(const TrainingStep& step, State& state, const Rows& x, std::si
     if (q.size() != m.columns * m.rank || amax_of(q) == 0.0) q = random_factor(step, m);
     // Powers of two keep the products inside fp64's range whatever the gradient's size.
     auto& [own_p, own_q, p, exponent] = theta.own.of<Factors>();
-    std::frexp(amax_of(x), &exponent);
+    double amax = 0.0;
+    for (const RowReader& row : x) amax = std::max(amax, amax_of(row));
+    std::frexp(amax, &exponent);
     Row scaled;
     const auto scaled_row = [&](std::size_t worker) -> const Row& {
-        scaled = x[worker];
+        const std::span<const double> row = x[worker].read(0, x[worker].size);
+        scaled.assign(row.begin(), row.end());
         multiply_by_power(scaled, -exponent);
         return scaled;
     };
@@ -126,10 +130,10 @@ Row product_of(const Row& p, const Row& q, const Matrix& m, int exponent) {
     return values;
 }
 
-Message encode(const TrainingStep& step, const Factors& factors, std::span<const double> x,
-               int worker, std::size_t wanted) {
+void encode(const TrainingStep& step, const Factors& factors, std::span<const double> x, int worker,
+            std::size_t wanted, Message& message) {
     const Matrix m(step, x.size(), wanted);
-    Message message;
+    message.prepare(0, false, false);
     BitWriter bits;
     const auto put = [&](std::span<const double> numbers) {
         message.payload_bits += 32 * numbers.size();
@@ -148,18 +152,17 @@ Message encode(const TrainingStep& step, const Factors& factors, std::span<const
         put(own);
     }
     if (step.packs) message.payload = bits.take();
-    return message;
 }
 
-Row add(const TrainingStep& step, const Factors& factors, const std::vector<Message>& sent,
-        std::size_t wanted) {
+void add(const TrainingStep& step, const Factors& factors, const std::vector<Message>& sent,
+         std::size_t wanted, Row& sum) {
     const Matrix m(step, sent[0].values.size(), wanted);
-    if (m.is_small) return exact_sum(sent);
-    Row sum(m.columns * m.rank, 0.0);
+    if (m.is_small) return exact_sum(sent, sum);
+    Row q(m.columns * m.rank, 0.0);
     for (const Row& own : factors.own_q) {
-        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += own[i];
+        for (std::size_t i = 0; i < q.size(); ++i) q[i] += own[i];
     }
-    return product_of(factors.p, sum, m, factors.exponent);
+    sum = product_of(factors.p, q, m, factors.exponent);
 }
 
 }  // namespace
@@ -179,16 +182,19 @@ SchemeDefinition powersgd_definition() {
         t.topology = reductions::linear;
         t.keeps_state = t.is_exact_sum = true;
         t.transport.rounds = 2;  // P, then Q
-        t.select = [rank](const TrainingStep& step, State& state, const Rows& x) {
+        t.parts.run = whole_row;
+        t.parts.select = [rank](const TrainingStep& step, State& state,
+                                std::span<const RowReader> x) {
             return select(step, state, x, rank);
         };
-        t.encode = [rank](const TrainingStep& step, const Parameters& theta,
-                          std::span<const double> x, int worker) {
-            return encode(step, theta.of<Factors>(), x, worker, rank);
+        t.parts.encode = [rank](const TrainingStep& step, const Parameters& theta,
+                                std::span<const double>, const Place&, std::span<const double> x,
+                                int worker, Message& m) {
+            encode(step, theta.of<Factors>(), x, worker, rank, m);
         };
-        t.reduce = [rank](const TrainingStep& step, State&, const Parameters& theta,
-                          const std::vector<Message>& sent,
-                          const Topology&) { return add(step, theta.of<Factors>(), sent, rank); };
+        t.parts.reduce = [rank](const TrainingStep& step, State&, const Parameters& theta,
+                                const Place&, const std::vector<Message>& sent, const Topology&,
+                                Row& sum) { add(step, theta.of<Factors>(), sent, rank, sum); };
         return t;
     }};
 }

@@ -114,7 +114,7 @@ SchemeDefinition random_k_definition() {
         t.grid = "sparse:fp32";
         t.topology = reductions::linear;
         t.draws = t.shares_draws = true;
-        BlockPart part;
+        SchemeParts part;
         part.draw = [keep = arguments.number("keep", 1e-9, 1.0)](const TrainingStep& step,
                                                                  Parameters& theta, std::size_t n) {
             choose(step, theta, n, keep);
@@ -124,7 +124,7 @@ SchemeDefinition random_k_definition() {
                           std::span<const double>, const Place& place, std::span<const double> x,
                           int,
                           Message& m) { encode(m, step, theta.of<Chosen>(), place, x, scales); };
-        t.set_blocks(std::move(part));
+        t.parts = std::move(part);
         return t;
     }};
 }

@@ -60,52 +60,48 @@ struct Thc {
     Row entries;  // of the table: whole numbers
     LevelTable levels;  // of the table, between -T and T
 
-    static Rows forward(const TrainingStep& step, const Rows& rows) {
-        const std::size_t length = rows[0].empty() ? 0 : std::bit_ceil(rows[0].size());
-        Rows turned;
-        for (const Row& row : rows) {
-            Row& own = turned.emplace_back(length);
-            flip(step, row, own);
-            if (length > 0) hadamard(own, length);
-        }
+    static Row turn(const TrainingStep& step, std::span<const double> row) {
+        Row turned(row.empty() ? 0 : std::bit_ceil(row.size()));
+        flip(step, row, turned);
+        if (!turned.empty()) hadamard(turned, turned.size());
         return turned;
     }
     // In a row of the tensor's length: what stands behind it goes.
-    static void back(const TrainingStep& step, Row& row) {
+    static void turn_back(const TrainingStep& step, std::size_t length, Row& row) {
         if (row.empty()) return;
         hadamard(row, row.size());
-        Row own(std::min(elements_of(step), row.size()));
+        Row own(length);
         flip(step, row, own);
         row = std::move(own);
     }
     // |row| 2^-exponent
-    static double norm_of(const Row& row, int exponent) {
+    static double norm_of(const RowReader& row, int exponent) {
         const Power power(-exponent);
         const auto norm = [&](const auto& square_of) {
-            return std::sqrt(fixed_sum_of(RowReader::of(row), square_of));
+            return std::sqrt(fixed_sum_of(row, square_of));
         };
         if (!power.is_normal())
             return norm([power](double v) { return power.times(v) * power.times(v); });
         return norm([factor = power.factor()](double v) { return (v * factor) * (v * factor); });
     }
-    static Parameters select(const Rows& x) {
-        double norm = 0.0;
+    static Parameters select(std::span<const RowReader> x) {
+        double norm = 0.0, amax = 0.0;
         int exponent = 0;
-        const double amax = amax_of(x);
+        for (const RowReader& row : x) amax = std::max(amax, amax_of(row));
         std::frexp(amax, &exponent);  // squares by a power of two stay inside fp64's range
-        for (const Row& row : x) norm = std::max(norm, norm_of(row, exponent));
+        for (const RowReader& row : x) norm = std::max(norm, norm_of(row, exponent));
         Parameters theta;
         theta.scale =
             amax == 0.0
                 ? 1.0
-                : std::ldexp(norm / std::sqrt(static_cast<double>(std::bit_ceil(x[0].size()))),
+                : std::ldexp(norm / std::sqrt(static_cast<double>(std::bit_ceil(x[0].size))),
                              exponent);
         theta.own.of<Norm>().zero = amax == 0.0;
         return theta;
     }
-    Message encode(const TrainingStep& step, const Parameters& theta, std::span<const double> x,
-                   int worker) const {
-        Message m;
+    void encode(const TrainingStep& step, const Parameters& theta, std::span<const double> row,
+                int worker, Message& m) const {
+        const Row x = turn(step, row);
         m.prepare(x.size(), true, true);
         const RandomStream stream = step.stream(worker, 32);
         const auto look_up = [&](std::size_t first, std::size_t count) {
@@ -113,7 +109,7 @@ struct Thc {
         };
         for (std::size_t first = 0; first < x.size(); first += sum_block) {
             const std::size_t count = std::min(sum_block, x.size() - first);
-            put_levels(m, first, x.subspan(first, count), levels, theta.common_scale(),
+            put_levels(m, first, std::span(x).subspan(first, count), levels, theta.common_scale(),
                        LevelRule::stochastic, stream, first);
             if (!step.packs) look_up(first, count);
         }
@@ -121,14 +117,21 @@ struct Thc {
         if (step.packs) look_up(0, x.size());
         m.side_bits = 32;
         if (theta.of<Norm>().zero) {
-            for (Row* row : {&m.values, &m.bias, &m.variance}) row->assign(x.size(), 0.0);
+            for (Row* part : {&m.values, &m.bias, &m.variance}) part->assign(x.size(), 0.0);
         }
-        return m;
+        turn_back(step, row.size(), m.values);
+        turn_back(step, row.size(), m.bias);
+        // Every element is a sum of all, each divided by the square root of their number, with
+        // either sign.
+        const double sum = fixed_sum_of(RowReader::of(m.variance), [](double v) { return v; });
+        m.variance.assign(row.size(), sum / static_cast<double>(x.size()));
     }
-    void decode(const Parameters& theta, int workers, Row& sum) const {
+    void decode(const TrainingStep& step, const Parameters& theta, Row& sum) const {
         if (theta.of<Norm>().zero) std::fill(sum.begin(), sum.end(), 0.0);
         else
-            for (double& s : sum) s = (2.0 * s / g - workers) * normal_clamp * theta.common_scale();
+            for (double& s : sum)
+                s = (2.0 * s / g - step.workers) * normal_clamp * theta.common_scale();
+        turn_back(step, std::min(elements_of(step), sum.size()), sum);
     }
 };
 
@@ -158,27 +161,19 @@ SchemeDefinition thc_definition() {
         TensorScheme t;
         t.grid = "levels:" + std::to_string(codes);
         t.topology = reductions::code_sum;
-        t.draws = t.is_exact_sum = t.agrees_unturned = true;
+        t.draws = t.is_exact_sum = true;
         t.transport.code_bits = bits;
         t.transport.sum_bits = [g](int workers) { return bits_of_sum(workers, g); };
         t.transport.agreed_bits = all_side_bits;
-        t.forward = [](const TrainingStep& step, const State&, const Rows& rows) {
-            return Thc::forward(step, rows);
+        t.parts.run = whole_row;
+        t.parts.select = [](const TrainingStep&, State&, std::span<const RowReader> x) {
+            return Thc::select(x);
         };
-        t.inverse = [](const TrainingStep& step, const State&, Row& row) { Thc::back(step, row); };
-        // Every element is a sum of all, each divided by the square root of their number, with
-        // either sign.
-        t.inverse_variance = [](const TrainingStep& step, const State&, const Row& turned) {
-            const double sum = fixed_sum_of(RowReader::of(turned), [](double v) { return v; });
-            return Row(std::min(elements_of(step), turned.size()),
-                       sum / static_cast<double>(turned.size()));
-        };
-        t.select = [](const TrainingStep&, State&, const Rows& x) { return Thc::select(x); };
-        t.encode = [thc](const TrainingStep& step, const Parameters& theta,
-                         std::span<const double> x,
-                         int worker) { return thc.encode(step, theta, x, worker); };
-        t.decode_sum = [thc](const TrainingStep& step, const Parameters& theta, Row& sum) {
-            thc.decode(theta, step.workers, sum);
+        t.parts.encode = [thc](const TrainingStep& step, const Parameters& theta,
+                               std::span<const double>, const Place&, std::span<const double> x,
+                               int worker, Message& m) { thc.encode(step, theta, x, worker, m); };
+        t.parts.decode_sum = [thc](const TrainingStep& step, const Parameters& theta, Row& sum) {
+            thc.decode(step, theta, sum);
         };
         return t;
     }};

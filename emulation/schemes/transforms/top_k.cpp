@@ -51,7 +51,7 @@ SchemeDefinition top_k_definition() {
         constexpr std::array<std::string_view, 2> widths{"32", "packed"};
         TensorScheme t;
         t.grid = "sparse:fp32";
-        BlockPart part;
+        SchemeParts part;
         part.measure = [keep = arguments.number("keep", 1e-9, 1.0)](
                            const TrainingStep&, const Parameters&, const RowReader& x) {
             return cutoff_of_magnitudes(x, kept_of(x.size, keep)).row();
@@ -60,7 +60,7 @@ SchemeDefinition top_k_definition() {
                           const TrainingStep& step, const Parameters&, std::span<const double> own,
                           const Place& place, std::span<const double> x, int,
                           Message& m) { encode(m, x, Cutoff::of(own), place, step.packs, packed); };
-        t.set_blocks(std::move(part));
+        t.parts = std::move(part);
         return t;
     }};
 }

@@ -42,12 +42,12 @@ SchemeDefinition zero_blocks_definition() {
         TensorScheme t;
         t.grid = "sparse:fp32";
         t.topology = reductions::linear;
-        BlockPart part;
+        SchemeParts part;
         part.run = block;
         part.encode = [block](const TrainingStep& step, const Parameters&, std::span<const double>,
                               const Place&, std::span<const double> x, int,
                               Message& m) { encode(m, x, block, step.packs); };
-        t.set_blocks(std::move(part));
+        t.parts = std::move(part);
         return t;
     }};
 }

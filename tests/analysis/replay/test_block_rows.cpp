@@ -1,13 +1,13 @@
-// Schemes that run block by block give the rows and the memory that the same scheme has on whole
-// tensors, bit by bit: lengths about a block's, workers 1 to 5, special values, several topologies,
-// several steps, one draw and three.
+// Schemes that run piece by piece give the rows and the memory that they have with the whole tensor
+// as the piece, bit by bit: lengths about a block's, workers 1 to 5, special values, several
+// topologies, several steps, one draw and three.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <random>
 
-#include "analysis/replay/block_rows.h"
+#include "analysis/replay/tensor_rows.h"
 #include "emulation/schemes/as_tensor.h"
 #include "emulation/schemes/definition.h"
 #include "tests/support/result_numbers.h"
@@ -44,7 +44,7 @@ struct Case {
 
 void expect_same(const TensorScheme& blocks, const Case& c, const std::string& name) {
     TensorScheme whole = blocks;
-    whole.blocks.reset();
+    whole.parts.run = whole_row;
     std::vector<Topology> topologies;
     for (const char* t : {"ring", "tree", "hierarchical:2+kahan"})
         topologies.push_back(parse_topology(t));
@@ -69,19 +69,10 @@ void expect_same(const TensorScheme& blocks, const Case& c, const std::string& n
         step.key = key(0);
         step.loss = 1.0;
         const std::vector<ResultRow> found =
-            block_rows(blocks, step, by_blocks, spans, context, key);
+            tensor_rows(blocks, step, by_blocks, spans, context, key);
 
-        const State before = by_tensors;
-        const auto run = [&](State& state, int draw) {
-            TrainingStep drawn = step;
-            drawn.key = key(draw);
-            return exchange(whole, drawn, state, spans, topologies);
-        };
-        const Exchange e = run(by_tensors, 0);
-        const std::vector<ResultRow> wanted = tensor_rows(whole, e, spans, context, [&](int draw) {
-            State copy = before;
-            return run(copy, draw);
-        });
+        const std::vector<ResultRow> wanted =
+            tensor_rows(whole, step, by_tensors, spans, context, key);
         ASSERT_EQ(found.size(), wanted.size()) << name;
         for (std::size_t r = 0; r < found.size(); ++r) {
             EXPECT_EQ(found[r].topology, wanted[r].topology) << name;
@@ -155,7 +146,7 @@ class BlockRows : public testing::TestWithParam<const char*> {};
 
 TEST_P(BlockRows, AreThoseOfWholeTensors) {
     const TensorScheme scheme = as_tensor_scheme(parse_scheme(GetParam()));
-    ASSERT_TRUE(scheme.blocks.has_value());
+    ASSERT_NE(scheme.parts.run, whole_row);
     const std::size_t lengths[] = {0, 1, 4095, 4096, 4097, 10000};
     for (std::size_t k = 0; k < std::size(lengths); ++k) {
         for (const bool special : {false, true}) {

@@ -7,6 +7,7 @@
 
 #include "analysis/replay/item_rows.h"
 #include "analysis/replay/scheme_cost.h"
+#include "analysis/replay/tensor_rows.h"
 #include "emulation/schemes/definition.h"
 
 using namespace apscope;
@@ -48,7 +49,7 @@ Found allocated(const TensorScheme& scheme, std::span<const Topology> topologies
             step.key = key(0);
             step.loss = step.learning_rate = 1.0;
             step.weights = step.full_batch = gradients[0];
-            scheme_rows(scheme, step, state, gradients, {true, true, topologies, draws}, key);
+            tensor_rows(scheme, step, state, gradients, {true, true, topologies, draws}, key);
         }
         with_state = pool.used();
     }
@@ -108,8 +109,9 @@ TEST(SchemeCost, PartsOfACallersOwnAreNotRun) {
     Scheme scheme = parse_scheme("top_k");
     auto& own = std::get<TensorScheme>(scheme.kind);
     own.has_own_parts = true;
-    own.encode = [](const TrainingStep&, const Parameters&, std::span<const double>,
-                    int) -> Message { throw std::logic_error("it ran"); };
+    own.parts.encode = [](const TrainingStep&, const Parameters&, std::span<const double>,
+                          const Place&, std::span<const double>, int,
+                          Message&) { throw std::logic_error("it ran"); };
     const SchemeCost cost = cost_of({&scheme, 0, scheme.spec, {}}, {}, true, 1, 1 << 20);
     EXPECT_GE(cost.most.of(1000, 4), 1000u * 4 * 6 * sizeof(double));
 }

@@ -19,16 +19,15 @@ TensorScheme coins(bool shared) {
     TensorScheme t;
     t.draws = true;
     t.shares_draws = shared;
-    t.encode = [shared](const TrainingStep& step, const Parameters&, std::span<const double> x,
-                        int worker) {
+    t.parts.encode = [shared](const TrainingStep& step, const Parameters&, std::span<const double>,
+                              const Place&, std::span<const double> x, int worker, Message& m) {
         const RandomStream stream = shared ? step.shared_stream(1) : step.stream(worker, 1);
-        Message m;
+        m.prepare(x.size(), false, true);
         for (std::size_t i = 0; i < x.size(); ++i) {
-            m.values.push_back(stream.at(i) != 0 ? 2 * x[i] : 0.0);
-            m.bias.push_back(0.0);
-            m.variance.push_back(x[i] * x[i]);
+            m.values[i] = stream.at(i) != 0 ? 2 * x[i] : 0.0;
+            m.bias[i] = 0.0;
+            m.variance[i] = x[i] * x[i];
         }
-        return m;
     };
     return t;
 }
@@ -38,16 +37,16 @@ TensorScheme coins(bool shared) {
 std::vector<ResultRow> rows_of(const TensorScheme& scheme, int draws) {
     const std::vector<float> ones(n, 1.0f);
     const std::vector<std::span<const float>> gradients(workers, ones);
-    const auto exchanged = [&](int draw) {
-        TrainingStep step;
-        step.workers = workers;
-        step.key = replay_key(7, "x", 0, static_cast<std::uint32_t>(draw));
-        State state;
-        return exchange(scheme, step, state, gradients);
+    const auto key = [](int draw) {
+        return replay_key(7, "x", 0, static_cast<std::uint32_t>(draw));
     };
+    TrainingStep step;
+    step.workers = workers;
+    step.key = key(0);
+    State state;
     ExchangeContext context;
     context.draws = draws;
-    return tensor_rows(scheme, exchanged(0), gradients, context, exchanged);
+    return tensor_rows(scheme, step, state, gradients, context, key);
 }
 
 }  // namespace

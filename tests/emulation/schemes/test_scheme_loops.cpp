@@ -195,8 +195,10 @@ TEST_P(SchemeLoops, FixedPoint) {
             x[i] =
                 static_cast<double>(static_cast<int>(random() % 41) - 20) / 8.0;  // ties among them
         State state;
-        const Parameters theta = tensor.select(step, state, {x});
-        const Message m = tensor.encode(step, theta, x, 0);
+        const RowReader row = RowReader::of(x);
+        const Parameters theta = tensor.parts.select(step, state, {&row, 1});
+        Message m;
+        tensor.parts.encode(step, theta, {}, {0, x.size()}, x, 0, m);
         const Row factors = theta.rows().at("factor");
         const int random_bits = std::stoi(scheme.keys.at("random_bits"));
         const auto chunk = std::stoul(scheme.keys.at("chunk"));

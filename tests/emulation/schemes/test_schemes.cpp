@@ -28,7 +28,9 @@ std::vector<Decision> decide(const Scheme& scheme, const SelectionInput& input) 
 }
 
 Message one_message(const Scheme& scheme, const Row& x) {
-    return std::get<TensorScheme>(scheme.kind).encode({}, {}, x, 0);
+    Message m;
+    std::get<TensorScheme>(scheme.kind).parts.encode({}, {}, {}, {0, x.size()}, x, 0, m);
+    return m;
 }
 
 }  // namespace

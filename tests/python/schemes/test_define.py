@@ -56,8 +56,8 @@ def test_an_error_of_a_part_is_the_callers(tmp_path):
         apscope.exchange(mine, G)
 
 
-def test_parts_on_a_base_that_turns_rows_one_by_one_see_all_of_them():
-    """thc itself turns one worker's row of 20 to 32 at a time, behind its select."""
+def test_parts_on_a_base_that_turns_rows_in_its_encoding_see_them_before():
+    """thc turns one worker's row of 20 to 32 elements at a time, when it encodes it."""
     seen = {}
 
     def select(step, state, x):
@@ -66,11 +66,12 @@ def test_parts_on_a_base_that_turns_rows_one_by_one_see_all_of_them():
 
     def forward(step, state, x):
         seen["forward"] = x.shape
-        return np.pad(x, [(0, 0), (0, 12)])
+        return 2 * x
 
     apscope.exchange(schemes.define("chosen", "thc", select=select), G)
-    apscope.exchange(schemes.define("padded", "thc", forward=forward), G)
-    assert seen == {"select": (3, 32), "forward": (3, 20)}
+    doubled = apscope.exchange(schemes.define("doubled", "thc", forward=forward), G)
+    assert seen == {"select": (3, 20), "forward": (3, 20)}
+    assert np.array_equal(doubled.sent, 2 * apscope.exchange("thc", G).sent)
 
 
 def test_a_part_sees_the_step():

@@ -1,0 +1,209 @@
+#include "emulation/schemes/exchange_run.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+
+#include "core/fixed_shape_sum.h"
+#include "core/float_environment.h"
+#include "emulation/machine/simd.h"
+#include "emulation/schemes/codecs/add_row.h"
+
+namespace apscope::detail {
+
+namespace {
+
+const Topology own_reduction{Topology::Kind::gather, 0, false};
+
+std::size_t length_of_piece(std::size_t elements, std::size_t run, bool at_once) {
+    if (elements == 0) return 1;
+    if (at_once || run >= elements) return elements;
+    return std::min(elements, std::lcm(sum_block, run));
+}
+
+}  // namespace
+
+ExchangeRun::ExchangeRun(const TensorScheme& scheme, const TrainingStep& step, State& state,
+                         std::span<const std::span<const float>> gradients,
+                         std::span<const Topology> topologies, bool at_once)
+    : scheme_(scheme), parts_(scheme.parts), step_(step), state_(state), gradients_(gradients),
+      topologies_(scheme.crosses_topologies ? topologies : std::span(&own_reduction, 1)),
+      elements_(gradients[0].size()), piece_(length_of_piece(elements_, parts_.run, at_once)),
+      takes_(is_one() || (!parts_.select && !parts_.measure)) {
+    const std::size_t workers = gradients.size();
+    e_.intended.resize(workers);
+    e_.sent.resize(workers);
+    e_.reduced.resize(topologies_.size());
+    own_.resize(workers);
+    if (parts_.begin) parts_.begin(state_, workers, elements_);
+    if (is_one()) read_piece(0);
+    else if (!takes_) take_all();
+    const std::vector<RowReader> rows = readers();
+    if (parts_.select) theta_ = parts_.select(step_, state_, rows);
+    for (std::size_t w = 0; w < workers && parts_.measure; ++w)
+        own_[w] = parts_.measure(step_, theta_, rows[w]);
+    e_.skipped = theta_.skipped;
+    e_.scale_exponent = theta_.scale_exponent;
+    if (scheme.limits && theta_.scale && !parts_.inverse) e_.scales = {*theta_.scale};
+}
+
+void ExchangeRun::check(const Row& row, std::size_t length, const char* part) const {
+    if (row.size() == length) return;
+    throw std::invalid_argument(
+        (scheme_.name.empty() ? "the scheme's " : "scheme '" + scheme_.name + "': ") + part +
+        " gave " + std::to_string(row.size()) + " values where " + std::to_string(length) +
+        " belong, of " + step_.tensor + " at step " + std::to_string(step_.number));
+}
+
+void ExchangeRun::take_all() {
+    if (!parts_.take) return;
+    for (std::size_t w = 0; w < gradients_.size(); ++w) {
+        for (std::size_t first = 0; first < elements_; first += piece_) {
+            const std::size_t count = count_at(first);
+            buffer_.resize(count);
+            special_.clear();
+            widen_gradients(gradients_[w].subspan(first, count), scheme_.sees_special, w, buffer_,
+                            special_);
+            parts_.take(step_, state_, {first, elements_}, buffer_, static_cast<int>(w));
+        }
+    }
+}
+
+std::vector<RowReader> ExchangeRun::readers() {
+    std::vector<RowReader> rows;
+    for (std::size_t w = 0; w < gradients_.size(); ++w) {
+        if (is_one()) {
+            rows.push_back(RowReader::of(encoded(w)));
+            continue;
+        }
+        rows.push_back(
+            {elements_, [this, w](std::size_t first, std::size_t count) -> std::span<const double> {
+            if (buffer_.size() < count) buffer_.resize(count);
+            const std::span<double> row = std::span(buffer_).first(count);
+            const Place place{first, elements_};
+            special_.clear();
+            widen_gradients(gradients_[w].subspan(first, count), scheme_.sees_special, w, row,
+                            special_);
+            if (parts_.compensate)
+                parts_.compensate(step_, state_, place, row, static_cast<int>(w));
+            if (parts_.adjust) parts_.adjust(step_, state_, place, row, static_cast<int>(w));
+            return row;
+        }});
+    }
+    return rows;
+}
+
+void ExchangeRun::read(std::size_t first) {
+    if (!is_one()) read_piece(first);
+}
+
+void ExchangeRun::read_piece(std::size_t first) {
+    first_ = first;
+    special_.clear();
+    const std::size_t count = count_at(first), workers = gradients_.size();
+    for (std::size_t w = 0; w < workers; ++w) {
+        Row& row = e_.intended[w];
+        row.resize(count);
+        widen_gradients(gradients_[w].subspan(first, count), scheme_.sees_special, w, row,
+                        special_);
+        if (takes_ && parts_.take) parts_.take(step_, state_, place(), row, static_cast<int>(w));
+    }
+    if (parts_.compensate_all) {
+        parts_.compensate_all(step_, state_, e_.intended);
+        for (const Row& row : e_.intended) check(row, count, "compensate");
+    }
+    for (std::size_t w = 0; w < workers && parts_.compensate; ++w)
+        parts_.compensate(step_, state_, place(), e_.intended[w], static_cast<int>(w));
+    if (parts_.forward) parts_.forward(step_, state_, e_.intended, turned_);
+    else if (parts_.adjust) turned_ = e_.intended;
+    for (std::size_t w = 0; w < turned_.size() && parts_.adjust; ++w)
+        parts_.adjust(step_, state_, place(), turned_[w], static_cast<int>(w));
+    for (SpecialValue& s : special_) s.intended = e_.intended[s.worker][s.element];
+}
+
+// Of step_, which has this key. A key comes again with every piece.
+const Parameters& ExchangeRun::drawn(const PhiloxKey& key) {
+    if (!parts_.draw) return theta_;
+    const auto found = std::find_if(drawn_.begin(), drawn_.end(), [&](const auto& one) {
+        return one.first.low == key.low && one.first.high == key.high;
+    });
+    if (found != drawn_.end()) return found->second;
+    Parameters& theta = drawn_.emplace_back(key, theta_).second;
+    parts_.draw(step_, theta, elements_);
+    return theta;
+}
+
+Exchange& ExchangeRun::send(const PhiloxKey& key, bool keeps) {
+    step_.key = key;
+    const Parameters& theta = drawn(key);
+    for (const SpecialValue& s : special_)
+        e_.intended[s.worker][s.element] = s.intended;  // restore() wrote over it
+    for (std::size_t w = 0; w < e_.sent.size(); ++w) {
+        Message& m = e_.sent[w];
+        parts_.encode(step_, theta, own_[w], place(), encoded(w), static_cast<int>(w), m);
+        check(m.values, encoded(0).size(), "encode");
+        if (!parts_.decode_sum) continue;
+        Row& sum = e_.reduced[0];
+        if (w == 0) sum.assign(m.codes.size(), 0.0);
+        check(m.codes, sum.size(), "encode's codes");
+        simd::run<AddRow>(m.codes.data(), sum.size(), sum.data());
+        m.codes = Row();
+    }
+    if (scheme_.limits && !theta_.scales.empty() && !parts_.inverse) {
+        e_.scales.resize(e_.intended[0].size());
+        for (std::size_t i = 0; i < e_.scales.size(); ++i)
+            e_.scales[i] = theta_.scales[(first_ + i) / theta_.unit];
+    }
+    reduce(theta);
+    if (parts_.inverse) turn_back();
+    for (const Message& m : e_.sent) check(m.values, e_.intended[0].size(), "encode");
+    if (keeps && parts_.update) parts_.update(step_, state_, place(), e_);
+    restore(special_, e_);
+    return e_;
+}
+
+void ExchangeRun::reduce(const Parameters& theta) {
+    if (parts_.decode_sum) {
+        parts_.decode_sum(step_, theta, e_.reduced[0]);
+        return;
+    }
+    for (std::size_t t = 0; t < topologies_.size(); ++t) {
+        if (parts_.reduce)
+            parts_.reduce(step_, state_, theta, place(), e_.sent, topologies_[t], e_.reduced[t]);
+        else gathered_sum(e_.sent, e_.reduced[t]);
+        check(e_.reduced[t], encoded(0).size(), "reduce");
+    }
+}
+
+void ExchangeRun::turn_back() {
+    const std::size_t n = e_.intended[0].size();
+    const auto back = [&](Row& row) {
+        parts_.inverse(step_, state_, row);
+        check(row, n, "inverse");
+    };
+    for (Message& m : e_.sent) {
+        back(m.values);
+        if (m.variance.empty()) continue;
+        back(m.bias);
+        m.variance.assign(n, std::numeric_limits<double>::quiet_NaN());
+    }
+    for (Row& sum : e_.reduced) back(sum);
+}
+
+void ExchangeRun::end() {
+    if (parts_.end) parts_.end(step_, state_);
+}
+
+Exchange exchange(const TensorScheme& scheme, const TrainingStep& step, State& state,
+                  std::span<const std::span<const float>> gradients,
+                  std::span<const Topology> topologies) {
+    const FloatEnvironment environment;
+    ExchangeRun run(scheme, step, state, gradients, topologies, true);
+    run.read(0);
+    Exchange e = std::move(run.send(step.key, true));
+    run.end();
+    return e;
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,86 @@
+// One exchange of a scheme, piece by piece: its totals in a first pass over the gradients,
+// everything else in cache. Where rows are longer than a piece, nothing that is allocated is as
+// long as the tensor, except what the scheme itself remembers. The pieces of a scheme whose parts
+// work on whole rows (tensor_scheme.h), and of a tensor no longer than a piece, are the rows.
+//
+//      ExchangeRun x(scheme, step, state, gradients, topologies);      the totals of all workers,
+//                                                                      then select()
+//      for (first = 0; first < elements; first += x.piece())
+//          x.read(first), x.send(step.key, true)                       that piece of the Exchange,
+//                                                                      and of the next state
+//      x.end()
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "emulation/schemes/special_values.h"
+#include "emulation/schemes/tensor_scheme.h"
+
+namespace apscope::detail {
+
+class ExchangeRun {
+public:
+    // What is handed over must outlive it. at_once: in one piece, whatever the scheme allows.
+    ExchangeRun(const TensorScheme& scheme, const TrainingStep& step, State& state,
+                std::span<const std::span<const float>> gradients,
+                std::span<const Topology> topologies, bool at_once = false);
+    ExchangeRun(const ExchangeRun&) = delete;
+    ExchangeRun& operator=(const ExchangeRun&) = delete;
+
+    // Elements of a piece; the last may be shorter. A multiple of a block of the sums, or the row.
+    std::size_t piece() const { return piece_; }
+    bool skipped() const { return theta_.skipped; }
+    std::optional<int> scale_exponent() const { return theta_.scale_exponent; }
+
+    // Each piece once, in order: what the workers want to send of it.
+    void read(std::size_t first);
+    // Messages and sums of the piece at hand with the words of this key, good until the next call.
+    // keeps: the state takes what it needs of them for the next step.
+    Exchange& send(const PhiloxKey& key, bool keeps);
+    const Exchange& at_hand() const { return e_; }
+    void end();
+
+private:
+    Place place() const { return {first_, elements_}; }
+    bool is_one() const { return piece_ >= elements_; }
+    std::size_t count_at(std::size_t first) const { return std::min(piece_, elements_ - first); }
+    const Row& encoded(std::size_t worker) const {
+        return turned_.empty() ? e_.intended[worker] : turned_[worker];
+    }
+    void take_all();
+    void read_piece(std::size_t first);
+    const Parameters& drawn(const PhiloxKey& key);
+    std::vector<RowReader> readers();
+    void reduce(const Parameters& theta);
+    void turn_back();
+    void check(const Row& row, std::size_t length, const char* part) const;
+
+    const TensorScheme& scheme_;
+    const SchemeParts& parts_;
+    TrainingStep step_;
+    State& state_;
+    std::span<const std::span<const float>> gradients_;
+    std::span<const Topology> topologies_;
+    std::size_t elements_, piece_, first_ = 0;
+    bool takes_;  // in read_piece(): no pass went before
+    Parameters theta_;
+    // The same with what each key's words decided.
+    std::vector<std::pair<PhiloxKey, Parameters>> drawn_;
+    Rows own_;    // of each worker, as measured
+    Row buffer_;  // of the readers
+    Rows turned_;  // what forward() and adjust() made
+    Exchange e_;
+    std::vector<SpecialValue> special_;  // of the piece at hand
+};
+
+// The same at once. gradients: one row of fp32 values a worker, equally long. `topologies` is used
+// by schemes that cross with them; others reduce their own way, once. Throws std::invalid_argument
+// where a part of a caller's own gives rows of the wrong length.
+Exchange exchange(const TensorScheme& scheme, const TrainingStep& step, State& state,
+                  std::span<const std::span<const float>> gradients,
+                  std::span<const Topology> topologies = {});
+
+}  // namespace apscope::detail
