@@ -151,16 +151,24 @@ def write(directory: str | Path, formats: Sequence[str] | None = None) -> dict[s
             )
     directory = Path(directory)
     refuse_dangling(directory)
-    if directory.exists() and not _is_free(directory):
+    try:
+        _refuse_used(directory)
+    except ValueError:
         clear_left(directory, "apscope conformance write")
-        raise ValueError(f"{directory} is not an empty folder; give a new one")
+        raise
     with Writing(directory, "apscope conformance write") as writing:
+        _refuse_used(directory)  # another process may have written it before the lock was held
         manifest = _write_pack(writing.new, chosen)
         writing.put_files(
             [path.name for path in writing.new.iterdir()], mark="manifest.json"
         ) if writing.into else writing.put_folder()
         writing.clear()
     return manifest
+
+
+def _refuse_used(directory: Path) -> None:
+    if directory.exists() and not _is_free(directory):
+        raise ValueError(f"{directory} is not an empty folder; give a new one")
 
 
 def _is_free(directory: Path) -> bool:

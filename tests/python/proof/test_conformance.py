@@ -240,6 +240,23 @@ def test_errors_are_one_sentence(pack, tmp_path, capsys, monkeypatch, arguments,
     assert not (tmp_path / "new").exists()
 
 
+def test_a_pack_that_appears_before_the_lock_is_held_is_not_mixed(tmp_path, monkeypatch):
+    out, real = tmp_path / "out", conformance.Writing
+
+    def late(directory, doing):
+        monkeypatch.setattr(conformance, "Writing", real)
+        conformance.write(directory, ["e2m1"])
+        return real(directory, doing)
+
+    monkeypatch.setattr(conformance, "Writing", late)
+    with pytest.raises(ValueError, match="out is not an empty folder; give a new one"):
+        conformance.write(out, ["e3m2"])
+    conformance.write(tmp_path / "alone", ["e2m1"])
+    assert {p.name: p.read_bytes() for p in out.iterdir()} == {
+        p.name: p.read_bytes() for p in (tmp_path / "alone").iterdir()
+    }
+
+
 def test_a_changed_file_is_refused(tmp_path):
     conformance.write(tmp_path / "pack", ["e2m1fn"])
     path = tmp_path / "pack/e2m1fn.ties_to_even.ieee.bin"
