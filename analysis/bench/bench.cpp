@@ -9,7 +9,7 @@
 #include "analysis/bench/bench_floors.h"
 #include "analysis/replay/scheme_run.h"
 #include "analysis/statistics/cast_statistics.h"
-#include "analysis/statistics/row_kernels.h"
+#include "emulation/machine/row_kernels.h"
 #include "core/fixed_shape_sum.h"
 #include "core/named_formats.h"
 #include "emulation/allreduce/reduce.h"

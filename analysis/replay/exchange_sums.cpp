@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/statistics/row_kernels.h"
+#include "emulation/machine/row_kernels.h"
 #include "core/fixed_shape_sum.h"
 #include "emulation/schemes/codecs/add_row.h"
 

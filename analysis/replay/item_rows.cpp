@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analysis/statistics/row_kernels.h"
+#include "emulation/machine/row_kernels.h"
 #include "core/fixed_shape_sum.h"
 
 namespace apscope::detail {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/statistics/row_kernels.h"
 #include "core/fixed_shape_sum.h"
 #include "emulation/cast/row_moments.h"
+#include "emulation/machine/divide.h"
 
 namespace apscope::detail {
 
@@ -13,131 +13,98 @@ SchemeRun::SchemeRun(const FloatScheme& scheme, const Decision& decision,
                      std::span<const Topology> topologies, const ItemContext& item,
                      BlockBuffers& buffers)
     : scheme_(scheme), decision_(decision), item_(item), stochastic_(is_stochastic(scheme.grid)),
-      wire_cast_(scheme.grid.format, scheme.grid.projection),
-      accumulator_(make_accumulator(scheme.reduction.accumulate, scheme.reduction.projection)),
-      wire_(static_cast<std::size_t>(item.workers)), buffers_(buffers) {
-    const FloatFormat& format = scheme.grid.format;
-    if (decision.exponent) inverse_ = std::ldexp(1.0, -*decision.exponent);
-    scale_ = {wire_cast_.cast(), decision.scale, 1.0, format.smallest_normal(), format.largest()};
+      reduced_(reduced_rows(topologies)), buffers_(buffers),
+      exchange_(scheme, decision, item.workers,
+                std::ranges::any_of(reduced_, [](const Reduced& r) { return !r.exact; }),
+                buffers.exchange),
+      scale_{exchange_.wire(), decision.scale, 1.0, scheme.grid.format.smallest_normal(),
+             scheme.grid.format.largest()},
+      wire_(static_cast<std::size_t>(item.workers)) {
+    if (!exchange_.is_narrow()) return;
+    const FloatFormat& grid = *exchange_.grid();
+    nearest_ = make_nearest_cast(grid, scheme.grid.projection);
+    smallest_normal_ = static_cast<float>(grid.smallest_normal());
+    largest_ = static_cast<float>(grid.largest());
+}
+
+std::vector<SchemeRun::Reduced> SchemeRun::reduced_rows(std::span<const Topology> topologies) {
+    std::vector<Reduced> rows;
+    const Reduction& reduction = scheme_.reduction;
     const auto add = [&](const Topology& topology) {
         Reduced r;
         r.topology = topology;
-        r.exact = topology.kind == Topology::Kind::exact || scheme.reduction.exact;
+        r.exact = topology.kind == Topology::Kind::exact || reduction.exact;
         r.sums.topology = topology.name();
         r.sums.float_grid = r.sums.has_split = true;
         // Gathering narrows the decoded values to fp32 even where there is nothing to add.
         const bool has_hops =
-            topology.kind == Topology::Kind::gather || (!r.exact && item.workers > 1);
-        const bool hops_draw = has_hops && is_stochastic(scheme.reduction.projection.rounding);
+            topology.kind == Topology::Kind::gather || (!r.exact && item_.workers > 1);
+        const bool hops_draw = has_hops && is_stochastic(reduction.projection.rounding);
         hops_draw_ = hops_draw_ || hops_draw;
         if (!stochastic_ && !hops_draw) r.sums.moments = Moments::deterministic;
         else if (!has_hops || hops_draw) r.sums.moments = Moments::closed_form;
         else r.sampled = true;
-        if (r.sampled && item.draws > 1)
-            r.sums.samples = DrawSamples(static_cast<std::size_t>(item.draws));
-        reduced_.push_back(std::move(r));
+        if (r.sampled && item_.draws > 1)
+            r.sums.samples = DrawSamples(static_cast<std::size_t>(item_.draws));
+        rows.push_back(std::move(r));
     };
-    if (item.reduces) {
-        add({});
-        if (scheme.reduction.collective == Collective::all_gather)
-            add({Topology::Kind::gather, 0, false});
-        else
-            for (const Topology& t : topologies)
-                if (t.kind != Topology::Kind::exact) add(t);
-    }
-    choose_fp32();
-}
-
-void SchemeRun::choose_fp32() {
-    if (!decision_.exponent) return;
-    const auto& [format, projection] = scheme_.grid;
-    const std::optional<FloatFormat> grid = scaled_format(format, *decision_.exponent);
-    if (!grid || projection.rounding == RoundingMode::stochastic_exact) return;
-    sent_ = make_row_job(*grid, projection);
-    nearest_ = make_nearest_cast(*grid, projection);
-    smallest_normal_ = static_cast<float>(grid->smallest_normal());
-    largest_ = static_cast<float>(grid->largest());
-    // What is gathered is added as it decodes.
-    const bool gathers = scheme_.reduction.collective == Collective::all_gather;
-    const int k = gathers ? 0 : *decision_.exponent;
-    const FloatFormat& terms = gathers ? *grid : format;
-    sums_ = fp32_sums(terms, scheme_.reduction.accumulate, scheme_.reduction.projection, k,
-                      item_.workers);
-    wide_ = std::any_of(reduced_.begin(), reduced_.end(),
-                        [&](const Reduced& r) { return !r.exact && !sums_; });
-}
-
-void SchemeRun::encode(std::size_t w, std::size_t first, std::size_t count, std::uint32_t draw,
-                       bool moments) {
-    const PhiloxKey key = replay_key(item_.seed, item_.tensor, item_.step_number, draw);
-    const std::span<const float> in = item_.gradients[w].subspan(first, count);
-    if (wide_) {
-        buffers_.codes[w].resize(count);
-        buffers_.decoded[w].resize(count);
-    }
-    if (moments) {
-        buffers_.bias.assign(count, 0.0);
-        buffers_.variance.assign(count, 0.0);
-    }
-    if (sent_) {
-        buffers_.narrow[w].resize(count);
-        const RandomStream wire{key, static_cast<std::uint32_t>(w), stage_and_hop(Stage::wire, 0),
-                                scale_.cast.random_bits};
-        round_row(*sent_, in.data(), buffers_.narrow[w].data(), count, wire, first);
-        if (wide_)
-            simd::run<WidenAndScale>(buffers_.narrow[w].data(), buffers_.decoded[w].data(),
-                                     buffers_.codes[w].data(), decision_.scale, count);
-    } else {
-        encode_row(in, buffers_.codes[w].data(), decision_.scale, wire_cast_, key,
-                   static_cast<std::uint32_t>(w), first);
-        for (std::size_t i = 0; i < count; ++i)
-            buffers_.decoded[w][i] = decode(buffers_.codes[w][i]);
-    }
-    if (moments) moments_of(w, first, count);
+    if (!item_.reduces) return rows;
+    add({});
+    if (reduction.collective == Collective::all_gather) add({Topology::Kind::gather, 0, false});
+    else
+        for (const Topology& t : topologies)
+            if (t.kind != Topology::Kind::exact) add(t);
+    return rows;
 }
 
 bool SchemeRun::encode_and_add(std::size_t w, std::size_t first, std::size_t count) {
     if (!nearest_) return false;
-    buffers_.narrow[w].resize(count);
+    Buffer<float>& narrow = buffers_.exchange.narrow[w];
+    narrow.resize(count);
     ErrorStatistics sent;
-    if (!add_nearest(sent, item_.gradients[w].data() + first, buffers_.narrow[w].data(), count,
-                     *nearest_, StoreMode::stored))
+    if (!add_nearest(sent, gradients(w, first, count).data(), narrow.data(), count, *nearest_,
+                     StoreMode::stored))
         return false;
     split_sent(sent, w, first);
     return true;
 }
 
 void SchemeRun::moments_of(std::size_t w, std::size_t first, std::size_t count) {
-    const std::span<const float> in = item_.gradients[w].subspan(first, count);
+    const std::span<const float> in = gradients(w, first, count);
+    buffers_.bias.assign(count, 0.0);
+    buffers_.variance.assign(count, 0.0);
     if (!stochastic_) {
+        const FloatBuffers& sent = buffers_.exchange;
         for (std::size_t i = 0; i < count; ++i)
-            buffers_.bias[i] = (sent_ ? buffers_.narrow[w][i] : buffers_.decoded[w][i]) - in[i];
+            buffers_.bias[i] =
+                (exchange_.is_narrow() ? sent.narrow[w][i] : sent.decoded[w][i]) - in[i];
         return;
     }
     const bool defined = add_moments(in.data(), count, decision_.scale, scale_.cast,
                                      buffers_.bias.data(), buffers_.variance.data());
     wire_moments_defined_ = wire_moments_defined_ && defined;
     for (std::size_t i = 0; i < count; ++i) {
-        buffers_.bias[i] = decode(buffers_.bias[i]);
-        buffers_.variance[i] = decode(decode(buffers_.variance[i]));
+        buffers_.bias[i] = exchange_.decode(buffers_.bias[i]);
+        buffers_.variance[i] = exchange_.decode(exchange_.decode(buffers_.variance[i]));
     }
 }
 
 void SchemeRun::add_wire(std::size_t w, std::size_t first, std::size_t count) {
-    const std::span<const float> x = item_.gradients[w].subspan(first, count);
+    const std::span<const float> x = gradients(w, first, count);
+    const FloatBuffers& exchanged = buffers_.exchange;
     const std::span<const double> none;
     const std::span<const double> bias =
         stochastic_ ? std::span<const double>(buffers_.bias) : none;
     const std::span<const double> variance =
         stochastic_ ? std::span<const double>(buffers_.variance) : none;
     ErrorStatistics sent;
-    if (sent_) {
-        sent.add_block<float>(x, buffers_.narrow[w], &scale_, bias, variance);
-        sent.count_limits(x, buffers_.narrow[w], smallest_normal_, largest_);
+    if (exchange_.is_narrow()) {
+        sent.add_block<float>(x, exchanged.narrow[w], &scale_, bias, variance);
+        sent.count_limits(x, exchanged.narrow[w], smallest_normal_, largest_);
     } else {
         buffers_.x.assign(x.begin(), x.end());
-        sent.add_block<double>(buffers_.x, buffers_.decoded[w], &scale_, bias, variance);
-        sent.count_limits(buffers_.x, buffers_.codes[w], scale_);
+        sent.add_block<double>(buffers_.x, exchanged.decoded[w], &scale_, bias, variance);
+        sent.count_limits(buffers_.x, exchanged.codes[w], scale_);
     }
     split_sent(sent, w, first);
     if (!stochastic_ && !hops_draw_) return;
@@ -148,62 +115,22 @@ void SchemeRun::add_wire(std::size_t w, std::size_t first, std::size_t count) {
 }
 
 // Adds what a block of worker w gave, and splits its error. buffers_.x is the block in fp64 unless
-// sent_.
+// the exchange is narrow.
 void SchemeRun::split_sent(ErrorStatistics& sent, std::size_t w, std::size_t first) {
     const auto split = [&]<class Real>(const Real* x, const Real* y,
                                        const BeyondLargest<Real>& beyond) {
         buffers_.account.add_sent(sent, x, y, sent.saturated == 0 ? nullptr : &beyond);
     };
-    if (sent_) {
-        const float *x = item_.gradients[w].data() + first, *y = buffers_.narrow[w].data();
+    const FloatBuffers& exchanged = buffers_.exchange;
+    if (exchange_.is_narrow()) {
+        const float *x = item_.gradients[w].data() + first, *y = exchanged.narrow[w].data();
         split(x, y, BeyondLargest<float>{x, y, 1.0, double{largest_}});
     } else {
-        const double *x = buffers_.x.data(), *codes = buffers_.codes[w].data();
-        split(x, static_cast<const double*>(buffers_.decoded[w].data()),
+        const double *x = buffers_.x.data(), *codes = exchanged.codes[w].data();
+        split(x, static_cast<const double*>(exchanged.decoded[w].data()),
               BeyondLargest<double>{x, codes, scale_.scale, scale_.largest});
     }
     wire_[w].merge(sent);
-}
-
-void SchemeRun::reduce_into(const Reduced& reduced, std::size_t first, std::size_t count,
-                            std::uint32_t draw, std::span<double> y, HopMoments* moments) {
-    const Topology& topology = reduced.topology;
-    const bool exact = reduced.exact, gather = topology.kind == Topology::Kind::gather;
-    const PhiloxKey key = replay_key(item_.seed, item_.tensor, item_.step_number, draw);
-    const double divisor = this->divisor();
-    if (exact && sent_) {
-        std::fill(y.begin(), y.end(), -0.0);  // -0 + x is x
-        for (const Buffer<float>& row : buffers_.narrow)
-            simd::run<AddWidened>(y.data(), row.data(), count);
-        if (item_.divide) simd::run<DivideRow>(y.data(), divisor, count);
-        return;
-    }
-    if (sums_ && !exact) {
-        std::vector<const float*>& rows = buffers_.narrow_rows;
-        rows.clear();
-        for (const Buffer<float>& row : buffers_.narrow) rows.push_back(row.data());
-        buffers_.narrow_sum.resize(count);
-        reduce(topology, rows, first, count, item_.elements, *sums_, key, buffers_.narrow_sum,
-               buffers_.narrow_scratch, moments);
-        simd::run<WidenAndDivide>(buffers_.narrow_sum.data(), y.data(), divisor, count);
-        return;
-    }
-    std::vector<std::vector<double>> narrowed;
-    std::vector<const double*> rows;
-    for (std::size_t w = 0; w < wire_.size(); ++w) {
-        if (gather) {
-            narrowed.emplace_back(count);
-            for (std::size_t i = 0; i < count; ++i)
-                narrowed[w][i] = static_cast<float>(buffers_.decoded[w][i]);
-        }
-        rows.push_back(gather  ? narrowed[w].data()
-                       : exact ? buffers_.decoded[w].data()
-                               : buffers_.codes[w].data());
-    }
-    reduce(exact ? Topology{} : topology, rows, first, count, item_.elements, accumulator_, key, y,
-           buffers_.scratch, moments);
-    for (std::size_t i = 0; i < count && !exact && !gather; ++i) y[i] = decode(y[i]);
-    if (item_.divide) simd::run<DivideRow>(y.data(), divisor, count);
 }
 
 void SchemeRun::add_reduced(Reduced& r, std::size_t first, std::span<const double> reference) {
@@ -217,15 +144,15 @@ void SchemeRun::add_reduced(Reduced& r, std::size_t first, std::span<const doubl
         buffers_.hop_variance.assign(count, 0.0);
     }
     HopMoments hops{buffers_.hop_bias, buffers_.hop_variance, true};
-    reduce_into(r, first, count, 0, y, closed_form ? &hops : nullptr);
-
     const double divisor = this->divisor();
+    exchange_.reduce(r.topology, r.exact, first, item_.elements, key(0), divisor, y,
+                     closed_form ? &hops : nullptr);
     ResultMoments moments;
     if (closed_form) {
         for (std::size_t i = 0; i < count; ++i) {
-            buffers_.hop_bias[i] = buffers_.wire_bias[i] + decode(buffers_.hop_bias[i]);
-            buffers_.hop_variance[i] =
-                buffers_.wire_variance[i] + decode(decode(buffers_.hop_variance[i]));
+            buffers_.hop_bias[i] = buffers_.wire_bias[i] + exchange_.decode(buffers_.hop_bias[i]);
+            buffers_.hop_variance[i] = buffers_.wire_variance[i] +
+                                       exchange_.decode(exchange_.decode(buffers_.hop_variance[i]));
         }
         simd::run<DivideRow>(buffers_.hop_bias.data(), divisor, count);
         simd::run<DivideRow>(buffers_.hop_variance.data(), divisor * divisor, count);
@@ -243,12 +170,12 @@ void SchemeRun::sample(std::size_t first, std::span<const double> reference) {
     std::vector<std::vector<double>> values(reduced_.size());
     for (std::size_t d = 0; d < draws; ++d) {
         for (std::size_t w = 0; w < wire_.size(); ++w)
-            encode(w, first, count, static_cast<std::uint32_t>(d), false);
+            exchange_.encode(w, gradients(w, first, count), first, key(d));
         for (std::size_t r = 0; r < reduced_.size(); ++r) {
             if (!reduced_[r].sampled) continue;
             values[r].resize(draws * count);
-            reduce_into(reduced_[r], first, count, static_cast<std::uint32_t>(d),
-                        std::span(values[r]).subspan(d * count, count), nullptr);
+            exchange_.reduce(reduced_[r].topology, reduced_[r].exact, first, item_.elements, key(d),
+                             divisor(), std::span(values[r]).subspan(d * count, count));
         }
     }
     for (std::size_t r = 0; r < reduced_.size(); ++r) {
@@ -262,7 +189,7 @@ void SchemeRun::sample(std::size_t first, std::span<const double> reference) {
 void SchemeRun::add_skipped(std::size_t first, std::span<const double> reference) {
     const std::span<const double> none;
     for (std::size_t w = 0; w < wire_.size(); ++w) {
-        const std::span<const float> x = item_.gradients[w].subspan(first, reference.size());
+        const std::span<const float> x = gradients(w, first, reference.size());
         wire_[w].add_block<float>(x, x, nullptr, none, none);
     }
     if (!reduced_.empty()) buffers_.account.add_skipped(reduced_[0].sums.statistics, reference);
@@ -281,8 +208,9 @@ void SchemeRun::block(std::size_t first, std::span<const double> reference) {
         buffers_.wire_variance.assign(count, 0.0);
     }
     for (std::size_t w = 0; w < wire_.size(); ++w) {
-        if (!moments && !wide_ && encode_and_add(w, first, count)) continue;
-        encode(w, first, count, 0, moments);
+        if (!moments && !exchange_.is_wide() && encode_and_add(w, first, count)) continue;
+        exchange_.encode(w, gradients(w, first, count), first, key(0));
+        if (moments) moments_of(w, first, count);
         add_wire(w, first, count);
     }
     if (!reduced_.empty()) known_ = reference_sums(reference);

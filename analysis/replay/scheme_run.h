@@ -1,5 +1,6 @@
-// SchemeRun: a scheme that scales and rounds to a float grid, on one item, a (step, tensor) pair,
-// block by block: encode, reduce by every topology, decode, compare.
+// SchemeRun: what a scheme that scales and rounds to a float grid
+// (emulation/schemes/float_exchange.h) does to one item, a (step, tensor) pair, compared block by
+// block with the item's gradients and their sum.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +13,8 @@
 #include "analysis/replay/row_device.h"
 #include "analysis/statistics/block_account.h"
 #include "analysis/statistics/nearest_statistics.h"
-#include "emulation/allreduce/reduce.h"
 #include "emulation/machine/buffers.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/float_exchange.h"
 
 namespace apscope::detail {
 
@@ -40,15 +40,9 @@ struct ItemContext {
 // What a block is worked on in. All schemes and items of a thread share it, one after another:
 // nothing here outlives a call of SchemeRun::block().
 struct BlockBuffers {
-    explicit BlockBuffers(int workers)
-        : narrow(static_cast<std::size_t>(workers)), codes(narrow.size()), decoded(narrow.size()) {}
+    explicit BlockBuffers(int workers) : exchange(workers) {}
 
-    std::vector<Buffer<float>> narrow;  // one row a worker
-    std::vector<Buffer<double>> codes, decoded;  // one row a worker
-    Buffer<float> narrow_sum;
-    std::vector<const float*> narrow_rows;
-    ReduceScratch<float> narrow_scratch;
-    ReduceScratch<double> scratch;
+    FloatBuffers exchange;
     Buffer<double> bias, variance;  // of one worker's roundings, scaled back
     Buffer<double> wire_bias, wire_variance;  // their sums over the workers
     Buffer<double> x, y, hop_bias, hop_variance;
@@ -81,46 +75,38 @@ private:
         RowSums sums;
     };
 
-    void choose_fp32();
-    // Fills narrow[w], or codes[w] and decoded[w], or all of them; with `moments` those of worker
-    // w's rounding in bias and variance.
-    void encode(std::size_t w, std::size_t first, std::size_t count, std::uint32_t draw,
-                bool moments);
-    // Both at once, into narrow[w] and wire_[w]; false where that way does not serve.
+    std::vector<Reduced> reduced_rows(std::span<const Topology> topologies);
+    PhiloxKey key(std::size_t draw) const {
+        return replay_key(item_.seed, item_.tensor, item_.step_number,
+                          static_cast<std::uint32_t>(draw));
+    }
+    std::span<const float> gradients(std::size_t w, std::size_t first, std::size_t count) const {
+        return item_.gradients[w].subspan(first, count);
+    }
+    // Encodes and adds at once, into the exchange's narrow[w] and wire_[w]; false where that way
+    // does not serve.
     bool encode_and_add(std::size_t w, std::size_t first, std::size_t count);
     void add_wire(std::size_t w, std::size_t first, std::size_t count);
     void split_sent(ErrorStatistics& sent, std::size_t w, std::size_t first);
     void moments_of(std::size_t w, std::size_t first, std::size_t count);
-    // The reduced values of the block as they were encoded, in x's units.
-    void reduce_into(const Reduced& reduced, std::size_t first, std::size_t count,
-                     std::uint32_t draw, std::span<double> y, HopMoments* moments);
     void add_skipped(std::size_t first, std::span<const double> reference);
     void add_reduced(Reduced& reduced, std::size_t first, std::span<const double> reference);
     void sample(std::size_t first, std::span<const double> reference);
     double divisor() const { return item_.divide ? item_.workers : 1.0; }
-    double decode(double code) const {
-        return decision_.exponent ? code * inverse_ : code / decision_.scale;
-    }
 
     const FloatScheme& scheme_;
     Decision decision_;
     ItemContext item_;
     bool stochastic_;  // the wire draws
     bool hops_draw_ = false;  // some topology's hops draw
-    double inverse_ = 1.0;
-    FloatScale scale_;  // float grids: for the wire's limits and ulps
-    RowCast wire_cast_, accumulator_;
-    // Where fp32 holds what is sent in x's units: the cast that scales by itself, and sums without
-    // fp64.
-    std::optional<QuantizeJob<float>> sent_;
-    std::optional<NearestCast> nearest_;  // and its statistics with it
-    std::optional<Fp32Sums> sums_;
-    float smallest_normal_ = 0.0f, largest_ = 0.0f;  // in x's units
-    bool wide_ = true;  // some row takes codes and decoded
-    std::vector<ErrorStatistics> wire_;  // one a worker
-    ReferenceSums known_;  // of the block at hand
     std::vector<Reduced> reduced_;
     BlockBuffers& buffers_;
+    FloatExchange exchange_;
+    FloatScale scale_;  // for the wire's limits and ulps
+    std::optional<NearestCast> nearest_;  // the cast with its statistics, where it is fp32's
+    float smallest_normal_ = 0.0f, largest_ = 0.0f;  // in x's units
+    std::vector<ErrorStatistics> wire_;  // one a worker
+    ReferenceSums known_;  // of the block at hand
     bool wire_moments_defined_ = true;
 };
 

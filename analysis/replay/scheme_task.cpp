@@ -14,12 +14,11 @@ RowTask SchemeRun::task() const {
     RowTask task;
     task.wire = scale_;
     task.projection = scheme_.grid.projection;
-    task.inverse = decision_.exponent ? inverse_ : 0.0;
-    if (sent_ && decision_.exponent)
-        task.narrow = scaled_format(scheme_.grid.format, *decision_.exponent);
-    if (sums_ && (sums_->in_hardware || sums_->step))
-        task.step = sums_->step.value_or(StepCast<float>{});
-    task.accumulator = accumulator_.cast();
+    task.inverse = decision_.exponent ? exchange_.decode(1.0) : 0.0;
+    task.narrow = exchange_.grid();
+    if (const auto& sums = exchange_.sums(); sums && (sums->in_hardware || sums->step))
+        task.step = sums->step.value_or(StepCast<float>{});
+    task.accumulator = exchange_.accumulator();
     task.wire_draws = stochastic_;
     task.wants_moments = stochastic_ || hops_draw_;
     bool samples = false;
@@ -29,10 +28,7 @@ RowTask SchemeRun::task() const {
         samples = samples || !r.sums.samples.empty();
     }
     const int draws = samples ? item_.draws : 1;
-    for (int d = 0; d < draws; ++d) {
-        task.keys.push_back(
-            replay_key(item_.seed, item_.tensor, item_.step_number, static_cast<std::uint32_t>(d)));
-    }
+    for (int d = 0; d < draws; ++d) task.keys.push_back(key(static_cast<std::size_t>(d)));
     return task;
 }
 

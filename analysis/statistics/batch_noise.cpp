@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "analysis/statistics/row_kernels.h"
+#include "emulation/machine/row_kernels.h"
 #include "emulation/machine/simd.h"
 
 namespace apscope::detail {

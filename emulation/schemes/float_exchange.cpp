@@ -1,0 +1,92 @@
+#include "emulation/schemes/float_exchange.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "emulation/machine/row_kernels.h"
+
+namespace apscope::detail {
+
+FloatExchange::FloatExchange(const FloatScheme& scheme, const Decision& decision, int workers,
+                             bool adds_hops, FloatBuffers& buffers)
+    : decision_(decision), wire_(scheme.grid.format, scheme.grid.projection),
+      accumulator_(make_accumulator(scheme.reduction.accumulate, scheme.reduction.projection)),
+      buffers_(buffers) {
+    if (!decision.exponent) return;
+    inverse_ = std::ldexp(1.0, -*decision.exponent);
+    const auto& [format, projection] = scheme.grid;
+    const std::optional<FloatFormat> grid = scaled_format(format, *decision.exponent);
+    if (!grid || projection.rounding == RoundingMode::stochastic_exact) return;
+    grid_ = grid;
+    job_ = make_row_job(*grid, projection);
+    // What is gathered is added as it decodes.
+    const bool gathers = scheme.reduction.collective == Collective::all_gather;
+    sums_ = fp32_sums(gathers ? *grid : format, scheme.reduction.accumulate,
+                      scheme.reduction.projection, gathers ? 0 : *decision.exponent, workers);
+    wide_ = adds_hops && !sums_;
+}
+
+void FloatExchange::encode(std::size_t w, std::span<const float> in, std::size_t first,
+                           PhiloxKey key) {
+    const std::size_t count = in.size();
+    const auto worker = static_cast<std::uint32_t>(w);
+    Buffer<double>&codes = buffers_.codes[w], &decoded = buffers_.decoded[w];
+    if (wide_) {
+        codes.resize(count);
+        decoded.resize(count);
+    }
+    if (!job_) {
+        encode_row(in, codes.data(), decision_.scale, wire_, key, worker, first);
+        for (std::size_t i = 0; i < count; ++i) decoded[i] = decode(codes[i]);
+        return;
+    }
+    Buffer<float>& narrow = buffers_.narrow[w];
+    narrow.resize(count);
+    const RandomStream stream{key, worker, stage_and_hop(Stage::wire, 0), wire().random_bits};
+    round_row(*job_, in.data(), narrow.data(), count, stream, first);
+    if (wide_)
+        simd::run<WidenAndScale>(narrow.data(), decoded.data(), codes.data(), decision_.scale,
+                                 count);
+}
+
+void FloatExchange::reduce(const Topology& topology, bool exact, std::size_t first,
+                           std::size_t elements, PhiloxKey key, double divisor, std::span<double> y,
+                           HopMoments* moments) {
+    const std::size_t count = y.size();
+    const bool gather = topology.kind == Topology::Kind::gather;
+    if (exact && job_) {
+        std::fill(y.begin(), y.end(), -0.0);  // -0 + x is x
+        for (const Buffer<float>& row : buffers_.narrow)
+            simd::run<AddWidened>(y.data(), row.data(), count);
+        if (divisor != 1.0) simd::run<DivideRow>(y.data(), divisor, count);
+        return;
+    }
+    if (sums_ && !exact) {
+        std::vector<const float*>& rows = buffers_.narrow_rows;
+        rows.clear();
+        for (const Buffer<float>& row : buffers_.narrow) rows.push_back(row.data());
+        buffers_.narrow_sum.resize(count);
+        detail::reduce(topology, rows, first, count, elements, *sums_, key, buffers_.narrow_sum,
+                       buffers_.narrow_scratch, moments);
+        simd::run<WidenAndDivide>(buffers_.narrow_sum.data(), y.data(), divisor, count);
+        return;
+    }
+    std::vector<std::vector<double>> narrowed;
+    std::vector<const double*> rows;
+    for (std::size_t w = 0; w < buffers_.codes.size(); ++w) {
+        if (gather) {
+            narrowed.emplace_back(count);
+            for (std::size_t i = 0; i < count; ++i)
+                narrowed[w][i] = static_cast<float>(buffers_.decoded[w][i]);
+        }
+        rows.push_back(gather  ? narrowed[w].data()
+                       : exact ? buffers_.decoded[w].data()
+                               : buffers_.codes[w].data());
+    }
+    detail::reduce(exact ? Topology{} : topology, rows, first, count, elements, accumulator_, key,
+                   y, buffers_.scratch, moments);
+    for (std::size_t i = 0; i < count && !exact && !gather; ++i) y[i] = decode(y[i]);
+    if (divisor != 1.0) simd::run<DivideRow>(y.data(), divisor, count);
+}
+
+}  // namespace apscope::detail

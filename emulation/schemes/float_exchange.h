@@ -1,0 +1,73 @@
+// FloatExchange: what a FloatScheme does to one tensor at one step under the scale that was chosen,
+// block by block: the workers' messages, and their sums by any topology. Where fp32 represents what
+// is sent in the gradients' own units, all of it is fp32 arithmetic.
+//
+//      encode(w, ...)      of every worker, in blocks that begin at multiples of sum_block
+//      reduce(...)         once a topology
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "emulation/allreduce/reduce.h"
+#include "emulation/cast/scaled_format.h"
+#include "emulation/machine/buffers.h"
+#include "emulation/schemes/scheme.h"
+
+namespace apscope::detail {
+
+// What a block is worked on in. All exchanges of a thread share it, one after another: nothing in
+// it outlives a block.
+struct FloatBuffers {
+    explicit FloatBuffers(int workers)
+        : narrow(static_cast<std::size_t>(workers)), codes(narrow.size()), decoded(narrow.size()) {}
+
+    std::vector<Buffer<float>> narrow;  // one row a worker
+    std::vector<Buffer<double>> codes, decoded;  // one row a worker
+    Buffer<float> narrow_sum;
+    std::vector<const float*> narrow_rows;
+    ReduceScratch<float> narrow_scratch;
+    ReduceScratch<double> scratch;
+};
+
+class FloatExchange {
+public:
+    // adds_hops: a topology of reduce() will round partial sums to a format. What is handed over
+    // must outlive it.
+    FloatExchange(const FloatScheme& scheme, const Decision& decision, int workers, bool adds_hops,
+                  FloatBuffers& buffers);
+
+    // The message of worker w for elements first .. first + in.size() - 1: narrow[w] if
+    // is_narrow(), codes[w] and decoded[w] if is_wide(). Elements that are not finite are rounded
+    // as any other.
+    void encode(std::size_t w, std::span<const float> in, std::size_t first, PhiloxKey key);
+    // The sum of what was encoded of these elements, divided. exact: decoded values are added in
+    // fp64, whatever the topology. `elements` are the tensor's.
+    void reduce(const Topology& topology, bool exact, std::size_t first, std::size_t elements,
+                PhiloxKey key, double divisor, std::span<double> y, HopMoments* moments = nullptr);
+
+    bool is_narrow() const { return job_.has_value(); }
+    bool is_wide() const { return wide_; }
+    // The format of decoded values, if is_narrow().
+    const std::optional<FloatFormat>& grid() const { return grid_; }
+    const std::optional<Fp32Sums>& sums() const { return sums_; }
+    const Cast<double>& wire() const { return wire_.cast(); }
+    const Cast<double>& accumulator() const { return accumulator_.cast(); }
+    double decode(double code) const {
+        return decision_.exponent ? code * inverse_ : code / decision_.scale;
+    }
+
+private:
+    Decision decision_;
+    double inverse_ = 1.0;
+    RowCast wire_, accumulator_;
+    std::optional<FloatFormat> grid_;
+    std::optional<QuantizeJob<float>> job_;  // the cast that scales by itself
+    std::optional<Fp32Sums> sums_;
+    bool wide_ = true;
+    FloatBuffers& buffers_;
+};
+
+}  // namespace apscope::detail
