@@ -1,13 +1,12 @@
 #include "analysis/replay/first_pass.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "analysis/replay/item_queue.h"
 #include "analysis/replay/item_views.h"
-#include "core/fixed_shape_sum.h"
 #include "emulation/machine/parallel.h"
+#include "emulation/schemes/agreed_statistics.h"
 
 namespace apscope::detail {
 
@@ -18,17 +17,7 @@ AgreedStatistics read_item(const ItemViews& item, ExponentHistogram& histogram, 
     agreed.elements = item.rows[0].size();
     for (const std::span<const float> row : item.rows) {
         histogram.add(row);
-        for (std::size_t b = 0; with_sums && b < row.size(); b += sum_block) {
-            const auto finite = [&](std::size_t i) {
-                return std::isfinite(row[b + i]) ? static_cast<double>(row[b + i]) : 0.0;
-            };
-            const std::size_t count = std::min(sum_block, row.size() - b);
-            agreed.sum += block_sum(count, finite);
-            agreed.sum_absolute +=
-                block_sum(count, [&](std::size_t i) { return std::abs(finite(i)); });
-            agreed.sum_squares +=
-                block_sum(count, [&](std::size_t i) { return finite(i) * finite(i); });
-        }
+        if (with_sums) add_sums(agreed, row);
     }
     agreed.nonfinite = histogram.nan + histogram.infinite;
     agreed.amax = histogram.amax;

@@ -109,6 +109,7 @@ _MODULES = (
     "record",
     "schemes",
     "studies",
+    "train",
     "types",
 )
 
@@ -162,6 +163,7 @@ __all__ = [
     "search",
     "sqrt",
     "studies",
+    "train",
     "subtract",
     "sum",
     "types",

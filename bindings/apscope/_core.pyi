@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'Projection', 'Quantizer', 'ReplayOptions', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'check_memory', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'machine_memory', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen', 'work_costs']
+__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'Projection', 'Quantizer', 'ReplayOptions', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'check_memory', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'machine_memory', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen', 'work_costs']
 class FloatEnvironment:
     def __enter__(self) -> None:
         ...
@@ -463,6 +463,25 @@ class TrainingStep:
         ...
     @property
     def workers(self) -> int:
+        ...
+class StepExchange:
+    """
+    The gradients of all tensors of one step through a scheme.
+    """
+    def __init__(self, spec: str, names: collections.abc.Sequence[str], roles: collections.abc.Sequence[str], shapes: collections.abc.Sequence[collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]], workers: typing.SupportsInt | typing.SupportsIndex, topology: str, seed: typing.SupportsInt | typing.SupportsIndex, divide: bool) -> None:
+        ...
+    def run(self, number: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex, gradients: list[numpy.typing.NDArray[numpy.float32]], out: list[numpy.typing.NDArray[numpy.float32]], weights: list[numpy.typing.NDArray[numpy.float32]], loss: typing.SupportsFloat | typing.SupportsIndex, learning_rate: typing.SupportsFloat | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> list[bool]:
+        """
+        Fills `out`; returns whether the scheme dropped each tensor's step.
+        """
+    def set_state(self, state: dict) -> None:
+        ...
+    def state(self) -> dict:
+        """
+        What the scheme remembers: arrays by name, by scheme and tensor.
+        """
+    @property
+    def needs(self) -> list[str]:
         ...
 class ReplayOptions:
     def __init__(self, schemes: collections.abc.Sequence[str], topologies: collections.abc.Sequence[str], steps: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], tensors: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], workers: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex = 0, shard: typing.SupportsInt | typing.SupportsIndex = 0, shards: typing.SupportsInt | typing.SupportsIndex = 1, draws: typing.SupportsInt | typing.SupportsIndex = 1, threads: typing.SupportsInt | typing.SupportsIndex = 0, memory: typing.SupportsInt | typing.SupportsIndex = 0) -> None:

@@ -15,6 +15,8 @@ void bind_bench(apscope::python::Module& m);
 void bind_cast_statistics(apscope::python::Module& m);
 void bind_exchange(apscope::python::Module& m,
                    const std::shared_ptr<apscope::detail::MadeSchemes>& made);
+void bind_step_exchange(apscope::python::Module& m,
+                        const std::shared_ptr<apscope::detail::MadeSchemes>& made);
 void bind_float_environment(apscope::python::Module& m);
 void bind_formats(apscope::python::Module& m);
 void bind_levels(apscope::python::Module& m);
@@ -41,6 +43,7 @@ PYBIND11_MODULE(_core, plain) {
     bind_trace(m);
     bind_schemes(m, made);
     bind_exchange(m, made);
+    bind_step_exchange(m, made);
     bind_cast_statistics(m);
     bind_levels(m);
     bind_limits(m);

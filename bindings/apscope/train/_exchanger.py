@@ -1,0 +1,153 @@
+"""One step's gradients of all parameters through a scheme, for training loops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .. import _core
+from .._arrays.checks import integer, text
+from .._schemes.scheme import Scheme, as_scheme
+from .._traces.roles import Roles, guess_role, said
+
+if TYPE_CHECKING:
+    from .._advice.plan import Plan
+
+__all__ = ["Exchanger"]
+
+
+class Exchanger:
+    """The exchange that stands in place of an all-reduce, and its memory.
+
+    Parameters
+    ----------
+    spec : Scheme, Plan or str
+        Any scheme, hybrid or plan, except one that chooses in hindsight over all steps
+        (``scale=best``) or needs the full batch's gradient.
+    shapes : mapping of str to shape
+        The parameters' names, in the model's order.
+    workers : int
+    topology : str
+        For schemes that add in a format; the others have their own reduction.
+    seed : int, 0 to 2**64 - 1
+        Of all random draws, with the parameter's name and the step's number.
+    roles : mapping or function, optional
+        The parameters' roles, for hybrids; guessed from names and shapes where not given.
+    threads : int
+        0: as many as the machine has.
+
+    Raises
+    ------
+    ValueError
+        An unknown scheme or topology, no worker, a scheme that a training loop cannot run.
+    """
+
+    def __init__(
+        self,
+        spec: Scheme | Plan | str,
+        shapes: Mapping[str, Sequence[int]],
+        *,
+        workers: int,
+        topology: str = "ring",
+        seed: int = 0,
+        roles: Roles = None,
+        threads: int = 0,
+    ) -> None:
+        self.spec, self.topology = as_scheme(spec).spec, text("topology", topology)
+        self.names = list(shapes)
+        self.workers = integer("workers", workers, 1, 2**20)
+        self.seed = integer("seed", seed, 0, 2**64 - 1)
+        self.threads = integer("threads", threads, 0, 2**20)
+        sizes = [tuple(int(n) for n in shapes[name]) for name in self.names]
+        self._core = _core.StepExchange(
+            self.spec,
+            self.names,
+            [
+                str(said(roles, name, shape) or guess_role(name, shape))
+                for name, shape in zip(self.names, sizes, strict=True)
+            ],
+            [list(shape) for shape in sizes],
+            self.workers,
+            self.topology,
+            self.seed,
+            True,
+        )
+        self.needs: list[str] = self._core.needs
+        self.step = 0  #: Number of the next step.
+
+    def run(
+        self,
+        gradients: Sequence[torch.Tensor],
+        out: Sequence[torch.Tensor],
+        *,
+        loss: float | None = None,
+        learning_rate: float | None = None,
+        weights: Sequence[torch.Tensor] = (),
+    ) -> list[bool]:
+        """Exchanges the gradients of the next step.
+
+        Parameters
+        ----------
+        gradients : sequence of float32 tensors, shape (workers, n) each
+            One per parameter, on the CPU. Not changed.
+        out : sequence of contiguous float32 tensors of n elements
+            Gets the sum over the workers, divided by their number: reduced as the scheme does,
+            divided in fp64, rounded to fp32.
+        loss, learning_rate, weights : optional
+            For schemes that need them.
+
+        Returns
+        -------
+        list of bool
+            Whether the scheme dropped the step, for each parameter; `out` is 0 there.
+        """
+        dropped: list[bool] = self._core.run(
+            self.step,
+            self.step,
+            [g.numpy() for g in gradients],
+            [o.reshape(-1).numpy() for o in out],
+            [w.detach().reshape(-1).numpy() for w in weights] if "weights" in self.needs else [],
+            math.nan if loss is None else float(loss),
+            math.nan if learning_rate is None else float(learning_rate),
+            self.threads,
+        )
+        self.step += 1
+        return dropped
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next step depends on; tensors and numbers only."""
+        return {
+            "spec": self.spec,
+            "topology": self.topology,
+            "workers": self.workers,
+            "seed": self.seed,
+            "step": self.step,
+            "memory": {
+                name: {part: torch.from_numpy(row.copy()) for part, row in rows.items()}
+                for name, rows in self._core.state().items()
+            },
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues where another exchange stood.
+
+        Raises
+        ------
+        ValueError
+            The state of another scheme, topology, seed or number of workers.
+        """
+        for key in ("spec", "topology", "workers", "seed"):
+            if state[key] != getattr(self, key):
+                raise ValueError(
+                    f"the state is of {key}={state[key]!r}, not of {getattr(self, key)!r}"
+                )
+        self._core.set_state(
+            {
+                name: {part: row.numpy() for part, row in rows.items()}
+                for name, rows in state["memory"].items()
+            }
+        )
+        self.step = integer("step", state["step"], 0, 2**62)

@@ -1,0 +1,182 @@
+"""The exchange as a communication hook of PyTorch's ``DistributedDataParallel``.
+
+DDP reads the annotations of a hook as types: they are not texts here.
+"""
+
+import gc
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from .._advice.plan import Plan
+from .._schemes.scheme import Scheme, as_scheme
+from .._traces.roles import Roles
+from ._exchanger import Exchanger
+
+__all__ = ["ExchangeState", "exchange_hook"]
+
+
+class ExchangeState:
+    """What `exchange_hook` needs: ``ddp.register_comm_hook(ExchangeState(...), exchange_hook)``.
+
+    Every rank gathers what the ranks' gradients are and computes the emulated result, so that all
+    have the same bits, those of `Workers` with as many workers. Nothing that a scheme remembers
+    depends on DDP's buckets, which are rebuilt after the first step: it is kept by the parameter's
+    name.
+
+    Parameters
+    ----------
+    process_group : torch.distributed.ProcessGroup, optional
+        The ranks are the workers; by default all processes.
+    spec : Scheme, Plan or str
+        As `Workers` takes it.
+    topology, seed, roles, threads
+        As `Workers` takes them.
+    module : DistributedDataParallel, optional
+        Whose hook it is; by default the one that holds the parameters.
+
+    Attributes
+    ----------
+    loss, learning_rate : float, optional
+        Set before each backward pass, for schemes that need them.
+    skipped : bool
+        Whether the scheme dropped the last step (dynamic loss scaling): gradients are 0, and the
+        loop should not step its optimizer.
+
+    Raises
+    ------
+    ValueError
+        An unknown scheme or topology, a scheme that a training loop cannot run: at the first step,
+        where the parameters are known.
+    """
+
+    def __init__(
+        self,
+        process_group: dist.ProcessGroup | None = None,
+        spec: Scheme | Plan | str = "aps:e4m3",
+        *,
+        topology: str = "ring",
+        seed: int = 0,
+        roles: Roles = None,
+        threads: int = 0,
+        module: DistributedDataParallel | None = None,
+    ) -> None:
+        self.process_group, self.spec = process_group, as_scheme(spec).spec
+        self._options: dict[str, Any] = dict(
+            topology=topology, seed=seed, roles=roles, threads=threads
+        )
+        self._module = module
+        self._names: dict[torch.Tensor, str] = {}
+        self._waiting: list[tuple[dist.GradBucket, torch.Tensor, torch.futures.Future[Any]]] = []
+        self._loaded: Mapping[str, Any] | None = None
+        self.exchanger: Exchanger | None = None
+        self.loss: float | None = None
+        self.learning_rate: float | None = None
+        self.skipped = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """The exchange's memory: the same on every rank. Empty before the first step."""
+        return self.exchanger.state_dict() if self.exchanger else dict(self._loaded or {})
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues where another run stood, with the same bits, at the next step.
+
+        Raises
+        ------
+        ValueError
+            The state of another scheme, topology, seed or number of workers: at the next step if
+            there was none yet.
+        """
+        self._loaded = dict(state)
+        if self.exchanger and self._loaded:
+            self.exchanger.load_state_dict(self._loaded)
+
+    def _begin(self, some: torch.Tensor) -> Exchanger:
+        """At the first step: finds the module, and what its parameters are called."""
+        module = self._module or next(
+            (
+                found
+                for found in gc.get_objects()
+                if isinstance(found, DistributedDataParallel)
+                and any(p is some for p in found.parameters())
+            ),
+            None,
+        )
+        if module is None:
+            raise ValueError(
+                "no DistributedDataParallel holds the parameters; give ExchangeState module="
+            )
+        trained = {n: p for n, p in module.module.named_parameters() if p.requires_grad}
+        self._names = {p: name for name, p in trained.items()}
+        exchanger = Exchanger(
+            self.spec,
+            {name: tuple(p.shape) for name, p in trained.items()},
+            workers=dist.get_world_size(self.process_group),
+            **self._options,
+        )
+        if self._loaded:
+            exchanger.load_state_dict(self._loaded)
+        return exchanger
+
+    def _take(self, bucket: dist.GradBucket) -> torch.futures.Future[Any]:
+        """A bucket waits for the others of its step: a scheme may scale all tensors together."""
+        flat = bucket.buffer()
+        parts = [torch.empty_like(flat) for _ in range(dist.get_world_size(self.process_group))]
+        dist.all_gather(parts, flat, group=self.process_group)
+        future: torch.futures.Future[Any] = torch.futures.Future()
+        self._waiting.append((bucket, torch.stack(parts).float().cpu(), future))
+        if bucket.is_last():
+            try:
+                self._exchange()
+            finally:
+                self._waiting = []
+        return future
+
+    def _exchange(self) -> None:
+        if self.exchanger is None:
+            self.exchanger = self._begin(self._waiting[0][0].parameters()[0])
+        gradients: dict[str, torch.Tensor] = {}
+        results: dict[str, torch.Tensor] = {}
+        parameters: dict[str, torch.Tensor] = {}
+        outs = []
+        for bucket, gathered, _ in self._waiting:
+            out, at = torch.empty(gathered.shape[1]), 0
+            for p in bucket.parameters():
+                name, end = self._names[p], at + p.numel()
+                gradients[name], results[name] = gathered[:, at:end], out[at:end]
+                parameters[name] = p.detach().float().cpu().contiguous()
+                at = end
+            outs.append(out)
+        names = self.exchanger.names
+        dropped = self.exchanger.run(
+            [gradients[name] for name in names],
+            [results[name] for name in names],
+            loss=self.loss,
+            learning_rate=self.learning_rate,
+            weights=[parameters[name] for name in names],
+        )
+        self.skipped = all(dropped)
+        for (bucket, _, future), out in zip(self._waiting, outs, strict=True):
+            buffer = bucket.buffer()
+            future.set_result(out.to(device=buffer.device, dtype=buffer.dtype))
+
+
+def exchange_hook(
+    state: ExchangeState, bucket: dist.GradBucket
+) -> torch.futures.Future[torch.Tensor]:
+    """DDP's communication hook: gathers the gradients, and gives the exchange's result.
+
+    Parameters
+    ----------
+    state : ExchangeState
+    bucket : torch.distributed.GradBucket
+
+    Returns
+    -------
+    Future of tensor
+        Complete when the last bucket of the step has arrived.
+    """
+    return state._take(bucket)

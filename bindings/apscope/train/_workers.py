@@ -1,0 +1,253 @@
+"""Several workers of data-parallel training in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.func import functional_call, grad_and_value, vmap
+
+from .._arrays.checks import integer
+from .._schemes.scheme import Scheme
+from .._traces.roles import Roles
+from ._exchanger import Exchanger
+
+if TYPE_CHECKING:
+    from .._advice.plan import Plan
+
+__all__ = ["Workers"]
+
+
+class Workers:
+    """Trains a model with W workers in one process, whose gradients a scheme exchanges.
+
+    Each worker computes the gradient of its part of a batch; the exchange takes the place of the
+    all-reduce; the optimizer steps with the result. The same bits as `exchange_hook` in W
+    processes, if PyTorch's kernels give the same gradients there.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Trained in place. Its parameters may be of any floating dtype and device; gradients are
+        exchanged as fp32 numbers on the CPU.
+    loss : f(output, targets) -> scalar tensor
+        Of one worker's part, as a mean over it.
+    optimizer : torch.optim.Optimizer
+        Of the model's parameters.
+    workers : int
+    exchange : Scheme, Plan or str
+        Any scheme, hybrid or plan, except one that chooses in hindsight over all steps
+        (``scale=best``) or needs the full batch's gradient. ``hybrid(steps:0:100=...;else=...)``
+        is a schedule over steps.
+    topology : str
+        For schemes that add in a format; the others have their own reduction.
+    seed : int, 0 to 2**64 - 1
+        Of the exchange's random draws.
+    batched : bool, optional
+        Whether the workers' gradients are computed together, by ``torch.func.vmap``; by default
+        where the model allows it: not if it has buffers that change while it computes (BatchNorm's
+        statistics). The two differ by the rounding errors of PyTorch's kernels.
+    roles : mapping or function, optional
+        The parameters' roles, for hybrids; guessed from names and shapes where not given.
+    threads : int
+        Of the exchange; 0: as many as the machine has.
+
+    Attributes
+    ----------
+    gradients : dict of str to float32 tensor, shape (workers, n)
+        The workers' gradients after `backward`, by parameter.
+    skipped : bool
+        Whether the scheme dropped the last step (dynamic loss scaling): the optimizer did not step.
+
+    Raises
+    ------
+    ValueError
+        An unknown scheme or topology, no worker, a model without parameters that need a gradient, a
+        scheme that a training loop cannot run.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        loss: Callable[[Any, Any], torch.Tensor],
+        optimizer: torch.optim.Optimizer,
+        *,
+        workers: int = 8,
+        exchange: Scheme | Plan | str = "aps:e4m3",
+        topology: str = "ring",
+        seed: int = 0,
+        batched: bool | None = None,
+        roles: Roles = None,
+        threads: int = 0,
+    ) -> None:
+        self.model, self.loss, self.optimizer = model, loss, optimizer
+        self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        if not self._parameters:
+            raise ValueError("the model has no parameters that need a gradient")
+        self.exchanger = Exchanger(
+            exchange,
+            {name: tuple(p.shape) for name, p in self._parameters.items()},
+            workers=integer("workers", workers, 1, 2**20),
+            topology=topology,
+            seed=seed,
+            roles=roles,
+            threads=threads,
+        )
+        self.workers = self.exchanger.workers
+        self.batched = not any(True for _ in model.buffers()) if batched is None else batched
+        self.gradients: dict[str, torch.Tensor] = {}
+        self.skipped = False
+        self._loss: float | None = None
+
+    def step(self, inputs: Any, targets: Any) -> torch.Tensor:
+        """One step of training: `backward`, `exchange` and `update`.
+
+        Parameters
+        ----------
+        inputs, targets : tensors
+            Of the whole batch: its first axis is divided among the workers in order.
+
+        Returns
+        -------
+        tensor
+            The mean of the workers' losses.
+
+        Raises
+        ------
+        ValueError
+            A batch that the workers cannot divide into equal parts.
+        """
+        loss = self.backward(inputs, targets)
+        self.exchange()
+        self.update()
+        return loss
+
+    def backward(self, inputs: Any, targets: Any, *, accumulate: bool = False) -> torch.Tensor:
+        """Computes every worker's gradient; adds it to the last one's if `accumulate`."""
+        parts = [self._parts("inputs", inputs), self._parts("targets", targets)]
+        earlier = self.gradients if accumulate else {}
+        with torch.enable_grad():
+            losses = self._together(*parts) if self.batched else self._one_by_one(*parts)
+        for name, rows in earlier.items():
+            self.gradients[name] = rows + self.gradients[name]
+        mean = losses.mean()
+        self._loss = float(mean)
+        return mean
+
+    def exchange(self) -> None:
+        """Exchanges `gradients`, and puts the result into the parameters' ``grad``."""
+        shared = {name: torch.empty(p.numel()) for name, p in self._parameters.items()}
+        weights = (
+            [p.detach().float().cpu().contiguous() for p in self._parameters.values()]
+            if "weights" in self.exchanger.needs
+            else []
+        )
+        dropped = self.exchanger.run(
+            [self.gradients[name] for name in shared],
+            list(shared.values()),
+            loss=self._loss,
+            learning_rate=self.optimizer.param_groups[0]["lr"],
+            weights=weights,
+        )
+        self.skipped = all(dropped)
+        for name, p in self._parameters.items():
+            p.grad = shared[name].reshape(p.shape).to(device=p.device, dtype=p.dtype)
+
+    def update(self) -> None:
+        """Steps the optimizer, unless the scheme dropped the step; removes the gradients."""
+        if not self.skipped:
+            self.optimizer.step()
+        for p in self._parameters.values():
+            p.grad = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next step depends on: model, optimizer and the exchange's memory.
+
+        ``torch.save`` writes it; ``torch.load(weights_only=True)`` reads it.
+        """
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "exchange": self.exchanger.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues where another run stood, with the same bits.
+
+        Raises
+        ------
+        ValueError
+            The state of another scheme, topology, seed or number of workers.
+        """
+        self.exchanger.load_state_dict(state["exchange"])
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+
+    def _parts(self, what: str, batch: torch.Tensor) -> torch.Tensor:
+        if batch.dim() == 0 or batch.shape[0] == 0 or batch.shape[0] % self.workers != 0:
+            raise ValueError(
+                f"{what} of shape {tuple(batch.shape)} cannot be divided among {self.workers} "
+                "workers; the first axis must be a multiple of them"
+            )
+        return batch.reshape(self.workers, batch.shape[0] // self.workers, *batch.shape[1:])
+
+    def _together(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """One batched backward for all workers."""
+        fixed = {name: p.detach() for name, p in self.model.named_parameters()}
+        trained = {name: fixed.pop(name) for name in self._parameters}
+        fixed |= dict(self.model.named_buffers())
+
+        def of_one(
+            parameters: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor
+        ) -> torch.Tensor:
+            return self.loss(functional_call(self.model, {**fixed, **parameters}, (x,)), y)
+
+        gradients, losses = vmap(
+            grad_and_value(of_one), in_dims=(None, 0, 0), randomness="different"
+        )(trained, inputs, targets)
+        self.gradients = {name: self._rows(gradients[name]) for name in self._parameters}
+        return losses.detach()
+
+    def _one_by_one(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Worker after worker; the buffers are then those of worker 0, as under DDP."""
+        rows: dict[str, list[torch.Tensor]] = {name: [] for name in self._parameters}
+        losses = []
+        with self._buffers_of_worker_0() as begin:
+            for x, y in zip(inputs, targets, strict=True):
+                begin()
+                loss = self.loss(self.model(x), y)
+                found = torch.autograd.grad(
+                    loss, list(self._parameters.values()), allow_unused=True
+                )
+                for (name, p), g in zip(self._parameters.items(), found, strict=True):
+                    rows[name].append(torch.zeros_like(p) if g is None else g.detach())
+                losses.append(loss.detach())
+        self.gradients = {name: self._rows(torch.stack(found)) for name, found in rows.items()}
+        return torch.stack(losses)
+
+    @contextmanager
+    def _buffers_of_worker_0(self) -> Iterator[Callable[[], None]]:
+        """Gives a function that every worker calls first: all begin with the same buffers."""
+        buffers = list(self.model.buffers())
+        before = [b.clone() for b in buffers]
+        after: list[list[torch.Tensor]] = []
+        worker = 0
+
+        def begin() -> None:
+            nonlocal worker
+            if worker == 1:
+                after.append([b.clone() for b in buffers])
+            with torch.no_grad():
+                for b, value in zip(buffers, before, strict=True):
+                    b.copy_(value)
+            worker += 1
+
+        yield begin
+        with torch.no_grad():
+            for b, value in zip(buffers, after[0] if after else [], strict=False):
+                b.copy_(value)
+
+    def _rows(self, stacked: torch.Tensor) -> torch.Tensor:
+        return stacked.detach().reshape(self.workers, -1).float().cpu().contiguous()

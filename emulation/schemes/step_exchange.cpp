@@ -1,0 +1,256 @@
+#include "emulation/schemes/step_exchange.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "core/fixed_shape_sum.h"
+#include "core/float_environment.h"
+#include "emulation/machine/parallel.h"
+#include "emulation/schemes/agreed_statistics.h"
+#include "emulation/schemes/exchange_run.h"
+#include "emulation/schemes/float_exchange.h"
+
+namespace apscope::detail {
+
+namespace {
+
+// Elements that a thread takes at a time of a tensor under a FloatScheme: whole blocks.
+constexpr std::size_t chunk = 64 * sum_block;
+
+// A policy's branches with the policy; any scheme alone.
+void for_schemes(const Scheme& scheme, const auto& work) {
+    work(scheme);
+    if (const auto* policy = std::get_if<Policy>(&scheme.kind))
+        for (const PolicyBranch& branch : policy->branches) for_schemes(*branch.scheme, work);
+}
+
+// What a FloatScheme makes of some blocks of a tensor.
+struct FloatTask {
+    const FloatScheme* scheme;
+    const Decision* decision;
+    std::size_t tensor, first, count;
+};
+
+// What any other scheme makes of a tensor.
+struct TensorTask {
+    const TensorScheme* scheme;
+    State* state;
+    std::size_t tensor;
+};
+
+}  // namespace
+
+std::size_t StepTensor::elements() const {
+    std::size_t n = 1;
+    for (const std::int64_t axis : shape) n *= static_cast<std::size_t>(axis);
+    return n;
+}
+
+StepExchange::StepExchange(Scheme scheme, std::vector<StepTensor> tensors, int workers,
+                           const Topology& topology, std::uint64_t seed, bool divide)
+    : scheme_(std::move(scheme)), tensors_(std::move(tensors)), workers_(workers),
+      topology_(topology), seed_(seed), divide_(divide) {
+    if (workers < 1)
+        throw std::invalid_argument("workers=" + std::to_string(workers) + " must be at least 1");
+    std::set<std::string> seen;
+    std::vector<std::string> names, roles;
+    for (const StepTensor& tensor : tensors_) {
+        if (!seen.insert(tensor.name).second)
+            throw std::invalid_argument("two tensors are called '" + tensor.name +
+                                        "'; a scheme remembers each by its name");
+        names.push_back(tensor.name);
+        roles.push_back(tensor.role);
+    }
+    known_ = policy_tensors(names, roles);
+    for_schemes(scheme_, [](const Scheme& one) {
+        const auto scale = one.keys.find("scale");
+        if (scale != one.keys.end() && scale->second == "best")
+            throw std::invalid_argument("scheme '" + one.spec +
+                                        "' chooses its scale in hindsight over all steps, which a "
+                                        "training loop cannot; give a number as scale");
+        if (std::ranges::count(one.needs(), "full_batch") > 0)
+            throw std::invalid_argument("scheme '" + one.spec +
+                                        "' needs the gradient of the full batch, which a training "
+                                        "loop does not compute; use another scheme");
+    });
+}
+
+std::vector<std::string> StepExchange::needs() const {
+    std::set<std::string> needed;
+    for_schemes(scheme_, [&](const Scheme& one) {
+        const std::vector<std::string> own = one.needs();
+        needed.insert(own.begin(), own.end());
+    });
+    return {needed.begin(), needed.end()};
+}
+
+std::vector<StepExchange::Part> StepExchange::parts_at(std::int64_t number) const {
+    const auto* policy = std::get_if<Policy>(&scheme_.kind);
+    if (policy == nullptr) return {{&scheme_, scheme_.spec, std::vector<char>(tensors_.size(), 1)}};
+    std::vector<Part> parts;
+    for (const PolicyBranch& branch : policy->branches)
+        parts.push_back({branch.scheme.get(), scheme_.spec + "/" + branch.scheme->spec,
+                         std::vector<char>(tensors_.size())});
+    for (std::size_t k = 0; k < tensors_.size(); ++k)
+        parts[policy->branches_for(known_[k], std::span(&number, 1)).at(0)].serves[k] = 1;
+    return parts;
+}
+
+void StepExchange::check(const StepGradients& step) const {
+    const auto refuse = [&](const std::string& what, std::size_t found, std::size_t wanted) {
+        throw std::invalid_argument(what + " " + std::to_string(found) + ", not " +
+                                    std::to_string(wanted));
+    };
+    const std::size_t count = tensors_.size();
+    if (step.gradients.size() != count)
+        refuse("the number of tensors with gradients is", step.gradients.size(), count);
+    if (step.out.size() != count)
+        refuse("the number of tensors with results is", step.out.size(), count);
+    if (!step.weights.empty() && step.weights.size() != count)
+        refuse("the number of tensors with weights is", step.weights.size(), count);
+    for (std::size_t k = 0; k < count; ++k) {
+        const std::size_t elements = tensors_[k].elements();
+        const std::string name = " of '" + tensors_[k].name + "' is";
+        if (step.gradients[k].size() != static_cast<std::size_t>(workers_))
+            refuse("the number of workers with gradients" + name, step.gradients[k].size(),
+                   static_cast<std::size_t>(workers_));
+        for (const std::span<const float> row : step.gradients[k])
+            if (row.size() != elements)
+                refuse("the size of a gradient" + name, row.size(), elements);
+        if (step.out[k].size() != elements)
+            refuse("the size of the result" + name, step.out[k].size(), elements);
+        if (!step.weights.empty() && step.weights[k].size() != elements)
+            refuse("the size of the weights" + name, step.weights[k].size(), elements);
+    }
+    for (const std::string& what : needs()) {
+        if (what == "weights" ? step.weights.empty()
+                              : std::isnan(what == "loss" ? step.loss : step.learning_rate))
+            throw std::invalid_argument("scheme '" + scheme_.spec + "' needs " + what +
+                                        "; give it with every step");
+    }
+}
+
+std::vector<bool> StepExchange::run(const StepGradients& step, int threads) {
+    const FloatEnvironment environment;
+    check(step);
+    const std::vector<Part> parts = parts_at(step.number);
+    const std::size_t count = tensors_.size();
+
+    // Statistics and decisions of the schemes that scale and round.
+    std::vector<AgreedStatistics> agreed(count);
+    bool with_sums = false;
+    std::vector<std::size_t> scaled;  // the tensors of some FloatScheme
+    for (const Part& part : parts) {
+        const auto* scheme = std::get_if<FloatScheme>(&part.scheme->kind);
+        if (scheme == nullptr) continue;
+        with_sums = with_sums || scheme->wants_sums;
+        for (std::size_t k = 0; k < count; ++k)
+            if (part.serves[k] != 0) scaled.push_back(k);
+    }
+    parallel_for(scaled.size(), threads, [&](std::size_t i) {
+        agreed[scaled[i]] = agreed_statistics(step.gradients[scaled[i]], with_sums);
+    });
+    std::vector<bool> skipped(count);
+    std::vector<std::vector<Decision>> decisions(parts.size());
+    std::vector<FloatTask> in_blocks;
+    std::vector<TensorTask> whole;
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+        const Part& part = parts[p];
+        if (const auto* scheme = std::get_if<FloatScheme>(&part.scheme->kind)) {
+            SelectionInput input{1, count, workers_, agreed, {}, {step.number}, part.serves};
+            for (std::size_t k = 0; k < count; ++k) {
+                input.names.push_back(tensors_[k].name);
+                if (part.serves[k] == 0) input.statistics[k] = {0.0, 0, tensors_[k].elements()};
+            }
+            decisions[p] = scheme->select(input, states_[part.name]);
+            for (std::size_t k = 0; k < count; ++k) {
+                if (part.serves[k] == 0) continue;
+                skipped[k] = decisions[p][k].skipped;
+                for (std::size_t first = 0; first < tensors_[k].elements(); first += chunk)
+                    in_blocks.push_back({scheme, &decisions[p][k], k, first,
+                                         std::min(chunk, tensors_[k].elements() - first)});
+            }
+        } else if (const auto* tensor_scheme = std::get_if<TensorScheme>(&part.scheme->kind)) {
+            for (std::size_t k = 0; k < count; ++k)
+                if (part.serves[k] != 0)
+                    whole.push_back(
+                        {tensor_scheme, &states_[part.name + "|" + tensors_[k].name], k});
+        }
+    }
+
+    const double divisor = divide_ ? workers_ : 1.0;
+    const auto key = [&](std::size_t k) {
+        return replay_key(seed_, tensors_[k].name, step.number);
+    };
+    const auto do_blocks = [&](const FloatTask& task) {
+        const std::span<float> out = step.out[task.tensor];
+        if (task.decision->skipped) {
+            std::fill_n(out.begin() + static_cast<std::ptrdiff_t>(task.first), task.count, 0.0f);
+            return;
+        }
+        const Reduction& reduction = task.scheme->reduction;
+        const bool gathers = reduction.collective == Collective::all_gather;
+        const Topology topology = gathers ? Topology{Topology::Kind::gather, 0, false} : topology_;
+        const bool exact = topology.kind == Topology::Kind::exact || reduction.exact;
+        thread_local std::optional<FloatBuffers> buffers;
+        if (!buffers || buffers->narrow.size() != static_cast<std::size_t>(workers_))
+            buffers.emplace(workers_);
+        FloatExchange exchange(*task.scheme, *task.decision, workers_, !exact, *buffers);
+        double y[sum_block];
+        const std::size_t end = task.first + task.count;
+        for (std::size_t first = task.first; first < end; first += sum_block) {
+            const std::size_t n = std::min(sum_block, end - first);
+            for (std::size_t w = 0; w < static_cast<std::size_t>(workers_); ++w)
+                exchange.encode(w, step.gradients[task.tensor][w].subspan(first, n), first,
+                                key(task.tensor));
+            exchange.reduce(topology, exact, first, out.size(), key(task.tensor), divisor,
+                            std::span(y, n));
+            for (std::size_t i = 0; i < n; ++i) out[first + i] = static_cast<float>(y[i]);
+        }
+    };
+    // bool's vector shares bytes between threads.
+    std::vector<char> dropped(count);
+    const auto do_tensor = [&](const TensorTask& task) {
+        const StepTensor& tensor = tensors_[task.tensor];
+        TrainingStep one;
+        one.tensor = tensor.name;
+        one.role = tensor.role;
+        one.shape = tensor.shape;
+        one.number = step.number;
+        one.index = step.index;
+        one.workers = workers_;
+        one.key = key(task.tensor);
+        one.loss = step.loss;
+        one.learning_rate = step.learning_rate;
+        if (!step.weights.empty()) one.weights = step.weights[task.tensor];
+        const std::span<float> out = step.out[task.tensor];
+        ExchangeRun run(*task.scheme, one, *task.state, step.gradients[task.tensor],
+                        std::span(&topology_, 1));
+        std::size_t first = 0;
+        do {
+            run.read(first);
+            const Row& sum = run.send(one.key, true).reduced.at(0);
+            for (std::size_t i = 0; i < sum.size(); ++i)
+                out[first + i] = run.skipped() ? 0.0f : static_cast<float>(sum[i] / divisor);
+            first += run.piece();
+        } while (first < out.size());
+        run.end();
+        dropped[task.tensor] = run.skipped() ? 1 : 0;
+    };
+    // The large ones first, so that no thread ends long after the others.
+    std::ranges::stable_sort(whole, [&](const TensorTask& a, const TensorTask& b) {
+        return tensors_[a.tensor].elements() > tensors_[b.tensor].elements();
+    });
+    parallel_for(whole.size() + in_blocks.size(), threads, [&](std::size_t i) {
+        if (i < whole.size()) do_tensor(whole[i]);
+        else do_blocks(in_blocks[i - whole.size()]);
+    });
+    for (std::size_t k = 0; k < count; ++k) skipped[k] = skipped[k] || dropped[k] != 0;
+    return skipped;
+}
+
+}  // namespace apscope::detail

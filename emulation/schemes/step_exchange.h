@@ -1,0 +1,76 @@
+// StepExchange: the gradients of all tensors of one step through a scheme, as a training loop calls
+// it in place of an all-reduce: the same bits as a replay of these gradients, on any number of
+// threads. What a scheme remembers goes from step to step.
+//
+//      StepExchange exchange(scheme, tensors, workers, topology, seed, divide);
+//      exchange.run(step, threads)         fills step.out
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "emulation/allreduce/topology.h"
+#include "emulation/schemes/scheme.h"
+
+namespace apscope::detail {
+
+struct StepTensor {
+    std::string name, role = "other";
+    std::vector<std::int64_t> shape;
+
+    std::size_t elements() const;
+};
+
+// The arrays are of the tensors, in their order.
+struct StepGradients {
+    std::int64_t number = 0;
+    std::size_t index = 0;  // among the steps of the training, from 0
+    std::vector<std::vector<std::span<const float>>> gradients;  // one row a worker
+    std::vector<std::span<float>> out;
+    std::vector<std::span<const float>> weights = {};  // empty where no scheme needs them
+    double loss = std::numeric_limits<double>::quiet_NaN(),
+           learning_rate = std::numeric_limits<double>::quiet_NaN();
+};
+
+class StepExchange {
+public:
+    // divide: sums are divided by the number of workers, in fp64, before they are rounded to fp32.
+    // Throws std::invalid_argument for no worker, two tensors of one name, a scheme that chooses in
+    // hindsight over all steps, or that needs the gradient of the full batch.
+    StepExchange(Scheme scheme, std::vector<StepTensor> tensors, int workers,
+                 const Topology& topology, std::uint64_t seed, bool divide);
+
+    // What each tensor's step was dropped by its scheme: its out is 0 then. Throws
+    // std::invalid_argument for arrays of other lengths, or inputs that are missing.
+    std::vector<bool> run(const StepGradients& step, int threads);
+
+    const Scheme& scheme() const { return scheme_; }
+    std::vector<std::string> needs() const;  // of weights, loss, learning_rate
+    // By scheme, and by scheme and tensor where a scheme remembers elements.
+    std::map<std::string, State>& states() { return states_; }
+
+private:
+    // One scheme that is not a policy, and the tensors that it serves at the step at hand.
+    struct Part {
+        const Scheme* scheme;
+        std::string name;  // of its states
+        std::vector<char> serves;
+    };
+    std::vector<Part> parts_at(std::int64_t number) const;
+    void check(const StepGradients& step) const;
+
+    Scheme scheme_;
+    std::vector<StepTensor> tensors_;
+    std::vector<PolicyTensor> known_;
+    int workers_;
+    Topology topology_;
+    std::uint64_t seed_;
+    bool divide_;
+    std::map<std::string, State> states_;
+};
+
+}  // namespace apscope::detail

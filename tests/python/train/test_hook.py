@@ -1,0 +1,69 @@
+"""Four gloo processes under DDP give the weights of `Workers`, bit for bit, at every step."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch.nn import functional as F  # noqa: E402
+
+from apscope.train import Workers  # noqa: E402
+from tests.python.train import ddp_job  # noqa: E402
+
+STEPS = 50
+if not torch.distributed.is_available():
+    pytest.skip("this PyTorch has no torch.distributed", allow_module_level=True)
+
+
+SPECS = [
+    "aps:e4m3",
+    "aps:e3m4,unit=model,rounding=stochastic",
+    "aps:e5m2,unit=bucket:4KB",
+    "error_feedback(aps:e3m0)",
+    "delayed_scaling:e4m3fn",
+    "dynamic_loss_scaling:fp16,init=1048576",  # drops steps at first
+    "qsgd",
+    "hybrid(last=none:fp16;else=error_feedback(sign))",
+]
+
+
+def bits(tensor):
+    return tensor.numpy().tobytes()
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    """Of a job of DDP, after every step, by optimizer and spec."""
+    folder = tmp_path_factory.mktemp("job")
+    job = subprocess.run(
+        [sys.executable, "-m", "tests.python.train.ddp_job", str(folder), str(STEPS), *SPECS],
+        capture_output=True, text=True, timeout=600, cwd=Path(__file__).parents[3],
+    )  # fmt: skip
+    assert job.returncode == 0, job.stderr[-2000:]
+    return torch.load(folder / "weights", weights_only=True)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("spec", SPECS)
+def test_ddp_and_workers_give_the_same_weights(spec, optimizer, weights):
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        m = ddp_job.model()
+        o = ddp_job.optimizer_of(optimizer, m.parameters())
+        w = Workers(
+            m, F.cross_entropy, o, workers=ddp_job.RANKS, exchange=spec, topology="ring", seed=5
+        )
+        for step in range(STEPS):
+            w.step(*ddp_job.batch(step))
+            for name, mine, theirs in zip(
+                m.state_dict(),
+                m.state_dict().values(),
+                weights[f"{optimizer} {spec}"][step],
+                strict=True,
+            ):
+                assert bits(mine) == bits(theirs), (step, name)
+    finally:
+        torch.set_num_threads(before)
