@@ -63,6 +63,8 @@ class Workers:
 
     Raises
     ------
+    TypeError
+        A model, loss or optimizer of another kind.
     ValueError
         An unknown scheme or topology, no worker, a model without parameters that need a gradient, a
         scheme that a training loop cannot run.
@@ -82,6 +84,14 @@ class Workers:
         roles: Roles = None,
         threads: int = 0,
     ) -> None:
+        if not isinstance(model, torch.nn.Module):
+            raise TypeError(f"model is {type(model).__name__}; it must be a torch.nn.Module")
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise TypeError(
+                f"optimizer is {type(optimizer).__name__}; it must be a torch.optim.Optimizer"
+            )
+        if not callable(loss):
+            raise TypeError(f"loss={loss!r} must be a function of output and targets")
         self.model, self.loss, self.optimizer = model, loss, optimizer
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         if not self._parameters:

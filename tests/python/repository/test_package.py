@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 import inspect
 import re
 import subprocess
@@ -20,6 +21,7 @@ NAMED = re.findall(r"(?<!`)`([\w.]+)`(?!`)", apscope.__doc__)
 #: The modules whose names do not begin with an underscore: those that `import apscope` offers, and the adapters for PyTorch.
 PUBLIC = {
     *(f"apscope.{name}" for name in apscope._MODULES),
+    *(EXTRAS := {f"apscope.{name}" for name in apscope._EXTRAS}),
     *(f"apscope.studies.{name}" for name in apscope.studies.__all__),
     *(
         ADAPTERS := {
@@ -166,10 +168,15 @@ def test_no_module_of_the_package_calls_its_own_sum_sum():
         ), path
 
 
+def is_there(module):
+    """Whether it is imported here: some need an extra."""
+    return module not in EXTRAS or importlib.util.find_spec("torch") is not None
+
+
 def public():
     """Every public function and class: where it is offered, its name, itself. Scheme classes have tests of their own."""
     for name in ["apscope", *sorted(PUBLIC)]:
-        if "torch" not in name:
+        if "torch" not in name and is_there(name):
             module = importlib.import_module(name)
             for part in module.__all__:
                 thing = getattr(module, part)
@@ -186,7 +193,7 @@ def public():
 def public_classes():
     found = {}
     for name in ["apscope", *sorted(PUBLIC)]:
-        if "torch" not in name:
+        if "torch" not in name and is_there(name):
             module = importlib.import_module(name)
             found.update(
                 (thing, f"{name}.{part}")
