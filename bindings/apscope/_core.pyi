@@ -45,7 +45,8 @@ class FloatFormat:
     nan_codes : int, optional
         Codes per sign, from the top, that are NaN.
     has_infinity, nan_at_negative_zero, even_code_ties : bool, optional
-        Without infinities the NaN codes stay: for neither, specials="finite".
+        has_infinity=False needs nan_codes or other specials: alone it would leave the other codes of
+        the top exponent as NaN.
 
     Raises
     ------
