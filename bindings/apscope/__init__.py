@@ -20,8 +20,8 @@ Modules
     of a step); `record` (making traces), `plots`, `studies` (one module per question); `p3109`
     (IEEE P3109's projections), `conformance` (test vectors for other implementations), `machine`
     (proofs and speed on this machine), `cuda` (arrays in a GPU's memory), `types` (what functions
-    return), `cli` (the command line). With PyTorch (extra ``torch``): ``apscope.train`` (training
-    under an emulated exchange of gradients).
+    return), `cli` (the command line). With PyTorch (extra ``torch``): ``apscope.torch``
+    (these functions with gradients), ``apscope.train`` (training under an emulated exchange).
 """
 
 import importlib as _importlib
@@ -113,7 +113,7 @@ _MODULES = (
     "types",
 )
 #: Public modules that need an extra, likewise; ``from apscope import *`` does without them.
-_EXTRAS = ("train",)
+_EXTRAS = ("torch", "train")
 
 __all__ = [
     "BlockFormat",

@@ -32,6 +32,11 @@ PUBLIC = {
 }
 
 
+def is_there(module):
+    """Whether it is imported here: some need an extra."""
+    return module not in EXTRAS or importlib.util.find_spec("torch") is not None
+
+
 def run(program):
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
@@ -62,7 +67,10 @@ def test_what_is_not_in_the_list_of_public_modules_begins_with_an_underscore():
     assert set(modules()) - {"apscope"} == PUBLIC
 
 
-@pytest.mark.parametrize("name", ["apscope", *sorted(PUBLIC - ADAPTERS)])
+@pytest.mark.parametrize(
+    "name",
+    ["apscope", *sorted(PUBLIC - ADAPTERS - (set() if is_there("apscope.train") else EXTRAS))],
+)
 def test_a_public_module_says_what_it_is_and_offers_what_it_names(name):
     module = importlib.import_module(name)
     assert module.__doc__ and isinstance(module, types.ModuleType)
@@ -77,7 +85,10 @@ def test_a_public_module_says_what_it_is_and_offers_what_it_names(name):
         )
 
 
-@pytest.mark.parametrize("name", ["apscope", *sorted(PUBLIC - ADAPTERS)])
+@pytest.mark.parametrize(
+    "name",
+    ["apscope", *sorted(PUBLIC - ADAPTERS - (set() if is_there("apscope.train") else EXTRAS))],
+)
 def test_what_a_public_module_imports_is_not_among_its_names(name):
     module = importlib.import_module(name)
     # A package has its modules too, once they are imported.
@@ -168,15 +179,10 @@ def test_no_module_of_the_package_calls_its_own_sum_sum():
         ), path
 
 
-def is_there(module):
-    """Whether it is imported here: some need an extra."""
-    return module not in EXTRAS or importlib.util.find_spec("torch") is not None
-
-
 def public():
     """Every public function and class: where it is offered, its name, itself. Scheme classes have tests of their own."""
     for name in ["apscope", *sorted(PUBLIC)]:
-        if "torch" not in name and is_there(name):
+        if name not in ADAPTERS and is_there(name):
             module = importlib.import_module(name)
             for part in module.__all__:
                 thing = getattr(module, part)
@@ -193,7 +199,7 @@ def public():
 def public_classes():
     found = {}
     for name in ["apscope", *sorted(PUBLIC)]:
-        if "torch" not in name and is_there(name):
+        if name not in ADAPTERS and is_there(name):
             module = importlib.import_module(name)
             found.update(
                 (thing, f"{name}.{part}")
