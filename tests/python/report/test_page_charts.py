@@ -155,6 +155,22 @@ def test_the_bias_of_a_layer_is_pythons(opened, results, spec):
     assert line == pytest.approx(100 * wanted[own, 0], nan_ok=True)
 
 
+def test_maps_frame_the_cells_that_notebooks_frame(opened, results):
+    draw(opened, a="aps:e3m4", b="none:e4m3")
+    ax = plots.underflow_heat_map(results, "aps:e3m4")
+    layers = list(dict.fromkeys(results.frame["tensor"]))
+    steps = sorted(set(results.frame["step"]))
+    framed = [
+        f"{layers[round(p.get_y() + 0.5)]}, step {steps[round(p.get_x() + 0.5)]}:"
+        for p in ax.patches
+    ]
+    label = opened.run(
+        "document.querySelector('#underflow .pair svg[role=img]').getAttribute('aria-label')"
+    )
+    assert len(framed) == 5 and label.count(": ") == 1 + 5
+    assert all(cell in label for cell in framed), (label, framed)
+
+
 def test_the_order_of_additions_is_drawn_as_in_notebooks(opened, results):
     draw(opened, topology="ring")
     specs = opened.run("apscopePage.view().records.map((r) => r.scheme)")
