@@ -21,7 +21,7 @@ def shares(exponents: pd.Series, counts: pd.Series) -> pd.Series:
 
 
 def bias(pooled: pd.DataFrame) -> pd.DataFrame:
-    """The relative bias of rows of `pool`, and its band of two standard errors: ``y``, ``low``, ``high``.
+    """The relative bias of rows of `pool`, and its band of two standard errors: y, low, high.
 
     The band takes the elements' errors as independent. With overflow there is none. A skipped step
     is a gap: its -1 would hide the others.
@@ -60,7 +60,10 @@ def additions(pooled: pd.DataFrame, by: str) -> pd.DataFrame:
 def step_front(
     points: Iterable[tuple[float, float]], same: float = 0.0
 ) -> list[tuple[float, float]]:
-    """The points that no other beats in both, from the least cost to the least error; costs that differ by at most `same` are one."""
+    """The points that no other beats in both, from the least cost to the least error.
+
+    Costs that differ by at most `same` are one.
+    """
     front: list[tuple[float, float]] = []
     anchor = -np.inf
     for x, y in sorted(points):

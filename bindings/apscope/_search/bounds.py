@@ -101,7 +101,7 @@ class Bounds:
         return rows["step"].map(self._steps).to_numpy(int)
 
     def know(self, splits: Sequence[int], terms: np.ndarray) -> None:
-        """Lower bounds for splits, before anything is seen: (splits, tensors, steps), as of `floor.least_terms`."""
+        """Lower bounds for splits, (splits, tensors, steps) of `floor.least_terms`."""
         shape = len(splits), *self._least.shape[1:]
         found, reference = np.zeros(shape), self._reference
         if self._figure == "step_nmse":

@@ -121,7 +121,10 @@ def box(ax: Axes, cells: Sequence[tuple[int, int]]) -> None:
 
 
 def largest(grid: pd.DataFrame, count: int) -> list[tuple[int, int]]:
-    """Places of the largest value above 0 of a row each, the largest first: five cells of one row would say one thing five times."""
+    """Places of the largest value above 0 of a row each, the largest first.
+
+    Five cells of one row would say one thing five times.
+    """
     values = np.nan_to_num(grid.to_numpy(float), nan=-1.0)
     columns = values.argmax(axis=1)
     worst = values[np.arange(len(values)), columns]
