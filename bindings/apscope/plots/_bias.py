@@ -47,8 +47,9 @@ def bias_over_steps(
 ) -> Axes:
     """Relative bias of the reduced gradient, step by step, with a band of two standard errors.
 
-    It is sum(sign(x)(y-x)) / sum|x|.     All layers of a step are pooled, or one is drawn, `layer`. The band takes the elements' errors as
-    independent: a bias outside its own width of zero is more than chance. Reduced rows of the
+    It is sum(sign(x)(y-x)) / sum|x|. All layers of a step are pooled, or one is drawn, `layer`. The
+    band takes the elements' errors as independent: a bias outside its own width of zero is more
+    than chance. Reduced rows of the
     headline topology (ring, where replayed), or of the scheme's own reduction; the wire's of a trace
     without. A skipped step is a gap; a cross is one with overflow, whose bias is that of the values
     that are left, and which has no band. The report draws the same for a layer.
