@@ -57,7 +57,8 @@ def exchange_fsdp(model: torch.nn.Module, state: ExchangeState) -> None:
     sharded = _Sharded(state, list(names.values()))
     for module in found:
         groups = getattr(module._get_fsdp_state(), "_fsdp_param_groups", None)
-        if groups is None or len(groups) > 1:
+        knows = hasattr(module, "set_reduce_scatter_unused_params")
+        if groups is None or len(groups) > 1 or not knows:
             raise ValueError(
                 f"{type(module).__name__}: the layout of its parameters is not known; use one "
                 "group of parameters per module, and PyTorch 2.13"
@@ -172,15 +173,18 @@ class _Sharded:
         return fsdp_factors(workers)[1] if halves else 1.0
 
     def take(self, name: str, waiting: _Waiting) -> None:
-        """The first of a backward pass asks for its end."""
-        if not self._waiting:
-            engine: Any = torch.autograd.Variable._execution_engine
-            engine.queue_callback(self.finish)
+        """Asks for the end of the backward pass; what waits of one that failed is forgotten."""
+        if name in self._waiting:
+            self._waiting.clear()
         self._waiting[name] = waiting
+        engine: Any = torch.autograd.Variable._execution_engine
+        engine.queue_callback(self.finish)
 
     def finish(self) -> None:
         """Exchanges everything, and writes this rank's shards."""
         waiting, self._waiting = self._waiting, {}
+        if not waiting:  # an earlier call of the same backward pass has done it
+            return
         missing = [name for name in self._names if name not in waiting]
         if missing:
             raise ValueError(

@@ -19,6 +19,7 @@ from torch import nn
 from torch.nn.functional import unfold
 
 from .. import _core
+from .._arrays.allreduce import allreduce
 from .._arrays.checks import integer
 from .._schemes.exchange import exchange
 
@@ -298,7 +299,8 @@ def reduce_gradients(
         Scaled by 2^shift, shift = 2^(exp-1) - 1 - max ceil(log2 max abs(g W)), and cast, before the
         sum; without it gradients enter the sum as they are.
     grad_exp, grad_man : int
-        (8, 23): the sum in fp32, in rank order, where CPD calls the library's all-reduce.
+        (8, 23): the sum in fp32, in rank order, where CPD without Kahan calls the library's
+        all-reduce.
     use_kahan : bool
 
     Returns
@@ -319,9 +321,8 @@ def reduce_gradients(
             raise ValueError(
                 "use_APS with (8, 23) scales by powers of two that fp32 lacks; leave one of them"
             )
-        total = np.zeros_like(a[0])
-        for row in a:
-            total += row
+        total = allreduce(a, "fp32", topology="sequential+kahan" if use_kahan else "sequential")
+        total = total + np.float32(0)  # CPD adds to +0, so that no result is -0
         return torch.from_numpy(total).reshape(rows.shape[1:])
     spec = f"cpd:e{e}m{m},aps={str(use_APS).lower()},kahan={str(use_kahan).lower()}"
     total = exchange(spec, a).reduced.astype(np.float32)

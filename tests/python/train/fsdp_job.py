@@ -119,6 +119,23 @@ def accumulated(number):
     return found
 
 
+class Idle(nn.Linear):
+    """With a parameter that is not used."""
+
+    def __init__(self):
+        torch.manual_seed(2)
+        super().__init__(4, 3)
+        self.idle = nn.Parameter(torch.ones(5))
+
+
+def idle(number):
+    """The gradients of a group of which one parameter is not used."""
+    m = fully_shard(Idle(), mesh=init_device_mesh("cpu", (RANKS,)))
+    exchange_fsdp(m, ExchangeState(None, "aps:e4m3"))
+    m(torch.full((2, 4), 1.0 + number)).sum().backward()
+    return {name: p.grad.full_tensor().clone() for name, p in m.named_parameters()}
+
+
 def refused(number):
     """What is said of models that cannot be exchanged."""
 
@@ -186,6 +203,7 @@ def rank(number, folder, steps, specs):
     seen["aps halves"] = train(number, "aps:e4m3", "sgd", 10, **halves)
     seen["itself"] = by_fsdp_itself(number, 10)
     seen["accumulated"] = accumulated(number)
+    seen["idle"] = idle(number)
     seen["refused"] = refused(number)
     if number == 0:
         torch.save(seen, f"{folder}/weights")

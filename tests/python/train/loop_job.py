@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grad_norm_
 
-from apscope.train import ExchangeState, exchange_hook
+from apscope.train import ExchangeState, cpd, exchange_hook
 
 RANKS = 2
 
@@ -125,6 +125,24 @@ def dropped(number):
     return gradients, a.state.skipped, scaler.get_scale(), stepped
 
 
+CPD = [(aps, kahan) for aps in (False, True) for kahan in (False, True)]
+
+
+def by_cpd(number, aps, kahan, batches):
+    """Gradients by CPD's functions: of micro-batches on this rank, then over the ranks."""
+    m = model()
+    rows = {name: [] for name, _ in m.named_parameters()}
+    for x, y in zip(*(t.chunk(RANKS)[number].chunk(batches) for t in batch(0)), strict=True):
+        m.zero_grad()
+        (F.mse_loss(m(x), y) / (RANKS * batches)).backward()
+        for name, p in m.named_parameters():
+            rows[name].append(p.grad)
+    for name, p in m.named_parameters():
+        p.grad = cpd.emulate_node(torch.stack(rows[name]), aps, 4, 3)
+    cpd.sum_gradients(m, aps, 4, 3, kahan)
+    return {name: p.grad for name, p in m.named_parameters()}
+
+
 def rank(number, folder):
     torch.set_num_threads(1)
     dist.init_process_group(
@@ -137,6 +155,7 @@ def rank(number, folder):
         "clipped before": clipped_before(number),
         "overflowing": overflowing(number),
         "dropped": dropped(number),
+        **{f"cpd {aps} {kahan}": by_cpd(number, aps, kahan, 4) for aps, kahan in CPD},
         **{
             f"{spec} {scale}": scaled(number, spec, scale)
             for spec in ("aps:e3m2", "none:e4m3")

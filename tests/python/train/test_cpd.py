@@ -93,6 +93,17 @@ def test_sums(aps, kahan, exp, man, workers):
     assert same(found, reference.sum_gradients(rows, aps, exp, man, kahan))
 
 
+@pytest.mark.parametrize("kahan", [False, True])
+@pytest.mark.parametrize("workers", [1, 3, 8])
+def test_sums_in_fp32(kahan, workers):
+    rows = numbers(workers, 60, seed=workers)
+    rows[:, 0], rows[:, 1] = -0.0, 1e8
+    found = cpd.reduce_gradients(torch.from_numpy(rows), False, 8, 23, kahan)
+    assert same(found, reference.sum_gradients(rows, False, 8, 23, kahan))
+    other = reference.sum_gradients(rows, False, 8, 23, not kahan)
+    assert workers < 8 or not same(found, other)
+
+
 @pytest.mark.parametrize("aps", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 5])
 @pytest.mark.parametrize("size", [1.0, 2.0**-20, 2.0**-120, 0.0])

@@ -106,6 +106,20 @@ def test_accumulated_gradients_are_exchanged_once_or_each(job):
     assert_same(dict(zip(once, sums, strict=True)), job["accumulated"]["each"], "each")
 
 
+def test_a_parameter_that_is_not_used_is_exchanged_as_zeros(job):
+    m = fsdp_job.Idle()
+    w = Workers(
+        m, lambda y, _: y.sum(), torch.optim.SGD(m.parameters(), lr=0.1),
+        workers=fsdp_job.RANKS, exchange="aps:e4m3", batched=False,
+    )  # fmt: skip
+    rows = torch.ones(4, 4)
+    rows[2:] = 2.0
+    w.backward(rows, torch.zeros(4))
+    w.exchange()
+    assert_same({name: p.grad for name, p in m.named_parameters()}, job["idle"], "idle")
+    assert m.weight.grad.any() and not m.idle.grad.any()
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [

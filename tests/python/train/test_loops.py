@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 from torch.nn import functional as F  # noqa: E402
 from torch.nn.utils import clip_grad_norm_  # noqa: E402
 
-from apscope.train import Workers  # noqa: E402
+from apscope.train import Workers, cpd  # noqa: E402
 from tests.python.train import loop_job  # noqa: E402
 
 if not torch.distributed.is_available():
@@ -129,3 +129,18 @@ def test_grad_scaler_does_not_notice_a_step_that_the_scheme_drops(ranks):
     for gradients, skipped, scale, stepped in (r["dropped"] for r in ranks):
         assert skipped and scale == 1024.0 and stepped
         assert not any(g.any() for g in gradients.values())
+
+
+@pytest.mark.parametrize(("aps", "kahan"), loop_job.CPD)
+def test_two_levels_of_cpd_over_processes_are_those_of_workers(aps, kahan, ranks):
+    batches = 4
+    m = loop_job.model()
+    w = Workers(
+        m, lambda y, t: F.mse_loss(y, t) / (loop_job.RANKS * batches),
+        torch.optim.SGD(m.parameters(), lr=0.1), workers=loop_job.RANKS,
+        exchange=f"cpd:e4m3,aps={str(aps).lower()},kahan={str(kahan).lower()}",
+        node=cpd.EmulatedNode(batches, aps, 4, 3), divide=False, batched=False,
+    )  # fmt: skip
+    w.backward(*loop_job.batch(0))
+    w.exchange()
+    assert same(grads(w), ranks[0][f"cpd {aps} {kahan}"])
