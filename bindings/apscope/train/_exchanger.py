@@ -153,6 +153,7 @@ class Exchanger:
             "topology": self.topology,
             "workers": self.workers,
             "seed": self.seed,
+            "divide": self.divide,
             "step": self.step,
             "memory": {
                 name: {part: torch.from_numpy(row.copy()) for part, row in rows.items()}
@@ -166,9 +167,9 @@ class Exchanger:
         Raises
         ------
         ValueError
-            The state of another scheme, topology, seed or number of workers.
+            The state of another scheme, topology, seed, division or number of workers.
         """
-        for key in ("spec", "topology", "workers", "seed"):
+        for key in ("spec", "topology", "workers", "seed", "divide"):
             if state[key] != getattr(self, key):
                 raise ValueError(
                     f"the state is of {key}={state[key]!r}, not of {getattr(self, key)!r}"

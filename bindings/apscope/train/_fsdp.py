@@ -41,12 +41,16 @@ def exchange_fsdp(model: torch.nn.Module, state: ExchangeState) -> None:
     Raises
     ------
     TypeError
-        A model that is not under ``fully_shard``.
+        A model that is not under ``fully_shard``, a state of another kind.
     ValueError
         Groups whose layout is not known or not supported: parameters sharded along another axis
         than the first or in several dimensions (HSDP, tensor parallelism), one process. In a
         backward pass: a division or hook of the model's own, parameters without a gradient.
     """
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model is {type(model).__name__}; it must be a torch.nn.Module")
+    if not isinstance(state, ExchangeState):
+        raise TypeError(f"state is {type(state).__name__}; it must be an ExchangeState")
     found = [m for m in model.modules() if hasattr(m, "set_custom_reduce_scatter")]
     if model not in found:
         raise TypeError(

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch.nn import functional as F  # noqa: E402
 
-from apscope.train import ExchangeState, Workers  # noqa: E402
+from apscope.train import ExchangeState, Workers, exchange_fsdp  # noqa: E402
 from apscope.train._exchanger import fsdp_factors  # noqa: E402
 
 if not torch.distributed.is_available():
@@ -150,6 +150,14 @@ def test_the_factors_of_a_division_are_those_of_fsdp():
         before = fsdp_factors(workers)[0]
         fits = 2 ** next(k for k in range(20) if workers / 2**k <= 2**k)
         assert before == min(fits, (2 * workers) & -(2 * workers))
+
+
+def test_arguments_of_other_kinds_are_refused():
+    state = ExchangeState(None, "aps:e4m3")
+    with pytest.raises(TypeError, match="model is int; it must be a torch.nn.Module"):
+        exchange_fsdp(5, state)
+    with pytest.raises(TypeError, match="state is str; it must be an ExchangeState"):
+        exchange_fsdp(fsdp_job.model(), "aps:e4m3")
 
 
 def test_a_division_of_another_name_is_refused():
