@@ -33,10 +33,10 @@ def batch(step):
 class Loop:
     """One rank's model, exchange and optimizer."""
 
-    def __init__(self, number, spec):
+    def __init__(self, number, spec, **options):
         self.number = number
         self.ddp = DistributedDataParallel(model())
-        self.state = ExchangeState(None, spec, topology="ring", seed=5)
+        self.state = ExchangeState(None, spec, topology="ring", seed=5, **options)
         self.ddp.register_comm_hook(self.state, exchange_hook)
         self.optimizer = torch.optim.SGD(self.ddp.parameters(), lr=0.1, momentum=0.9)
 
@@ -73,6 +73,12 @@ def clipped_before(number):
     a = Loop(number, "aps:e3m2")
     for p in a.ddp.module.parameters():
         p.register_hook(lambda g: g.clamp(-0.01, 0.01))
+    a.loss(0).backward()
+    return a.gradients()
+
+
+def divided(number, divide):
+    a = Loop(number, "aps:e3m2", divide=divide)
     a.loss(0).backward()
     return a.gradients()
 
@@ -153,6 +159,7 @@ def rank(number, folder):
         "synchronized": accumulated(number, True),
         "clipped after": clipped_after(number),
         "clipped before": clipped_before(number),
+        **{f"divide={d}": divided(number, d) for d in (True, False, "fsdp")},
         "overflowing": overflowing(number),
         "dropped": dropped(number),
         **{f"cpd {aps} {kahan}": by_cpd(number, aps, kahan, 4) for aps, kahan in CPD},

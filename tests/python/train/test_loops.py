@@ -36,10 +36,12 @@ def ranks(tmp_path_factory):
     return [torch.load(folder / f"found{n}", weights_only=True) for n in range(loop_job.RANKS)]
 
 
-def workers(spec="aps:e3m2"):
+def workers(spec="aps:e3m2", **options):
     m = loop_job.model()
     o = torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9)
-    return Workers(m, F.mse_loss, o, workers=loop_job.RANKS, exchange=spec, seed=5, batched=False)
+    return Workers(
+        m, F.mse_loss, o, workers=loop_job.RANKS, exchange=spec, seed=5, batched=False, **options
+    )
 
 
 def grads(w):
@@ -54,6 +56,17 @@ def test_ranks_have_the_same_bits(ranks):
     for name in ranks[0]:
         if name not in ("overflowing", "dropped"):
             assert same(ranks[0][name], ranks[1][name]), name
+
+
+@pytest.mark.parametrize("divide", [True, False, "fsdp"])
+def test_sums_are_divided_as_workers_divide_them(divide, ranks):
+    w = workers(divide=divide)
+    w.backward(*loop_job.batch(0))
+    w.exchange()
+    assert same(grads(w), ranks[0][f"divide={divide}"])
+    whole = ranks[0]["divide=False"]
+    halved = {name: g / loop_job.RANKS for name, g in whole.items()}
+    assert same(halved, ranks[0]["divide=True"]) and not same(halved, ranks[0]["divide=fsdp"])
 
 
 def test_no_sync_adds_before_the_exchange(ranks):
