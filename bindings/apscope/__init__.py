@@ -20,7 +20,8 @@ Modules
     of a step); `record` (making traces), `plots`, `studies` (one module per question); `p3109`
     (IEEE P3109's projections), `conformance` (test vectors for other implementations), `machine`
     (proofs and speed on this machine), `cuda` (arrays in a GPU's memory), `types` (what functions
-    return), `cli` (the command line).
+    return), `cli` (the command line). With PyTorch (extra ``torch``): ``apscope.torch``
+    (these functions with gradients), ``apscope.train`` (training under an emulated exchange).
 """
 
 import importlib as _importlib
@@ -109,9 +110,10 @@ _MODULES = (
     "record",
     "schemes",
     "studies",
-    "train",
     "types",
 )
+#: Public modules that need an extra, likewise; ``from apscope import *`` does without them.
+_EXTRAS = ("torch", "train", "train.cpd")
 
 __all__ = [
     "BlockFormat",
@@ -163,7 +165,6 @@ __all__ = [
     "search",
     "sqrt",
     "studies",
-    "train",
     "subtract",
     "sum",
     "types",
@@ -172,7 +173,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    if name in _MODULES:
+    if name in _MODULES or name in _EXTRAS:
         return _importlib.import_module(f".{name}", __name__)
     if name in _LAZY:
         value = getattr(_importlib.import_module(f".{_LAZY[name]}", __name__), name)

@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'Projection', 'Quantizer', 'ReplayOptions', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'check_memory', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'machine_memory', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen', 'work_costs']
+__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'Projection', 'Quantizer', 'ReplayOptions', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'check_memory', 'collective_cost', 'collective_of', 'cpd_cast', 'cpd_exponent', 'cpd_gemm', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'machine_memory', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen', 'work_costs']
 class FloatEnvironment:
     def __enter__(self) -> None:
         ...
@@ -45,7 +45,8 @@ class FloatFormat:
     nan_codes : int, optional
         Codes per sign, from the top, that are NaN.
     has_infinity, nan_at_negative_zero, even_code_ties : bool, optional
-        Without infinities the NaN codes stay: for neither, specials="finite".
+        has_infinity=False needs nan_codes or other specials: alone it would leave the other codes of
+        the top exponent as NaN.
 
     Raises
     ------
@@ -515,6 +516,12 @@ def collective_cost(collective: str, sent: typing.SupportsFloat | typing.Support
     What one worker sends (messages one after another, bytes), adds and decodes, in bytes, for one message a worker.
     """
 def collective_of(topology: str) -> typing.Any:
+    ...
+def cpd_cast(x: numpy.typing.NDArray[numpy.float32], exponent_bits: typing.SupportsInt | typing.SupportsIndex, mantissa_bits: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.float32]:
+    ...
+def cpd_exponent(x: typing.SupportsFloat | typing.SupportsIndex) -> float:
+    ...
+def cpd_gemm(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], exponent_bits: typing.SupportsInt | typing.SupportsIndex, mantissa_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.float32]:
     ...
 @typing.overload
 def decode(codes: numpy.typing.NDArray[numpy.uint8], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, keep_payload: bool, threads: typing.SupportsInt | typing.SupportsIndex) -> None:

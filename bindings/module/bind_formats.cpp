@@ -42,7 +42,13 @@ FloatFormat from_fields(int exponent_bits, int mantissa_bits, std::optional<int>
     if (!f.subnormals) f.subnormal_exponent = 1 - f.bias;  // there is no field 0
     if (zero) f.zero = parse_zero(*zero);
     if (nan_codes) f.nan_codes = *nan_codes;
-    if (has_infinity) f.has_infinity = *has_infinity;
+    if (has_infinity) {
+        if (f.has_infinity && !*has_infinity && !nan_codes)
+            throw std::invalid_argument(
+                "has_infinity=False alone leaves the other codes of the top exponent as NaN; give "
+                "specials='fn' for one NaN, specials='finite' for none, or nan_codes as well");
+        f.has_infinity = *has_infinity;
+    }
     if (nan_at_negative_zero) f.nan_at_negative_zero = *nan_at_negative_zero;
     if (even_code_ties) f.even_code_ties = *even_code_ties;
     validate(f);
@@ -95,7 +101,8 @@ zero : str, optional
 nan_codes : int, optional
     Codes per sign, from the top, that are NaN.
 has_infinity, nan_at_negative_zero, even_code_ties : bool, optional
-    Without infinities the NaN codes stay: for neither, specials="finite".
+    has_infinity=False needs nan_codes or other specials: alone it would leave the other codes of
+    the top exponent as NaN.
 
 Raises
 ------

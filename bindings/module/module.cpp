@@ -9,6 +9,7 @@
 void bind_arithmetic(apscope::python::Module& m);
 void bind_arrays(apscope::python::Module& m);
 void bind_blocks(apscope::python::Module& m);
+void bind_cpd(apscope::python::Module& m);
 void bind_cost(apscope::python::Module& m,
                const std::shared_ptr<apscope::detail::MadeSchemes>& made);
 void bind_bench(apscope::python::Module& m);
@@ -45,6 +46,7 @@ PYBIND11_MODULE(_core, plain) {
     bind_exchange(m, made);
     bind_step_exchange(m, made);
     bind_cast_statistics(m);
+    bind_cpd(m);
     bind_levels(m);
     bind_limits(m);
     bind_replay(m, made);

@@ -34,6 +34,8 @@ class Exchanger:
         For schemes that add in a format; the others have their own reduction.
     seed : int, 0 to 2**64 - 1
         Of all random draws, with the parameter's name and the step's number.
+    divide : bool
+        Whether the result is the sum over the workers divided by their number.
     roles : mapping or function, optional
         The parameters' roles, for hybrids; guessed from names and shapes where not given.
     threads : int
@@ -53,6 +55,7 @@ class Exchanger:
         workers: int,
         topology: str = "ring",
         seed: int = 0,
+        divide: bool = True,
         roles: Roles = None,
         threads: int = 0,
     ) -> None:
@@ -73,7 +76,7 @@ class Exchanger:
             self.workers,
             self.topology,
             self.seed,
-            True,
+            bool(divide),
         )
         self.needs: list[str] = self._core.needs
         self.step = 0  #: Number of the next step.

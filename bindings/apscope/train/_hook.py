@@ -178,5 +178,14 @@ def exchange_hook(
     -------
     Future of tensor
         Complete when the last bucket of the step has arrived.
+
+    Raises
+    ------
+    TypeError
+        The state is not an `ExchangeState`.
     """
+    if not isinstance(state, ExchangeState):
+        raise TypeError(
+            f"the hook's state is {type(state).__name__}; register ExchangeState(...) with it"
+        )
     return state._take(bucket)

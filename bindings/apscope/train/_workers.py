@@ -49,6 +49,11 @@ class Workers:
         Whether the workers' gradients are computed together, by ``torch.func.vmap``; by default
         where the model allows it: not if it has buffers that change while it computes (BatchNorm's
         statistics). The two differ by the rounding errors of PyTorch's kernels.
+    node : function with an attribute ``batches``, optional
+        Each worker's gradient is made by it from those of so many parts of its batch, as rows of
+        ``(batches, n)``: a two-level exchange, such as `apscope.train.cpd.EmulatedNode`.
+    divide : bool
+        False: the optimizer gets the sum over the workers, whose losses were divided beforehand.
     roles : mapping or function, optional
         The parameters' roles, for hybrids; guessed from names and shapes where not given.
     threads : int
@@ -57,12 +62,14 @@ class Workers:
     Attributes
     ----------
     gradients : dict of str to float32 tensor, shape (workers, n)
-        The workers' gradients after `backward`, by parameter.
+        The workers' gradients after `backward`, by parameter; with a `node`, those of all parts.
     skipped : bool
         Whether the scheme dropped the last step (dynamic loss scaling): the optimizer did not step.
 
     Raises
     ------
+    TypeError
+        A model, loss or optimizer of another kind.
     ValueError
         An unknown scheme or topology, no worker, a model without parameters that need a gradient, a
         scheme that a training loop cannot run.
@@ -79,9 +86,19 @@ class Workers:
         topology: str = "ring",
         seed: int = 0,
         batched: bool | None = None,
+        node: Any = None,
+        divide: bool = True,
         roles: Roles = None,
         threads: int = 0,
     ) -> None:
+        if not isinstance(model, torch.nn.Module):
+            raise TypeError(f"model is {type(model).__name__}; it must be a torch.nn.Module")
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise TypeError(
+                f"optimizer is {type(optimizer).__name__}; it must be a torch.optim.Optimizer"
+            )
+        if not callable(loss):
+            raise TypeError(f"loss={loss!r} must be a function of output and targets")
         self.model, self.loss, self.optimizer = model, loss, optimizer
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         if not self._parameters:
@@ -92,10 +109,13 @@ class Workers:
             workers=integer("workers", workers, 1, 2**20),
             topology=topology,
             seed=seed,
+            divide=divide,
             roles=roles,
             threads=threads,
         )
         self.workers = self.exchanger.workers
+        self.node = node
+        self._count = self.workers * (node.batches if node else 1)  # parts of a batch
         self.batched = not any(True for _ in model.buffers()) if batched is None else batched
         self.gradients: dict[str, torch.Tensor] = {}
         self.skipped = False
@@ -144,8 +164,14 @@ class Workers:
             if "weights" in self.exchanger.needs
             else []
         )
+        rows = [self.gradients[name] for name in shared]
+        if self.node:
+            rows = [
+                torch.stack([self.node(part) for part in r.reshape(self.workers, -1, r.shape[1])])
+                for r in rows
+            ]
         dropped = self.exchanger.run(
-            [self.gradients[name] for name in shared],
+            rows,
             list(shared.values()),
             loss=self._loss,
             learning_rate=self.optimizer.param_groups[0]["lr"],
@@ -186,12 +212,12 @@ class Workers:
         self.optimizer.load_state_dict(state["optimizer"])
 
     def _parts(self, what: str, batch: torch.Tensor) -> torch.Tensor:
-        if batch.dim() == 0 or batch.shape[0] == 0 or batch.shape[0] % self.workers != 0:
+        if batch.dim() == 0 or batch.shape[0] == 0 or batch.shape[0] % self._count != 0:
             raise ValueError(
-                f"{what} of shape {tuple(batch.shape)} cannot be divided among {self.workers} "
-                "workers; the first axis must be a multiple of them"
+                f"{what} of shape {tuple(batch.shape)} cannot be divided among {self._count} "
+                f"{'parts' if self.node else 'workers'}; the first axis must be a multiple of them"
             )
-        return batch.reshape(self.workers, batch.shape[0] // self.workers, *batch.shape[1:])
+        return batch.reshape(self._count, batch.shape[0] // self._count, *batch.shape[1:])
 
     def _together(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """One batched backward for all workers."""
@@ -250,4 +276,4 @@ class Workers:
                 b.copy_(value)
 
     def _rows(self, stacked: torch.Tensor) -> torch.Tensor:
-        return stacked.detach().reshape(self.workers, -1).float().cpu().contiguous()
+        return stacked.detach().reshape(self._count, -1).float().cpu().contiguous()

@@ -5,12 +5,12 @@ compared with is `apscope.quantize`.
 """
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import apscope
+from tests.reference.cpd import slow_cast
 
 FORMATS = {
     "e5m2": (5, 2),
@@ -21,41 +21,6 @@ FORMATS = {
     "e6m9": (6, 9),
     "e2m1": (2, 1),
 }
-
-
-def as_float(q):
-    """A rational that fp32 holds, or what overflows it."""
-    return math.inf if q >= 2**128 else float(q)
-
-
-def slow_cast(x, e, m):
-    """One fp32 number: (result, which documented deviation changed it, or None)."""
-    x = float(np.float32(x))
-    if x == 0 or not math.isfinite(x):
-        return x, None
-    size, sign = Fraction(abs(x)), math.copysign(1.0, x)
-    bias = 2 ** (e - 1) - 1
-    exponent = math.frexp(abs(x))[1] - 1
-    if exponent < -126:
-        return 0.0, "subnormal input"
-    if exponent > bias:
-        return sign * math.inf, None
-    least = max(exponent, 1 - bias)
-    quantum = Fraction(2) ** (least - m)
-    grain = Fraction(2) ** (least - 23)  # what is left of 24 bits after the shift
-    shifted = size // grain * grain
-    units, rest = divmod(shifted, quantum)
-    odd = units % 2
-    up = rest > quantum / 2 or (rest == quantum / 2 and odd)
-    result = (units + up) * quantum
-    true_units, true_rest = divmod(size, quantum)
-    true_up = true_rest > quantum / 2 or (true_rest == quantum / 2 and odd)
-    why = None
-    if result >= Fraction(2) ** (bias + 1):
-        why = "overflow"
-    elif (units + up) != (true_units + true_up):
-        why = "sticky"
-    return sign * as_float(result), why
 
 
 def cast(x, name):

@@ -100,3 +100,14 @@ def test_right_arguments_are_what_they_were():
     )
     with pytest.raises(ValueError, match="exponent_bits|between|99"):
         FloatFormat(exponent_bits=99, mantissa_bits=4)
+
+
+def test_no_infinity_alone_is_refused_since_it_would_leave_its_binade_as_nans():
+    fields = {"exponent_bits": 4, "mantissa_bits": 3, "has_infinity": False}
+    with pytest.raises(
+        ValueError, match="leaves the other codes of the top exponent as NaN; give specials='fn'"
+    ):
+        FloatFormat(**fields)
+    assert FloatFormat(**fields, nan_codes=1) == FloatFormat("e4m3fn")
+    assert FloatFormat(**fields, nan_codes=7).name == "e4m3noinf"
+    assert FloatFormat(**fields, specials="finite") == FloatFormat("e4m3finite")

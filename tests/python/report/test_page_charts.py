@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 
 import matplotlib.colors
 import numpy as np
@@ -51,7 +53,7 @@ def opened(results, tmp_path_factory):
 def draw(browser, **state):
     """What the page shows when these are chosen."""
     browser.run(
-        f"Object.assign(apscopePage.state, {state!r}); apscopePage.update(); apscopePage.drawAll()"
+        f"Object.assign(apscopePage.state, {json.dumps(state)}); apscopePage.update(); apscopePage.drawAll()"
     )
 
 
@@ -129,3 +131,40 @@ def test_the_front_of_the_page_is_that_of_the_charts(opened, results):
         "document.querySelector('#frontier svg[role=img]').getAttribute('aria-label')"
     )
     assert label.endswith(f"Pareto front: {'; '.join(front)}.")
+
+
+def test_the_series_of_a_layer_are_those_of_notebooks(opened, results):
+    a, layer = "aps:e3m4", results.frame["tensor"].iloc[0]
+    draw(opened, a=a, b="none:e4m3", topology="ring", picked={"layer": layer, "step": None})
+    kinds = {kind: KINDS[kind].caption for kind in ("exponents", "scale", "bias", "origin")}
+    boxes = opened.run(
+        "[...document.querySelectorAll('#versus figure')].map((f) => f.querySelector('figcaption')?.textContent)"
+    )
+    at = {kind: boxes.index(caption) for kind, caption in kinds.items()}
+
+    def drawn(kind, marks, what):
+        return opened.run(
+            f"[...document.querySelectorAll('#versus figure')[{at[kind]}].querySelectorAll('{marks}')].map((m) => {what})"
+        )
+
+    bars = dict(
+        title.split(": ")
+        for title in drawn("exponents", "svg rect title", "m.textContent")
+        if title.startswith("2^")
+    )
+    ax = plots.exponent_histogram(results, "e3m4", layer=layer)
+    heights, edges, _ = ax.patches[-1].get_data()
+    shares = {f"2^{int(e)}": h for e, h in zip(edges, heights, strict=False) if h > 0}
+    assert shares.keys() <= bars.keys() and len(bars) >= len(shares) > 5
+    for exponent, share in shares.items():
+        assert float(bars[exponent].rstrip(" %")) == pytest.approx(share, rel=0.05, abs=0.006), (
+            exponent
+        )
+
+    rows = results.frame.query("stage == 'wire' and scheme == @a and tensor == @layer")
+    path = drawn("scale", "svg g[aria-label=line] path", "m.getAttribute('d')")
+    levels = {y for d in path for y in re.findall(r"(?<=,)[\d.]+|(?<=V)[\d.]+", d)}
+    assert len(levels) == rows["scale_exponent"].nunique() > 1
+    says = drawn("bias", "svg[role=img]", "m.getAttribute('aria-label')")
+    assert "Relative bias of A and B" in says[0]
+    assert drawn("origin", "svg g[aria-label=dot] circle", "1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import re
 import runpy
@@ -63,9 +64,11 @@ def listed_names() -> dict[str, list[str]]:
 
 
 def test_the_api_reference_lists_the_public_names_and_no_others():
+    has_torch = importlib.util.find_spec("torch") is not None
     modules = [
         "apscope",
         *(f"apscope.{m}" for m in apscope._MODULES if m != "studies"),
+        *(f"apscope.{m}" for m in apscope._EXTRAS if has_torch),
         *(f"apscope.studies.{m}" for m in apscope.studies.__all__),
     ]
     not_listed = {"apscope": {*apscope._MODULES, "__version__"}}
@@ -73,6 +76,9 @@ def test_the_api_reference_lists_the_public_names_and_no_others():
         m: set(importlib.import_module(m).__all__) - not_listed.get(m, set()) for m in modules
     }
     listed = listed_names()
+    for m in apscope._EXTRAS:
+        if not has_torch:
+            del listed[f"apscope.{m}"]
     assert {m: sorted(names) for m, names in listed.items()} == {
         m: sorted(names) for m, names in public.items()
     }

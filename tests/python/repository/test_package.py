@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 import inspect
 import re
 import subprocess
@@ -20,6 +21,7 @@ NAMED = re.findall(r"(?<!`)`([\w.]+)`(?!`)", apscope.__doc__)
 #: The modules whose names do not begin with an underscore: those that `import apscope` offers, and the adapters for PyTorch.
 PUBLIC = {
     *(f"apscope.{name}" for name in apscope._MODULES),
+    *(EXTRAS := {f"apscope.{name}" for name in apscope._EXTRAS}),
     *(f"apscope.studies.{name}" for name in apscope.studies.__all__),
     *(
         ADAPTERS := {
@@ -28,6 +30,11 @@ PUBLIC = {
         }
     ),
 }
+
+
+def is_there(module):
+    """Whether it is imported here: some need an extra."""
+    return module not in EXTRAS or importlib.util.find_spec("torch") is not None
 
 
 def run(program):
@@ -60,7 +67,10 @@ def test_what_is_not_in_the_list_of_public_modules_begins_with_an_underscore():
     assert set(modules()) - {"apscope"} == PUBLIC
 
 
-@pytest.mark.parametrize("name", ["apscope", *sorted(PUBLIC - ADAPTERS)])
+@pytest.mark.parametrize(
+    "name",
+    ["apscope", *sorted(PUBLIC - ADAPTERS - (set() if is_there("apscope.train") else EXTRAS))],
+)
 def test_a_public_module_says_what_it_is_and_offers_what_it_names(name):
     module = importlib.import_module(name)
     assert module.__doc__ and isinstance(module, types.ModuleType)
@@ -75,7 +85,10 @@ def test_a_public_module_says_what_it_is_and_offers_what_it_names(name):
         )
 
 
-@pytest.mark.parametrize("name", ["apscope", *sorted(PUBLIC - ADAPTERS)])
+@pytest.mark.parametrize(
+    "name",
+    ["apscope", *sorted(PUBLIC - ADAPTERS - (set() if is_there("apscope.train") else EXTRAS))],
+)
 def test_what_a_public_module_imports_is_not_among_its_names(name):
     module = importlib.import_module(name)
     # A package has its modules too, once they are imported.
@@ -169,7 +182,7 @@ def test_no_module_of_the_package_calls_its_own_sum_sum():
 def public():
     """Every public function and class: where it is offered, its name, itself. Scheme classes have tests of their own."""
     for name in ["apscope", *sorted(PUBLIC)]:
-        if "torch" not in name:
+        if name not in ADAPTERS and is_there(name):
             module = importlib.import_module(name)
             for part in module.__all__:
                 thing = getattr(module, part)
@@ -186,7 +199,7 @@ def public():
 def public_classes():
     found = {}
     for name in ["apscope", *sorted(PUBLIC)]:
-        if "torch" not in name:
+        if name not in ADAPTERS and is_there(name):
             module = importlib.import_module(name)
             found.update(
                 (thing, f"{name}.{part}")
@@ -198,7 +211,13 @@ def public_classes():
 
 @pytest.mark.parametrize("cls", public_classes())
 def test_every_public_property_and_method_says_what_it_is(cls):
-    named = [name for name in dir(cls) if not name.startswith("_")]
+    ours = {
+        name
+        for base in cls.__mro__
+        if not base.__module__.startswith("torch.")
+        for name in vars(base)
+    }
+    named = [name for name in ours if not name.startswith("_")]
     documented = [
         name
         for name in named

@@ -1,0 +1,197 @@
+"""The two operators behind all functions: one of one tensor, and the matrix product.
+
+Each is a plain function with autograd in eager mode, where a custom operator takes many times as
+long (pytorch #176592), and a custom operator under `torch.compile`. Gradients pass through the
+rounding as if it were not there (straight-through); `back` rounds them, if it is not empty.
+"""
+# ruff: noqa: ARG001, ARG004  # PyTorch decides what the functions that it calls take
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ._settings import call, draws
+
+__all__ = ["cast", "product"]
+
+Dims = tuple[int | None, ...]
+
+
+def _wide(*tensors: torch.Tensor) -> torch.dtype:
+    """Results are fp32, and fp64 of fp64 numbers."""
+    is_wide = any(t.dtype == torch.float64 for t in tensors)
+    return torch.float64 if is_wide else torch.float32
+
+
+# The casts --------------------------------------------------------------------------------------
+
+
+def _cast(x: torch.Tensor, how: str, back: str) -> torch.Tensor:
+    return call(how, x)
+
+
+def _cast_batched(
+    x: torch.Tensor, dim: int, run: Callable[[torch.Tensor], torch.Tensor], how: str
+) -> torch.Tensor:
+    """Every entry of a batch as a call of its own: with its own scale, and the same random words."""
+    x = x.movedim(dim, 0)
+    if '"quantize"' in how and not draws(how):  # element by element
+        return run(x)
+    return torch.stack([run(entry) for entry in x.unbind(0)])
+
+
+class _Cast(torch.autograd.Function):
+    @staticmethod
+    def forward(x: torch.Tensor, how: str, back: str) -> torch.Tensor:
+        return _cast(x, how, back)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        ctx.back = inputs[2]
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        return _Cast.apply(g, ctx.back, "") if ctx.back else g, None, None
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: Dims, x: torch.Tensor, how: str, back: str
+    ) -> tuple[torch.Tensor, int]:
+        assert in_dims[0] is not None
+        return _cast_batched(x, in_dims[0], lambda t: _Cast.apply(t, how, back), how), 0
+
+
+_cast_operator = torch.library.custom_op("apscope::cast", _cast, mutates_args=())
+
+
+@_cast_operator.register_fake
+def _(x: torch.Tensor, how: str, back: str) -> torch.Tensor:
+    return torch.empty(x.shape, dtype=_wide(x), device=x.device)
+
+
+def _cast_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    ctx.back = inputs[2]
+
+
+def _cast_backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+    return _cast_operator(g, ctx.back, "") if ctx.back else g, None, None
+
+
+_cast_operator.register_autograd(_cast_backward, setup_context=_cast_context)
+
+
+@_cast_operator.register_vmap
+def _(info: Any, in_dims: Dims, x: torch.Tensor, how: str, back: str) -> tuple[torch.Tensor, int]:
+    assert in_dims[0] is not None
+    return _cast_batched(x, in_dims[0], lambda t: _cast_operator(t, how, back), how), 0
+
+
+def cast(x: torch.Tensor, how: str, back: str) -> torch.Tensor:
+    """A cast of x, of any shape."""
+    if torch.compiler.is_compiling():
+        return _cast_operator(x, how, back)
+    result: torch.Tensor = _Cast.apply(x, how, back)
+    return result
+
+
+# The matrix product -----------------------------------------------------------------------------
+
+
+def _product(a: torch.Tensor, b: torch.Tensor, how: str, back: str) -> torch.Tensor:
+    return call(how, a, b)
+
+
+def _reduced(g: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """The sum over the axes along which `like` was repeated."""
+    extra = g.dim() - like.dim()
+    axes = [*range(extra)] + [
+        i for i in range(extra, g.dim()) if like.shape[i - extra] == 1 and g.shape[i] != 1
+    ]
+    return (g.sum(axes) if axes else g).reshape(like.shape)
+
+
+def _product_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    a, b, _, ctx.back = inputs
+    ctx.save_for_backward(a, b)
+
+
+def _product_gradients(
+    ctx: Any, g: torch.Tensor, run: Callable[..., torch.Tensor]
+) -> tuple[torch.Tensor | None, ...]:
+    """Products with an emulated rounding each if there is a `back`, else torch's."""
+    a, b = ctx.saved_tensors
+
+    def times(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return run(x, y, ctx.back, ctx.back) if ctx.back else x.to(g.dtype) @ y.to(g.dtype)
+
+    return (
+        _reduced(times(g, b.mT), a) if ctx.needs_input_grad[0] else None,
+        _reduced(times(a.mT, g), b) if ctx.needs_input_grad[1] else None,
+        None,
+        None,
+    )
+
+
+def _product_batched(
+    in_dims: Dims, a: torch.Tensor, b: torch.Tensor, run: Callable[..., torch.Tensor]
+) -> torch.Tensor:
+    count = a.shape[in_dims[0]] if in_dims[0] is not None else b.shape[in_dims[1] or 0]
+    entries = [
+        [t] * count if dim is None else t.unbind(dim)
+        for t, dim in zip((a, b), in_dims[:2], strict=True)
+    ]
+    return torch.stack([run(x, y) for x, y in zip(*entries, strict=True)])
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(a: torch.Tensor, b: torch.Tensor, how: str, back: str) -> torch.Tensor:
+        return _product(a, b, how, back)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        _product_context(ctx, inputs, output)
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return _product_gradients(ctx, g, _Product.apply)
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: Dims, a: torch.Tensor, b: torch.Tensor, how: str, back: str
+    ) -> tuple[torch.Tensor, int]:
+        return _product_batched(in_dims, a, b, lambda x, y: _Product.apply(x, y, how, back)), 0
+
+
+_product_operator = torch.library.custom_op("apscope::product", _product, mutates_args=())
+
+
+@_product_operator.register_fake
+def _(a: torch.Tensor, b: torch.Tensor, how: str, back: str) -> torch.Tensor:
+    lead = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return torch.empty((*lead, a.shape[-2], b.shape[-1]), dtype=torch.float32, device=a.device)
+
+
+def _product_backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    return _product_gradients(ctx, g, _product_operator)
+
+
+_product_operator.register_autograd(_product_backward, setup_context=_product_context)
+
+
+@_product_operator.register_vmap
+def _(
+    info: Any, in_dims: Dims, a: torch.Tensor, b: torch.Tensor, how: str, back: str
+) -> tuple[torch.Tensor, int]:
+    return _product_batched(in_dims, a, b, lambda x, y: _product_operator(x, y, how, back)), 0
+
+
+def product(a: torch.Tensor, b: torch.Tensor, how: str, back: str) -> torch.Tensor:
+    """The product of matrices, with any leading axes that broadcast."""
+    if torch.compiler.is_compiling():
+        return _product_operator(a, b, how, back)
+    result: torch.Tensor = _Product.apply(a, b, how, back)
+    return result

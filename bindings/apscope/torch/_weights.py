@@ -1,0 +1,153 @@
+"""Weights kept in a low-precision format while any optimizer trains them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from .._arrays.arithmetic import add, subtract
+from .._arrays.casts import quantize
+from .._arrays.checks import integer
+from .._arrays.draws import Draws
+from .._arrays.inputs import FormatLike, as_format
+
+__all__ = ["LowPrecisionWeights"]
+
+UPDATES = ("nearest", "stochastic", "kahan", "residual")
+
+
+class LowPrecisionWeights:
+    """Keeps an optimizer's parameters in a format: every step ends with weights that it holds.
+
+    The optimizer computes an update d = w' - w of the weights w in their own dtype; then
+
+        nearest      w <- Q(w + d)
+        stochastic   w <- Q(w + d), rounded stochastically
+        kahan        y = Q(d - c);  t = Q(w + y);  c = Q(Q(t - w) - y);  w <- t
+        residual     p = w + r + d;  w <- Q(p);  r <- p - w         (r in fp64)
+
+    Q saturates. The residual's rule is that of `apscope.studies.weight_updates.weight_residual`.
+
+    Parameters
+    ----------
+    optimizer : torch.optim.Optimizer
+        Of fp32 or fp64 parameters on the CPU, which are rounded to the format at once, to nearest.
+        Its own state (momentum) stays as it is.
+    format : FloatFormat, str or dtype
+    update : {"nearest", "stochastic", "kahan", "residual"}
+    seed : int, 0 to 2**64 - 1
+        Of stochastic rounding: parameter i of n (in the optimizer's order) at step t is call
+        n t + i of ``Draws(seed)``.
+
+    Raises
+    ------
+    TypeError
+        An optimizer of another kind, a parameter of another dtype.
+    ValueError
+        An unknown update or format.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        format: FormatLike,
+        *,
+        update: str = "nearest",
+        seed: int = 0,
+    ) -> None:
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise TypeError(
+                f"optimizer is {type(optimizer).__name__}; it must be a torch.optim.Optimizer"
+            )
+        if update not in UPDATES:
+            raise ValueError(f"update={update!r} must be one of {', '.join(UPDATES)}")
+        self.optimizer, self.format, self.update = optimizer, as_format(format), update
+        self.seed = integer("seed", seed, 0, 2**64 - 1)
+        self.steps = 0
+        self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        for p in self._parameters:
+            if p.dtype not in (torch.float32, torch.float64) or p.device.type != "cpu":
+                raise TypeError(
+                    f"a parameter of {p.dtype} on {p.device} cannot be kept here; give fp32 or fp64 "
+                    "parameters on the CPU"
+                )
+        self._left: list[torch.Tensor] = []
+        with torch.no_grad():
+            for p in self._parameters:
+                rounded = self._rounded(p)
+                if update == "residual":
+                    self._left.append(p.double() - rounded.double())
+                elif update == "kahan":
+                    self._left.append(torch.zeros_like(p))
+                p.copy_(rounded)
+
+    def _rounded(self, p: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = quantize(p.detach(), self.format, overflow="saturate")
+        return result
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """The optimizer's step, then the weights' rounding; returns what the optimizer returns."""
+        before = [p.detach().clone() for p in self._parameters]
+        result = self.optimizer.step(closure)
+        for i, (p, w) in enumerate(zip(self._parameters, before, strict=True)):
+            p.copy_(self._updated(i, w, p.detach()))
+        self.steps += 1
+        return result
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """The optimizer's."""
+        self.optimizer.zero_grad(set_to_none)
+
+    def _updated(self, i: int, w: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
+        if self.update == "nearest":
+            return self._rounded(moved)
+        if self.update == "stochastic":
+            drawn: torch.Tensor = quantize(
+                moved, self.format, rounding="stochastic", overflow="saturate",
+                seed=Draws(self.seed, self.steps * len(self._parameters) + i),
+            )  # fmt: skip
+            return drawn
+        if self.update == "kahan":
+
+            def q(function: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+                rounded: torch.Tensor = function(a, b, self.format, overflow="saturate")
+                return rounded
+
+            y = q(subtract, moved - w, self._left[i])
+            total = q(add, w, y)
+            self._left[i] = q(subtract, q(subtract, total, w), y)
+            return total
+        p = w.double() + self._left[i] + (moved.double() - w.double())
+        rounded = self._rounded(p)
+        self._left[i] = p - rounded
+        return rounded
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next step depends on, but the weights."""
+        return {
+            "optimizer": self.optimizer.state_dict(),
+            "format": self.format.to_json(),
+            "update": self.update,
+            "seed": self.seed,
+            "steps": self.steps,
+            "left": list(self._left),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues where another run stood, with the same bits.
+
+        Raises
+        ------
+        ValueError
+            The state of another format, update or seed.
+        """
+        mine = self.state_dict()
+        for key in ("format", "update", "seed"):
+            if state[key] != mine[key]:
+                raise ValueError(f"the state is of {key}={state[key]!r}, not of {mine[key]!r}")
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.steps = integer("steps", state["steps"], 0, 2**62)
+        self._left = [left.clone() for left in state["left"]]
