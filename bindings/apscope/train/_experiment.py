@@ -40,7 +40,7 @@ from .._traces.opening import open_trace
 from .._training import folder as results
 from .._training.experiment import BASELINES, Experiment, Task
 from .._training.verdicts import noise_sentences
-from . import tasks
+from . import _tasks as tasks
 from ._exchanger import Exchanger
 from ._run import Run, train
 

@@ -17,7 +17,7 @@ from .._folders.one_file import new_file
 from .._training.experiment import Task
 from ..record import TraceWriter
 from ..record.torch_layers import roles
-from . import tasks
+from . import _tasks as tasks
 from ._workers import Workers
 
 __all__ = ["EVALUATIONS", "Run", "one_thread", "train"]

@@ -19,7 +19,7 @@ from torch.nn import functional as F  # noqa: E402
 import apscope  # noqa: E402
 from apscope._training.experiment import TASKS  # noqa: E402
 from apscope.cli import main  # noqa: E402
-from apscope.train import tasks  # noqa: E402
+from apscope.train import _tasks as tasks  # noqa: E402
 from apscope.train._run import Run, train  # noqa: E402
 
 TINY = """
