@@ -144,6 +144,6 @@ def read(folder: str | os.PathLike[str]) -> tuple[Experiment, pd.DataFrame, dict
         table = pd.read_parquet(folder / "results.parquet")
         judged = pd.read_csv(folder / "verdicts.csv", keep_default_na=True)
         judged["note"] = judged["note"].fillna("")
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise ValueError(f"{folder} has a damaged file: {error}") from None
     return experiment, table, {**told, "verdicts": judged}
