@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from apscope._training.page import curves, excess_chart  # noqa: E402
-from apscope.cli import main  # noqa: E402
+from apscope._training.page import curves, excess_chart
+from apscope.cli import main
 
 TOML = """
 gate = 0.01
