@@ -8,7 +8,7 @@ import shlex
 from .._training.experiment import Experiment
 from ._table import on_terminal, print_frame, say
 
-EXAMPLE = "apscope train experiment.toml -o trained --jobs 2"
+EXAMPLE = "apscope train experiment.toml -o trained"
 
 #: Columns of the verdicts for a terminal.
 _SHORT = (
