@@ -5,6 +5,7 @@
 #include "bindings/module/guarded.h"
 #include "emulation/allreduce/topology.h"
 #include "emulation/schemes/definition.h"
+#include "emulation/schemes/lists.h"
 
 namespace py = pybind11;
 using namespace apscope;
@@ -27,9 +28,7 @@ void bind_schemes(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
             row["note"] = d.note;
             row["takes_format"] = d.takes_format;
             row["keys"] = keys;
-            row["body"] = d.body == SchemeDefinition::Body::none     ? ""
-                          : d.body == SchemeDefinition::Body::scheme ? "scheme"
-                                                                     : "policy";
+            row["body"] = body_name(d.body);
             rows.append(row);
         }
         return rows;
@@ -55,6 +54,8 @@ void bind_schemes(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
         d["branches"] = branches;
         return d;
     }, py::arg("spec"));
+    m.def("main_schemes", &main_schemes);
+    m.def("all_schemes", &all_schemes);
     m.attr("OWN_REDUCTIONS") =
         [] {  // column `topology` of schemes that reduce in a way of their own
         py::tuple names(reductions::own.size());

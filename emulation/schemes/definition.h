@@ -62,7 +62,7 @@ struct SchemeDefinition {
     // Written into every row; a combinator writes that of the scheme inside.
     std::string_view note = {};
     SchemeKind (*build)(const SchemeArguments&) = nullptr;
-    // Where what it competes as hangs on its arguments; its folder's family otherwise.
+    // Where what it competes as depends on its arguments; its folder's family otherwise.
     std::string_view (*family_of)(const SchemeArguments&) = nullptr;
 
     // Filled in by the registry.
@@ -71,6 +71,13 @@ struct SchemeDefinition {
     // which are of the family of what they hold.
     std::string_view family = {};
 };
+
+// scheme, policy, or empty.
+constexpr std::string_view body_name(SchemeDefinition::Body body) {
+    return body == SchemeDefinition::Body::none     ? ""
+           : body == SchemeDefinition::Body::scheme ? "scheme"
+                                                    : "policy";
+}
 
 // Family by family, in a family by name, combinators and policies last.
 std::span<const SchemeDefinition> scheme_definitions();

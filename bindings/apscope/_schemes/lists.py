@@ -5,19 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from .definitions import SchemeDefinition, definitions
+from .. import _core
 from .scheme import LISTS, Scheme, as_scheme
 
 __all__ = ["all_schemes", "main_schemes", "schemes_of"]
-
-#: Hardware's two first (e4m3fn ends at 448, IEEE's e4m3 at 240), then fewer exponent bits; 8 bits,
-#: except e3m0 with 4.
-_FORMATS = ("e5m2", "e4m3fn", "e4m3", "e3m4", "e3m0")
-
-#: Formats for which `main_schemes` has three rungs of the ladder, by the rule without a spare
-#: binade.
-_LADDERS = ("e5m2", "e4m3fn", "e3m4")
-
 
 def main_schemes() -> list[Scheme]:
     """The schemes that show which formats and scales these gradients allow; ``main`` in specs.
@@ -33,16 +24,7 @@ def main_schemes() -> list[Scheme]:
     -------
     list of Scheme
     """
-    specs = ["none:fp32", "none:bf16", "none:fp16"]
-    for f in _FORMATS:
-        constant, aps = f"loss_scaling:{f},scale=best", f"aps:{f}"
-        specs += [f"none:{f}", constant, aps]
-        if f in _LADDERS:
-            specs += [f"{constant},rule=tight", f"{aps},rule=tight,unit=model", f"{aps},rule=tight"]
-        if f != "e4m3":  # e4m3fn represents it
-            specs += [f"{aps},rounding=stochastic", f"stochastic:{f}"]
-    specs += ["dynamic_loss_scaling:e5m2", "dynamic_loss_scaling:e4m3", "qsgd", "qsgd:levels=127"]
-    return [Scheme(spec) for spec in specs]
+    return [Scheme(spec) for spec in _core.main_schemes()]
 
 
 def all_schemes() -> list[Scheme]:
@@ -55,66 +37,7 @@ def all_schemes() -> list[Scheme]:
     -------
     list of Scheme
     """
-    others = (
-        "aps:e4m3,rounding=stochastic",
-        "stochastic:e4m3",
-        *(
-            f"{scheme}:{f},{scale}headroom=one"
-            for scheme, scale in (("loss_scaling", "scale=best,"), ("aps", ""))
-            for f in ("e4m3", "e3m4")
-        ),
-        "dynamic_loss_scaling:fp16",
-        "aps:e4m3,accumulate=fp32",
-        *(
-            f"aps:e3m4,rule=tight,unit={unit}"
-            for unit in ("bucket:25MB", "row", "1024", "32", "16")
-        ),
-        "aps:e3m4,rule=tight,unit=model,delay=1",
-        "hybrid(last=none:fp16;else=aps:e4m3)",
-        "cpd:e4m3",
-        "deepspeed_loss_scaling:fp16",
-        "enhanced_loss_scaling:e5m2",
-        "adaptive_loss_scaling:fp16",
-        "hfp8:e5m2",
-        "delayed_scaling:e5m2",
-        "current_scaling:e5m2",
-        "fp8_allreduce:e4m3fn",
-        "mx",
-        "nvfp4",
-        "natural",
-        "terngrad",
-        "zipml:bucket=512",
-        "bit_centering",
-        "fractrain",
-        "error_feedback(sign)",
-        "sign",
-        "sign_vote",
-        "onebit_adam",
-        "birder",
-        "multipoint",
-        "residual(sign)",
-        "fft_sparse",
-        "top_k",
-        "error_feedback(top_k)",
-        "error_feedback(powersgd)",
-        "powersgd",
-        "thc",
-        "integer_allreduce:bits=8",
-        "zero_blocks",
-    )
-    schemes = [*main_schemes(), *(Scheme(spec) for spec in others)]
-    known = {scheme.name for scheme in schemes}
-    return schemes + [Scheme(_usual(d)) for d in definitions() if d.name not in known]
-
-
-def _usual(definition: SchemeDefinition) -> str:
-    """A default spec of a scheme."""
-    inside = {"scheme": "aps:e4m3", "policy": "else=aps:e4m3"}.get(definition.body, "")
-    return (
-        definition.name
-        + (f"({inside})" if inside else "")
-        + (":e4m3" if definition.takes_format else "")
-    )
+    return [Scheme(spec) for spec in _core.all_schemes()]
 
 
 def schemes_of(given: Iterable[Scheme | str]) -> list[Scheme]:

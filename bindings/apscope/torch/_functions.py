@@ -10,7 +10,7 @@ from torch.nn.functional import unfold
 from .._arrays.inputs import FormatLike
 from .._core import BlockFormat
 from ._operators import cast, product
-from ._settings import text_of
+from ._settings import seed_of, text_of
 
 __all__ = ["conv2d", "linear", "matmul", "quantize", "quantize_blocks"]
 
@@ -31,13 +31,13 @@ def quantize(
         unchanged (straight-through).
     **options
         Those of `apscope.quantize`: projection or rounding, overflow, underflow, random_bits; seed
-        (a `Draws` draws other words at every call), threads.
+        (a `Draws` draws other words at every call), threads. Neither out nor random.
 
     Returns
     -------
     tensor of x's shape, contiguous
-        float64 for float64, else float32. Under ``vmap`` each entry of a batch is a call of its
-        own: with the same random words.
+        float64 for float64 and for formats beyond float32, else float32. Under ``vmap`` each entry
+        of a batch is a call of its own: with the same random words.
 
     Raises
     ------
@@ -45,8 +45,9 @@ def quantize(
         As `apscope.quantize`; x is not a tensor.
     """
     _check(x=x)
+    seed = seed_of(options.pop("seed", 0))
     how = text_of("quantize", format, options)
-    return cast(x, how, "" if backward is None else text_of("quantize", backward, options))
+    return cast(x, how, "" if backward is None else text_of("quantize", backward, options), seed)
 
 
 def quantize_blocks(
@@ -84,9 +85,11 @@ def quantize_blocks(
         As `apscope.quantize_blocks`; x is not a tensor.
     """
     _check(x=x)
+    seed = seed_of(options.pop("seed", 0))
     given = options | {"axis": axis}
     how = text_of("quantize_blocks", format, given)
-    return cast(x, how, "" if backward is None else text_of("quantize_blocks", backward, given))
+    back = "" if backward is None else text_of("quantize_blocks", backward, given)
+    return cast(x, how, back, seed)
 
 
 def matmul(
@@ -114,7 +117,8 @@ def matmul(
 
     Returns
     -------
-    float32 tensor of shape (..., m, n), without m or n if an operand is a vector
+    tensor of shape (..., m, n), without m or n if an operand is a vector
+        float32, or float64 if the format has values beyond it.
 
     Raises
     ------
@@ -124,6 +128,7 @@ def matmul(
     _check(a=a, b=b)
     if a.dim() == 0 or b.dim() == 0:
         raise ValueError("matmul takes vectors and matrices, not a tensor without an axis")
+    seed = seed_of(options.pop("seed", 0))
     how = text_of("matmul", format, options)
     back = "" if backward is None else text_of("matmul", backward, options)
     x = a.unsqueeze(0) if a.dim() == 1 else a
@@ -133,7 +138,7 @@ def matmul(
             f"a of shape {tuple(a.shape)} and b of shape {tuple(b.shape)} cannot be multiplied: "
             f"k is {x.shape[-1]} and {y.shape[-2]}"
         )
-    result = product(x, y, how, back)
+    result = product(x, y, how, back, seed)
     if b.dim() == 1:
         result = result.squeeze(-1)
     return result.squeeze(-2 if b.dim() > 1 else -1) if a.dim() == 1 else result
@@ -160,7 +165,7 @@ def linear(
 
     Returns
     -------
-    float32 tensor of shape (..., n)
+    tensor of `matmul`'s dtype and of shape (..., n)
 
     Raises
     ------
@@ -176,7 +181,7 @@ def linear(
     rows = x.reshape(-1, x.shape[-1])
     result = matmul(rows, weight.T, format, backward=backward, **options)
     result = result.reshape(*x.shape[:-1], weight.shape[0])
-    return result if bias is None else result + bias.to(result.dtype)
+    return _with_bias(result, bias, (weight.shape[0],))
 
 
 def conv2d(
@@ -195,7 +200,8 @@ def conv2d(
     """A convolution: `matmul` of the weight and the image's patches, the bias added in fp32.
 
     The terms of an output are in the order of channel, row and column of the kernel; places in the
-    padding are zeros among them.
+    padding are zeros among them. Those of a weight's gradient are in the order of image, row and
+    column of the output. Element i of (groups, n / groups, batch, height, width) uses random word i.
 
     Parameters
     ----------
@@ -209,7 +215,7 @@ def conv2d(
 
     Returns
     -------
-    float32 tensor of shape (batch, n, height, width) of the output
+    tensor of `matmul`'s dtype and of shape (batch, n, height, width) of the output
 
     Raises
     ------
@@ -223,21 +229,54 @@ def conv2d(
             f"x of shape {tuple(x.shape)} and weight of shape {tuple(weight.shape)} do not belong "
             f"together in {groups} groups; give (batch, c, h, w) and (n, c / groups, rows, columns)"
         )
-    kernel = weight.shape[2], weight.shape[3]
-    wide = x if x.dtype == torch.float64 else x.float()
-    patches = unfold(wide, kernel, dilation=dilation, padding=padding, stride=stride)
-    parts = [
-        matmul(w.reshape(w.shape[0], -1), p, format, backward=backward, **options)
-        for w, p in zip(weight.chunk(groups), patches.chunk(groups, dim=1), strict=True)
-    ]
-    result = parts[0] if groups == 1 else torch.cat(parts, dim=1)
-    two = [v if isinstance(v, tuple) else (v, v) for v in (stride, padding, dilation)]
+    step, edge, gap = (
+        _pair("stride", stride),
+        _pair("padding", padding),
+        _pair("dilation", dilation),
+    )
+    batch, n, kernel = x.shape[0], weight.shape[0], (weight.shape[2], weight.shape[3])
     size = [
-        (x.shape[2 + i] + 2 * two[1][i] - two[2][i] * (kernel[i] - 1) - 1) // two[0][i] + 1
+        (x.shape[2 + i] + 2 * edge[i] - gap[i] * (kernel[i] - 1) - 1) // step[i] + 1
         for i in range(2)
     ]
-    result = result.reshape(x.shape[0], weight.shape[0], *size)
-    return result if bias is None else result + bias.to(result.dtype).reshape(1, -1, 1, 1)
+    if min(size) < 1:
+        raise ValueError(
+            f"x of shape {tuple(x.shape)} with padding {edge} is smaller than a kernel of "
+            f"{kernel} with dilation {gap}"
+        )
+    wide = x if x.dtype == torch.float64 else x.float()
+    patches = unfold(wide, kernel, dilation=gap, padding=edge, stride=step)
+    terms, places = weight.shape[1] * kernel[0] * kernel[1], size[0] * size[1]
+    patches = patches.reshape(batch, groups, terms, places).permute(1, 2, 0, 3)
+    result = matmul(
+        weight.reshape(groups, n // groups, terms),
+        patches.reshape(groups, terms, batch * places),
+        format,
+        backward=backward,
+        **options,
+    )
+    result = result.reshape(n, batch, *size).transpose(0, 1).contiguous()
+    return _with_bias(result, bias, (n, 1, 1))
+
+
+def _pair(name: str, value: Any) -> tuple[int, int]:
+    """One number for both axes, or one for each."""
+    if isinstance(value, str) or (isinstance(value, tuple | list) and len(value) != 2):
+        raise ValueError(f"{name}={value!r} must be a number, or two")
+    first, second = value if isinstance(value, tuple | list) else (value, value)
+    return first, second
+
+
+def _with_bias(
+    result: torch.Tensor, bias: torch.Tensor | None, shape: tuple[int, ...]
+) -> torch.Tensor:
+    """The sum in the result's dtype; the bias, a vector, is put along the axis of that shape."""
+    if bias is None:
+        return result
+    _check(bias=bias)
+    if tuple(bias.shape) != shape[:1]:
+        raise ValueError(f"bias has shape {tuple(bias.shape)}; give one of shape {shape[:1]}")
+    return result + bias.to(result.dtype).reshape(shape)
 
 
 def _check(**tensors: Any) -> None:

@@ -13,24 +13,24 @@ from typing import Any
 
 import torch
 
-from ._settings import call, draws
+from ._settings import call, draws, is_wide
 
 __all__ = ["cast", "product"]
 
 Dims = tuple[int | None, ...]
 
 
-def _wide(*tensors: torch.Tensor) -> torch.dtype:
-    """Results are fp32, and fp64 of fp64 numbers."""
-    is_wide = any(t.dtype == torch.float64 for t in tensors)
-    return torch.float64 if is_wide else torch.float32
+def _no_jvp(*_: Any) -> Any:
+    raise NotImplementedError(
+        "apscope.torch has no forward-mode derivatives; use reverse mode: torch.func.grad or jacrev"
+    )
 
 
 # The casts --------------------------------------------------------------------------------------
 
 
-def _cast(x: torch.Tensor, how: str, back: str) -> torch.Tensor:
-    return call(how, x)
+def _cast(x: torch.Tensor, how: str, back: str, seed: int) -> torch.Tensor:
+    return call(how, seed, x)
 
 
 def _cast_batched(
@@ -43,65 +43,77 @@ def _cast_batched(
     return torch.stack([run(entry) for entry in x.unbind(0)])
 
 
+def _cast_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    ctx.back, ctx.seed = inputs[2:]
+
+
+def _cast_gradients(
+    ctx: Any, g: torch.Tensor, run: Callable[..., torch.Tensor]
+) -> tuple[torch.Tensor | None, ...]:
+    """Straight through, or rounded if there is a `back`."""
+    return run(g, ctx.back, "", ctx.seed) if ctx.back else g, None, None, None
+
+
 class _Cast(torch.autograd.Function):
     @staticmethod
-    def forward(x: torch.Tensor, how: str, back: str) -> torch.Tensor:
-        return _cast(x, how, back)
+    def forward(x: torch.Tensor, how: str, back: str, seed: int) -> torch.Tensor:
+        return _cast(x, how, back, seed)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-        ctx.back = inputs[2]
+        _cast_context(ctx, inputs, output)
 
     @staticmethod
-    def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        return _Cast.apply(g, ctx.back, "") if ctx.back else g, None, None
+    def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return _cast_gradients(ctx, g, _Cast.apply)
+
+    jvp = staticmethod(_no_jvp)
 
     @staticmethod
     def vmap(
-        info: Any, in_dims: Dims, x: torch.Tensor, how: str, back: str
+        info: Any, in_dims: Dims, x: torch.Tensor, how: str, back: str, seed: int
     ) -> tuple[torch.Tensor, int]:
         assert in_dims[0] is not None
-        return _cast_batched(x, in_dims[0], lambda t: _Cast.apply(t, how, back), how), 0
+        return _cast_batched(x, in_dims[0], lambda t: _Cast.apply(t, how, back, seed), how), 0
 
 
 _cast_operator = torch.library.custom_op("apscope::cast", _cast, mutates_args=())
 
 
 @_cast_operator.register_fake
-def _(x: torch.Tensor, how: str, back: str) -> torch.Tensor:
-    return torch.empty(x.shape, dtype=_wide(x), device=x.device)
+def _(x: torch.Tensor, how: str, back: str, seed: int) -> torch.Tensor:
+    dtype = torch.float64 if x.dtype == torch.float64 or is_wide(how) else torch.float32
+    return torch.empty(x.shape, dtype=dtype, device=x.device)
 
 
-def _cast_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    ctx.back = inputs[2]
-
-
-def _cast_backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-    return _cast_operator(g, ctx.back, "") if ctx.back else g, None, None
+def _cast_backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    return _cast_gradients(ctx, g, _cast_operator)
 
 
 _cast_operator.register_autograd(_cast_backward, setup_context=_cast_context)
 
 
 @_cast_operator.register_vmap
-def _(info: Any, in_dims: Dims, x: torch.Tensor, how: str, back: str) -> tuple[torch.Tensor, int]:
+def _(
+    info: Any, in_dims: Dims, x: torch.Tensor, how: str, back: str, seed: int
+) -> tuple[torch.Tensor, int]:
     assert in_dims[0] is not None
-    return _cast_batched(x, in_dims[0], lambda t: _cast_operator(t, how, back), how), 0
+    return _cast_batched(x, in_dims[0], lambda t: _cast_operator(t, how, back, seed), how), 0
 
 
-def cast(x: torch.Tensor, how: str, back: str) -> torch.Tensor:
+def cast(x: torch.Tensor, how: str, back: str, seed: int) -> torch.Tensor:
     """A cast of x, of any shape."""
     if torch.compiler.is_compiling():
-        return _cast_operator(x, how, back)
-    result: torch.Tensor = _Cast.apply(x, how, back)
+        return _cast_operator(x, how, back, seed)
+    result: torch.Tensor = _Cast.apply(x, how, back, seed)
     return result
 
 
 # The matrix product -----------------------------------------------------------------------------
 
 
-def _product(a: torch.Tensor, b: torch.Tensor, how: str, back: str) -> torch.Tensor:
-    return call(how, a, b)
+def _product(a: torch.Tensor, b: torch.Tensor, how: str, back: str, seed: int) -> torch.Tensor:
+    return call(how, seed, a, b)
 
 
 def _reduced(g: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
@@ -114,7 +126,7 @@ def _reduced(g: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 
 def _product_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    a, b, _, ctx.back = inputs
+    a, b, _, ctx.back, ctx.seed = inputs
     ctx.save_for_backward(a, b)
 
 
@@ -125,14 +137,15 @@ def _product_gradients(
     a, b = ctx.saved_tensors
 
     def times(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return run(x, y, ctx.back, ctx.back) if ctx.back else x.to(g.dtype) @ y.to(g.dtype)
+        if ctx.back:
+            return run(x, y, ctx.back, ctx.back, ctx.seed)
+        with torch.autocast(g.device.type, enabled=False):
+            return x.to(g.dtype) @ y.to(g.dtype)
 
-    return (
-        _reduced(times(g, b.mT), a) if ctx.needs_input_grad[0] else None,
-        _reduced(times(a.mT, g), b) if ctx.needs_input_grad[1] else None,
-        None,
-        None,
-    )
+    to_a, to_b = ctx.needs_input_grad[:2]
+    left = _reduced(times(g, b.mT), a) if to_a else None
+    right = _reduced(times(a.mT, g), b) if to_b else None
+    return left, right, None, None, None
 
 
 def _product_batched(
@@ -148,8 +161,8 @@ def _product_batched(
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(a: torch.Tensor, b: torch.Tensor, how: str, back: str) -> torch.Tensor:
-        return _product(a, b, how, back)
+    def forward(a: torch.Tensor, b: torch.Tensor, how: str, back: str, seed: int) -> torch.Tensor:
+        return _product(a, b, how, back, seed)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
@@ -159,20 +172,25 @@ class _Product(torch.autograd.Function):
     def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         return _product_gradients(ctx, g, _Product.apply)
 
+    jvp = staticmethod(_no_jvp)
+
     @staticmethod
     def vmap(
-        info: Any, in_dims: Dims, a: torch.Tensor, b: torch.Tensor, how: str, back: str
+        info: Any, in_dims: Dims, a: torch.Tensor, b: torch.Tensor, how: str, back: str, seed: int
     ) -> tuple[torch.Tensor, int]:
-        return _product_batched(in_dims, a, b, lambda x, y: _Product.apply(x, y, how, back)), 0
+        return _product_batched(
+            in_dims, a, b, lambda x, y: _Product.apply(x, y, how, back, seed)
+        ), 0
 
 
 _product_operator = torch.library.custom_op("apscope::product", _product, mutates_args=())
 
 
 @_product_operator.register_fake
-def _(a: torch.Tensor, b: torch.Tensor, how: str, back: str) -> torch.Tensor:
+def _(a: torch.Tensor, b: torch.Tensor, how: str, back: str, seed: int) -> torch.Tensor:
     lead = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    return torch.empty((*lead, a.shape[-2], b.shape[-1]), dtype=torch.float32, device=a.device)
+    dtype = torch.float64 if is_wide(how) else torch.float32
+    return torch.empty((*lead, a.shape[-2], b.shape[-1]), dtype=dtype, device=a.device)
 
 
 def _product_backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
@@ -184,14 +202,14 @@ _product_operator.register_autograd(_product_backward, setup_context=_product_co
 
 @_product_operator.register_vmap
 def _(
-    info: Any, in_dims: Dims, a: torch.Tensor, b: torch.Tensor, how: str, back: str
+    info: Any, in_dims: Dims, a: torch.Tensor, b: torch.Tensor, how: str, back: str, seed: int
 ) -> tuple[torch.Tensor, int]:
-    return _product_batched(in_dims, a, b, lambda x, y: _product_operator(x, y, how, back)), 0
+    return _product_batched(in_dims, a, b, lambda x, y: _product_operator(x, y, how, back, seed)), 0
 
 
-def product(a: torch.Tensor, b: torch.Tensor, how: str, back: str) -> torch.Tensor:
+def product(a: torch.Tensor, b: torch.Tensor, how: str, back: str, seed: int) -> torch.Tensor:
     """The product of matrices, with any leading axes that broadcast."""
     if torch.compiler.is_compiling():
-        return _product_operator(a, b, how, back)
-    result: torch.Tensor = _Product.apply(a, b, how, back)
+        return _product_operator(a, b, how, back, seed)
+    result: torch.Tensor = _Product.apply(a, b, how, back, seed)
     return result

@@ -7,17 +7,19 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from .._arrays.blocks import quantize_blocks
 from .._arrays.casts import quantize
-from .._arrays.checks import taken
+from .._arrays.checks import integer, taken
+from .._arrays.draws import Draws
 from .._arrays.inputs import as_format
-from .._arrays.projection import Projection
+from .._arrays.projection import FIELDS, Projection
 from .._arrays.sums import matmul
 from .._core import BlockFormat, FloatFormat
 
-__all__ = ["call", "draws", "text_of"]
+__all__ = ["call", "draws", "is_wide", "seed_of", "text_of"]
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "quantize": quantize,
@@ -28,29 +30,60 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 _FORMATS = ("product", "accumulate")
 
 
-def text_of(function: str, format: Any, options: dict[str, Any]) -> str:
-    """The text of ``function(..., format, **options)``; a `Draws` gives its next seed."""
+def seed_of(seed: Any) -> int:
+    """The seed of one call as a signed number of 64 bits: an operator's argument; a `Draws` gives its next.
+
+    It is no part of the text, so that a compiled function with another seed is not compiled again.
+    """
     if torch.compiler.is_compiling():
-        if hasattr(options.get("seed"), "next"):
+        if isinstance(seed, Draws):
             raise TypeError(
                 "a compiled function would draw the same words at every call; give seed= a number, "
                 "or call this outside of torch.compile"
             )
-        text: str = _constant(function, format, tuple(options.items()))
+        if seed < 0:
+            raise ValueError("seed is negative; give a number between 0 and 2^64 - 1")
+    else:
+        seed = integer("seed", taken(seed), 0, 2**64 - 1)
+    return seed if seed < 2**63 else seed - 2**64
+
+
+def text_of(function: str, format: Any, options: dict[str, Any]) -> str:
+    """The text of ``function(..., format, **options)``, options without a seed."""
+    text: str
+    if torch.compiler.is_compiling():
+        p = options.get("projection")
+        # A graph holds a projection's parts, not the object.
+        parts = None if p is None else tuple([getattr(p, name) for name in FIELDS])
+        rest = tuple([(k, v) for k, v in options.items() if k != "projection"])
+        text = _constant(function, format, parts, rest)
         return text
-    return _text(function, format, options)
+    try:
+        text = _text(function, format, **options)
+    except TypeError:  # an option that cannot be hashed, or a mistake
+        text = _text.__wrapped__(function, format, **options)
+    return text
 
 
 @torch.compiler.assume_constant_result
-def _constant(function: str, format: Any, options: tuple[tuple[str, Any], ...]) -> str:
+def _constant(
+    function: str, format: Any, parts: tuple[Any, ...] | None, rest: tuple[tuple[str, Any], ...]
+) -> str:
     """The same, for a graph: a constant."""
-    return _text(function, format, dict(options))
+    given = dict(rest)
+    if parts is not None:
+        given["projection"] = Projection(**dict(zip(FIELDS, parts, strict=True)))
+    return _text.__wrapped__(function, format, **given)
 
 
-def _text(function: str, format: Any, options: dict[str, Any]) -> str:
-    given = dict(options)
-    if "seed" in given:
-        given["seed"] = int(taken(given["seed"]))
+@functools.lru_cache(maxsize=1024, typed=True)
+def _text(function: str, format: Any, /, **given: Any) -> str:
+    for name in ("out", "random"):
+        if given.pop(name, None) is not None:
+            raise TypeError(
+                f"{name}= is not an option of apscope.torch: results are new tensors, and random "
+                "words are those of seed="
+            )
     if isinstance(given.get("projection"), Projection):
         given["projection"] = given["projection"].to_json()
     for name in _FORMATS:
@@ -61,7 +94,14 @@ def _text(function: str, format: Any, options: dict[str, Any]) -> str:
         given["format"] = block.to_json()
     else:
         given["format"] = as_format(format).to_json()
-    return json.dumps([function, given], sort_keys=True)
+    return json.dumps([function, given], sort_keys=True, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r:.60} is not an option's value; give a number or a text")
 
 
 def draws(how: str) -> bool:
@@ -83,8 +123,16 @@ def _parsed(how: str) -> tuple[Callable[..., Any], Any, dict[str, Any]]:
     return _FUNCTIONS[function], kind.from_json(given.pop("format")), given
 
 
-def call(how: str, *tensors: torch.Tensor) -> torch.Tensor:
+def is_wide(how: str) -> bool:
+    """Whether the format has values beyond fp32, so that every result is fp64."""
+    format = _parsed(how)[1]
+    return isinstance(format, FloatFormat) and not format.fits_fp32
+
+
+def call(how: str, seed: int, *tensors: torch.Tensor) -> torch.Tensor:
     """The numbers: a new, contiguous tensor without a gradient."""
     function, format, options = _parsed(how)
-    result: torch.Tensor = function(*(t.detach() for t in tensors), format, **options)
+    # A subclass of Tensor counts as one.
+    plain = (t.detach().as_subclass(torch.Tensor) for t in tensors)
+    result: torch.Tensor = function(*plain, format, seed=seed % 2**64, **options)
     return result

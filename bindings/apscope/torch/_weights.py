@@ -66,7 +66,7 @@ class LowPrecisionWeights:
         self.optimizer, self.format, self.update = optimizer, as_format(format), update
         self.seed = integer("seed", seed, 0, 2**64 - 1)
         self.steps = 0
-        self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        self._parameters = self._given()
         for p in self._parameters:
             if p.dtype not in (torch.float32, torch.float64) or p.device.type != "cpu":
                 raise TypeError(
@@ -83,13 +83,32 @@ class LowPrecisionWeights:
                     self._left.append(torch.zeros_like(p))
                 p.copy_(rounded)
 
+    def _given(self) -> list[torch.Tensor]:
+        return [p for group in self.param_groups for p in group["params"]]
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The optimizer's, such as for GradScaler; a learning rate schedule takes `optimizer`."""
+        return self.optimizer.param_groups
+
     def _rounded(self, p: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = quantize(p.detach(), self.format, overflow="saturate")
         return result
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        """The optimizer's step, then the weights' rounding; returns what the optimizer returns."""
+        """The optimizer's step, then the weights' rounding; returns what the optimizer returns.
+
+        Raises
+        ------
+        RuntimeError
+            The optimizer got other parameters since.
+        """
+        if list(map(id, self._given())) != list(map(id, self._parameters)):
+            raise RuntimeError(
+                "the optimizer's parameters are not those it had; make LowPrecisionWeights after "
+                "the last add_param_group"
+            )
         before = [p.detach().clone() for p in self._parameters]
         result = self.optimizer.step(closure)
         for i, (p, w) in enumerate(zip(self._parameters, before, strict=True)):
@@ -142,12 +161,21 @@ class LowPrecisionWeights:
         Raises
         ------
         ValueError
-            The state of another format, update or seed.
+            The state of another format, update or seed, of other parameters, or of something else.
+            Nothing is changed then.
         """
         mine = self.state_dict()
+        if state.keys() != mine.keys():
+            raise ValueError(
+                f"the state has {', '.join(map(str, state))}; give one made by state_dict, which has "
+                f"{', '.join(mine)}"
+            )
         for key in ("format", "update", "seed"):
             if state[key] != mine[key]:
                 raise ValueError(f"the state is of {key}={state[key]!r}, not of {mine[key]!r}")
+        shapes, mine_too = ([tuple(left.shape) for left in x] for x in (state["left"], self._left))
+        if shapes != mine_too:
+            raise ValueError(f"the state is of weights of shapes {shapes}, not of {mine_too}")
         self.optimizer.load_state_dict(state["optimizer"])
         self.steps = integer("steps", state["steps"], 0, 2**62)
         self._left = [left.clone() for left in state["left"]]

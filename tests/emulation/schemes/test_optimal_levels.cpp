@@ -112,7 +112,7 @@ std::vector<Data> data(std::size_t n, std::mt19937_64& random) {
     add("neighbouring fp32 numbers", [](double i) { return 1.0 + i * 0x1p-23; });
     add("the least fp32 numbers", [](double i) { return i * 0x1p-149; });
     add("few different numbers", [&](double) { return std::rint(normal(random) * 3.0); });
-    add("a mirror image", [n, &random, &normal, seen = Row{}](double) mutable {
+    add("a mirror image", [&random, &normal, seen = Row{}](double) mutable {
         if (seen.size() % 2 == 0) seen.push_back(normal(random));
         else seen.push_back(-seen.back());
         return seen.back();

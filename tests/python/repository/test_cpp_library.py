@@ -331,6 +331,60 @@ def test_statistics_of_casts_are_pythons(settings, specials, dumps, outside, pla
         }
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "aps:e4m3,rounding=stochastic",
+        "error_feedback(aps:e3m0)",
+        "delayed_scaling:e4m3fn",
+        "dynamic_loss_scaling:fp16",
+        "onebit_adam:warmup=1",
+        "powersgd",
+        "birder",
+        "sign_vote:momentum=0.9",
+        "thc",
+        "fractrain",
+    ],
+)
+def test_exchanges_with_memory_are_pythons(spec, dumps, outside, place):
+    workers, steps, size = 3, 4, 30
+    random = np.random.default_rng(1)
+    x = (random.standard_normal((steps, workers, size)) * 2.0**-4).astype(np.float32)
+    x.tofile(place / "gradients")
+    printed = outside(dumps / "dump_exchange", place / "gradients", workers, steps, spec)
+    lines = [line.split() for line in printed.splitlines()]
+    ours: list[list[str]] = []
+
+    def numbers(what, row):
+        ours.append([*what.split(), *(float(v) for v in np.ravel(row))])
+
+    state = None
+    for step in range(steps):
+        e = apscope.exchange(
+            spec, x[step], topology="ring", state=state, step=step, tensor="fc.weight", seed=5,
+            loss=1.5, learning_rate=0.1, weights=x[step, 0], full_batch=x[step, 0],
+        )  # fmt: skip
+        state = e.state
+        numbers("reduced", e.reduced)
+        for w in range(workers):
+            numbers("intended", e.intended[w])
+            numbers("sent", e.sent[w])
+            if e.variance is not None:
+                numbers("variance", e.variance[w])
+            ours.append(["bits", str(e.payload_bits[w]), str(e.side_bits[w])])
+            ours.append(["payload", *map(str, e.payload[w])])
+        ours.append(["reduction", e.reduction, str(int(e.skipped))])
+        for name, row in state.items():
+            numbers(f"memory {name}", row)
+    assert len(lines) == len(ours)
+    for theirs, mine in zip(lines, ours, strict=True):
+        read = [
+            float.fromhex(t) if isinstance(m, float) else t
+            for t, m in zip(theirs, mine, strict=True)
+        ]
+        assert [repr(v) for v in read] == [repr(v) for v in mine]
+
+
 def test_a_replay_gives_pythons_numbers(dumps, outside, trace):
     """All rows and columns bit for bit; the summary to twelve digits."""
     schemes = [

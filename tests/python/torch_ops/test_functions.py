@@ -1,5 +1,8 @@
 """apscope.torch: the bits of apscope's functions, gradients, vmap, torch.func, torch.compile."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -100,20 +103,26 @@ def test_linear_and_conv2d_are_the_product_with_a_bias_in_fp32(bias):
     assert torch.equal(at.conv2d(image, kernel, format="e4m3").reshape(1, 1), row)
 
 
-def test_contiguous_fp32_is_not_copied(monkeypatch):
-    seen = []
-    import apscope.torch._settings as settings
+def test_contiguous_fp32_and_fp64_are_not_copied(monkeypatch):
+    from apscope._arrays import blocks
 
-    def look(x, *_, **__):
-        seen.append(x.data_ptr())
-        return torch.zeros_like(x)
+    class Core:
+        """The C++ module; the address of the array that it gets is kept."""
 
-    monkeypatch.setitem(settings._FUNCTIONS, "quantize", look)
-    settings._parsed.cache_clear()
-    x = values(1000)
-    at.quantize(x, "e4m3")
-    settings._parsed.cache_clear()
-    assert seen == [x.data_ptr()]
+        def __getattr__(self, name):
+            return getattr(apscope._core, name)
+
+        def quantize_blocks(self, a, *rest):
+            self.address = a.ctypes.data
+            return apscope._core.quantize_blocks(a, *rest)
+
+    core = Core()
+    monkeypatch.setattr(blocks, "_core", core)
+    for x in (values(64), values(64, dtype=torch.float64).requires_grad_()):
+        at.quantize_blocks(x, "mxfp8_e4m3")
+        assert core.address == x.data_ptr()
+    at.quantize_blocks(x[::2], "mxfp8_e4m3")
+    assert core.address != x.data_ptr()
 
 
 def test_gradients_pass_straight_through_or_are_rounded():
@@ -221,11 +230,119 @@ def test_the_operators_pass_torchs_own_checks():
         values(4, 6).T,
         values(3, dtype=torch.float64),
     ):
-        torch.library.opcheck(_operators._cast_operator, (x, how, ""))
+        torch.library.opcheck(_operators._cast_operator, (x, how, "", 3))
+    wide, rounded = (_settings.text_of("quantize", f, {}) for f in ("fp64", "e5m2"))
+    for names in ((wide, ""), (how, rounded)):
+        torch.library.opcheck(_operators._cast_operator, (values(4).requires_grad_(), *names, 0))
     torch.library.opcheck(
         _operators._product_operator,
-        (values(2, 4, 5).requires_grad_(), values(5, 3).requires_grad_(), product, product),
+        (values(2, 4, 5).requires_grad_(), values(5, 3).requires_grad_(), product, product, 3),
     )
+
+
+def test_options_of_numpy_and_wide_formats():
+    x = values(40)
+    options = {"rounding": "stochastic", "random_bits": np.int64(8), "seed": np.uint64(2**64 - 1)}
+    assert bits(at.quantize(x, "e4m3", **options)) == bits(apscope.quantize(x, "e4m3", **options))
+    for run in (lambda t: at.quantize(t, "fp64"), lambda t: at.matmul(t, t, "fp64")):
+        compiled = torch.compile(lambda t, run=run: run(t) * 2, backend="aot_eager", fullgraph=True)
+        assert run(x).dtype == compiled(x).dtype == torch.float64
+
+
+def test_a_compiled_function_takes_projections_formats_and_another_seed_at_every_step():
+    x, graphs = values(40), []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    def run(t, seed):
+        return at.quantize(t, "e3m2", rounding="stochastic", seed=seed)
+
+    compiled = torch.compile(run, backend=backend, fullgraph=True, dynamic=True)
+    for seed in (2, 3, 4, 5, 6, 2**63 - 1, 2**63 + 5):
+        assert torch.equal(compiled(x, seed), run(x, seed))
+    assert len(graphs) <= 3  # not one for every seed
+    with pytest.raises(Exception, match="seed is negative; give"):
+        compiled(x, -1)
+    formats = apscope.FloatFormat("e4m3"), apscope.FloatFormat("e5m2")
+    roundings = apscope.Projection("toward_zero"), apscope.Projection("to_odd")
+    compiled = torch.compile(
+        lambda t, f, p: at.quantize(t, f, projection=p), backend="eager", fullgraph=True
+    )
+    for f in formats:
+        for p in roundings:
+            assert torch.equal(compiled(x, f, p), apscope.quantize(x, f, projection=p))
+
+
+def test_gradients_under_compile_have_the_seed_of_the_call():
+    def run(x, w, seed):
+        y = at.quantize(x, "e4m3", backward="e3m2", rounding="stochastic", seed=seed)
+        return at.matmul(y, w, "bf16", backward="e5m2", rounding="stochastic", seed=seed)
+
+    compiled = torch.compile(run, backend="aot_eager", fullgraph=True)
+    for seed in (3, 4, 5):
+        grads = []
+        for f in (run, compiled):
+            x, w = values(6, 8).requires_grad_(), values(8, 5, seed=1).requires_grad_()
+            f(x, w, seed).backward(values(6, 5, seed=2))
+            grads.append((x.grad, w.grad))
+        assert all(torch.equal(a, b) for a, b in zip(*grads, strict=True))
+    g = apscope.matmul(values(6, 5, seed=2), w.detach().T, "e5m2", rounding="stochastic", seed=5)
+    wanted = apscope.quantize(g, "e3m2", rounding="stochastic", seed=5)
+    assert torch.equal(x.grad, torch.as_tensor(wanted))
+
+
+def test_a_convolution_is_one_product_over_batch_and_places():
+    image, kernel = values(3, 4, 5, 6), values(6, 2, 3, 2, seed=1).requires_grad_()
+    options = {"rounding": "stochastic", "seed": 11}
+    found = at.conv2d(image, kernel, format="e4m3", groups=2, backward="e5m2", **options)
+    patches = F.unfold(image, (3, 2)).reshape(3, 2, 12, -1).permute(1, 2, 0, 3).reshape(2, 12, -1)
+    rows = kernel.detach().reshape(2, 3, 12)
+    wanted = torch.as_tensor(apscope.matmul(rows, patches, "e4m3", **options))
+    assert torch.equal(found, wanted.reshape(6, 3, 3, 5).transpose(0, 1))
+    assert found.is_contiguous()
+    g = values(*found.shape, seed=2)
+    found.backward(g)
+    columns = g.transpose(0, 1).reshape(2, 3, -1)
+    wanted = apscope.matmul(columns, patches.mT, "e5m2", **options)
+    assert torch.equal(kernel.grad, torch.as_tensor(wanted).reshape(kernel.shape))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.func's own
+def test_forward_mode_is_refused():
+    x = values(3, 3)
+    for run in (lambda t: at.quantize(t, "e4m3"), lambda t: at.matmul(t, t, "e4m3")):
+        with pytest.raises(NotImplementedError, match="no forward-mode derivatives; use reverse"):
+            torch.func.jvp(run, (x,), (x,))
+    found = torch.func.jacrev(lambda t: at.quantize(t, "e4m3", backward="e5m2") ** 2)(x[0])
+    assert torch.equal(found, torch.diag(apscope.quantize(2 * at.quantize(x[0], "e4m3"), "e5m2")))
+
+
+def test_the_class_of_a_tensor_makes_no_difference():
+    class Own(torch.Tensor):
+        pass
+
+    x = values(9)
+    for other in (x.as_subclass(Own), torch.nn.Parameter(x)):
+        y = at.quantize(other, "e4m3")
+        assert isinstance(y, torch.Tensor) and torch.equal(y, apscope.quantize(x, "e4m3"))
+
+
+def test_without_torch_the_import_names_the_extra():
+    code = "import sys; sys.modules['torch'] = None; import apscope.torch"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    last = done.stderr.strip().splitlines()[-1]
+    assert (
+        done.returncode == 1 and "apscope.torch needs PyTorch: pip install 'apscope[torch]'" in last
+    )
+
+
+def test_autocast_leaves_gradients_alone():
+    x, w, g = values(4, 8), values(3, 8, seed=1).requires_grad_(), values(4, 3, seed=2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        at.linear(x, w, format="fp32").backward(g)
+    assert torch.equal(w.grad, (x.T @ g).T)
 
 
 def test_autocast_leaves_the_numbers_alone():
@@ -253,6 +370,14 @@ def test_draws_draw_other_words_at_every_call():
         (lambda: at.quantize(values(3), "e4m3", roundin="to_odd"), TypeError, "roundin"),
         (lambda: at.matmul(values(3, 4), values(3, 4), "e4m3"), ValueError, "k is 4 and 3"),
         (lambda: at.linear(values(3, 4), values(4, 3), format="e4m3"), ValueError, "cannot be multiplied"),
+        (lambda: at.conv2d(values(1, 2, 2, 2), values(3, 2, 3, 3), format="e4m3"), ValueError, "is smaller than a kernel"),
+        (lambda: at.conv2d(values(1, 2, 4, 4), values(3, 2, 3, 3), format="e4m3", padding="same"), ValueError, "padding='same' must be"),
+        (lambda: at.conv2d(values(1, 2, 4, 4), values(3, 2, 3, 3), values(1), format="e4m3"), ValueError, "bias has shape"),
+        (lambda: at.linear(values(2, 4), values(3, 4), np.ones(3), format="e4m3"), TypeError, "bias is ndarray"),
+        (lambda: at.quantize(values(3), "e4m3", seed=1.5), TypeError, "seed=1.5 must be an integer"),
+        (lambda: at.quantize(values(3), "e4m3", seed=-1), ValueError, "seed=-1 is not between"),
+        (lambda: at.quantize(values(3), "e4m3", out=values(3)), TypeError, "out= is not an option"),
+        (lambda: at.quantize(values(3), "e4m3", rounding="stochastic", random=[1]), TypeError, "random= is not an option"),
         (lambda: at.conv2d(values(1, 3, 4, 4), values(2, 2, 3, 3), format="e4m3"), ValueError, "do not belong together"),
     ],
 )  # fmt: skip

@@ -69,16 +69,19 @@ def test_the_rules_by_hand():
 
 def test_the_residual_is_that_of_the_studies():
     w, gradients = start()
-    p = torch.nn.Parameter(w.double())
+    # Multiples of 2^-20: w - eta g and w' - w are exact in fp64, so the update is -eta g.
+    w, gradients = (torch.round(x.double() * 2**14) / 2**14 for x in (w, gradients))
+    p = torch.nn.Parameter(w.clone())
     o = LowPrecisionWeights(torch.optim.SGD([p], lr=RATE), "e4m3", update="residual")
     seen = [p.detach().clone()]
-    for g in gradients.double():
+    for g in gradients:
         p.grad = g
         o.step()
         seen.append(p.detach().clone())
-    wanted = weight_residual(w.double(), -RATE * gradients.double(), "e4m3")
-    # The optimizer's w' - w differs from -eta g by the rounding of w'.
-    assert np.mean(np.stack(seen) == wanted.weights) > 0.999
+    wanted = weight_residual(w, -RATE * gradients, "e4m3")
+    assert np.array_equal(np.stack(seen), wanted.weights)
+    assert np.array_equal(o.state_dict()["left"][0], wanted.residual[-1])
+    assert not np.array_equal(wanted.weights, wanted.without)
 
 
 def test_small_updates_are_lost_to_nearest_and_kept_by_a_residual_and_by_kahan():
@@ -116,3 +119,42 @@ def test_mistakes_are_one_sentence():
     state = LowPrecisionWeights(sgd, "e4m3").state_dict()
     with pytest.raises(ValueError, match="the state is of update='nearest'"):
         LowPrecisionWeights(sgd, "e4m3", update="kahan").load_state_dict(state)
+    with pytest.raises(ValueError, match="the state has state, param_groups; give one made by"):
+        LowPrecisionWeights(sgd, "e4m3").load_state_dict(sgd.state_dict())
+    other = torch.optim.SGD([torch.nn.Parameter(torch.zeros(5))], lr=1.0)
+    state = LowPrecisionWeights(other, "e4m3", update="residual").state_dict()
+    with pytest.raises(ValueError, match=r"weights of shapes \[\(5,\)\], not of \[\(3,\)\]"):
+        LowPrecisionWeights(sgd, "e4m3", update="residual").load_state_dict(state)
+
+
+def test_parameters_added_later_are_refused():
+    first, second = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
+    sgd = torch.optim.SGD([first], lr=1.0)
+    o = LowPrecisionWeights(sgd, "e4m3")
+    sgd.add_param_group({"params": [second]})
+    with pytest.raises(RuntimeError, match="after the last add_param_group"):
+        o.step()
+
+
+@pytest.mark.parametrize("update", ["nearest", "stochastic", "kahan", "residual"])
+@pytest.mark.parametrize("shape", [(), (0, 3), (4, 3)])
+def test_every_shape_of_weights(shape, update):
+    p = torch.nn.Parameter(torch.ones(shape).mT if shape else torch.ones(shape))
+    o = LowPrecisionWeights(torch.optim.Adam([p], lr=0.25), "e4m3", update=update)
+    p.grad = torch.ones_like(p)
+    o.step()
+    assert torch.equal(p, torch.full_like(p, 0.75))
+
+
+def test_a_loss_scaler_takes_it_for_an_optimizer():
+    p = torch.nn.Parameter(torch.ones(3))
+    o = LowPrecisionWeights(torch.optim.SGD([p], lr=1 / 4), "e4m3")
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale((p**2).sum() / 2).backward()
+    scaler.step(o)
+    scaler.update()
+    assert torch.equal(p, torch.full_like(p, 0.75))
+    p.grad = torch.full_like(p, float("inf"))  # such a step is left out
+    scaler.scale(p.sum() * 0).backward()
+    scaler.step(o)
+    assert o.steps == 1

@@ -1,0 +1,125 @@
+// Exchanges: a scheme on the gradients of all workers, with its memory from step to step.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "export.h"
+
+namespace apscope {
+
+/// @addtogroup exchange Exchanges
+/// @{
+
+/// What a scheme remembers: numbers by name, as in `apscope.exchange`'s `state`.
+using Memory = std::map<std::string, std::vector<double>>;
+
+/// Of one tensor at one step.
+struct ExchangeInputs {
+    std::string topology = "sequential";  ///< for schemes that add in a format
+    std::int64_t step = 0;                ///< its number: a key of the draws
+    std::size_t index = 0;                ///< number of the step in the sequence, from 0
+    std::string tensor = "x";             ///< its name: a key of the draws
+    std::string role = "other";
+    std::vector<std::int64_t> shape = {};  ///< of one worker's gradient; empty: one axis
+    std::uint64_t seed = 0;                ///< of the draws
+    /// For schemes that need them: NaN and empty otherwise.
+    double loss = std::numeric_limits<double>::quiet_NaN();
+    double learning_rate = std::numeric_limits<double>::quiet_NaN();
+    std::span<const float> weights = {}, full_batch = {};
+    bool packs = false;  ///< whether messages are packed, into `payload`
+};
+
+/// What came of it: a row per worker.
+struct ExchangeResult {
+    std::vector<std::vector<double>> intended;  ///< before encoding: gradients, or compensated ones
+    std::vector<std::vector<double>> sent;  ///< the decoded messages
+    std::vector<double> reduced;  ///< the sum over the workers, never divided
+    std::string reduction;  ///< the topology, or the scheme's own reduction
+    std::vector<std::vector<double>> bias,
+        variance;  ///< of `sent` over the draws; empty if unknown
+    std::vector<std::vector<std::uint8_t>> payload;  ///< packed codes, where `packs`
+    std::vector<std::uint64_t> payload_bits, side_bits;  ///< of the messages
+    std::optional<int> scale_exponent;  ///< s if one power of two 2^s scaled everything
+    bool skipped = false;  ///< the scheme dropped this step
+};
+
+/// Runs one step's gradients of one tensor through a scheme. Results equal those of
+/// `apscope.exchange` in Python, bit for bit.
+///
+/// @param scheme     A spec, such as `aps:e4m3`; not a hybrid, whose branches are schemes.
+/// @param gradients  One row per worker, equally long. Elements that are not finite are returned
+///                   unchanged.
+/// @param inputs     Topology, step, tensor, draws.
+/// @param memory     What the scheme remembers of the step before, empty at first; becomes that of
+///                   this step.
+/// @throws std::invalid_argument  An unknown scheme or topology, no worker, rows of different
+///                                lengths, a missing input of the scheme, the memory of another
+///                                tensor.
+APSCOPE_API ExchangeResult exchange(std::string_view scheme,
+                                    std::span<const std::span<const float>> gradients,
+                                    const ExchangeInputs& inputs, Memory& memory);
+
+/// A tensor of a training loop.
+struct TrainedTensor {
+    std::string name, role = "other";
+    std::vector<std::int64_t> shape;
+};
+
+/// One step of a training loop. The rows are in the order of the tensors.
+struct TrainedStep {
+    std::int64_t step = 0;  ///< its number, from 0
+    std::vector<std::vector<std::span<const float>>> gradients;  ///< a row per worker
+    /// Gets the sums over the workers, rounded to fp32.
+    std::vector<std::span<float>> out;
+    std::vector<std::span<const float>> weights = {};  ///< for schemes that need them
+    double loss = std::numeric_limits<double>::quiet_NaN();
+    double learning_rate = std::numeric_limits<double>::quiet_NaN();
+};
+
+/// The exchange of all tensors of a step, in place of a training loop's all-reduce: any scheme or
+/// hybrid, with its memory. The same bits as `apscope.train.Workers`, on any number of threads.
+class APSCOPE_API TrainingExchange {
+public:
+    /// @param scheme    A spec, except of a scheme that chooses in hindsight (`scale=best`) or
+    /// needs
+    ///                  the gradient of the full batch.
+    /// @param tensors   Of different names.
+    /// @param workers   At least one.
+    /// @param topology  For schemes that add in a format.
+    /// @param seed      Of the draws.
+    /// @param divide    Whether sums are divided by the number of workers, in fp64.
+    /// @throws std::invalid_argument  What is said above does not hold.
+    TrainingExchange(std::string_view scheme, std::vector<TrainedTensor> tensors, int workers,
+                     std::string_view topology = "ring", std::uint64_t seed = 0,
+                     bool divide = true);
+    ~TrainingExchange();
+    TrainingExchange(TrainingExchange&&) noexcept;
+    TrainingExchange& operator=(TrainingExchange&&) noexcept;
+
+    /// Exchanges a step; fills `step.out`.
+    /// @param step     Its gradients.
+    /// @param threads  0 uses all of the machine's; their number changes no bit.
+    /// @returns whether the scheme dropped the step, for each tensor; its out is 0 then.
+    /// @throws std::invalid_argument  Rows of other lengths, a missing input of the scheme.
+    std::vector<bool> run(const TrainedStep& step, int threads = 0);
+
+    /// What the scheme remembers, by scheme and tensor; set_memory() continues from it.
+    std::map<std::string, Memory> memory() const;
+    void set_memory(const std::map<std::string, Memory>& memory);
+
+private:
+    struct Data;
+    std::unique_ptr<Data> data_;
+};
+
+/// @}
+
+}  // namespace apscope

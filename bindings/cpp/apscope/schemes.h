@@ -1,0 +1,58 @@
+// Schemes: what there is, what a spec says, and the lists of specs.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "export.h"
+
+namespace apscope {
+
+/// @addtogroup schemes Schemes
+/// @{
+
+/// A key of a scheme's spec.
+struct SchemeKey {
+    std::string_view name, default_value, meaning;
+};
+
+/// A registered scheme: docs/schemes.md has them all.
+struct SchemeDefinition {
+    std::string_view name;      ///< in specs: aps
+    std::string_view family;    ///< what it competes as; empty for a combinator
+    std::string_view summary;   ///< one line
+    std::string_view source;    ///< where the algorithm comes from
+    std::string_view needs;     ///< what a trace must have recorded
+    bool takes_format = false;  ///< NAME:FORMAT
+    std::string_view body;      ///< what its parentheses hold: scheme, policy or nothing
+    std::vector<SchemeKey> keys;
+};
+
+/// All registered schemes, family by family.
+APSCOPE_API std::vector<SchemeDefinition> scheme_definitions();
+
+/// A spec, parsed and checked.
+struct Scheme {
+    std::string spec;    ///< canonical, without keys at their defaults
+    std::string name;    ///< the registered name
+    std::string family;  ///< for summaries that show the best of each
+    std::string format;  ///< the format's name; empty without one
+    std::string grid;    ///< column `format`: the float format or another grid
+    std::map<std::string, std::string> keys;  ///< every key, defaults included
+    std::vector<std::string> needs;           ///< of weights, full_batch, loss, learning_rate
+    bool keeps_state = false;                 ///< has a memory from step to step
+};
+
+/// @throws std::invalid_argument  An unknown name, key or value.
+APSCOPE_API Scheme scheme(std::string_view spec);
+
+/// The specs of the lists `main` (which formats and scales do these gradients allow) and `all`.
+APSCOPE_API std::vector<std::string> main_schemes();
+APSCOPE_API std::vector<std::string> all_schemes();
+
+/// @}
+
+}  // namespace apscope

@@ -1,0 +1,148 @@
+#include "bindings/cpp/apscope/exchange.h"
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "emulation/schemes/as_tensor.h"
+#include "emulation/schemes/definition.h"
+#include "emulation/schemes/exchange_run.h"
+#include "emulation/schemes/step_exchange.h"
+
+namespace apscope {
+namespace {
+
+Memory memory_of(detail::State& state) {
+    Memory memory;
+    for (auto& [name, row] : state.rows())
+        memory.emplace(name, std::vector(row.begin(), row.end()));
+    return memory;
+}
+
+detail::State state_of(const Memory& memory) {
+    detail::NamedRows rows;
+    for (const auto& [name, row] : memory) rows[name] = detail::Row(row.begin(), row.end());
+    return detail::State(std::move(rows));
+}
+
+std::vector<double> plain(const detail::Row& row) { return {row.begin(), row.end()}; }
+
+void check(std::string_view scheme, const std::vector<std::string>& needs,
+           std::span<const std::span<const float>> gradients, const ExchangeInputs& inputs) {
+    if (gradients.empty()) throw std::invalid_argument("there are no workers; give a row for each");
+    const std::size_t size = gradients[0].size();
+    const auto same = [&](std::string_view what, std::span<const float> row) {
+        if (row.size() != size)
+            throw std::invalid_argument(std::string(what) + " has " + std::to_string(row.size()) +
+                                        " elements, the first gradient " + std::to_string(size));
+    };
+    for (const std::span<const float> row : gradients) same("a gradient", row);
+    for (const std::string& what : needs) {
+        const bool missing = what == "loss" ? inputs.loss != inputs.loss
+                             : what == "learning_rate"
+                                 ? inputs.learning_rate != inputs.learning_rate
+                             : what == "weights" ? inputs.weights.empty() && size > 0
+                                                 : inputs.full_batch.empty() && size > 0;
+        if (missing)
+            throw std::invalid_argument("scheme '" + std::string(scheme) + "' needs " + what +
+                                        "; give it in the inputs");
+    }
+    if (!inputs.weights.empty()) same("weights", inputs.weights);
+    if (!inputs.full_batch.empty()) same("full_batch", inputs.full_batch);
+}
+
+}  // namespace
+
+ExchangeResult exchange(std::string_view scheme, std::span<const std::span<const float>> gradients,
+                        const ExchangeInputs& inputs, Memory& memory) {
+    const detail::Scheme parsed = detail::parse_scheme(scheme);
+    const detail::TensorScheme tensor = detail::as_tensor_scheme(parsed);
+    check(parsed.spec, parsed.needs(), gradients, inputs);
+    detail::TrainingStep step;
+    step.tensor = inputs.tensor;
+    step.role = inputs.role;
+    step.shape = inputs.shape;
+    if (step.shape.empty()) step.shape = {static_cast<std::int64_t>(gradients[0].size())};
+    if (detail::elements_of(step) != gradients[0].size())
+        throw std::invalid_argument("the shape has " + std::to_string(detail::elements_of(step)) +
+                                    " elements, a gradient " + std::to_string(gradients[0].size()));
+    step.number = inputs.step;
+    step.index = inputs.index;
+    step.workers = static_cast<int>(gradients.size());
+    step.key = detail::replay_key(inputs.seed, inputs.tensor, inputs.step);
+    step.loss = inputs.loss;
+    step.learning_rate = inputs.learning_rate;
+    step.weights = inputs.weights;
+    step.full_batch = inputs.full_batch;
+    step.packs = inputs.packs;
+    const detail::Topology topology = detail::parse_topology(inputs.topology);
+    detail::State state = state_of(memory);
+    detail::Exchange e = detail::exchange(tensor, step, state, gradients, std::span(&topology, 1));
+    memory = memory_of(state);
+
+    ExchangeResult result;
+    bool has_moments = true;
+    for (detail::Message& m : e.sent) {
+        result.sent.push_back(plain(m.values));
+        has_moments = has_moments && !m.variance.empty();
+        result.bias.push_back(plain(m.bias));
+        result.variance.push_back(plain(m.variance));
+        result.payload.push_back(std::move(m.payload));
+        result.payload_bits.push_back(m.payload_bits);
+        result.side_bits.push_back(m.side_bits);
+    }
+    if (!has_moments) {
+        result.bias.clear();
+        result.variance.clear();
+    }
+    for (const detail::Row& row : e.intended) result.intended.push_back(plain(row));
+    result.reduced = plain(e.reduced.at(0));
+    result.reduction = tensor.crosses_topologies ? topology.name() : tensor.topology;
+    result.scale_exponent = e.scale_exponent;
+    result.skipped = e.skipped;
+    return result;
+}
+
+struct TrainingExchange::Data {
+    detail::StepExchange exchange;
+};
+
+TrainingExchange::TrainingExchange(std::string_view scheme, std::vector<TrainedTensor> tensors,
+                                   int workers, std::string_view topology, std::uint64_t seed,
+                                   bool divide) {
+    std::vector<detail::StepTensor> own;
+    for (TrainedTensor& t : tensors)
+        own.push_back({std::move(t.name), std::move(t.role), std::move(t.shape)});
+    data_ = std::make_unique<Data>(
+        Data{detail::StepExchange(detail::parse_scheme(scheme), std::move(own), workers,
+                                  detail::parse_topology(topology), seed, divide)});
+}
+TrainingExchange::~TrainingExchange() = default;
+TrainingExchange::TrainingExchange(TrainingExchange&&) noexcept = default;
+TrainingExchange& TrainingExchange::operator=(TrainingExchange&&) noexcept = default;
+
+std::vector<bool> TrainingExchange::run(const TrainedStep& step, int threads) {
+    return data_->exchange.run({step.step, static_cast<std::size_t>(step.step), step.gradients,
+                                step.out, step.weights, step.loss, step.learning_rate},
+                               threads);
+}
+
+std::map<std::string, Memory> TrainingExchange::memory() const {
+    std::map<std::string, Memory> all;
+    for (auto& [name, state] : data_->exchange.states()) {
+        Memory memory = memory_of(state);
+        if (!memory.empty()) all.emplace(name, std::move(memory));
+    }
+    return all;
+}
+
+void TrainingExchange::set_memory(const std::map<std::string, Memory>& memory) {
+    std::map<std::string, detail::State>& states = data_->exchange.states();
+    states.clear();
+    for (const auto& [name, rows] : memory) states.emplace(name, state_of(rows));
+}
+
+}  // namespace apscope

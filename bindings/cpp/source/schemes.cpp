@@ -1,0 +1,27 @@
+#include "bindings/cpp/apscope/schemes.h"
+
+#include "emulation/schemes/definition.h"
+#include "emulation/schemes/lists.h"
+
+namespace apscope {
+
+std::vector<SchemeDefinition> scheme_definitions() {
+    std::vector<SchemeDefinition> all;
+    for (const detail::SchemeDefinition& d : detail::scheme_definitions()) {
+        SchemeDefinition& own = all.emplace_back(SchemeDefinition{
+            d.name, d.family, d.summary, d.source, d.needs, d.takes_format, body_name(d.body), {}});
+        for (const detail::SchemeKey& key : d.keys)
+            own.keys.push_back({key.name, key.default_value, key.meaning});
+    }
+    return all;
+}
+
+Scheme scheme(std::string_view spec) {
+    const detail::Scheme s = detail::parse_scheme(spec);
+    return {s.spec, s.name, s.family, s.format, s.grid_name(), s.keys, s.needs(), s.keeps_state()};
+}
+
+std::vector<std::string> main_schemes() { return detail::main_schemes(); }
+std::vector<std::string> all_schemes() { return detail::all_schemes(); }
+
+}  // namespace apscope

@@ -1,0 +1,107 @@
+#include "emulation/schemes/lists.h"
+
+#include <set>
+
+#include "emulation/schemes/definition.h"
+
+namespace apscope::detail {
+
+namespace {
+
+std::string usual(const SchemeDefinition& d) {
+    const std::string_view inside = d.body == SchemeDefinition::Body::scheme   ? "(aps:e4m3)"
+                                    : d.body == SchemeDefinition::Body::policy ? "(else=aps:e4m3)"
+                                                                               : "";
+    return std::string(d.name) + std::string(inside) + (d.takes_format ? ":e4m3" : "");
+}
+
+}  // namespace
+
+std::vector<std::string> main_schemes() {
+    std::vector<std::string> specs{"none:fp32", "none:bf16", "none:fp16"};
+    // Hardware's two first (e4m3fn ends at 448, IEEE's e4m3 at 240), then fewer exponent bits; 8
+    // bits, except e3m0 with 4. Three rungs of the ladder for some.
+    struct Format {
+        std::string name;
+        bool rungs, draws;  // e4m3fn represents e4m3's draws
+    };
+    for (const auto& [f, rungs, draws] :
+         {Format{"e5m2", true, true}, Format{"e4m3fn", true, true}, Format{"e4m3", false, false},
+          Format{"e3m4", true, true}, Format{"e3m0", false, true}}) {
+        const std::string constant = "loss_scaling:" + f + ",scale=best", aps = "aps:" + f;
+        for (const std::string& spec : {"none:" + f, constant, aps}) specs.push_back(spec);
+        if (rungs)
+            for (const std::string& spec :
+                 {constant + ",rule=tight", aps + ",rule=tight,unit=model", aps + ",rule=tight"})
+                specs.push_back(spec);
+        if (draws)
+            for (const std::string& spec : {aps + ",rounding=stochastic", "stochastic:" + f})
+                specs.push_back(spec);
+    }
+    for (const char* spec :
+         {"dynamic_loss_scaling:e5m2", "dynamic_loss_scaling:e4m3", "qsgd", "qsgd:levels=127"})
+        specs.emplace_back(spec);
+    for (std::string& spec : specs) spec = parse_scheme(spec).spec;
+    return specs;
+}
+
+std::vector<std::string> all_schemes() {
+    std::vector<std::string> specs = main_schemes();
+    for (const char* spec : {"aps:e4m3,rounding=stochastic",
+                             "stochastic:e4m3",
+                             "loss_scaling:e4m3,scale=best,headroom=one",
+                             "loss_scaling:e3m4,scale=best,headroom=one",
+                             "aps:e4m3,headroom=one",
+                             "aps:e3m4,headroom=one",
+                             "dynamic_loss_scaling:fp16",
+                             "aps:e4m3,accumulate=fp32",
+                             "aps:e3m4,rule=tight,unit=bucket:25MB",
+                             "aps:e3m4,rule=tight,unit=row",
+                             "aps:e3m4,rule=tight,unit=1024",
+                             "aps:e3m4,rule=tight,unit=32",
+                             "aps:e3m4,rule=tight,unit=16",
+                             "aps:e3m4,rule=tight,unit=model,delay=1",
+                             "hybrid(last=none:fp16;else=aps:e4m3)",
+                             "cpd:e4m3",
+                             "deepspeed_loss_scaling:fp16",
+                             "enhanced_loss_scaling:e5m2",
+                             "adaptive_loss_scaling:fp16",
+                             "hfp8:e5m2",
+                             "delayed_scaling:e5m2",
+                             "current_scaling:e5m2",
+                             "fp8_allreduce:e4m3fn",
+                             "mx",
+                             "nvfp4",
+                             "natural",
+                             "terngrad",
+                             "zipml:bucket=512",
+                             "bit_centering",
+                             "fractrain",
+                             "error_feedback(sign)",
+                             "sign",
+                             "sign_vote",
+                             "onebit_adam",
+                             "birder",
+                             "multipoint",
+                             "residual(sign)",
+                             "fft_sparse",
+                             "top_k",
+                             "error_feedback(top_k)",
+                             "error_feedback(powersgd)",
+                             "powersgd",
+                             "thc",
+                             "integer_allreduce:bits=8",
+                             "zero_blocks"})
+        specs.emplace_back(spec);
+    std::set<std::string> known;
+    for (std::string& spec : specs) {
+        const Scheme scheme = parse_scheme(spec);
+        spec = scheme.spec;
+        known.insert(scheme.name);
+    }
+    for (const SchemeDefinition& d : scheme_definitions())
+        if (!known.contains(std::string(d.name))) specs.push_back(parse_scheme(usual(d)).spec);
+    return specs;
+}
+
+}  // namespace apscope::detail
