@@ -1,11 +1,13 @@
 """The exchange's share of a training step with 8 workers, beside the same loop with torch's own sum.
 
-    python -m tests.benchmarks.bench_train_step [--model digits|resnet18] [--exchange aps:e4m3] [--threads N]
+    python -m tests.benchmarks.bench_train_step [--model digits|resnet18|tasks] [--exchange aps:e4m3] [--threads N]
 
-`digits` is the task of `apscope train` (1,906 parameters, all workers' gradients at once, 8 images a worker); `resnet18` has
-11.2 million parameters in the form for CIFAR (3 x 3 at the start, no pooling), worker after worker. Each step is timed in its
-parts, in turn with a step of the other loop; medians are printed. Share: the exchange over backward + exchange + update, all
-of the same step, on the clock and of processor time (what other programs take is not in it). The other loop's exchange is `rows.sum(0) / W`, put into `grad`.
+`digits` is the task of `apscope train` (1,906 parameters, all workers' gradients at once, 8 images a worker);
+`resnet18` has 11.2 million parameters in the form for CIFAR (3 x 3 at the start, no pooling), worker after worker.
+A step is timed in its parts, in turn with a step of the other loop; medians are printed. Share: the exchange over
+backward + exchange + update, all of the same step, on the clock and of processor time (what other programs take is
+not in it). The other loop's exchange is `rows.sum(0) / W`, put into `grad`. `tasks`: processor seconds of one run
+of every task of `apscope train` by its defaults, on one thread.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 import time
 
 import torch
@@ -20,6 +23,7 @@ from torch import nn
 
 from apscope._training.experiment import TASKS
 from apscope.train import Workers, _tasks
+from apscope.train._run import Run, train
 
 WORKERS = 8
 
@@ -115,9 +119,25 @@ def measure(name: str, exchange: str, steps: int, images: int, threads: int) -> 
     }  # fmt: skip
 
 
+def tasks(exchange: str) -> list[dict[str, object]]:
+    """Processor seconds of a run of every task; one whose data is missing is left out."""
+    found = []
+    for models in TASKS.values():
+        for task in models.values():
+            try:
+                _tasks.load(task.name, task.model, task.text)
+            except ValueError as error:
+                print(f"{task.label} is left out: {error}", file=sys.stderr)
+                continue
+            began = time.process_time()
+            train(Run(task, exchange, 0, WORKERS, "ring"))
+            found.append({"task": task.label, "steps": task.steps, "processor_s": time.process_time() - began})  # fmt: skip
+    return found
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", choices=("digits", "resnet18"), default="digits")
+    parser.add_argument("--model", choices=("digits", "resnet18", "tasks"), default="digits")
     parser.add_argument("--exchange", default="aps:e4m3", metavar="SPEC")
     parser.add_argument("--steps", type=int, default=0, help="by default 200, of resnet18 3")
     parser.add_argument("--images", type=int, default=8, help="of a worker; by default 8")
@@ -125,6 +145,9 @@ if __name__ == "__main__":
         "--threads", type=int, default=1, help="PyTorch's and the exchange's; by default 1"
     )
     asked = parser.parse_args()
+    if asked.model == "tasks":
+        print(json.dumps(tasks(asked.exchange), indent=1))
+        raise SystemExit
     steps = asked.steps or (200 if asked.model == "digits" else 3)
     print(
         json.dumps(
