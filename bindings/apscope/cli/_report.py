@@ -92,7 +92,7 @@ def _experiment(args: argparse.Namespace) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    if not is_url(args.source) and is_experiment(Path(args.source)):
+    if not is_url(args.source) and is_experiment(check_readable(args.source)):
         return _experiment(args)
     is_trace = _is_trace(args.source)
     if is_trace and args.output is None:
