@@ -33,7 +33,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._folders.one_file import make_folder, put_text
+from .._folders.one_file import make_folder, put_text, remove_left
+from .._folders.names import waiting
 from .._folders.writing import Writing
 from .._replay.progress import Bar
 from .._traces.opening import open_trace
@@ -97,6 +98,7 @@ def run_experiment(
         put_text(out / "experiment.json", json.dumps(experiment.as_json(), indent=1) + "\n")
         for name in ("runs", "traces"):
             make_folder(out / name)
+        remove_left(out / "runs", waiting(r"[0-9a-f]+\.(pt|json)"))
         held = [task for task in experiment.tasks if task.label in data]
         keys = {
             run: _key(run, experiment, data[run.task.label], versions)

@@ -136,9 +136,11 @@ def test_two_processes_and_a_kill_change_no_bit(experiment, trained, tmp_path):
     began.wait()
     held = list(out.glob("runs/*.pt"))
     assert held and not (out / "training.json").exists()
+    (out / "runs" / ".0a1b.pt.apscope-12345678").touch()  # as a kill while it writes leaves one
     assert main([*words[3:], "--jobs", "2"]) == 0
     assert tables(out) == tables(trained)
-    assert not list(out.glob("runs/*.pt"))
+    assert {p.suffix for p in (out / "runs").iterdir()} == {".json"}
+    assert not list(out.glob("**/.*"))
 
 
 def test_a_checkpoint_goes_on_with_the_same_bits(tmp_path, monkeypatch):
