@@ -33,8 +33,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._folders.one_file import make_folder, put_text, remove_left
 from .._folders.names import waiting
+from .._folders.one_file import make_folder, put_text, remove_left
 from .._folders.writing import Writing
 from .._replay.progress import Bar
 from .._traces.opening import open_trace
