@@ -1,15 +1,15 @@
 // Error statistics on a GPU, fused with the rounding: a number is read once, rounded, compared and,
-// if asked for, written. The sums have the shape of core/fixed_shape_sum.h, so that they are those
-// of analysis/error_statistics bit for bit. Three steps, none of which needs threads to talk to
-// each other:
+// if asked for, written. The sums have the shape of core/fixed_shape_sum.h, so they are those of
+// analysis/statistics/error_statistics.h bit for bit. Three steps, in which threads do not
+// communicate; behind each step's name, what one thread does:
 //
-//      lanes    a thread a lane: 16 threads add the 4096 elements of a block, thread j those with i
-//      mod 16 = j,
-//               in order of i. Neighbouring threads read neighbouring elements.
-//      blocks   a thread a block: its 16 lanes joined, j += j+8, then j+4, j+2, j+1
-//      total    a thread a quantity: the blocks in block order
+// - lanes, a lane: 16 threads add the 4096 elements of a block, thread j those with i mod 16 = j,
+// in
+//   order of i, so neighbouring threads read neighbouring elements;
+// - blocks, a block: joins its 16 lanes, j += j+8, then j+4, j+2, j+1;
+// - total, a quantity: adds the blocks in block order.
 //
-// What the first two write lies quantity by quantity: quantity k of place p at k * places + p.
+// The first two write quantity by quantity: quantity k of place p is at k * places + p.
 #pragma once
 
 #include <cstdint>

@@ -44,9 +44,11 @@ class FloatFormat:
         both_signs, single or none.
     nan_codes : int, optional
         Codes per sign, from the top, that are NaN.
-    has_infinity, nan_at_negative_zero, even_code_ties : bool, optional
-        has_infinity=False needs nan_codes or other specials: alone it would leave the other codes of
-        the top exponent as NaN.
+    has_infinity : bool, optional
+        Whether the code below the NaNs is an infinity. False needs specials "fn" or "finite", or
+        nan_codes: beside "ieee" it would turn that one code into a number and leave the rest of its
+        binade NaN.
+    nan_at_negative_zero, even_code_ties : bool, optional
 
     Raises
     ------

@@ -1,5 +1,5 @@
-// quantize, encode, decode and allreduce on contiguous NumPy arrays. The package's arrays.py checks
-// shapes, dtypes and contiguity before it calls these.
+// Casts, codes, allreduce and the level of vector instructions, on contiguous NumPy arrays. The
+// package's _arrays/ checks shapes, dtypes and contiguity before it calls these.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>

@@ -42,13 +42,17 @@ FloatFormat from_fields(int exponent_bits, int mantissa_bits, std::optional<int>
     if (!f.subnormals) f.subnormal_exponent = 1 - f.bias;  // there is no field 0
     if (zero) f.zero = parse_zero(*zero);
     if (nan_codes) f.nan_codes = *nan_codes;
-    if (has_infinity) {
-        if (f.has_infinity && !*has_infinity && !nan_codes)
-            throw std::invalid_argument(
-                "has_infinity=False alone leaves the other codes of the top exponent as NaN; give "
-                "specials='fn' for one NaN, specials='finite' for none, or nan_codes as well");
-        f.has_infinity = *has_infinity;
+    if (has_infinity == false && f.has_infinity && f.nan_codes > 1 && !nan_codes) {
+        const auto named = [&](const char* kind) {
+            return make_format(exponent_bits, mantissa_bits, parse_specials(kind), is_signed)
+                .name();
+        };
+        throw std::invalid_argument(
+            "has_infinity=False leaves " + std::to_string(f.nan_codes) +
+            " NaN codes a sign; give specials='fn' (no infinity, one NaN: " + named("fn") +
+            "), specials='finite' (neither: " + named("finite") + "), or nan_codes");
     }
+    if (has_infinity) f.has_infinity = *has_infinity;
     if (nan_at_negative_zero) f.nan_at_negative_zero = *nan_at_negative_zero;
     if (even_code_ties) f.even_code_ties = *even_code_ties;
     validate(f);
@@ -100,9 +104,11 @@ zero : str, optional
     both_signs, single or none.
 nan_codes : int, optional
     Codes per sign, from the top, that are NaN.
-has_infinity, nan_at_negative_zero, even_code_ties : bool, optional
-    has_infinity=False needs nan_codes or other specials: alone it would leave the other codes of
-    the top exponent as NaN.
+has_infinity : bool, optional
+    Whether the code below the NaNs is an infinity. False needs specials "fn" or "finite", or
+    nan_codes: beside "ieee" it would turn that one code into a number and leave the rest of its
+    binade NaN.
+nan_at_negative_zero, even_code_ties : bool, optional
 
 Raises
 ------

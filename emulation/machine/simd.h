@@ -1,6 +1,6 @@
-// Which vector instructions the kernels use. Kernels are plain loops over the one rule, compiled
-// for each level in the same file by APSCOPE_KERNEL_VARIANTS and chosen at run time; every level
-// gives the same bits.
+// Which vector instructions the kernels use. A kernel is a struct with a static run(), a plain loop
+// over the one rule. simd::run<Kernel>(...) below compiles it for each level and chooses one at run
+// time; every level gives the same bits.
 #pragma once
 
 #include <string_view>
@@ -40,8 +40,8 @@ SimdLevel parse_simd_level(std::string_view name);
 #define APSCOPE_TARGET_AVX512
 #endif
 
-// Runs body(args...) compiled for the level in use: `body` is a captureless always_inline functor
-// type with a static run().
+// Runs Kernel::run(args...) compiled for the level in use: `Kernel` is a struct with an
+// always_inline static run().
 namespace apscope::detail::simd {
 template <class Kernel, class... Args>
 void run_portable(Args... args) {

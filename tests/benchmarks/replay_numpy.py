@@ -338,8 +338,7 @@ def main(arguments: list[str] | None = None) -> int:
         f"{len(SCHEMES)} schemes, {len(TOPOLOGIES)} topologies, {', '.join(traces)}; numbers {'agree' if not wrong else 'DIFFER'}"
     )
     if args.page:
-        sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
-        import page
+        from docs import page
 
         runs = f"the middle one of {args.runs} runs" if args.runs > 1 else "one run"
         page.replace_between(args.page, BEGIN, END, [

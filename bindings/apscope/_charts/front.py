@@ -11,8 +11,9 @@ import pandas as pd
 from .._results.volume import SIDE
 from .colours import FAMILIES
 from .describe import Chart, Line, Log, Point, number, powers
+from .fill import step_front
 
-__all__ = ["COSTS", "FLOOR", "MEASURES", "corners", "front_chart", "step_front"]
+__all__ = ["COSTS", "FLOOR", "MEASURES", "corners", "front_chart"]
 
 #: Errors below it stand at the lower edge: they tell nothing about narrow formats and would flatten the rest.
 FLOOR = 1e-7
@@ -23,23 +24,6 @@ MEASURES = {
 }  # fmt: skip
 #: And on the horizontal one.
 COSTS = {"volume": "bytes sent, of fp32's", "time": "modelled seconds a step"}
-
-
-def step_front(
-    points: Iterable[tuple[float, float]], same: float = 0.0
-) -> list[tuple[float, float]]:
-    """The points that no other beats in both, from the least cost to the least error; costs that differ by at most `same` are one."""
-    front: list[tuple[float, float]] = []
-    anchor = -math.inf
-    for x, y in sorted(points):
-        if front and y >= front[-1][1]:
-            continue
-        if front and x <= anchor + same:
-            front[-1] = (x, y)
-        else:
-            front.append((x, y))
-            anchor = x
-    return front
 
 
 def corners(front: list[tuple[float, float]], right: float) -> list[tuple[float, float]]:

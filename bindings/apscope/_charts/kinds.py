@@ -75,7 +75,7 @@ KINDS = {
         ),
     ),
     "bias": Kind(
-        "Relative bias after the reduction, sum of sign(x)(y − x) over sum of |x|; the band is ± 2 standard errors",
+        "Relative bias after the reduction, sum of sign(x)(y − x) over sum of |x|; the band is ± 2 standard errors; a skipped step is a gap",
         Bands(
             "relative bias, %", (-0.25, -0.05, -0.01, -0.002, 0.002, 0.01, 0.05, 0.25),
             ("-25", "-5", "-1", "-0.2", "0.2", "1", "5", "25"),

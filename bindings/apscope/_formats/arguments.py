@@ -63,7 +63,6 @@ def explained(given: tuple[Any, ...], fields: dict[str, Any]) -> str:
         return (
             f"FloatFormat takes a name or fields, not {clip(repr(names[0]))} and {', '.join(own)}"
             + _meant(names[0], own)
-            + _kept(own)
         )
     missing = [key for key in _NEEDED if key not in own]
     return f"FloatFormat needs {' and '.join(missing)}, or a format's name alone, such as FloatFormat('e4m3')"
@@ -71,6 +70,8 @@ def explained(given: tuple[Any, ...], fields: dict[str, Any]) -> str:
 
 def _meant(name: Any, own: dict[str, Any]) -> str:
     """The format that a name and fields together may mean."""
+    if own.get("has_infinity") is False and not {"nan_codes", "specials"} & set(own):
+        return f"; for no infinity: {_FINITE}"
     try:
         if "specials" in own:
             raise ValueError("they decide fields that the name decides as well")
@@ -80,9 +81,3 @@ def _meant(name: Any, own: dict[str, Any]) -> str:
         return f"; that format is FloatFormat('{FloatFormat(**(fields | own)).name}')"
     except (ValueError, TypeError):
         return "; give exponent_bits, mantissa_bits and what differs"
-
-
-def _kept(own: dict[str, Any]) -> str:
-    """That without infinity alone the other codes of its binade stay NaN."""
-    alone = own.get("has_infinity") is False and not {"nan_codes", "specials"} & set(own)
-    return f"; its NaN codes stay: {_FINITE}" if alone else ""

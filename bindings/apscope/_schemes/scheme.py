@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from typing import Any, Protocol, TypedDict, cast
@@ -258,6 +259,11 @@ def define(
         The name of a scheme of apscope, or one that is invalid in specs; a base that decides over
         several tensors.
 
+    Notes
+    -----
+    An exception of a part ends the replay as it is, with a note of the scheme, part, tensor and
+    step.
+
     Examples
     --------
     >>> sign = define("my_sign", "none:e4m3", encode=lambda step, theta, x, worker: np.sign(x) * np.abs(x).mean(), bits=1)
@@ -289,10 +295,26 @@ def define(
     _core.make_scheme(
         text("name", name),
         as_scheme(base).spec,
-        parts,
+        {part: _telling(name, part, f) for part, f in parts.items()},
         keeps_state,
         compares_intended,
         integer("bits", bits, 0, 64),
         grid,
     )
     return Scheme(name)
+
+
+def _telling(name: str, part: str, f: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, with a note on its exceptions about where they were raised."""
+
+    @functools.wraps(f)
+    def call(step: Any, *rest: Any) -> Any:
+        try:
+            return f(step, *rest)
+        except Exception as error:
+            error.add_note(
+                f"in {part} of the scheme '{name}', tensor {clip(step.tensor)} at step {step.number}"
+            )
+            raise
+
+    return call

@@ -4,12 +4,13 @@ Every figure is a mean, or the maximum, of terms of the steps; terms of unseen s
 bound:
 
     figure                  terms                                                     at least                      mean over
-    error_over_noise        sum of log2 max(E / N, 2^-30) over the step's blocks      -30 a block                   noise blocks
-    step_nmse               E / R of the step, squares                                0                             steps with R > 0
-    worst_nmse              the largest E / R of a layer                              0                             (the largest)
+    error_over_noise        sum of log2 max(E / N, 2^-30) over the step's blocks      -30 a block, or E's least     noise blocks
+    step_nmse               E / R of the step, squares                                0, or E's least               steps with R > 0
+    worst_nmse              the largest E / R of a layer                              0, or E's least               (the largest)
     layer_cosine, negative  sum of -cosine over the layers                            -1 a layer                    layers with R > 0
 
-(definitions, sections 14 and 16; E squared error, N noise, R squared reference.) N, R and the
+(definitions, sections 14 and 16; E squared error, N noise, R squared reference.) E's least, of
+schemes without a scale, is the distance of the exact sum to the format (`floor`). N, R and the
 number of terms depend on the trace, are the same for every split that does not overflow, and are
 known from one replay. So the mean of the seen terms and of the lower bounds of the others is at
 most the figure of the whole replay. A split that overflows somewhere ranks after all that do not,
@@ -31,13 +32,12 @@ import pandas as pd
 
 from .._results.pooling import coded, headline_rows, losses, quotient
 from .._results.summary import cosines, step_losses
+from .floor import FLOOR
 
-__all__ = ["FIGURES", "FLOOR", "Bounds"]
+__all__ = ["FIGURES", "Bounds"]
 
 #: Figures that can be minimized; for the cosine, its negative.
 FIGURES = ("error_over_noise", "step_nmse", "worst_nmse", "layer_cosine")
-#: log2 of the least error over the noise of a block; docs/definitions.md, section 16.
-FLOOR = -30.0
 MARGIN = 1e-9
 
 
@@ -57,6 +57,9 @@ class Bounds:
     splits : mapping of str to int
         The group of rivals of every split, by spec; in the order of K.
     """
+
+    # Of a split in a cell on a step that it was not seen on, (K, C, S): at least this.
+    _least: np.ndarray
 
     def __init__(
         self,
@@ -84,13 +87,39 @@ class Bounds:
                 else _added(lost["reference"], at, shape[1:]) > 0
             )
         self._over = over.sum(axis=1).astype(float)
-        self._least = over * {"error_over_noise": FLOOR, "layer_cosine": -1.0}.get(figure, 0.0)
+        least = over * {"error_over_noise": FLOOR, "layer_cosine": -1.0}.get(figure, 0.0)
+        self._least = np.repeat(least[None], shape[0], axis=0)
+        tensor = rows["tensor"].map({name: t for t, name in enumerate(self._cells)}).to_numpy(int)
+        self._reference = _added(
+            lost["reference"], (tensor, at[1]), (len(self._cells), len(self._steps))
+        )
 
     def _cell(self, rows: pd.DataFrame) -> np.ndarray:
         return rows["tensor"].map(self._cells).to_numpy(int)
 
     def _step(self, rows: pd.DataFrame) -> np.ndarray:
         return rows["step"].map(self._steps).to_numpy(int)
+
+    def know(self, splits: Sequence[int], terms: np.ndarray) -> None:
+        """Lower bounds for splits, (splits, tensors, steps) of `floor.least_terms`."""
+        shape = len(splits), *self._least.shape[1:]
+        found, reference = np.zeros(shape), self._reference
+        if self._figure == "step_nmse":
+            reference = np.zeros(shape[1:])
+            np.add.at(reference, list(self._cells.values()), self._reference)
+        for t, cell in enumerate(self._cells.values()):
+            if self._figure == "worst_nmse":
+                np.maximum(
+                    found[:, cell],
+                    quotient(terms[:, t], reference[t]),
+                    out=found[:, cell],
+                    where=reference[t] > 0,
+                )
+            else:
+                found[:, cell] += terms[:, t]
+        if self._figure == "step_nmse":
+            found = np.where(reference > 0, quotient(found, reference), 0.0)
+        self._least[list(splits)] = np.maximum(self._least[list(splits)], found)
 
     def see(self, frame: pd.DataFrame) -> None:
         """Add the rows of splits on new steps."""
@@ -141,12 +170,13 @@ class Bounds:
 
     def _scores(self) -> np.ndarray:
         """(K, C): bounds; log for error_over_noise, negative for the cosine, infinite with overflow."""
+        left = np.where(self._seen[:, None], 0.0, self._least)
         if self._figure == "worst_nmse":
-            return np.where(self._over > 0, self._sums, np.nan)
+            worst = np.maximum(self._sums, left.max(axis=2, initial=0.0))
+            return np.where(self._over > 0, worst, np.nan)
         with np.errstate(invalid="ignore"):
             return quotient(
-                self._sums + (~self._seen) @ self._least.T,
-                np.broadcast_to(self._over, self._sums.shape),
+                self._sums + left.sum(axis=2), np.broadcast_to(self._over, self._sums.shape)
             )
 
     def _best(self, scores: np.ndarray) -> np.ndarray:

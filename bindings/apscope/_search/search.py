@@ -18,6 +18,7 @@ from .._results.summary import headline, summary
 from .._traces.opening import as_trace
 from .._traces.trace import Trace
 from .bounds import FIGURES, Bounds
+from .floor import ends_in_format, least_terms
 from .splits import SCHEMES, Reach, Split, nearest_named, reach_of, splits_of
 
 __all__ = ["BY", "COLUMNS", "search"]
@@ -174,6 +175,13 @@ def search(
         about["steps"],
         {s.scheme.spec: s.format.exponent_bits for s in splits},
     )
+    exact = [k for k, s in enumerate(splits) if ends_in_format(s.scheme.spec, s.format, topology)]
+    if stop and exact and figure != "layer_cosine" and (survey.frame["noise_blocks"] > 0).any():
+        formats = [splits[k].format for k in exact]
+        terms = least_terms(
+            opened, figure, about["steps"], layers, about["workers"], formats, threads
+        )
+        bounds.know(exact, terms)
     parts = []
     for places, on in _work(splits, bounds, about["steps"], stop):
         parts.append(replayed([splits[k].scheme.spec for k in places], on).frame)
@@ -219,8 +227,8 @@ def _work(
 ) -> Iterator[tuple[list[int], list[int]]]:
     """The splits and steps to replay next; between two, `bounds` is updated.
 
-    After each round the candidates for the best of their groups are replayed on all steps, as
-    rivals for the next rounds.
+    At first and after each round the candidates for the best of their groups are replayed on all
+    steps, as rivals for the next rounds.
     """
     at_once = [
         k
@@ -229,9 +237,9 @@ def _work(
     ]
     if at_once:
         yield at_once, list(steps)
-    for part in _rounds(steps):
+    for part in [[], *_rounds(steps)]:
         left = [int(k) for k in np.flatnonzero(~bounds.whole & ~bounds.lost())]
-        if left:
+        if left and part:
             yield left, part
         together: dict[tuple[int, ...], list[int]] = {}
         for k in bounds.leaders():

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from .._charts.fill import bias
 from .._charts.kinds import KINDS
 from .._results.comparison import scheme_in
 from .._results.pooling import headline_rows, numbers, pool
@@ -30,17 +31,9 @@ from ._style import (
 )
 
 
-def _series(frame: pd.DataFrame) -> pd.DataFrame:
-    """Per scheme and step, all layers pooled: bias, its band and the variance, by the reference's RMS."""
-    rows = headline_rows(frame.reset_index(drop=True))
-    pooled = pool(rows[~rows["skipped"].to_numpy(bool)], ["scheme", "step"])
-    square = (pooled["sum_squared_reference"] / pooled["counted"]).where(
-        pooled["sum_squared_reference"] > 0
-    )
-    pooled["relative"] = 100.0 * pooled["bias"] / np.sqrt(square)
-    pooled["band"] = 200.0 * np.sqrt(pooled["variance"] / pooled["counted"] / square)
-    pooled["relative_variance"] = pooled["variance"] / square
-    return pooled
+def _pooled(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the headline, all layers of a step together, by scheme and step."""
+    return pool(headline_rows(frame.reset_index(drop=True)), ["scheme", "step"])
 
 
 @styled
@@ -52,34 +45,31 @@ def bias_over_steps(
     trace: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Mean signed error of the reduced gradient, step by step, with a band of two standard errors.
+    """Relative bias of the reduced gradient, step by step, with a band of two standard errors.
 
-    All layers of a step are pooled, or one is drawn, `layer`; ``bias`` is divided by the root mean square of the
-    reference. The band, 2 sqrt(variance / P), takes the elements' errors as independent: a bias outside its own
-    width of zero is more than chance. Reduced rows of the headline topology (ring, where replayed),
-    or of the scheme's own reduction; the wire's of a trace without. A skipped step is a gap; a cross is one with overflow, whose
-    bias is that of the values that are left, and which has no band.
+    It is sum(sign(x)(y-x)) / sum|x|. All layers of a step are pooled, or one is drawn, `layer`. The
+    band takes the elements' errors as independent: a bias outside its own width of zero is more
+    than chance. Reduced rows of the
+    headline topology (ring, where replayed), or of the scheme's own reduction; the wire's of a trace
+    without. A skipped step is a gap; a cross is one with overflow, whose bias is that of the values
+    that are left, and which has no band. The report draws the same for a layer.
     """
     frame = rows_of(results, trace, layer)
     spec, steps = scheme_in(frame, scheme), steps_of(frame)
     ax = axes(ax, height=2.0)
     colour = looks([spec])[spec].colour
-    rows = _series(frame[frame["scheme"] == spec]).set_index("step").reindex(steps)
-    x, bias, band = (
-        np.arange(len(steps)),
-        rows["relative"].to_numpy(float),
-        rows["band"].to_numpy(float),
-    )
+    rows = _pooled(frame[frame["scheme"] == spec]).set_index("step").reindex(steps)
+    x, drawn = np.arange(len(steps)), 100.0 * bias(rows).astype(float)
     title(ax, spec, "" if layer is None else shown(layer))
-    ax.set_ylabel("bias, % of RMS")
+    ax.set_ylabel(KINDS["bias"].y.label)
     step_axis(ax, steps)
-    if not np.isfinite(bias).any():
+    if not np.isfinite(drawn["y"]).any():
         ax.set_yticks([])
         note(ax, "nothing measured: steps skipped or empty")
         return ax
     ax.axhline(0, color="#999999", linewidth=0.8)
-    ax.fill_between(x, bias - band, bias + band, color=colour, alpha=0.22, linewidth=0)
-    ax.plot(x, bias, color=colour, marker=".", markersize=3)
+    ax.fill_between(x, drawn["low"], drawn["high"], color=colour, alpha=0.22, linewidth=0)
+    ax.plot(x, drawn["y"].to_numpy(), color=colour, marker=".", markersize=3)
     overflow_marks(ax, x[(rows["overflow"] > 0).to_numpy()])
     return ax
 
@@ -118,10 +108,13 @@ def variance_over_steps(
     specs, steps = specs_in(frame, schemes), steps_of(frame)
     names = {s: wrapped(s) for s in specs}
     ax = axes(ax, height=room_for(list(names.values()), HEIGHT))
-    rows, ends, shapes, flawed = _series(frame[frame["scheme"].isin(specs)]), [], looks(specs), {}
+    rows, ends, shapes, flawed = _pooled(frame[frame["scheme"].isin(specs)]), [], looks(specs), {}
+    # Of a skipped step there are no errors whose variance this could be.
+    rows = rows[rows["skipped_steps"] == 0]
     for spec in specs:
         own = rows[rows["scheme"] == spec].set_index("step").reindex(steps)
-        y = own["relative_variance"].to_numpy(float)
+        square = own["sum_squared_reference"] / own["counted"]
+        y = (own["variance"] / square.where(square > 0)).to_numpy(float)
         y = np.where((y > 0) & (y < np.inf), y, np.nan)  # a logarithmic axis has no zero
         flawed[spec] = np.flatnonzero(own["overflow"].to_numpy(float) > 0)
         look = shapes[spec]

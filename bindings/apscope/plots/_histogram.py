@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 from matplotlib.text import Annotation
 
+from .._charts.fill import shares as shares_of
 from .._charts.kinds import KINDS
 from .._core import FloatFormat
 from .._results.comparison import scheme_in
@@ -251,9 +252,8 @@ def _after(finite: pd.DataFrame, frame: pd.DataFrame, scheme: str) -> pd.DataFra
 
 
 def _shares(exponents: pd.Series, counts: pd.Series) -> pd.Series:
-    """Exponent -> percent of all counts."""
-    sums = counts.groupby(exponents.to_numpy()).sum()
-    return 100.0 * sums / sums.sum()
+    """In percent."""
+    return 100.0 * shares_of(exponents, counts)
 
 
 def _visible(shares: pd.Series) -> tuple[int, int]:

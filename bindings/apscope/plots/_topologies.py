@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from .._charts.fill import additions
 from .._charts.kinds import KINDS
 from .._results.comparison import scheme_in
 from .._results.pooling import is_own, pool, topologies_of, whole_sums
@@ -79,19 +80,9 @@ def _split(
         width_beside(names, WIDTH),
         1.3 + min(max(0.3 if by == "tensor" else 0.42, 0.155 * lines) * max(len(groups), 2), 20.0),
     )
-    table = pool(reduced, [by, "topology"]).set_index([by, "topology"])
-    rows, values = [], []
-    for y, group in enumerate(groups):
-        if (group, "exact") not in table.index:
-            continue
-        exact = table.at[(group, "exact"), "nmse"]
-        rows.append((y, "exact", exact, table.at[(group, "exact"), "overflow"]))
-        values.append(exact)
-        for t in topologies:
-            if (group, t) in table.index:
-                rows.append(
-                    (y, t, table.at[(group, t), "nmse"] - exact, table.at[(group, t), "overflow"])
-                )
+    table = additions(pool(reduced, [by, "topology"]), by)
+    places = {group: y for y, group in enumerate(groups)}
+    values = table["exact"].to_list()
     values = [v for v in values if np.isfinite(v) and v > 0]
     ax.set_yticks(range(len(groups)), names, parse_math=False)
     ax.set_ylim(len(groups) - 0.5, -0.5)
@@ -101,18 +92,19 @@ def _split(
         note(
             ax,
             "overflow in every row"
-            if any(overflow > 0 for *_, overflow in rows)
+            if (table["overflow"] > 0).any()
             else "no error in any exact row",
         )
         return ax
     low = min(values) / 8
-    high = 4 * max([*values, *(abs(v) for _, _, v, _ in rows if np.isfinite(v))])
+    high = 4 * max([*values, *(abs(v) for v in table["added"] if np.isfinite(v))])
     logarithmic(ax.xaxis)
     ax.set_xlim(low, high)
-    for y, t, value, overflow in rows:
+    for group, t, overflow, exact, value in table.itertuples(index=False):
+        y = places[group]
         if t == "exact":
-            if 0 < value < np.inf:
-                ax.barh(y, value - low, left=low, height=0.66, color="#d0d0d0", zorder=1)
+            if 0 < exact < np.inf:
+                ax.barh(y, exact - low, left=low, height=0.66, color="#d0d0d0", zorder=1)
             continue
         i = topologies.index(t)
         place = (
@@ -140,7 +132,7 @@ def _split(
         Line2D([], [], marker=marker(i), color=colour(i), linestyle="", label=t)
         for i, t in enumerate(topologies)
     ]
-    if any(overflow > 0 for *_, overflow in rows):
+    if (table["overflow"] > 0).any():
         handles.append(
             Line2D([], [], marker="x", color="#444444", linestyle="", label="overflowed")
         )

@@ -36,7 +36,7 @@ def underflow_heat_map(
     stage : {"wire", "exact"}
         What each worker sends, or the workers' sum without rounded additions.
     worst : int
-        So many cells, those of the largest rates, are framed.
+        The largest rates of so many layers, one cell each, are framed.
     ax : Axes, optional
         Drawn into, where given.
 

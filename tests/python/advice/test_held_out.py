@@ -1,5 +1,6 @@
 """On steps that the choice did not see, a plan is no worse than the best single scheme; docs/advice.py has the whole table."""
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import apscope
 from apscope._advice.robust import by_blocks, ratio
+from apscope.record import TraceWriter
 
 ROOT = Path(__file__).parents[3]
 
@@ -76,3 +78,30 @@ def test_layers_that_other_steps_would_give_the_same_are_sure(request):
     assert sure["norm.bias"] == 1.0 and sure.min() >= 0
     few = apscope.recommend(results, max_volume=0.2, holdout="3:", simplest=False)
     assert few.layers["sure"].isna().all()
+
+
+def test_a_plan_takes_at_most_two_replays_of_its_candidates_and_another_budget_a_second(tmp_path):
+    """In processor time; small traces add the constant time of tables, a fraction of a second."""
+    rng = np.random.default_rng(0)
+    with TraceWriter(tmp_path / "trace", workers=8) as writer:
+        for step in range(4):
+            for worker in range(8):
+                for layer in range(6):
+                    values = rng.standard_normal(40_000) * 2.0 ** (-3 * layer - 8)
+                    writer.add(step, worker, f"layer{layer}.weight", values.astype(np.float32))
+            writer.end_step(step)
+    trace = apscope.open_trace(tmp_path / "trace")
+
+    def timed(call):
+        start = time.process_time()
+        return call(), time.process_time() - start
+
+    def planned():
+        return apscope.recommend(trace, max_volume=0.2, threads=1)
+
+    apscope.recommend(ROOT / "notebooks/data/digits_w64", ["aps:e3m0", "none:bf16"], max_volume=0.2)
+    _, once = timed(lambda: apscope.replay(trace, topology="ring", threads=1))
+    plan, seconds = min((timed(planned) for _ in range(2)), key=lambda pair: pair[1])
+    assert seconds < 2 * once, (seconds, once)
+    other, seconds = timed(lambda: plan.solve(max_volume=0.3))
+    assert seconds < 1 and other != plan

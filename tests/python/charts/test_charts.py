@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 import apscope
 from apscope._charts.colours import BANDS
 from apscope._charts.describe import Band, Cells, Chart, Line, Log, Point, Row, Rule, powers
-from apscope._charts.front import FLOOR, corners, front_chart, step_front
+from apscope._charts.fill import step_front
+from apscope._charts.front import FLOOR, corners, front_chart
 from apscope._charts.ladder import ladder_chart
 from apscope._charts.layers import WORST, by_layer, layer_map
 from apscope._charts.svg import cells_svg, chart_svg, symbol_path

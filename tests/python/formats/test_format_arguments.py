@@ -19,7 +19,7 @@ CASES = [
     ),
     (
         lambda: FloatFormat("e4m3", has_infinity=False),
-        "that format is FloatFormat('e4m3noinf'); its NaN codes stay: specials='fn' has no infinity and one NaN, specials='finite' neither",
+        "not 'e4m3' and has_infinity; for no infinity: specials='fn' has no infinity and one NaN, specials='finite' neither",
     ),
     (
         lambda: FloatFormat("e4m3", specials="finite"),
@@ -102,12 +102,24 @@ def test_right_arguments_are_what_they_were():
         FloatFormat(exponent_bits=99, mantissa_bits=4)
 
 
-def test_no_infinity_alone_is_refused_since_it_would_leave_its_binade_as_nans():
-    fields = {"exponent_bits": 4, "mantissa_bits": 3, "has_infinity": False}
-    with pytest.raises(
-        ValueError, match="leaves the other codes of the top exponent as NaN; give specials='fn'"
-    ):
-        FloatFormat(**fields)
-    assert FloatFormat(**fields, nan_codes=1) == FloatFormat("e4m3fn")
-    assert FloatFormat(**fields, nan_codes=7).name == "e4m3noinf"
-    assert FloatFormat(**fields, specials="finite") == FloatFormat("e4m3finite")
+@pytest.mark.parametrize(
+    ("widths", "codes", "one_nan", "none"),
+    [((4, 3), 7, "e4m3fn", "e4m3finite"), ((3, 2), 3, "e3m2nan1noinf", "e3m2fn")],
+)
+def test_no_infinity_beside_a_binade_of_nans_is_refused(widths, codes, one_nan, none):
+    """It kept the NaNs, so that the format ended at one number of its last binade."""
+    fields = dict(zip(("exponent_bits", "mantissa_bits"), widths))
+    with pytest.raises(ValueError) as caught:
+        FloatFormat(**fields, has_infinity=False)
+    assert str(caught.value) == (
+        f"has_infinity=False leaves {codes} NaN codes a sign; give specials='fn' (no infinity, one "
+        f"NaN: {one_nan}), specials='finite' (neither: {none}), or nan_codes"
+    )
+    for specials, nans, name in (("fn", 1, one_nan), ("finite", 0, none)):
+        meant = FloatFormat(**fields, specials=specials)
+        assert meant == FloatFormat(name) and meant.nan_codes == nans and not meant.has_infinity
+        assert meant == FloatFormat(**fields, has_infinity=False, nan_codes=nans)
+    with pytest.raises(ValueError, match="leaves 7 NaN codes"):  # ieee said or not
+        FloatFormat(exponent_bits=4, mantissa_bits=3, specials="ieee", has_infinity=False)
+    odd = FloatFormat("e4m3noinf")  # all of it spelled: 256, the first code of the last binade
+    assert odd.largest == 256 and odd.nan_codes == 7 and FloatFormat(**odd.to_dict()) == odd

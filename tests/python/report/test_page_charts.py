@@ -1,10 +1,15 @@
-"""The page's live charts are those of notebooks: the same bands, colours, marks and numbers, described once."""
+"""The page's live charts are those of notebooks: the same bands, colours, marks and numbers, described once.
+
+What the page computes itself, because a reader filters, is in page/fill.js; each of its functions is
+held to that of _charts/fill.py here.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+from pathlib import Path
 
 import matplotlib.colors
 import numpy as np
@@ -13,7 +18,9 @@ import pytest
 
 import apscope
 from apscope import plots
-from apscope._charts.front import FLOOR, step_front
+from apscope._charts import fill
+from apscope._charts.fill import step_front
+from apscope._charts.front import FLOOR
 from apscope._charts.kinds import KINDS
 from apscope._report import page
 from apscope._results.pooling import pool, whole_sums
@@ -25,7 +32,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 SCHEMES = ["none:fp32", "none:bf16", "none:e4m3", "loss_scaling:e4m3,scale=best", "aps:e4m3", "stochastic:e4m3",
-           "loss_scaling:e3m4,scale=best", "aps:e3m4", "dynamic_loss_scaling:e4m3", "qsgd"]  # fmt: skip
+           "loss_scaling:e3m4,scale=best", "loss_scaling:e4m3", "aps:e3m4", "dynamic_loss_scaling:e4m3", "qsgd"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +92,85 @@ def test_maps_have_the_bands_that_notebooks_draw(opened, results):
         assert pd.Series(shown).value_counts().to_dict() == wanted, kind
 
 
+FILL = Path(apscope.__file__).parent / "_report/page/fill.js"
+
+
+def filled(browser, call):
+    """What page/fill.js says; NaN is null."""
+    found = browser.run(f"apscopePage.fill.{call}")
+    return pd.DataFrame(found) if isinstance(found, list) else found
+
+
+def test_every_function_that_fills_the_page_is_held_to_pythons_here():
+    names = set(re.findall(r"^export function (\w+)", FILL.read_text(), re.MULTILINE))
+    assert {re.sub("[A-Z]", lambda m: f"_{m[0].lower()}", name) for name in names} == set(
+        fill.__all__
+    )
+    own = Path(__file__).read_text()
+    assert all(re.search(rf"(filled\(.*?\b|fill\.){name}\(", own, re.DOTALL) for name in names)
+
+
+@pytest.mark.parametrize("step", [None, 8])
+@pytest.mark.parametrize("layer", ["conv2.weight", "norm.bias"])
+def test_shares_of_exponents_are_pythons(opened, results, layer, step):
+    table = results.histograms.query("kind == 'finite' and tensor == @layer")
+    if step is not None and "step" in opened.run("Object.keys(apscopePage.view().histograms)"):
+        table = table[table["step"] == step]
+    wanted = fill.shares(table["exponent"].astype(int), table["count"].astype(float))
+    place = f"{layer!r}, {'null' if step is None else step}"
+    found = filled(opened, f"shares(apscopePage.view().histograms, 'digits', {place})")
+    assert found["exponent"].tolist() == wanted.index.tolist() and len(wanted) > 5
+    assert found["share"].to_numpy() == pytest.approx(wanted.to_numpy(), rel=1e-12)
+    if step is None:
+        ax = plots.exponent_histogram(results, "e4m3", layer=layer)
+        drawn = ax.patches[-1].get_data()
+        heights = dict(zip(drawn.edges[:-1].astype(int), drawn.values))
+        assert all(heights[e] == pytest.approx(100 * wanted.get(e, 0.0)) for e in heights)
+
+
+@pytest.mark.parametrize("spec", ["aps:e3m4", "dynamic_loss_scaling:e4m3", "loss_scaling:e4m3"])
+def test_the_bias_of_a_layer_is_pythons(opened, results, spec):
+    """With skipped steps and overflow among them."""
+    rows = results.frame.query("scheme == @spec and topology == 'ring'")
+    wanted = fill.bias(pool(rows.reset_index(drop=True), ["tensor", "step"])).to_numpy(float)
+    found = pd.DataFrame(
+        opened.run(
+            f"apscopePage.view().rowsOf({spec!r}, 'ring')"
+            ".map((i) => apscopePage.fill.bias(apscopePage.view().rows, i))"
+        )
+    )
+    got = found[["y", "low", "high"]].astype(float).to_numpy()
+    assert got == pytest.approx(wanted, rel=1e-4, abs=1e-6, nan_ok=True)
+    skipped, overflow = (
+        rows["skipped"].to_numpy(bool),
+        (rows["overflow"].fillna(0) > 0).to_numpy(bool),
+    )
+    assert (np.isnan(got[:, 0]) == skipped).all()
+    assert (np.isnan(got[:, 1]) == (skipped | overflow)).all()
+    if spec != "aps:e3m4":
+        assert overflow.any() or skipped.any()
+    ax = plots.bias_over_steps(results, spec, layer="conv2.weight")
+    line = next(one for one in ax.lines if one.get_marker() == ".").get_ydata()
+    own = rows["tensor"].to_numpy() == "conv2.weight"
+    assert line == pytest.approx(100 * wanted[own, 0], nan_ok=True)
+
+
+def test_maps_frame_the_cells_that_notebooks_frame(opened, results):
+    draw(opened, a="aps:e3m4", b="none:e4m3")
+    ax = plots.underflow_heat_map(results, "aps:e3m4")
+    layers = list(dict.fromkeys(results.frame["tensor"]))
+    steps = sorted(set(results.frame["step"]))
+    framed = [
+        f"{layers[round(p.get_y() + 0.5)]}, step {steps[round(p.get_x() + 0.5)]}:"
+        for p in ax.patches
+    ]
+    label = opened.run(
+        "document.querySelector('#underflow .pair svg[role=img]').getAttribute('aria-label')"
+    )
+    assert len(framed) == 5 and label.count(": ") == 1 + 5
+    assert all(cell in label for cell in framed), (label, framed)
+
+
 def test_the_order_of_additions_is_drawn_as_in_notebooks(opened, results):
     draw(opened, topology="ring")
     specs = opened.run("apscopePage.view().records.map((r) => r.scheme)")
@@ -94,18 +180,27 @@ def test_the_order_of_additions_is_drawn_as_in_notebooks(opened, results):
     pooled = pool(
         whole_sums(frame[frame["stage"] == "reduced"].reset_index(drop=True)),
         ["scheme", "topology"],
-    ).set_index(["scheme", "topology"])["nmse"]
-    wanted = sorted(
-        abs(value - pooled[s, "exact"])
-        for (s, t), value in pooled.items()
-        if t != "exact" and (s, "exact") in pooled.index
     )
+    wanted = fill.additions(pooled, "scheme").set_index(["scheme", "topology"])
+    found = filled(opened, "additions(apscopePage.view().everyTopology)")
+    marks = pd.DataFrame(found["marks"]).set_index(["scheme", "topology"])
+    added = wanted["added"].drop("exact", level="topology")
+    assert set(marks.index) == set(added.index) and len(marks) > 8
+    finite = np.isfinite(added[marks.index].to_numpy())
+    scale = wanted["exact"][marks.index].to_numpy()  # the page's rows are fp32
+    assert marks["added"].to_numpy(float)[finite] == pytest.approx(
+        added[marks.index].to_numpy()[finite], abs=1e-5 * scale[finite].max()
+    )
+    bars = {bar["scheme"]: bar["exact"] for bar in found["bars"]}
+    exact = wanted["exact"].groupby(level=0).first()
+    assert bars == pytest.approx(exact[exact.between(0, 9e99, "neither")].to_dict(), rel=1e-5)
     ax = plots.accumulation_error(results)
     low, drawn = (
         ax.get_xlim()[0],
         sorted(float(line.get_xdata()[0]) for line in ax.lines if line.get_marker() != "x"),
     )
-    assert drawn == pytest.approx([max(w, low) for w in wanted if w > 0 and math.isfinite(w)])
+    shown = sorted(abs(v) for v in added if math.isfinite(v) and v != 0)
+    assert drawn == pytest.approx([max(v, low) for v in shown])
     text = opened.run("document.querySelector('#order svg[role=img]').getAttribute('aria-label')")
     assert all(t in text for t in ("ring", "tree")) and opened.run(
         "document.querySelectorAll('#order svg g[aria-label=dot] path').length"
@@ -123,7 +218,11 @@ def test_the_front_of_the_page_is_that_of_the_charts(opened, results):
         for spec, volume, error, flaws in records
         if volume and error is not None and not flaws
     }
-    front = [sound[point] for point in step_front(sound, SIDE)]
+    places = step_front(sound, SIDE)
+    front = [sound[point] for point in places]
+    points = json.dumps([{"x": x, "y": y} for x, y in sound])
+    page = filled(opened, f"stepFront({points}, {SIDE})")
+    assert list(page.itertuples(index=False, name=None)) == places
     assert len(front) < len(
         {volume for volume, _ in sound}
     )  # side information makes no point of its own

@@ -178,16 +178,17 @@ def test_skipped_cells_are_masked(results):
     assert 0 < skipped.to_numpy().sum() == np.ma.getmaskarray(shown).sum()
 
 
-def test_bias_is_pooled_over_the_layers_and_relative_to_the_rms(results):
-    line = [
-        ln for ln in plots.bias_over_steps(results, "aps:e4m3").lines if len(ln.get_xdata()) == 5
-    ][0]
+def test_bias_is_pooled_over_the_layers_and_relative(results):
+    ax = plots.bias_over_steps(results, "aps:e4m3")
+    line = next(ln for ln in ax.lines if len(ln.get_xdata()) == 5)
     rows = results.frame.query("scheme == 'aps:e4m3' and topology == 'ring' and step == 8")
-    counted = rows["counted"].sum()
-    rms = np.sqrt(rows["sum_squared_reference"].sum() / counted)
-    assert line.get_ydata()[1] == pytest.approx(
-        100 * rows["sum_error"].sum() / counted / rms, rel=1e-12
-    )
+    absolute, signed = rows["sum_absolute_reference"].sum(), rows["sum_signed_error"].sum()
+    assert line.get_ydata()[1] == pytest.approx(100 * signed / absolute, rel=1e-12)
+    (band,) = ax.collections
+    square = rows["sum_squared_error"].sum() - signed**2 / rows["counted"].sum()
+    edges = band.get_paths()[0].vertices
+    at = sorted(edges[edges[:, 0] == 1][:, 1])
+    assert at[-1] - at[0] == pytest.approx(100 * 4 * np.sqrt(square) / absolute, rel=1e-9)
 
 
 def test_accumulation_error_is_reduced_minus_exact(results):

@@ -52,8 +52,11 @@ def test_an_error_of_a_part_is_the_callers(tmp_path):
         raise ZeroDivisionError("mine")
 
     mine = schemes.define("failing", "aps:e4m3", encode=fails)
-    with pytest.raises(ZeroDivisionError, match="mine"):
-        apscope.exchange(mine, G)
+    with pytest.raises(ZeroDivisionError, match="mine") as caught:
+        apscope.exchange(mine, G, tensor="fc.weight", step=7)
+    assert caught.value.__notes__ == [
+        "in encode of the scheme 'failing', tensor fc.weight at step 7"
+    ]
 
 
 def test_parts_on_a_base_that_turns_rows_in_its_encoding_see_them_before():

@@ -9,6 +9,7 @@ import pytest
 import apscope
 from apscope._results.summary import headline, summary
 from apscope._search.bounds import FIGURES, Bounds
+from apscope._search.floor import ends_in_format, least_terms
 from apscope._search.search import STEP_BY_STEP, _rounds
 from apscope.record import TraceWriter
 
@@ -173,6 +174,41 @@ def test_a_rival_that_overflows_stops_nothing(traces):
     table = apscope.search(traces["digits"], 8, schemes="none:{format}", specials="ieee")
     narrow = table[table["exponent_bits"] == 1]
     assert (narrow["overflowed"] > 0).all() and not narrow["stopped"].any()
+
+
+@pytest.mark.parametrize("topology", ["ring", "tree", "hierarchical:2+kahan"])
+@pytest.mark.parametrize("seed", [3, 5, 6])
+def test_no_sum_in_a_format_is_nearer_than_its_nearest_value(tmp_path, seed, topology):
+    """Every row of every format, before anything is replayed, is at least what rounding the exact sum leaves."""
+    trace = random_trace(tmp_path, seed)
+    names = ["e4m3", "e4m3fn", "e3m4finite", "e2m5b7", "e5m2fnuz", "e3m2b9", "e1m6finiteb4"]
+    formats = [apscope.FloatFormat(name) for name in names]
+    specs = [f"none:{f.name}" for f in formats]
+    assert all(ends_in_format(*pair, topology) for pair in zip(specs, formats))
+    assert trace.workers > 1
+    frame = apscope.replay(trace, specs, topology=topology).frame
+    rows = frame[frame["topology"] == topology].set_index(["scheme", "tensor", "step"])
+    for figure, column in (
+        ("error_over_noise", "sum_log2_error_over_noise"),
+        ("step_nmse", "sum_squared_error"),
+    ):
+        least = least_terms(trace, figure, trace.steps, trace.tensors, trace.workers, formats, 1)
+        values = rows[column].where(rows["overflow"] == 0, np.inf).astype(float)
+        found = np.array(
+            [[[values[s, t, i] for i in trace.steps] for t in trace.tensors] for s in specs]
+        )
+        assert (least <= found + 1e-9).all()
+        known = np.isfinite(found) & (found != 0)
+        assert known.sum() > 10
+        near = found < 100 * least if column == "sum_squared_error" else found < least + 99
+        assert near[known].any()  # else -30 and 0 would pass
+
+
+def test_what_ends_elsewhere_has_no_such_bound():
+    f = apscope.FloatFormat("e4m3")
+    assert not ends_in_format("none:e4m3", f, "exact")
+    for spec in ("none:e4m3,accumulate=fp32", "aps:e4m3", "stochastic:e4m3", "none:e4m3fn"):
+        assert not ends_in_format(apscope.schemes.as_scheme(spec).spec, f, "ring")
 
 
 def test_a_bound_is_the_least_that_can_still_come(tmp_path):

@@ -3,11 +3,12 @@
 import { chart, charts, figureBox } from "./chart.js";
 import { element } from "./dom.js";
 import { drawSteps, pair } from "./draw.js";
+import { bias, shares } from "./fill.js";
 import { nmse } from "./summary.js";
 import { clip, figure, percent } from "./text.js";
 
 // Kinds of charts, in their order, and what draws each.
-const PARTS = { exponents, scale, bias, origin };
+const PARTS = { exponents, scale, bias: biasOverSteps, origin };
 
 export function detail(panel, view, state, sides, close) {
   const place = view.layers.indexOf(state.picked?.layer);
@@ -59,22 +60,8 @@ function series(view, own, which, value) {
 const none = (place, text) => place.replaceChildren(element("p", { class: "empty" }, text));
 
 function exponents(place, kind, view, own, layer, step) {
-  const h = view.histograms;
-  const counts = new Map();
-  const code = h.tensor.levels.indexOf(layer);
-  const trace = h.trace.levels.indexOf(view.trace);
-  const finite = h.kind.levels.indexOf("finite");
-  let total = 0;
-  for (let i = 0; i < h.length; i++) {
-    if (h.tensor.codes[i] !== code || h.trace.codes[i] !== trace) continue;
-    if (h.kind.codes[i] !== finite || (step != null && h.step && h.step[i] !== step)) continue;
-    counts.set(h.exponent[i], (counts.get(h.exponent[i]) ?? 0) + h.count[i]);
-    total += h.count[i];
-  }
-  if (!total) return none(place, "This trace has no nonzero finite values here.");
-  const bars = [...counts]
-    .map(([exponent, count]) => ({ exponent, share: count / total }))
-    .sort((a, b) => a.exponent - b.exponent);
+  const bars = shares(view.histograms, view.trace, layer, step);
+  if (!bars.length) return none(place, "This trace has no nonzero finite values here.");
   const ranges = own.flatMap((s) => rangeOf(view, s, step));
   const ends = [...bars.map((b) => b.exponent), ...ranges.flatMap((r) => [r.low, r.high])];
   const top = Math.max(...bars.map((b) => b.share));
@@ -157,19 +144,8 @@ function scale(place, kind, view, own) {
   drawSteps(place, says, kind, view.steps, { scale: points });
 }
 
-function bias(place, kind, view, own) {
-  const { sum_signed_error, sum_absolute_reference, sum_squared_error, skipped, counted } =
-    view.rows;
-  const points = series(view, own, "judged", (i) => {
-    const absolute = sum_absolute_reference[i];
-    const signed = sum_signed_error[i];
-    if (!(absolute > 0)) return NaN;
-    if (skipped[i]) return { y: -1, low: -1, high: -1 };
-    const y = signed / absolute;
-    const square = Math.max(0, sum_squared_error[i] - signed ** 2 / counted[i]);
-    const error = (2 * Math.sqrt(square)) / absolute;
-    return { y, low: y - error, high: y + error };
-  });
+function biasOverSteps(place, kind, view, own) {
+  const points = series(view, own, "judged", (i) => bias(view.rows, i));
   const says = "Relative bias of A and B over the steps, with bands of two standard errors.";
   drawSteps(place, says, kind, view.steps, { bias: points });
 }

@@ -2,26 +2,11 @@
 
 import { chart, charts, colourOf, figureBox, powerOfTen, powersOfTen, symbolOf } from "./chart.js";
 import { element, select } from "./dom.js";
+import { stepFront } from "./fill.js";
 import { clip, figure, percent, seconds } from "./text.js";
 
 // Pixels of the names' letters.
 const LETTERS = 11;
-
-// The points {x, y} that no other beats in both, as step_front() of _charts/front.py: by x, then
-// by y; costs that differ by at most `same` are one.
-export function stepFront(points, same = 0) {
-  const front = [];
-  let anchor = -Infinity;
-  for (const p of [...points].sort((a, b) => a.x - b.x || a.y - b.y)) {
-    if (front.length && p.y >= front[front.length - 1].y) continue;
-    if (front.length && p.x <= anchor + same) front[front.length - 1] = p;
-    else {
-      front.push(p);
-      anchor = p.x;
-    }
-  }
-  return front;
-}
 
 export function frontierPart(box, state, redraw) {
   const { measures, costs } = charts.front;

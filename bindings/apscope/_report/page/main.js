@@ -4,6 +4,7 @@ import { blockColumns, blocksPart } from "./blocks.js";
 import { charts, onPaper } from "./chart.js";
 import { decode, gunzip } from "./decode.js";
 import { element } from "./dom.js";
+import { additions, bias, shares, stepFront } from "./fill.js";
 import { filters } from "./filters.js";
 import { firstScreen } from "./first.js";
 import { frontierPart } from "./frontier.js";
@@ -99,6 +100,7 @@ async function start() {
     update,
     drawAll: () => draw(true),
     view: () => view,
+    fill: { shares, bias, additions, stepFront },
   });
 
   for (const part of parts)

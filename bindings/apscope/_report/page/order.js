@@ -2,26 +2,12 @@
 
 import { beside, chart, charts, figureBox, powerOfTen, powersOfTen } from "./chart.js";
 import { element } from "./dom.js";
+import { additions } from "./fill.js";
 import { figure } from "./text.js";
 
 const NONE =
   "No scheme of this selection is summed in an order: the trace holds no local gradients, " +
   "or only exact sums were asked for.";
-
-// Of every scheme the exact sum's pooled NMSE, and of every order what its additions add to that.
-export function additions(records) {
-  const bars = [];
-  const marks = [];
-  for (const [scheme, own] of Map.groupBy(records, (r) => r.scheme)) {
-    const exact = own.find((r) => r.topology === "exact")?.nmse;
-    if (exact === undefined || own.length < 2) continue;
-    if (exact > 0 && Number.isFinite(exact)) bars.push({ scheme, exact });
-    for (const { topology, nmse, overflowed } of own)
-      if (topology !== "exact")
-        marks.push({ scheme, topology, exact, added: nmse - exact, overflowed });
-  }
-  return { bars, marks };
-}
 
 export function orderPart(box) {
   const place = element("div", { class: "plot" });

@@ -1,4 +1,4 @@
-"""What replaying a model of real size costs: python docs/model_cost.py docs/performance.md TRACE
+"""What replaying a model of real size costs: python -m tests.benchmarks.model_cost docs/performance.md TRACE
 
 Every scheme of the list `all` by itself, each in a process of its own, on one thread; then all of them in one replay on one thread and on all that the
 machine has, within a budget of memory (--memory) and within the default one. Four topologies, as by default; files are not compared with their digests. Writes the tables
@@ -19,12 +19,11 @@ import threading
 import time
 from pathlib import Path
 
-import page
-
 import apscope
 from apscope._schemes.lists import schemes_of
+from docs import page
 
-BEGIN, END = "<!-- model: written by docs/model_cost.py -->", "<!-- end of model -->"
+BEGIN, END = "<!-- model: written by tests/benchmarks/model_cost.py -->", "<!-- end of model -->"
 
 
 def memory_of_its_own() -> int:
@@ -61,7 +60,8 @@ def measure(trace: str, specs: list[str], threads: int, memory: str | None) -> d
 def in_a_process(
     trace: str, specs: list[str], threads: int, memory: str | None
 ) -> dict[str, float]:
-    words = [sys.executable, __file__, "--measure", json.dumps([trace, specs, threads, memory])]
+    measured = json.dumps([trace, specs, threads, memory])
+    words = [sys.executable, "-m", "tests.benchmarks.model_cost", "--measure", measured]
     found: dict[str, float] = json.loads(
         subprocess.run(words, check=True, capture_output=True, text=True).stdout
     )

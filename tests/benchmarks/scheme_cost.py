@@ -1,4 +1,4 @@
-"""What every scheme costs a value, in time and in memory, at three sizes of a tensor: python docs/scheme_cost.py docs
+"""What every scheme costs a value, in time and in memory, at three sizes of a tensor: python -m tests.benchmarks.scheme_cost docs
 
 Each scheme of the list `all` replays a trace of one tensor of 10^4, 10^6 and 10^8 elements (--elements), four workers (--workers), on one thread, each
 in a process of its own. Small tensors have as many steps as make a million values. Writes scheme_cost.json and scheme_cost.png into the folder, and
@@ -16,15 +16,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-import page
-from cost_against_size import TOPOLOGY, write_trace
-
 import apscope
 from apscope._charts.colours import COLOURS
 from apscope._schemes.lists import schemes_of
 from apscope._text import raised
+from docs import page
+from tests.benchmarks.cost_against_size import TOPOLOGY, write_trace
 
-BEGIN, END = "<!-- schemes: written by docs/scheme_cost.py -->", "<!-- end of schemes -->"
+BEGIN, END = (
+    "<!-- schemes: written by tests/benchmarks/scheme_cost.py -->",
+    "<!-- end of schemes -->",
+)
 VALUES = 1_000_000  # that a trace of small tensors has at least
 HELD = 250_000  # values of a step, from which on bytes are told: below, the blocks of a thread and chance are more
 SLOW = 40  # ns a value; what takes longer is named
@@ -48,13 +50,14 @@ def costs(
     seconds: float,
 ) -> dict[str, dict[str, float]]:
     """Scheme -> ns of processor time a value and, of `HELD` values of a step on, bytes held a value of it beyond a small replay's; too large ones are left out."""
-    script, found = Path(__file__).with_name("cost_against_size.py"), {}
+    found = {}
     for spec in specs:
         if before.get(spec, {}).get("bytes", 0.0) * held > free_memory() / 2:
             continue
         words = [
             sys.executable,
-            str(script),
+            "-m",
+            "tests.benchmarks.cost_against_size",
             "--measure",
             str(trace),
             "--seconds",

@@ -1,4 +1,4 @@
-"""What comparing a trace's files with their SHA-256 costs a replay: python docs/check_cost.py docs/performance.md
+"""What comparing a trace's files with their SHA-256 costs a replay: python -m tests.benchmarks.check_cost docs/performance.md
 
 Makes a trace in a temporary folder, so that its files are in the system's cache and no disk is waited for, and replays it by `aps:e4m3` on the ring
 on the command line with the check and with --no-check in turn. Writes the medians between the markers of the page.
@@ -14,12 +14,12 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-import page
-from replay_cost import run
 
 from apscope.record import TraceWriter
+from docs import page
+from tests.benchmarks.replay_cost import run
 
-BEGIN, END = "<!-- check: written by docs/check_cost.py -->", "<!-- end of check -->"
+BEGIN, END = "<!-- check: written by tests/benchmarks/check_cost.py -->", "<!-- end of check -->"
 STEPS, WORKERS = 5, 8
 
 

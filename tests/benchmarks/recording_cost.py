@@ -1,4 +1,4 @@
-"""What recording every tenth step costs a training of ResNet-18: python docs/recording_cost.py docs/performance.md
+"""What recording every tenth step costs a training of ResNet-18: python -m tests.benchmarks.recording_cost docs/performance.md
 
 Trains the network of notebooks/record/record_resnet.py (11.2 million parameters) on random images of 32 x 32, some tens of
 steps without a recorder and as many with one, in turn, and takes the middle one of the pairs' ratios, of wall time and of processor
@@ -16,17 +16,20 @@ import tempfile
 import time
 from pathlib import Path
 
-import page
 import torch
 
 from apscope import open_trace
 from apscope.record import Overhead, Recorder
+from docs import page
 
-sys.path.append(str(Path(__file__).parents[1] / "notebooks/record"))
+sys.path.append(str(Path(__file__).parents[2] / "notebooks/record"))
 from record_resnet import MODELS, ResNet, loss_function
 
 EVERY = 10
-BEGIN, END = "<!-- recording: written by docs/recording_cost.py -->", "<!-- end of recording -->"
+BEGIN, END = (
+    "<!-- recording: written by tests/benchmarks/recording_cost.py -->",
+    "<!-- end of recording -->",
+)
 
 
 def train(

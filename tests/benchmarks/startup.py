@@ -1,4 +1,4 @@
-"""What `apscope` takes from the shell before and after its work: python docs/startup.py docs/performance.md
+"""What `apscope` takes from the shell before and after its work: python -m tests.benchmarks.startup docs/performance.md
 
 Runs Python alone, what it imports, and small commands on the bundled trace `digits`, each in turn in every round, and writes the medians of their
 wall time and processor time between the markers of the page. `import numpy` is the floor: a machine busy with other work slows it as it slows the others.
@@ -13,10 +13,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-import page
-from replay_cost import run
+from docs import page
+from tests.benchmarks.replay_cost import run
 
-BEGIN, END = "<!-- startup: written by docs/startup.py -->", "<!-- end of startup -->"
+BEGIN, END = "<!-- startup: written by tests/benchmarks/startup.py -->", "<!-- end of startup -->"
 TRACE = "notebooks/data/digits"
 
 

@@ -1,4 +1,4 @@
-"""Where the time of `apscope replay` goes: python docs/replay_cost.py docs/performance.md
+"""Where the time of `apscope replay` goes: python -m tests.benchmarks.replay_cost docs/performance.md
 
 Replays the bundled traces with --scheme all and the four default topologies on the command line, on one thread and on
 two in turn, and takes the medians of wall time, processor time and the largest resident set. Linux's `perf` samples one
@@ -20,12 +20,11 @@ import tempfile
 import time
 from pathlib import Path
 
-import page
-
 import apscope
 from apscope._schemes.lists import schemes_of
+from docs import page
 
-BEGIN, END = "<!-- replay: written by docs/replay_cost.py -->", "<!-- end of replay -->"
+BEGIN, END = "<!-- replay: written by tests/benchmarks/replay_cost.py -->", "<!-- end of replay -->"
 TRACES = [f"notebooks/data/{name}" for name in ("digits", "digits_w64", "characters")]
 
 
@@ -147,7 +146,7 @@ def two_threads(elements: int, rounds: int = 15) -> tuple[float, float]:
 
     Wall time of `aps:e4m3` over 16 steps of 8 workers, four orders; one, two threads, two processes in turn.
     """
-    from cost_against_size import write_trace
+    from tests.benchmarks.cost_against_size import write_trace
 
     with tempfile.TemporaryDirectory() as place:
         trace = Path(place) / "trace"

@@ -1,4 +1,4 @@
-"""What a large trace's results, summary and report take: python docs/report_cost.py docs/performance.md TRACE ...
+"""What a large trace's results, summary and report take: python -m tests.benchmarks.report_cost docs/performance.md TRACE ...
 
 Replays each trace through 25 schemes with the four default topologies on the command line, summarises it and writes its report, each in a process of
 its own; then Chromium, if it is there, opens the report, and a box of its filters is ticked in front of every part. Writes the figures between the
@@ -15,16 +15,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import page
 import pyarrow.parquet
-from replay_cost import run
 
 import apscope
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from docs import page
+from tests.benchmarks.replay_cost import run
 from tests.python.browser import CHROMIUM, Browser
 
-BEGIN, END = "<!-- report: written by docs/report_cost.py -->", "<!-- end of report -->"
+BEGIN, END = "<!-- report: written by tests/benchmarks/report_cost.py -->", "<!-- end of report -->"
 SCHEMES = [
     "none:fp16", "none:bf16", *(f"{name}:{f}{keys}" for f in ("e5m2", "e4m3", "e3m4") for name, keys in
                                 (("none", ""), ("loss_scaling", ",scale=best"), ("aps", ""), ("stochastic", ""))),

@@ -1,4 +1,4 @@
-"""What a replay costs against the size of the job: python docs/cost_against_size.py docs
+"""What a replay costs against the size of the job: python -m tests.benchmarks.cost_against_size docs
 
 Measures `apscope.replay` on one thread over synthetic traces, each point in a process of its own: 10^3 to 10^9 values
 (elements times workers times steps), 1 to 32 schemes, 2 to 256 workers. Writes cost_against_size.json and
@@ -21,11 +21,14 @@ import time
 from pathlib import Path
 
 import numpy as np
-import page
 
 import apscope
+from docs import page
 
-BEGIN, END = "<!-- cost: written by docs/cost_against_size.py -->", "<!-- end of cost -->"
+BEGIN, END = (
+    "<!-- cost: written by tests/benchmarks/cost_against_size.py -->",
+    "<!-- end of cost -->",
+)
 TENSOR = 125_000  # elements of the tensor of large traces: 8 workers make 10^6 values a step
 FORMATS = [
     f"aps:e{e}m{m}" for m in range(1, 9) for e in range(3, 7)
@@ -107,7 +110,8 @@ def point(values: int, workers: int, schemes: int, seconds: float) -> dict:
         write_trace(Path(place) / "trace", steps, workers, elements)
         words = [
             sys.executable,
-            __file__,
+            "-m",
+            "tests.benchmarks.cost_against_size",
             "--measure",
             str(Path(place) / "trace"),
             "--seconds",
@@ -138,7 +142,8 @@ def memory_of(spec: str, elements: int, workers: int = 4) -> dict:
             write_trace(Path(place) / "trace", 1, workers, n)
             words = [
                 sys.executable,
-                __file__,
+                "-m",
+                "tests.benchmarks.cost_against_size",
                 "--measure",
                 str(Path(place) / "trace"),
                 "--seconds",

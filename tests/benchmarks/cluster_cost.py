@@ -1,4 +1,4 @@
-"""What a replay on a Dask cluster takes: python docs/cluster_cost.py docs/performance.md
+"""What a replay on a Dask cluster takes: python -m tests.benchmarks.cluster_cost docs/performance.md
 
 Makes a trace in a temporary folder and replays it by the schemes of the list `main` here, on one thread, and on one and two Dask workers of one thread
 each on this machine, by its folder and by a URL, in turn in every round; every result is held to the one from here. Writes the medians, and the most
@@ -18,12 +18,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-import page
-from check_cost import WORKERS, write_trace
-
 import apscope
+from docs import page
+from tests.benchmarks.check_cost import WORKERS, write_trace
 
-BEGIN, END = "<!-- cluster: written by docs/cluster_cost.py -->", "<!-- end of cluster -->"
+BEGIN, END = (
+    "<!-- cluster: written by tests/benchmarks/cluster_cost.py -->",
+    "<!-- end of cluster -->",
+)
 CLUSTERS = (1, 2)  # Dask workers
 Figures = tuple[
     float, float, int

@@ -1,4 +1,4 @@
-"""Writes the table of docs/performance.md: python docs/performance.py docs/performance.md
+"""Writes the table of docs/performance.md: python -m tests.benchmarks.performance docs/performance.md
 
 Runs `apscope.machine.bench` three times and takes, for every job, the run with the median ratio.
 """
@@ -8,11 +8,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import page
-
 import apscope
+from docs import page
 
-BEGIN, END = "<!-- bench: written by docs/performance.py -->", "<!-- end of bench -->"
+BEGIN, END = "<!-- bench: written by tests/benchmarks/performance.py -->", "<!-- end of bench -->"
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,0 +1,64 @@
+// The numbers of charts that the page computes itself, because filters and clicks select their
+// rows. _charts/fill.py has the same functions for notebooks; test_page_charts.py holds both equal.
+
+// Of one layer of a trace, at one step or all: {exponent, share} of its finite values, ascending.
+export function shares(h, traceName, layer, step = null) {
+  const counts = new Map();
+  const code = h.tensor.levels.indexOf(layer);
+  const trace = h.trace.levels.indexOf(traceName);
+  const finite = h.kind.levels.indexOf("finite");
+  let total = 0;
+  for (let i = 0; i < h.length; i++) {
+    if (h.tensor.codes[i] !== code || h.trace.codes[i] !== trace) continue;
+    if (h.kind.codes[i] !== finite || (step != null && h.step && h.step[i] !== step)) continue;
+    counts.set(h.exponent[i], (counts.get(h.exponent[i]) ?? 0) + h.count[i]);
+    total += h.count[i];
+  }
+  return [...counts]
+    .map(([exponent, count]) => ({ exponent, share: count / total }))
+    .sort((a, b) => a.exponent - b.exponent);
+}
+
+// Of row i the relative bias and its band of two standard errors: {y, low, high}. With overflow
+// there is no band. A skipped step is a gap: its -1 would hide the others.
+export function bias(rows, i) {
+  const absolute = rows.sum_absolute_reference[i];
+  if (!(absolute > 0) || rows.skipped[i]) return { y: NaN, low: NaN, high: NaN };
+  const signed = rows.sum_signed_error[i];
+  const y = signed / absolute;
+  if (rows.overflow[i] > 0) return { y, low: NaN, high: NaN };
+  const square = Math.max(0, rows.sum_squared_error[i] - signed ** 2 / rows.counted[i]);
+  const half = (2 * Math.sqrt(square)) / absolute;
+  return { y, low: y - half, high: y + half };
+}
+
+// Of every scheme with an exact sum its pooled NMSE, and what the additions of every order add.
+export function additions(records) {
+  const bars = [];
+  const marks = [];
+  for (const [scheme, own] of Map.groupBy(records, (r) => r.scheme)) {
+    const exact = own.find((r) => r.topology === "exact")?.nmse;
+    if (exact === undefined || own.length < 2) continue;
+    if (exact > 0 && Number.isFinite(exact)) bars.push({ scheme, exact });
+    for (const { topology, nmse, overflowed } of own)
+      if (topology !== "exact")
+        marks.push({ scheme, topology, exact, added: nmse - exact, overflowed });
+  }
+  return { bars, marks };
+}
+
+// The points {x, y} that no other beats in both, by x, then by y; costs that differ by at most
+// `same` are one.
+export function stepFront(points, same = 0) {
+  const front = [];
+  let anchor = -Infinity;
+  for (const p of [...points].sort((a, b) => a.x - b.x || a.y - b.y)) {
+    if (front.length && p.y >= front[front.length - 1].y) continue;
+    if (front.length && p.x <= anchor + same) front[front.length - 1] = p;
+    else {
+      front.push(p);
+      anchor = p.x;
+    }
+  }
+  return front;
+}

@@ -1,0 +1,128 @@
+"""The least error that a step can have in a format, without a replay.
+
+A sum that is rounded hop by hop ends as a value of its format, whatever was rounded before it: its
+error is at least the distance of the exact sum to the nearest value of the format. One rounding of
+the exact sum thus bounds the error of a replay, which rounds every worker's values and every hop.
+
+It is computed in fp64 here and in C++, in other orders; E is made smaller by 2^-20, which is more
+than both errors, and where rounding could decide about a block's noise (N below 2^-30 of its
+squares; cancellation leaves a relative error of 2^-33 in the others) the block counts as -30.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from .._arrays.casts import quantize
+from .._core import FloatFormat
+from .._traces.trace import Trace
+
+__all__ = ["FLOOR", "ends_in_format", "least_terms"]
+
+#: log2 of the least error over the noise of a block; docs/definitions.md, section 16.
+FLOOR = -30.0
+_BLOCK = 32  # elements that share a noise
+_BATCH = 2**20  # elements that are rounded together
+_CERTAIN = 2.0**-30
+_SMALLER = 1 - 2.0**-20
+
+
+def ends_in_format(spec: str, f: FloatFormat, topology: str) -> bool:
+    """Whether a sum's last rounding is to this format, without a scale."""
+    return spec == f"none:{f.name}" and topology != "exact"
+
+
+def least_terms(
+    trace: Trace,
+    figure: str,
+    steps: Sequence[int],
+    tensors: Sequence[str],
+    workers: int,
+    formats: Sequence[FloatFormat],
+    threads: int,
+) -> np.ndarray:
+    """Lower bounds of every format, tensor and step.
+
+    Parameters
+    ----------
+    trace : Trace
+        Of local gradients.
+    figure : str
+        ``error_over_noise``: of the sum of log2 max(E / N, 2^-30) over the blocks with noise; else
+        of the squared error E.
+    steps : sequence of int
+        Recorded step numbers.
+    tensors : sequence of str
+    workers : int, at least 2
+    formats : sequence of FloatFormat
+    threads : int
+
+    Returns
+    -------
+    (formats, tensors, steps) float64
+    """
+    over_noise = figure == "error_over_noise"
+    shape = len(tensors), len(steps)
+    found = np.zeros((len(formats), *shape))
+    for exact, scale, noise, place in _batches(trace, steps, tensors, workers):
+        for k, f in enumerate(formats):
+            apart = quantize(exact, f, overflow="saturate", threads=threads)
+            apart -= exact
+            terms = np.einsum("ij,ij->i", apart, apart) * (scale * _SMALLER)
+            if over_noise:
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    terms = np.log2(np.maximum(terms / noise, 2.0**FLOOR))
+                terms = np.where(noise > 0, terms, np.where(noise < 0, FLOOR, 0.0))
+            found[k] += np.bincount(place, terms, shape[0] * shape[1]).reshape(shape)
+    return found
+
+
+def _batches(
+    trace: Trace, steps: Sequence[int], tensors: Sequence[str], workers: int
+) -> Iterator[tuple[np.ndarray, float, np.ndarray, np.ndarray]]:
+    """Exact sums, a row a block; the factor of their squares; each row's noise and place.
+
+    The noise is -1 where it is uncertain.
+    """
+    mean = trace.manifest.reduction == "mean"
+    scale = workers**-2.0 if mean else 1.0
+    held: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    count = 0
+    for s, step in enumerate(steps):
+        for t, tensor in enumerate(tensors):
+            exact, noise = _blocks(trace, step, tensor, workers)
+            noise = np.where(noise > 0, noise * (scale / (workers - 1) * workers), noise)
+            held.append((exact, noise, np.full(len(noise), t * len(steps) + s)))
+            count += exact.size
+            if count >= _BATCH:
+                yield _joined(held, scale)
+                held, count = [], 0
+    if held:
+        yield _joined(held, scale)
+
+
+def _joined(
+    held: list[tuple[np.ndarray, np.ndarray, np.ndarray]], scale: float
+) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
+    exact, noise, place = (np.concatenate(parts) for parts in zip(*held))
+    return exact, scale, noise, place
+
+
+def _blocks(trace: Trace, step: int, tensor: str, workers: int) -> tuple[np.ndarray, np.ndarray]:
+    """The sum of the gradients, and the sum of squared deviations from their mean, of each block.
+
+    An element of which some worker's gradient is not finite is 0 here: it adds nothing anywhere.
+    """
+    gradients = np.array(
+        [trace.read(step, tensor, worker).reshape(-1) for worker in range(workers)], np.float64
+    )
+    gradients[:, ~np.isfinite(gradients).all(axis=0)] = 0.0
+    gradients = np.pad(gradients, ((0, 0), (0, -gradients.shape[1] % _BLOCK)))
+    rows = gradients.reshape(workers, -1, _BLOCK)
+    exact = rows.sum(axis=0)
+    squares = np.einsum("wij,wij->i", rows, rows)
+    rows -= exact / workers
+    noise = np.einsum("wij,wij->i", rows, rows)
+    return exact, np.where(noise >= _CERTAIN * squares, noise, -1.0) * (squares > 0)

@@ -1,0 +1,18 @@
+"""The marker `quick`: the tests of the files and folders in .ci/sanitized/tests.txt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test of a listed file, or of a file in a listed folder."""
+    lines = (ROOT / ".ci/sanitized/tests.txt").read_text().splitlines()
+    quick = [ROOT / line for line in lines if not line.startswith("#")]
+    for item in items:
+        if any(item.path.is_relative_to(listed) for listed in quick):
+            item.add_marker("quick")
