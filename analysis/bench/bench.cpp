@@ -9,7 +9,6 @@
 #include "analysis/bench/bench_floors.h"
 #include "analysis/replay/scheme_run.h"
 #include "analysis/statistics/cast_statistics.h"
-#include "emulation/machine/row_kernels.h"
 #include "core/fixed_shape_sum.h"
 #include "core/named_formats.h"
 #include "emulation/allreduce/reduce.h"
@@ -19,6 +18,7 @@
 #include "emulation/cast/quantize.h"
 #include "emulation/machine/buffers.h"
 #include "emulation/machine/parallel.h"
+#include "emulation/machine/row_kernels.h"
 #include "emulation/schemes/definition.h"
 
 namespace apscope::detail {

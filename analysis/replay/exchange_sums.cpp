@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "emulation/machine/row_kernels.h"
 #include "core/fixed_shape_sum.h"
+#include "emulation/machine/row_kernels.h"
 #include "emulation/schemes/codecs/add_row.h"
 
 namespace apscope::detail {

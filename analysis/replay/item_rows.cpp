@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "emulation/machine/row_kernels.h"
 #include "core/fixed_shape_sum.h"
+#include "emulation/machine/row_kernels.h"
 
 namespace apscope::detail {
 

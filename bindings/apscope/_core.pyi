@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['BlockFormat', 'COLUMNS', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'Projection', 'Quantizer', 'ReplayOptions', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'check_memory', 'collective_cost', 'collective_of', 'cpd_cast', 'cpd_exponent', 'cpd_gemm', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'machine_memory', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen', 'work_costs']
+__all__: list[str] = ['BlockFormat', 'COLUMNS', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'Projection', 'Quantizer', 'ReplayOptions', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'all_schemes', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'check_memory', 'collective_cost', 'collective_of', 'cpd_cast', 'cpd_exponent', 'cpd_gemm', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'machine_memory', 'main_schemes', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen', 'work_costs']
 class FloatEnvironment:
     def __enter__(self) -> None:
         ...
@@ -44,9 +44,11 @@ class FloatFormat:
         both_signs, single or none.
     nan_codes : int, optional
         Codes per sign, from the top, that are NaN.
-    has_infinity, nan_at_negative_zero, even_code_ties : bool, optional
-        has_infinity=False needs nan_codes or other specials: alone it would leave the other codes of
-        the top exponent as NaN.
+    has_infinity : bool, optional
+        Whether the code below the NaNs is an infinity. False needs specials "fn" or "finite", or
+        nan_codes: beside "ieee" it would turn that one code into a number and leave the rest of its
+        binade NaN.
+    nan_at_negative_zero, even_code_ties : bool, optional
 
     Raises
     ------
@@ -491,6 +493,8 @@ def agreed_bits(scheme: str, grid: str) -> int:
     """
     How many of a message's side bits are agreed before it is made; the others travel with it.
     """
+def all_schemes() -> list[str]:
+    ...
 def allreduce(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, topology: str, accumulate: FloatFormat | None, hop_rounding: str | None, input_cast: bool, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
@@ -579,6 +583,8 @@ def machine_memory() -> int:
     """
     Bytes of this machine, of its control group or of its limit of addresses, the least of them.
     """
+def main_schemes() -> list[str]:
+    ...
 def make_scheme(name: str, base: str, parts: dict, keeps_state: bool | None, compares_intended: bool, bits: typing.SupportsInt | typing.SupportsIndex, grid: str) -> None:
     ...
 def named_block_formats() -> list:
