@@ -1,8 +1,8 @@
 """Training with an emulated exchange of gradients, bit for bit (extra ``torch``).
 
-`Workers` trains with several workers in one process; `ExchangeState` and `exchange_hook` do the
-same in a job of several processes under PyTorch's ``DistributedDataParallel``. Both give the same
-bits.
+`Workers` trains with several workers in one process. `ExchangeState` does the same in a job of
+several processes: with `exchange_hook` under PyTorch's ``DistributedDataParallel``, with
+`exchange_fsdp` under ``fully_shard``. All give the same bits.
 """
 
 try:
@@ -12,9 +12,10 @@ except ImportError as _error:
         "apscope.train needs PyTorch: pip install 'apscope[torch]', or any torch from 2.4 on"
     ) from _error
 
+from ._fsdp import exchange_fsdp
 from ._hook import ExchangeState, exchange_hook
 from ._workers import Workers
 
-__all__ = ["ExchangeState", "Workers", "exchange_hook"]
+__all__ = ["ExchangeState", "Workers", "exchange_fsdp", "exchange_hook"]
 __dir__ = __all__.copy
 del _torch

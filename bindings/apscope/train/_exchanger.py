@@ -16,7 +16,19 @@ from .._traces.roles import Roles, guess_role, said
 if TYPE_CHECKING:
     from .._advice.plan import Plan
 
-__all__ = ["Exchanger"]
+__all__ = ["Exchanger", "fsdp_factors"]
+
+
+def fsdp_factors(workers: int) -> tuple[float, float]:
+    """What FSDP2 divides an fp16 reduction by, before it and after it: about the square root each.
+
+    The first is the least power of two 2^k with workers / 2^k <= 2^k, or the greatest that divides
+    2 workers if that is smaller.
+    """
+    before = 1
+    while workers % before == 0 and workers / before > before:
+        before *= 2
+    return float(before), workers / before
 
 
 class Exchanger:
@@ -34,8 +46,9 @@ class Exchanger:
         For schemes that add in a format; the others have their own reduction.
     seed : int, 0 to 2**64 - 1
         Of all random draws, with the parameter's name and the step's number.
-    divide : bool
-        Whether the result is the sum over the workers divided by their number.
+    divide : bool or "fsdp"
+        Whether the result is the sum over the workers divided by their number; "fsdp": as FSDP2
+        divides an fp16 reduction, in fp16, before it (`sent`) and after it.
     roles : mapping or function, optional
         The parameters' roles, for hybrids; guessed from names and shapes where not given.
     threads : int
@@ -55,10 +68,13 @@ class Exchanger:
         workers: int,
         topology: str = "ring",
         seed: int = 0,
-        divide: bool = True,
+        divide: bool | str = True,
         roles: Roles = None,
         threads: int = 0,
     ) -> None:
+        if not isinstance(divide, bool) and divide != "fsdp":
+            raise ValueError(f"divide={divide!r} is not True, False or 'fsdp'")
+        self.divide = divide
         self.spec, self.topology = as_scheme(spec).spec, text("topology", topology)
         self.names = list(shapes)
         self.workers = integer("workers", workers, 1, 2**20)
@@ -76,10 +92,17 @@ class Exchanger:
             self.workers,
             self.topology,
             self.seed,
-            bool(divide),
+            divide is True,
         )
+        self._before, self._after = fsdp_factors(self.workers)
         self.needs: list[str] = self._core.needs
         self.step = 0  #: Number of the next step.
+
+    def sent(self, gradients: torch.Tensor) -> torch.Tensor:
+        """What a worker sends of a gradient: with ``divide="fsdp"`` divided once, in fp16."""
+        if self.divide != "fsdp":
+            return gradients
+        return gradients.half().div_(self._before).float()
 
     def run(
         self,
@@ -95,10 +118,10 @@ class Exchanger:
         Parameters
         ----------
         gradients : sequence of float32 tensors, shape (workers, n) each
-            One per parameter, on the CPU. Not changed.
+            One per parameter, on the CPU, as `sent` gives them. Not changed.
         out : sequence of contiguous float32 tensors of n elements
             Gets the sum over the workers, divided by their number: reduced as the scheme does,
-            divided in fp64, rounded to fp32.
+            divided in fp64, rounded to fp32; as `divide` says.
         loss, learning_rate, weights : optional
             For schemes that need them.
 
@@ -118,6 +141,9 @@ class Exchanger:
             self.threads,
         )
         self.step += 1
+        if self.divide == "fsdp":
+            for o in out:
+                o.copy_(o.half().div_(self._after))
         return dropped
 
     def state_dict(self) -> dict[str, Any]:
@@ -127,6 +153,7 @@ class Exchanger:
             "topology": self.topology,
             "workers": self.workers,
             "seed": self.seed,
+            "divide": self.divide,
             "step": self.step,
             "memory": {
                 name: {part: torch.from_numpy(row.copy()) for part, row in rows.items()}
@@ -140,9 +167,9 @@ class Exchanger:
         Raises
         ------
         ValueError
-            The state of another scheme, topology, seed or number of workers.
+            The state of another scheme, topology, seed, division or number of workers.
         """
-        for key in ("spec", "topology", "workers", "seed"):
+        for key in ("spec", "topology", "workers", "seed", "divide"):
             if state[key] != getattr(self, key):
                 raise ValueError(
                     f"the state is of {key}={state[key]!r}, not of {getattr(self, key)!r}"

@@ -33,7 +33,7 @@ class ExchangeState:
         The ranks are the workers; by default all processes.
     spec : Scheme, Plan or str
         As `Workers` takes it.
-    topology, seed, roles, threads
+    topology, seed, divide, roles, threads
         As `Workers` takes them.
     module : DistributedDataParallel, optional
         Whose hook it is; by default the one that holds the parameters.
@@ -60,13 +60,15 @@ class ExchangeState:
         *,
         topology: str = "ring",
         seed: int = 0,
+        divide: bool | str = True,
         roles: Roles = None,
         threads: int = 0,
         module: DistributedDataParallel | None = None,
     ) -> None:
         self.process_group, self.spec = process_group, as_scheme(spec).spec
+        self.divide = divide
         self._options: dict[str, Any] = dict(
-            topology=topology, seed=seed, roles=roles, threads=threads
+            topology=topology, seed=seed, divide=divide, roles=roles, threads=threads
         )
         self._module = module
         self._names: dict[torch.Tensor, str] = {}
@@ -111,15 +113,19 @@ class ExchangeState:
             )
         trained = {n: p for n, p in module.module.named_parameters() if p.requires_grad}
         self._names = {p: name for name, p in trained.items()}
-        exchanger = Exchanger(
-            self.spec,
+        return self._start(
             {name: tuple(p.shape) for name, p in trained.items()},
-            workers=dist.get_world_size(self.process_group),
-            **self._options,
+            dist.get_world_size(self.process_group),
         )
-        if self._loaded:
-            exchanger.load_state_dict(self._loaded)
-        return exchanger
+
+    def _start(self, shapes: Mapping[str, tuple[int, ...]], workers: int) -> Exchanger:
+        """The exchange of the first step, or that of the steps before."""
+        if self.exchanger is None:
+            exchanger = Exchanger(self.spec, shapes, workers=workers, **self._options)
+            if self._loaded:
+                exchanger.load_state_dict(self._loaded)
+            self.exchanger = exchanger
+        return self.exchanger
 
     def _take(self, bucket: dist.GradBucket) -> torch.futures.Future[Any]:
         """A bucket waits for the others of its step: a scheme may scale all tensors together."""
@@ -136,8 +142,7 @@ class ExchangeState:
         return future
 
     def _exchange(self) -> None:
-        if self.exchanger is None:
-            self.exchanger = self._begin(self._waiting[0][0].parameters()[0])
+        exchanger = self.exchanger or self._begin(self._waiting[0][0].parameters()[0])
         gradients: dict[str, torch.Tensor] = {}
         results: dict[str, torch.Tensor] = {}
         parameters: dict[str, torch.Tensor] = {}
@@ -150,9 +155,9 @@ class ExchangeState:
                 parameters[name] = p.detach().float().cpu().contiguous()
                 at = end
             outs.append(out)
-        names = self.exchanger.names
-        dropped = self.exchanger.run(
-            [gradients[name] for name in names],
+        names = exchanger.names
+        dropped = exchanger.run(
+            [exchanger.sent(gradients[name]) for name in names],
             [results[name] for name in names],
             loss=self.loss,
             learning_rate=self.learning_rate,

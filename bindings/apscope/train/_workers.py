@@ -52,8 +52,9 @@ class Workers:
     node : function with an attribute ``batches``, optional
         Each worker's gradient is made by it from those of so many parts of its batch, as rows of
         ``(batches, n)``: a two-level exchange, such as `apscope.train.cpd.EmulatedNode`.
-    divide : bool
+    divide : bool or "fsdp"
         False: the optimizer gets the sum over the workers, whose losses were divided beforehand.
+        "fsdp": as FSDP2 divides an fp16 reduction, in fp16, before it and after it.
     roles : mapping or function, optional
         The parameters' roles, for hybrids; guessed from names and shapes where not given.
     threads : int
@@ -87,7 +88,7 @@ class Workers:
         seed: int = 0,
         batched: bool | None = None,
         node: Any = None,
-        divide: bool = True,
+        divide: bool | str = True,
         roles: Roles = None,
         threads: int = 0,
     ) -> None:
@@ -171,7 +172,7 @@ class Workers:
                 for r in rows
             ]
         dropped = self.exchanger.run(
-            rows,
+            [self.exchanger.sent(r) for r in rows],
             list(shared.values()),
             loss=self._loss,
             learning_rate=self.optimizer.param_groups[0]["lr"],

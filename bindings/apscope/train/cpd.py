@@ -19,6 +19,7 @@ from torch import nn
 from torch.nn.functional import unfold
 
 from .. import _core
+from .._arrays.allreduce import allreduce
 from .._arrays.checks import integer
 from .._schemes.exchange import exchange
 
@@ -47,9 +48,21 @@ def _format(exp: int, man: int) -> tuple[int, int]:
     return e, m
 
 
-def _cast(x: torch.Tensor, exp: int, man: int) -> torch.Tensor:
+def _check(name: str, x: Any) -> None:
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"{name} is {type(x).__name__}; give a float32 tensor on the CPU")
     if x.dtype != torch.float32 or x.device.type != "cpu":
-        raise TypeError(f"x is a tensor of {x.dtype} on {x.device}; give float32 on the CPU")
+        raise TypeError(f"{name} is a tensor of {x.dtype} on {x.device}; give float32 on the CPU")
+
+
+def _check_rows(rows: Any, of: str) -> None:
+    _check("rows", rows)
+    if rows.dim() < 1 or not len(rows):
+        raise ValueError(f"rows has the shape {tuple(rows.shape)}; give ({of}, ...), one or more")
+
+
+def _cast(x: torch.Tensor, exp: int, man: int) -> torch.Tensor:
+    _check("x", x)
     if (exp, man) == FP32:
         return x.detach().clone()
     return torch.from_numpy(_core.cpd_cast(x.detach().contiguous().numpy(), exp, man))
@@ -158,16 +171,13 @@ def quant_gemm(a: torch.Tensor, b: torch.Tensor, man: int = 23, exp: int = 8) ->
         A format that CPD does not have, tensors of another kind or shape.
     """
     e, m = _format(exp, man)
+    _check("a", a)
+    _check("b", b)
     if a.dim() != 2 or b.dim() != 2 or a.shape[1] != b.shape[0]:
         raise ValueError(
             f"a of shape {tuple(a.shape)} and b of shape {tuple(b.shape)} cannot be multiplied; "
             "give (m, k) and (k, n)"
         )
-    for name, t in (("a", a), ("b", b)):
-        if t.dtype != torch.float32 or t.device.type != "cpu":
-            raise TypeError(
-                f"{name} is a tensor of {t.dtype} on {t.device}; give float32 on the CPU"
-            )
     left, right = (t.detach().contiguous().numpy() for t in (a, b))
     return torch.from_numpy(_core.cpd_gemm(left, right, e, m, 0))
 
@@ -224,6 +234,7 @@ class Quant_Linear(nn.Linear):  # noqa: N801  # CPD's name
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x of shape (..., in_features) to (..., out_features)."""
+        _check("x", x)
         rows = x.reshape(-1, x.shape[-1])
         y = _linear(rows, self.weight, self.bias, self.exp, self.man)
         return y.reshape(*x.shape[:-1], -1)
@@ -272,6 +283,11 @@ class Quant_Conv(nn.Conv2d):  # noqa: N801  # CPD's name
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x of shape (batch, in_channels, height, width) to (batch, out_channels, ...)."""
+        _check("x", x)
+        if x.dim() != 4 or x.shape[1] != self.in_channels:
+            raise ValueError(
+                f"x has the shape {tuple(x.shape)}; give (batch, {self.in_channels}, height, width)"
+            )
         k, s, p = self.kernel_size, self.stride, self.padding
         assert not isinstance(p, str)
         patches = unfold(x, k, padding=p, stride=s)  # (batch, c k k, places)
@@ -298,7 +314,8 @@ def reduce_gradients(
         Scaled by 2^shift, shift = 2^(exp-1) - 1 - max ceil(log2 max abs(g W)), and cast, before the
         sum; without it gradients enter the sum as they are.
     grad_exp, grad_man : int
-        (8, 23): the sum in fp32, in rank order, where CPD calls the library's all-reduce.
+        (8, 23): the sum in fp32, in rank order, where CPD without Kahan calls the library's
+        all-reduce.
     use_kahan : bool
 
     Returns
@@ -311,17 +328,15 @@ def reduce_gradients(
         No worker, a format that CPD does not have, a tensor of another kind.
     """
     e, m = _format(grad_exp, grad_man)
-    if rows.dtype != torch.float32 or rows.device.type != "cpu" or rows.dim() < 1 or not len(rows):
-        raise TypeError("rows must be a float32 tensor of shape (workers, ...) on the CPU")
+    _check_rows(rows, "workers")
     a = rows.detach().contiguous().numpy().reshape(len(rows), -1)
     if (e, m) == FP32:
         if use_APS:
             raise ValueError(
                 "use_APS with (8, 23) scales by powers of two that fp32 lacks; leave one of them"
             )
-        total = np.zeros_like(a[0])
-        for row in a:
-            total += row
+        total = allreduce(a, "fp32", topology="sequential+kahan" if use_kahan else "sequential")
+        total = total + np.float32(0)  # CPD adds to +0, so that no result is -0
         return torch.from_numpy(total).reshape(rows.shape[1:])
     spec = f"cpd:e{e}m{m},aps={str(use_APS).lower()},kahan={str(use_kahan).lower()}"
     total = exchange(spec, a).reduced.astype(np.float32)
@@ -361,8 +376,7 @@ def emulate_node(
         No micro-batch, a format that CPD does not have, a tensor of another kind.
     """
     e, m = _format(grad_exp, grad_man)
-    if rows.dtype != torch.float32 or rows.device.type != "cpu" or rows.dim() < 1 or not len(rows):
-        raise TypeError("rows must be a float32 tensor of shape (micro-batches, ...) on the CPU")
+    _check_rows(rows, "micro-batches")
     rows = rows.detach()
     if len(rows) == 1 and not casts_alone:
         return rows[0].clone()
@@ -434,6 +448,8 @@ def sum_gradients(
     ValueError, TypeError
         As `reduce_gradients`.
     """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model is {type(model).__name__}; it must be a torch.nn.Module")
     for p in model.parameters():
         if p.grad is None:
             continue

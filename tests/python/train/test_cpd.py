@@ -93,6 +93,17 @@ def test_sums(aps, kahan, exp, man, workers):
     assert same(found, reference.sum_gradients(rows, aps, exp, man, kahan))
 
 
+@pytest.mark.parametrize("kahan", [False, True])
+@pytest.mark.parametrize("workers", [1, 3, 8])
+def test_sums_in_fp32(kahan, workers):
+    rows = numbers(workers, 60, seed=workers)
+    rows[:, 0], rows[:, 1] = -0.0, 1e8
+    found = cpd.reduce_gradients(torch.from_numpy(rows), False, 8, 23, kahan)
+    assert same(found, reference.sum_gradients(rows, False, 8, 23, kahan))
+    other = reference.sum_gradients(rows, False, 8, 23, not kahan)
+    assert workers < 8 or not same(found, other)
+
+
 @pytest.mark.parametrize("aps", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 5])
 @pytest.mark.parametrize("size", [1.0, 2.0**-20, 2.0**-120, 0.0])
@@ -162,7 +173,12 @@ def test_sums_over_processes(tmp_path):
         (lambda: cpd.quant_gemm(torch.ones(2, 3), torch.ones(2, 3)), ValueError, "cannot be multiplied"),
         (lambda: cpd.Quant_Conv(2, 2, 3, dilation=2), ValueError, "CPD ignores them"),
         (lambda: cpd.reduce_gradients(torch.ones(2, 3), True, 8, 23), ValueError, "leave one of them"),
-        (lambda: cpd.reduce_gradients(torch.ones(2, 3).double()), TypeError, "float32 tensor of shape"),
+        (lambda: cpd.reduce_gradients(torch.ones(2, 3).double()), TypeError, "rows is a tensor of torch.float64"),
+        (lambda: cpd.reduce_gradients(torch.ones(0, 3)), ValueError, r"rows has the shape \(0, 3\); give \(workers"),
+        (lambda: cpd.emulate_node([1.0]), TypeError, "rows is list; give a float32 tensor"),
+        (lambda: cpd.quant_gemm(1, 2), TypeError, "a is int; give a float32 tensor"),
+        (lambda: cpd.Quant_Conv(2, 2, 3)(torch.ones(2)), ValueError, r"give \(batch, 2, height, width\)"),
+        (lambda: cpd.sum_gradients(5), TypeError, "model is int"),
         (lambda: cpd.EmulatedNode(0), ValueError, "batches=0"),
     ],
 )  # fmt: skip

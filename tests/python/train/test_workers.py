@@ -180,3 +180,5 @@ def test_mistakes_are_one_sentence():
         Workers(w.model, F.mse_loss, w.optimizer, workers=0)
     with pytest.raises(ValueError, match="the state is of spec='aps:e4m3'"):
         workers("sign").load_state_dict(w.state_dict())
+    with pytest.raises(ValueError, match="the state is of divide=True, not of False"):
+        workers("aps:e4m3", divide=False).load_state_dict(w.state_dict())
