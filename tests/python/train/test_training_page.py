@@ -2,6 +2,8 @@
 
 import math
 import re
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
@@ -102,3 +104,16 @@ def test_an_unfinished_or_damaged_experiment_is_a_sentence(folder, tmp_path, cap
     (half / "training.json").write_text('{"experiment": 3}')
     assert main(["report", str(half)]) == 2
     assert "damaged" in capsys.readouterr().err
+
+
+def test_the_table_of_the_docs_has_every_scheme(folder, tmp_path, request):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "<!-- experiment: written by docs/training.py -->\n<!-- end of experiment -->\n"
+    )
+    script = request.config.rootpath / "docs/training.py"
+    subprocess.run([sys.executable, script, folder, page], check=True)
+    text = page.read_text()
+    table = pd.read_csv(folder / "verdicts.csv")
+    assert all(f"| `{scheme}` |" in text for scheme in table["scheme"][1:])
+    assert text.count("fail: 2 runs of 2 diverged; 2 seeds only") == 2

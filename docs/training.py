@@ -1,0 +1,50 @@
+"""The verdicts of an experiment's folder as a table of a page: python docs/training.py trained docs/training.md
+
+Writes excess loss with its 95 % interval, accuracy and volume of every scheme between the markers of the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import page
+import pandas as pd
+
+from apscope._training.folder import read
+
+BEGIN, END = "<!-- experiment: written by docs/training.py -->", "<!-- end of experiment -->"
+HEAD = "| scheme | excess, nats | 95 % | accuracy | volume | error over noise | verdict |"
+
+
+def lines(folder: str) -> list[str]:
+    """A table a task, below a sentence about its baseline."""
+    experiment, _, about = read(folder)
+    found = [f"Gate {experiment.gate:g} nats, {len(experiment.seeds)} seeds, {experiment.workers} workers, "
+             f"`{experiment.topology}`; PyTorch {about['versions']['torch']}."]  # fmt: skip
+    for (task, model), own in about["verdicts"].groupby(["task", "model"], sort=False):
+        base = own.iloc[0]
+        found += ["", f"**{task}, {model}.** fp32 ends at {base.loss:.4g} nats, standard deviation {base.noise:.2g} "
+                  f"over the seeds, accuracy {100 * base.accuracy:.1f} %.", "", HEAD, "|---|---|---|---|---|---|---|"]  # fmt: skip
+        found += [row_of(row) for row in own.iloc[1:].itertuples()]
+    return found
+
+
+def row_of(row: object) -> str:
+    """One scheme's row."""
+    spread = "" if pd.isna(row.excess_low) else f"{row.excess_low:+.2g} to {row.excess_high:+.2g}"
+    cells = [
+        f"`{row.scheme}`", "" if pd.isna(row.excess) else f"{row.excess:+.2g}", spread,
+        "" if pd.isna(row.accuracy) else f"{100 * row.accuracy:.1f} %", f"{row.volume:.3g}",
+        "" if pd.isna(row.error_over_noise) else f"{row.error_over_noise:.2g}",
+        row.verdict + (f": {row.note}" if row.note else ""),
+    ]  # fmt: skip
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", help="of apscope train")
+    parser.add_argument("page", type=Path)
+    asked = parser.parse_args()
+    page.replace_between(asked.page, BEGIN, END, lines(asked.folder))
