@@ -185,7 +185,7 @@ picture: out/report.html
 	$(VENV)/python docs/report_picture.py out/report.html
 
 tables: .stamps/installed
-	$(VENV)/python docs/tables.py README.md docs/schemes.md
+	$(VENV)/python docs/tables.py README.md docs/schemes.md docs/definitions.md
 	$(VENV)/python docs/advice.py docs/advice.md
 	$(VENV)/python docs/search.py docs/search.md
 

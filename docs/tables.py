@@ -1,4 +1,4 @@
-"""Writes the tables of README.md and docs/schemes.md: python docs/tables.py README.md docs/schemes.md
+"""Writes tables: python docs/tables.py README.md docs/schemes.md docs/definitions.md
 
 README.md: what finer scaling buys on the bundled traces, three rungs of the ladder of scales; and on `digits` the baselines, and in
 each format these rungs, APS by its own rule and stochastic rounding in the ring and gathered. docs/schemes.md: every scheme with a spec, and all
@@ -14,6 +14,7 @@ import page
 import pandas as pd
 
 import apscope
+from apscope import _core
 from apscope._report.answer import ENOUGH_STEPS
 from apscope._report.text import figure, nmse, over_noise, percent
 from apscope._results.summary import headline
@@ -50,7 +51,7 @@ COLUMNS = {
 
 MARKERS = {
     name: (f"<!-- {name}: written by make tables -->", f"<!-- end of {name} -->")
-    for name in ("ladder", "answer", "schemes", "all schemes")
+    for name in ("ladder", "answer", "schemes", "all schemes", "columns")
 }
 
 
@@ -231,11 +232,37 @@ def found(results: apscope.Results) -> list[str]:
     return [wide(ladder), with_three, "", *narrow(ladder), "", matters(results, ladder)]
 
 
+#: `Pools` of analysis/statistics/result_columns.h, in words.
+POOLS = {
+    "nothing": "",
+    "sum": "sum, without skipped rows",
+    "part": "sum, without skipped rows; empty if one is empty",
+    "lost": "sum; skipped rows count as y = 0",
+    "mean": "mean weighted by the elements",
+    "quotient": "computed from pooled sums",
+    "sum_blocks": "sum, in the means over blocks",
+}
+
+
+def numeric_columns() -> list[str]:
+    """The table of docs/definitions.md: every numeric column's unit, section and pooling."""
+    return [
+        "| column | unit | section | pooled as |",
+        "|---|---|---|---|",
+        *(
+            f"| `{name}` | {unit} | {section} | {POOLS[pools]} |"
+            for name, unit, section, pools in _core.COLUMNS
+        ),
+    ]
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("readme", type=Path, help="README.md")
     parser.add_argument("schemes", type=Path, help="docs/schemes.md")
+    parser.add_argument("definitions", type=Path, help="docs/definitions.md")
     args = parser.parse_args(arguments)
+    page.replace_between(args.definitions, *MARKERS["columns"], numeric_columns())
     results = replay()
     page.replace_between(args.readme, *MARKERS["ladder"], found(results))
     page.replace_between(args.readme, *MARKERS["answer"], markdown(chosen(results), SAID))

@@ -57,44 +57,6 @@ double rescaled_nmse_of(const ErrorStatistics& s) {
 
 }  // namespace
 
-ResultRow::ResultRow() {
-    for (double* column : {&underflow_rate,
-                           &bias,
-                           &relative_bias,
-                           &variance,
-                           &expected_bias,
-                           &expected_variance,
-                           &expected_bias_error,
-                           &expected_variance_error,
-                           &mse,
-                           &nmse,
-                           &sqnr_db,
-                           &cosine,
-                           &rescaled_nmse,
-                           &max_ulp,
-                           &sum_error,
-                           &sum_squared_error,
-                           &sum_squared_reference,
-                           &sum_signed_error,
-                           &sum_absolute_reference,
-                           &sum_noise,
-                           &sum_log2_error_over_noise,
-                           &error_over_noise,
-                           &pooled_error_over_noise,
-                           &split_underflow,
-                           &split_rounding,
-                           &split_saturation,
-                           &split_accumulation,
-                           &split_interaction,
-                           &block_range,
-                           &own_nmse,
-                           &own_cosine,
-                           &volume,
-                           &intra_volume}) {
-        *column = missing;
-    }
-}
-
 void fill_columns(ResultRow& row, const ErrorStatistics& s, Moments moments, bool float_grid) {
     using S = ErrorStatistics;
     row.count = s.count;

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "analysis/statistics/error_statistics.h"
+#include "analysis/statistics/result_columns.h"
 
 namespace apscope::detail {
 
@@ -18,25 +20,17 @@ struct ResultRow {
     bool wire = false;
 
     using Count = std::optional<std::int64_t>;
-    Count count, counted, nonzero, underflow, subnormal, saturated, overflow, nan, infinite;
-    // Missing is NaN: no column can be NaN otherwise.
-    double underflow_rate, bias, relative_bias, variance, expected_bias, expected_variance,
-        expected_bias_error, expected_variance_error, mse, nmse, sqnr_db, cosine, rescaled_nmse,
-        max_ulp, sum_error, sum_squared_error, sum_squared_reference, sum_signed_error,
-        sum_absolute_reference;
-    Count noise_blocks;
-    double sum_noise, sum_log2_error_over_noise, error_over_noise, pooled_error_over_noise;
-    double split_underflow, split_rounding, split_saturation, split_accumulation, split_interaction;
-    Count block_count, block_saturated, block_scale_spread, block_range_max;
-    double block_range;
-    double own_nmse, own_cosine;  // against the scheme's own truth
-    std::int64_t wire_bits = 0, side_bits = 0;
-    double volume, intra_volume;
-    Count scale_exponent;
+    // The numeric columns. Missing is NaN: no column can be NaN otherwise.
+#define APSCOPE_COUNT(name, unit, section, pools) Count name;
+#define APSCOPE_BITS(name, unit, section, pools) std::int64_t name = 0;
+#define APSCOPE_REAL(name, unit, section, pools) \
+    double name = std::numeric_limits<double>::quiet_NaN();
+    APSCOPE_NUMBER_COLUMNS(APSCOPE_COUNT, APSCOPE_BITS, APSCOPE_REAL)
+#undef APSCOPE_COUNT
+#undef APSCOPE_BITS
+#undef APSCOPE_REAL
     bool skipped = false;
     std::string note;
-
-    ResultRow();
 };
 
 // How the two expected columns of a row are computed.

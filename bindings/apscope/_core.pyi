@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'Projection', 'Quantizer', 'ReplayOptions', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'all_schemes', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'check_memory', 'collective_cost', 'collective_of', 'cpd_cast', 'cpd_exponent', 'cpd_gemm', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'machine_memory', 'main_schemes', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen', 'work_costs']
+__all__: list[str] = ['BlockFormat', 'COLUMNS', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'Projection', 'Quantizer', 'ReplayOptions', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'check_memory', 'collective_cost', 'collective_of', 'cpd_cast', 'cpd_exponent', 'cpd_gemm', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'machine_memory', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen', 'work_costs']
 class FloatEnvironment:
     def __enter__(self) -> None:
         ...
@@ -44,11 +44,9 @@ class FloatFormat:
         both_signs, single or none.
     nan_codes : int, optional
         Codes per sign, from the top, that are NaN.
-    has_infinity : bool, optional
-        Whether the code below the NaNs is an infinity. False needs specials "fn" or "finite", or
-        nan_codes: beside "ieee" it would turn that one code into a number and leave the rest of its
-        binade NaN.
-    nan_at_negative_zero, even_code_ties : bool, optional
+    has_infinity, nan_at_negative_zero, even_code_ties : bool, optional
+        has_infinity=False needs nan_codes or other specials: alone it would leave the other codes of
+        the top exponent as NaN.
 
     Raises
     ------
@@ -493,8 +491,6 @@ def agreed_bits(scheme: str, grid: str) -> int:
     """
     How many of a message's side bits are agreed before it is made; the others travel with it.
     """
-def all_schemes() -> list[str]:
-    ...
 def allreduce(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, topology: str, accumulate: FloatFormat | None, hop_rounding: str | None, input_cast: bool, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
@@ -583,8 +579,6 @@ def machine_memory() -> int:
     """
     Bytes of this machine, of its control group or of its limit of addresses, the least of them.
     """
-def main_schemes() -> list[str]:
-    ...
 def make_scheme(name: str, base: str, parts: dict, keeps_state: bool | None, compares_intended: bool, bits: typing.SupportsInt | typing.SupportsIndex, grid: str) -> None:
     ...
 def named_block_formats() -> list:
@@ -667,6 +661,7 @@ def widen(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[nump
     ...
 def work_costs(trace: Trace, options: ReplayOptions) -> list:
     ...
+COLUMNS: tuple = (('count', 'pairs', 3, 'nothing'), ('counted', 'pairs', 3, 'sum'), ('nonzero', 'pairs', 3, 'sum'), ('underflow', 'pairs', 3, 'sum'), ('underflow_rate', '', 3, 'quotient'), ('subnormal', 'pairs', 3, 'sum'), ('saturated', 'pairs', 3, 'sum'), ('overflow', 'pairs', 3, 'sum'), ('nan', 'pairs', 3, 'sum'), ('infinite', 'pairs', 3, 'sum'), ('bias', 'x', 3, 'quotient'), ('relative_bias', '', 3, 'quotient'), ('variance', 'x^2', 3, 'quotient'), ('expected_bias', 'x', 5, 'nothing'), ('expected_variance', 'x^2', 5, 'nothing'), ('expected_bias_error', 'x', 5, 'nothing'), ('expected_variance_error', 'x^2', 5, 'nothing'), ('mse', 'x^2', 3, 'quotient'), ('nmse', '', 3, 'quotient'), ('sqnr_db', 'dB', 4, 'quotient'), ('cosine', '', 3, 'nothing'), ('rescaled_nmse', '', 3, 'nothing'), ('max_ulp', 'ulp', 3, 'nothing'), ('sum_error', 'x', 3, 'sum'), ('sum_squared_error', 'x^2', 3, 'lost'), ('sum_squared_reference', 'x^2', 3, 'lost'), ('sum_signed_error', 'x', 3, 'lost'), ('sum_absolute_reference', 'x', 3, 'lost'), ('split_underflow', 'x^2', 15, 'part'), ('split_rounding', 'x^2', 15, 'part'), ('split_saturation', 'x^2', 15, 'part'), ('split_accumulation', 'x^2', 15, 'part'), ('split_interaction', 'x^2', 15, 'part'), ('block_count', 'blocks', 3, 'sum'), ('block_saturated', 'blocks', 3, 'sum'), ('block_scale_spread', 'binades', 3, 'nothing'), ('block_range', 'binades', 3, 'nothing'), ('block_range_max', 'binades', 3, 'nothing'), ('own_nmse', '', 1, 'nothing'), ('own_cosine', '', 1, 'nothing'), ('error_over_noise', '', 16, 'quotient'), ('pooled_error_over_noise', '', 16, 'quotient'), ('noise_blocks', 'blocks', 16, 'sum_blocks'), ('sum_noise', 'x^2', 16, 'sum_blocks'), ('sum_log2_error_over_noise', '', 16, 'sum_blocks'), ('wire_bits', 'bits', 3, 'nothing'), ('side_bits', 'bits', 3, 'nothing'), ('volume', '', 12, 'mean'), ('intra_volume', '', 12, 'nothing'), ('scale_exponent', 'binades', 3, 'nothing'))
 LIMITS: dict = {'spec_depth': 64, 'spec_length': 1000000, 'pattern_length': 100000, 'pattern_memory': 67108864, 'name_length': 4096, 'json_depth': 64, 'safetensors_header': 100000000, 'manifest_length': 1000000000, 'workers': 1000000, 'quoted': 100}
 NOT_MEASURABLE: str = 'not measurable on this trace: needs '
 OWN_REDUCTIONS: tuple = ('gather', 'vote', 'code_sum', 'two_phase', 'linear')

@@ -13,7 +13,6 @@
 #include "bindings/module/columns.h"
 #include "bindings/module/exchange_types.h"
 #include "bindings/module/guarded.h"
-#include "bindings/module/result_columns.h"
 #include "bindings/module/row_device_capsule.h"
 #include "emulation/schemes/definition.h"
 
@@ -45,10 +44,11 @@ py::dict columns(const Trace& trace, const std::vector<Scheme>& schemes, int wor
     c.texts("topology", [&](const ResultRow& r) { return topologies(r.topology); });
     c.integers("workers", [&](const ResultRow&) { return std::optional<std::int64_t>(workers); });
     c.texts("stage", [&](const ResultRow& r) { return stages[r.wire ? 1 : 0]; });
-#define APSCOPE_COUNT(name) \
+#define APSCOPE_COUNT(name, unit, section, pools) \
     c.integers(#name, [](const ResultRow& r) -> std::optional<std::int64_t> { return r.name; });
-#define APSCOPE_REAL(name) c.plain<double>(#name, [](const ResultRow& r) { return r.name; });
-    APSCOPE_NUMBER_COLUMNS(APSCOPE_COUNT, APSCOPE_REAL)
+#define APSCOPE_REAL(name, unit, section, pools) \
+    c.plain<double>(#name, [](const ResultRow& r) { return r.name; });
+    APSCOPE_NUMBER_COLUMNS(APSCOPE_COUNT, APSCOPE_COUNT, APSCOPE_REAL)
 #undef APSCOPE_COUNT
 #undef APSCOPE_REAL
     c.plain<bool>("skipped", [](const ResultRow& r) { return r.skipped; });
@@ -150,6 +150,17 @@ auto telling(const py::object& progress) {
     };
 }
 
+// The list of numeric columns: name, unit, section of docs/definitions.md, and how it pools.
+py::tuple number_columns() {
+    py::list list;
+#define APSCOPE_COLUMN(name, unit, section, pools) \
+    static_cast<void>(Pools::pools);               \
+    list.append(py::make_tuple(#name, unit, section, #pools));
+    APSCOPE_NUMBER_COLUMNS(APSCOPE_COLUMN, APSCOPE_COLUMN, APSCOPE_COLUMN)
+#undef APSCOPE_COLUMN
+    return list;
+}
+
 // A structured dtype with the struct's fields; signatures say ndarray.
 using Agreed = py::array_t<AgreedStatistics, py::array::c_style>;
 
@@ -157,6 +168,7 @@ using Agreed = py::array_t<AgreedStatistics, py::array::c_style>;
 
 void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
     m.attr("NOT_MEASURABLE") = std::string(not_measurable);
+    m.attr("COLUMNS") = number_columns();
     PYBIND11_NUMPY_DTYPE(AgreedStatistics, amax, nonfinite, elements, sum, sum_absolute,
                          sum_squares);
     python::Class<ReplayOptions>(m, "ReplayOptions")

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "analysis/statistics/result_row.h"
-#include "bindings/module/result_columns.h"
 
 namespace apscope::python {
 
@@ -21,8 +20,8 @@ inline pybind11::dict statistics_dict(const ResultRow& row) {
     const auto count = [](const ResultRow::Count& v) -> py::object {
         return v ? py::object(py::int_(*v)) : py::none();
     };
-#define APSCOPE_COUNT(name) d[#name] = count(row.name);
-#define APSCOPE_REAL(name) d[#name] = real(row.name);
+#define APSCOPE_COUNT(name, unit, section, pools) d[#name] = count(row.name);
+#define APSCOPE_REAL(name, unit, section, pools) d[#name] = real(row.name);
     APSCOPE_STATISTICS_COLUMNS(APSCOPE_COUNT, APSCOPE_REAL)
 #undef APSCOPE_COUNT
 #undef APSCOPE_REAL

@@ -12,6 +12,7 @@ import pandas as pd
 from .._charts.kinds import as_json
 from .._charts.svg import symbol_path
 from .._core import FloatFormat
+from .._results.columns import columns_that_pool
 from .._results.families import FAMILIES
 from .._results.pooling import OWN_REDUCTIONS, coded, headline_rows, is_own, whole_sums
 from .._results.results import Results
@@ -30,17 +31,7 @@ __all__ = ["page"]
 
 _HERE = Path(__file__).parent
 #: Columns that the page computes from the others: quotients of sums.
-_DERIVED = (
-    "underflow_rate",
-    "bias",
-    "relative_bias",
-    "variance",
-    "mse",
-    "nmse",
-    "sqnr_db",
-    "error_over_noise",
-    "pooled_error_over_noise",
-)
+_DERIVED = columns_that_pool("quotient")
 
 
 def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> str:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from .. import _core
+
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
@@ -21,6 +23,7 @@ __all__ = [
     "TEXT_COLUMNS",
     "Columns",
     "arrow_table",
+    "columns_that_pool",
     "frame_of",
     "joined",
     "length",
@@ -33,6 +36,11 @@ TEXT_COLUMNS = ["trace", "tensor", "role", "scheme", "format", "topology", "stag
 
 #: Name -> array, all of one length: objects are text, a pair (values, whether empty) is nullable integers, NaN an empty float.
 Columns: TypeAlias = Mapping[str, Any]
+
+
+def columns_that_pool(how: str) -> tuple[str, ...]:
+    """The numeric columns that pool in this way (analysis/statistics/result_columns.h), in order."""
+    return tuple(name for name, _, _, pools in _core.COLUMNS if pools == how)
 
 
 def length(columns: Columns) -> int:

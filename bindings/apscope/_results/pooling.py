@@ -16,30 +16,13 @@ import pandas as pd
 from .. import _core
 from .._arrays.checks import of_type
 from .._arrays.float_environment import guarded
+from .columns import columns_that_pool
 
 #: Columns that are added up over the rows that were not skipped.
-SUMMED = (
-    "counted",
-    "nonzero",
-    "underflow",
-    "subnormal",
-    "saturated",
-    "overflow",
-    "nan",
-    "infinite",
-    "sum_error",
-    "block_count",
-    "block_saturated",
-)
+SUMMED = columns_that_pool("sum")
 
 #: The parts of a squared error: columns that add up to ``sum_squared_error``.
-PARTS = (
-    "split_underflow",
-    "split_rounding",
-    "split_saturation",
-    "split_accumulation",
-    "split_interaction",
-)
+PARTS = columns_that_pool("part")
 
 #: Reductions that belong to a scheme and replace the topologies.
 OWN_REDUCTIONS: tuple[str, ...] = _core.OWN_REDUCTIONS

@@ -33,6 +33,7 @@ VERBS = (
     "ladder",
     "recommend",
     "search",
+    "train",
     "check",
     "verify",
     "fingerprint",

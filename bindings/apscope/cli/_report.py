@@ -1,4 +1,4 @@
-"""``apscope report TRACE|RESULTS [-o FILE.html]``: one HTML file that ranks schemes and says why."""
+"""``apscope report TRACE|RESULTS|DIR [-o FILE.html]``: one HTML file that ranks schemes and says why."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from .._report import check_destination, report
 from .._results.folders import check_readable, what_is
 from .._results.results import Results
 from .._traces.opening import is_url, open_trace
+from .._training.folder import is_experiment
 from ._table import on_terminal, warn
 
 EXAMPLE = "apscope report results"
@@ -18,14 +19,15 @@ EXAMPLE = "apscope report results"
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
         "report",
-        help="one HTML file of a replay's results",
+        help="one HTML file of a replay's results, or of an experiment of training",
         allow_abbrev=False,
         description="Writes a self-contained HTML report. A trace is first replayed through --scheme main and the default topologies.",
     )
     parser.add_argument(
         "source",
-        metavar="TRACE|RESULTS",
-        help="a recorded trace (a folder, or a URL), or the folder of a replay's results",
+        metavar="TRACE|RESULTS|DIR",
+        help="a recorded trace (a folder, or a URL), or the folder of a replay's results, or that of "
+        "apscope train",
     )
     parser.add_argument(
         "-o",
@@ -74,7 +76,24 @@ def _is_trace(source: str) -> bool:
     return False
 
 
+def _experiment(args: argparse.Namespace) -> int:
+    """The page of an experiment of `apscope train`."""
+    from .._training.page import write_page
+
+    if args.against is not None:
+        raise ValueError(f"report: {args.source} is an experiment; --against is for results")
+    out_path = write_page(
+        args.source,
+        Path(args.source, "report.html") if args.output is None else args.output,
+        force=args.force,
+    )
+    print(f"{out_path}: {out_path.stat().st_size} bytes")
+    return 0
+
+
 def run(args: argparse.Namespace) -> int:
+    if not is_url(args.source) and is_experiment(check_readable(args.source)):
+        return _experiment(args)
     is_trace = _is_trace(args.source)
     if is_trace and args.output is None:
         raise ValueError(

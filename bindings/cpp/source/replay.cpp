@@ -19,7 +19,6 @@
 #include "analysis/trace/trace_manifest.h"
 #include "bindings/cpp/apscope/trace.h"
 #include "bindings/cpp/source/results_data.h"
-#include "bindings/module/result_columns.h"
 #include "core/float_environment.h"
 #include "emulation/allreduce/topology.h"
 #include "emulation/schemes/definition.h"
@@ -77,11 +76,11 @@ constexpr Reader readers[] = {
     {{"stage", text_kind},
      nullptr,
      [](const Data&, const Row& r) { return std::string_view(r.wire ? "wire" : "reduced"); }},
-#define APSCOPE_COUNT(name) \
+#define APSCOPE_COUNT(name, unit, section, pools) \
     {{#name, integer_kind}, [](const Data&, const Row& r) { return as_number(r.name); }},
-#define APSCOPE_REAL(name) \
+#define APSCOPE_REAL(name, unit, section, pools) \
     {{#name, real_kind}, [](const Data&, const Row& r) { return as_number(r.name); }},
-    APSCOPE_NUMBER_COLUMNS(APSCOPE_COUNT, APSCOPE_REAL)
+    APSCOPE_NUMBER_COLUMNS(APSCOPE_COUNT, APSCOPE_COUNT, APSCOPE_REAL)
 #undef APSCOPE_COUNT
 #undef APSCOPE_REAL
         {{"skipped", ColumnKind::flag},

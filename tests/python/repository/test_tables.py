@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 
 import apscope
+from apscope import _core
 from tests.python.browser import CHROMIUM
 
 ROOT = Path(__file__).parents[3]
@@ -54,6 +56,24 @@ def test_the_answer_of_the_readme_is_what_its_command_writes(tables, replayed):
         and specs[-1] == "stochastic:e3m4"
         and len(specs) == 21
     )
+
+
+def test_every_numeric_column_is_defined_and_in_the_tables_order(tables):
+    """analysis/statistics/result_columns.h is the only list: pages and types follow from it."""
+    assert between(tables, "docs/definitions.md", "columns") == tables.numeric_columns()
+    text = (ROOT / "docs/definitions.md").read_text()
+    rows = re.findall(r"^\| (`[a-z0-9_`, ]+) \| ", text.split("<!-- columns")[0], re.MULTILINE)
+    defined = {name for row in rows for name in re.findall(r"`([a-z0-9_]+)`", row)}
+    names = [name for name, *_ in _core.COLUMNS]
+    assert set(names) <= defined
+    sections = set(re.findall(r"^## (\d+)\.", text, re.MULTILINE))
+    assert {str(section) for _, _, section, _ in _core.COLUMNS} <= sections
+    kept = [f.name for f in dataclasses.fields(apscope.types.CastStatistics)]
+    assert kept == [name for name in names[: names.index("split_underflow")] if name in kept]
+    assert set(names[: names.index("split_underflow")]) - set(kept) == {
+        "expected_bias_error",
+        "expected_variance_error",
+    }
 
 
 def test_what_the_readme_says_of_its_table(tables, replayed):

@@ -1,0 +1,1 @@
+"""Experiments of training: their file, their results, their verdicts and their page; no PyTorch."""

@@ -1,0 +1,259 @@
+"""An experiment: what its TOML file asks for, checked."""
+
+from __future__ import annotations
+
+import math
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from .._core import FloatFormat
+from .._json import is_integer, is_number
+from .._schemes.scheme import as_scheme
+from .._text import clip, hint
+
+__all__ = ["BASELINES", "DECAYS", "ENOUGH_SEEDS", "OPTIMIZERS", "TASKS", "Experiment", "Task"]
+
+#: They run first: all others are compared with the first.
+BASELINES = ("none:fp32", "none:bf16")
+OPTIMIZERS = ("sgd", "adam", "adamw")
+DECAYS = ("cosine", "linear", "none")
+#: Fewer seeds give wide intervals, and the page says so.
+ENOUGH_SEEDS = 5
+_LONGEST = 10_000_000  # bytes of an experiment's file
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task with its model and how it is trained; a batch is that of all workers together."""
+
+    name: str
+    model: str
+    batch: int
+    steps: int
+    optimizer: str
+    learning_rate: float
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    warmup: int = 0
+    decay: str = "cosine"
+    text: str = ""
+
+    @property
+    def label(self) -> str:
+        """Task and model, as tables name them."""
+        return f"{self.name} {self.model}"
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step: linear warm-up, then the decay, to 0 after the last step."""
+        if step < self.warmup:
+            return self.learning_rate * (step + 1) / self.warmup
+        left = 1 - (step - self.warmup) / max(self.steps - self.warmup, 1)
+        if self.decay == "cosine":
+            return self.learning_rate * (1 - math.cos(math.pi * left)) / 2
+        return self.learning_rate * (left if self.decay == "linear" else 1.0)
+
+
+#: Every task's models, the first one its default, with what a file may leave out.
+TASKS: dict[str, dict[str, Task]] = {
+    "digits": {"convolutional": Task("digits", "convolutional", 64, 600, "sgd", 0.1)},
+    "mnist": {"convolutional": Task("mnist", "convolutional", 64, 600, "sgd", 0.05)},
+    "characters": {
+        "transformer": Task("characters", "transformer", 32, 600, "adam", 3e-3, text="genesis"),
+        "lstm": Task("characters", "lstm", 32, 500, "adam", 5e-3, text="genesis"),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Which tasks are trained through which schemes, and what may be lost.
+
+    Attributes
+    ----------
+    tasks : tuple of Task
+    specs : tuple of str
+        Canonical specs of the schemes, without the baselines.
+    seeds : tuple of int
+        Each seeds a model's weights, the order of the data and the exchange's draws.
+    gate : float
+        The largest excess training loss, in nats, that passes.
+    workers : int
+    topology : str
+    record_steps : int
+        How many steps of the first seed's fp32 run are recorded, from the first to the last.
+    """
+
+    tasks: tuple[Task, ...]
+    specs: tuple[str, ...]
+    seeds: tuple[int, ...]
+    gate: float
+    workers: int = 8
+    topology: str = "ring"
+    record_steps: int = 7
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it in what JSON holds."""
+        return asdict(self)
+
+    @staticmethod
+    def of_json(told: Mapping[str, Any]) -> Experiment:
+        """What `as_json` gave."""
+        lists = {k: tuple(v) for k, v in told.items() if isinstance(v, list | tuple)}
+        return Experiment(
+            **{**told, **lists, "tasks": tuple(Task(**task) for task in told["tasks"])}
+        )
+
+    @staticmethod
+    def open(path: str | os.PathLike[str]) -> Experiment:
+        """Reads an experiment's TOML file.
+
+        Raises
+        ------
+        ValueError
+            The file is too long or no TOML, has an unknown key, lacks one, or has an impossible
+            value; one sentence that names the file.
+        """
+        path = Path(path)
+        if path.is_dir():
+            raise ValueError(f"{path} is a folder; give an experiment's TOML file")
+        if path.stat().st_size > _LONGEST:
+            raise ValueError(f"{path} has more than {_LONGEST} bytes; an experiment is short")
+        try:
+            return parse(tomllib.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ValueError(f"{path}: {error}") from None
+
+
+def parse(told: Mapping[str, Any]) -> Experiment:
+    """The experiment of a TOML file's values."""
+    _known(told, [*_TOP, "task"], "")
+    for key in ("task", "schemes", "seeds", "gate"):
+        if key not in told:
+            raise ValueError(f"it has no {key}; docs/training.md shows an experiment")
+    values = {key: _value(key, told[key], _TOP[key]) for key in _TOP if key in told}
+    tasks = told["task"]
+    if not isinstance(tasks, list) or not tasks or not all(isinstance(t, dict) for t in tasks):
+        raise ValueError("task must be one or more tables [[task]]")
+    workers = values.get("workers", 8)
+    read = tuple(_task(task, workers) for task in tasks)
+    if len({task.label for task in read}) < len(read):
+        raise ValueError("a task stands twice with the same model")
+    formats, patterns = values.pop("formats", []), values.pop("schemes")
+    seeds = values["seeds"]
+    values["seeds"] = tuple(range(seeds) if isinstance(seeds, int) else seeds)
+    return Experiment(tasks=read, specs=_specs(patterns, formats), **values)
+
+
+def _specs(patterns: list[str], formats: list[str]) -> tuple[str, ...]:
+    """Every scheme in every format, each once; ``{format}`` is where the format stands."""
+    found: dict[str, None] = {}
+    for name in formats:
+        FloatFormat(name)  # raises for an unknown one
+    if formats and not any("{format}" in pattern for pattern in patterns):
+        raise ValueError("formats are given, but no scheme has {format}")
+    for pattern in patterns:
+        if "{format}" in pattern and not formats:
+            raise ValueError(f"scheme '{clip(pattern)}' has {{format}}, but there are no formats")
+        for name in formats if "{format}" in pattern else [""]:
+            found[as_scheme(pattern.replace("{format}", name)).spec] = None
+    return tuple(spec for spec in found if spec not in BASELINES)
+
+
+def _task(told: Mapping[str, Any], workers: int) -> Task:
+    _known(told, ["name", "model", *_OF_A_TASK], "task.")
+    name = told.get("name", "")
+    if name not in TASKS:
+        raise ValueError(f"task.name={name!r} is unknown; {_near(name, list(TASKS))}")
+    models = TASKS[name]
+    model = told.get("model", next(iter(models)))
+    if model not in models:
+        raise ValueError(f"task.model={model!r} is unknown; {_near(model, list(models))}")
+    given = {
+        key: _value(f"task.{key}", told[key], rule)
+        for key, rule in _OF_A_TASK.items()
+        if key in told
+    }
+    task = replace(models[model], **given)
+    if "text" in given and not models[model].text:
+        raise ValueError(f"task.text is of the task characters, not of {name}")
+    if "momentum" in given and task.optimizer != "sgd":
+        raise ValueError(f"task.momentum is of sgd, not of {task.optimizer}")
+    if task.batch % workers:
+        raise ValueError(
+            f"task.batch={task.batch} cannot be divided among {workers} workers; "
+            "give a multiple of them"
+        )
+    if task.warmup > task.steps:
+        raise ValueError(f"task.warmup={task.warmup} is more than the {task.steps} steps")
+    return task
+
+
+def _known(told: Mapping[str, Any], keys: list[str], where: str) -> None:
+    for key in told:
+        if key not in keys:
+            raise ValueError(f"{where}{clip(key)} is unknown; {_near(key, keys)}")
+
+
+def _near(word: Any, held: list[str]) -> str:
+    return hint(str(word), held, shown=len(held), have="there are")
+
+
+Rule = tuple[Callable[[Any], bool], str]
+
+
+def _value(key: str, value: Any, rule: Rule) -> Any:
+    right, must = rule
+    if not right(value):
+        raise ValueError(f"{key}={clip(repr(value))} must be {must}")
+    return value
+
+
+def _count(least: int) -> Rule:
+    return lambda v: is_integer(v) and v >= least, f"an integer of at least {least}"
+
+
+def _positive(v: Any) -> bool:
+    return is_number(v) and v > 0
+
+
+def _texts(v: Any) -> bool:
+    return isinstance(v, list) and bool(v) and all(isinstance(one, str) for one in v)
+
+
+def _seeds(v: Any) -> bool:
+    if isinstance(v, list):
+        return bool(v) and all(is_integer(s) and s >= 0 for s in v) and len(set(v)) == len(v)
+    return is_integer(v) and 1 <= v <= 1000
+
+
+def _among(names: tuple[str, ...]) -> Rule:
+    return lambda v: v in names, f"one of {', '.join(names)}"
+
+
+_TOP: dict[str, Rule] = {
+    "schemes": (_texts, "a list of specs"),
+    "formats": (_texts, "a list of formats"),
+    "seeds": (_seeds, "how many, 1 to 1000, or a list of different integers from 0 on"),
+    "gate": (_positive, "a number of nats above 0"),
+    "workers": _count(2),
+    "topology": (lambda v: isinstance(v, str), "a topology's name"),
+    "record_steps": _count(1),
+}
+_OF_A_TASK: dict[str, Rule] = {
+    "batch": _count(1),
+    "steps": _count(1),
+    "optimizer": _among(OPTIMIZERS),
+    "learning_rate": (_positive, "a number above 0"),
+    "momentum": (lambda v: is_number(v) and 0 <= v < 1, "a number from 0 to below 1"),
+    "weight_decay": (lambda v: is_number(v) and v >= 0, "a number of at least 0"),
+    "warmup": _count(0),
+    "decay": _among(DECAYS),
+    "text": (
+        lambda v: isinstance(v, str) and bool(v),
+        "genesis, python, or the path of a UTF-8 file",
+    ),
+}

@@ -1,0 +1,149 @@
+"""The folder of an experiment: its tables, written at once and read back."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from .._folders.writing import Writing, refuse_dangling
+from .._schemes.titles import format_of
+from .experiment import BASELINES, Experiment
+from .verdicts import verdicts
+
+if TYPE_CHECKING:
+    from ..train._run import Run
+
+__all__ = ["MARK", "check_folder", "is_experiment", "read", "rows", "write"]
+
+MARK = "training.json"
+_FILES = ("results.parquet", "results.csv", "verdicts.csv", MARK)
+
+
+def check_folder(out: str | os.PathLike[str]) -> Path:
+    """The path of a folder that an experiment can be written to: new, empty, or an experiment's.
+
+    Raises
+    ------
+    ValueError
+        It is a file, or holds something else.
+    """
+    if not os.fspath(out):
+        raise ValueError("the folder's name is empty; give -o a folder")
+    out = Path(out)
+    refuse_dangling(out)
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file; give a folder for the experiment")
+    if out.is_dir() and not (out / "experiment.json").exists():
+        held = sorted(p.name for p in out.iterdir() if not p.name.startswith("."))
+        if held:
+            raise ValueError(
+                f"{out} holds {held[0]} and is not an experiment's folder; give another folder"
+            )
+    return out
+
+
+def is_experiment(folder: Path) -> bool:
+    """Whether it is an experiment's folder, finished or not."""
+    return (folder / "experiment.json").is_file()
+
+
+def rows(found: Sequence[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
+    """A row a step of every run.
+
+    ``loss`` is that of the step's batch before the step, in nats; ``validation_loss`` and
+    ``accuracy`` stand at the steps after which they were measured; ``skipped``: the scheme dropped
+    the step.
+    """
+    parts = []
+    for run, told in found:
+        steps = range(len(told["loss"]))
+        held = {int(done) - 1: pair for done, pair in told["validation"].items()}
+        skipped = set(told["skipped"])
+        parts.append(pd.DataFrame({
+            "task": run.task.name, "model": run.task.model, "scheme": run.spec, "format": format_of(run.spec),
+            "seed": run.seed, "step": steps, "loss": told["loss"],
+            "validation_loss": [held.get(s, (None, None))[0] for s in steps],
+            "accuracy": [held.get(s, (None, None))[1] for s in steps], "skipped": [s in skipped for s in steps],
+        }).astype({"validation_loss": float, "accuracy": float}))  # fmt: skip
+    return pd.concat(parts, ignore_index=True)
+
+
+def write(
+    writing: Writing,
+    experiment: Experiment,
+    found: Sequence[tuple[Run, Mapping[str, Any]]],
+    traces: Mapping[str, Path],
+    about: Mapping[str, Any],
+) -> None:
+    """Puts the tables into the folder: all or none."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from .._results.csv_table import write_csv
+
+    table = rows(found)
+    costs = pd.concat([_costs(label, trace, experiment) for label, trace in traces.items()])
+    key = ["task", "model", "scheme"]
+    table = table.merge(costs[[*key, "volume"]], how="left", on=key)
+    judged = verdicts(table, experiment).merge(costs, how="left", on=key)
+    for name, frame in (("results", table), ("verdicts", judged)):
+        arrow = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
+        if name == "results":
+            pq.write_table(arrow, writing.new / "results.parquet", compression="zstd")
+        with open(writing.new / f"{name}.csv", "wb") as stream:
+            write_csv(arrow, stream)
+    told = {"experiment": experiment.as_json(), **about}
+    (writing.new / MARK).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    writing.put_files(_FILES, MARK)
+
+
+def _costs(label: str, trace: Path, experiment: Experiment) -> pd.DataFrame:
+    """Volume of every scheme by the cost model, and what replaying the fp32 run's trace says."""
+    from .._replay.replay import replay
+
+    results = replay(
+        trace, [*BASELINES, *experiment.specs], topology=[experiment.topology], progress=False
+    )
+    summary = results.summary()
+    own = summary[summary["topology"] != "exact"].drop_duplicates("scheme")
+    task, model = label.split(" ", 1)
+    return pd.DataFrame(
+        {
+            "task": task,
+            "model": model,
+            "scheme": own["scheme"],
+            "volume": own["volume"],
+            "error_over_noise": own["error_over_noise"],
+            "step_nmse": own["step_nmse"],
+            "layer_cosine": own["layer_cosine"],
+        }
+    )
+
+
+def read(folder: str | os.PathLike[str]) -> tuple[Experiment, pd.DataFrame, dict[str, Any]]:
+    """The experiment, its rows with their volumes, its verdicts in ``["verdicts"]`` of the rest.
+
+    Raises
+    ------
+    ValueError
+        The experiment is not finished, or a file is damaged.
+    """
+    folder = Path(folder)
+    if not (folder / MARK).is_file():
+        raise ValueError(
+            f"{folder} holds an experiment that is not finished; run apscope train again"
+        )
+    try:
+        told = json.loads((folder / MARK).read_text(encoding="utf-8"))
+        experiment = Experiment.of_json(told.pop("experiment"))
+        table = pd.read_parquet(folder / "results.parquet")
+        judged = pd.read_csv(folder / "verdicts.csv", keep_default_na=True)
+        judged["note"] = judged["note"].fillna("")
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        raise ValueError(f"{folder} has a damaged file: {error}") from None
+    return experiment, table, {**told, "verdicts": judged}

@@ -1,0 +1,236 @@
+"""An experiment as one HTML page that needs nothing from outside: curves, excess against volume, verdicts."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .._charts.colours import COLOURS
+from .._charts.describe import Chart, Line, Log, Point, Rule, number, powers
+from .._charts.svg import chart_svg, symbol_path
+from .._folders.writing import write_file
+from .._report import check_destination, text
+from .._results.families import FAMILIES
+from .._results.summary import family_of
+from .._schemes.titles import format_of, titles
+from .._text import clip, count_of
+from .experiment import BASELINES, ENOUGH_SEEDS, Experiment
+from .folder import read
+
+__all__ = ["curves", "excess_chart", "write_page"]
+
+_HERE = Path(__file__).parent
+#: Means of so many parts of a run are drawn.
+_PARTS = 40
+#: Excess below this share of the gate stands at the lower edge.
+_FLOOR = 0.01
+
+
+def write_page(
+    folder: str | os.PathLike[str], out_path: str | os.PathLike[str], *, force: bool = False
+) -> Path:
+    """Writes the page of an experiment's folder.
+
+    Raises
+    ------
+    ValueError
+        The experiment is not finished or damaged, or the file is not one of apscope's.
+    OSError
+        The file cannot be written.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    out_path = check_destination(out_path, force=force)
+    experiment, rows, about = read(folder)
+    judged = about["verdicts"]
+    named = titles(judged["scheme"].unique())
+    environment = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "figure": text.figure,
+        "percent": text.percent,
+        "clip": clip,
+        "count_of": count_of,
+    }
+    tasks = []
+    for (task, model), own in judged.groupby(["task", "model"], sort=False):
+        part = rows[(rows["task"] == task) & (rows["model"] == model)]
+        charts = [excess_chart(own, experiment.gate, named), *curves(part, named)]
+        tasks.append({
+            "label": f"{task} {model}", "said": _said(own, experiment), "data": about["data"].get(f"{task} {model}", ""),
+            "charts": [{"title": c.title, "svg": Markup(chart_svg(c, 520.0, 300.0))} for c in charts],
+            "rows": [
+                r | {"name": named(r["scheme"]), "css": r["verdict"]}
+                for r in own.astype(object).where(own.notna(), None).to_dict("records")
+            ],
+            "setting": next(t for t in experiment.tasks if (t.name, t.model) == (task, model)),
+        })  # fmt: skip
+    families = {family_of(spec) for spec in judged["scheme"]}
+    page = environment.get_template("page.html").render(
+        tasks=tasks, experiment=experiment, enough=ENOUGH_SEEDS, command=about.get("command", ""),
+        versions=about.get("versions", {}), floor=_FLOOR * experiment.gate,
+        families=[(f, FAMILIES[f].colour, symbol_path(FAMILIES[f].symbol)) for f in FAMILIES if f in families],
+        style=Markup((_HERE.parent / "_report/page/style.css").read_text(encoding="utf-8")),
+    )  # fmt: skip
+    write_file(out_path, page.encode(errors="backslashreplace").decode(), "apscope report")
+    return out_path
+
+
+def _said(own: pd.DataFrame, experiment: Experiment) -> str:
+    """One sentence a task: the noise, and what passed at the least volume."""
+    base = own[own["scheme"] == BASELINES[0]].iloc[0]
+    noise = (
+        ""
+        if pd.isna(base["noise"])
+        else f" (standard deviation {text.figure(base['noise'], 2)} over the seeds)"
+    )
+    passed = own[(own["verdict"] == "pass") & own["volume"].notna()].sort_values(
+        ["volume", "excess"], kind="stable"
+    )
+    least = (
+        f"the least volume that passes: {passed['scheme'].iloc[0]}, {text.figure(passed['volume'].iloc[0])} of fp32's bytes"
+        if len(passed)
+        else "nothing passed"
+    )
+    counts = own["verdict"].value_counts()
+    told = ", ".join(f"{counts.get(v, 0)} {v}" for v in ("pass", "fail", "undecided"))
+    return (
+        f"fp32 ends at {text.figure(base['loss'])} nats{noise}; {told} the gate of "
+        f"{experiment.gate:g} nats; {least}."
+    )
+
+
+def excess_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
+    """Excess loss against volume: a point a scheme of one task; diverged ones hollow at the top.
+
+    Parameters
+    ----------
+    own : DataFrame
+        Of `verdicts.verdicts`, with their volumes.
+    gate : float
+        Drawn as the limit. What is below a hundredth of it stands there.
+    named : f(spec)
+        Short names.
+    """
+    floor = gate * _FLOOR
+    held = own[
+        (own["volume"] > 0) & (own["scheme"] != BASELINES[0]) & (own["seeds"] > 0)
+    ].reset_index(drop=True)
+    finite = held["excess"][np.isfinite(held["excess"].astype(float))]
+    top = max([gate * 10, *(2 * finite)])
+    points = []
+    for row in held.itertuples():
+        lost = bool(row.diverged) or not math.isfinite(row.excess)
+        spread = (
+            ""
+            if pd.isna(row.excess_low)
+            else f" [{number(row.excess_low)}, {number(row.excess_high)}]"
+        )
+        look = FAMILIES[family_of(row.scheme)]
+        says = (
+            f"{row.scheme}\nexcess {number(row.excess)}{spread} nats\nvolume {number(row.volume, 3)}"
+            f"\n{row.verdict}{f': {row.note}' if row.note else ''}"
+        )
+        points.append(
+            Point(
+                row.volume, top if lost else max(row.excess, floor), look.colour, look.symbol, says,
+                hollow=lost, faint=row.verdict == "undecided", label=named(row.scheme),
+            )
+        )  # fmt: skip
+    x = [p.x for p in points] or [0.1, 1.0]
+    low, high = min(x) / 1.35, max(x) * 1.35
+    ticks = [
+        (2.0**k, f"1/{2**-k}" if k < 0 else "1") for k in range(-8, 1) if low <= 2.0**k <= high
+    ]
+    return Chart(
+        "Excess loss against volume",
+        f"Excess training loss in nats of {len(points)} schemes against the bytes sent; gate {gate:g}.",
+        Log("bytes sent, of fp32's", low, high, ticks),
+        Log("excess, nats", floor / 1.5, top * 1.5, powers(floor, top)),
+        points=points,
+        rules=[Rule(gate, "gate", limit=True)],
+    )
+
+
+def curves(rows: pd.DataFrame, named: Any = str) -> list[Chart]:
+    """Training loss over the steps, a chart a format, each with fp32's curve; means over the seeds.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Of `folder.rows`, one task.
+    named : f(spec)
+        Short names.
+    """
+    specs = list(rows["scheme"].unique())
+    others = [spec for spec in specs if spec not in BASELINES]
+    formats = list(dict.fromkeys(_group(spec) for spec in others)) or [""]
+    drawn = {spec: _curve(rows[rows["scheme"] == spec]) for spec in specs}
+    heights = [y for line in drawn.values() for _, y in line]
+    low, high = min(heights) / 1.3, max(heights) * 1.3
+    last = max(x for line in drawn.values() for x, _ in line)
+    first = min(x for line in drawn.values() for x, _ in line)
+    charts = []
+    for name in formats:
+        shown = [
+            *(spec for spec in BASELINES if drawn.get(spec)),
+            *(s for s in others if _group(s) == name),
+        ]
+        lines = [
+            Line(drawn[spec], COLOURS[i % len(COLOURS)], _short(named(spec), name))
+            for i, spec in enumerate(shown)
+            if drawn[spec]
+        ]
+        charts.append(
+            Chart(
+                f"Training loss, {name or 'other schemes'}",
+                f"Training loss in nats over the steps, the mean over the seeds, of {', '.join(shown)}.",
+                Log("step", max(first, 1.0), max(last, 2.0), powers(max(first, 1.0), max(last, 2.0))),
+                Log("loss, nats", low, high, _ticks(low, high)),
+                lines=lines,
+            )
+        )  # fmt: skip
+    return charts
+
+
+def _group(spec: str) -> str:
+    """The format that a scheme's chart is of; of a combinator that in its brackets."""
+    inner = spec[spec.index("(") + 1 : spec.rindex(")")] if "(" in spec else spec
+    return format_of(spec) or format_of(inner)
+
+
+def _ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """1, 2 and 5 times the powers of ten; of a longer axis the powers alone."""
+    if high / low > 100:
+        return powers(low, high)
+    tens = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    held = [k * 10.0**e for e in tens for k in (1, 2, 5)]
+    return [(v, f"{v:g}") for v in held if low <= v <= high]
+
+
+def _short(name: str, format_name: str) -> str:
+    return name.replace(f" {format_name}", "").replace(f":{format_name}", "") or name
+
+
+def _curve(runs: pd.DataFrame) -> list[tuple[float, float]]:
+    """Means of parts of the steps, over all seeds; it ends where one has no finite loss."""
+    steps = int(runs["step"].max()) + 1
+    width = max(steps // _PARTS, 1)
+    means = runs.groupby(runs["step"] // width)["loss"].agg(lambda v: v.mean(skipna=False))
+    line = []
+    for part, value in means.items():
+        if not (math.isfinite(value) and value > 0):
+            break
+        line.append((width * (float(part) + 0.5) + 0.5, float(value)))
+    return line

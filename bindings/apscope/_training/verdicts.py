@@ -1,0 +1,113 @@
+"""What a scheme's runs cost against fp32's: paired by seed, with intervals, and a verdict.
+
+A run's loss is the mean of its training loss over the last tenth of its steps. Its excess is the
+difference to the fp32 run of the same seed: the same weights at the start and the same batches. A
+run diverged if its loss was not finite, or ended above that of its first step; diverged runs are
+counted, never averaged.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from .._results.intervals import student_t
+from .._text import count_of
+from .experiment import BASELINES, ENOUGH_SEEDS, Experiment
+
+__all__ = ["interval", "noise_sentences", "run_ends", "verdicts"]
+
+
+def run_ends(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row a run: its loss at the end, its last validation, and whether it diverged.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Of `folder.rows`.
+    """
+    found = []
+    for (task, model, scheme, seed), run in rows.groupby(
+        ["task", "model", "scheme", "seed"], sort=False
+    ):
+        loss = run["loss"].to_numpy(float)
+        end = float(loss[-max(len(loss) // 10, 1) :].mean())
+        last = run.iloc[-1]
+        found.append({
+            "task": task, "model": model, "scheme": scheme, "seed": seed, "loss": end,
+            "validation_loss": last["validation_loss"], "accuracy": last["accuracy"],
+            "diverged": not math.isfinite(end) or end > loss[0], "skipped": int(run["skipped"].sum()),
+        })  # fmt: skip
+    return pd.DataFrame(found)
+
+
+def interval(differences: np.ndarray) -> tuple[float, float, float]:
+    """The mean of paired differences and its 95 % interval (Student's t); NaN where there is none."""
+    n = len(differences)
+    mean = float(differences.mean()) if n else math.nan
+    if n < 2:
+        return mean, math.nan, math.nan
+    half = student_t(n - 1) * float(differences.std(ddof=1)) / math.sqrt(n)
+    return mean, mean - half, mean + half
+
+
+def verdicts(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
+    """A row a task and scheme: excess with its interval, and the verdict.
+
+    ``pass``: the whole interval is at most the gate. ``fail``: all of it is above, or a run diverged
+    whose fp32 run did not. ``undecided``: all else, one seed among it. fp32's own row is
+    ``baseline``; it has the standard deviation of its loss over the seeds as ``noise``.
+    """
+    ends = run_ends(rows)
+    found = []
+    for (task, model, scheme), own in ends.groupby(["task", "model", "scheme"], sort=False):
+        base = ends[
+            (ends["task"] == task) & (ends["model"] == model) & (ends["scheme"] == BASELINES[0])
+        ]
+        pairs = own.merge(base, on="seed", suffixes=("", "_base"))
+        sound = pairs[~pairs["diverged"] & ~pairs["diverged_base"]]
+        lost = int((pairs["diverged"] & ~pairs["diverged_base"]).sum())
+        mean, low, high = interval((sound["loss"] - sound["loss_base"]).to_numpy(float))
+        if scheme == BASELINES[0]:
+            said, mean, low, high = "baseline", 0.0, math.nan, math.nan
+        elif lost or low > experiment.gate:
+            said = "fail"
+        else:
+            said = "pass" if high <= experiment.gate else "undecided"
+        notes = [f"{count_of(lost, 'run')} of {len(own)} diverged"] if lost else []
+        if (unsound := int(pairs["diverged_base"].sum())) > 0:
+            notes.append(f"{count_of(unsound, 'fp32 run')} diverged")
+        if len(own) < ENOUGH_SEEDS:
+            notes.append(f"{count_of(len(own), 'seed')} only")
+        if own["skipped"].sum():
+            notes.append(f"{count_of(int(own['skipped'].sum()), 'step')} skipped")
+        kept = own[~own["diverged"]]
+        found.append({
+            "task": task, "model": model, "scheme": scheme, "seeds": len(own), "diverged": int(own["diverged"].sum()),
+            "loss": kept["loss"].mean(), "noise": kept["loss"].std(ddof=1) if len(kept) > 1 else math.nan,
+            "excess": mean, "excess_low": low, "excess_high": high,
+            "excess_validation": (sound["validation_loss"] - sound["validation_loss_base"]).mean(),
+            "accuracy": kept["accuracy"].mean(), "excess_accuracy": (sound["accuracy"] - sound["accuracy_base"]).mean(),
+            "verdict": said, "note": "; ".join(notes),
+        })  # fmt: skip
+    return pd.DataFrame(found)
+
+
+def noise_sentences(rows: pd.DataFrame, experiment: Experiment) -> list[str]:
+    """The baselines' losses and their spread over the seeds, a sentence a task."""
+    table = verdicts(rows, experiment)
+    told = []
+    for (task, model), own in table.groupby(["task", "model"], sort=False):
+        by = own.set_index("scheme")
+        fp32, bf16 = by.loc[BASELINES[0]], by.loc[BASELINES[1]]
+        half = (bf16["excess_high"] - bf16["excess_low"]) / 2
+        told.append(
+            f"{task} {model}: fp32 ends at {fp32['loss']:.4g} nats over {count_of(int(fp32['seeds']), 'seed')}"
+            + (f" (standard deviation {fp32['noise']:.2g})" if not math.isnan(fp32["noise"]) else "")
+            + f"; bf16 - fp32 {bf16['excess']:+.2g}"
+            + (f" ± {half:.2g}, paired by seed" if not math.isnan(half) else "")
+            + f"; gate {experiment.gate:g}"
+        )  # fmt: skip
+    return told

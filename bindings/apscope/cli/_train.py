@@ -1,0 +1,68 @@
+"""``apscope train EXPERIMENT.toml -o DIR``: what schemes cost in training, with verdicts."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+
+from .._training.experiment import Experiment
+from ._table import on_terminal, print_frame, say
+
+EXAMPLE = "apscope train experiment.toml -o trained"
+
+#: Columns of the verdicts for a terminal.
+_SHORT = (
+    "task", "model", "scheme", "seeds", "loss", "excess", "excess_low", "excess_high", "accuracy", "volume",
+    "verdict", "note",
+)  # fmt: skip
+
+
+def add_parser(verbs: argparse._SubParsersAction) -> None:
+    parser = verbs.add_parser(
+        "train", help="what schemes cost in training, with verdicts", allow_abbrev=False,
+        description="Trains the experiment's tasks through its schemes, from every seed, fp32 and bf16 first, and compares the losses with "
+        "fp32's, paired by seed. Run again after a kill, it goes on with the same bits. docs/training.md.",
+    )  # fmt: skip
+    parser.add_argument("experiment", metavar="EXPERIMENT.toml", help="docs/training.md shows one")
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", required=True, help="a new folder, or an experiment's"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="processes; by default 1; same bits"
+    )
+    parser.add_argument(
+        "--checkpoint", type=float, default=5.0, metavar="SECONDS",
+        help="between two checkpoints of a run; by default 5",
+    )  # fmt: skip
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.jobs < 1:
+        raise ValueError(f"train: --jobs {args.jobs} must be at least 1")
+    if not args.checkpoint >= 0:
+        raise ValueError(f"train: --checkpoint {args.checkpoint} must be at least 0 seconds")
+    experiment = Experiment.open(args.experiment)
+    try:
+        from ..train._experiment import run_experiment
+    except ImportError as error:
+        raise ValueError(f"train: {error}") from None
+    from .._training.folder import read
+
+    run_experiment(
+        experiment,
+        args.output,
+        jobs=args.jobs,
+        checkpoint=args.checkpoint,
+        progress=on_terminal(),
+        say=say,
+        command=shlex.join(["apscope", *args.words]),
+    )
+    table = read(args.output)[2]["verdicts"]
+    print_frame(
+        f"{args.output}: excess training loss over fp32 in nats, gate {experiment.gate:g}",
+        table[[c for c in _SHORT if c in table]],
+        fit=True,
+    )
+    say(f"{args.output}/results.csv, verdicts.csv; apscope report {shlex.quote(args.output)}")
+    return 0

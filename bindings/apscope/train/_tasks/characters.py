@@ -1,0 +1,155 @@
+"""The next character of a text: a transformer and an LSTM.
+
+The text is Genesis in the King James Version, as the trace `characters` was recorded from: Debian's
+package bible-kjv has it. It is in the public domain outside the United Kingdom and does not ship
+with this package. ``python`` is the language reference that comes with Python (it differs between
+its versions), anything else the path of a UTF-8 file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+__all__ = ["LSTM", "Transformer", "load"]
+__dir__ = __all__.copy
+
+#: Of Genesis as the trace was recorded from it.
+GENESIS_SHA256 = "e7b72bfd25d395f55a3bd0c1ada5cbf3fd627f61734d239503d834ac9b5e23b6"
+CONTEXT = 32
+_VALIDATED = 64  # windows of the text's last tenth
+
+
+def genesis() -> str:
+    """Genesis, one verse a line, without numbers: about 190 thousand characters."""
+    try:
+        told = subprocess.run(
+            ["bible", "-f", "ge1:1-50:26"], capture_output=True, text=True, check=True
+        ).stdout
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        raise ValueError(
+            "the text genesis needs Debian's program bible: apt-get install bible-kjv; "
+            "or give text = 'python', or a file's path"
+        ) from None
+    text = "\n".join(re.sub(r"^Ge\d+:\d+ ", "", line) for line in told.splitlines()) + "\n"
+    if hashlib.sha256(text.encode()).hexdigest() != GENESIS_SHA256:
+        raise ValueError("the program bible gave another text than that of bible-kjv 4.38")
+    return text
+
+
+def python() -> str:
+    """The language reference that ``help()`` shows."""
+    from pydoc_data.topics import topics
+
+    return "\n".join(topics[name] for name in sorted(topics))
+
+
+def read(text: str) -> str:
+    """A text by name, or a file's."""
+    if text in ("genesis", "python"):
+        return genesis() if text == "genesis" else python()
+    try:
+        return Path(text).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"text={text!r} is not genesis or python, and no UTF-8 file: {error}"
+        ) from None
+
+
+class Attention(nn.Module):
+    """Causal attention over the context."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.proj = nn.Linear(width, width)
+        self.future = torch.ones(CONTEXT, CONTEXT, dtype=torch.bool).triu(1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, context, width) to the same shape."""
+        query, key, value = (
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for part in self.qkv(x).chunk(3, dim=-1)
+        )
+        scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+        weights = scores.masked_fill(self.future, float("-inf")).softmax(dim=-1)
+        return self.proj((weights @ value).transpose(1, 2).flatten(2))
+
+
+class Transformer(nn.Module):
+    """One pre-norm block of width 32 between an embedding and a head."""
+
+    def __init__(self, tokens: int, width: int = 32, heads: int = 4) -> None:
+        super().__init__()
+        self.token_embedding = nn.Embedding(tokens, width)
+        self.position_embedding = nn.Embedding(CONTEXT, width)
+        self.norm1 = nn.LayerNorm(width)
+        self.attention = Attention(width, heads)
+        self.norm2 = nn.LayerNorm(width)
+        self.fc1 = nn.Linear(width, 4 * width)
+        self.fc2 = nn.Linear(4 * width, width)
+        self.norm3 = nn.LayerNorm(width)
+        self.head = nn.Linear(width, tokens)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Tokens of shape (n, context) to logits of shape (n, context, tokens)."""
+        x = self.token_embedding(tokens) + self.position_embedding(torch.arange(tokens.shape[-1]))
+        x = x + self.attention(self.norm1(x))
+        x = x + self.fc2(nn.functional.gelu(self.fc1(self.norm2(x))))
+        return self.head(self.norm3(x))
+
+
+class LSTM(nn.Module):
+    """One layer of 64 cells, written out: ``torch.func.vmap`` has no rule for ``nn.LSTM``."""
+
+    def __init__(self, tokens: int, width: int = 32, cells: int = 64) -> None:
+        super().__init__()
+        self.cells = cells
+        self.embedding = nn.Embedding(tokens, width)
+        self.input = nn.Linear(width, 4 * cells)
+        self.recurrent = nn.Linear(cells, 4 * cells, bias=False)
+        self.head = nn.Linear(cells, tokens)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Tokens of shape (n, context) to logits of shape (n, context, tokens)."""
+        given = self.input(self.embedding(tokens)).unbind(1)
+        hidden = cell = torch.zeros(tokens.shape[0], self.cells)
+        outputs = []
+        for x in given:
+            i, f, o, g = (x + self.recurrent(hidden)).chunk(4, dim=-1)
+            cell = torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(g)
+            hidden = torch.sigmoid(o) * torch.tanh(cell)
+            outputs.append(hidden)
+        return self.head(torch.stack(outputs, 1))
+
+
+def load(model: str, text: str) -> tuple[Any, ...]:
+    """What `tasks.Data` holds: windows of 32 characters; the text's last tenth validates."""
+    whole = read(text)
+    alphabet = sorted(set(whole))
+    number = {letter: place for place, letter in enumerate(alphabet)}
+    data = torch.tensor([number[letter] for letter in whole])
+    trained = len(data) * 9 // 10
+    if len(data) - trained < 2 * CONTEXT:
+        raise ValueError(f"text={text!r} has {len(data)} characters; give {20 * CONTEXT} or more")
+    offsets = torch.arange(CONTEXT + 1)
+
+    def windows(starts: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        rows = data[starts[:, None] + offsets]
+        return rows[:, :-1], rows[:, 1:]
+
+    last = len(data) - CONTEXT - 1
+    held = torch.linspace(trained, last, _VALIDATED, dtype=torch.float64).long()
+    kind = LSTM if model == "lstm" else Transformer
+    sha = hashlib.sha256(whole.encode()).hexdigest()
+    return (
+        windows, trained - CONTEXT, windows(held), lambda: kind(len(alphabet)),
+        f"{len(data):,} characters of {text}, SHA-256 {sha}",
+    )  # fmt: skip

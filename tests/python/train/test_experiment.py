@@ -1,0 +1,104 @@
+"""An experiment's file: what it may leave out, and every refusal in a sentence."""
+
+import math
+
+import pytest
+
+from apscope._training.experiment import TASKS, Experiment
+
+WHOLE = """
+gate = 0.02
+seeds = 5
+workers = 4
+topology = "tree"
+formats = ["e4m3", "e3m0"]
+schemes = ["aps:{format}", "error_feedback(aps:{format})", "none:fp16", "none:fp32"]
+
+[[task]]
+name = "digits"
+
+[[task]]
+name = "characters"
+model = "lstm"
+steps = 40
+warmup = 4
+decay = "linear"
+text = "python"
+"""
+
+
+@pytest.fixture
+def opened(tmp_path):
+    def open_text(text):
+        path = tmp_path / "experiment.toml"
+        path.write_text(text)
+        return Experiment.open(path)
+
+    return open_text
+
+
+def test_a_file_says_what_differs_from_its_tasks_defaults(opened):
+    e = opened(WHOLE)
+    assert e.specs == (
+        "aps:e4m3", "aps:e3m0", "error_feedback(aps:e4m3)", "error_feedback(aps:e3m0)", "none:fp16",
+    )  # fmt: skip
+    assert e.seeds == (0, 1, 2, 3, 4) and e.gate == 0.02 and e.workers == 4
+    assert e.tasks[0] == TASKS["digits"]["convolutional"]
+    assert e.tasks[1].steps == 40 and e.tasks[1].optimizer == "adam" and e.tasks[1].text == "python"
+    assert Experiment.of_json(e.as_json()) == e
+
+
+def test_the_rate_warms_up_and_decays(opened):
+    linear = opened(WHOLE).tasks[1]
+    top = linear.learning_rate
+    assert [linear.rate(s) / top for s in range(4)] == pytest.approx([0.25, 0.5, 0.75, 1.0])
+    assert [linear.rate(s) / top for s in (4, 22, 39)] == pytest.approx([1, 0.5, 1 / 36])
+    cosine = TASKS["digits"]["convolutional"]
+    assert cosine.rate(0) == cosine.learning_rate
+    assert cosine.rate(cosine.steps // 2) == pytest.approx(cosine.learning_rate / 2)
+    assert 0 < cosine.rate(cosine.steps - 1) < 1e-4 * cosine.learning_rate
+    rates = [cosine.rate(s) for s in range(cosine.steps)]
+    assert rates == sorted(rates, reverse=True) and all(map(math.isfinite, rates))
+
+
+@pytest.mark.parametrize(
+    "old, new, said",
+    [
+        ("gate = 0.02", "gates = 0.02", "gates is unknown; did you mean 'gate'?"),
+        ("gate = 0.02", "", "it has no gate; docs/training.md shows an experiment"),
+        ("gate = 0.02", "gate = 0", "gate=0 must be a number of nats above 0"),
+        ("gate = 0.02", "gate = nan", "gate=nan must be"),
+        ("seeds = 5", "seeds = 0", "seeds=0 must be how many"),
+        ("seeds = 5", "seeds = [1, 1]", "seeds=\\[1, 1\\] must be"),
+        ("workers = 4", "workers = 1", "workers=1 must be an integer of at least 2"),
+        ("workers = 4", "workers = 3", "task.batch=64 cannot be divided among 3 workers"),
+        ('"digits"', '"digit"', "task.name='digit' is unknown; did you mean 'digits'?"),
+        ('"lstm"', '"gru"', "task.model='gru' is unknown; there are transformer, lstm"),
+        ("warmup = 4", "warm = 4", "task.warm is unknown; did you mean 'warmup'?"),
+        ("warmup = 4", "warmup = 41", "task.warmup=41 is more than the 40 steps"),
+        ("warmup = 4", "momentum = 0.5", "task.momentum is of sgd, not of adam"),
+        ('"linear"', '"step"', "task.decay='step' must be one of cosine, linear, none"),
+        ('name = "digits"', 'name = "digits"\ntext = "x"', "task.text is of the task characters"),
+        ("steps = 40", "steps = true", "task.steps=True must be an integer"),
+        ('"e3m0"]', '"e3m99"]', "e3m99"),
+        ('"aps:{format}"', '"apps:{format}"', "apps"),
+        ('formats = ["e4m3", "e3m0"]', "", "has {format}, but there are no formats"),
+        ('[[task]]\nname = "digits"', "task = 3", "experiment.toml: "),
+        ('name = "characters"\nmodel = "lstm"', 'name = "digits"', "task.text is of"),
+    ],
+)
+def test_refused(opened, old, new, said):
+    assert old in WHOLE
+    with pytest.raises(ValueError, match=said) as error:
+        opened(WHOLE.replace(old, new, 1))
+    assert "\n" not in str(error.value) and "experiment.toml: " in str(error.value)
+
+
+def test_a_task_twice_and_formats_for_nothing_are_refused(opened):
+    twice = 'gate = 1\nseeds = 1\nschemes = ["none:fp16"]\n' + '[[task]]\nname = "digits"\n' * 2
+    with pytest.raises(ValueError, match="a task stands twice with the same model"):
+        opened(twice)
+    with pytest.raises(ValueError, match="formats are given, but no scheme has {format}"):
+        opened(
+            'gate = 1\nseeds = 1\nformats = ["e4m3"]\nschemes = ["none:fp16"]\n[[task]]\nname = "digits"'
+        )

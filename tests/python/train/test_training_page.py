@@ -1,0 +1,104 @@
+"""The page of an experiment: its charts from hand-made verdicts, its tables, and that it asks for nothing."""
+
+import math
+import re
+
+import pandas as pd
+import pytest
+
+pytest.importorskip("torch")
+
+from apscope._training.page import curves, excess_chart
+from apscope.cli import main
+
+TOML = """
+gate = 0.01
+seeds = 2
+formats = ["e4m3", "e3m0"]
+schemes = ["aps:{format}", "loss_scaling:{format},scale=1048576"]
+record_steps = 2
+
+[[task]]
+name = "digits"
+steps = 20
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("page")
+    (place / "e.toml").write_text(TOML)
+    assert main(["train", str(place / "e.toml"), "-o", str(place / "out")]) == 0
+    return place / "out"
+
+
+def row(scheme, excess, volume, **more):
+    return {
+        "scheme": scheme, "seeds": 5, "diverged": 0, "excess": excess, "excess_low": excess - 0.001,
+        "excess_high": excess + 0.001, "volume": volume, "verdict": "pass", "note": "", **more,
+    }  # fmt: skip
+
+
+def test_points_stand_at_their_volume_and_excess_and_diverged_ones_hollow_at_the_top():
+    own = pd.DataFrame([
+        row("none:fp32", 0.0, 1.0, verdict="baseline"),
+        row("none:bf16", -0.002, 0.5),
+        row("aps:e4m3", 0.003, 0.25),
+        row("aps:e3m0", 0.4, 0.125, verdict="undecided"),
+        row("loss_scaling:e3m0", math.nan, 0.125, diverged=5, verdict="fail", note="5 runs of 5 diverged"),
+        row("aps:e2m1", 0.1, math.nan),
+    ])  # fmt: skip
+    chart = excess_chart(own, 0.01)
+    by = {p.says.splitlines()[0]: p for p in chart.points}
+    assert list(by) == ["none:bf16", "aps:e4m3", "aps:e3m0", "loss_scaling:e3m0"]
+    assert (by["aps:e4m3"].x, by["aps:e4m3"].y) == (0.25, 0.003)
+    assert by["none:bf16"].y == pytest.approx(1e-4)  # at the lower edge; the tooltip has -0.002
+    assert "-0.002" in by["none:bf16"].says
+    assert by["aps:e3m0"].faint and not by["aps:e4m3"].faint
+    lost = by["loss_scaling:e3m0"]
+    assert lost.hollow and lost.y == max(p.y for p in chart.points) >= 0.4
+    assert "5 runs of 5 diverged" in lost.says
+    (gate,) = chart.rules
+    assert gate.y == 0.01 and gate.limit
+
+
+def test_curves_are_means_over_the_seeds_and_end_where_one_diverges():
+    found = []
+    for scheme in ("none:fp32", "error_feedback(aps:e4m3)", "aps:e3m0"):
+        for seed, level in ((0, 1.0), (1, 3.0)):
+            for step in range(80):
+                spoilt = scheme == "aps:e3m0" and seed == 1 and step >= 40
+                found.append({"scheme": scheme, "seed": seed, "step": step, "loss": math.nan if spoilt else level})  # fmt: skip
+    charts = curves(pd.DataFrame(found))
+    assert [c.title for c in charts] == ["Training loss, e4m3", "Training loss, e3m0"]
+    fp32, aps = charts[1].lines
+    assert len(fp32.points) == 40 and {y for _, y in fp32.points} == {2.0}
+    assert fp32.points[0][0] == 1.5 and fp32.points[-1][0] == 79.5  # steps count from 1
+    assert len(aps.points) == 20 and {y for _, y in aps.points} == {2.0}
+
+
+def test_the_page_has_every_verdict_and_asks_for_nothing(folder, tmp_path, capsys):
+    out = tmp_path / "page.html"
+    assert main(["report", str(folder), "-o", str(out)]) == 0
+    page = out.read_text()
+    assert f"{out}: {out.stat().st_size} bytes" in capsys.readouterr().out
+    table = pd.read_csv(folder / "verdicts.csv")
+    assert page.count("<tr class=") == len(table) == 6
+    diverged = table[table["scheme"].str.startswith("loss_scaling")]
+    assert (diverged["verdict"] == "fail").all() and page.count("2 runs of 2 diverged") >= 2
+    assert "Fewer than 5 seeds" in page and page.count("<svg class=") == 3
+    assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", page) and "<script" not in page
+    assert main(["report", str(folder)]) == 0 and (folder / "report.html").exists()
+    assert main(["report", str(folder), "--against", str(folder)]) == 2
+    assert "--against is for results" in capsys.readouterr().err
+
+
+def test_an_unfinished_or_damaged_experiment_is_a_sentence(folder, tmp_path, capsys):
+    half = tmp_path / "half"
+    half.mkdir()
+    (half / "experiment.json").write_text("{}")
+    assert main(["report", str(half)]) == 2
+    assert "run apscope train again" in capsys.readouterr().err
+    (half / "training.json").write_text('{"experiment": 3}')
+    assert main(["report", str(half)]) == 2
+    assert "damaged" in capsys.readouterr().err
