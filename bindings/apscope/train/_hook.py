@@ -20,7 +20,9 @@ __all__ = ["ExchangeState", "exchange_hook"]
 
 
 class ExchangeState:
-    """What `exchange_hook` needs: ``ddp.register_comm_hook(ExchangeState(...), exchange_hook)``.
+    """The exchange of a job: ``ddp.register_comm_hook(ExchangeState(...), exchange_hook)``.
+
+    Under ``fully_shard``: ``exchange_fsdp(model, ExchangeState(...))``.
 
     Every rank gathers what the ranks' gradients are and computes the emulated result, so that all
     have the same bits, those of `Workers` with as many workers. Nothing that a scheme remembers
@@ -30,7 +32,7 @@ class ExchangeState:
     Parameters
     ----------
     process_group : torch.distributed.ProcessGroup, optional
-        The ranks are the workers; by default all processes.
+        The ranks are the workers; by default all processes. `exchange_fsdp` takes the model's.
     spec : Scheme, Plan or str
         As `Workers` takes it.
     topology, seed, divide, roles, threads
@@ -89,7 +91,7 @@ class ExchangeState:
         Raises
         ------
         ValueError
-            The state of another scheme, topology, seed or number of workers: at the next step if
+            The state of another scheme, topology, seed, division or number of workers: at the next step if
             there was none yet.
         """
         self._loaded = dict(state)

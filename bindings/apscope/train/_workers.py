@@ -206,7 +206,7 @@ class Workers:
         Raises
         ------
         ValueError
-            The state of another scheme, topology, seed or number of workers.
+            The state of another scheme, topology, seed, division or number of workers.
         """
         self.exchanger.load_state_dict(state["exchange"])
         self.model.load_state_dict(state["model"])
