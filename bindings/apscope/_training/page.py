@@ -106,7 +106,7 @@ def _said(own: pd.DataFrame, experiment: Experiment) -> str:
     counts = own["verdict"].value_counts()
     told = ", ".join(f"{counts.get(v, 0)} {v}" for v in ("pass", "fail", "undecided"))
     return (
-        f"fp32 ends at {text.figure(base['loss'])} nats{noise}; {told} the gate of "
+        f"fp32 ends at {text.figure(base['loss'])} nats{noise}; {told} at the gate of "
         f"{experiment.gate:g} nats; {least}."
     )
 
