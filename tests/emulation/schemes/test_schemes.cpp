@@ -28,8 +28,10 @@ std::vector<Decision> decide(const Scheme& scheme, const SelectionInput& input) 
 }
 
 Message one_message(const Scheme& scheme, const Row& x) {
+    const SchemeParts& parts = std::get<TensorScheme>(scheme.kind).parts;
+    const Row own = parts.measure ? parts.measure({}, {}, RowReader::of(x)) : Row();
     Message m;
-    std::get<TensorScheme>(scheme.kind).parts.encode({}, {}, {}, {0, x.size()}, x, 0, m);
+    parts.encode({}, {}, own, {0, x.size()}, x, 0, m);
     return m;
 }
 
