@@ -253,6 +253,14 @@ def registries() -> list:
     made += [
         apscope.schemes.definitions(),
         [str(apscope.schemes.as_scheme(spec)) for spec in REPLAYED],
+        _core.main_schemes(),
+        _core.all_schemes(),
+    ]
+    x = np.float32([[0.3, 1e-3], [-7.0, 2.5e-6]])
+    made += [
+        _core.cpd_cast(x, 5, 2),
+        _core.cpd_gemm(x, x, 5, 2, 1),
+        _core.cpd_exponent(0.3),
     ]
     made += [
         apscope.Draws(3).next(),

@@ -4,8 +4,15 @@ import json
 import re
 import runpy
 import shutil
+import sys
 
 import pytest
+
+
+def run_module(name):
+    """A fresh copy: another script may have imported it."""
+    sys.modules.pop(name, None)
+    return runpy.run_module(name)
 
 
 @pytest.fixture
@@ -17,7 +24,7 @@ def docs(request, tmp_path, monkeypatch):
 
 
 def test_cost_against_size_measures_draws_and_writes(docs, tmp_path, capsys):
-    script = runpy.run_module("tests.benchmarks.cost_against_size")
+    script = run_module("tests.benchmarks.cost_against_size")
     before = (tmp_path / "performance.md").read_text()
     small = [
         "--largest",
@@ -57,7 +64,7 @@ def test_cost_against_size_measures_draws_and_writes(docs, tmp_path, capsys):
 
 def test_a_peak_read_lower_than_before_is_no_memory(docs, tmp_path, monkeypatch):
     """Linux's count of resident pages is true to some batches of them, so that its peak can be read lower later."""
-    script = runpy.run_module("tests.benchmarks.cost_against_size")
+    script = run_module("tests.benchmarks.cost_against_size")
     readings = iter([9_000_000, 8_900_000])
     monkeypatch.setitem(
         script["measure"].__globals__, "largest_resident_set", lambda: next(readings)
@@ -73,12 +80,12 @@ def test_help_does_no_work(docs, name, capsys):
     if name == "docs.report_picture":
         pytest.importorskip("PIL")
     with pytest.raises(SystemExit) as ended:
-        runpy.run_module(name)["main"](["--help"])
+        run_module(name)["main"](["--help"])
     assert ended.value.code == 0 and "usage:" in capsys.readouterr().out
 
 
 def test_the_table_of_the_bench_is_written(docs, tmp_path):
-    script = runpy.run_module("tests.benchmarks.performance")
+    script = run_module("tests.benchmarks.performance")
     script["main"]([str(tmp_path / "performance.md"), "--rounds", "1", "--elements", "4096"])
     table = (
         (tmp_path / "performance.md").read_text().split(script["BEGIN"])[1].split(script["END"])[0]
@@ -93,7 +100,7 @@ def test_the_table_of_the_bench_is_written(docs, tmp_path):
 
 
 def test_its_traces_are_what_they_say(docs, tmp_path):
-    script = runpy.run_module("tests.benchmarks.cost_against_size")
+    script = run_module("tests.benchmarks.cost_against_size")
     script["write_trace"](tmp_path / "t", 3, 2, 10)
     import apscope
 
@@ -106,7 +113,7 @@ def test_its_traces_are_what_they_say(docs, tmp_path):
 
 
 def test_replay_cost_measures_and_writes(docs, tmp_path, request):
-    script = runpy.run_module("tests.benchmarks.replay_cost")
+    script = run_module("tests.benchmarks.replay_cost")
     trace = str(request.config.rootpath / "notebooks/data/digits_w64")
     script["main"](
         [
@@ -137,7 +144,7 @@ def test_replay_cost_measures_and_writes(docs, tmp_path, request):
 
 
 def test_perf_reports_are_read(docs):
-    script = runpy.run_module("tests.benchmarks.replay_cost")
+    script = run_module("tests.benchmarks.replay_cost")
     report = "\n    55.61%  _core.so     \n     7.60%  [kernel.kallsyms]\n"
     assert script["parse_shares"](report) == [("_core.so", 55.61), ("[kernel.kallsyms]", 7.6)]
     assert script["parse_shares"]("    28.82%  [.] apscope::fill   \n") == [
@@ -146,7 +153,7 @@ def test_perf_reports_are_read(docs):
 
 
 def test_startup_measures_and_writes(docs, tmp_path):
-    script = runpy.run_module("tests.benchmarks.startup")
+    script = run_module("tests.benchmarks.startup")
     script["main"]([str(tmp_path / "performance.md"), "--rounds", "1"])
     table = (
         (tmp_path / "performance.md").read_text().split(script["BEGIN"])[1].split(script["END"])[0]
@@ -164,7 +171,7 @@ def test_startup_measures_and_writes(docs, tmp_path):
 
 
 def test_check_cost_measures_and_writes(docs, tmp_path):
-    script = runpy.run_module("tests.benchmarks.check_cost")
+    script = run_module("tests.benchmarks.check_cost")
     script["main"]([str(tmp_path / "performance.md"), "--rounds", "1", "--elements", "1000"])
     table = (
         (tmp_path / "performance.md").read_text().split(script["BEGIN"])[1].split(script["END"])[0]
@@ -176,7 +183,7 @@ def test_check_cost_measures_and_writes(docs, tmp_path):
 
 
 def test_scheme_cost_measures_draws_and_writes(docs, tmp_path):
-    script = runpy.run_module("tests.benchmarks.scheme_cost")
+    script = run_module("tests.benchmarks.scheme_cost")
     script["main"](
         [
             str(tmp_path),
@@ -209,7 +216,7 @@ def test_scheme_cost_measures_draws_and_writes(docs, tmp_path):
 
 
 def test_a_scheme_too_large_for_the_memory_is_left_out(docs, tmp_path):
-    script = runpy.run_module("tests.benchmarks.scheme_cost")
+    script = run_module("tests.benchmarks.scheme_cost")
     assert (
         script["costs"](
             tmp_path, ["sign"], 10**12, 10**12, {"sign": {"ns": 1.0, "bytes": 24.0}}, 1.0
@@ -228,7 +235,7 @@ def test_a_scheme_too_large_for_the_memory_is_left_out(docs, tmp_path):
 
 
 def test_model_cost_measures_and_writes(docs, tmp_path):
-    script = runpy.run_module("tests.benchmarks.model_cost")
+    script = run_module("tests.benchmarks.model_cost")
     trace = docs.parent / "notebooks" / "data" / "digits"
     script["main"](
         [
@@ -262,7 +269,7 @@ def test_model_cost_measures_and_writes(docs, tmp_path):
 def test_cluster_cost_measures_and_writes(docs, tmp_path):
     for module in ("distributed", "fsspec"):
         pytest.importorskip(module)
-    script = runpy.run_module("tests.benchmarks.cluster_cost")
+    script = run_module("tests.benchmarks.cluster_cost")
     script["main"](
         [
             str(tmp_path / "performance.md"),
@@ -299,7 +306,7 @@ def test_cluster_cost_measures_and_writes(docs, tmp_path):
 def test_recording_cost_measures_and_writes(docs, tmp_path):
     for module in ("torch", "sklearn"):
         pytest.importorskip(module)
-    script = runpy.run_module("tests.benchmarks.recording_cost")
+    script = run_module("tests.benchmarks.recording_cost")
     script["main"](
         [
             str(tmp_path / "performance.md"),
