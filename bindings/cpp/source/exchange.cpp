@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/float_environment.h"
 #include "emulation/schemes/as_tensor.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/exchange_run.h"
@@ -58,6 +59,7 @@ void check(std::string_view scheme, const std::vector<std::string>& needs,
 
 ExchangeResult exchange(std::string_view scheme, std::span<const std::span<const float>> gradients,
                         const ExchangeInputs& inputs, Memory& memory) {
+    const detail::FloatEnvironment environment;
     const detail::Scheme parsed = detail::parse_scheme(scheme);
     const detail::TensorScheme tensor = detail::as_tensor_scheme(parsed);
     check(parsed.spec, parsed.needs(), gradients, inputs);
@@ -113,6 +115,7 @@ struct TrainingExchange::Data {
 TrainingExchange::TrainingExchange(std::string_view scheme, std::vector<TrainedTensor> tensors,
                                    int workers, std::string_view topology, std::uint64_t seed,
                                    bool divide) {
+    const detail::FloatEnvironment environment;
     std::vector<detail::StepTensor> own;
     for (TrainedTensor& t : tensors)
         own.push_back({std::move(t.name), std::move(t.role), std::move(t.shape)});

@@ -1,5 +1,6 @@
 #include "bindings/cpp/apscope/schemes.h"
 
+#include "core/float_environment.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/lists.h"
 
@@ -17,11 +18,18 @@ std::vector<SchemeDefinition> scheme_definitions() {
 }
 
 Scheme scheme(std::string_view spec) {
+    const detail::FloatEnvironment environment;
     const detail::Scheme s = detail::parse_scheme(spec);
     return {s.spec, s.name, s.family, s.format, s.grid_name(), s.keys, s.needs(), s.keeps_state()};
 }
 
-std::vector<std::string> main_schemes() { return detail::main_schemes(); }
-std::vector<std::string> all_schemes() { return detail::all_schemes(); }
+std::vector<std::string> main_schemes() {
+    const detail::FloatEnvironment environment;
+    return detail::main_schemes();
+}
+std::vector<std::string> all_schemes() {
+    const detail::FloatEnvironment environment;
+    return detail::all_schemes();
+}
 
 }  // namespace apscope
