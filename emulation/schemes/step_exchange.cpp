@@ -28,20 +28,6 @@ void for_schemes(const Scheme& scheme, const auto& work) {
         for (const PolicyBranch& branch : policy->branches) for_schemes(*branch.scheme, work);
 }
 
-// What a FloatScheme makes of some blocks of a tensor.
-struct FloatTask {
-    const FloatScheme* scheme;
-    const Decision* decision;
-    std::size_t tensor, first, count;
-};
-
-// What any other scheme makes of a tensor.
-struct TensorTask {
-    const TensorScheme* scheme;
-    State* state;
-    std::size_t tensor;
-};
-
 }  // namespace
 
 std::size_t StepTensor::elements() const {
@@ -134,123 +120,126 @@ void StepExchange::check(const StepGradients& step) const {
     }
 }
 
-std::vector<bool> StepExchange::run(const StepGradients& step, int threads) {
-    const FloatEnvironment environment;
-    check(step);
-    const std::vector<Part> parts = parts_at(step.number);
-    const std::size_t count = tensors_.size();
-
-    // Statistics and decisions of the schemes that scale and round.
-    std::vector<AgreedStatistics> agreed(count);
+std::vector<AgreedStatistics> StepExchange::statistics(const StepGradients& step,
+                                                       std::span<const Part> parts,
+                                                       int threads) const {
     bool with_sums = false;
-    std::vector<std::size_t> scaled;  // the tensors of some FloatScheme
+    std::vector<std::size_t> wanted;  // the tensors of some FloatScheme
     for (const Part& part : parts) {
         const auto* scheme = std::get_if<FloatScheme>(&part.scheme->kind);
         if (scheme == nullptr) continue;
         with_sums = with_sums || scheme->wants_sums;
-        for (std::size_t k = 0; k < count; ++k)
-            if (part.serves[k] != 0) scaled.push_back(k);
+        for (std::size_t k = 0; k < tensors_.size(); ++k)
+            if (part.serves[k] != 0) wanted.push_back(k);
     }
-    parallel_for(scaled.size(), threads, [&](std::size_t i) {
-        agreed[scaled[i]] = agreed_statistics(step.gradients[scaled[i]], with_sums);
+    std::vector<AgreedStatistics> agreed(tensors_.size());
+    parallel_for(wanted.size(), threads, [&](std::size_t i) {
+        agreed[wanted[i]] = agreed_statistics(step.gradients[wanted[i]], with_sums);
     });
-    std::vector<bool> skipped(count);
-    std::vector<std::vector<Decision>> decisions(parts.size());
-    std::vector<FloatTask> in_blocks;
+    return agreed;
+}
+
+// As a replay's select() sees a step: tensors that the part does not serve count as zeros.
+std::vector<Decision> StepExchange::decide(const Part& part, const FloatScheme& scheme,
+                                           const std::vector<AgreedStatistics>& agreed,
+                                           std::int64_t number) {
+    SelectionInput input{1, tensors_.size(), workers_, agreed, {}, {number}, part.serves};
+    for (std::size_t k = 0; k < tensors_.size(); ++k) {
+        input.names.push_back(tensors_[k].name);
+        if (part.serves[k] == 0) input.statistics[k] = {0.0, 0, tensors_[k].elements()};
+    }
+    return scheme.select(input, states_[part.name]);
+}
+
+void StepExchange::do_blocks(const FloatTask& task, const StepGradients& step) const {
+    const std::span<float> out = step.out[task.tensor];
+    if (task.decision.skipped) {
+        std::ranges::fill(out.subspan(task.first, task.count), 0.0f);
+        return;
+    }
+    const Reduction& reduction = task.scheme->reduction;
+    const bool gathers = reduction.collective == Collective::all_gather;
+    const Topology topology = gathers ? Topology{Topology::Kind::gather, 0, false} : topology_;
+    const bool exact = topology.kind == Topology::Kind::exact || reduction.exact;
+    thread_local std::optional<FloatBuffers> buffers;
+    if (!buffers || buffers->narrow.size() != static_cast<std::size_t>(workers_))
+        buffers.emplace(workers_);
+    FloatExchange exchange(*task.scheme, task.decision, workers_, !exact, *buffers);
+    const PhiloxKey key = this->key(task.tensor, step.number);
+    double y[sum_block];
+    const std::size_t end = task.first + task.count;
+    for (std::size_t first = task.first; first < end; first += sum_block) {
+        const std::size_t n = std::min(sum_block, end - first);
+        for (std::size_t w = 0; w < static_cast<std::size_t>(workers_); ++w)
+            exchange.encode(w, step.gradients[task.tensor][w].subspan(first, n), first, key);
+        exchange.reduce(topology, exact, first, out.size(), key, divisor(), std::span(y, n));
+        for (std::size_t i = 0; i < n; ++i) out[first + i] = static_cast<float>(y[i]);
+    }
+}
+
+bool StepExchange::do_tensor(const TensorTask& task, const StepGradients& step) const {
+    const StepTensor& tensor = tensors_[task.tensor];
+    TrainingStep one;
+    one.tensor = tensor.name;
+    one.role = tensor.role;
+    one.shape = tensor.shape;
+    one.number = step.number;
+    one.index = step.index;
+    one.workers = workers_;
+    one.key = key(task.tensor, step.number);
+    one.loss = step.loss;
+    one.learning_rate = step.learning_rate;
+    if (!step.weights.empty()) one.weights = step.weights[task.tensor];
+    const std::span<float> out = step.out[task.tensor];
+    ExchangeRun run(*task.scheme, one, *task.state, step.gradients[task.tensor],
+                    std::span(&topology_, 1));
+    std::size_t first = 0;
+    do {
+        run.read(first);
+        const Row& sum = run.send(one.key, true).reduced.at(0);
+        for (std::size_t i = 0; i < sum.size(); ++i)
+            out[first + i] = run.skipped() ? 0.0f : static_cast<float>(sum[i] / divisor());
+        first += run.piece();
+    } while (first < out.size());
+    run.end();
+    return run.skipped();
+}
+
+std::vector<bool> StepExchange::run(const StepGradients& step, int threads) {
+    const FloatEnvironment environment;
+    check(step);
+    const std::vector<Part> parts = parts_at(step.number);
+    const std::vector<AgreedStatistics> agreed = statistics(step, parts, threads);
+    std::vector<char> skipped(tensors_.size());  // not bool's vector, which shares bytes
+    std::vector<FloatTask> blocks;
     std::vector<TensorTask> whole;
-    for (std::size_t p = 0; p < parts.size(); ++p) {
-        const Part& part = parts[p];
-        if (const auto* scheme = std::get_if<FloatScheme>(&part.scheme->kind)) {
-            SelectionInput input{1, count, workers_, agreed, {}, {step.number}, part.serves};
-            for (std::size_t k = 0; k < count; ++k) {
-                input.names.push_back(tensors_[k].name);
-                if (part.serves[k] == 0) input.statistics[k] = {0.0, 0, tensors_[k].elements()};
+    for (const Part& part : parts) {
+        const auto* scheme = std::get_if<FloatScheme>(&part.scheme->kind);
+        const std::vector<Decision> decisions = scheme == nullptr
+                                                    ? std::vector<Decision>()
+                                                    : decide(part, *scheme, agreed, step.number);
+        for (std::size_t k = 0; k < tensors_.size(); ++k) {
+            if (part.serves[k] == 0) continue;
+            if (scheme == nullptr) {
+                whole.push_back({&std::get<TensorScheme>(part.scheme->kind),
+                                 &states_[part.name + "|" + tensors_[k].name], k});
+                continue;
             }
-            decisions[p] = scheme->select(input, states_[part.name]);
-            for (std::size_t k = 0; k < count; ++k) {
-                if (part.serves[k] == 0) continue;
-                skipped[k] = decisions[p][k].skipped;
-                for (std::size_t first = 0; first < tensors_[k].elements(); first += chunk)
-                    in_blocks.push_back({scheme, &decisions[p][k], k, first,
-                                         std::min(chunk, tensors_[k].elements() - first)});
-            }
-        } else if (const auto* tensor_scheme = std::get_if<TensorScheme>(&part.scheme->kind)) {
-            for (std::size_t k = 0; k < count; ++k)
-                if (part.serves[k] != 0)
-                    whole.push_back(
-                        {tensor_scheme, &states_[part.name + "|" + tensors_[k].name], k});
+            skipped[k] = decisions[k].skipped ? 1 : 0;
+            const std::size_t size = tensors_[k].elements();
+            for (std::size_t first = 0; first < size; first += chunk)
+                blocks.push_back({scheme, decisions[k], k, first, std::min(chunk, size - first)});
         }
     }
-
-    const double divisor = divide_ ? workers_ : 1.0;
-    const auto key = [&](std::size_t k) {
-        return replay_key(seed_, tensors_[k].name, step.number);
-    };
-    const auto do_blocks = [&](const FloatTask& task) {
-        const std::span<float> out = step.out[task.tensor];
-        if (task.decision->skipped) {
-            std::fill_n(out.begin() + static_cast<std::ptrdiff_t>(task.first), task.count, 0.0f);
-            return;
-        }
-        const Reduction& reduction = task.scheme->reduction;
-        const bool gathers = reduction.collective == Collective::all_gather;
-        const Topology topology = gathers ? Topology{Topology::Kind::gather, 0, false} : topology_;
-        const bool exact = topology.kind == Topology::Kind::exact || reduction.exact;
-        thread_local std::optional<FloatBuffers> buffers;
-        if (!buffers || buffers->narrow.size() != static_cast<std::size_t>(workers_))
-            buffers.emplace(workers_);
-        FloatExchange exchange(*task.scheme, *task.decision, workers_, !exact, *buffers);
-        double y[sum_block];
-        const std::size_t end = task.first + task.count;
-        for (std::size_t first = task.first; first < end; first += sum_block) {
-            const std::size_t n = std::min(sum_block, end - first);
-            for (std::size_t w = 0; w < static_cast<std::size_t>(workers_); ++w)
-                exchange.encode(w, step.gradients[task.tensor][w].subspan(first, n), first,
-                                key(task.tensor));
-            exchange.reduce(topology, exact, first, out.size(), key(task.tensor), divisor,
-                            std::span(y, n));
-            for (std::size_t i = 0; i < n; ++i) out[first + i] = static_cast<float>(y[i]);
-        }
-    };
-    // bool's vector shares bytes between threads.
-    std::vector<char> dropped(count);
-    const auto do_tensor = [&](const TensorTask& task) {
-        const StepTensor& tensor = tensors_[task.tensor];
-        TrainingStep one;
-        one.tensor = tensor.name;
-        one.role = tensor.role;
-        one.shape = tensor.shape;
-        one.number = step.number;
-        one.index = step.index;
-        one.workers = workers_;
-        one.key = key(task.tensor);
-        one.loss = step.loss;
-        one.learning_rate = step.learning_rate;
-        if (!step.weights.empty()) one.weights = step.weights[task.tensor];
-        const std::span<float> out = step.out[task.tensor];
-        ExchangeRun run(*task.scheme, one, *task.state, step.gradients[task.tensor],
-                        std::span(&topology_, 1));
-        std::size_t first = 0;
-        do {
-            run.read(first);
-            const Row& sum = run.send(one.key, true).reduced.at(0);
-            for (std::size_t i = 0; i < sum.size(); ++i)
-                out[first + i] = run.skipped() ? 0.0f : static_cast<float>(sum[i] / divisor);
-            first += run.piece();
-        } while (first < out.size());
-        run.end();
-        dropped[task.tensor] = run.skipped() ? 1 : 0;
-    };
     // The large ones first, so that no thread ends long after the others.
     std::ranges::stable_sort(whole, [&](const TensorTask& a, const TensorTask& b) {
         return tensors_[a.tensor].elements() > tensors_[b.tensor].elements();
     });
-    parallel_for(whole.size() + in_blocks.size(), threads, [&](std::size_t i) {
-        if (i < whole.size()) do_tensor(whole[i]);
-        else do_blocks(in_blocks[i - whole.size()]);
+    parallel_for(whole.size() + blocks.size(), threads, [&](std::size_t i) {
+        if (i >= whole.size()) return do_blocks(blocks[i - whole.size()], step);
+        skipped[whole[i].tensor] = do_tensor(whole[i], step) ? 1 : 0;
     });
-    for (std::size_t k = 0; k < count; ++k) skipped[k] = skipped[k] || dropped[k] != 0;
-    return skipped;
+    return {skipped.begin(), skipped.end()};
 }
 
 }  // namespace apscope::detail

@@ -60,8 +60,30 @@ private:
         std::string name;  // of its states
         std::vector<char> serves;
     };
+    // What a scheme makes of some blocks of a tensor, and of a whole one.
+    struct FloatTask {
+        const FloatScheme* scheme;
+        Decision decision;
+        std::size_t tensor, first, count;
+    };
+    struct TensorTask {
+        const TensorScheme* scheme;
+        State* state;
+        std::size_t tensor;
+    };
     std::vector<Part> parts_at(std::int64_t number) const;
     void check(const StepGradients& step) const;
+    std::vector<AgreedStatistics> statistics(const StepGradients& step, std::span<const Part> parts,
+                                             int threads) const;
+    std::vector<Decision> decide(const Part& part, const FloatScheme& scheme,
+                                 const std::vector<AgreedStatistics>& agreed, std::int64_t number);
+    void do_blocks(const FloatTask& task, const StepGradients& step) const;
+    // Whether the scheme dropped the step.
+    bool do_tensor(const TensorTask& task, const StepGradients& step) const;
+    PhiloxKey key(std::size_t tensor, std::int64_t number) const {
+        return replay_key(seed_, tensors_[tensor].name, number);
+    }
+    double divisor() const { return divide_ ? workers_ : 1.0; }
 
     Scheme scheme_;
     std::vector<StepTensor> tensors_;

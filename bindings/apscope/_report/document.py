@@ -25,6 +25,7 @@ from .fit import MAX_BYTES, NEEDED, fitted
 from .library import plot_script
 from .payload import base64_of, pack
 from .script import script
+from .templates import render
 from .use import use_of
 
 __all__ = ["page"]
@@ -52,7 +53,6 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     ImportError
         The package with the plotting library is missing.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
     frame = coded(results.frame.reset_index(drop=True))
@@ -81,14 +81,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     overview = _overview([s["trace"] for s in sections], duels)
     tables, left_out = fitted(_rows(frame), _histograms(results.histograms), topology, max_bytes)
     payload = pack(tables, **_facts(frame, summary, bits, topology, sections))
-    environment = Environment(
-        loader=FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
+    filters = {
         "code": _code,
         "breakable": _breakable,
         **{
@@ -104,7 +97,8 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
             )
         },
     }
-    return environment.get_template("template.html").render(
+    return render(
+        _HERE / "template.html", filters,
         sections=sections, overview=overview, topology=topology, own_reductions=OWN_REDUCTIONS, provenance=results.provenance, words=glossary.WORDS, schemes=len(bits), rows=len(frame),
         warnings=words.warnings(results.provenance, frame, left_out) if against is None or not against.incomplete
         else [f"Of the other results: {against.incomplete}.", *words.warnings(results.provenance, frame, left_out)], against=None if against is None else changes(results, against),

@@ -65,7 +65,9 @@ def exchange(
         for all tensors of a step (``aps`` with ``unit=model`` or ``bucket:SIZE``) treats x as all
         of them.
     x : array_like of float32, shape (workers, ...)
-        One array per worker; elements that are not finite are returned unchanged. Not changed.
+        One array per worker; elements that are not finite are returned unchanged, and the scheme
+        does not see them: a loss scale that drops such steps in a replay drops none here. Not
+        changed.
     topology : str
         For schemes that add in a format; the others have their own reduction.
     state : mapping, optional

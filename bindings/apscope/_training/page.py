@@ -15,6 +15,7 @@ from .._charts.describe import Chart, Line, Log, Point, Rule, number, powers
 from .._charts.svg import chart_svg, symbol_path
 from .._folders.writing import write_file
 from .._report import check_destination, text
+from .._report.templates import render
 from .._results.families import FAMILIES
 from .._results.summary import family_of
 from .._schemes.titles import format_of, titles
@@ -43,26 +44,12 @@ def write_page(
     OSError
         The file cannot be written.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
     out_path = check_destination(out_path, force=force)
     experiment, rows, about = read(folder)
     judged = about["verdicts"]
     named = titles(judged["scheme"].unique())
-    environment = Environment(
-        loader=FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "figure": text.figure,
-        "percent": text.percent,
-        "clip": clip,
-        "count_of": count_of,
-    }
     tasks = []
     for (task, model), own in judged.groupby(["task", "model"], sort=False):
         part = rows[(rows["task"] == task) & (rows["model"] == model)]
@@ -77,7 +64,9 @@ def write_page(
             "setting": next(t for t in experiment.tasks if (t.name, t.model) == (task, model)),
         })  # fmt: skip
     families = {family_of(spec) for spec in judged["scheme"]}
-    page = environment.get_template("page.html").render(
+    filters = {"figure": text.figure, "percent": text.percent, "clip": clip, "count_of": count_of}
+    page = render(
+        _HERE / "page.html", filters,
         tasks=tasks, experiment=experiment, enough=ENOUGH_SEEDS, command=about.get("command", ""),
         versions=about.get("versions", {}), floor=_FLOOR * experiment.gate,
         families=[(f, FAMILIES[f].colour, symbol_path(FAMILIES[f].symbol)) for f in FAMILIES if f in families],

@@ -33,7 +33,7 @@ _FORMATS = ("product", "accumulate")
 def seed_of(seed: Any) -> int:
     """The seed of one call as a signed number of 64 bits: an operator's argument; a `Draws` gives its next.
 
-    It is no part of the text, so that a compiled function with another seed is not compiled again.
+    The text does not contain it, so that a compiled function is not compiled again for another seed.
     """
     if torch.compiler.is_compiling():
         if isinstance(seed, Draws):

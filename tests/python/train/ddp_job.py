@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from apscope.train import ExchangeState, exchange_hook
+from tests.python.train.jobs import optimizer_of
 
 RANKS = 4
 
@@ -25,12 +26,6 @@ def model():
         nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(),
         nn.Linear(4 * 64, 20), nn.ReLU(), nn.Linear(20, 10),
     )  # fmt: skip
-
-
-def optimizer_of(name, parameters):
-    if name == "adam":
-        return torch.optim.Adam(parameters, lr=0.01)
-    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
 
 
 def batch(step):

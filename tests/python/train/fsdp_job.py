@@ -18,6 +18,7 @@ from torch.distributed.tensor import Shard
 from torch.nn import functional as F
 
 from apscope.train import ExchangeState, exchange_fsdp
+from tests.python.train.jobs import optimizer_of
 
 RANKS = 2
 EVERY = 5  # steps: gathering the weights takes longer than a step
@@ -30,12 +31,6 @@ def model():
         nn.Conv2d(1, 3, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(3 * 64, 21), nn.ReLU(),
         nn.Sequential(nn.Linear(21, 10), nn.ReLU(), nn.Linear(10, 1)),
     )  # fmt: skip
-
-
-def optimizer_of(name, parameters):
-    if name == "adam":
-        return torch.optim.Adam(parameters, lr=0.01)
-    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
 
 
 def batch(step):

@@ -1,9 +1,5 @@
 """Two gloo processes under FSDP2 give the weights of `Workers`, bit for bit, over 50 steps."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -11,6 +7,7 @@ from torch.nn import functional as F  # noqa: E402
 
 from apscope.train import ExchangeState, Workers, exchange_fsdp  # noqa: E402
 from apscope.train._exchanger import fsdp_factors  # noqa: E402
+from tests.python.train.jobs import optimizer_of, run_job  # noqa: E402
 
 if not torch.distributed.is_available():
     pytest.skip("this PyTorch has no torch.distributed", allow_module_level=True)
@@ -30,30 +27,18 @@ SPECS = [
 ]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
     """What a job under FSDP2 gives, by name."""
     folder = tmp_path_factory.mktemp("job")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.python.train.fsdp_job", str(folder), str(STEPS), *SPECS],
-        capture_output=True, text=True, timeout=600, cwd=Path(__file__).parents[3],
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
+    run_job(fsdp_job, folder, STEPS, *SPECS)
     return torch.load(folder / "weights", weights_only=True)
 
 
 def workers(spec, optimizer="sgd", **options):
     m = fsdp_job.model()
     return Workers(
-        m, F.mse_loss, fsdp_job.optimizer_of(optimizer, m.parameters()), workers=fsdp_job.RANKS,
+        m, F.mse_loss, optimizer_of(optimizer, m.parameters()), workers=fsdp_job.RANKS,
         exchange=spec, seed=5, batched=False, **options,
     )  # fmt: skip
 

@@ -1,9 +1,5 @@
 """Four gloo processes under DDP give the weights of `Workers`, bit for bit, at every step."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -11,6 +7,7 @@ from torch.nn import functional as F  # noqa: E402
 
 from apscope.train import Workers  # noqa: E402
 from tests.python.train import ddp_job  # noqa: E402
+from tests.python.train.jobs import optimizer_of, run_job  # noqa: E402
 
 STEPS = 50
 if not torch.distributed.is_available():
@@ -37,33 +34,24 @@ def bits(tensor):
 def weights(tmp_path_factory):
     """Of a job of DDP, after every step, by optimizer and spec."""
     folder = tmp_path_factory.mktemp("job")
-    job = subprocess.run(
-        [sys.executable, "-m", "tests.python.train.ddp_job", str(folder), str(STEPS), *SPECS],
-        capture_output=True, text=True, timeout=600, cwd=Path(__file__).parents[3],
-    )  # fmt: skip
-    assert job.returncode == 0, job.stderr[-2000:]
+    run_job(ddp_job, folder, STEPS, *SPECS)
     return torch.load(folder / "weights", weights_only=True)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize("spec", SPECS)
 def test_ddp_and_workers_give_the_same_weights(spec, optimizer, weights):
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        m = ddp_job.model()
-        o = ddp_job.optimizer_of(optimizer, m.parameters())
-        w = Workers(
-            m, F.cross_entropy, o, workers=ddp_job.RANKS, exchange=spec, topology="ring", seed=5
-        )
-        for step in range(STEPS):
-            w.step(*ddp_job.batch(step))
-            for name, mine, theirs in zip(
-                m.state_dict(),
-                m.state_dict().values(),
-                weights[f"{optimizer} {spec}"][step],
-                strict=True,
-            ):
-                assert bits(mine) == bits(theirs), (step, name)
-    finally:
-        torch.set_num_threads(before)
+    m = ddp_job.model()
+    o = optimizer_of(optimizer, m.parameters())
+    w = Workers(
+        m, F.cross_entropy, o, workers=ddp_job.RANKS, exchange=spec, topology="ring", seed=5
+    )
+    for step in range(STEPS):
+        w.step(*ddp_job.batch(step))
+        for name, mine, theirs in zip(
+            m.state_dict(),
+            m.state_dict().values(),
+            weights[f"{optimizer} {spec}"][step],
+            strict=True,
+        ):
+            assert bits(mine) == bits(theirs), (step, name)

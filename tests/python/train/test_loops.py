@@ -1,9 +1,5 @@
 """Accumulation, clipping and GradScaler under DDP: what an exchange sees of them, bit for bit."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -12,27 +8,16 @@ from torch.nn.utils import clip_grad_norm_  # noqa: E402
 
 from apscope.train import Workers, cpd  # noqa: E402
 from tests.python.train import loop_job  # noqa: E402
+from tests.python.train.jobs import run_job  # noqa: E402
 
 if not torch.distributed.is_available():
     pytest.skip("this PyTorch has no torch.distributed", allow_module_level=True)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("job")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.python.train.loop_job", str(folder)],
-        capture_output=True, text=True, timeout=300, cwd=Path(__file__).parents[3],
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
+    run_job(loop_job, folder)
     return [torch.load(folder / f"found{n}", weights_only=True) for n in range(loop_job.RANKS)]
 
 

@@ -13,15 +13,6 @@ from apscope.train import Workers  # noqa: E402
 W = 4
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """PyTorch's sums depend on its threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def model(norm=False):
     torch.manual_seed(1)
     layers = [nn.Conv2d(1, 4, 3, padding=1), *([nn.BatchNorm2d(4)] if norm else []), nn.ReLU()]
