@@ -18,6 +18,7 @@ from apscope import _core
 from apscope._report.answer import ENOUGH_STEPS
 from apscope._report.text import figure, nmse, over_noise, percent
 from apscope._results.summary import headline
+from apscope._results.volume import at_most
 
 DATA = Path(__file__).parents[1] / "notebooks" / "data"
 TRACE = DATA / "digits"
@@ -143,8 +144,8 @@ def wide(ladder: pd.DataFrame) -> str:
     usual = errors.drop("transformer", level="trace")
     alone = errors.xs("transformer", level="trace").groupby(level="format", sort=False).max()
     return (
-        "- **With five or four exponent bits (`e5m2`, `e4m3fn`) the choice of scale hardly matters**: one per layer has at most "
-        f"{gain.max():.2f} times less error than one constant. The error is {figure(usual.min(), 2)} to {figure(usual.max(), 2)} of the noise on four "
+        "- **With five or four exponent bits (`e5m2`, `e4m3fn`) the choice of scale hardly matters**: compared with the best "
+        f"constant, chosen with all steps known, one scale per layer lowers the error by at most a factor of {gain.max():.2f}. The error is {figure(usual.min(), 2)} to {figure(usual.max(), 2)} of the noise on four "
         f"traces, and on `transformer` up to {listed([f'{figure(error, 2)} (`{name}`)' for name, error in alone.items()])}."
     )
 
@@ -160,15 +161,19 @@ def narrow(ladder: pd.DataFrame) -> list[str]:
         "gain of a scale per step",
         "further gain of one per layer",
         "`e4m3fn`, one constant",
+        "`e4m3fn`, one per layer",
     )
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for trace in TRACES:
         rungs = ladder.xs((trace, "e3m4"), level=("trace", "format"))
         errors = [figure(rungs.loc[rung, "error_over_noise"], 2) for rung in RUNGS]
         workers = apscope.open_trace(DATA / trace).workers
-        beside = figure(ladder.loc[(trace, "e4m3fn", "constant"), "error_over_noise"], 2)
+        beside = [
+            figure(ladder.loc[(trace, "e4m3fn", rung), "error_over_noise"], 2)
+            for rung in (RUNGS[0], RUNGS[-1])
+        ]
         lines.append(
-            f"| `{trace}` | {workers}, {rungs['steps'].iloc[0]} | {' | '.join([*errors, *(factor(rungs.loc[r]) for r in RUNGS[1:]), beside])} |"
+            f"| `{trace}` | {workers}, {rungs['steps'].iloc[0]} | {' | '.join([*errors, *(factor(rungs.loc[r]) for r in RUNGS[1:]), *beside])} |"
         )
     return lines
 
@@ -201,14 +206,11 @@ def matters(results: apscope.Results, ladder: pd.DataFrame) -> str:
 
     lost = chosen(results).set_index("scheme").loc["loss_scaling:e3m4,scale=best,rule=tight"]
 
-    def names(rows: pd.DataFrame) -> str:
-        return listed([f"`{name}`" for name in rows.index])
-
     return (
-        f"- **Whether that matters**: on {names(below)} the typical block's error is below 0.1 of the noise with each of the three scales, though one constant "
-        f"loses the whole layer `{lost['worst_layer']}` of `digits` at some step (NMSE {figure(lost['worst_nmse'], 2)}). On {names(between)} it is "
-        f"{listed([figure(error, 2) for error in between['constant']])} with one constant, {listed([figure(error, 2) for error in between['layer']])} with a "
-        f"scale a layer. On {names(above)} it is above the noise with all three: in the layer `{layers.index[0]}` the typical block has a squared "
+        f"- **Whether that matters for `e3m4`**: on {names(list(below.index))} the typical block's error is below 0.1 of the noise with each of the three scales, though with "
+        f"one constant the layer `{lost['worst_layer']}` of `digits` is lost entirely at one step (NMSE {figure(lost['worst_nmse'], 2)}). On {names(list(between.index))} it is "
+        f"{listed([figure(error, 2) for error in between['constant']])} with one constant, {listed([figure(error, 2) for error in between['layer']])} with "
+        f"one scale per layer. On {names(list(above.index))} it is above the noise with all three: in the layer `{layers.index[0]}` the typical block has a squared "
         f"error {figure(layers.iloc[0], 2)} times its noise even with a scale of its own, in `{layers.index[1]}` {figure(layers.iloc[1], 2)} times, in every other "
         f"at most {figure(layers.iloc[2], 2)} ([why](notebooks/data/README.md#the-two-that-are-cut))."
     )
@@ -223,13 +225,14 @@ def found(results: apscope.Results) -> list[str]:
         for rung in RUNGS[1:]
     )
     errors = ladder["error_over_noise"]
-    wins = [t for t in TRACES if errors[t, "e3m4", "layer"] < errors[t, "e4m3fn", "constant"]]
-    better = listed([f"`{name}`" for name in wins])
+    wins = [t for t in TRACES if errors[t, "e3m4", "layer"] < errors[t, "e4m3fn", "layer"]]
+    summary = rows_of(results).set_index(["trace", "scheme"])["error_over_noise"]
+    by_ceil = [t for t in TRACES if summary[t, "aps:e3m4"] < summary[t, "aps:e4m3fn"]]
     with_three = (
-        f"- **With three (`e3m4`) a scale per step lowers the error by a factor of {step}, a scale per layer (APS) by a further factor of {layer}**; "
-        f"which of the two matters depends on the trace. Only on {better} is it then below that of `e4m3fn` with one constant scale:"
+        f"- **With three (`e3m4`) a scale per step lowers the error by a factor of {step}, a scale per layer (APS) by a further factor of {layer}**. "
+        f"With one scale per layer for both formats, `e3m4` has less error than `e4m3fn` on {names(wins)}; by APS's own rule (`ceil`) for both, on {names(by_ceil)}:"
     )
-    return [wide(ladder), with_three, "", *narrow(ladder), "", matters(results, ladder)]
+    return [wide(ladder), with_three, "", *narrow(ladder), "", matters(results, ladder), against_loss_scaling()]
 
 
 #: `Pools` of analysis/statistics/result_columns.h, in words.
@@ -242,6 +245,28 @@ POOLS = {
     "quotient": "computed from pooled sums",
     "sum_blocks": "sum, in the means over blocks",
 }
+
+
+def against_loss_scaling() -> str:
+    """APS beside loss scaling at a quarter of the bytes, each with its best format and rule in `main`."""
+    table = rows_of(apscope.replay([DATA / name for name in TRACES], "main", topology="ring"))
+    sound = (table["overflowed"] == 0) & (table["skipped"] == 0)
+    held = table[at_most(table["volume"], 0.25) & sound].sort_values("error_over_noise")
+    best = {
+        family: held[held["family"] == family].drop_duplicates("trace").set_index("trace")
+        for family in ("APS", "loss scaling")
+    }
+    ratio = best["loss scaling"]["error_over_noise"] / best["APS"]["error_over_noise"]
+    told = listed([f"{figure(ratio[t], 2)} (`{t}`, `{best['loss scaling']['scheme'][t]}`)" for t in TRACES])
+    return (
+        "- **APS against loss scaling**, both at a quarter of the bytes and with the best of their formats and rules: the error with loss scaling is that with "
+        f"APS times {told}. `scale=best` is a constant that is chosen with all steps known."
+    )
+
+
+def names(traces: list[str]) -> str:
+    """Traces as a sentence lists them."""
+    return listed([f"`{name}`" for name in traces]) if traces else "none"
 
 
 def numeric_columns() -> list[str]:

@@ -18,6 +18,7 @@ namespace {
 SelectionInput statistics_of(const TrainingStep& step, std::span<const RowReader> rows) {
     AgreedStatistics s;
     s.elements = rows[0].size;
+    s.nonfinite = step.nonfinite;
     for (const RowReader& row : rows) {
         for_runs(row, std::max<std::size_t>(row.size, 1),
                  [&](std::size_t, std::span<const double> x) {

@@ -8,6 +8,7 @@
 #include "core/fixed_shape_sum.h"
 #include "core/float_environment.h"
 #include "emulation/machine/simd.h"
+#include "emulation/schemes/agreed_statistics.h"
 #include "emulation/schemes/codecs/add_row.h"
 
 namespace apscope::detail {
@@ -39,6 +40,9 @@ ExchangeRun::ExchangeRun(const TensorScheme& scheme, const TrainingStep& step, S
     if (parts_.begin) parts_.begin(state_, workers, elements_);
     if (is_one()) read_piece(0);
     else if (!takes_) take_all();
+    if (parts_.select && !scheme.sees_special)
+        step_.nonfinite =
+            is_one() ? special_.size() : agreed_statistics(gradients, false).nonfinite;
     const std::vector<RowReader> rows = readers();
     if (parts_.select) theta_ = parts_.select(step_, state_, rows);
     for (std::size_t w = 0; w < workers && parts_.measure; ++w)

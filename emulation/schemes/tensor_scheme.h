@@ -20,7 +20,7 @@
 // piece is the row.
 //
 // Elements that are not finite bypass a scheme, unless it is made to see them: they count as 0 in
-// it and leave it unchanged.
+// it and leave it unchanged. select() learns how many there are (TrainingStep).
 #pragma once
 
 #include <cstddef>
@@ -70,6 +70,7 @@ struct TrainingStep {
     std::size_t index = 0;  // among the steps replayed, from 0
     int workers = 1;
     PhiloxKey key{};  // of all draws of this tensor at this step
+    std::uint64_t nonfinite = 0;  // elements that bypass the scheme, of all workers
     double loss = std::numeric_limits<double>::quiet_NaN(),
            learning_rate = std::numeric_limits<double>::quiet_NaN();
     std::span<const float> weights, full_batch;  // empty where not recorded

@@ -131,6 +131,16 @@ class Table:
         ) + self.latencies.sides(set(options.tolist()))
 
 
+#: What a table is made of; rows are selected several times, so the others are left out at once.
+_COLUMNS = {
+    "scheme", "stage", "topology", "step", "tensor", "skipped", "workers", "format",
+    "count", "counted", "nan", "infinite", "overflow", "underflow", "nonzero", "cosine",
+    "sum_squared_reference", "sum_absolute_reference", "sum_squared_error", "sum_signed_error",
+    "sum_noise", "sum_log2_error_over_noise", "noise_blocks", "volume", "wire_bits", "side_bits",
+    *PARTS,
+}  # fmt: skip
+
+
 def table_of(
     frame: pd.DataFrame,
     noise: pd.DataFrame | None,
@@ -159,11 +169,10 @@ def table_of(
     network, elements
         Of the modelled seconds, as for `Results.summary`.
     """
-    wire = frame["stage"] == "wire"
-    frame = frame[
-        frame["scheme"].isin(list(candidates))
-        & (wire | frame["topology"].isin([topology, *OWN_REDUCTIONS]))
-    ]
+    of_these = frame["scheme"].isin(list(candidates)) & (
+        (frame["stage"] == "wire") | frame["topology"].isin([topology, *OWN_REDUCTIONS])
+    )
+    frame = frame.loc[of_these, [name for name in frame if name in _COLUMNS]]
     wire = frame["stage"] == "wire"
     rows = frame[~wire] if topology else frame[wire]
     bits = not topology or bool((rows["workers"] == 1).all())

@@ -13,10 +13,12 @@ from .colours import FAMILIES
 from .describe import Chart, Line, Log, Point, number, powers
 from .fill import step_front
 
-__all__ = ["COSTS", "FLOOR", "MEASURES", "corners", "front_chart"]
+__all__ = ["COSTS", "FLOOR", "LEVEL", "MEASURES", "corners", "front_chart"]
 
 #: Errors below it stand at the lower edge: they tell nothing about narrow formats and would flatten the rest.
 FLOOR = 1e-7
+#: Errors within this factor are level.
+LEVEL = 1.01
 #: What can stand on the vertical axis: columns of `Results.summary` and what they are called.
 MEASURES = {
     "error_over_noise": "error over noise", "step_nmse": "step NMSE", "nmse": "NMSE, pooled over everything",
@@ -39,7 +41,7 @@ def corners(front: list[tuple[float, float]], right: float) -> list[tuple[float,
 def front_chart(
     rows: pd.DataFrame, titles: Callable[[str], str] = str, links: Callable[[str], str] = lambda _: "", *, against: str = "volume",
     error: str | None = None, all_named: bool = False, mixtures: Iterable[tuple[float, float]] = (),
-    floor: float = FLOOR,
+    floor: float = FLOOR, prefer: str = "",
 ) -> Chart:  # fmt: skip
     """Rows of `Results.summary`, one a scheme of one trace, as a chart.
 
@@ -61,6 +63,9 @@ def front_chart(
         Cost and error of the front of mixtures, a scheme a layer, drawn as a line of its own.
     floor : float
         Errors below it stand at the lower edge.
+    prefer : str
+        A spec that takes the place of a point of the front whose error is at most 1 % less, at the
+        same bytes: it is the one that the page names.
 
     Returns
     -------
@@ -84,6 +89,11 @@ def front_chart(
     front = step_front(zip(x[sound], y[sound]), SIDE if against == "volume" else 0.0)
     low, high = y.min() / 1.8, y.max() * 1.8
     left, right = x.min() / 1.35, x.max() * 1.35
+    liked = [p for p, spec in zip(zip(x, y), held["scheme"]) if spec == prefer]
+    front = [
+        next((p for p in liked if abs(p[0] - a) <= SIDE and p[1] <= LEVEL * b), (a, b))
+        for a, b in front
+    ]
     on_front, named, points = set(front), set(), []
     for row, px, py, real, whole in zip(held.itertuples(), x, y, held[column], sound):
         look = FAMILIES[row.family]

@@ -17,6 +17,8 @@ __all__ = ["WORST", "by_layer", "layer_map"]
 
 #: Layers that are boxed.
 WORST = 5
+#: Parts of an error in one word each.
+_CALLED = {"accumulation": "sums"}
 #: A remedy has at least so many times less error.
 _BETTER = 1.5
 #: Between the bands; of an NMSE the last is where quantized training loses its effect (docs/definitions.md, section 16).
@@ -116,7 +118,7 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
                 )
                 remedy, told = (
                     f"{better['scheme']}: {_error(better['error'])}{more}",
-                    f"{told}; {_short(better['scheme'], scheme, titles)} helps",
+                    f"{_CALLED.get(told, told)}; {_short(better['scheme'], scheme, titles)}{_cost(better, row)}",
                 )
                 says += f"\nwhat helps: {remedy}"
         made.append(Row(layer, values.tolist(), float(row["error"]), part, remedy, told, says))
@@ -131,6 +133,12 @@ def _short(better: str, scheme: str, titles: Callable[[str], str]) -> str:
     """The format of a better scheme, where that is another; else its name."""
     format = format_of(better)
     return format if format and format != format_of(scheme) else titles(better)
+
+
+def _cost(better: pd.Series, row: pd.Series) -> str:
+    """At how many times the bytes, where that is more than side information."""
+    times = better["volume"] / row["volume"]
+    return f" at {number(times)}×" if times >= 1.05 else ""
 
 
 def _remedy(table: pd.DataFrame, scheme: str, layer: str, row: pd.Series) -> pd.Series | None:

@@ -295,8 +295,14 @@ def cells_svg(cells: Cells, width: float, height: float) -> str:
             class_="tick",
             text_anchor="middle",
         )
-    pen.add("text", "recorded steps" + ("; gap: fewer from here on" if any(_gaps(cells.steps)) and right - left > 180 else ""),
-            x=(left + right) / 2, y=height - 3, class_="tick", text_anchor="middle")  # fmt: skip
+    pen.add(
+        "text",
+        "recorded steps",
+        x=(left + right) / 2,
+        y=height - 3,
+        class_="tick",
+        text_anchor="middle",
+    )
     return _text_of(pen)
 
 

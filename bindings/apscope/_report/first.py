@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from .._charts.describe import Row
-from .._charts.front import FLOOR, front_chart
+from .._charts.front import FLOOR, LEVEL, front_chart
 from .._charts.ladder import ladder_chart
 from .._charts.layers import WORST, layer_map
 from .._charts.svg import cells_svg, chart_svg
@@ -25,8 +25,6 @@ __all__ = ["chosen", "command", "row_of", "verdict"]
 
 #: Shares of fp32's bytes at which a scheme is named, and what they are called.
 _SHARES = ((0.25, "¼"), (0.5, "½"), (1.0, "all"))
-#: Errors within this factor are level.
-_SAME = 1.01
 #: A name of more words than these is told by its spec.
 _WORDS = 4
 #: Pixels of a chart: of one trace among several, and of the only one.
@@ -54,7 +52,7 @@ def chosen(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.Series | None, 
     for limit, called in _SHARES:
         held = rows[sound & at_most(share, limit)]
         if len(held):
-            level = held[held[error] <= _SAME * held[error].min()]
+            level = held[held[error] <= LEVEL * held[error].min()]
             asked = {scheme: place for place, scheme in enumerate(bits)}
             return level.loc[level["scheme"].map(asked).fillna(len(asked)).idxmin()], called
     return None, ""
@@ -71,6 +69,8 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
         best[f"error_over_noise{end}"] if noisy else best["step_nmse"] if not end else math.nan
         for end in ("", "_low", "_high")
     )
+    # The interval is corrected for the noise's own bias; it is widened to hold what the charts show.
+    low, high = min(low, value), max(high, value)
     return {
         "scheme": best["scheme"], "name": name if len(name.split()) <= _WORDS else best["scheme"], "share": share,
         "what": "bytes" if rows["volume"].notna().any() else "bits", "noisy": noisy, "plain": _told(value, noisy),
@@ -141,7 +141,7 @@ def row_of(
     if (rows["volume"] > 0).any():
         drawn.append(
             chart_svg(
-                front_chart(rows, named, lambda spec: links.get(spec, ""), floor=_floor(rows)),
+                front_chart(rows, named, lambda spec: links.get(spec, ""), floor=_floor(rows), prefer=said.get("scheme", "")),
                 width,
                 height,
             )

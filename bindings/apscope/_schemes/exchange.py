@@ -65,8 +65,8 @@ def exchange(
         for all tensors of a step (``aps`` with ``unit=model`` or ``bucket:SIZE``) treats x as all
         of them.
     x : array_like of float32, shape (workers, ...)
-        One array per worker; elements that are not finite are returned unchanged, and the scheme
-        does not see them: a loss scale that drops such steps in a replay drops none here. Not
+        One array per worker; elements that are not finite are returned unchanged, and count as 0
+        in the scheme, which learns how many there are: a loss scale drops such a step. Not
         changed.
     topology : str
         For schemes that add in a format; the others have their own reduction.

@@ -56,8 +56,8 @@ struct ExchangeResult {
 ///
 /// @param scheme     A spec, such as `aps:e4m3`; not a hybrid, whose branches are schemes.
 /// @param gradients  One row per worker, equally long. Elements that are not finite are returned
-///                   unchanged, and the scheme does not see them: a loss scale that drops such
-///                   steps in a replay and in TrainingExchange drops none here.
+///                   unchanged, and count as 0 in the scheme, which learns how many there are:
+///                   a loss scale drops such a step.
 /// @param inputs     Topology, step, tensor, draws.
 /// @param memory     What the scheme remembers of the step before, empty at first; becomes that of
 ///                   this step.

@@ -1,0 +1,53 @@
+"""A step with a value that is not finite, through exchange() step by step and through a replay: the
+same steps are dropped, by the same scales."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import apscope
+from apscope.record import TraceWriter
+
+SPECS = [
+    "dynamic_loss_scaling:e4m3",
+    "dynamic_loss_scaling:e4m3,growth_interval=1",
+    "deepspeed_loss_scaling:fp16,window=2",
+    "enhanced_loss_scaling:e5m2",
+    "adaptive_loss_scaling:e4m3",
+    "delayed_scaling:e4m3,history=2",
+    "delayed_scaling:e4m3,history=2,nonfinite=nan",
+    "fp8_allreduce",
+    "aps:e4m3",
+    "error_feedback(dynamic_loss_scaling:e4m3)",
+]
+
+
+@pytest.mark.parametrize("elements", [20, 5000])  # one piece, several
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+def test_exchange_drops_the_steps_that_a_replay_drops(tmp_path, spec, elements, bad):
+    rng = np.random.default_rng(4)
+    steps = [0.01 * rng.standard_normal((3, elements)).astype(np.float32) for _ in range(6)]
+    steps[2][1, elements - 3] = bad
+    with TraceWriter(tmp_path / "t", workers=3, reduction="sum") as writer:
+        for number, g in enumerate(steps):
+            for worker, row in enumerate(g):
+                writer.add(number, worker, "x", row)
+            writer.end_step(number)
+    frame = apscope.replay(tmp_path / "t", spec, topology="ring").frame
+    wire = frame[frame.stage == "wire"].set_index("step")
+    state = {}
+    for number, g in enumerate(steps):
+        e = apscope.exchange(spec, g, topology="ring", state=state, step=number, tensor="x")
+        state = e.state
+        row = wire.loc[number]
+        assert e.skipped == row.skipped
+        assert (e.scale_exponent is None) == bool(np.isnan(float(row.scale_exponent or np.nan))) or (
+            e.scale_exponent == row.scale_exponent
+        )
+        if not e.skipped:
+            finite = np.isfinite(g) & np.isfinite(e.sent)
+            error = ((e.sent - g.astype(np.float64))[finite] ** 2).sum()
+            assert error == pytest.approx(row.sum_squared_error, rel=1e-9)
+    assert "dynamic" not in spec or wire.skipped.any()
