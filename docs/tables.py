@@ -145,7 +145,8 @@ def wide(ladder: pd.DataFrame) -> str:
     alone = errors.xs("transformer", level="trace").groupby(level="format", sort=False).max()
     return (
         "- **With five or four exponent bits (`e5m2`, `e4m3fn`) the choice of scale hardly matters**: compared with the best "
-        f"constant, chosen with all steps known, one scale per layer lowers the error by at most a factor of {gain.max():.2f}. The error is {figure(usual.min(), 2)} to {figure(usual.max(), 2)} of the noise on four "
+        f"constant, chosen with all steps known, one scale per layer lowers the error by at most a factor of {gain.max():.2f}. "
+        f"The error is {figure(usual.min(), 2)} to {figure(usual.max(), 2)} of the noise on four "
         f"traces, and on `transformer` up to {listed([f'{figure(error, 2)} (`{name}`)' for name, error in alone.items()])}."
     )
 
@@ -232,7 +233,15 @@ def found(results: apscope.Results) -> list[str]:
         f"- **With three (`e3m4`) a scale per step lowers the error by a factor of {step}, a scale per layer (APS) by a further factor of {layer}**. "
         f"With one scale per layer for both formats, `e3m4` has less error than `e4m3fn` on {names(wins)}; by APS's own rule (`ceil`) for both, on {names(by_ceil)}:"
     )
-    return [wide(ladder), with_three, "", *narrow(ladder), "", matters(results, ladder), against_loss_scaling()]
+    return [
+        wide(ladder),
+        with_three,
+        "",
+        *narrow(ladder),
+        "",
+        matters(results, ladder),
+        against_loss_scaling(),
+    ]
 
 
 #: `Pools` of analysis/statistics/result_columns.h, in words.
@@ -257,7 +266,9 @@ def against_loss_scaling() -> str:
         for family in ("APS", "loss scaling")
     }
     ratio = best["loss scaling"]["error_over_noise"] / best["APS"]["error_over_noise"]
-    told = listed([f"{figure(ratio[t], 2)} (`{t}`, `{best['loss scaling']['scheme'][t]}`)" for t in TRACES])
+    told = listed(
+        [f"{figure(ratio[t], 2)} (`{t}`, `{best['loss scaling']['scheme'][t]}`)" for t in TRACES]
+    )
     return (
         "- **APS against loss scaling**, both at a quarter of the bytes and with the best of their formats and rules: the error with loss scaling is that with "
         f"APS times {told}. `scale=best` is a constant that is chosen with all steps known."

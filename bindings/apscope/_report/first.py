@@ -141,7 +141,13 @@ def row_of(
     if (rows["volume"] > 0).any():
         drawn.append(
             chart_svg(
-                front_chart(rows, named, lambda spec: links.get(spec, ""), floor=_floor(rows), prefer=said.get("scheme", "")),
+                front_chart(
+                    rows,
+                    named,
+                    lambda spec: links.get(spec, ""),
+                    floor=_floor(rows),
+                    prefer=said.get("scheme", ""),
+                ),
                 width,
                 height,
             )

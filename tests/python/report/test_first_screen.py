@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import apscope
+from apscope._charts.front import front_chart
 from apscope._report import answer, first, page
 from apscope.cli import main
 from tests.python.browser import CHROMIUM, Browser
@@ -66,10 +67,21 @@ def test_the_verdict_is_that_of_the_summary(results):
             own["error_over_noise"] <= 1.01 * sound["error_over_noise"].min()
             and said["share"] == "¼"
         )
-        assert (
-            said["error"]
-            == f"{first.fraction(own['error_over_noise_low'])}–{first.fraction(own['error_over_noise_high'])}"
+        shown = own["error_over_noise"]  # the interval holds it
+        low, high = (
+            min(own["error_over_noise_low"], shown),
+            max(own["error_over_noise_high"], shown),
         )
+        assert said["error"] == f"{first.fraction(low)}–{first.fraction(high)}"
+
+
+def test_the_chart_of_error_against_bytes_names_the_scheme_of_the_verdict(results):
+    table = results.summary()
+    for trace in TRACES:
+        rows = answer.headline(table[table["trace"] == trace], "ring")
+        said = first.verdict(rows, answer.bits_of(results.frame))
+        chart = front_chart(rows, prefer=said["scheme"])
+        assert said["scheme"] in [p.label for p in chart.points]
 
 
 def test_the_worst_layer_has_the_largest_error_over_the_noise_at_a_step(results, text):
