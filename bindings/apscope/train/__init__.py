@@ -12,10 +12,17 @@ except ImportError as _error:
         "apscope.train needs PyTorch: pip install 'apscope[torch]', or any torch from 2.4 on"
     ) from _error
 
+from ._adaptive_loss_scaling import AdaptiveLossScaling
 from ._fsdp import exchange_fsdp
 from ._hook import ExchangeState, exchange_hook
 from ._workers import Workers
 
-__all__ = ["ExchangeState", "Workers", "exchange_fsdp", "exchange_hook"]
+__all__ = [
+    "AdaptiveLossScaling",
+    "ExchangeState",
+    "Workers",
+    "exchange_fsdp",
+    "exchange_hook",
+]
 __dir__ = __all__.copy
 del _torch
