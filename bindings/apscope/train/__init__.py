@@ -14,10 +14,12 @@ except ImportError as _error:
 
 from ._adaptive_loss_scaling import AdaptiveLossScaling
 from ._fsdp import exchange_fsdp
+from ._halp import HALP
 from ._hook import ExchangeState, exchange_hook
 from ._workers import Workers
 
 __all__ = [
+    "HALP",
     "AdaptiveLossScaling",
     "ExchangeState",
     "Workers",
