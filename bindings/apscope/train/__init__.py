@@ -13,6 +13,7 @@ except ImportError as _error:
     ) from _error
 
 from ._adaptive_loss_scaling import AdaptiveLossScaling
+from ._double_sampling import DoubleSampledLinear
 from ._fsdp import exchange_fsdp
 from ._halp import HALP
 from ._hook import ExchangeState, exchange_hook
@@ -21,6 +22,7 @@ from ._workers import Workers
 __all__ = [
     "HALP",
     "AdaptiveLossScaling",
+    "DoubleSampledLinear",
     "ExchangeState",
     "Workers",
     "exchange_fsdp",
