@@ -17,6 +17,7 @@ from ._double_sampling import DoubleSampledLinear
 from ._fsdp import exchange_fsdp
 from ._halp import HALP
 from ._hook import ExchangeState, exchange_hook
+from ._multipoint import multipoint
 from ._workers import Workers
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Workers",
     "exchange_fsdp",
     "exchange_hook",
+    "multipoint",
 ]
 __dir__ = __all__.copy
 del _torch
