@@ -3,6 +3,10 @@
 `Workers` trains with several workers in one process. `ExchangeState` does the same in a job of
 several processes: with `exchange_hook` under PyTorch's ``DistributedDataParallel``, with
 `exchange_fsdp` under ``fully_shard``. All give the same bits.
+
+Methods of training, each with its source (docs/methods.md): `AdaptiveLossScaling`, `FracTrain` (contexts
+around a model's layers), `HALP` (an optimizer), `DoubleSampledLinear` (a layer), `multipoint` (a
+trained model's weights); `apscope.train.unit_scaling` has layers of unit variance.
 """
 
 try:
@@ -14,6 +18,7 @@ except ImportError as _error:
 
 from ._adaptive_loss_scaling import AdaptiveLossScaling
 from ._double_sampling import DoubleSampledLinear
+from ._fractrain import FracTrain
 from ._fsdp import exchange_fsdp
 from ._halp import HALP
 from ._hook import ExchangeState, exchange_hook
@@ -25,6 +30,7 @@ __all__ = [
     "AdaptiveLossScaling",
     "DoubleSampledLinear",
     "ExchangeState",
+    "FracTrain",
     "Workers",
     "exchange_fsdp",
     "exchange_hook",
