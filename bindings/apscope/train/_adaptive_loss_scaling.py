@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from .._arrays.casts import quantize
 from .._arrays.checks import integer
@@ -61,7 +62,7 @@ class AdaptiveLossScaling(LayerMode):
     Parameters
     ----------
     model : torch.nn.Module
-        Not changed.
+        Not changed. Its parameters are fp32 or fp64, on the CPU.
     format : FloatFormat, str or dtype
         Of gradients in the backward pass. Weights and activations stay as they are.
     scale : float, optional
@@ -89,7 +90,8 @@ class AdaptiveLossScaling(LayerMode):
 
     Notes
     -----
-    One context per forward pass; ``backward`` may be called inside or after it. Layers are found by
+    One context per forward pass; ``backward`` may be called inside or after it, once. A compiled
+    model runs inside the context as if it were not. Layers are found by
     their weights; ``nn.LSTM`` and ``nn.MultiheadAttention`` do not call ``linear`` with them. A
     layer whose output also reaches the loss past all layers takes the scale of its readers alone.
     In `Workers` set ``batched=False``.
@@ -220,6 +222,7 @@ class _Layer(torch.autograd.Function):
         return product.with_bias(product.output(x, w), b)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         x, w = ctx.saved_tensors
         found = ctx.scales.backward_of(ctx.call, ctx.product, g, x, w, ctx.needs_input_grad[:3])

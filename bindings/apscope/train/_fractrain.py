@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.autograd.function import once_differentiable
 
 from .._arrays.checks import integer
 from .._arrays.draws import Draws
@@ -42,7 +43,7 @@ class FracTrain(LayerMode):
     Parameters
     ----------
     model : torch.nn.Module
-        Not changed.
+        Not changed. Its parameters are fp32 or fp64, on the CPU.
     bits, gradient_bits : sequence of int
         Widths of the stages, 1 to 16, as many of each. A sequence of one width is a constant.
     epsilon : float
@@ -195,6 +196,7 @@ class _Layer(torch.autograd.Function):
         return product.with_bias(product.output(x, w), b)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         x, w = ctx.saved_tensors
         g = _affine(g, ctx.bits, ctx.draws.next())

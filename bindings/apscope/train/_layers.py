@@ -6,6 +6,8 @@ the method's `layer`. The model itself, its weights and its state dict are not c
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -81,6 +83,17 @@ class LayerMode(TorchFunctionMode):
             raise TypeError(f"model is {type(model).__name__}; it must be a torch.nn.Module")
         self.model = model
         self._names = {id(p): n.removesuffix(".weight") for n, p in model.named_parameters()}
+        self._uncompiled = contextlib.ExitStack()
+
+    def __enter__(self) -> Any:
+        """Until the end, compiled models run as if they were not, with the same bits."""
+        if "torch._dynamo" in sys.modules and hasattr(torch.compiler, "set_stance"):
+            self._uncompiled.enter_context(torch.compiler.set_stance("force_eager"))
+        return super().__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        super().__exit__(*raised)
+        self._uncompiled.close()
 
     def layer(
         self, name: str, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, product: Product
@@ -103,7 +116,8 @@ class LayerMode(TorchFunctionMode):
             return func(*args, **kwargs)
         if torch.compiler.is_compiling():
             raise RuntimeError(
-                f"{type(self).__name__} cannot be compiled; call the model outside of torch.compile"
+                f"{type(self).__name__} cannot be compiled; call torch.compile before its context, with "
+                "PyTorch 2.6 or later"
             )
         return self.layer(name, *given, Product(convolution))
 

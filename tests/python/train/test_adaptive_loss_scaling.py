@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from apscope.train import AdaptiveLossScaling, Workers  # noqa: E402
+from apscope.train import AdaptiveLossScaling, FracTrain, Workers  # noqa: E402
 from tests.benchmarks.method_claims import adaptive_loss_scaling as claim  # noqa: E402
 
 U_MAX, U_MIN = 65504.0, 2.0**-24
@@ -230,3 +230,23 @@ def test_without_tuning_it_ends_with_the_best_constant_scale():
     assert found["adaptive"] < min(constant.values()) + 0.02
     assert found["adaptive"] < found["scale 1"] - 0.1
     assert found["scale 4096"] > found["adaptive"] + 1
+
+
+@pytest.mark.parametrize("kind", [AdaptiveLossScaling, FracTrain])
+def test_a_compiled_model_has_the_same_bits(kind):
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 2)), torch.randn(4, 6)
+    compiled, found = torch.compile(model, backend="eager"), []
+    plain = compiled(x)
+    for called in (model, compiled):
+        model.zero_grad()
+        with kind(model):
+            y = called(x)
+        y.square().sum().backward()
+        found.append([y.detach(), *(p.grad.clone() for p in model.parameters())])
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+    assert torch.equal(compiled(x), plain)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        with kind(model):
+            (g,) = torch.autograd.grad(model(x).sum(), model[0].weight, create_graph=True)
+        g.sum().backward()
