@@ -68,7 +68,8 @@ class AdaptiveLossScaling(LayerMode):
     scale : float, optional
         A constant loss scale instead, a power of two: P = scale, l = 1.
     start : float
-        P at the end of the model, a power of two.
+        P at the end of the model, a power of two. A loop may change the attribute between passes,
+        such as halve it after an overflow.
     every : int
         l is computed at every so many forward passes, and kept between.
     **options

@@ -17,7 +17,10 @@ from . import common
 
 @dataclass(frozen=True)
 class Setting:
-    """A task in a format of gradients, with the constant scales to try."""
+    """A task in a format of gradients, with the constant scales to try.
+
+    In the cases of `more` the scale at the loss is halved after every step that overflowed.
+    """
 
     task: str
     model: str
@@ -27,14 +30,13 @@ class Setting:
     more: tuple[tuple[str, dict[str, Any]], ...] = ()
 
 
-#: A batch of the transformer has 1,024 positions, over which its loss is a mean.
 DIGITS = (
     Setting("digits", "convolutional", "e4m3", (1, 16, 256, 4096), 200),
     Setting("digits", "convolutional", "e5m2", (1, 16, 256, 4096), 200),
 )
 TRANSFORMER = Setting(
     "characters", "transformer", "e4m3", (1, 16, 256, 4096), 100,
-    (("adaptive, start 1024", {"start": 1024.0}),),
+    (("dynamic", {"scale": 2.0**16}), ("adaptive from a dynamic start", {"start": 2.0**16})),
 )  # fmt: skip
 
 
@@ -49,7 +51,10 @@ def run(
         cases += [("adaptive", {}), *setting.more]
         for seed in seeds:
             for case, options in cases:
-                loss, accuracy, skipped = one(setting, seed, options, steps or setting.steps)
+                halves = case in dict(setting.more)
+                loss, accuracy, skipped = one(
+                    setting, seed, options, steps or setting.steps, halves
+                )
                 rows.append((setting.task, setting.format, case, seed, loss, accuracy, skipped))
     return pd.DataFrame(
         rows, columns=["task", "format", "case", "seed", "loss", "accuracy", "skipped"]
@@ -57,7 +62,7 @@ def run(
 
 
 def one(
-    setting: Setting, seed: int, options: dict[str, Any] | None, steps: int
+    setting: Setting, seed: int, options: dict[str, Any] | None, steps: int, halves: bool = False
 ) -> tuple[float, float, int]:
     """Loss at the end, accuracy, steps left out after an overflow."""
     data = _tasks.load(
@@ -70,9 +75,16 @@ def one(
         else:
             optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
         scales = None if options is None else AdaptiveLossScaling(model, setting.format, **options)
+
+        def overflowed() -> bool:
+            found = scales is not None and scales.overflowed
+            if found and halves:
+                scales.start /= 2
+            return found
+
         losses, skipped = common.train(
             data, model, optimizer, rng, steps, 64 if setting.task == "digits" else 32,
-            context=scales, skips=lambda: scales is not None and scales.overflowed,
+            context=scales, skips=overflowed,
         )  # fmt: skip
         return common.end(losses), common.accuracy(data, model), skipped
 
@@ -104,6 +116,6 @@ def lines() -> list[str]:
         )  # fmt: skip
         found += [""] + [
             f"{case.capitalize()} less the best constant, {best}: {common.span(common.paired(own, case, best, 'loss'))} nats."
-            for case in mean.index if case.startswith("adaptive")
+            for case in mean.index if case.startswith(("adaptive", "dynamic"))
         ]  # fmt: skip
     return [*found, "", f"Processor time: {time.process_time() - began:.0f} s."]
