@@ -85,7 +85,7 @@ def paired(rows: pd.DataFrame, case: str, base: str, column: str) -> tuple[float
 
 def span(found: tuple[float, float, float]) -> str:
     """A difference with its interval."""
-    mean, low, high = found
+    mean, low, high = (0.0 if abs(v) < 1e-12 else v for v in found)
     return f"{mean:+.2g} ({low:+.2g} to {high:+.2g})"
 
 

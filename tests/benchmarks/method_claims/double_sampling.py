@@ -119,4 +119,4 @@ def lines() -> list[str]:
 def plain(values: pd.Series) -> str:
     """A mean with its interval over the seeds."""
     mean, low, high = common.interval(values.to_numpy(float))
-    return f"{mean:.3f} ({low:.3f} to {high:.3f})"
+    return f"{mean:.2g} ({low:.2g} to {high:.2g})"
