@@ -58,7 +58,16 @@ def scaled(x: torch.Tensor, forward: float = 1.0, backward: float = 1.0) -> torc
     Returns
     -------
     tensor of x's shape and dtype
+
+    Raises
+    ------
+    TypeError
+        Not a floating-point tensor.
     """
+    if not isinstance(x, torch.Tensor) or not x.is_floating_point():
+        raise TypeError(
+            f"x is {getattr(x, 'dtype', type(x).__name__)}; give a floating-point tensor"
+        )
     y: torch.Tensor = _Scaled.apply(x, float(forward), float(backward))
     return y
 
@@ -206,6 +215,11 @@ def relu(x: torch.Tensor) -> torch.Tensor:
     Returns
     -------
     tensor of x's shape and dtype
+
+    Raises
+    ------
+    TypeError
+        Not a floating-point tensor.
     """
     return scaled(torch.relu(scaled(x, 1.0, math.sqrt(2))), 1 / _RELU, 1.0)
 
@@ -229,6 +243,8 @@ def cross_entropy(output: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     ------
     ValueError
         Fewer than two classes.
+    TypeError
+        Output that is not a floating-point tensor.
     """
     classes = output.shape[-1]
     if classes < 2:

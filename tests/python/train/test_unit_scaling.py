@@ -111,6 +111,10 @@ def test_cross_entropy_by_its_derivation():
         torch.nn.functional.cross_entropy(plain, targets.reshape(-1)).backward()
         scale = 24 * classes / math.sqrt(classes - 1)
         assert torch.allclose(output.grad.reshape(24, classes), plain.grad * scale)
+    with pytest.raises(TypeError, match="int64"):
+        unit_scaling.relu(torch.ones(3, dtype=torch.long))
+    with pytest.raises(ValueError, match="same"):
+        unit_scaling.Conv2d(1, 1, 3, padding="same")
     with pytest.raises(ValueError, match="1 classes"):
         unit_scaling.cross_entropy(torch.zeros(3, 1), torch.zeros(3, dtype=torch.long))
 
