@@ -113,7 +113,7 @@ _MODULES = (
     "types",
 )
 #: Public modules that need an extra, likewise; ``from apscope import *`` does without them.
-_EXTRAS = ("torch", "train", "train.cpd")
+_EXTRAS = ("torch", "train", "train.cpd", "train.unit_scaling")
 
 __all__ = [
     "BlockFormat",

@@ -3,6 +3,10 @@
 `Workers` trains with several workers in one process. `ExchangeState` does the same in a job of
 several processes: with `exchange_hook` under PyTorch's ``DistributedDataParallel``, with
 `exchange_fsdp` under ``fully_shard``. All give the same bits.
+
+Methods of training, each with its source (docs/methods.md): `AdaptiveLossScaling`, `FracTrain` (contexts
+around a model's layers), `HALP` (an optimizer), `DoubleSampledLinear` (a layer), `multipoint` (a
+trained model's weights); `apscope.train.unit_scaling` has layers of unit variance.
 """
 
 try:
@@ -12,10 +16,25 @@ except ImportError as _error:
         "apscope.train needs PyTorch: pip install 'apscope[torch]', or any torch from 2.4 on"
     ) from _error
 
+from ._adaptive_loss_scaling import AdaptiveLossScaling
+from ._double_sampling import DoubleSampledLinear
+from ._fractrain import FracTrain
 from ._fsdp import exchange_fsdp
+from ._halp import HALP
 from ._hook import ExchangeState, exchange_hook
+from ._multipoint import multipoint
 from ._workers import Workers
 
-__all__ = ["ExchangeState", "Workers", "exchange_fsdp", "exchange_hook"]
+__all__ = [
+    "HALP",
+    "AdaptiveLossScaling",
+    "DoubleSampledLinear",
+    "ExchangeState",
+    "FracTrain",
+    "Workers",
+    "exchange_fsdp",
+    "exchange_hook",
+    "multipoint",
+]
 __dir__ = __all__.copy
 del _torch

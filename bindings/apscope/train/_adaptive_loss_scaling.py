@@ -1,0 +1,253 @@
+"""Adaptive loss scaling: a scale per layer, chosen inside backpropagation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from .._arrays.casts import quantize
+from .._arrays.checks import integer
+from .._arrays.inputs import FormatLike, as_format
+from ..studies.activation_scales import join_scales, layer_scale
+from ._layers import LayerMode, Product
+
+__all__ = ["AdaptiveLossScaling", "LayerScale"]
+
+
+@dataclass
+class LayerScale:
+    """What a layer did in the last backward pass."""
+
+    layer: str
+    arrived: float  #: P, the scale of the gradient that arrived
+    scale: float  #: l, the layer's own factor
+    passed: float  #: P l, the scale of the gradient that it passed on
+    underflow: float  #: share of the nonzero products passed on that became 0
+    overflow: int  #: elements of the three results that are not finite
+
+
+@dataclass
+class _Call:
+    """One call of a layer: which calls read its output, and the scale that it passed on."""
+
+    name: str
+    number: int
+    readers: list[_Call] = field(default_factory=list)
+    passed: float | None = None
+
+
+class AdaptiveLossScaling(LayerMode):
+    """Scales of gradients, layer by layer, chosen where backpropagation reaches the layer.
+
+    Inside the context, a linear layer or convolution with weights W and inputs x computes as
+    before; its backward pass reads the gradient g of its output at the scale P at which it arrives
+    (`start` at the end of the model), and passes on another:
+
+        g  = Q(P g)                        what a gradient in the format is
+        l  = `apscope.studies.activation_scales.layer_scale`(g, W, cumulative=P / start)
+        gx = Q(Q(l g) W) / (P l)           passed on at the scale P l
+        gW = Q(g x) / P,  gb = Q(sum g) / P
+
+    Q rounds to the format, sums are fp32. P l is a power of two, so that the division is exact.
+    Where several layers read an output, P is `join_scales` of theirs. All tensors between the
+    layers hold the unscaled numbers, which have the same bits: only Q depends on P.
+
+    Source: R. Zhao, B. Vogel, T. Ahmed, arXiv:1910.12385, and the code ada-loss, whose rule, bounds
+    (16 of a layer, 1024 of all) and join are these. At a join they hold each gradient at its own
+    scale; here the limit is applied to their sum.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Not changed. Its parameters are fp32 or fp64, on the CPU.
+    format : FloatFormat, str or dtype
+        Of gradients in the backward pass. Weights and activations stay as they are.
+    scale : float, optional
+        A constant loss scale instead, a power of two: P = scale, l = 1.
+    start : float
+        P at the end of the model, a power of two. A loop may change the attribute between passes,
+        such as halve it after an overflow.
+    every : int
+        l is computed at every so many forward passes, and kept between.
+    **options
+        Of `layer_scale`: share, upper, total, sparsity, element_wise, u_min.
+
+    Attributes
+    ----------
+    layers : list of LayerScale
+        Of the last backward pass, in its order.
+    overflowed : bool
+        Whether an element of a gradient was not finite in it: leave out the optimizer's step.
+
+    Raises
+    ------
+    TypeError
+        Not a module, an unknown option.
+    ValueError
+        An unknown format, a scale that is not a power of two.
+
+    Notes
+    -----
+    One context per forward pass; ``backward`` may be called inside or after it, once. A compiled
+    model runs inside the context as if it were not. Layers are found by
+    their weights; ``nn.LSTM`` and ``nn.MultiheadAttention`` do not call ``linear`` with them. A
+    layer whose output also reaches the loss past all layers takes the scale of its readers alone.
+    In `Workers` set ``batched=False``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    >>> scales = AdaptiveLossScaling(model, "fp16")
+    >>> with scales:
+    ...     loss = model(torch.ones(3, 8)).square().mean() * 2.0**-20
+    >>> loss.backward()
+    >>> [found.layer for found in scales.layers]
+    ['2', '0']
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        format: FormatLike = "fp16",
+        *,
+        scale: float | None = None,
+        start: float = 1.0,
+        every: int = 1,
+        **options: Any,
+    ) -> None:
+        super().__init__(model)
+        unknown = options.keys() - {"share", "upper", "total", "sparsity", "element_wise", "u_min"}
+        if unknown:
+            raise TypeError(f"{min(unknown)} is not an option of layer_scale")
+        self.format = as_format(format)
+        self.scale = None if scale is None else _power_of_two("scale", scale)
+        self.start = _power_of_two("start", start) if self.scale is None else self.scale
+        self.every = integer("every", every, 1, 2**62)
+        self._options = options
+        self._passes = 0
+        self._calls: dict[str, int] = {}
+        self._held: dict[tuple[str, int], float] = {}
+        self.layers: list[LayerScale] = []
+
+    @property
+    def overflowed(self) -> bool:
+        """Whether an element of the last pass's gradients is not finite."""
+        return any(found.overflow for found in self.layers)
+
+    def __enter__(self) -> AdaptiveLossScaling:
+        if self._passes % self.every == 0:
+            self._held = {}
+        self._passes += 1
+        self._calls, self.layers = {}, []
+        super().__enter__()
+        return self
+
+    def layer(
+        self, name: str, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, product: Product
+    ) -> torch.Tensor:
+        """The layer, whose backward pass is this method's."""
+        call = _Call(name, self._calls.get(name, 0))
+        self._calls[name] = call.number + 1
+        for earlier in _calls_before(x.grad_fn):
+            earlier.readers.append(call)
+        y: torch.Tensor = _Layer.apply(x, w, b, self, call, product)
+        return y
+
+    def _arrives_at(self, call: _Call, g: torch.Tensor) -> float:
+        scales = [r.passed for r in call.readers if r.passed is not None]
+        if not scales:
+            return self.start
+        if len(set(scales)) == 1:
+            return scales[0]
+        largest = float(g.abs().max()) if g.numel() else 0.0
+        return join_scales(scales, [largest * s for s in scales], format=self.format)
+
+    def _own(self, call: _Call, g: torch.Tensor, w: torch.Tensor, arrived: float) -> float:
+        if self.scale is not None:
+            return 1.0
+        key = call.name, call.number
+        if key not in self._held:
+            self._held[key] = layer_scale(
+                g.numpy(),
+                w.detach().numpy(),
+                format=self.format,
+                cumulative=arrived / self.start,
+                **self._options,
+            )
+        return self._held[key]
+
+    def _q(self, x: torch.Tensor) -> torch.Tensor:
+        rounded: torch.Tensor = quantize(x.contiguous(), self.format)
+        return rounded.to(x.dtype)
+
+    @torch.no_grad()
+    def backward_of(
+        self, call: _Call, product: Product, g: torch.Tensor, x: torch.Tensor, w: torch.Tensor,
+        needs: tuple[bool, ...],
+    ) -> tuple[torch.Tensor | None, ...]:  # fmt: skip
+        """The three gradients of one call, unscaled."""
+        arrived = self._arrives_at(call, g)
+        g = self._q(g * arrived)
+        own, gx, lost = 1.0, None, 0.0
+        if needs[0]:
+            own = self._own(call, g, w, arrived)
+            exact = product.input_gradient(self._q(g * own), w, x.shape)
+            gx = self._q(exact)
+            there = int(exact.count_nonzero())
+            lost = (there - int(gx.count_nonzero())) / there if there else 0.0
+        call.passed = arrived * own
+        gw = self._q(product.weight_gradient(g, x, w.shape)) if needs[1] else None
+        gb = self._q(product.bias_gradient(g)) if needs[2] else None
+        found = [r for r in (gx, gw, gb) if r is not None]
+        overflow = sum(int((~torch.isfinite(r)).sum()) for r in found)
+        self.layers.append(LayerScale(call.name, arrived, own, call.passed, lost, overflow))
+        return (
+            None if gx is None else gx / call.passed,
+            None if gw is None else gw / arrived,
+            None if gb is None else gb / arrived,
+        )
+
+
+class _Layer(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None,
+        scales: AdaptiveLossScaling, call: _Call, product: Product,
+    ) -> torch.Tensor:  # fmt: skip
+        ctx.save_for_backward(x, w)
+        ctx.scales, ctx.call, ctx.product = scales, call, product
+        return product.with_bias(product.output(x, w), b)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        x, w = ctx.saved_tensors
+        found = ctx.scales.backward_of(ctx.call, ctx.product, g, x, w, ctx.needs_input_grad[:3])
+        return *found, None, None, None
+
+
+def _calls_before(node: Any) -> list[_Call]:
+    """The layers' calls from which this node of the graph is reached without another between."""
+    found: dict[int, _Call] = {}
+    seen, left = set(), [node]
+    while left:
+        node = left.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        call = getattr(node, "call", None)
+        if isinstance(call, _Call):
+            found[id(call)] = call
+        else:
+            left += [after for after, _ in node.next_functions]
+    return list(found.values())
+
+
+def _power_of_two(name: str, value: float) -> float:
+    if not (value > 0 and float(value).hex().startswith("0x1.0000000000000p")):
+        raise ValueError(f"{name}={value} must be a power of two, so that dividing by it is exact")
+    return float(value)

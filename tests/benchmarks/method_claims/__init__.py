@@ -1,0 +1,1 @@
+"""Claims of training methods, tested by training: one module per method of docs/methods.md."""

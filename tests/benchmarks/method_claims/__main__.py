@@ -1,0 +1,41 @@
+"""Trains every method of docs/methods.md on the tasks that ship, and prints its tables.
+
+    python -m tests.benchmarks.method_claims [--only NAME ...] [--page docs/methods.md]
+
+Five seeds, one thread; about six minutes of one processor. `--page` writes each table between its markers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from pathlib import Path
+
+from docs import page
+
+METHODS = (
+    "adaptive_loss_scaling",
+    "unit_scaling",
+    "halp",
+    "double_sampling",
+    "multipoint",
+    "fractrain",
+)
+
+
+def main() -> None:
+    """One method after another."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=METHODS, default=METHODS)
+    parser.add_argument("--page", type=Path, help="whose tables are replaced")
+    asked = parser.parse_args()
+    for name in asked.only:
+        found = importlib.import_module(f"{__package__}.{name}").lines()[1:]
+        print("\n".join([f"## {name}", "", *found, ""]), flush=True)
+        if asked.page:
+            begin = f"<!-- {name}: written by python -m tests.benchmarks.method_claims -->"
+            page.replace_between(asked.page, begin, f"<!-- end of {name} -->", found)
+
+
+if __name__ == "__main__":
+    main()

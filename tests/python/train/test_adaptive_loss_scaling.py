@@ -1,0 +1,252 @@
+"""Adaptive loss scaling inside backpropagation: the rule by hand, graphs with joins, the claim."""
+
+import math
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+from apscope.train import AdaptiveLossScaling, FracTrain, Workers  # noqa: E402
+from tests.benchmarks.method_claims import adaptive_loss_scaling as claim  # noqa: E402
+
+U_MAX, U_MIN = 65504.0, 2.0**-24
+QUANTILE = 0.0012533145  # sqrt(2) erfinv(1e-3), as ada-loss has it
+
+
+def grid(rng, shape, bits, scale=1.0):
+    """Multiples of 2^-bits within 1: products and sums of them are exact in fp64."""
+    return scale * rng.integers(-(2**bits), 2**bits + 1, shape) / 2.0**bits
+
+
+def fp16(x):
+    with np.errstate(over="ignore"):
+        return x.astype(np.float16).astype(np.float64)
+
+
+def own_scale(g, w, cumulative):
+    """Section 3.4's formula, for a matrix of weights."""
+    fan = w.shape[0]
+    variance = (g.var() + g.mean() ** 2) * (w.var() + w.mean() ** 2)
+    sigma = math.sqrt(variance) * math.sqrt(0.5 * fan)
+    if sigma == 0:
+        return 1.0
+    l = max(1.0, U_MIN / (QUANTILE * sigma))
+    l = min(l, U_MAX / fan / (np.abs(g).max() * np.abs(w).max()), 1024 / cumulative, 16.0)
+    return 2.0 ** math.floor(math.log2(l))
+
+
+def by_hand(weights, inputs, outer):
+    """Gradients of sum(outer * net(x)) for linear layers with ReLU between, by the rule, in NumPy."""
+    active = [inputs]
+    for w in weights[:-1]:
+        active.append(np.maximum(active[-1] @ w.T, 0.0))
+    g, scale, found, scales = outer, 1.0, [], []
+    for i, w in reversed(list(enumerate(weights))):
+        g = fp16(g * scale)
+        found.append((fp16(g.T @ active[i]) / scale, fp16(g.sum(0)) / scale))
+        if i:
+            l = own_scale(g, w, scale)
+            passed = fp16(fp16(g * l) @ w) / (scale * l)
+            scales.append((scale, l, scale * l))
+            scale *= l
+            g = np.where(active[i] > 0, passed, 0.0)
+        else:
+            scales.append((scale, 1.0, scale))
+    return found, scales
+
+
+def chain(weights):
+    model = nn.Sequential()
+    for i, w in enumerate(weights):
+        layer = nn.Linear(*reversed(w.shape), dtype=torch.float64)
+        layer.weight.data.copy_(torch.from_numpy(w))
+        layer.bias.data.zero_()
+        model.append(layer)
+        if i + 1 < len(weights):
+            model.append(nn.ReLU())
+    return model
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-3, 1e-6])
+def test_the_rule_by_hand_bit_for_bit(size):
+    """Exact sums: weights of 4 bits, gradients small enough to underflow in fp16."""
+    rng = np.random.default_rng(0)
+    weights = [grid(rng, shape, 4) / 4 for shape in ((8, 6), (8, 8), (4, 8), (3, 4))]
+    inputs = grid(rng, (5, 6), 3)
+    outer = fp16(size * rng.standard_normal((5, 3)))
+    model = chain(weights)
+    scales = AdaptiveLossScaling(model, "fp16")
+    with scales:
+        y = model(torch.from_numpy(inputs))
+    (y * torch.from_numpy(outer)).sum().backward()
+    found, wanted = by_hand(weights, inputs, outer)
+    assert [(s.arrived, s.scale, s.passed) for s in scales.layers] == wanted
+    layers = [m for m in model if isinstance(m, nn.Linear)][::-1]
+    for layer, (gw, gb) in zip(layers, found, strict=True):
+        assert np.array_equal(layer.weight.grad.numpy(), gw)
+        assert np.array_equal(layer.bias.grad.numpy(), gb)
+    # Small gradients are scaled up, and large ones are not.
+    assert (wanted[-1][2] > 1) == (size < 1)
+
+
+def test_the_forward_pass_and_the_state_dict_do_not_change():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(2, 4, 3, padding=1, groups=2), nn.Flatten(), nn.Linear(64, 3))
+    x, keys = torch.randn(2, 2, 4, 4), list(model.state_dict())
+    plain = model(x)
+    with AdaptiveLossScaling(model):
+        assert torch.equal(model(x), plain)
+    assert list(model.state_dict()) == keys and torch.equal(model(x), plain)
+
+
+def test_in_a_wide_format_gradients_are_those_of_pytorch():
+    torch.manual_seed(0)
+    net = [nn.Conv2d(2, 4, 3, stride=2, padding=1, groups=2, bias=True), nn.ReLU(), nn.Flatten()]
+    model = nn.Sequential(*net, nn.Linear(16, 3)).double()
+    x = torch.randn(3, 2, 4, 4, dtype=torch.float64, requires_grad=True)
+    wanted = torch.autograd.grad(model(x).square().sum(), [x, *model.parameters()])
+    with AdaptiveLossScaling(model, "fp64"):
+        y = model(x)
+    found = torch.autograd.grad(y.square().sum(), [x, *model.parameters()])
+    for a, b in zip(found, wanted, strict=True):
+        assert torch.allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
+class Residual(nn.Module):
+    """Both ways from `stem` reach `head`."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.inner, self.head = (nn.Linear(8, 8, bias=False) for _ in range(3))
+
+    def forward(self, x):
+        x = self.stem(x)
+        return self.head(x + torch.tanh(self.inner(x)))
+
+
+def test_where_two_layers_read_an_output_the_largest_scale_that_fits_is_taken():
+    torch.manual_seed(0)
+    model = Residual()
+    x = torch.randn(4, 8)
+    scales = AdaptiveLossScaling(model, "fp16")
+    with scales:
+        y = model(x)
+    (y * 1e-6).sum().backward()
+    head, inner, stem = scales.layers
+    assert [s.layer for s in scales.layers] == ["head", "inner", "stem"]
+    assert inner.arrived == head.passed == 16 and inner.passed > inner.arrived
+    assert stem.arrived == max(head.passed, inner.passed)
+    # A gradient that would overflow at the larger scale arrives at the smaller one.
+    model.zero_grad()
+    scales = AdaptiveLossScaling(model, "e4m3", u_min=1e9)
+    with scales:
+        y = model(x)
+    (y * 8).sum().backward()
+    assert scales.layers[2].arrived <= max(scales.layers[0].passed, scales.layers[1].passed)
+
+
+def test_a_constant_scale_is_loss_scaling():
+    """With a power of two, nothing lost: the gradients of the scaled loss, divided."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+    x = torch.randn(4, 8)
+    scales = AdaptiveLossScaling(model, "fp16", scale=2.0**12)
+    with scales:
+        loss = model(x).square().mean() * 2.0**-14
+    loss.backward()
+    kept = [p.grad.clone() for p in model.parameters()]
+    assert all((s.arrived, s.scale, s.passed) == (4096, 1, 4096) for s in scales.layers)
+    model.zero_grad()
+    unscaled = AdaptiveLossScaling(model, "fp16", scale=1.0)
+    with unscaled:
+        loss = model(x).square().mean() * 2.0**-2
+    loss.backward()
+    for a, p in zip(kept, model.parameters(), strict=True):
+        assert torch.equal(a * 2.0**12, p.grad)
+
+
+def test_overflow_is_told_and_options_are_checked():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
+    scales = AdaptiveLossScaling(model, "e4m3", scale=2.0**20)
+    with scales:
+        loss = model(torch.ones(2, 4)).sum()
+    loss.backward()
+    assert scales.overflowed
+    for error, words, options in [
+        (ValueError, "power of two", {"scale": 3.0}), (ValueError, "power of two", {"start": -1.0}),
+        (TypeError, "not an option", {"fan": 3}), (ValueError, "every", {"every": 0}),
+    ]:  # fmt: skip
+        with pytest.raises(error, match=words):
+            AdaptiveLossScaling(model, **options)
+    with pytest.raises(TypeError, match="torch.nn.Module"):
+        AdaptiveLossScaling(torch.ones(3))
+    with pytest.raises(ValueError, match="numbers"):
+        with AdaptiveLossScaling(conv := nn.Conv2d(1, 1, 3, padding="same")):
+            conv(torch.ones(1, 1, 4, 4))
+
+
+def test_scales_are_kept_for_as_many_passes_as_asked():
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 2))
+    x, seen = torch.randn(4, 8), []
+    scales = AdaptiveLossScaling(model, every=2)
+    for size in (1e-7, 1.0, 1.0):
+        with scales:
+            y = model(x)
+        (y * size).sum().backward()
+        seen.append([s.scale for s in scales.layers])
+    assert seen[0] == seen[1] and max(seen[0]) > 1 and max(seen[2]) == 1
+
+
+def test_workers_exchange_its_gradients():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    workers = Workers(
+        model,
+        nn.functional.cross_entropy,
+        optimizer,
+        workers=2,
+        exchange="none:fp32",
+        batched=False,
+    )
+    x, y = torch.randn(8, 8), torch.randint(0, 2, (8,))
+    scales = AdaptiveLossScaling(model, "e4m3")
+    with scales:
+        workers.backward(x, y)
+    for worker in range(2):
+        with scales:
+            loss = nn.functional.cross_entropy(model(x[4 * worker :][:4]), y[4 * worker :][:4])
+        wanted = torch.autograd.grad(loss, list(model.parameters()))
+        for (name, rows), g in zip(workers.gradients.items(), wanted, strict=True):
+            assert torch.equal(rows[worker], g.reshape(-1)), name
+
+
+def test_without_tuning_it_ends_with_the_best_constant_scale():
+    """In e4m3 on digits: a scale of 1 costs 0.1 nats and one of 4096 everything."""
+    found = claim.run((0, 1), claim.DIGITS[:1], steps=100).groupby("case")["loss"].mean()
+    constant = {k: v for k, v in found.items() if k.startswith("scale")}
+    assert found["adaptive"] < min(constant.values()) + 0.02
+    assert found["adaptive"] < found["scale 1"] - 0.1
+    assert found["scale 4096"] > found["adaptive"] + 1
+
+
+@pytest.mark.parametrize("kind", [AdaptiveLossScaling, FracTrain])
+def test_a_compiled_model_has_the_same_bits(kind):
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 2)), torch.randn(4, 6)
+    compiled, found = torch.compile(model, backend="eager"), []
+    plain = compiled(x)
+    for called in (model, compiled):
+        model.zero_grad()
+        with kind(model):
+            y = called(x)
+        y.square().sum().backward()
+        found.append([y.detach(), *(p.grad.clone() for p in model.parameters())])
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+    assert torch.equal(compiled(x), plain)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        with kind(model):
+            (g,) = torch.autograd.grad(model(x).sum(), model[0].weight, create_graph=True)
+        g.sum().backward()

@@ -1,0 +1,193 @@
+"""HALP: the rule by hand with its random words, resumed runs, the claim."""
+
+import math
+
+import numpy as np
+import pytest
+
+import apscope
+from tests.reference.philox import random_integer
+
+torch = pytest.importorskip("torch")
+from apscope.train import HALP  # noqa: E402
+from tests.benchmarks.method_claims import halp as claim  # noqa: E402
+
+RATE, MU = 0.07, 0.4
+
+
+class Quadratics:
+    """sum_j d_ij (w_j - t_ij)^2 / 2 of rows i, whose gradient is one subtraction and one product."""
+
+    def __init__(self):
+        rng = np.random.default_rng(0)
+        self.d = rng.uniform(0.5, 2.0, (6, 3))
+        self.t = rng.standard_normal((6, 3))
+        self.w = [torch.zeros(2, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)]
+        for p in self.w:
+            p.requires_grad_()
+
+    def gradient(self, w, row):
+        """NumPy's."""
+        if row is None:
+            return (self.d * (w - self.t))[:2].sum(0)  # of two rows: a sum of two in any order
+        return self.d[row] * (w - self.t[row])
+
+    def closure(self, row):
+        def loss():
+            g = self.gradient(np.concatenate([p.detach().numpy() for p in self.w]), row)
+            parts = torch.from_numpy(g).split([2, 1])
+            return sum((p * part).sum() for p, part in zip(self.w, parts, strict=True))
+
+        return loss
+
+
+def rounded(x, bits, seed):
+    """Stochastically to integers by the definition: the magnitude up if its fraction's 32 bits and R carry."""
+    found = []
+    for i, v in enumerate(x):
+        below = math.floor(abs(v))
+        up = math.floor((abs(v) - below) * 2**32) + random_integer(seed, i, 32) >= 2**32
+        whole = math.copysign(below + up, v)
+        found.append(min(max(whole, -(2 ** (bits - 1))), 2 ** (bits - 1) - 1))
+    return np.array(found)
+
+
+def by_hand(task, bits, unit, constant, centres, steps):
+    w, step, seen = np.zeros(3), 0, []
+    parts = [slice(0, 2), slice(2, 3)]
+    for _ in range(centres):
+        centre, z, full = w, np.zeros(3), task.gradient(w, None)
+        squares = [float((full[p] ** 2).sum()) for p in parts]
+        norms = [math.sqrt(sum(squares))] * 2 if unit == "model" else list(map(math.sqrt, squares))
+        delta = [constant or norm / (MU * (2 ** (bits - 1) - 1)) for norm in norms]
+        for _ in range(steps):
+            row = step % 6
+            v = task.gradient(w, row) - task.gradient(centre, row) + full
+            moved = z - RATE * v
+            for i, p in enumerate(parts):
+                seed = apscope.Draws(7, 2 * step + i).next()
+                if constant:
+                    z[p] = (
+                        rounded((centre[p] + moved[p]) / delta[i], bits, seed) * delta[i]
+                        - centre[p]
+                    )
+                else:
+                    z[p] = rounded(moved[p] / delta[i], bits, seed) * delta[i]
+            w = centre + z
+            step += 1
+            seen.append(w.copy())
+        w = w.copy()
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("bits", "unit", "constant"),
+    [(8, "model", None), (3, "model", None), (8, "tensor", None), (8, "model", 0.02)],
+)
+def test_the_rule_by_hand_bit_for_bit(bits, unit, constant):
+    task = Quadratics()
+    halp = HALP(task.w, RATE, bits=bits, mu=MU, unit=unit, delta=constant, seed=7)
+    seen = []
+    for _ in range(3):
+        halp.centre(task.closure(None))
+        for _ in range(20):
+            halp.step(task.closure(halp.steps % 6))
+            seen.append(np.concatenate([p.detach().numpy() for p in task.w]))
+    wanted = by_hand(Quadratics(), bits, unit, constant, 3, 20)
+    assert all(np.array_equal(a, b) for a, b in zip(seen, wanted, strict=True))
+    assert len({tuple(w) for w in seen}) > (10 if bits == 8 else 3)
+
+
+def test_offsets_have_few_values_around_the_centre():
+    task = Quadratics()
+    halp = HALP(task.w, RATE, bits=4, mu=MU, seed=1)
+    for _ in range(4):
+        halp.centre(task.closure(None))
+        centre = torch.cat([p.detach().clone() for p in task.w])
+        for _ in range(30):
+            halp.step(task.closure(halp.steps % 6))
+            z = (torch.cat([p.detach() for p in task.w]) - centre) / halp.delta[0]
+            assert torch.allclose(z, z.round(), atol=1e-6) and z.min() >= -8 and z.max() <= 7
+
+
+def test_without_bits_it_is_svrg():
+    task, w = Quadratics(), np.zeros(3)
+    svrg = HALP(task.w, RATE, bits=None)
+    svrg.centre(task.closure(None))
+    full = task.gradient(w, None)
+    for row in range(6):
+        svrg.step(task.closure(row))
+        w = 0 + (w - RATE * (task.gradient(w, row) - task.gradient(np.zeros(3), row) + full))
+        assert np.allclose(np.concatenate([p.detach().numpy() for p in task.w]), w, rtol=1e-14)
+
+
+def test_a_box_that_is_too_small_is_told():
+    task = Quadratics()
+    halp = HALP(task.w, RATE, bits=4, mu=100.0)
+    halp.centre(task.closure(None))
+    for _ in range(10):
+        halp.step(task.closure(0))
+    assert halp.clipped > 0
+    halp.centre(task.closure(None))
+    assert halp.clipped == 0
+
+
+def test_a_centre_without_a_gradient_stays():
+    w = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    halp = HALP([w], 0.1)
+    assert halp.centre(lambda: (0 * w).sum()) == 0.0
+    halp.step(lambda: (0 * w).sum())
+    assert torch.equal(w.detach(), torch.ones(2, dtype=torch.float64))
+
+
+def test_a_resumed_run_has_the_same_bits(tmp_path):
+    def made():
+        task = Quadratics()
+        return task, HALP(task.w, RATE, bits=5, mu=MU, seed=3)
+
+    task, halp = made()
+    halp.centre(task.closure(None))
+    for row in range(5):
+        halp.step(task.closure(row))
+    torch.save({"halp": halp.state_dict(), "w": [p.detach() for p in task.w]}, tmp_path / "state")
+    other, resumed = made()
+    state = torch.load(tmp_path / "state", weights_only=True)
+    resumed.load_state_dict(state["halp"])
+    for p, kept in zip(other.w, state["w"], strict=True):
+        p.data.copy_(kept)
+    for t, h in ((task, halp), (other, resumed)):
+        h.step(t.closure(5))
+        h.centre(t.closure(None))
+        h.step(t.closure(0))
+    for a, b in zip(task.w, other.w, strict=True):
+        assert torch.equal(a, b)
+    with pytest.raises(ValueError, match="settings|not of"):
+        HALP(other.w, RATE, bits=6, mu=MU, seed=3).load_state_dict(state["halp"])
+    with pytest.raises(ValueError, match="shapes"):
+        HALP(other.w[:1], RATE, bits=5, mu=MU, seed=3).load_state_dict(state["halp"])
+
+
+def test_refusals():
+    w = torch.ones(2, requires_grad=True)
+    for error, words, call in [
+        (ValueError, "empty", lambda: HALP([], 0.1)),
+        (TypeError, "float16", lambda: HALP([w.half()], 0.1)),
+        (ValueError, "rate=0", lambda: HALP([w], 0)), (ValueError, "mu=-1", lambda: HALP([w], 0.1, mu=-1)),
+        (ValueError, "unit", lambda: HALP([w], 0.1, unit="layer")),
+        (ValueError, "bits", lambda: HALP([w], 0.1, bits=1)),
+        (ValueError, "give bits", lambda: HALP([w], 0.1, bits=None, delta=0.1)),
+        (RuntimeError, "no centre", lambda: HALP([w], 0.1).step(lambda: w.sum())),
+    ]:  # fmt: skip
+        with pytest.raises(error, match=words):
+            call()
+
+
+def test_eight_bits_converge_linearly_where_low_precision_svrg_stalls():
+    rows = claim.run(
+        (0,), ("SVRG, fp64", "HALP, 8 bits", "low-precision SVRG, 8 bits"), epochs=8, inner=150
+    )
+    fits = claim.rates(rows).set_index("case")
+    halp, plain, full = (fits.loc[case] for case in ("HALP, 8 bits", "low-precision SVRG, 8 bits", "SVRG, fp64"))  # fmt: skip
+    assert halp.factor < 0.45 and halp.r2 > 0.95 and halp["last"] < 1e-4
+    assert plain["last"] > 2e-3 and plain.factor > 0.8
+    assert full.factor < halp.factor
