@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._results.columns import together
 from .._traces.opening import open_trace
 from .._traces.remote import RemoteTrace
 from .._traces.trace import Trace
@@ -166,9 +167,11 @@ def run_part(
         told = _telling(worker, topic, ("run", part))
         pairs, agreed = (np.concatenate(found) for found in zip(*statistics))
         agreed[pairs] = agreed.copy()
-        columns, _, noise, after = _core.replay(
+        found: list = []
+        _, noise, after = _core.replay(
             core,
             job.options_of(worker),
+            found.append,
             items.tolist(),
             agreed,
             states,
@@ -176,4 +179,4 @@ def run_part(
             told,
             job.device_here(),
         )
-        return columns, noise, after
+        return dict(together(found)), noise, after

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from .._folders.durable import digest_of
 from .._text import count_of
-from .csv_table import write_csv
 from .folders import CSV, MARK, TABLES
 from .opening import check_there, differs, opened, read_provenance
+from .row_groups import csv_from
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,11 +63,8 @@ class _Hashed(io.RawIOBase):
 
 def _digest_of_csv(path: Path) -> str:
     """The SHA-256 of the CSV file of a parquet file's table."""
-    import pyarrow.parquet as pq
-
     hashed = _Hashed()
-    with path.open("rb") as file:  # Arrow accepts only UTF-8 paths
-        write_csv(pq.read_table(file), hashed)  # type: ignore[arg-type]  # a file, as far as Arrow asks
+    csv_from(path, hashed)  # type: ignore[arg-type]  # a file, as far as Arrow asks
     return hashed.sum.hexdigest()
 
 

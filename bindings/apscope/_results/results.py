@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._folders.durable import digest_of
-from .columns import Columns, arrow_table, frame_of, length
-from .csv_table import read_csv, write_csv
-from .folders import CSV, CSV_ROWS, FILES, MARK, TABLES, check_readable, writing_results
+from .columns import Columns, frame_of, length
+from .csv_table import read_csv
+from .folders import check_readable, writing_results
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
     from .._folders.writing import Writing
     from .._schemes.scheme import Scheme
@@ -384,18 +381,11 @@ class Results:
 
     def _write(self, writing: Writing, csv: bool | None) -> None:
         """Writes the files like :meth:`save`, through `_results.folders.writing_results`."""
-        with writing.named():
-            tables = {kind: _arrow(self._tables[kind]) for kind in dict.fromkeys(TABLES.values())}
-            with_csv = len(self) <= CSV_ROWS if csv is None else csv
-            files = {
-                name: _store(writing.new / name, tables[kind])
-                for name, kind in TABLES.items()
-                if name != CSV or with_csv
-            }
-            about = json.dumps(self.provenance | {"files": files}, indent=1, allow_nan=False)
-            (writing.new / MARK).write_text(about + "\n", encoding="utf-8")
-        writing.put_files(FILES, mark=MARK) if writing.into else writing.put_folder()
-        writing.clear()
+        from .saving import NewResults
+
+        with NewResults(writing, csv) as new:
+            new.add(self._tables["frame"])
+            new.finish(self._tables, self.provenance)
 
     @staticmethod
     def open(folder: str | os.PathLike[str]) -> Results:
@@ -411,38 +401,3 @@ class Results:
         tables, provenance = opened(check_readable(folder))
         return Results(tables["frame"], tables["histograms"], provenance, tables["noise"])
 
-
-def _store(path: Path, table: pa.Table) -> dict[str, int | str]:
-    """Writes a table; returns its entry for provenance.json."""
-    import pyarrow.parquet as pq
-
-    # Few numbers are equal: a dictionary of them is slower and larger than the numbers themselves.
-    few = [field.name for field in table.schema if str(field.type) in ("string", "large_string")]
-    with path.open("xb") as file:
-        write_csv(table, file) if path.suffix == ".csv" else pq.write_table(
-            table, file, use_dictionary=few
-        )
-    return {**digest_of(path), "rows": table.num_rows}
-
-
-def _arrow(table: pd.DataFrame | Columns) -> pa.Table:
-    import pyarrow as pa
-
-    if isinstance(table, Mapping):
-        return arrow_table(table)
-    if len(table):
-        made = pa.Table.from_pandas(table, preserve_index=False)
-        told = json.loads(made.schema.metadata[b"pandas"])
-        del told[
-            "pandas_version"
-        ]  # as in `arrow_table`: the same file, whether the frame was looked at or not
-        return made.replace_schema_metadata({"pandas": json.dumps(told)})
-    # Without any text pyarrow cannot infer the type.
-    return arrow_table(
-        {
-            name: (np.zeros(0, np.int64), np.zeros(0, bool))
-            if str(kind) == "Int64"
-            else np.zeros(0, kind)
-            for name, kind in table.dtypes.items()
-        }
-    )
