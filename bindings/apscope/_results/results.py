@@ -12,6 +12,7 @@ import numpy as np
 from .columns import Columns, frame_of, length
 from .csv_table import read_csv
 from .folders import check_readable, writing_results
+from .stored import Stored
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,12 +46,12 @@ class Results:
 
     def __init__(
         self,
-        frame: pd.DataFrame | Columns,
-        histograms: pd.DataFrame | Columns,
+        frame: pd.DataFrame | Columns | Stored,
+        histograms: pd.DataFrame | Columns | Stored,
         provenance: dict[str, Any],
-        noise: pd.DataFrame | Columns | None = None,
+        noise: pd.DataFrame | Columns | Stored | None = None,
     ) -> None:
-        self._tables: dict[str, pd.DataFrame | Columns] = {
+        self._tables: dict[str, pd.DataFrame | Columns | Stored] = {
             "frame": frame,
             "histograms": histograms,
             "noise": NO_NOISE if noise is None else noise,
@@ -85,7 +86,19 @@ class Results:
         table = self._tables[name]
         if isinstance(table, Mapping):
             table = self._tables[name] = frame_of(table)
+        elif isinstance(table, Stored):
+            table = self._tables[name] = table.whole()
         return table
+
+    def _coded(self, columns: Sequence[str]) -> pd.DataFrame:
+        """Those of these columns that `frame` has, with texts as categories; for computing.
+
+        Of an opened folder only they are read, and `frame` need not be made.
+        """
+        from .pooling import coded_rows
+
+        table = self._tables["frame"]
+        return table.frame(columns) if isinstance(table, Stored) else coded_rows(self.frame, columns)
 
     def as_columns(self, name: str) -> Columns:
         """A table, ``frame``, ``histograms`` or ``noise``, as arrays, without pandas if possible."""
@@ -93,12 +106,10 @@ class Results:
             raise ValueError(
                 f"there is no table {name!r}; it must be one of {', '.join(self._tables)}"
             )
-        table = self._tables[name]
-        return (
-            table
-            if isinstance(table, Mapping)
-            else {column: table[column].to_numpy() for column in table.columns}
-        )
+        if isinstance(table := self._tables[name], Mapping):
+            return table
+        frame = self._as_frame(name)
+        return {column: frame[column].to_numpy() for column in frame.columns}
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -167,7 +178,10 @@ class Results:
         """A sentence about gradients that are NaN or infinite; empty if there are none."""
         from .pooling import nonfinite
 
-        wire = self.frame[self.frame["stage"] == "wire"]
+        frame = self._coded(
+            ["trace", "step", "tensor", "stage", "skipped", "count", "counted", "nan", "infinite"]
+        )
+        wire = frame[frame["stage"] == "wire"]
         odd = (
             wire[nonfinite(wire)] if {"nan", "infinite", "counted"} <= set(wire) else wire.iloc[:0]
         )
@@ -184,7 +198,8 @@ class Results:
     @property
     def all_zero(self) -> str:
         """A sentence about traces with only zero gradients; empty if there are none."""
-        wire = self.frame.loc[self.frame["stage"] == "wire", ["trace", "counted", "nonzero"]]
+        frame = self._coded(["trace", "stage", "counted", "nonzero"])
+        wire = frame.loc[frame["stage"] == "wire", ["trace", "counted", "nonzero"]]
         sums = wire.groupby("trace", sort=False, observed=True).sum()
         names = [str(name) for name in sums.index[(sums["counted"] > 0) & (sums["nonzero"] == 0)]]
         return (

@@ -15,6 +15,7 @@ import numpy as np
 from .._folders.durable import digest_of
 from .columns import Columns, arrow_table, length
 from .csv_table import write_csv
+from .stored import Stored
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,10 +100,13 @@ def arrow(table: pd.DataFrame | Columns) -> pa.Table:
     )
 
 
-def pieces(table: pd.DataFrame | Columns | pa.Table) -> Iterator[pa.Table]:
+def pieces(table: pd.DataFrame | Columns | Stored | pa.Table) -> Iterator[pa.Table]:
     """The rows of a table as Arrow tables, at least one."""
     import pyarrow as pa
 
+    if isinstance(table, Stored):
+        yield from table.groups()
+        return
     if not isinstance(table, Mapping):
         yield table if isinstance(table, pa.Table) else arrow(table)
         return
@@ -133,7 +137,7 @@ def csv_from(parquet: Path | BinaryIO, file: BinaryIO) -> None:
     return None
 
 
-def store(path: Path, table: pd.DataFrame | Columns) -> dict[str, int | str]:
+def store(path: Path, table: pd.DataFrame | Columns | Stored) -> dict[str, int | str]:
     """Writes a table as Parquet; returns its entry for provenance.json."""
     with path.open("xb") as file:
         groups = RowGroups(file)
