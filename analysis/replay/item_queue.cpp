@@ -6,8 +6,7 @@
 namespace apscope::detail {
 
 ItemQueue::ItemQueue(std::vector<std::size_t> needs, std::size_t budget)
-    : needs_(std::move(needs)), budget_(budget), taken_(needs_.size(), 0),
-      open_(needs_.size()) {}
+    : needs_(std::move(needs)), budget_(budget), taken_(needs_.size(), 0), open_(needs_.size()) {}
 
 std::size_t ItemQueue::first_that_fits() {
     while (first_ < needs_.size() && taken_[first_]) ++first_;

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from .. import _core
 from .._arrays.checks import flag, integer, text
 from .._results.columns import Columns, frame_of, joined
-from .._results.merging import in_order
+from .._results.joined import in_order
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
 from .._text import hint

@@ -12,7 +12,7 @@ import numpy as np
 from .columns import Columns, frame_of, length
 from .csv_table import read_csv
 from .folders import check_readable, writing_results
-from .stored import Stored
+from .stored import OnFile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,12 +46,12 @@ class Results:
 
     def __init__(
         self,
-        frame: pd.DataFrame | Columns | Stored,
-        histograms: pd.DataFrame | Columns | Stored,
+        frame: pd.DataFrame | Columns | OnFile,
+        histograms: pd.DataFrame | Columns | OnFile,
         provenance: dict[str, Any],
-        noise: pd.DataFrame | Columns | Stored | None = None,
+        noise: pd.DataFrame | Columns | OnFile | None = None,
     ) -> None:
-        self._tables: dict[str, pd.DataFrame | Columns | Stored] = {
+        self._tables: dict[str, pd.DataFrame | Columns | OnFile] = {
             "frame": frame,
             "histograms": histograms,
             "noise": NO_NOISE if noise is None else noise,
@@ -86,7 +86,7 @@ class Results:
         table = self._tables[name]
         if isinstance(table, Mapping):
             table = self._tables[name] = frame_of(table)
-        elif isinstance(table, Stored):
+        elif isinstance(table, OnFile):
             table = self._tables[name] = table.whole()
         return table
 
@@ -98,7 +98,7 @@ class Results:
         from .pooling import coded_rows
 
         table = self._tables["frame"]
-        return table.frame(columns) if isinstance(table, Stored) else coded_rows(self.frame, columns)
+        return table.frame(columns) if isinstance(table, OnFile) else coded_rows(self.frame, columns)
 
     def as_columns(self, name: str) -> Columns:
         """A table, ``frame``, ``histograms`` or ``noise``, as arrays, without pandas if possible."""

@@ -15,7 +15,7 @@ import numpy as np
 from .._folders.durable import digest_of
 from .columns import Columns, arrow_table, length
 from .csv_table import write_csv
-from .stored import Stored
+from .stored import OnFile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,11 +100,11 @@ def arrow(table: pd.DataFrame | Columns) -> pa.Table:
     )
 
 
-def pieces(table: pd.DataFrame | Columns | Stored | pa.Table) -> Iterator[pa.Table]:
+def pieces(table: pd.DataFrame | Columns | OnFile | pa.Table) -> Iterator[pa.Table]:
     """The rows of a table as Arrow tables, at least one."""
     import pyarrow as pa
 
-    if isinstance(table, Stored):
+    if isinstance(table, OnFile):
         yield from table.groups()
         return
     if not isinstance(table, Mapping):
@@ -137,7 +137,7 @@ def csv_from(parquet: Path | BinaryIO, file: BinaryIO) -> None:
     return None
 
 
-def store(path: Path, table: pd.DataFrame | Columns | Stored) -> dict[str, int | str]:
+def store(path: Path, table: pd.DataFrame | Columns | OnFile) -> dict[str, int | str]:
     """Writes a table as Parquet; returns its entry for provenance.json."""
     with path.open("xb") as file:
         groups = RowGroups(file)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .._folders.writing import Writing
     from .columns import Columns
-    from .stored import Stored
+    from .stored import OnFile
 
 __all__ = ["NewResults", "csv_left_out"]
 
@@ -50,7 +50,7 @@ class NewResults:
         self._rows.abandon()
         self._stack.close()
 
-    def add(self, rows: pd.DataFrame | Columns | Stored | pa.Table) -> None:
+    def add(self, rows: pd.DataFrame | Columns | OnFile | pa.Table) -> None:
         """The next rows of the table; at least once, possibly none."""
         with self._writing.named():
             for piece in pieces(rows):
@@ -58,7 +58,7 @@ class NewResults:
 
     def finish(
         self,
-        tables: Mapping[str, pd.DataFrame | Columns | Stored],
+        tables: Mapping[str, pd.DataFrame | Columns | OnFile],
         provenance: dict[str, Any],
     ) -> int:
         """Writes the other files and puts all into place; returns the number of rows.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["Stored"]
+__all__ = ["OnFile", "Stored"]
 
 #: Required columns.
 _COLUMNS = {
@@ -38,7 +39,42 @@ _TEXTS = {
 }
 
 
-class Stored:
+class OnFile(ABC):
+    """A table that is decoded from files when it is asked for."""
+
+    columns: list[str]
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def frame(self, columns: Sequence[str]) -> pd.DataFrame:
+        """Those of these columns that it has, for computing.
+
+        Texts are categories; integers of a column with empty cells are float64, NaN where they are
+        empty.
+        """
+
+    @abstractmethod
+    def whole(self) -> pd.DataFrame:
+        """The table with the dtypes of `Results.frame`: texts are objects, integers may be empty."""
+
+    @abstractmethod
+    def groups(
+        self, columns: Sequence[str] | None = None, coded: Sequence[str] = ()
+    ) -> Iterator[pa.Table]:
+        """The rows in order, a group after another, at least one.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Which; by default all.
+        coded : sequence of str
+            Texts that come as dictionaries.
+        """
+
+
+class Stored(OnFile):
     """One Parquet file of a RESULTS folder, checked against its digest and its columns.
 
     Parameters
@@ -80,11 +116,6 @@ class Stored:
         return self._metadata.num_rows
 
     def frame(self, columns: Sequence[str]) -> pd.DataFrame:
-        """Those of these columns that it has, for computing.
-
-        Texts are categories, in order of appearance; integers of a column with empty cells are
-        float64, NaN where they are empty.
-        """
         import pandas as pd
 
         names = [name for name in columns if name in self.columns]
@@ -93,7 +124,6 @@ class Stored:
         return pd.DataFrame({name: self._found[name] for name in names}, copy=False)
 
     def whole(self) -> pd.DataFrame:
-        """The table with the dtypes of `Results.frame`: texts are objects, integers may be empty."""
         self._check_fits(self.columns)
         self._found = {}
         with self._told():
@@ -108,15 +138,6 @@ class Stored:
     def groups(
         self, columns: Sequence[str] | None = None, coded: Sequence[str] = ()
     ) -> Iterator[pa.Table]:
-        """The table as it is in the file, one group of rows after another, at least one.
-
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            Which; by default all.
-        coded : sequence of str
-            Texts that come as dictionaries.
-        """
         with self._told():
             file = self._file(coded)
         count = self._metadata.num_row_groups

@@ -363,7 +363,8 @@ def _largest(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The largest value of every group and its first index; NaN and -1 without one, or with a NaN."""
     shown, largest = np.where(present, values, -np.inf), np.full(count, -np.inf)
-    np.maximum.at(largest, codes, shown)  # NaN, if there is one
+    with np.errstate(invalid="ignore"):
+        np.maximum.at(largest, codes, shown)  # NaN, if there is one
     place = np.flatnonzero(present & (shown == largest[codes]))
     at = np.full(count, -1)
     at[codes[place[::-1]]] = place[::-1]  # of several the last assignment wins: the first place
