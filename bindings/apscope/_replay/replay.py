@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from .._results.columns import Columns, together
 from .._results.results import Results
+from .._results.stored import OnFile
 from .._schemes.scheme import Scheme
 from .._traces.trace import Trace
 from .run import run_replay
 
 if TYPE_CHECKING:
-    import pandas as pd
     from distributed import Client
 
 __all__ = ["DEFAULT_TOPOLOGIES", "replay"]
@@ -125,7 +125,7 @@ def replay(
     MemoryError
         The GPU's memory is too small for 4096 elements of every worker.
     """
-    found: list[Columns | pd.DataFrame] = []
+    found: list[Columns | OnFile] = []
     rest = run_replay(
         found.append,
         traces,
@@ -146,7 +146,8 @@ def replay(
         progress=progress,
         client=client,
     )
-    results = Results(together(found), rest.histograms, rest.provenance, rest.noise)
+    rows = found[0] if isinstance(found[0], OnFile) else together(found)  # type: ignore[arg-type]  # one kind
+    results = Results(rows, rest.histograms, rest.provenance, rest.noise)
     if keep_states:
         results.states = rest.states
     return results

@@ -7,12 +7,14 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .. import _core
 from .._arrays.checks import flag, integer, text
 from .._results.columns import Columns, frame_of, joined
-from .._results.joined import in_order
+from .._results.joined import Joined, in_order
+from .._results.stored import OnFile, Stored
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
 from .._text import hint
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Rest", "Take", "run_replay"]
 
 #: Takes the next rows of the table: those of one trace after another, in the order of the table.
-Take: TypeAlias = "Callable[[Columns | pd.DataFrame], None]"
+Take: TypeAlias = "Callable[[Columns | OnFile], None]"
 
 
 @dataclass(frozen=True)
@@ -237,8 +239,8 @@ def run_replay(
         options += ["--draws", str(draws)]
     whole = _command(opened, chosen, topologies, options)
 
+    parts: list[OnFile] = []  # of Dask's workers
     # Trace name, columns.
-    parts: list[tuple[str, Columns]] = []
     histogram_parts: list[tuple[str, Columns]] = []
     noise_parts: list[tuple[str, Columns]] = []
     described, states_after = [], {}
@@ -284,7 +286,7 @@ def run_replay(
                     check,
                 )
                 made, counted, noises, after = replay_on(client, trace, job, update)
-                parts += [(trace.name, columns) for columns in made]
+                parts += [Stored(rows, Path("results.parquet")) for rows in made]
         states_after[trace.name] = after
         described.append(_describe(trace, step_indices, tensor_indices, used))
         histogram_parts += [(trace.name, columns) for columns in counted]
@@ -303,6 +305,6 @@ def run_replay(
     }
     tables: list[Any] = [joined(histogram_parts), joined(noise_parts)]
     if client is not None:  # each of its parts is a shard
-        take(in_order(frame_of(joined(parts)), provenance))
+        take(Joined(parts, provenance))
         tables = [in_order(frame_of(table), provenance) for table in tables]
     return Rest(*tables, provenance, states_after)

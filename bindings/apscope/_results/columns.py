@@ -63,7 +63,7 @@ def joined(parts: Sequence[tuple[str, Columns]]) -> dict[str, Any]:
     )
 
 
-def together(pieces: list[Columns | pd.DataFrame]) -> Columns | pd.DataFrame:
+def together(pieces: list[Columns]) -> Columns:
     """The rows of several tables with the same columns; takes them out of `pieces`."""
     if len(pieces) == 1:
         return pieces.pop()

@@ -9,7 +9,7 @@ from typing import Any
 from .._json import INTEGER, LIST, OBJECT, TEXT, Rule, check_keys, is_integer, read_json
 from .._text import printable
 from .folders import AGAIN, CSV, FILES, MARK, TABLES, differs, half_written, what_is
-from .stored import Stored
+from .stored import Stored, stored
 
 __all__ = ["check_there", "opened", "read_provenance"]
 
@@ -44,7 +44,7 @@ def opened(folder: Path) -> tuple[dict[str, Stored], dict[str, Any]]:
         provenance, files = read_provenance(folder)
         check_there(folder, files)
         tables = {
-            kind: Stored(folder / name, files[name])
+            kind: stored(folder / name, files[name])
             for name, kind in TABLES.items()
             if name.endswith(".parquet")
         }

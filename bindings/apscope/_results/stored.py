@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["OnFile", "Stored"]
+__all__ = ["OnFile", "Stored", "stored"]
 
 #: Required columns.
 _COLUMNS = {
@@ -75,28 +75,26 @@ class OnFile(ABC):
 
 
 class Stored(OnFile):
-    """One Parquet file of a RESULTS folder, checked against its digest and its columns.
+    """One Parquet file of a RESULTS folder, its columns checked.
 
     Parameters
     ----------
+    data : bytes
+        The file.
     path : pathlib.Path
-    about : dict
-        Its entry in provenance.json.
+        Its name, which says what table it is, and its place for messages.
 
     Raises
     ------
     ValueError
-        It is damaged, from another run or an older version, or has columns of other types.
+        It is damaged, of an older version, or has columns of other types.
     """
 
-    def __init__(self, path: Path, about: dict[str, Any]) -> None:
+    def __init__(self, data: bytes, path: Path) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        self.path, data = path, path.read_bytes()
-        if (found := hashlib.sha256(data).hexdigest()) != about["sha256"]:
-            raise ValueError(differs(path, "SHA-256", found, about["sha256"]))
-        self._data, self._texts = pa.py_buffer(data), _TEXTS[path.name]
+        self.path, self._data, self._texts = path, pa.py_buffer(data), _TEXTS[path.name]
         with self._told():
             self._metadata = pq.read_metadata(pa.BufferReader(self._data))
             schema = self._metadata.schema.to_arrow_schema()
@@ -106,11 +104,8 @@ class Stored(OnFile):
                 f"{path.parent} was written by an older apscope, without the column {lacking[0]}; {AGAIN}"
             )
         _check_columns(path, schema, self._texts)
-        if self._metadata.num_rows != about["rows"]:
-            raise ValueError(differs(path, "number of rows", self._metadata.num_rows, about["rows"]))
         self.columns: list[str] = schema.names
         self._found: dict[str, Any] = {}
-        self.frame(self._texts)  # texts are checked at once
 
     def __len__(self) -> int:
         return self._metadata.num_rows
@@ -190,6 +185,24 @@ class Stored(OnFile):
             raise ValueError(
                 f"{self.path} is damaged: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
             ) from None
+
+
+def stored(path: Path, about: dict[str, Any]) -> Stored:
+    """A file of a RESULTS folder, compared with its entry in provenance.json; its texts are read.
+
+    Raises
+    ------
+    ValueError
+        As of `Stored`; or it is from another run.
+    """
+    data = path.read_bytes()
+    if (found := hashlib.sha256(data).hexdigest()) != about["sha256"]:
+        raise ValueError(differs(path, "SHA-256", found, about["sha256"]))
+    table = Stored(data, path)
+    if len(table) != about["rows"]:
+        raise ValueError(differs(path, "number of rows", len(table), about["rows"]))
+    table.frame(_TEXTS[path.name])
+    return table
 
 
 class _Numbers:

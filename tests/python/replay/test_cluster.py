@@ -116,7 +116,7 @@ def test_progress_reaches_the_end(client, digits, monkeypatch):
         def __exit__(self, *error):
             pass
 
-    monkeypatch.setattr("apscope._replay.replay.Bar", Told)
+    monkeypatch.setattr("apscope._replay.run.Bar", Told)
     replay(digits, progress=True, client=client)
     assert told and told[-1][0] == told[-1][1] > 0
     assert [d for d, _ in told] == sorted(d for d, _ in told)
