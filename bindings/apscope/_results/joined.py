@@ -45,9 +45,8 @@ class Joined(OnFile):
         return sum(map(len, self._parts))
 
     def frame(self, columns: Sequence[str]) -> pd.DataFrame:
-        from pandas.api.types import union_categoricals
-
         import pandas as pd
+        from pandas.api.types import union_categoricals
 
         order, parts = self._sorted(), [part.frame(columns) for part in self._parts]
         made = {}
@@ -56,7 +55,9 @@ class Joined(OnFile):
             made[name] = (
                 union_categoricals(pieces) if pieces[0].dtype == "category" else pd.concat(pieces)
             )
-        whole = pd.DataFrame({k: v if isinstance(v, pd.Categorical) else v.to_numpy() for k, v in made.items()})
+        whole = pd.DataFrame(
+            {k: v if isinstance(v, pd.Categorical) else v.to_numpy() for k, v in made.items()}
+        )
         return whole.iloc[order].reset_index(drop=True)
 
     def whole(self) -> pd.DataFrame:

@@ -26,6 +26,7 @@ _TEXT_LIST: Rule = (lambda v: all(isinstance(one, str) for one in v), "a list of
 _INTEGERS: Rule = (lambda v: isinstance(v, list) and all(map(is_integer, v)), "a list of integers")
 _STEPS: Rule = (lambda v: bool(v) and all(map(is_integer, v)), "a list of step numbers")
 
+
 def _is_shard(value: Any) -> bool:
     return len(value) == 2 and all(map(is_integer, value)) and 0 <= value[0] < value[1]
 

@@ -199,9 +199,7 @@ def elements_of(table: pd.DataFrame) -> np.ndarray:
     return np.where(table["stage"] == "wire", count / numbers(table, "workers"), count)
 
 
-def volumes(
-    table: pd.DataFrame, elements: np.ndarray, codes: np.ndarray, count: int
-) -> np.ndarray:
+def volumes(table: pd.DataFrame, elements: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
     """The mean volume of groups, weighted by the elements; NaN if a row has none."""
     return quotient(
         total(np.where(elements == 0, 0.0, numbers(table, "volume") * elements), codes, count),

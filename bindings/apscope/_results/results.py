@@ -98,7 +98,9 @@ class Results:
         from .pooling import coded_rows
 
         table = self._tables["frame"]
-        return table.frame(columns) if isinstance(table, OnFile) else coded_rows(self.frame, columns)
+        return (
+            table.frame(columns) if isinstance(table, OnFile) else coded_rows(self.frame, columns)
+        )
 
     def as_columns(self, name: str) -> Columns:
         """A table, ``frame``, ``histograms`` or ``noise``, as arrays, without pandas if possible."""
@@ -415,4 +417,3 @@ class Results:
 
         tables, provenance = opened(check_readable(folder))
         return Results(tables["frame"], tables["histograms"], provenance, tables["noise"])
-

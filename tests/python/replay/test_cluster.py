@@ -233,7 +233,7 @@ def test_a_worker_that_ends_is_one_sentence(digits, monkeypatch):
             replay(digits, client=client)
 
 
-@pytest.mark.parametrize("what, told", [("read_statistics", 3), ("replay", 6)])
+@pytest.mark.parametrize("what, told", [("read_statistics", 3), ("replay", 7)])
 def test_a_worker_that_is_killed_leaves_its_part_to_another(digits, tmp_path, what, told):
     """The first worker to begin a pass is killed at its first item; its part is done elsewhere, to the same bytes."""
     mark = tmp_path / "killed"

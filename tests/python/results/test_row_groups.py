@@ -112,7 +112,9 @@ def test_a_command_says_that_csv_was_left_out_and_all_else_works_without(
 
 
 def test_every_way_to_write_gives_the_same_groups(tmp_path, small_groups):
-    folders = [tmp_path / name for name in ("command", "saved", "columns", "frame", "opened", "merged")]
+    folders = [
+        tmp_path / name for name in ("command", "saved", "columns", "frame", "opened", "merged")
+    ]
     assert main(["replay", *WORDS, "-o", str(folders[0])]) == 0
     results = apscope.Results.open(folders[0])
     results.save(folders[1])  # of what is in the file
@@ -173,7 +175,11 @@ def test_a_joined_table_is_the_frames_in_order(shards, small_groups):
         numbers = want[name].dtype != object
         assert coded[name].dtype == "category" or numbers
         left, right = (
-            (table[name].to_numpy(float, na_value=np.nan) if numbers else table[name].to_numpy(object))
+            (
+                table[name].to_numpy(float, na_value=np.nan)
+                if numbers
+                else table[name].to_numpy(object)
+            )
             for table in (coded, want)
         )
         np.testing.assert_array_equal(left, right)
@@ -186,13 +192,18 @@ def test_a_joined_table_is_the_frames_in_order(shards, small_groups):
 
 def test_a_part_in_another_order_is_sorted(shards, tmp_path, small_groups):
     want = apscope.merge(shards)
-    mixed = shards[0].frame.sample(frac=1.0, random_state=1).sort_values(
-        ["topology", "stage"], kind="stable"
+    mixed = (
+        shards[0]
+        .frame.sample(frac=1.0, random_state=1)
+        .sort_values(["topology", "stage"], kind="stable")
     )
     turned = shards[0].frame.iloc[::-1].sort_values("stage", ascending=False, kind="stable")
     for i, frame in enumerate((mixed, turned)):
         part = apscope.Results(
-            frame.reset_index(drop=True), shards[0].histograms, shards[0].provenance, shards[0].noise
+            frame.reset_index(drop=True),
+            shards[0].histograms,
+            shards[0].provenance,
+            shards[0].noise,
         )
         again = apscope.merge([part.save(tmp_path / f"odd{i}"), *shards[1:]])
         key = ["step", "tensor", "scheme", "stage", "topology"]
