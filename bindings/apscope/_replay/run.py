@@ -306,5 +306,5 @@ def run_replay(
     tables: list[Columns | pd.DataFrame] = [joined(histogram_parts), joined(noise_parts)]
     if client is not None:  # each of its parts is a shard
         take(Joined(parts, provenance))
-        tables = [in_order(frame_of(table), provenance) for table in tables]  # type: ignore[arg-type]  # of columns
+        tables = [in_order(frame_of(table), provenance) for table in tables]
     return Rest(tables[0], tables[1], provenance, states_after)

@@ -17,7 +17,6 @@ from .._arrays.checks import number, of_type
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
 from ..cost import Network, step_time
-from .columns import TEXT_COLUMNS
 from .noise import by_steps, noise_of, pooled_interval, typical_interval
 from .pooling import (
     coded_rows,
@@ -62,10 +61,13 @@ COLUMNS = (
 
 #: The columns of a table of results that a summary is computed from.
 USED = (
-    *TEXT_COLUMNS, "step", "workers", "count", "counted", "nonzero", "underflow", "overflow", "nan", "infinite", "expected_variance",
+    "trace", "tensor", "scheme", "format", "topology", "stage", "note", "step", "workers", "count", "counted", "nonzero", "underflow", "overflow", "nan", "infinite", "expected_variance",
     "cosine", "sum_squared_error", "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", "noise_blocks", "sum_noise",
     "sum_log2_error_over_noise", "wire_bits", "side_bits", "volume", "skipped",
 )  # fmt: skip
+
+#: Those of them for modelled times and `nonfinite` alone.
+NOT_COMPARED = ("note", "nan", "infinite", "wire_bits", "side_bits")
 
 #: The columns that identify a row of a summary.
 _KEY = ["trace", "scheme", "topology"]
@@ -144,7 +146,9 @@ def summary(
     if not 0 < number("batch_factor", batch_factor) < float("inf"):
         raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
     frame = coded_rows(results, USED)
-    out = figures(frame, compared_rows(frame), noise_of(results), batch_factor=batch_factor)
+    # Rows are copied here: only the columns that are used.
+    rows = compared_rows(frame.drop(columns=[c for c in NOT_COMPARED if c in frame]))
+    out = figures(frame, rows, noise_of(results), batch_factor=batch_factor)
     model = step_time(frame, network or Network(), elements=elements).set_index(_KEY)[
         ["seconds", "speedup"]
     ]
