@@ -1,6 +1,6 @@
 """A table in a Parquet file, whose columns are decoded when they are asked for.
 
-The bytes of the file are kept: they are a fifth of the table in memory, and what was compared with
+The bytes of the file are kept: they are a tenth of the table in memory, and what was compared with
 its digest is what is read, whatever becomes of the file.
 """
 
