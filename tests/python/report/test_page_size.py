@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 import shutil
 import time
 
@@ -11,6 +10,7 @@ import pytest
 import apscope
 from apscope._report import page
 from apscope.schemes import main_schemes
+from tests.benchmarks import report_cost
 from tests.benchmarks.results_size import resnet50, write_trace
 from tests.python.browser import CHROMIUM, Browser, busy
 
@@ -81,10 +81,9 @@ def test_a_trace_of_161_layers_is_replayed_summarised_and_reported_within_bounds
     write_trace(tmp_path / "trace", steps)
     docs = request.config.rootpath / "docs"
     shutil.copy(docs / "performance.md", tmp_path)
-    script = runpy.run_module("tests.benchmarks.report_cost")
-    [found] = script["main"]([str(tmp_path / "performance.md"), str(tmp_path / "trace")])
+    [found] = report_cost.main([str(tmp_path / "performance.md"), str(tmp_path / "trace")])
     rows, slow = found["rows"], min(2.0, busy())
-    assert rows > 100 * 161 * steps and len(script["SCHEMES"]) == 25
+    assert rows > 100 * 161 * steps and len(report_cost.SCHEMES) == 25
     assert (
         f"161 tensors, {sum(1 + size // 8192 for _, size in layers)} elements of each worker, 4 workers, 10 steps; 25 schemes, {rows} rows"
         in (tmp_path / "performance.md").read_text()

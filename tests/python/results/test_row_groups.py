@@ -13,6 +13,7 @@ import apscope
 from apscope._results.joined import Joined, in_order
 from apscope.cli import main
 from tests.benchmarks.report_cost import SCHEMES
+from tests.benchmarks.results_size import main as measure
 from tests.benchmarks.results_size import write_trace
 
 DIGITS = "notebooks/data/digits"
@@ -67,6 +68,17 @@ def test_memory_hardly_grows_with_the_rows(tmp_path):
     # A row of the table has 500 bytes; a replay took 1500 for each, a summary 1300.
     assert peaks["replay", 30] - peaks["replay", 8] < 250 * more
     assert peaks["summary", 30] - peaks["summary", 8] < 650 * more
+
+
+def test_the_script_that_measures_writes_its_tables(tmp_path, request):
+    page = tmp_path / "performance.md"
+    page.write_text((request.config.rootpath / "docs/performance.md").read_text())
+    measure([str(tmp_path / "before.txt"), "--steps", "1", "--label", "Before"])
+    measure([str(page), "--steps", "1", "--also", str(tmp_path / "before.txt")])
+    text = page.read_text()
+    for label in ("Before", "This version"):
+        assert f"{label}: 25 schemes, 19803 rows; histograms.parquet 0 MB, noise.parquet " in text
+    assert text.count("| `apscope merge` | ") == 2
 
 
 def test_a_command_says_that_csv_was_left_out_and_all_else_works_without(
