@@ -6,11 +6,11 @@
 namespace apscope::detail {
 
 ItemQueue::ItemQueue(std::vector<std::size_t> needs, std::size_t budget)
-    : needs_(std::move(needs)), budget_(budget), taken_(needs_.size(), 0) {}
+    : needs_(std::move(needs)), budget_(budget), taken_(needs_.size(), 0), open_(needs_.size()) {}
 
 std::size_t ItemQueue::first_that_fits() {
     while (first_ < needs_.size() && taken_[first_]) ++first_;
-    for (std::size_t i = first_; i < needs_.size(); ++i) {
+    for (std::size_t i = first_; i < open_; ++i) {
         if (!taken_[i] && (running_ == 0 || needs_[i] <= budget_ - std::min(budget_, used_)))
             return i;
     }
@@ -47,6 +47,14 @@ void ItemQueue::end(std::size_t charged, std::unique_ptr<Workspace> workspace) {
     changed_.notify_all();
 }
 
+void ItemQueue::open_until(std::size_t end) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (!failed_) open_ = end;
+    }
+    changed_.notify_all();
+}
+
 void ItemQueue::do_one(const std::function<void(std::size_t item, Workspace&)>& work) {
     std::size_t item = 0, charged = 0;
     std::unique_ptr<Workspace> workspace;
@@ -63,6 +71,11 @@ void ItemQueue::do_one(const std::function<void(std::size_t item, Workspace&)>& 
         const UsesBuffers uses(workspace->buffers);
         work(item, *workspace);
     } catch (...) {
+        {
+            const std::lock_guard lock(mutex_);
+            failed_ = true;
+            open_ = needs_.size();  // what would open them may never come
+        }
         end(charged, nullptr);
         throw;
     }

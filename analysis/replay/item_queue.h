@@ -22,6 +22,9 @@ public:
     // Takes one item, waits for its memory, and does it in a workspace, whose buffers are the
     // thread's meanwhile. To be called once an item, by any number of threads.
     void do_one(const std::function<void(std::size_t item, Workspace&)>& work);
+    // Items from this one on wait for another such call, which must come without them. All are open
+    // at first, and after an exception of `work`.
+    void open_until(std::size_t end);
 
 private:
     std::size_t first_that_fits();
@@ -34,6 +37,8 @@ private:
     std::condition_variable changed_;
     std::vector<char> taken_;
     std::size_t first_ = 0;    // all before are taken
+    std::size_t open_;         // items before this one may begin
+    bool failed_ = false;
     std::size_t running_ = 0;  // items
     std::size_t used_ = 0;     // by them, what their workspaces held before included
     std::vector<std::unique_ptr<Workspace>> idle_;

@@ -14,6 +14,7 @@
 #include "analysis/replay/item_rows.h"
 #include "analysis/replay/item_views.h"
 #include "analysis/replay/resolved_schemes.h"
+#include "analysis/replay/row_stream.h"
 #include "analysis/replay/tensor_rows.h"
 #include "analysis/replay/work_list.h"
 #include "core/float_environment.h"
@@ -48,7 +49,7 @@ public:
 private:
     // What becomes of an item of pass 2.
     struct Made {
-        std::vector<ResultRow> rows;
+        std::vector<std::vector<ResultRow>> rows;  // of each of its steps
         std::optional<ItemNoise> noise;  // of an item of one step
         std::map<std::string, State> states;
     };
@@ -67,6 +68,7 @@ private:
     }
 
     std::vector<WorkItem> wanted_items() const;
+    std::vector<std::size_t> ends_of_groups(const std::vector<WorkItem>& items) const;
     std::vector<std::size_t> all_pairs() const;
     ItemHistogram histogram_of(std::size_t pair, const ExponentHistogram& histogram) const;
     FirstPass read(const std::vector<std::size_t>& pairs);
@@ -200,10 +202,11 @@ State& Replay::state_of(const ResolvedScheme& resolved, std::size_t k,
 Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
     Made made;
     const auto add = [&](std::vector<ResultRow> rows) {
-        std::move(rows.begin(), rows.end(), std::back_inserter(made.rows));
+        std::move(rows.begin(), rows.end(), std::back_inserter(made.rows.back()));
     };
     const std::size_t k = item.tensor;
     for (std::size_t t = item.step.value_or(0); t < (item.step ? *item.step + 1 : steps()); ++t) {
+        made.rows.emplace_back();
         const ItemViews read = views(t, k);
         BatchNoise noise;
         if (manifest_.stage == "local")
@@ -223,6 +226,7 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
             noise.blocks = {};
             made.noise = {options_.steps[t], options_.tensors[k], std::move(noise)};
         }
+        made.rows.back().shrink_to_fit();  // those of all steps may be held for long
     }
     if (!options_.keeps_states) made.states.clear();
     return made;
@@ -251,6 +255,15 @@ std::vector<WorkItem> Replay::wanted_items() const {
     std::vector<WorkItem> wanted;
     for (const std::size_t i : *options_.items) wanted.push_back(work_.items().at(i));
     return wanted;
+}
+
+// The number of items up to the end of each group of steps.
+std::vector<std::size_t> Replay::ends_of_groups(const std::vector<WorkItem>& items) const {
+    std::vector<std::size_t> ends(steps() / work_.group() + 1);
+    for (std::size_t j = 0; j < items.size(); ++j)
+        ends[items[j].step ? *items[j].step / work_.group() : 0] = j + 1;
+    for (std::size_t g = 1; g < ends.size(); ++g) ends[g] = std::max(ends[g], ends[g - 1]);
+    return ends;
 }
 
 std::vector<std::size_t> Replay::all_pairs() const {
@@ -295,34 +308,42 @@ ReplayResult Replay::run() {
         options_.statistics ? FirstPass{std::move(*options_.statistics), {}} : read(all_pairs());
     select(std::move(found.agreed));
 
-    std::vector<Made> made(items.size());
+    ReplayResult result;
+    if (!options_.rows) {
+        options_.rows = [&](std::vector<ResultRow> rows) {
+            std::move(rows.begin(), rows.end(), std::back_inserter(result.rows));
+        };
+    }
     ItemQueue queue(std::move(needs.items),
                     options_.memory - std::min(options_.memory, needs.kept));
+    // Threads are at most a group of steps ahead of the one whose rows are next: memory is bounded
+    // where rows are made faster than they are taken.
+    const std::vector<std::size_t> ends = ends_of_groups(items);
+    const auto begun = [&](std::size_t t) {
+        queue.open_until(ends[std::min(t / work_.group() + 1, ends.size() - 1)]);
+    };
+    constexpr std::size_t batch = 16384;
+    RowStream stream(items, steps(), batch, options_.rows, begun);
+    begun(0);
+    std::vector<std::optional<ItemNoise>> noise(items.size());
+    std::vector<std::map<std::string, State>> states(items.size());
     const auto do_one = [&](std::size_t j, Workspace& workspace) {
-        made[j] = do_item(items[j], workspace);
+        Made made = do_item(items[j], workspace);
+        noise[j] = std::move(made.noise);
+        states[j] = std::move(made.states);
+        stream.add(items[j], std::move(made.rows));
         done_.fetch_add(work_.visits(items[j]), std::memory_order_relaxed);
     };
     parallel_for(items.size(), options_.threads, [&](std::size_t) { queue.do_one(do_one); },
                  [&](std::size_t) { report(); });
     report();  // what the other threads did last
     trace_.check_unchanged();
+    stream.end();
 
-    ReplayResult result;
-    std::size_t count = 0;
-    for (const Made& part : made) count += part.rows.size();
-    result.rows.reserve(count);
-    for (Made& part : made) {
-        std::move(part.rows.begin(), part.rows.end(), std::back_inserter(result.rows));
-        if (part.noise) result.noise.push_back(std::move(*part.noise));
-        states_.merge(part.states);
+    for (std::optional<ItemNoise>& one : noise) {
+        if (one) result.noise.push_back(std::move(*one));
     }
-    const auto comes_first = [](const ResultRow& a, const ResultRow& b) {
-        return std::tie(a.step_index, a.tensor_index, a.scheme_index) <
-               std::tie(b.step_index, b.tensor_index, b.scheme_index);
-    };
-    if (!std::is_sorted(result.rows.begin(), result.rows.end(), comes_first)) {
-        std::stable_sort(result.rows.begin(), result.rows.end(), comes_first);
-    }
+    for (std::map<std::string, State>& after : states) states_.merge(after);
     std::sort(result.noise.begin(), result.noise.end(), [](const ItemNoise& a, const ItemNoise& b) {
         return std::tie(a.step_index, a.tensor_index) < std::tie(b.step_index, b.tensor_index);
     });

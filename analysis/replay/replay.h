@@ -46,6 +46,10 @@ struct ReplayOptions {
     bool keeps_states = false;
     int draws = 1;  // K >= 3: sample what has no closed form
     RowDevice* device = nullptr;  // does what it can of pass 2; null: the CPU does all
+    // Takes the rows, by step, tensor, scheme, stage and topology, many at a time, while the replay
+    // runs; the last once everything is read. One call at a time, by any of the threads; it may
+    // throw. Without it the rows come back in ReplayResult::rows.
+    std::function<void(std::vector<ResultRow>)> rows;
     std::function<void(std::size_t done, std::size_t total)>
         progress;  // values visited so far: by pass 1 and by every scheme
 };
@@ -62,7 +66,8 @@ struct ItemNoise {
 };
 
 struct ReplayResult {
-    std::vector<ResultRow> rows;  // by step, tensor, scheme, stage, topology
+    // By step, tensor, scheme, stage, topology; none where ReplayOptions::rows takes them.
+    std::vector<ResultRow> rows;
     std::vector<ItemNoise> noise;  // by step, tensor; of local traces with two workers or more
     std::vector<ItemHistogram> histograms;
     // After the last step, if they are kept: by scheme; by scheme and tensor where elements are

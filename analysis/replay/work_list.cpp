@@ -16,9 +16,7 @@ namespace {
 // the largest tensor first. Neighbours belong to different steps, so that threads seldom want the
 // same file at once, and the smallest come last.
 std::vector<std::size_t> in_groups(std::span<const std::size_t> by_size, std::size_t steps,
-                                   int workers) {
-    constexpr std::size_t files = 128;  // half of what a trace keeps open
-    const std::size_t group = std::max<std::size_t>(1, files / static_cast<std::size_t>(workers));
+                                   std::size_t group) {
     std::vector<std::size_t> order;
     order.reserve(steps * by_size.size());
     for (std::size_t first = 0; first < steps; first += group) {
@@ -39,7 +37,15 @@ WorkList::WorkList(const Manifest& manifest, const ReplayOptions& options,
     std::iota(by_size.begin(), by_size.end(), std::size_t{0});
     std::stable_sort(by_size.begin(), by_size.end(),
                      [&](std::size_t a, std::size_t b) { return elements(a) > elements(b); });
-    order_ = in_groups(by_size, steps(), options.workers);
+    constexpr std::size_t files = 128;  // half of what a trace keeps open
+    const std::size_t open =
+        std::max<std::size_t>(1, files / static_cast<std::size_t>(options.workers));
+    order_ = in_groups(by_size, steps(), open);
+    // In pass 2 also few rows, because those of a step are held until all of its items are done.
+    constexpr std::size_t rows = 32768;
+    const std::size_t of_step =
+        tensors() * options.schemes.size() * (options.topologies.size() + 2);
+    group_ = std::clamp<std::size_t>(of_step == 0 ? open : rows / of_step, 1, open);
 
     std::vector<std::size_t> in_order;
     for (const ResolvedScheme& scheme : schemes) {
@@ -51,7 +57,7 @@ WorkList::WorkList(const Manifest& manifest, const ReplayOptions& options,
             if (k % options.shards == options.shard) items_.push_back({k, {}, s});
         }
     }
-    for (const std::size_t i : order_) {
+    for (const std::size_t i : in_groups(by_size, steps(), group_)) {
         if (i % options.shards == options.shard)
             items_.push_back({i % tensors(), i / tensors(), 0});
     }

@@ -30,6 +30,8 @@ public:
     // The items of the shard as they should begin: the longest first. The same wherever it is asked
     // for.
     const std::vector<WorkItem>& items() const { return items_; }
+    // Items of one step stand in groups of so many steps.
+    std::size_t group() const { return group_; }
     // All steps and tensors, as pass 1 goes through them: step * tensors + tensor.
     const std::vector<std::size_t>& order() const { return order_; }
 
@@ -63,6 +65,7 @@ private:
     const ReplayOptions& options_;
     std::span<const ResolvedScheme> schemes_;
     std::vector<std::size_t> order_;
+    std::size_t group_ = 1;
     std::vector<WorkItem> items_;
     std::vector<SchemeCost> costs_;  // of the schemes, once they are found
 };

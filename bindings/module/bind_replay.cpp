@@ -1,4 +1,4 @@
-// Replay, its rows as columns.
+// Replay, its rows as columns, some at a time.
 #include <pybind11/functional.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -224,7 +224,7 @@ void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>&
     },
           py::arg("trace"), py::arg("options"), py::arg("pairs"), py::arg("progress") = py::none());
     m.def("replay",
-          [](const Trace& trace, ReplayOptions options,
+          [](const Trace& trace, ReplayOptions options, const py::function& rows,
              std::optional<std::vector<std::size_t>> items,
              const std::optional<py::array>& statistics, const py::dict& states, bool keep_states,
              const py::object& progress, const py::object& device) {
@@ -241,6 +241,12 @@ void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>&
                 State(python::to_named_rows(state.cast<py::dict>()));
         const std::vector<Scheme> asked = options.schemes;
         const int workers = options.workers;
+        options.rows = [&](std::vector<ResultRow> some) {
+            const py::gil_scoped_acquire acquire;
+            const py::dict table = columns(trace, asked, workers, some);
+            some = {};
+            rows(table);
+        };
         ReplayResult result;
         {
             const py::gil_scoped_release release;
@@ -249,11 +255,10 @@ void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>&
         py::dict after;
         for (auto& [key, state] : result.states)
             after[py::str(key)] = python::to_dict(std::move(state).rows());
-        return py::make_tuple(columns(trace, asked, workers, result.rows),
-                              histogram_columns(trace, result.histograms),
+        return py::make_tuple(histogram_columns(trace, result.histograms),
                               noise_columns(trace, workers, result.noise), after);
     },
-          py::arg("trace"), py::arg("options"), py::arg("items") = py::none(),
+          py::arg("trace"), py::arg("options"), py::arg("rows"), py::arg("items") = py::none(),
           py::arg("statistics") = py::none(), py::arg("states") = py::dict(),
           py::arg("keep_states") = false, py::arg("progress") = py::none(),
           py::arg("device") = py::none());

@@ -47,6 +47,7 @@ def measure(trace: str, folder: Path, schemes: list[str]) -> dict[str, Any]:
     found["bytes"] = {
         path.name: path.stat().st_size
         for path in (results / "results.csv", results / "results.parquet", report)
+        if path.exists()  # a large table has no CSV
     }
     found["browser"] = answers(report) if CHROMIUM else None
     return found
@@ -80,8 +81,9 @@ def lines_of(trace: apscope.Trace, schemes: int, found: dict[str, Any]) -> list[
     lines = [
         "",
         f"{trace.manifest.model}: {len(trace.tensors)} tensors, {elements} elements of "
-        f"each worker, {trace.workers} workers, {len(trace.steps)} steps; {schemes} schemes, {found['rows']} rows. results.csv "
-        f"{mb['results.csv']:.0f} MB, results.parquet {mb['results.parquet']:.0f} MB, the report {mb['report.html']:.1f} MB.",
+        f"each worker, {trace.workers} workers, {len(trace.steps)} steps; {schemes} schemes, {found['rows']} rows. "
+        + ", ".join(f"{name} {size:.1f} MB" for name, size in mb.items())
+        + ".",
         "",
         "| command | seconds | processor seconds | largest resident set, MiB |",
         "|---|---|---|---|",

@@ -136,8 +136,8 @@ class _StrandedError(Exception):
 
 def replay_on(
     client: Client, trace: Trace, job: Job, update: Callable[[int, int], None] | None
-) -> tuple[list[dict], list[dict], list[dict], dict]:
-    """Columns of a shard's rows, histograms and noise from all parts, and kept states."""
+) -> tuple[list[bytes], list[dict], list[dict], dict]:
+    """Parquet files of a shard's rows, columns of histograms and noise, from all parts, and kept states."""
     check_client(client)
     if not client.nthreads():
         raise ValueError("the Dask cluster has no workers; start at least one")
@@ -179,7 +179,7 @@ def _wait_for_workers(client: Client) -> None:
 
 def _on_workers(
     client: Client, trace: Trace, job: Job, items: list[Item], topic: str | None, anywhere: bool
-) -> tuple[list[dict], list[dict], list[dict], dict]:
+) -> tuple[list[bytes], list[dict], list[dict], dict]:
     """A part for every current worker; `anywhere`: any worker may take it."""
     workers, _ = _look(client)
     if not workers:
@@ -235,7 +235,7 @@ def _on_workers(
         client.cancel([*futures, *states] if job.states else futures)
     after = {name: state for *_, part_states in found for name, state in part_states.items()}
     return (
-        [columns for columns, *_ in found],
+        [rows for rows, *_ in found],
         histograms,
         [noise for _, noise, _ in found],
         dict(sorted(after.items())),

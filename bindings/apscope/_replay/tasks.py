@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._results.columns import arrow_table, joined
+from .._results.row_groups import RowGroups
 from .._traces.opening import open_trace
 from .._traces.remote import RemoteTrace
 from .._traces.trace import Trace
@@ -159,16 +162,19 @@ def run_part(
     statistics: list[Statistics],
     states: dict,
     topic: str | None,
-) -> tuple[dict, dict, dict]:
-    """Pass 2 of one part: the columns of some items' rows and of their noise, and the states after them."""
+) -> tuple[bytes, dict, dict]:
+    """Pass 2 of one part: some items' rows as a Parquet file, columns of their noise, and the states after them."""
     job, core = opened.job, opened.trace.core
     with _worker() as worker:
         told = _telling(worker, topic, ("run", part))
         pairs, agreed = (np.concatenate(found) for found in zip(*statistics))
         agreed[pairs] = agreed.copy()
-        columns, _, noise, after = _core.replay(
+        file = io.BytesIO()
+        groups = RowGroups(file)
+        _, noise, after = _core.replay(
             core,
             job.options_of(worker),
+            lambda rows: groups.add(arrow_table(joined([(opened.trace.name, rows)]))),
             items.tolist(),
             agreed,
             states,
@@ -176,4 +182,5 @@ def run_part(
             told,
             job.device_here(),
         )
-        return columns, noise, after
+        groups.close()
+        return file.getvalue(), noise, after

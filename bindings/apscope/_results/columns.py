@@ -28,6 +28,7 @@ __all__ = [
     "joined",
     "length",
     "text_array",
+    "together",
     "validity",
 ]
 
@@ -52,13 +53,29 @@ def length(columns: Columns) -> int:
 def joined(parts: Sequence[tuple[str, Columns]]) -> dict[str, Any]:
     """Concatenated columns of (trace name, columns), after a column of the traces' names."""
     names = np.array([name for name, _ in parts], dtype=object)
-    whole: dict[str, Any] = {"trace": np.repeat(names, [length(columns) for _, columns in parts])}
-    for name, first in parts[0][1].items():
-        pieces = [columns[name] for _, columns in parts]
+    return dict(
+        together(
+            [
+                {"trace": np.repeat(names[i : i + 1], length(columns)), **columns}
+                for i, (_, columns) in enumerate(parts)
+            ]
+        )
+    )
+
+
+def together(pieces: list[Columns]) -> Columns:
+    """The rows of several tables with the same columns; takes them out of `pieces`."""
+    if len(pieces) == 1:
+        return pieces.pop()
+    rows = [dict(piece) for piece in pieces]  # each column is dropped once it is joined
+    pieces.clear()
+    whole: dict[str, Any] = {}
+    for name, first in list(rows[0].items()):
+        parts = [columns.pop(name) for columns in rows]
         whole[name] = (
-            tuple(map(np.concatenate, zip(*pieces)))
+            tuple(map(np.concatenate, zip(*parts)))
             if isinstance(first, tuple)
-            else np.concatenate(pieces)
+            else np.concatenate(parts)
         )
     return whole
 

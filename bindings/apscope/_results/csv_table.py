@@ -44,8 +44,8 @@ _TEXT = (
 )
 
 
-def write_csv(table: pa.Table, file: BinaryIO) -> None:
-    """The table as CSV: numbers in the shortest exact digits, quoted text, empty missing cells."""
+def write_csv(table: pa.Table, file: BinaryIO, *, header: bool = True) -> None:
+    """The table as CSV, with its names by default: numbers in the shortest exact digits, quoted text, empty missing cells."""
     import pyarrow as pa
     import pyarrow.csv as pa_csv
 
@@ -55,7 +55,8 @@ def write_csv(table: pa.Table, file: BinaryIO) -> None:
         else column
         for column in table.columns
     ]
-    file.write((",".join(table.column_names) + "\n").encode())
+    if header:
+        file.write((",".join(table.column_names) + "\n").encode())
     pa_csv.write_csv(
         pa.Table.from_arrays(columns, names=table.column_names),
         file,

@@ -15,6 +15,7 @@ from .._folders.writing import Writing, clear_left, halves, refuse_dangling
 from .._text import clip, count_of
 
 __all__ = [
+    "AGAIN",
     "CSV",
     "CSV_ROWS",
     "FILES",
@@ -22,6 +23,7 @@ __all__ = [
     "TABLES",
     "check_readable",
     "check_results_folder",
+    "differs",
     "half_written",
     "what_is",
     "writing_results",
@@ -39,7 +41,8 @@ MARK = "provenance.json"
 FILES = [*TABLES, MARK]
 #: The one file that a folder may lack: it is written where the table has at most so many rows, or where it is asked for.
 CSV, CSV_ROWS = "results.csv", 200_000
-
+#: The remedy for a damaged file.
+AGAIN = "replay the trace again"
 
 #: Extensions of a dump's files, and names of files in stores.
 _DUMPS = (
@@ -177,6 +180,11 @@ def check_results_folder(folder: str | os.PathLike[str], force: bool = False) ->
             f"{folder} has results that would be replaced, of {_held(ours)}; give another folder, or --force (force=True in Python) to replace them"
         )
     return folder
+
+
+def differs(path: Path, what: str, found: object, said: object) -> str:
+    """The message about a file that differs from provenance.json."""
+    return f"{path} is damaged or from another run: its {what} is {found}, but {MARK} says {said}; {AGAIN}"
 
 
 @contextlib.contextmanager

@@ -4,35 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
+from .joined import Joined, in_order
 from .results import Results
+from .stored import OnFile
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["in_order", "merge"]
-
-
-def in_order(frame: pd.DataFrame, provenance: dict[str, Any]) -> pd.DataFrame:
-    """Rows of a table of results, histograms or noise in the order of one whole run."""
-    tensor = np.empty(len(frame), np.int64)
-    for trace in provenance["traces"]:
-        rows = (frame["trace"] == trace["name"]).to_numpy()
-        tensor[rows] = frame["tensor"][rows].map(
-            {t["name"]: i for i, t in enumerate(trace["tensors"])}
-        )
-    keys = {
-        "trace": frame["trace"].map({t["name"]: i for i, t in enumerate(provenance["traces"])}),
-        "step": frame["step"].astype(np.int64),
-        "tensor": tensor,
-    }
-    if "scheme" in frame:  # Inside an item the rows are already in order: a stable sort keeps them.
-        keys["scheme"] = frame["scheme"].map({s: i for i, s in enumerate(provenance["schemes"])})
-    order = np.lexsort([np.asarray(key) for key in reversed(keys.values())])
-    return frame.iloc[order].reset_index(drop=True)
+__all__ = ["merge"]
 
 
 def _concatenate(
@@ -41,7 +19,11 @@ def _concatenate(
     """Rows of several results in the order of one run; histograms of all, or of the given ones."""
     import pandas as pd
 
-    def joined(name: str, of: list[Results]) -> pd.DataFrame:
+    def joined(name: str, of: list[Results]) -> pd.DataFrame | Joined:
+        tables = [part._tables[name] for part in of]
+        on_file = [table for table in tables if isinstance(table, OnFile)]
+        if len(on_file) == len(tables) and all(t.columns == on_file[0].columns for t in on_file):
+            return Joined(on_file, provenance)
         return in_order(pd.concat([getattr(p, name) for p in of], ignore_index=True), provenance)
 
     counted = histograms or parts

@@ -40,6 +40,14 @@ def frame_of(results: Any) -> pd.DataFrame:
     return of_type("results", frame, pd.DataFrame, "a Results, or its table")
 
 
+def coded_rows(results: Any, columns: Sequence[str]) -> pd.DataFrame:
+    """These columns of the table, those that it has, `coded`; of a file only they are read."""
+    if (of_results := getattr(results, "_coded", None)) is not None:
+        return of_results(columns)
+    frame = frame_of(results)
+    return coded(frame[[c for c in columns if c in frame]].reset_index(drop=True))
+
+
 def coded(table: pd.DataFrame) -> pd.DataFrame:
     """The table with texts as categories, in order of appearance, for faster grouping."""
     found = {name: pd.factorize(table[name]) for name in table if table[name].dtype == object}
@@ -91,15 +99,31 @@ def numbers(table: pd.DataFrame, column: str) -> np.ndarray:
 
 def groups(table: pd.DataFrame, by: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """The group of every row, numbered in order of appearance, and the index of its first row."""
-    codes = np.zeros(len(table), np.int64)
+    codes, size = np.zeros(len(table), np.int64), 1
     for column in by:
-        own, distinct = pd.factorize(table[column])
-        codes = pd.factorize(codes * (len(distinct) + 1) + own)[0]
-    first = np.empty(codes.max(initial=-1) + 1, np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[
-        ::-1
-    ]  # of several, the last assignment wins: the first row
-    return codes, first
+        own, distinct = _codes(table[column])
+        if size * distinct > max(2 * len(table), 65536):
+            codes = pd.factorize(codes)[0]
+            size = codes.max(initial=-1) + 1
+        codes, size = codes * distinct + own, size * distinct
+    if size > max(8 * len(table), 65536):
+        codes = pd.factorize(codes)[0]
+        size = codes.max(initial=-1) + 1
+    # Of several rows of a code the last assignment wins, which is the first row.
+    first_of = np.full(size, -1)
+    first_of[codes[::-1]] = np.arange(len(codes))[::-1]
+    first = np.sort(first_of[first_of >= 0])
+    place = np.empty(size, np.int64)
+    place[codes[first]] = np.arange(len(first))
+    return place[codes], first
+
+
+def _codes(column: pd.Series) -> tuple[np.ndarray, int]:
+    """A number from 0 for every value of a column, and a bound of them."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return column.cat.codes.to_numpy() + 1, len(column.cat.categories) + 1
+    own, distinct = pd.factorize(column)
+    return own + 1, len(distinct) + 1
 
 
 def total(values: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
@@ -169,6 +193,27 @@ def losses(table: pd.DataFrame) -> dict[str, np.ndarray]:
     }
 
 
+def elements_of(table: pd.DataFrame) -> np.ndarray:
+    """The elements of one worker in every row."""
+    count = numbers(table, "count")
+    return np.where(table["stage"] == "wire", count / numbers(table, "workers"), count)
+
+
+def volumes(table: pd.DataFrame, elements: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
+    """The mean volume of groups, weighted by the elements; NaN if a row has none."""
+    return quotient(
+        total(np.where(elements == 0, 0.0, numbers(table, "volume") * elements), codes, count),
+        total(elements, codes, count),
+    )
+
+
+def sent_total(
+    table: pd.DataFrame, column: str, sent: np.ndarray, codes: np.ndarray, count: int
+) -> np.ndarray:
+    """Sums of a column over the rows of groups that were sent; NaN if none has a number."""
+    return total_of_present(np.where(sent, numbers(table, column), np.nan), codes, count)
+
+
 @guarded
 def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """One row per group, errors pooled.
@@ -217,18 +262,14 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     out["steps"] = distinct(codes, step, count)
     out["skipped_steps"] = distinct(codes[~sent], step[~sent], count)
 
-    elements = numbers(table, "count")
-    elements = np.where(table["stage"] == "wire", elements / numbers(table, "workers"), elements)
+    elements = elements_of(table)
     bits = numbers(table, "wire_bits") + numbers(table, "side_bits")
     out["bits_per_value"] = quotient(
         total_of_present(bits, codes, count), total_of_present(elements, codes, count)
     )
-    out["volume"] = quotient(
-        total(np.where(elements == 0, 0.0, numbers(table, "volume") * elements), codes, count),
-        total(elements, codes, count),
-    )
+    out["volume"] = volumes(table, elements, codes, count)
     for column in SUMMED:
-        out[column] = total_of_present(np.where(sent, numbers(table, column), np.nan), codes, count)
+        out[column] = sent_total(table, column, sent, codes, count)
     for column in PARTS:
         out[column] = total(np.where(sent, numbers(table, column), 0.0), codes, count)
     for column, values in (
@@ -305,11 +346,13 @@ def whole_sums(reduced: pd.DataFrame) -> pd.DataFrame:
     instead of their own name. If all have their own, but not the same, the name joins all of them
     (``gather+linear``).
     """
+    key = ["trace", "scheme", "topology"]
+    pairs = reduced[key].iloc[groups(reduced, key)[1]]
+    pairs = pairs[pairs["topology"] != "exact"]
+    if not pairs["topology"].isin(OWN_REDUCTIONS).any():
+        return reduced
     own = reduced["topology"].isin(OWN_REDUCTIONS)
     moved, copies = pd.Series(False, reduced.index), []
-    pairs = reduced.loc[
-        reduced["topology"] != "exact", ["trace", "scheme", "topology"]
-    ].drop_duplicates()
     for (trace, scheme), topologies in pairs.groupby(["trace", "scheme"], sort=False)["topology"]:
         alone = [t for t in topologies if t in OWN_REDUCTIONS]
         crossing = [t for t in topologies if t not in OWN_REDUCTIONS] or ["+".join(alone)]
@@ -322,11 +365,14 @@ def whole_sums(reduced: pd.DataFrame) -> pd.DataFrame:
 
 def compared_rows(table: pd.DataFrame) -> pd.DataFrame:
     """The rows for comparing schemes: reduced ones with all tensors, or the wire's if there are none."""
-    reduced = table["stage"] == "reduced"
-    having = table.loc[reduced, "trace"].unique()
-    return pd.concat(
-        [whole_sums(table[reduced]), table[~reduced & ~table["trace"].isin(having)]]
-    ).sort_index(kind="stable")
+    reduced = (table["stage"] == "reduced").to_numpy()
+    having = table["trace"][reduced].unique()
+    others = ~reduced & ~table["trace"].isin(having).to_numpy()
+    sums = table[reduced]
+    whole = whole_sums(sums)
+    if whole is sums and not others.any():
+        return sums
+    return pd.concat([whole, table[others]]).sort_index(kind="stable")
 
 
 def headline_rows(table: pd.DataFrame) -> pd.DataFrame:

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from .._folders.durable import digest_of
 from .._text import count_of
-from .csv_table import write_csv
-from .folders import CSV, MARK, TABLES
-from .opening import check_there, differs, opened, read_provenance
+from .folders import CSV, MARK, TABLES, differs
+from .opening import check_there, opened, read_provenance
+from .row_groups import csv_from
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["problems"]
+
+#: The columns that name an item, and those that name its rows.
+_ITEM, _WAY = ["trace", "step", "tensor", "scheme"], ["stage", "topology"]
 
 
 def problems(folder: Path) -> Iterator[str]:
@@ -44,7 +47,7 @@ def problems(folder: Path) -> Iterator[str]:
             yield f"{folder / CSV} is not a file of these results: {MARK} does not list it"
     elif (found_csv := _digest_of_csv(folder / "results.parquet")) != files[CSV]["sha256"]:
         yield f"{folder / CSV} is not the table of results.parquet: its SHA-256 would be {found_csv}"
-    yield from _of_rows(folder, tables["frame"], provenance)
+    yield from _of_rows(folder, tables["frame"].frame(_ITEM + _WAY), provenance)
 
 
 class _Hashed(io.RawIOBase):
@@ -63,17 +66,13 @@ class _Hashed(io.RawIOBase):
 
 def _digest_of_csv(path: Path) -> str:
     """The SHA-256 of the CSV file of a parquet file's table."""
-    import pyarrow.parquet as pq
-
     hashed = _Hashed()
-    with path.open("rb") as file:  # Arrow accepts only UTF-8 paths
-        write_csv(pq.read_table(file), hashed)  # type: ignore[arg-type]  # a file, as far as Arrow asks
+    csv_from(path, hashed)  # type: ignore[arg-type]  # a file, as far as Arrow asks
     return hashed.sum.hexdigest()
 
 
 def _of_rows(folder: Path, frame: pd.DataFrame, provenance: dict[str, Any]) -> Iterator[str]:
-    item = ["trace", "step", "tensor", "scheme"]
-    twice = int(frame.duplicated([*item, "stage", "topology"]).sum())
+    twice = int(frame.duplicated(_ITEM + _WAY).sum())
     if twice:
         yield f"{folder / 'results.parquet'} has {count_of(twice, 'row')} twice; replay the trace again"
     index, shards = provenance["shard"]
@@ -82,7 +81,7 @@ def _of_rows(folder: Path, frame: pd.DataFrame, provenance: dict[str, Any]) -> I
     wanted = sum(
         len(trace["steps"]) * len(trace["tensors"]) for trace in provenance["traces"]
     ) * len(provenance["schemes"])
-    found = len(frame[item].drop_duplicates())
+    found = len(frame[_ITEM].drop_duplicates())
     if found != wanted:
         yield (
             f"{folder / 'results.parquet'} has rows of {found} of {wanted} layers, steps and schemes that {MARK} lists: it is a part of a replay, "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._folders.durable import digest_of
-from .columns import Columns, arrow_table, frame_of, length
-from .csv_table import read_csv, write_csv
-from .folders import CSV, CSV_ROWS, FILES, MARK, TABLES, check_readable, writing_results
+from .columns import Columns, frame_of, length
+from .csv_table import read_csv
+from .folders import check_readable, writing_results
+from .stored import OnFile
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
     from .._folders.writing import Writing
     from .._schemes.scheme import Scheme
@@ -48,12 +46,12 @@ class Results:
 
     def __init__(
         self,
-        frame: pd.DataFrame | Columns,
-        histograms: pd.DataFrame | Columns,
+        frame: pd.DataFrame | Columns | OnFile,
+        histograms: pd.DataFrame | Columns | OnFile,
         provenance: dict[str, Any],
-        noise: pd.DataFrame | Columns | None = None,
+        noise: pd.DataFrame | Columns | OnFile | None = None,
     ) -> None:
-        self._tables: dict[str, pd.DataFrame | Columns] = {
+        self._tables: dict[str, pd.DataFrame | Columns | OnFile] = {
             "frame": frame,
             "histograms": histograms,
             "noise": NO_NOISE if noise is None else noise,
@@ -88,7 +86,21 @@ class Results:
         table = self._tables[name]
         if isinstance(table, Mapping):
             table = self._tables[name] = frame_of(table)
+        elif isinstance(table, OnFile):
+            table = self._tables[name] = table.whole()
         return table
+
+    def _coded(self, columns: Sequence[str]) -> pd.DataFrame:
+        """Those of these columns that `frame` has, with texts as categories; for computing.
+
+        Of an opened folder only they are read, and `frame` need not be made.
+        """
+        from .pooling import coded_rows
+
+        table = self._tables["frame"]
+        return (
+            table.frame(columns) if isinstance(table, OnFile) else coded_rows(self.frame, columns)
+        )
 
     def as_columns(self, name: str) -> Columns:
         """A table, ``frame``, ``histograms`` or ``noise``, as arrays, without pandas if possible."""
@@ -96,12 +108,10 @@ class Results:
             raise ValueError(
                 f"there is no table {name!r}; it must be one of {', '.join(self._tables)}"
             )
-        table = self._tables[name]
-        return (
-            table
-            if isinstance(table, Mapping)
-            else {column: table[column].to_numpy() for column in table.columns}
-        )
+        if isinstance(table := self._tables[name], Mapping):
+            return table
+        frame = self._as_frame(name)
+        return {column: frame[column].to_numpy() for column in frame.columns}
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -170,7 +180,10 @@ class Results:
         """A sentence about gradients that are NaN or infinite; empty if there are none."""
         from .pooling import nonfinite
 
-        wire = self.frame[self.frame["stage"] == "wire"]
+        frame = self._coded(
+            ["trace", "step", "tensor", "stage", "skipped", "count", "counted", "nan", "infinite"]
+        )
+        wire = frame[frame["stage"] == "wire"]
         odd = (
             wire[nonfinite(wire)] if {"nan", "infinite", "counted"} <= set(wire) else wire.iloc[:0]
         )
@@ -187,7 +200,8 @@ class Results:
     @property
     def all_zero(self) -> str:
         """A sentence about traces with only zero gradients; empty if there are none."""
-        wire = self.frame.loc[self.frame["stage"] == "wire", ["trace", "counted", "nonzero"]]
+        frame = self._coded(["trace", "stage", "counted", "nonzero"])
+        wire = frame.loc[frame["stage"] == "wire", ["trace", "counted", "nonzero"]]
         sums = wire.groupby("trace", sort=False, observed=True).sum()
         names = [str(name) for name in sums.index[(sums["counted"] > 0) & (sums["nonzero"] == 0)]]
         return (
@@ -384,18 +398,11 @@ class Results:
 
     def _write(self, writing: Writing, csv: bool | None) -> None:
         """Writes the files like :meth:`save`, through `_results.folders.writing_results`."""
-        with writing.named():
-            tables = {kind: _arrow(self._tables[kind]) for kind in dict.fromkeys(TABLES.values())}
-            with_csv = len(self) <= CSV_ROWS if csv is None else csv
-            files = {
-                name: _store(writing.new / name, tables[kind])
-                for name, kind in TABLES.items()
-                if name != CSV or with_csv
-            }
-            about = json.dumps(self.provenance | {"files": files}, indent=1, allow_nan=False)
-            (writing.new / MARK).write_text(about + "\n", encoding="utf-8")
-        writing.put_files(FILES, mark=MARK) if writing.into else writing.put_folder()
-        writing.clear()
+        from .saving import NewResults
+
+        with NewResults(writing, csv) as new:
+            new.add(self._tables["frame"])
+            new.finish(self._tables, self.provenance)
 
     @staticmethod
     def open(folder: str | os.PathLike[str]) -> Results:
@@ -410,39 +417,3 @@ class Results:
 
         tables, provenance = opened(check_readable(folder))
         return Results(tables["frame"], tables["histograms"], provenance, tables["noise"])
-
-
-def _store(path: Path, table: pa.Table) -> dict[str, int | str]:
-    """Writes a table; returns its entry for provenance.json."""
-    import pyarrow.parquet as pq
-
-    # Few numbers are equal: a dictionary of them is slower and larger than the numbers themselves.
-    few = [field.name for field in table.schema if str(field.type) in ("string", "large_string")]
-    with path.open("xb") as file:
-        write_csv(table, file) if path.suffix == ".csv" else pq.write_table(
-            table, file, use_dictionary=few
-        )
-    return {**digest_of(path), "rows": table.num_rows}
-
-
-def _arrow(table: pd.DataFrame | Columns) -> pa.Table:
-    import pyarrow as pa
-
-    if isinstance(table, Mapping):
-        return arrow_table(table)
-    if len(table):
-        made = pa.Table.from_pandas(table, preserve_index=False)
-        told = json.loads(made.schema.metadata[b"pandas"])
-        del told[
-            "pandas_version"
-        ]  # as in `arrow_table`: the same file, whether the frame was looked at or not
-        return made.replace_schema_metadata({"pandas": json.dumps(told)})
-    # Without any text pyarrow cannot infer the type.
-    return arrow_table(
-        {
-            name: (np.zeros(0, np.int64), np.zeros(0, bool))
-            if str(kind) == "Int64"
-            else np.zeros(0, kind)
-            for name, kind in table.dtypes.items()
-        }
-    )

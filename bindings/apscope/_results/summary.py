@@ -19,8 +19,9 @@ from .._schemes.scheme import as_scheme
 from ..cost import Network, step_time
 from .noise import by_steps, noise_of, pooled_interval, typical_interval
 from .pooling import (
-    coded,
+    coded_rows,
     compared_rows,
+    elements_of,
     frame_of,
     groups,
     headline_topology,
@@ -30,10 +31,12 @@ from .pooling import (
     nonfinite,
     numbers,
     over_noise,
-    pool,
     pooled_over_noise,
     quotient,
+    sent_total,
     total,
+    total_of_present,
+    volumes,
 )
 
 __all__ = [
@@ -55,6 +58,16 @@ COLUMNS = (
     "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume", "time", "speedup", "skipped", "overflowed", "nonfinite",
 )  # fmt: skip
 
+
+#: The columns of a table of results that a summary is computed from.
+USED = (
+    "trace", "tensor", "scheme", "format", "topology", "stage", "note", "step", "workers", "count", "counted", "nonzero", "underflow", "overflow", "nan", "infinite", "expected_variance",
+    "cosine", "sum_squared_error", "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", "noise_blocks", "sum_noise",
+    "sum_log2_error_over_noise", "wire_bits", "side_bits", "volume", "skipped",
+)  # fmt: skip
+
+#: Those of them for modelled times and `nonfinite` alone.
+NOT_COMPARED = ("note", "nan", "infinite", "wire_bits", "side_bits")
 
 #: The columns that identify a row of a summary.
 _KEY = ["trace", "scheme", "topology"]
@@ -132,8 +145,10 @@ def summary(
         number("elements", elements)
     if not 0 < number("batch_factor", batch_factor) < float("inf"):
         raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
-    frame = coded(frame_of(results).reset_index(drop=True))
-    out = figures(frame, compared_rows(frame), noise_of(results), batch_factor=batch_factor)
+    frame = coded_rows(results, USED)
+    # Rows are copied here: only the columns that are used.
+    rows = compared_rows(frame.drop(columns=[c for c in NOT_COMPARED if c in frame]))
+    out = figures(frame, rows, noise_of(results), batch_factor=batch_factor)
     model = step_time(frame, network or Network(), elements=elements).set_index(_KEY)[
         ["seconds", "speedup"]
     ]
@@ -185,20 +200,26 @@ def figures(
     out["worst_layer"] = np.where(at < 0, None, rows["tensor"].to_numpy(object)[at])
     out["worst_step"] = pd.array(np.where(at < 0, np.nan, numbers(rows, "step")[at]), dtype="Int64")
 
-    pooled = pool(rows, key)
+    sent = ~lost["skipped"]
     squares = total(lost["reference"], group, count)
-    out["nmse"] = np.where(np.isnan(squares), np.nan, pooled["nmse"])
+    pooled = infinite_with(
+        sent_total(rows, "overflow", sent, group, count),
+        quotient(
+            total_of_present(lost["error"], group, count),
+            total_of_present(lost["reference"], group, count),
+        ),
+    )
+    out["nmse"] = np.where(np.isnan(squares), np.nan, pooled)
     out["relative_bias"] = quotient(
         total(lost["signed_error"], group, count), total(lost["absolute"], group, count)
     )
     counted = np.where(lost["skipped"], 0.0, numbers(rows, "counted"))
     variance = np.where(counted == 0, 0.0, numbers(rows, "expected_variance") * counted)
     out["expected_variance"] = quotient(total(variance, group, count), squares)
-    sent = ["trace", "scheme", *by]
-    wire = pool(frame[frame["stage"] == "wire"], sent).set_index(sent)["underflow_rate"]
-    out["underflow_wire"] = wire.reindex(pd.MultiIndex.from_frame(out[sent])).to_numpy()
-    out["underflow_reduced"] = np.where(out["topology"] == "", np.nan, pooled["underflow_rate"])
-    out["volume"] = pooled["volume"]
+    out["underflow_wire"] = _on_the_wire(frame, ["trace", "scheme", *by], out)
+    rate = _underflow_rate(rows, sent, group, count)
+    out["underflow_reduced"] = np.where(out["topology"] == "", np.nan, rate)
+    out["volume"] = volumes(rows, elements_of(rows), group, count)
     out["skipped"] = np.bincount(owner[of_step["skipped"] > 0], minlength=count)
     out["overflowed"] = np.bincount(owner[of_step["overflow"] > 0], minlength=count)
     odd = (
@@ -213,6 +234,24 @@ def figures(
     ]
     out["format"] = _formats(rows, group, first)
     return out
+
+
+def _underflow_rate(
+    rows: pd.DataFrame, sent: np.ndarray, group: np.ndarray, count: int
+) -> np.ndarray:
+    return quotient(
+        *(sent_total(rows, name, sent, group, count) for name in ("underflow", "nonzero"))
+    )
+
+
+def _on_the_wire(frame: pd.DataFrame, by: list[str], out: pd.DataFrame) -> np.ndarray:
+    """The rate of underflow of wire rows, for the rows of a summary."""
+    columns = [*by, "skipped", "underflow", "nonzero"]
+    rows = frame.loc[(frame["stage"] == "wire").to_numpy(), columns]
+    group, first = groups(rows, by)
+    rate = _underflow_rate(rows, ~rows["skipped"].to_numpy(bool), group, len(first))
+    wire = pd.Series(rate, pd.MultiIndex.from_frame(rows[by].iloc[first]))
+    return wire.reindex(pd.MultiIndex.from_frame(out[by])).to_numpy()
 
 
 def in_rank(table: pd.DataFrame) -> pd.DataFrame:
@@ -327,14 +366,12 @@ def _largest(
     values: np.ndarray, present: np.ndarray, codes: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The largest value of every group and its first index; NaN and -1 without one, or with a NaN."""
-    place = np.flatnonzero(present)
-    order = place[
-        np.lexsort([np.where(np.isnan(values[place]), -np.inf, -values[place]), codes[place]])
-    ]
-    found, first = np.unique(codes[order], return_index=True)
+    shown, largest = np.where(present, values, -np.inf), np.full(count, -np.inf)
+    with np.errstate(invalid="ignore"):
+        np.maximum.at(largest, codes, shown)  # NaN, if there is one
+    place = np.flatnonzero(present & (shown == largest[codes]))
     at = np.full(count, -1)
-    at[found] = order[first]
-    at[(at >= 0) & np.isnan(values[at])] = -1
+    at[codes[place[::-1]]] = place[::-1]  # of several the last assignment wins: the first place
     return np.where(at < 0, np.nan, values[at]), at
 
 

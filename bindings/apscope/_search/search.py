@@ -12,7 +12,7 @@ import pandas as pd
 from .._arrays.checks import flag, text
 from .._arrays.float_environment import guarded
 from .._replay.replay import replay
-from .._results.merging import in_order
+from .._results.joined import in_order
 from .._results.results import Results
 from .._results.summary import headline, summary
 from .._traces.opening import as_trace

@@ -6,6 +6,7 @@ import argparse
 
 from .._results.folders import writing_results
 from .._results.merging import merge
+from .._results.saving import csv_left_out
 from .._text import count_of
 
 EXAMPLE = """\
@@ -46,4 +47,6 @@ def run(args: argparse.Namespace) -> int:
     print(
         f"{args.output}: {count_of(len(merged), 'row')} of {count_of(len(args.results), 'folder')}"
     )
+    if left_out := csv_left_out(len(merged), args.csv):
+        print(left_out)
     return 0

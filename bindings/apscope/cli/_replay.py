@@ -7,9 +7,10 @@ import contextlib
 import shlex
 from typing import Any
 
-from .._replay.replay import DEFAULT_TOPOLOGIES, replay
+from .._replay.replay import DEFAULT_TOPOLOGIES
+from .._replay.run import Rest, Take, run_replay
 from .._results.folders import writing_results
-from .._results.results import Results
+from .._results.saving import NewResults, csv_left_out
 from .._text import count_of
 from ._table import on_terminal
 
@@ -113,21 +114,25 @@ def run(args: argparse.Namespace) -> int:
             from .._replay.cluster import connect
 
             client = stack.enter_context(connect(args.dask))
+        new = stack.enter_context(NewResults(writing, args.csv))
         try:
-            results = _replay(args, client)
+            rest = _replay(args, new.add, client)
         except (RuntimeError, MemoryError) as error:
             if args.device != "cuda":
                 raise
             raise ValueError(str(error)) from error  # the GPU's error, in one sentence
-        results._write(writing, args.csv)
+        rows = new.finish({"histograms": rest.histograms, "noise": rest.noise}, rest.provenance)
     print(
-        f"{args.output}: {count_of(len(results), 'row')}; apscope summary {shlex.quote(args.output)} ranks the schemes"
+        f"{args.output}: {count_of(rows, 'row')}; apscope summary {shlex.quote(args.output)} ranks the schemes"
     )
+    if left_out := csv_left_out(rows, args.csv):
+        print(left_out)
     return 0
 
 
-def _replay(args: argparse.Namespace, client: Any) -> Results:
-    return replay(
+def _replay(args: argparse.Namespace, take: Take, client: Any) -> Rest:
+    return run_replay(
+        take,
         args.traces,
         args.scheme,
         topology=args.topology or DEFAULT_TOPOLOGIES,
@@ -139,6 +144,8 @@ def _replay(args: argparse.Namespace, client: Any) -> Results:
         memory=args.memory,
         shard=_shard(args.shard),
         draws=args.draws,
+        states=None,
+        keep_states=False,
         check=not args.no_check,
         device=args.device,
         progress=on_terminal(),

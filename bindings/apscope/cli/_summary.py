@@ -124,8 +124,10 @@ def _whole(results: Results, args: argparse.Namespace) -> pd.DataFrame:
     """The requested rows of the summary."""
     table = results.summary(elements=args.elements, batch_factor=args.batch_factor)
     if args.scheme:
-        table = table[table["scheme"].isin(specs_of(results.frame, args.scheme))]
-    wanted = args.topology or ("all" if args.csv or args.json else headline_topology(results.frame))
+        table = table[table["scheme"].isin(specs_of(results._coded(["scheme"]), args.scheme))]
+    wanted = args.topology or (
+        "all" if args.csv or args.json else headline_topology(results._coded(["topology"]))
+    )
     held = [t for t in table["topology"].unique() if t]
     if args.topology and wanted not in [*held, "all"]:
         raise ValueError(

@@ -12,7 +12,7 @@ import pandas as pd
 
 from .._arrays.checks import integer, text
 from .._arrays.float_environment import guarded
-from .._replay.replay import _select_steps, _select_tensors
+from .._replay.run import _select_steps, _select_tensors
 from .._schemes.exchange import exchange
 from .._schemes.scheme import Scheme, as_scheme
 from .._traces.opening import as_trace

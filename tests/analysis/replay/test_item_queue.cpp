@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <random>
 #include <stdexcept>
+#include <thread>
 
 #include "analysis/replay/item_queue.h"
 #include "emulation/machine/parallel.h"
@@ -75,6 +77,33 @@ TEST(ItemQueue, AFailureLeavesRoomForOthers) {
     std::size_t seen = 0;
     queue.do_one([&](std::size_t item, Workspace&) { seen = item; });
     EXPECT_EQ(seen, 1u);
+}
+
+TEST(ItemQueue, ItemsWaitUntilTheyAreOpened) {
+    ItemQueue queue({0, 0, 0}, 10);
+    queue.open_until(1);
+    std::atomic<int> done{0};
+    std::thread other([&] {
+        for (int i = 0; i < 3; ++i) queue.do_one([&](std::size_t, Workspace&) { ++done; });
+    });
+    while (done < 1) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(done, 1);
+    queue.open_until(3);
+    other.join();
+    EXPECT_EQ(done, 3);
+}
+
+TEST(ItemQueue, AFailureOpensAllForGood) {
+    ItemQueue queue({0, 0, 0}, 10);
+    queue.open_until(1);
+    EXPECT_THROW(queue.do_one([](std::size_t, Workspace&) { throw std::runtime_error("no"); }),
+                 std::runtime_error);
+    queue.open_until(1);
+    std::vector<std::size_t> seen;
+    for (int i = 0; i < 2; ++i)
+        queue.do_one([&](std::size_t item, Workspace&) { seen.push_back(item); });
+    EXPECT_EQ(seen, (std::vector<std::size_t>{1, 2}));
 }
 
 TEST(ItemQueue, WorkspacesAreUsedAgainAndGiveWay) {

@@ -61,7 +61,7 @@ def test_earlier_results_are_not_replaced_without_a_word(capsys, digits, tmp_pat
     remedy = "; give another folder, or --force (force=True in Python) to replace them"
     sentence = f"{out} has results that would be replaced, of none:e4m3 and 1 more scheme on digits{remedy}"
     monkeypatch.setattr(
-        "apscope.cli._replay.replay",
+        "apscope.cli._replay.run_replay",
         lambda *_, **__: pytest.fail("the replay ran before it was known that it may not be kept"),
     )
     assert refused(capsys, "replay", digits, *QUICK, "-o", out) == sentence

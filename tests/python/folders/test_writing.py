@@ -78,7 +78,7 @@ def test_a_place_that_was_taken_meanwhile_stays(tmp_path):
 
 def test_a_second_writer_is_told_who_is_first(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(
-        "apscope.cli._replay.replay",
+        "apscope.cli._replay.run_replay",
         lambda *_, **__: pytest.fail("it replayed before it knew that it may not write"),
     )
     (tmp_path / "there").mkdir()

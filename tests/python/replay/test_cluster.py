@@ -116,7 +116,7 @@ def test_progress_reaches_the_end(client, digits, monkeypatch):
         def __exit__(self, *error):
             pass
 
-    monkeypatch.setattr("apscope._replay.replay.Bar", Told)
+    monkeypatch.setattr("apscope._replay.run.Bar", Told)
     replay(digits, progress=True, client=client)
     assert told and told[-1][0] == told[-1][1] > 0
     assert [d for d, _ in told] == sorted(d for d, _ in told)
@@ -233,7 +233,7 @@ def test_a_worker_that_ends_is_one_sentence(digits, monkeypatch):
             replay(digits, client=client)
 
 
-@pytest.mark.parametrize("what, told", [("read_statistics", 3), ("replay", 6)])
+@pytest.mark.parametrize("what, told", [("read_statistics", 3), ("replay", 7)])
 def test_a_worker_that_is_killed_leaves_its_part_to_another(digits, tmp_path, what, told):
     """The first worker to begin a pass is killed at its first item; its part is done elsewhere, to the same bytes."""
     mark = tmp_path / "killed"

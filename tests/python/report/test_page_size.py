@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import runpy
 import shutil
 import time
 
-import numpy as np
 import pytest
 
 import apscope
 from apscope._report import page
-from apscope.record import TraceWriter
 from apscope.schemes import main_schemes
+from tests.benchmarks import report_cost
+from tests.benchmarks.results_size import resnet50, write_trace
 from tests.python.browser import CHROMIUM, Browser, busy
 
 
@@ -74,50 +73,17 @@ def test_all_schemes_take_8_mb_and_20_s_open_in_2_s_and_answer_in_50_ms(everythi
         browser.close()
 
 
-def resnet50():
-    """Names and numbers of elements of ResNet-50's parameters."""
-    yield "conv1.weight", 64 * 3 * 7 * 7
-    yield from (("bn1.weight", 64), ("bn1.bias", 64))
-    before = 64
-    for stage, blocks in enumerate((3, 4, 6, 3), 1):
-        width = 32 << stage
-        for block in range(blocks):
-            convolutions = [
-                (f"conv{i}", f"bn{i}", come, go, size)
-                for i, (come, go, size) in enumerate(
-                    [(before, width, 1), (width, width, 3), (width, 4 * width, 1)], 1
-                )
-            ]
-            convolutions += (
-                [("downsample.0", "downsample.1", before, 4 * width, 1)] if block == 0 else []
-            )
-            for convolution, norm, come, go, size in convolutions:
-                yield f"layer{stage}.{block}.{convolution}.weight", come * go * size**2
-                yield from (
-                    (f"layer{stage}.{block}.{norm}.{part}", go) for part in ("weight", "bias")
-                )
-            before = 4 * width
-    yield from (("fc.weight", 1000 * before), ("fc.bias", 1000))
-
-
 def test_a_trace_of_161_layers_is_replayed_summarised_and_reported_within_bounds(
     tmp_path, request, monkeypatch
 ):
-    layers, generator, steps = list(resnet50()), np.random.default_rng(7), 10
+    layers, steps = list(resnet50()), 10
     assert len(layers) == 161 and sum(size for _, size in layers) == 25_557_032
-    with TraceWriter(tmp_path / "trace", workers=4, reduction="mean") as writer:
-        for step in range(steps):
-            for worker in range(4):
-                for i, (name, size) in enumerate(layers):
-                    values = generator.standard_normal(1 + size // 8192, dtype=np.float32)
-                    writer.add(step, worker, name, values * np.float32(10 ** (-2 - i % 5)))
-            writer.end_step(step)
+    write_trace(tmp_path / "trace", steps)
     docs = request.config.rootpath / "docs"
     shutil.copy(docs / "performance.md", tmp_path)
-    script = runpy.run_module("tests.benchmarks.report_cost")
-    [found] = script["main"]([str(tmp_path / "performance.md"), str(tmp_path / "trace")])
+    [found] = report_cost.main([str(tmp_path / "performance.md"), str(tmp_path / "trace")])
     rows, slow = found["rows"], min(2.0, busy())
-    assert rows > 100 * 161 * steps and len(script["SCHEMES"]) == 25
+    assert rows > 100 * 161 * steps and len(report_cost.SCHEMES) == 25
     assert (
         f"161 tensors, {sum(1 + size // 8192 for _, size in layers)} elements of each worker, 4 workers, 10 steps; 25 schemes, {rows} rows"
         in (tmp_path / "performance.md").read_text()

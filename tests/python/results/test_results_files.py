@@ -169,9 +169,9 @@ def test_a_large_table_has_csv_where_it_is_asked_for(tmp_path, monkeypatch, caps
         "notebooks/data/digits", ["aps:e4m3", "qsgd"], topology="ring", steps="0:2"
     )
     with_csv = results.save(tmp_path / "out")
-    monkeypatch.setattr("apscope._results.results.CSV_ROWS", len(results))
+    monkeypatch.setattr("apscope._results.saving.CSV_ROWS", len(results))
     assert (results.save(tmp_path / "as many") / "results.csv").exists()
-    monkeypatch.setattr("apscope._results.results.CSV_ROWS", len(results) - 1)
+    monkeypatch.setattr("apscope._results.saving.CSV_ROWS", len(results) - 1)
     text = (with_csv / "results.csv").read_bytes()
     results.save(with_csv, force=True)  # the earlier results.csv goes
     names = ["histograms.parquet", "noise.parquet", "provenance.json", "results.parquet"]

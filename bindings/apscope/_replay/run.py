@@ -1,0 +1,310 @@
+"""The work of a replay: traces opened, arguments checked, rows given out as they come."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from .. import _core
+from .._arrays.checks import flag, integer, text
+from .._results.columns import Columns, frame_of, joined
+from .._results.joined import Joined, in_order
+from .._results.stored import OnFile, Stored
+from .._schemes.lists import schemes_of
+from .._schemes.scheme import Scheme
+from .._text import hint
+from .._traces.json_number import json_number
+from .._traces.opening import as_trace
+from .._traces.order import warn_of_guessed_order
+from .._traces.selection import parse_steps
+from .._traces.trace import Trace
+from .memory import memory_bytes
+from .progress import Bar
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from distributed import Client
+
+__all__ = ["Rest", "Take", "run_replay"]
+
+#: Takes the next rows of the table: those of one trace after another, in the order of the table.
+Take: TypeAlias = "Callable[[Columns | OnFile], None]"
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What a replay finds besides its rows."""
+
+    histograms: Columns | pd.DataFrame
+    noise: Columns | pd.DataFrame
+    provenance: dict[str, Any]
+    states: dict[str, Any]  # by trace; empty ones unless they are kept
+
+
+def _as_list(value: Any) -> list[Any]:
+    if isinstance(value, (str, os.PathLike, Scheme, Trace)) or hasattr(
+        value, "scheme"
+    ):  # the last: a plan
+        return [value]
+    return (
+        list(value) if isinstance(value, Iterable) else [value]
+    )  # invalid values are reported by the reader
+
+
+def _steps_text(steps: slice | list[int]) -> str:
+    """The same steps as an option of the command line; a negative bound is 0."""
+    if isinstance(steps, slice):
+        return ":".join(
+            "" if bound is None else str(max(int(bound), 0)) for bound in (steps.start, steps.stop)
+        )
+    return f"{steps[0]}:{steps[0] + 1}" if len(steps) == 1 else ",".join(map(str, steps))
+
+
+def _select_steps(trace: Trace, steps: slice | list[int] | None) -> list[int]:
+    """Indices of the selected recorded steps."""
+    numbers = list(trace.steps)
+    if not numbers:
+        raise ValueError(
+            f"trace '{trace.name}' has no complete step, so there is nothing to replay"
+        )
+    if steps is None:
+        return list(range(len(numbers)))
+    if isinstance(steps, slice):
+        if steps.step not in (None, 1):
+            raise ValueError(
+                f"steps {steps} has a stride; stateful schemes need consecutive recorded steps"
+            )
+        low = numbers[0] if steps.start is None else steps.start
+        high = numbers[-1] + 1 if steps.stop is None else steps.stop
+        chosen = [i for i, n in enumerate(numbers) if low <= n < high]
+        if not chosen:
+            raise ValueError(
+                f"no recorded step of trace '{trace.name}' is in {low}:{high}; it has steps {numbers[0]} to {numbers[-1]}"
+            )
+        return chosen
+    for n in steps:
+        if n not in numbers:
+            raise ValueError(
+                f"trace '{trace.name}' has no step {n}; it has steps {numbers[0]} to {numbers[-1]}"
+            )
+    return [numbers.index(n) for n in steps]
+
+
+def _select_tensors(trace: Trace, pattern: str | None) -> list[int]:
+    if pattern is None:
+        return list(range(len(trace.tensors)))
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"tensors '{pattern}' is not a regular expression: {error}") from None
+    chosen = [i for i, name in enumerate(trace.tensors) if compiled.search(name)]
+    if not chosen:
+        raise ValueError(
+            f"tensors '{pattern}' matches no name in trace '{trace.name}'; {hint(pattern, trace.tensors, have='it has')}"
+        )
+    return chosen
+
+
+def _json_value(value: float | None) -> float | str | None:
+    return None if value is None else json_number(value)
+
+
+def _describe(trace: Trace, steps: list[int], tensors: list[int], workers: int) -> dict[str, Any]:
+    """The description of a trace for reports, as JSON values."""
+    m = trace.manifest
+    at, what = list(m.steps), list(m.tensors)  # each access makes the whole list
+    return {
+        "name": trace.name,
+        "hash": trace.hash,
+        "model": m.model,
+        "stage": m.stage,
+        "reduction": m.reduction,
+        "workers": workers,
+        "steps": [at[i].number for i in steps],
+        "loss": [_json_value(at[i].loss) for i in steps],
+        "learning_rate": [_json_value(at[i].learning_rate) for i in steps],
+        "tensors": [
+            {"name": what[i].name, "role": what[i].role, "shape": list(what[i].shape)}
+            for i in tensors
+        ],
+    }
+
+
+def _command(
+    traces: list[Trace], schemes: list[Scheme], topologies: list[str], options: list[str]
+) -> str:
+    words = ["apscope", "replay", *(t.source for t in traces)]
+    for s in schemes:
+        words += ["--scheme", s.spec]
+    for t in topologies or [
+        "exact"
+    ]:  # none given: only exact, which is always there, not the default
+        words += ["--topology", t]
+    return " ".join(shlex.quote(w) for w in words + options)
+
+
+def _check_shard(shard: Sequence[int] | None) -> tuple[int, int]:
+    if shard is None:
+        return 0, 1
+    if isinstance(shard, str) or len(shard) != 2:
+        raise ValueError(f"shard {shard!r} is not a pair (I, N), such as (0, 4)")
+    index, count = (integer("shard", v, 0, 2**31) for v in shard)
+    if not 0 <= index < count:
+        raise ValueError(f"shard {index}/{count} does not exist; shards count from 0 to N-1")
+    return index, count
+
+
+def run_replay(
+    take: Take,
+    traces: Any,
+    schemes: Any,
+    *,
+    topology: str | Sequence[str],
+    workers: int | None,
+    steps: slice | str | Iterable[int] | None,
+    tensors: str | None,
+    seed: int,
+    threads: int,
+    memory: int | str | None,
+    shard: Sequence[int] | None,
+    draws: int,
+    states: Mapping[str, Mapping[str, Mapping[str, Any]]] | None,
+    keep_states: bool,
+    check: bool,
+    device: str,
+    progress: bool,
+    client: Client | None,
+) -> Rest:
+    """`replay`, its rows given to `take`, which is called at least once, by any thread, one at a time."""
+    if client is not None:
+        from .cluster import check_client, replay_on
+        from .tasks import Job
+
+        check_client(client)
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"unknown device '{device}'; use cpu or cuda")
+    on_device = None
+    if device == "cuda" and client is None:
+        from .._arrays.gpu import row_device
+
+        on_device = row_device()
+    opened = [as_trace(t) for t in _as_list(traces)]
+    if not opened:
+        raise ValueError("there is no trace to replay; give at least one")
+    names = [t.name for t in opened]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two traces are named '{name}'; give them different folder names")
+    chosen = schemes_of(["main"] if schemes is None else _as_list(schemes))
+    if not chosen:
+        raise ValueError("there is no scheme to replay; give at least one, such as 'aps:e4m3'")
+    topologies = list(
+        dict.fromkeys(_core.parse_topology(text("topology", t)) for t in _as_list(topology))
+    )
+    index, count = _check_shard(shard)
+    seed = integer("seed", seed, 0, 2**64 - 1)
+    threads = integer("threads", threads, 0, 2**20)
+    memory = memory_bytes(memory)
+    draws = integer("draws", draws, 1, 2**20)
+    keep_states = flag("keep_states", keep_states)
+    check = flag("check", check)
+    if workers is not None:
+        workers = integer("workers", workers, 0, 2**31 - 1)
+    if tensors is not None:
+        text("tensors", tensors)
+
+    if isinstance(steps, Iterable) and not isinstance(steps, str):
+        steps = [int(n) for n in steps]  # once: every trace and the command use them
+
+    specs = [s.spec for s in chosen]
+    kinds = [
+        "gradient",
+        *sorted({need for s in chosen for need in s.needs} & {"weights", "full_batch"}),
+    ]
+    options: list[str] = []
+    if workers is not None:
+        options += ["--workers", str(workers)]
+    steps = parse_steps(steps)
+    if steps is not None:
+        options += ["--steps", _steps_text(steps)]
+    if tensors is not None:  # as one word: an expression may begin with a dash
+        options += [f"--tensors={tensors}"]
+    options += ["--seed", str(seed)]
+    if draws != 1:
+        options += ["--draws", str(draws)]
+    whole = _command(opened, chosen, topologies, options)
+
+    parts: list[OnFile] = []  # of Dask's workers
+    # Trace name, columns.
+    histogram_parts: list[tuple[str, Columns]] = []
+    noise_parts: list[tuple[str, Columns]] = []
+    described, states_after = [], {}
+    for trace in opened:
+        warn_of_guessed_order(trace, specs)
+        step_indices = _select_steps(trace, steps)
+        tensor_indices = _select_tensors(trace, tensors)
+        used = trace.workers if workers is None else workers
+        arguments = (specs, topologies, step_indices, tensor_indices, used, seed)
+        before = {} if states is None else dict(states.get(trace.name, {}))
+        if client is None:  # else its workers fetch and check the files
+            trace.require(step_indices, range(used), kinds)
+            if check:
+                with Bar(f"{trace.name}, SHA-256", progress, "B") as update:
+                    trace.check(step_indices, range(used), kinds, threads=threads, update=update)
+        with Bar(trace.name, progress) as update:
+            if client is None:
+                core_options = _core.ReplayOptions(*arguments, index, count, draws, threads, memory)
+                histogram, noise, after = _core.replay(
+                    trace.core,
+                    core_options,
+                    lambda rows, name=trace.name: take(joined([(name, rows)])),
+                    None,
+                    None,
+                    before,
+                    keep_states,
+                    update,
+                    on_device,
+                )
+                trace.check_unchanged()
+                counted, noises = [histogram], [noise]
+            else:
+                job = Job(
+                    arguments,
+                    (index, count),
+                    draws,
+                    threads,
+                    memory,
+                    before,
+                    keep_states,
+                    device,
+                    kinds,
+                    check,
+                )
+                made, counted, noises, after = replay_on(client, trace, job, update)
+                parts += [Stored(rows, Path("results.parquet")) for rows in made]
+        states_after[trace.name] = after
+        described.append(_describe(trace, step_indices, tensor_indices, used))
+        histogram_parts += [(trace.name, columns) for columns in counted]
+        noise_parts += [(trace.name, columns) for columns in noises]
+    provenance = {
+        "command": whole + (f" --shard {index}/{count}" if count > 1 else ""),
+        "command_of_whole": whole,
+        "version": _core.__version__,
+        "seed": seed,
+        "draws": draws,
+        "schemes": specs,
+        "topologies": topologies,
+        "selection": options,
+        "shard": [index, count],
+        "traces": described,
+    }
+    tables: list[Columns | pd.DataFrame] = [joined(histogram_parts), joined(noise_parts)]
+    if client is not None:  # each of its parts is a shard
+        take(Joined(parts, provenance))
+        tables = [in_order(frame_of(table), provenance) for table in tables]
+    return Rest(tables[0], tables[1], provenance, states_after)

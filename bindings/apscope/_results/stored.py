@@ -1,0 +1,268 @@
+"""A table in a Parquet file, whose columns are decoded when they are asked for.
+
+The bytes of the file are kept: they are a tenth of the table in memory, and what was compared with
+its digest is what is read, whatever becomes of the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._limits import check_fits, is_of_memory
+from .._text import clip, printable
+from .columns import TEXT_COLUMNS
+from .folders import AGAIN, differs
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = ["OnFile", "Stored", "stored"]
+
+#: Required columns.
+_COLUMNS = {
+    "results.parquet": "step workers count counted nonzero underflow overflow nan nmse sum_signed_error sum_squared_reference volume sum_noise skipped",
+    "histograms.parquet": "step exponent count",
+    "noise.parquet": "step workers elements blocks sum_squared_reference sum_noise sum_log2_ratio",
+}
+_TEXTS = {
+    "results.parquet": TEXT_COLUMNS,
+    "histograms.parquet": ["trace", "tensor", "role", "kind"],
+    "noise.parquet": ["trace", "tensor", "role"],
+}
+
+
+class OnFile(ABC):
+    """A table that is decoded from files when it is asked for."""
+
+    columns: list[str]
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def frame(self, columns: Sequence[str]) -> pd.DataFrame:
+        """Those of these columns that it has, for computing.
+
+        Texts are categories; integers of a column with empty cells are float64, NaN where they are
+        empty.
+        """
+
+    @abstractmethod
+    def whole(self) -> pd.DataFrame:
+        """The table with the dtypes of `Results.frame`: texts are objects, integers may be empty."""
+
+    @abstractmethod
+    def groups(
+        self, columns: Sequence[str] | None = None, coded: Sequence[str] = ()
+    ) -> Iterator[pa.Table]:
+        """The rows in order, a group after another, at least one.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Which; by default all.
+        coded : sequence of str
+            Texts that come as dictionaries.
+        """
+
+
+class Stored(OnFile):
+    """One Parquet file of a RESULTS folder, its columns checked.
+
+    Parameters
+    ----------
+    data : bytes
+        The file.
+    path : pathlib.Path
+        Its name, which says what table it is, and its place for messages.
+
+    Raises
+    ------
+    ValueError
+        It is damaged, of an older version, or has columns of other types.
+    """
+
+    def __init__(self, data: bytes, path: Path) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self.path, self._data, self._texts = path, pa.py_buffer(data), _TEXTS[path.name]
+        with self._told():
+            self._metadata = pq.read_metadata(pa.BufferReader(self._data))
+            schema = self._metadata.schema.to_arrow_schema()
+        needed = [*_COLUMNS[path.name].split(), *self._texts]
+        if lacking := [c for c in needed if schema.names.count(c) != 1]:
+            raise ValueError(
+                f"{path.parent} was written by an older apscope, without the column {lacking[0]}; {AGAIN}"
+            )
+        _check_columns(path, schema, self._texts)
+        self.columns: list[str] = schema.names
+        self._found: dict[str, Any] = {}
+
+    def __len__(self) -> int:
+        return self._metadata.num_rows
+
+    def frame(self, columns: Sequence[str]) -> pd.DataFrame:
+        import pandas as pd
+
+        names = [name for name in columns if name in self.columns]
+        if new := [name for name in names if name not in self._found]:
+            self._found |= self._decoded(new)
+        return pd.DataFrame({name: self._found[name] for name in names}, copy=False)
+
+    def whole(self) -> pd.DataFrame:
+        self._check_fits(self.columns)
+        self._found = {}
+        with self._told():
+            # As codes of a few texts: one object per cell would take gigabytes for a large table.
+            read = self._file(self._texts).read(use_threads=False)
+            table = read.to_pandas(use_threads=False)  # the file also has dtypes for pandas
+        for name in self._texts:
+            # Parquet's text has its own dtype; in memory it is always object.
+            table[name] = table[name].astype(object)
+        return table
+
+    def groups(
+        self, columns: Sequence[str] | None = None, coded: Sequence[str] = ()
+    ) -> Iterator[pa.Table]:
+        with self._told():
+            file = self._file(coded)
+        count = self._metadata.num_row_groups
+        for i in range(max(count, 1)):
+            with self._told():
+                group = (
+                    file.read_row_group(i, columns=columns, use_threads=False)
+                    if count
+                    else file.read(columns=columns, use_threads=False)
+                )
+            yield group
+
+    def _file(self, coded: Sequence[str]) -> Any:
+        """The file, to be read only on this thread: if none can be started pyarrow waits forever."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        return pq.ParquetFile(
+            pa.BufferReader(self._data),
+            metadata=self._metadata,
+            read_dictionary=list(coded),
+            pre_buffer=False,
+        )
+
+    def _decoded(self, names: list[str]) -> dict[str, Any]:
+        """Columns for `frame`, from one group of rows after another: their memory is used again."""
+        self._check_fits(names)
+        found: dict[str, _Texts | _Numbers] = {
+            name: (_Texts if name in self._texts else _Numbers)(len(self)) for name in names
+        }
+        for group in self.groups(names, self._texts):
+            for name, column in found.items():
+                if name in self._texts and group[name].null_count:
+                    raise ValueError(_not_texts(self.path, name))
+                with self._told():
+                    column.add(group[name])
+        return {name: column.whole() for name, column in found.items()}
+
+    def _check_fits(self, names: list[str]) -> None:
+        check_fits((len(self), len(names)), 8, f"{AGAIN}, or a part of it")
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turns every error of reading a damaged file into one sentence."""
+        try:
+            yield
+        except Exception as error:  # of many types
+            if is_of_memory(error):
+                raise
+            raise ValueError(
+                f"{self.path} is damaged: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+            ) from None
+
+
+def stored(path: Path, about: dict[str, Any]) -> Stored:
+    """A file of a RESULTS folder, compared with its entry in provenance.json; its texts are read.
+
+    Raises
+    ------
+    ValueError
+        As of `Stored`; or it is from another run.
+    """
+    data = path.read_bytes()
+    if (found := hashlib.sha256(data).hexdigest()) != about["sha256"]:
+        raise ValueError(differs(path, "SHA-256", found, about["sha256"]))
+    table = Stored(data, path)
+    if len(table) != about["rows"]:
+        raise ValueError(differs(path, "number of rows", len(table), about["rows"]))
+    table.frame(_TEXTS[path.name])
+    return table
+
+
+class _Numbers:
+    """A column of numbers, put together from pieces."""
+
+    def __init__(self, rows: int) -> None:
+        self._values, self._rows, self._at = np.empty(0), rows, 0
+
+    def add(self, piece: pa.ChunkedArray) -> None:
+        values = piece.to_numpy()
+        if self._at == 0:
+            self._values = np.empty(self._rows, values.dtype)
+        elif values.dtype != self._values.dtype:  # only one of them has empty cells
+            self._values = self._values.astype(np.result_type(self._values, values))
+        self._values[self._at : self._at + len(values)] = values
+        self._at += len(values)
+
+    def whole(self) -> np.ndarray:
+        return self._values
+
+
+class _Texts:
+    """A column of texts as categories; a file has a dictionary for every group of rows."""
+
+    def __init__(self, rows: int) -> None:
+        self._codes, self._at = np.empty(rows, np.int32), 0
+        self._levels: dict[str, int] = {}  # in order of appearance
+
+    def add(self, piece: pa.ChunkedArray) -> None:
+        import pandas as pd
+
+        for chunk in piece.chunks:
+            found, used = pd.factorize(chunk.indices.to_numpy())
+            texts = chunk.dictionary.to_pylist()
+            codes = [self._levels.setdefault(texts[i], len(self._levels)) for i in used]
+            if codes:
+                self._codes[self._at : self._at + len(chunk)] = np.array(codes, np.int32)[found]
+            self._at += len(chunk)
+
+    def whole(self) -> pd.Categorical:
+        import pandas as pd
+
+        return pd.Categorical.from_codes(self._codes, pd.Index(list(self._levels), dtype=object))
+
+
+def _check_columns(path: Path, schema: pa.Schema, texts: Collection[str]) -> None:
+    import pyarrow as pa
+
+    for field in schema:
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if field.name in texts:
+            if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+                raise ValueError(_not_texts(path, field.name))
+        elif not (
+            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+        ):
+            raise ValueError(
+                f"{path}: the column {printable(field.name, 60)} has type {clip(str(kind))}; it must have numbers; {AGAIN}"
+            )
+
+
+def _not_texts(path: Path, column: str) -> str:
+    return f"{path}: the column {column} has values that are not texts; {AGAIN}"
