@@ -5,7 +5,7 @@
 include(FetchContent)
 
 function(apscope_fetch name path sha256 archive)
-  message(STATUS "${name} is not found on this system: fetching ${path}")
+  message(STATUS "Not found on this system, so fetched: https://files.pythonhosted.org/packages/${path}")
   # There is no folder `none`: what is fetched is not configured as a project.
   FetchContent_Declare(${name} URL https://files.pythonhosted.org/packages/${path} URL_HASH SHA256=${sha256}
                        DOWNLOAD_NAME ${archive} DOWNLOAD_EXTRACT_TIMESTAMP FALSE SOURCE_SUBDIR none)
@@ -18,7 +18,7 @@ if(NOT TARGET nlohmann_json::nlohmann_json)
   apscope_fetch(json 51/69/a42fddc89a6de959b65b27a15d69de85e88d2f99884e00b1b02c12dce301/nlohmann_json-3.12.0-py3-none-any.whl
                 5f6132720fb25d0d70bf0742f8397b49a540dcc193e7312a914f6aa49f054810 json.zip)
   add_library(nlohmann_json::nlohmann_json INTERFACE IMPORTED GLOBAL)
-  target_include_directories(nlohmann_json::nlohmann_json SYSTEM INTERFACE ${json_folder}/include)
+  target_include_directories(nlohmann_json::nlohmann_json SYSTEM INTERFACE ${json_folder}/nlohmann_json/include)
 endif()
 
 find_package(re2 CONFIG QUIET)

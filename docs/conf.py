@@ -74,7 +74,14 @@ NAVIGATION = {
         "notebooks/data/README",
     ],
     "Proofs and speed": ["docs/conformance", "docs/what_holds", "docs/performance"],
-    "Inside": ["docs/design", "docs/ARCHITECTURE", "docs/extending", "docs/style", "CONTRIBUTING", "CHANGELOG"],
+    "Inside": [
+        "docs/design",
+        "docs/ARCHITECTURE",
+        "docs/extending",
+        "docs/style",
+        "CONTRIBUTING",
+        "CHANGELOG",
+    ],
 }
 
 root_doc = "README"

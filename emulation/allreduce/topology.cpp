@@ -137,9 +137,8 @@ Topology parse_topology(std::string_view name) {
         t.form = form;
         t.kind = form->program == ring ? Topology::Kind::ring : Topology::Kind::ordered;
         if (form->has_groups) {
-            t.group = colon == name.npos
-                          ? 0
-                          : parse_number<int>(name.substr(colon + 1)).value_or(0);
+            t.group =
+                colon == name.npos ? 0 : parse_number<int>(name.substr(colon + 1)).value_or(0);
             if (t.group < 1)
                 refuse("topology '" + limits::clipped(whole) +
                        "' needs a group size of 1 to 2147483647, as in " + std::string(form->name) +

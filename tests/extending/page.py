@@ -10,7 +10,10 @@ PAGE = ROOT / "docs/extending.md"
 
 
 def markers(example: Example) -> tuple[str, str]:
-    return f"<!-- {example.name}: python -m tests.extending --page -->", f"<!-- end of {example.name} -->"
+    return (
+        f"<!-- {example.name}: python -m tests.extending --page -->",
+        f"<!-- end of {example.name} -->",
+    )
 
 
 def shown(example: Example) -> str:
@@ -19,9 +22,7 @@ def shown(example: Example) -> str:
         f"`{name}`" + (" (written)" if name in example.writes else "") for name in example.files()
     ]
     patch = example.patch.read_text().rstrip("\n")
-    return "\n".join(
-        [f"{len(files)} files: {', '.join(files)}.", "", "```diff", patch, "```"]
-    )
+    return "\n".join([f"{len(files)} files: {', '.join(files)}.", "", "```diff", patch, "```"])
 
 
 def written(text: str) -> str:

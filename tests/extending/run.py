@@ -121,9 +121,7 @@ def execute(example: Example, folder: Path) -> None:
     assert found == example.files(), f"{example.name} touches {found}, not {example.files()}"
     if example.ctest:
         ctest = ["ctest", "--test-dir", folder / "build/release", "--no-tests=error"]
-        subprocess.run(
-            [*ctest, "--output-on-failure", "--tests-regex", example.ctest], check=True
-        )
+        subprocess.run([*ctest, "--output-on-failure", "--tests-regex", example.ctest], check=True)
     if example.verify and importlib.util.find_spec("apscope._oracle"):
         python(folder, "-m", "apscope", "verify", *example.verify)
     if example.tests:

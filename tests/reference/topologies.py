@@ -118,5 +118,7 @@ def volumes(
         between, inside = traffic.hierarchical(workers, int(group))
         if int(group) >= workers:  # a single node: its links are the busiest
             between = inside
-        return (traffic.busiest(between, wide, wide) + side) / fp32, traffic.busiest(inside, wide, wide) / fp32
+        return (traffic.busiest(between, wide, wide) + side) / fp32, traffic.busiest(
+            inside, wide, wide
+        ) / fp32
     return (traffic.busiest(COLLECTIVES[name](workers), wide, wide) + side) / fp32, None

@@ -146,7 +146,8 @@ constexpr const char* specs[] = {
     "error_feedback(aps:e5m2,unit=64,hop_rounding=stochastic)",
 };
 
-// These, and of every other scheme of the registry the first in the list `all`, if it runs by pieces.
+// These, and of every other scheme of the registry the first in the list `all`, if it runs by
+// pieces.
 std::vector<std::string> tested() {
     std::vector<std::string> found(std::begin(specs), std::end(specs));
     std::set<std::string> names;
@@ -178,8 +179,7 @@ TEST_P(BlockRows, AreThoseOfWholeTensors) {
 
 INSTANTIATE_TEST_SUITE_P(Schemes, BlockRows, testing::ValuesIn(tested()), [](const auto& info) {
     std::string name;
-    for (const char c : info.param)
-        name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+    for (const char c : info.param) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
     return name;
 });
 

@@ -104,8 +104,8 @@ double expected(const Exact& x, const Table& table, RoundingMode mode, int rando
             if (mode == RoundingMode::stochastic_c)
                 count += twice > whole || (twice == whole && count % 2 == 1);
             if (mode == RoundingMode::stochastic_equal) count = Wide{1} << (random_bits - 1);
-            chosen +=
-                static_cast<Wide>(random >> (64 - random_bits)) + count >= Wide{1} << random_bits;
+            chosen += static_cast<Wide>(random >> (64 - random_bits)) + count >= Wide{1}
+                                                                                     << random_bits;
         }
     }
     if (chosen + 1 == table.magnitudes.size()) {

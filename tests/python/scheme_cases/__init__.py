@@ -28,9 +28,9 @@ class Case:
     needs: tuple[
         str, ...
     ] = ()  #: what beside gradients it is given: weights, full_batch, loss, learning_rate
-    sent: (
-        Callable[[np.ndarray], np.ndarray] | None
-    ) = None  #: the formula, where it is a line of NumPy: of a worker's gradients, fp32, what its message decodes to
+    sent: Callable[[np.ndarray], np.ndarray] | None = (
+        None  #: the formula, where it is a line of NumPy: of a worker's gradients, fp32, what its message decodes to
+    )
 
 
 def cases() -> list[Case]:
