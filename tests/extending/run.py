@@ -52,25 +52,30 @@ def environment(folder: Path) -> dict[str, str]:
     """That of Python programs which take the package from the copy, and of a build that ccache knows."""
     env = os.environ | {"APSCOPE_TREE": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     env["PYTHONPATH"] = os.pathsep.join([str(FOLDER / "site"), str(folder)])
-    if shutil.which("ccache"):
+    if shutil.which("ccache"):  # paths below the copy are as good as those of the tree itself
         env = {
             "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
             "CCACHE_DIR": str(ROOT / "build/ccache"),
+            "CCACHE_BASEDIR": str(folder),
+            "CCACHE_NOHASHDIR": "1",
         } | env
-        env |= {"CCACHE_BASEDIR": "/", "CCACHE_NOHASHDIR": "1"}
     return env
 
 
 def build(example: Example, folder: Path) -> None:
     """The extension modules, and the C++ tests where the example names some; the modules into the package."""
     out, env = folder / "build/release", environment(folder)
+    interpreter = Path(sys.executable)
+    if Path(sys.prefix) == ROOT / ".venv":  # headers of packages below the copy, for ccache
+        (folder / ".venv").symlink_to(sys.prefix)
+        interpreter = folder / ".venv/bin/python"
     settings = {
         "CMAKE_BUILD_TYPE": "Release",
         "APSCOPE_TESTS": "ON" if example.ctest else "OFF",
         "APSCOPE_BENCHMARKS": "OFF",
         "APSCOPE_CPP": "ON" if example.ctest else "OFF",
         "APSCOPE_FETCH": "ON",
-        "Python_EXECUTABLE": sys.executable,
+        "Python_EXECUTABLE": str(interpreter),
     }
     defines = [f"-D{name}={value}" for name, value in settings.items()]
     configure = ["cmake", "-S", folder, "-B", out, "-G", "Ninja", "--log-level=WARNING", *defines]
