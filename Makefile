@@ -17,7 +17,7 @@ python_sources := $(shell find bindings/apscope -type f -not -path '*/__pycache_
 traces := digits digits_w64 characters resnet18 transformer
 trace_files := $(shell find $(traces:%=notebooks/data/%) -type f)
 
-.PHONY: help report report-all test lint tidy cuda portable sanitize fuzz format package benchmark exhaustive faults picture stubs docs tables notebooks clean system \
+.PHONY: help report report-all test lint tidy cuda portable sanitize fuzz format package benchmark exhaustive faults picture stubs docs extending tables notebooks clean system \
         test-cpp test-python
 
 help:
@@ -35,6 +35,7 @@ help:
 	@echo "make benchmark   the kernels under Google Benchmark, the Python calls under pytest-benchmark, briefly"
 	@echo "make exhaustive  the long proofs that the last commit is ahead of, recorded in docs/conformance.md; MINUTES=N: none begun later"
 	@echo "make faults      every command killed, and failed, at every system call that it writes with; part of make exhaustive without ONLY"
+	@echo "make extending   execute the examples of docs/extending.md on copies of the tree; NAMES='format column'"
 	@echo "make docs        write the documentation site, build/docs/index.html, the notebooks run"
 	@echo "make picture     draw the pictures of README.md again; those of the report need Chromium"
 	@echo "make tables      write the tables of README.md, docs/schemes.md, docs/advice.md and docs/search.md again"
@@ -173,6 +174,10 @@ faults: .stamps/installed
 	@echo "Installing the packages that the documentation site needs into .venv"
 	@$(VENV)/python .ci/requirements.py docs | $(VENV)/python -m pip install --quiet --requirement /dev/stdin
 	@touch $@
+
+# The examples of docs/extending.md, on copies of the tree. NAMES='format column'
+extending: .stamps/installed
+	@JOBS=$(JOBS) $(VENV)/python -m tests.extending $(NAMES)
 
 # Offline. A warning, such as that of a link to nowhere, is an error.
 docs: .stamps/docs

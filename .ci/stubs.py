@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,9 @@ APART = {
     ("NVFP4", "four_over_six"): 'Literal[False, "mse", "mae"]',
     ("TopK", "index"): 'int | Literal["packed"]',
 }
+
+#: Name, unit, section and pooling of each.
+COLUMNS = "COLUMNS: tuple[tuple[str, str, int, str], ...]"
 
 #: pybind11-stubgen, of FloatFormat's constructor as C++ makes it: the one around it in Python only words its errors.
 STUBGEN = """
@@ -137,6 +141,8 @@ def write_stubs(folder: Path) -> list[Path]:
             )
             text = (Path(scratch) / "apscope" / f"{module}.pyi").read_text()
             written.append(folder / f"{module}.pyi")
+            # The list of columns has its own table, in docs/definitions.md.
+            text = re.sub(r"^COLUMNS: tuple = .*$", COLUMNS, text, flags=re.MULTILINE)
             written[-1].write_text("\n".join(line.rstrip() for line in text.splitlines()) + "\n")
     written.append(folder / "schemes.pyi")
     written[-1].write_text(scheme_stub())

@@ -77,9 +77,8 @@ APSCOPE_HD bool eta_rounds_up(Eta eta, bool odd, bool negative, int random_bits,
     const bool inexact = (eta.digits != 0) | eta.below;
     const bool tie = (eta.digits == half) & !eta.below;
     const bool above = (eta.digits >= half) & !tie;
-    if constexpr (M == RoundingMode::ties_to_even) return above | (tie & odd);
-    if constexpr (M == RoundingMode::ties_to_away) return above | tie;
-    if constexpr (M == RoundingMode::ties_to_zero) return above;
+    if constexpr (is_nearest(M))
+        return above | (tie & (tie_goes_up<M, unsigned>(1, odd ? 1 : 0, negative ? 1 : 0) != 0));
     if constexpr (M == RoundingMode::toward_zero) return false;
     if constexpr (M == RoundingMode::toward_positive) return inexact & !negative;
     if constexpr (M == RoundingMode::toward_negative) return inexact & negative;

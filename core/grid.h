@@ -10,8 +10,8 @@
 //
 //      up (down)      lifted + 1 (- 1) where r < x (r > x)
 //      to odd         down, then the last bit set where r is not x
-//      ties away      of x with its last bit set: at a tie, and nowhere else, that passes one
-//      ties to zero   of x less its last place, with its last bit set: likewise
+//      a tie up       of x with its last bit set: at a tie, and nowhere else, that passes one
+//      a tie down     of x less its last place, with its last bit set: likewise
 // All loops that round in this way use these constants and steps: casts, blocks, arithmetic in
 // registers and statistics, on the host and on a GPU.
 #pragma once
@@ -58,10 +58,8 @@ constexpr GridConstants<Real> make_grid(int emin, int mantissa_bits) {
 template <class Real>
 bool grid_serves(const FloatFormat& f, const Cast<Real>& cast) {
     constexpr int fraction_bits = Layout<Real>::fraction_bits, bias = Layout<Real>::bias;
-    const bool asks_parity =
-        cast.rounding == RoundingMode::ties_to_even || cast.rounding == RoundingMode::to_odd;
     return f.is_signed && f.zero != Zero::none && cast.gap_high == 0 &&
-           !(cast.even_code_ties && asks_parity) &&
+           !(cast.even_code_ties && asks_parity(cast.rounding)) &&
            !(f.mantissa_bits == 0 && cast.rounding == RoundingMode::to_odd) &&
            f.mantissa_bits <= fraction_bits - 2 && cast.emin - f.mantissa_bits >= 2 - bias &&
            f.emax() + 1 + fraction_bits - f.mantissa_bits <= bias - 1 && f.emax() >= cast.emin;
@@ -106,11 +104,11 @@ APSCOPE_HD Real round_to_grid(Real x, Real c) {
     static_assert(!is_stochastic(M));
     if constexpr (M == RoundingMode::ties_to_even) {
         return to_grid(x, c).even;
-    } else if constexpr (M == RoundingMode::ties_to_away) {
-        return to_grid(bits_cast<Real>(bits_cast<Bits>(x) | 1), c).even;
-    } else if constexpr (M == RoundingMode::ties_to_zero) {
-        const Bits bits = bits_cast<Bits>(x), above_zero = x != 0 ? 1 : 0;
-        return to_grid(bits_cast<Real>((bits - above_zero) | 1), c).even;
+    } else if constexpr (is_nearest(M)) {
+        static_assert(!asks_parity(M));
+        const Bits bits = bits_cast<Bits>(x), above_zero = x != 0 ? 1 : 0,
+                   up = tie_goes_up<M, Bits>(1, 0, bits >> (sizeof(Bits) * 8 - 1));
+        return to_grid(bits_cast<Real>((bits - (above_zero & ~up)) | 1), c).even;
     } else if constexpr (M == RoundingMode::toward_zero || M == RoundingMode::away_from_zero) {
         constexpr bool up = M == RoundingMode::away_from_zero;
         const Bits sign = bits_cast<Bits>(x) & sign_bit<Real>;

@@ -10,10 +10,11 @@ namespace apscope {
 
 namespace {
 
-constexpr std::array<std::string_view, rounding_mode_count> rounding_names = {
-    "ties_to_even",    "ties_to_away",     "ties_to_zero",    "toward_zero", "toward_positive",
-    "toward_negative", "away_from_zero",   "to_odd",          "stochastic",  "stochastic_b",
-    "stochastic_c",    "stochastic_equal", "stochastic_exact"};
+constexpr std::array<std::string_view, rounding_mode_count> rounding_words = [] {
+    std::array<std::string_view, rounding_mode_count> names;
+    for (std::size_t i = 0; i < names.size(); ++i) names[i] = detail::rounding_names[i].name;
+    return names;
+}();
 constexpr std::array<std::string_view, overflow_count> overflow_names = {
     "ieee", "saturate", "propagate", "infinity", "nan"};
 constexpr std::array<std::string_view, underflow_count> underflow_names = {
@@ -33,7 +34,7 @@ Enum parse(std::string_view name, const std::array<std::string_view, N>& names, 
 }  // namespace
 
 std::string_view to_string(RoundingMode mode) {
-    return rounding_names[static_cast<std::size_t>(mode)];
+    return rounding_words[static_cast<std::size_t>(mode)];
 }
 std::string_view to_string(Overflow overflow) {
     return overflow_names[static_cast<std::size_t>(overflow)];
@@ -44,7 +45,7 @@ std::string_view to_string(Underflow underflow) {
 
 RoundingMode parse_rounding(std::string_view name) {
     if (name == "stochastic_a") return RoundingMode::stochastic;
-    return parse<RoundingMode>(name, rounding_names, "rounding");
+    return parse<RoundingMode>(name, rounding_words, "rounding");
 }
 Overflow parse_overflow(std::string_view name) {
     if (name == "saturate_finite") return Overflow::saturate;

@@ -77,18 +77,12 @@ template <RoundingMode M, class Word, class Random>
 APSCOPE_HD bool round_up(Word one, Word rest, int shift, Word capped_shift, Word odd, bool negative,
                          int random_bits, const Random& random) {
     const bool inexact = rest != 0;
-    if constexpr (M == RoundingMode::ties_to_even || M == RoundingMode::ties_to_away ||
-                  M == RoundingMode::ties_to_zero) {
-        // Twice the rest against one unit. Capped, the unit stays above any rest's double.
+    if constexpr (is_nearest(M)) {
+        // Twice the rest against one unit. Capped, the unit stays above any rest's double; if the
+        // unit is 1, the rest is 0. (Vectorisers do not support >=.)
         const Word twice = static_cast<Word>(rest << 1);
         const Word unit = static_cast<Word>(one << capped_shift);
-        if constexpr (M == RoundingMode::ties_to_even) {
-            return twice + odd > unit;  // both are even, or the rest is 0 of unit 1
-        } else if constexpr (M == RoundingMode::ties_to_away) {
-            return twice + one > unit;  // twice >= unit, which vectorisers do not support
-        } else {
-            return twice > unit;
-        }
+        return twice + tie_goes_up<M, Word>(one, odd, negative ? 1 : 0) > unit;
     } else if constexpr (M == RoundingMode::toward_zero) {
         return false;
     } else if constexpr (M == RoundingMode::toward_positive) {
@@ -279,34 +273,5 @@ Cast<Real> make_cast(const FloatFormat& format, const Projection& projection);
 // The rule for scalars, in the cast's mode.
 template <class Real>
 Real round_one(Real x, const Cast<Real>& cast, std::uint64_t random = 0);
-
-// Calls f.template operator()<M>() with the run-time mode as the compile-time M; on the device too,
-// if f may run there.
-#if defined(__CUDACC__)
-#pragma nv_exec_check_disable
-#endif
-template <class F>
-APSCOPE_HD decltype(auto) dispatch(RoundingMode mode, F&& f) {
-    switch (mode) {
-        case RoundingMode::ties_to_even: return f.template operator()<RoundingMode::ties_to_even>();
-        case RoundingMode::ties_to_away: return f.template operator()<RoundingMode::ties_to_away>();
-        case RoundingMode::ties_to_zero: return f.template operator()<RoundingMode::ties_to_zero>();
-        case RoundingMode::toward_zero: return f.template operator()<RoundingMode::toward_zero>();
-        case RoundingMode::toward_positive:
-            return f.template operator()<RoundingMode::toward_positive>();
-        case RoundingMode::toward_negative:
-            return f.template operator()<RoundingMode::toward_negative>();
-        case RoundingMode::away_from_zero:
-            return f.template operator()<RoundingMode::away_from_zero>();
-        case RoundingMode::to_odd: return f.template operator()<RoundingMode::to_odd>();
-        case RoundingMode::stochastic: return f.template operator()<RoundingMode::stochastic>();
-        case RoundingMode::stochastic_b: return f.template operator()<RoundingMode::stochastic_b>();
-        case RoundingMode::stochastic_c: return f.template operator()<RoundingMode::stochastic_c>();
-        case RoundingMode::stochastic_equal:
-            return f.template operator()<RoundingMode::stochastic_equal>();
-        case RoundingMode::stochastic_exact: break;
-    }
-    return f.template operator()<RoundingMode::stochastic_exact>();
-}
 
 }  // namespace apscope::detail

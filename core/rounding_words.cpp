@@ -1,34 +1,16 @@
 #include "core/rounding_words.h"
 
-#include <array>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "core/limits.h"
 #include "core/nearest_names.h"
-#include "core/projection.h"
+#include "core/rounding_mode.h"
 
 namespace apscope::detail {
 namespace {
 
-struct Row {
-    RoundingMode mode;
-    std::string_view words;  // folded, between spaces
-};
-// RISC-V, IEEE 754, P3109, MPFR's and C's; NumPy's and common ones. The names of this library,
-// folded, are accepted too.
-constexpr std::array<Row, 7> rows = {{
-    {RoundingMode::ties_to_even,
-     " rne roundtiestoeven nearesttiestoeven nearesteven roundnearesteven roundtonearesteven halfeven halftoeven "},
-    {RoundingMode::ties_to_away,
-     " rna rmm roundtiestoaway nearesttiestoaway nearestaway halfaway halfawayfromzero "},
-    {RoundingMode::toward_zero, " rtz rndz roundtowardzero towardszero truncate trunc "},
-    {RoundingMode::toward_positive, " rup rndu roundtowardpositive towardinfinity ceil ceiling "},
-    {RoundingMode::toward_negative, " rdn rndd roundtowardnegative floor "},
-    {RoundingMode::to_odd, " rto roundtoodd "},
-    {RoundingMode::stochastic, " sr stochastica stochasticrounding "},
-}};
 constexpr std::string_view open_words = " nearest tonearest roundtonearest rn rtn rndn ";
 
 std::string folded(std::string_view word) {
@@ -50,12 +32,12 @@ std::string_view rounding_word(std::string_view word) {
     if (word.size() > 64) return word;
     const std::string plain = folded(word);
     std::vector<std::string_view> names;
-    for (int mode = 0; mode < rounding_mode_count; ++mode) {
-        names.push_back(to_string(static_cast<RoundingMode>(mode)));
+    for (const RoundingName& row : rounding_names) {
+        names.push_back(row.name);
         if (folded(names.back()) == plain) return names.back();
     }
-    for (const Row& row : rows) {
-        if (lists(row.words, plain)) return to_string(row.mode);
+    for (const RoundingName& row : rounding_names) {
+        if (lists(row.synonyms, plain)) return row.name;
     }
     const std::string unknown = "unknown rounding '" + limits::clipped(word) + "'";
     if (lists(open_words, plain)) {

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 from nbclient.output_widget import OutputWidget
 
+from apscope import schemes
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
@@ -72,7 +74,14 @@ NAVIGATION = {
         "notebooks/data/README",
     ],
     "Proofs and speed": ["docs/conformance", "docs/what_holds", "docs/performance"],
-    "Inside": ["docs/design", "docs/ARCHITECTURE", "docs/style", "CONTRIBUTING", "CHANGELOG"],
+    "Inside": [
+        "docs/design",
+        "docs/ARCHITECTURE",
+        "docs/extending",
+        "docs/style",
+        "CONTRIBUTING",
+        "CHANGELOG",
+    ],
 }
 
 root_doc = "README"
@@ -150,7 +159,26 @@ def write_index(app: Sphinx, error: Exception | None) -> None:
         shutil.copyfile(app.outdir / "README.html", app.outdir / "index.html")
 
 
+def write_scheme_classes() -> None:
+    """The page of the scheme classes, of which autosummary makes one each: as many as there are in the registry."""
+    names = [d.class_name for d in schemes.definitions()]
+    text = f"""apscope.schemes: a class for every scheme
+=========================================
+
+.. currentmodule:: apscope.schemes
+.. autosummary::
+   :toctree: .
+
+   {(chr(10) + "   ").join(names)}
+"""
+    page = ROOT / "docs" / "api" / "scheme_classes.rst"
+    page.parent.mkdir(exist_ok=True)
+    if not page.exists() or page.read_text() != text:
+        page.write_text(text)
+
+
 def setup(app: Sphinx) -> None:
+    write_scheme_classes()
     # What the C++ library's reference is made of, for breathe.
     (ROOT / "build" / "docs-cpp").mkdir(parents=True, exist_ok=True)
     subprocess.run(["doxygen", "docs/Doxyfile"], cwd=ROOT, check=True)

@@ -111,11 +111,10 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
         if (every_format || std::string(name) == "e4m3" || std::string(name) == "bf16")
             quantize_job(name, {});
     }
-    for (const RoundingMode mode :
-         {RoundingMode::ties_to_away, RoundingMode::ties_to_zero, RoundingMode::toward_zero,
-          RoundingMode::toward_positive, RoundingMode::toward_negative,
-          RoundingMode::away_from_zero, RoundingMode::to_odd}) {
-        quantize_job("e4m3", rounding(mode));
+    for (int i = 0; i < rounding_mode_count; ++i) {
+        const auto mode = static_cast<RoundingMode>(i);
+        if (mode != RoundingMode::ties_to_even && !is_stochastic(mode))
+            quantize_job("e4m3", rounding(mode));
     }
     quantize_job("e4m3", {RoundingMode::ties_to_even, Overflow::saturate});
     // Numbers: 16 bytes, the offset in a cache line of large heap arrays, and so of NumPy's.

@@ -43,15 +43,13 @@ CollectiveAlgorithm parse_collective(std::string_view name) {
 
 std::optional<std::pair<CollectiveAlgorithm, int>> collective_of(std::string_view topology) {
     using namespace reductions;
-    if (topology == "ring" || topology == linear) return {{CollectiveAlgorithm::ring, 1}};
-    if (topology == "tree") return {{CollectiveAlgorithm::tree, 1}};
+    if (topology == linear) return {{CollectiveAlgorithm::ring, 1}};
     if (topology == vote || topology == code_sum || topology == two_phase)
         return {{CollectiveAlgorithm::shards, 1}};
-    if (topology == gather || topology == "sequential" || topology == "sequential+kahan")
-        return {{CollectiveAlgorithm::all_gather, 1}};
-    if (topology.starts_with("hierarchical:"))
-        return {{CollectiveAlgorithm::hierarchical, parse_topology(topology).group}};
-    return std::nullopt;
+    if (topology == gather) return {{CollectiveAlgorithm::all_gather, 1}};
+    const std::string_view name = collective_name(topology);
+    if (name.empty()) return std::nullopt;
+    return {{parse_collective(name), std::max(1, parse_topology(topology).group)}};
 }
 
 Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int workers,

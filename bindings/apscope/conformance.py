@@ -11,6 +11,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from . import _core
 from ._arrays.casts import decode, quantize
 from ._arrays.dtypes import is_dtype
 from ._arrays.inputs import FormatLike, as_format
@@ -27,16 +28,7 @@ from ._text import printable
 __all__ = ["OVERFLOWS", "ROUNDINGS", "Check", "check", "inputs_of", "pack_formats", "write"]
 __dir__ = __all__.copy
 
-ROUNDINGS = (
-    "ties_to_even",
-    "ties_to_away",
-    "ties_to_zero",
-    "toward_zero",
-    "toward_positive",
-    "toward_negative",
-    "away_from_zero",
-    "to_odd",
-)
+ROUNDINGS = tuple(name for name in _core.rounding_modes() if not name.startswith("stochastic"))
 OVERFLOWS = ("ieee", "saturate")
 KIND = "apscope conformance pack"
 VERSION = 1

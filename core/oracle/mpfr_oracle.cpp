@@ -6,6 +6,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "core/oracle/decision.h"
+
 namespace apscope::detail::oracle {
 namespace {
 
@@ -148,15 +150,6 @@ MpfrOracle::Count MpfrOracle::count_of(bool inexact) {
 bool MpfrOracle::rounds_away(const Step& step, bool negative, std::uint64_t random) const {
     if (step.exact) return false;
     switch (projection_.rounding) {
-        case RoundingMode::ties_to_even:
-            return step.against_half > 0 || (step.against_half == 0 && step.lower_is_odd);
-        case RoundingMode::ties_to_away: return step.against_half >= 0;
-        case RoundingMode::ties_to_zero: return step.against_half > 0;
-        case RoundingMode::toward_zero: return false;
-        case RoundingMode::toward_positive: return !negative;
-        case RoundingMode::toward_negative: return negative;
-        case RoundingMode::away_from_zero: return true;
-        case RoundingMode::to_odd: return !step.lower_is_odd;
         case RoundingMode::stochastic:
         case RoundingMode::stochastic_b:
         case RoundingMode::stochastic_c:
@@ -165,8 +158,10 @@ bool MpfrOracle::rounds_away(const Step& step, bool negative, std::uint64_t rand
             return step.up_count + (random >> (64 - n)) >= Count{1} << n;
         }
         case RoundingMode::stochastic_exact: return random < step.up_count;
+        default:
+            return takes_upper(projection_.rounding, step.against_half, step.lower_is_odd,
+                               negative);
     }
-    throw std::logic_error("unknown rounding mode");
 }
 
 // A step of the oracle like those around it.
@@ -189,11 +184,7 @@ double MpfrOracle::overflowed(bool negative, bool infinite_input) const {
         case Overflow::nan: return quiet_nan;
         case Overflow::ieee: break;
     }
-    const RoundingMode mode = projection_.rounding;
-    const bool stays_finite = mode == RoundingMode::toward_zero || mode == RoundingMode::to_odd ||
-                              (mode == RoundingMode::toward_positive && negative) ||
-                              (mode == RoundingMode::toward_negative && !negative);
-    if (stays_finite && !infinite_input) return signed_largest;
+    if (stays_finite(projection_.rounding, negative) && !infinite_input) return signed_largest;
     if (format_.has_infinity) return signed_infinity;
     return format_.has_nan() ? quiet_nan : signed_largest;
 }
@@ -205,14 +196,9 @@ double MpfrOracle::below_an_unsigned_format(bool infinite_input) const {
         case Overflow::propagate: return lowest;
         case Overflow::nan: return quiet_nan;
         case Overflow::infinity: break;
-        case Overflow::ieee: {
-            const RoundingMode mode = projection_.rounding;
-            const bool upwards = mode == RoundingMode::toward_zero ||
-                                 mode == RoundingMode::to_odd ||
-                                 mode == RoundingMode::toward_positive;
-            if (upwards && !infinite_input) return lowest;
+        case Overflow::ieee:
+            if (stays_finite(projection_.rounding, true) && !infinite_input) return lowest;
             break;
-        }
     }
     return format_.has_nan() ? quiet_nan : lowest;
 }

@@ -6,6 +6,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "core/oracle/decision.h"
+
 namespace apscope::detail::oracle {
 namespace {
 
@@ -136,17 +138,9 @@ Real BasicRationalOracle<Real>::out_of_range(bool negative, bool infinite_input)
     if (projection_.overflow == Overflow::nan) return nan;
 
     // The bound is on the way of the rounding: above a negative number, below a positive one.
-    bool bound_is_next = false;
-    if (projection_.overflow == Overflow::ieee && !infinite_input) {
-        switch (projection_.rounding) {
-            case RoundingMode::toward_zero:
-            case RoundingMode::to_odd: bound_is_next = true; break;
-            case RoundingMode::toward_positive: bound_is_next = negative; break;
-            case RoundingMode::toward_negative: bound_is_next = !negative; break;
-            default: break;
-        }
-    }
-    if (bound_is_next) return bound;
+    if (projection_.overflow == Overflow::ieee && !infinite_input &&
+        stays_finite(projection_.rounding, negative))
+        return bound;
     if (has_infinity) return signed_infinity;
     return format_.has_nan() ? nan : bound;
 }
@@ -172,15 +166,6 @@ bool BasicRationalOracle<Real>::takes_upper(const Neighbours& n, const Magnitude
     };
 
     switch (projection_.rounding) {
-        case RoundingMode::ties_to_even:
-            return to_upper < to_lower || (to_upper == to_lower && lower_odd);
-        case RoundingMode::ties_to_away: return to_upper <= to_lower;
-        case RoundingMode::ties_to_zero: return to_upper < to_lower;
-        case RoundingMode::toward_zero: return false;
-        case RoundingMode::toward_positive: return !negative;
-        case RoundingMode::toward_negative: return negative;
-        case RoundingMode::away_from_zero: return true;
-        case RoundingMode::to_odd: return !lower_odd;
         case RoundingMode::stochastic: return reaches_one((to_lower << bits) / step);
         case RoundingMode::stochastic_b:
             return reaches_one(((to_lower << (bits + 1)) + step) / (2 * step));
@@ -193,8 +178,11 @@ bool BasicRationalOracle<Real>::takes_upper(const Neighbours& n, const Magnitude
         }
         case RoundingMode::stochastic_equal: return drawn >= std::uint64_t{1} << (bits - 1);
         case RoundingMode::stochastic_exact: return random * step < to_lower << 64;
+        default: {
+            const int against_half = to_lower < to_upper ? -1 : to_lower > to_upper ? 1 : 0;
+            return oracle::takes_upper(projection_.rounding, against_half, lower_odd, negative);
+        }
     }
-    throw std::logic_error("unknown rounding mode");
 }
 
 template <class Real>

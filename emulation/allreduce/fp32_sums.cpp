@@ -44,9 +44,7 @@ std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& ac
     const QuantizeJob<float> job = make_row_job(*grid, projection);
     const int finest = std::min(quantum_exponent(*terms), quantum_exponent(*grid));
     const bool exact = std::max(terms->emax(), grid->emax()) + 2 - finest <= 24;
-    const RoundingMode mode = projection.rounding;
-    const bool nearest = mode == RoundingMode::ties_to_even || mode == RoundingMode::ties_to_away ||
-                         mode == RoundingMode::ties_to_zero;
+    const bool nearest = is_nearest(projection.rounding);
     // An fp32 sum that overflows is an infinity, and so is what the format makes of a sum so large.
     const bool same_overflow =
         nearest && job.plan.cast.overflow_positive == infinity_bits<float> &&

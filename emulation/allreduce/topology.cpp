@@ -1,6 +1,8 @@
 #include "emulation/allreduce/topology.h"
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 #include <stdexcept>
 
 #include "core/limits.h"
@@ -8,30 +10,115 @@
 
 namespace apscope::detail {
 
-namespace {
+// What a program is made from. chunk: of a ring.
+struct Ranks {
+    int workers, group, chunk;
+};
 
-constexpr const char* choices =
-    "exact, sequential, ring, tree, hierarchical:G, sequential+kahan or hierarchical:G+kahan";
+struct TopologyForm {
+    std::string_view name;
+    void (*program)(ReductionProgram& program, const Ranks& ranks);
+    std::string_view collective;   // of definitions.md section 12
+    bool has_groups = false;       // NAME:G
+    bool keeps_accumulator = false;  // NAME+kahan, too
+};
+
+namespace {
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
 
-void sequential(std::vector<Hop>& hops, const std::vector<int>& rows) {
+// 0, 1, ..., workers - 1.
+std::vector<int> all(int workers) {
+    std::vector<int> ranks(static_cast<std::size_t>(workers));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return ranks;
+}
+
+void in_order(std::vector<Hop>& hops, const std::vector<int>& rows) {
     for (std::size_t i = 1; i < rows.size(); ++i) hops.push_back({rows[0], rows[i], i == 1});
+}
+
+void sequential(ReductionProgram& program, const Ranks& r) {
+    in_order(program.hops, all(r.workers));
+}
+
+void ring(ReductionProgram& program, const Ranks& r) {
+    std::vector<int> ranks = all(r.workers);
+    for (int& rank : ranks) rank = (r.chunk + rank + 1) % r.workers;
+    in_order(program.hops, ranks);
+    program.result = ranks[0];
+}
+
+// Neighbours are added at each level, an odd last one passes to the next.
+void tree(ReductionProgram& program, const Ranks& r) {
+    std::vector<int> level = all(r.workers);
+    while (level.size() > 1) {
+        std::vector<int> next;
+        for (std::size_t i = 0; i + 1 < level.size(); i += 2) {
+            program.hops.push_back({level[i], level[i + 1], true});
+            next.push_back(level[i]);
+        }
+        if (level.size() % 2 == 1) next.push_back(level.back());
+        level = std::move(next);
+    }
+}
+
+void hierarchical(ReductionProgram& program, const Ranks& r) {
+    std::vector<int> leaders;
+    for (int first = 0; first < r.workers; first += r.group) {
+        std::vector<int> ranks = all(std::min(r.group, r.workers - first));
+        for (int& rank : ranks) rank += first;
+        in_order(program.hops, ranks);
+        leaders.push_back(first);
+    }
+    in_order(program.hops, leaders);
+}
+
+// The only list of topologies, beside `exact` and `gather`.
+constexpr auto forms = std::to_array<TopologyForm>({
+    {"sequential", sequential, "all_gather", false, true},
+    {"ring", ring, "ring"},
+    {"tree", tree, "tree"},
+    {"hierarchical", hierarchical, "hierarchical", true, true},
+});
+
+const TopologyForm* find_form(std::string_view name) {
+    const auto* found = std::find_if(forms.begin(), forms.end(),
+                                     [&](const TopologyForm& f) { return f.name == name; });
+    return found == forms.end() ? nullptr : found;
+}
+
+// "a, b or c".
+std::string listed(const std::vector<std::string>& names, std::string_view last = " or ") {
+    std::string text;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        if (i != 0) text += i + 1 == names.size() ? last : ", ";
+        text += names[i];
+    }
+    return text;
 }
 
 }  // namespace
 
-std::string Topology::name() const {
-    const std::string suffix = kahan ? "+kahan" : "";
-    switch (kind) {
-        case Kind::exact: return "exact";
-        case Kind::sequential: return "sequential" + suffix;
-        case Kind::ring: return "ring";
-        case Kind::tree: return "tree";
-        case Kind::hierarchical: return "hierarchical:" + std::to_string(group) + suffix;
-        case Kind::gather: return "gather";
+std::vector<std::string> topology_names() {
+    std::vector<std::string> names{"exact"}, compensated;
+    for (const TopologyForm& form : forms) {
+        names.push_back(std::string(form.name) + (form.has_groups ? ":G" : ""));
+        if (form.keeps_accumulator) compensated.push_back(names.back() + "+kahan");
     }
-    return "exact";
+    names.insert(names.end(), compensated.begin(), compensated.end());
+    return names;
+}
+
+std::string_view collective_name(std::string_view topology) {
+    const TopologyForm* form = find_form(topology.substr(0, topology.find_first_of(":+")));
+    return form == nullptr ? "" : form->collective;
+}
+
+std::string Topology::name() const {
+    if (form == nullptr) return kind == Kind::gather ? "gather" : "exact";
+    return std::string(form->name) + (form->has_groups ? ":" + std::to_string(group) : "") +
+           (kahan ? "+kahan" : "");
 }
 
 Topology parse_topology(std::string_view name) {
@@ -41,24 +128,30 @@ Topology parse_topology(std::string_view name) {
         t.kahan = true;
         name.remove_suffix(6);
     }
-    if (name == "exact") t.kind = Topology::Kind::exact;
-    else if (name == "sequential") t.kind = Topology::Kind::sequential;
-    else if (name == "ring") t.kind = Topology::Kind::ring;
-    else if (name == "tree") t.kind = Topology::Kind::tree;
-    else if (name.starts_with("hierarchical")) {
-        t.kind = Topology::Kind::hierarchical;
-        t.group =
-            name.starts_with("hierarchical:") ? parse_number<int>(name.substr(13)).value_or(0) : 0;
-        if (t.group < 1)
-            refuse("topology '" + limits::clipped(whole) +
-                   "' needs a group size of 1 to 2147483647, as in hierarchical:4");
-    } else {
-        refuse("unknown topology '" + limits::clipped(whole) + "'; use " + choices);
+    const std::size_t colon = name.find(':');
+    const TopologyForm* form = find_form(name.substr(0, colon));
+    if (form == nullptr ? name != "exact" : !form->has_groups && colon != name.npos)
+        refuse("unknown topology '" + limits::clipped(whole) + "'; use " +
+               listed(topology_names()));
+    if (form != nullptr) {
+        t.form = form;
+        t.kind = form->program == ring ? Topology::Kind::ring : Topology::Kind::ordered;
+        if (form->has_groups) {
+            t.group =
+                colon == name.npos ? 0 : parse_number<int>(name.substr(colon + 1)).value_or(0);
+            if (t.group < 1)
+                refuse("topology '" + limits::clipped(whole) +
+                       "' needs a group size of 1 to 2147483647, as in " + std::string(form->name) +
+                       ":4");
+        }
     }
-    if (t.kahan && t.kind != Topology::Kind::sequential && t.kind != Topology::Kind::hierarchical) {
+    if (t.kahan && (form == nullptr || !form->keeps_accumulator)) {
+        std::vector<std::string> keep;
+        for (const TopologyForm& f : forms)
+            if (f.keeps_accumulator) keep.emplace_back(f.name);
         refuse("topology '" + limits::clipped(whole) +
-               "' has no place for a compensation: +kahan stays with an accumulator, which only "
-               "sequential and hierarchical keep");
+               "' has no place for a compensation: +kahan stays with an accumulator, which only " +
+               listed(keep, " and ") + " keep");
     }
     return t;
 }
@@ -67,50 +160,7 @@ ReductionProgram reduction_program(const Topology& t, int workers, int chunk) {
     ReductionProgram program;
     program.additions_per_hop = t.kahan ? 4 : 1;
     program.hops.reserve(static_cast<std::size_t>(workers));
-    switch (t.kind) {
-        case Topology::Kind::exact:
-        case Topology::Kind::gather:
-        case Topology::Kind::sequential: {
-            std::vector<int> ranks;
-            ranks.reserve(static_cast<std::size_t>(workers));
-            for (int w = 0; w < workers; ++w) ranks.push_back(w);
-            sequential(program.hops, ranks);
-            break;
-        }
-        case Topology::Kind::ring: {
-            std::vector<int> ranks;
-            ranks.reserve(static_cast<std::size_t>(workers));
-            for (int w = 1; w <= workers; ++w) ranks.push_back((chunk + w) % workers);
-            sequential(program.hops, ranks);
-            program.result = ranks[0];
-            break;
-        }
-        case Topology::Kind::tree: {
-            std::vector<int> level;
-            for (int w = 0; w < workers; ++w) level.push_back(w);
-            while (level.size() > 1) {
-                std::vector<int> next;
-                for (std::size_t i = 0; i + 1 < level.size(); i += 2) {
-                    program.hops.push_back({level[i], level[i + 1], true});
-                    next.push_back(level[i]);
-                }
-                if (level.size() % 2 == 1) next.push_back(level.back());
-                level = std::move(next);
-            }
-            break;
-        }
-        case Topology::Kind::hierarchical: {
-            std::vector<int> leaders;
-            for (int first = 0; first < workers; first += t.group) {
-                std::vector<int> ranks;
-                for (int w = first; w < std::min(first + t.group, workers); ++w) ranks.push_back(w);
-                sequential(program.hops, ranks);
-                leaders.push_back(first);
-            }
-            sequential(program.hops, leaders);
-            break;
-        }
-    }
+    (t.form == nullptr ? sequential : t.form->program)(program, {workers, t.group, chunk});
     return program;
 }
 

@@ -1,6 +1,7 @@
 // Reduction orders. A topology is a program: a list of hops `row[target] += row[source]`, run
 // element by element over the workers' rows, each addition rounded once. The program depends on
-// the number of workers and, for a ring, on the chunk of an element.
+// the number of workers and, for a ring, on the chunk of an element. The table in topology.cpp has
+// one row for each.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +11,28 @@
 
 namespace apscope::detail {
 
+struct TopologyForm;  // a row of the table
+
 struct Topology {
-    enum class Kind { exact, sequential, ring, tree, hierarchical, gather };
+    // What callers ask for. exact: fp64 sums, not rounded to a format; gather: schemes that gather
+    // codes; ring: chunks with programs of their own; ordered: any other.
+    enum class Kind { exact, gather, ring, ordered };
     Kind kind = Kind::exact;
-    int group = 0;       // hierarchical: ranks in a group
-    bool kahan = false;  // sequential and hierarchical: compensated
+    int group = 0;       // ranks in a group, where the form has groups
+    bool kahan = false;  // compensated, where the form keeps an accumulator
+    const TopologyForm* form = nullptr;  // of ring and ordered
 
     friend bool operator==(const Topology&, const Topology&) = default;
     std::string name() const;
 };
 
-// exact, sequential, ring, tree, hierarchical:G, and +kahan after sequential and hierarchical.
-// Throws std::invalid_argument otherwise.
+// A name of topology_names(), with a number for G. Throws std::invalid_argument otherwise.
 Topology parse_topology(std::string_view name);
+// exact, sequential, hierarchical:G, sequential+kahan and all others.
+std::vector<std::string> topology_names();
+// The collective operation that a topology is, as definitions.md section 12 names it; empty for
+// `exact`, for reductions of a scheme's own and for the wire, whose topology is empty.
+std::string_view collective_name(std::string_view topology);
 
 struct Hop {
     int target, source;

@@ -42,17 +42,12 @@ ValueRange added_range(const SumOptions& options, bool products, const ValueRang
     return union_range(terms, range_of(options.accumulate.value_or(options.format)));
 }
 
-bool nearest(RoundingMode mode) {
-    return mode == RoundingMode::ties_to_even || mode == RoundingMode::ties_to_away ||
-           mode == RoundingMode::ties_to_zero;
-}
-
 // Whether hardware sums followed by the rounding are one rounding.
 bool plain_sums_serve(const Hardware& hardware, const SumOptions& options,
                       const ValueRange& added) {
     const ValueRange sums = range_of(options.accumulate.value_or(options.format));
     return sums_are_exact(hardware, added) ||
-           (nearest(options.projection.rounding) &&
+           (is_nearest(options.projection.rounding) &&
             sum_rounds_twice_safely(hardware, added, sums.precision, sums.quantum));
 }
 

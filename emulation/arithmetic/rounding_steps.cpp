@@ -21,9 +21,18 @@ bool set_thresholds(StepCast<Real>& s, RoundingMode mode) {
         s.up_negative = bits_cast<BitsOf<Real>>(negative);
         return true;
     };
+    if (is_nearest(mode) && !asks_parity(mode)) {
+        return dispatch(mode, [&]<RoundingMode M>() {
+            if constexpr (is_nearest(M)) {
+                const auto from = [&](unsigned negative) {
+                    return tie_goes_up<M, unsigned>(1, 0, negative) != 0 ? below_half : half;
+                };
+                return set(from(0), from(1));
+            }
+            return false;
+        });
+    }
     switch (mode) {
-        case RoundingMode::ties_to_away: return set(below_half, below_half);
-        case RoundingMode::ties_to_zero: return set(half, half);
         case RoundingMode::toward_zero: return set(never, never);
         case RoundingMode::toward_positive: return set(0, never);
         case RoundingMode::toward_negative: return set(never, 0);

@@ -62,7 +62,7 @@ APSCOPE_HD BitsOf<Real> round_movable(BitsOf<Real> magnitude, bool negative,
     const GridConstants<Real> moved{f.grid.least + shift, f.grid.lift};
     const Bits c_bits = grid_c(magnitude & infinity_bits<Real>, moved);
     const Real c = bits_cast<Real>(c_bits), a = bits_cast<Real>(magnitude);
-    if constexpr (M == RoundingMode::toward_positive || M == RoundingMode::toward_negative) {
+    if constexpr (asks_sign(M)) {
         const Bits sign = negative ? sign_bit<Real> : 0;
         return bits_cast<Bits>(round_to_grid<M>(bits_cast<Real>(magnitude | sign), c)) &
                ~sign_bit<Real>;

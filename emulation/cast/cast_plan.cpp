@@ -46,10 +46,9 @@ CastPath slow_path(RoundingMode mode) {
 bool split_serves(const FloatFormat& f, const Cast<float>& cast) {
     const RoundingMode mode = cast.rounding;
     if (is_stochastic(mode) && !digits_serve(mode, cast.random_bits, 32)) return false;
-    const bool asks_parity = mode == RoundingMode::ties_to_even || mode == RoundingMode::to_odd;
     const int quantum = cast.emin - f.mantissa_bits;
     return is_plain(cast) && f.is_signed && f.zero != Zero::none && f.mantissa_bits <= 22 &&
-           (f.mantissa_bits > 0 || !asks_parity) &&
+           (f.mantissa_bits > 0 || !asks_parity(mode)) &&
            (cast.emin == -126 || (quantum >= -93 && quantum <= 0));
 }
 

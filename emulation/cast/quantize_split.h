@@ -52,8 +52,8 @@ APSCOPE_HD std::uint32_t addend(std::uint32_t magnitude, std::uint32_t negative,
                                 std::uint32_t rest) {
     const std::uint32_t half = (rest >> 1) + 1, odd = magnitude & (rest + 1);
     if constexpr (M == RoundingMode::ties_to_even) return select(odd != 0, half, half - 1);
-    if constexpr (M == RoundingMode::ties_to_away) return half;
-    if constexpr (M == RoundingMode::ties_to_zero) return half - 1;
+    if constexpr (is_nearest(M))
+        return half - 1 + tie_goes_up<M, std::uint32_t>(1, odd != 0 ? 1 : 0, negative);
     if constexpr (M == RoundingMode::toward_positive) return rest & (negative - 1);
     if constexpr (M == RoundingMode::toward_negative) return rest & (0 - negative);
     if constexpr (M == RoundingMode::away_from_zero) return rest;
@@ -69,8 +69,10 @@ APSCOPE_HD float rounded_part(float v, std::uint32_t negative) {
     const float whole = static_cast<float>(k);
     if constexpr (M == RoundingMode::toward_zero) return whole;
     const float r = v - whole;
-    if constexpr (M == RoundingMode::ties_to_away) return r >= 0.5f ? whole + 1.0f : whole;
-    if constexpr (M == RoundingMode::ties_to_zero) return r > 0.5f ? whole + 1.0f : whole;
+    if constexpr (is_nearest(M) && !asks_parity(M)) {
+        const bool up = tie_goes_up<M, std::uint32_t>(1, 0, negative) != 0;
+        return r > (up ? 0x1.fffffep-2f : 0.5f) ? whole + 1.0f : whole;
+    }
     if constexpr (M == RoundingMode::toward_positive)
         return r != 0.0f ? whole + static_cast<float>(static_cast<std::int32_t>(1 - negative))
                          : whole;

@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from .random_words import EXACT_BITS
-from .rounding import STOCHASTIC, Format, clamps, out_of_range
+from .rounding import STOCHASTIC, Format, clamps, goes_up, out_of_range
 
 UNIT = 1074
 
@@ -128,27 +128,12 @@ class Limits:
         if v == lo:
             return lo
         twice, width = 2 * (v - lo), hi - lo
-        match mode:
-            case "ties_to_even":
-                up = twice > width or (twice == width and odd)
-            case "ties_to_away":
-                up = twice >= width
-            case "ties_to_zero":
-                up = twice > width
-            case "toward_zero":
-                up = False
-            case "toward_positive":
-                up = not negative
-            case "toward_negative":
-                up = negative
-            case "away_from_zero":
-                up = True
-            case "to_odd":
-                up = not odd
-            case "stochastic_exact":
-                up = random * width < (v - lo) << bits
-            case _:
-                up = count_up(v - lo, width, mode, bits) + random >= 1 << bits
+        if mode == "stochastic_exact":
+            up = random * width < (v - lo) << bits
+        elif mode in STOCHASTIC:
+            up = count_up(v - lo, width, mode, bits) + random >= 1 << bits
+        else:
+            up = goes_up(mode, (twice > width) - (twice < width), odd, negative)
         return hi if up else lo
 
 

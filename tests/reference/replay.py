@@ -14,8 +14,7 @@ from .random_words import replay_key
 from .rounding import Format
 from .schemes import Scheme, encode_floats, qsgd_decoded, scales, units
 from .statistics import SPLIT, max_ulp, of_the_reference, reduced_split, statistics, wire_split
-from .topologies import rank_order_sum, reduce
-from .traffic import volumes
+from .topologies import rank_order_sum, reduce, volumes
 
 #: columns that a skipped step fills like any other; those of `of_the_reference` are the others
 UNTOUCHED = (

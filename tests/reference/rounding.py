@@ -141,6 +141,32 @@ def code_below(x: Fraction, f: Format) -> int:
     return (field << f.mantissa_bits) + min(max(significand, 0), (1 << f.mantissa_bits) - 1)
 
 
+def goes_up(mode: str, against_half: int, odd: bool, negative: bool) -> bool:
+    """Whether a mode that draws nothing takes the upper neighbour of an inexact magnitude.
+
+    `against_half` compares the magnitude with the midpoint (-1, 0, 1), `odd` is the lower
+    neighbour's parity.
+    """
+    match mode:
+        case "ties_to_even":
+            return against_half > 0 or (against_half == 0 and odd)
+        case "ties_to_away":
+            return against_half >= 0
+        case "ties_to_zero":
+            return against_half > 0
+        case "away_from_zero":
+            return True
+        case "toward_zero":
+            return False
+        case "toward_positive":
+            return not negative
+        case "toward_negative":
+            return negative
+        case "to_odd":
+            return not odd
+    raise ValueError(f"unknown mode {mode}")
+
+
 def round_magnitude(
     x: Fraction, f: Format, mode: str, negative: bool, random: Random | None
 ) -> Fraction:
@@ -153,27 +179,12 @@ def round_magnitude(
     odd = code % 2 == 1 if code >= 0 else False
     if f.mantissa_bits == 0 and not f.even_code_ties:
         odd = lower != 0  # the significand of every power of two is 1
-    match mode:
-        case "ties_to_even":
-            away = delta > HALF or (delta == HALF and odd)
-        case "ties_to_away":
-            away = delta >= HALF
-        case "ties_to_zero":
-            away = delta > HALF
-        case "away_from_zero":
-            away = True
-        case "toward_zero":
-            away = False
-        case "toward_positive":
-            away = not negative
-        case "toward_negative":
-            away = negative
-        case "to_odd":
-            away = not odd
-        case "stochastic_exact":
-            away = Fraction(random.integer, random.two_to_n) < delta
-        case _:
-            away = count_of(delta, mode, random.bits) + random.integer >= random.two_to_n
+    if mode == "stochastic_exact":
+        away = Fraction(random.integer, random.two_to_n) < delta
+    elif mode in COUNTED:
+        away = count_of(delta, mode, random.bits) + random.integer >= random.two_to_n
+    else:
+        away = goes_up(mode, (delta > HALF) - (delta < HALF), odd, negative)
     return upper if away else lower
 
 

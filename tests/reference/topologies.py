@@ -6,7 +6,11 @@ exact sum; the hop counts the additions of the topology from 0, subtractions of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+
+from . import traffic
 
 
 def sequential(codes, add, elements, hop=0):
@@ -67,7 +71,16 @@ def reduce(codes: np.ndarray, topology: str, add) -> np.ndarray:
         return hierarchical(codes, add, elements, int(group), inner, cost)
     if name == "sequential":
         return inner(codes, add, elements)
-    return {"ring": ring, "tree": tree}[name](codes, add, elements)
+    return ORDERS[name](codes, add, elements)
+
+
+#: Topologies without a parameter, and who sends what in each.
+ORDERS = {"ring": ring, "tree": tree}
+COLLECTIVES: dict[str, Callable[[int], traffic.Sent]] = {
+    "ring": traffic.ring,
+    "tree": traffic.tree,
+    "gather": traffic.gather,
+}
 
 
 def rank_order_sum(values: np.ndarray, dtype=np.float64) -> np.ndarray:
@@ -77,3 +90,35 @@ def rank_order_sum(values: np.ndarray, dtype=np.float64) -> np.ndarray:
     for v in values[1:]:
         total = total + v
     return total.astype(np.float64)
+
+
+def volumes(
+    topology: str,
+    workers: int,
+    n: int,
+    wire_bits: int,
+    side_bits: int,
+    sum_bits: int | None,
+    agreed: bool,
+) -> tuple[float | None, float | None]:
+    """The columns volume and intra_volume of a float scheme or qsgd; sum_bits: of a value of a partial sum, None for exact ones."""
+    name, _, group = topology.partition("+")[0].partition(":")
+    if (
+        workers == 1
+        or n == 0
+        or (name != "hierarchical" and name not in COLLECTIVES)
+        or (name != "gather" and sum_bits is None)
+    ):
+        return None, None
+    message = (wire_bits + (0 if agreed else side_bits)) / 8
+    wide = message if name == "gather" else n * sum_bits / 8
+    side = traffic.busiest(traffic.ring(workers), side_bits / 8, side_bits / 8) if agreed else 0.0
+    fp32 = traffic.busiest(traffic.ring(workers), 4 * n, 4 * n)
+    if name == "hierarchical":
+        between, inside = traffic.hierarchical(workers, int(group))
+        if int(group) >= workers:  # a single node: its links are the busiest
+            between = inside
+        return (traffic.busiest(between, wide, wide) + side) / fp32, traffic.busiest(
+            inside, wide, wide
+        ) / fp32
+    return (traffic.busiest(COLLECTIVES[name](workers), wide, wide) + side) / fp32, None

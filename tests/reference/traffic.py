@@ -7,7 +7,6 @@ and in results. Chunks are equal parts. `hierarchical` gives these between the n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 
 Sent = list[list[Fraction]]  # per rank: of partial sums, of results
@@ -72,36 +71,3 @@ def hierarchical(workers: int, group: int) -> tuple[Sent, Sent]:
 def busiest(sent: Sent, partial: float, result: float) -> float:
     """Bytes of the rank that sends most, where the whole vector is so many bytes."""
     return max(float(p) * partial + float(r) * result for p, r in sent)
-
-
-COLLECTIVES: dict[str, Callable[[int], Sent]] = {"ring": ring, "tree": tree, "gather": gather}
-
-
-def volumes(
-    topology: str,
-    workers: int,
-    n: int,
-    wire_bits: int,
-    side_bits: int,
-    sum_bits: int | None,
-    agreed: bool,
-) -> tuple[float | None, float | None]:
-    """The columns volume and intra_volume of a float scheme or qsgd; sum_bits: of a value of a partial sum, None for exact ones."""
-    name, _, group = topology.partition("+")[0].partition(":")
-    if (
-        workers == 1
-        or n == 0
-        or name not in ("ring", "tree", "hierarchical", "gather")
-        or (name != "gather" and sum_bits is None)
-    ):
-        return None, None
-    message = (wire_bits + (0 if agreed else side_bits)) / 8
-    wide = message if name == "gather" else n * sum_bits / 8
-    side = busiest(ring(workers), side_bits / 8, side_bits / 8) if agreed else 0.0
-    fp32 = busiest(ring(workers), 4 * n, 4 * n)
-    if name == "hierarchical":
-        between, inside = hierarchical(workers, int(group))
-        if int(group) >= workers:  # a single node: its links are the busiest
-            between = inside
-        return (busiest(between, wide, wide) + side) / fp32, busiest(inside, wide, wide) / fp32
-    return (busiest(COLLECTIVES[name](workers), wide, wide) + side) / fp32, None

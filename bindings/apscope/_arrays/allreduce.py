@@ -36,9 +36,9 @@ def allreduce(
     format : FloatFormat, str or dtype
         Format of inputs and partial sums.
     topology : str
-        ``exact`` (fp64 sum of the rounded inputs, not rounded), ``sequential``, ``ring``,
-        ``tree``, ``hierarchical:G``, ``sequential+kahan``, ``hierarchical:G+kahan``: the order of
-        the additions, docs/definitions.md section 1.
+        The order of the additions: ``sequential``, ``sequential+kahan``, ``ring``, ``tree``,
+        ``hierarchical:G`` and all others of docs/definitions.md, section 1; or ``exact``, the fp64
+        sum of the rounded inputs, not rounded.
     accumulate : FloatFormat, str or dtype, optional
         Format of partial sums, if not `format`.
     hop_rounding : str, optional

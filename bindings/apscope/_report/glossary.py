@@ -1,5 +1,7 @@
 """Words that a reader of the page meets, in the order in which he does. Formulas: docs/definitions.md."""
 
+from .._core import topologies
+
 WORDS = {
     "step NMSE": "what ranks: the mean over the steps of the step's NMSE, sum of (y - x)² over sum of x², all layers of the step together; 1 where the "
     "scheme skipped the step, at least 1 where something overflowed",
@@ -19,7 +21,9 @@ WORDS = {
     "exact": "the sent values added without rounding: what encoding alone costs. A topology's accumulation error is its error minus this one",
     "underflow, rounding, saturation, accumulation, interaction": "what a squared error is made of: the squares of the workers' errors on values that "
     "became 0, on all others and on clipped ones, of the errors of rounded additions, and twice the products of these",
-    "sequential, ring, tree, hierarchical:G": "orders in which the workers' values are added, each addition rounded to the format",
+    ", ".join(
+        t for t in topologies() if t != "exact" and "+" not in t
+    ): "orders in which the workers' values are added, each addition rounded to the format",
     "gather, vote, code_sum, two_phase, linear": "reductions of a scheme's own: every worker receives all codes and adds in fp32; the sign that most sent; "
     "integer codes added; the sum encoded a second time; factors added",
     "rule=ceil, rule=tight": "how the power of two follows from the largest value: APS's rule, which leaves room for every sum, or the largest scale that "

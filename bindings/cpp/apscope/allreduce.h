@@ -20,9 +20,8 @@ namespace apscope {
 
 /// How workers' arrays are summed.
 struct AllreduceOptions {
-    /// `exact` (rounded inputs, added in fp64 and not rounded), `sequential`, `ring`, `tree`,
-    /// `hierarchical:G`, `sequential+kahan`, `hierarchical:G+kahan`: docs/definitions.md,
-    /// section 1.
+    /// `exact` (rounded inputs, added in fp64 and not rounded), `sequential`, `sequential+kahan`,
+    /// `ring`, `tree`, `hierarchical:G` and all others of docs/definitions.md, section 1.
     std::string topology = "sequential";
     Projection projection = {};  ///< rounding, overflow and random bits
     std::optional<FloatFormat> accumulate = {};  ///< of partial sums; by default the inputs' format

@@ -2,6 +2,7 @@
 #include <apscope/apscope.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cfenv>
 #include <cmath>
@@ -18,12 +19,12 @@ namespace {
 
 using namespace apscope;
 
-constexpr RoundingMode modes[] = {
-    RoundingMode::ties_to_even,    RoundingMode::ties_to_away,    RoundingMode::ties_to_zero,
-    RoundingMode::toward_zero,     RoundingMode::toward_positive, RoundingMode::toward_negative,
-    RoundingMode::away_from_zero,  RoundingMode::to_odd,          RoundingMode::stochastic,
-    RoundingMode::stochastic_b,    RoundingMode::stochastic_c,    RoundingMode::stochastic_equal,
-    RoundingMode::stochastic_exact};
+constexpr std::array<RoundingMode, rounding_mode_count> modes = [] {
+    std::array<RoundingMode, rounding_mode_count> all;
+    for (int i = 0; i < rounding_mode_count; ++i)
+        all[static_cast<std::size_t>(i)] = static_cast<RoundingMode>(i);
+    return all;
+}();
 
 // Numbers of every exponent, specials first.
 template <class Real>

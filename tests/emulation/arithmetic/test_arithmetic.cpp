@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/named_formats.h"
+#include "core/oracle/decision.h"
 #include "emulation/arithmetic/arithmetic.h"
 
 using namespace apscope;
@@ -92,35 +93,23 @@ double expected(const Exact& x, const Table& table, RoundingMode mode, int rando
         const int side = compare_with_middle(x, low, high);
         // With one digit every significand but that of 0 is 1: odd.
         const bool odd = f.mantissa_bits == 0 ? lower != 0 : lower % 2 == 1;
-        switch (mode) {
-            case RoundingMode::ties_to_even: chosen += side > 0 || (side == 0 && odd); break;
-            case RoundingMode::ties_to_away: chosen += side >= 0; break;
-            case RoundingMode::ties_to_zero: chosen += side > 0; break;
-            case RoundingMode::toward_zero: break;
-            case RoundingMode::toward_positive: chosen += !x.negative; break;
-            case RoundingMode::toward_negative: chosen += x.negative; break;
-            case RoundingMode::away_from_zero: ++chosen; break;
-            case RoundingMode::to_odd: chosen += !odd; break;
-            case RoundingMode::stochastic_exact: break;  // arithmetic has none
-            default: {
-                const Wide part = (x.numerator - low * x.denominator) << random_bits,
-                           whole = (high - low) * x.denominator;
-                Wide count = part / whole;  // the random integers that round up
-                const Wide twice = 2 * (part % whole);
-                if (mode == RoundingMode::stochastic_b) count += twice >= whole;
-                if (mode == RoundingMode::stochastic_c)
-                    count += twice > whole || (twice == whole && count % 2 == 1);
-                if (mode == RoundingMode::stochastic_equal) count = Wide{1} << (random_bits - 1);
-                chosen += static_cast<Wide>(random >> (64 - random_bits)) + count >=
-                          Wide{1} << random_bits;
-            }
+        if (!is_stochastic(mode)) {
+            chosen += oracle::takes_upper(mode, side, odd, x.negative);
+        } else if (mode != RoundingMode::stochastic_exact) {  // arithmetic does not have that
+            const Wide part = (x.numerator - low * x.denominator) << random_bits,
+                       whole = (high - low) * x.denominator;
+            Wide count = part / whole;  // the random integers that round up
+            const Wide twice = 2 * (part % whole);
+            if (mode == RoundingMode::stochastic_b) count += twice >= whole;
+            if (mode == RoundingMode::stochastic_c)
+                count += twice > whole || (twice == whole && count % 2 == 1);
+            if (mode == RoundingMode::stochastic_equal) count = Wide{1} << (random_bits - 1);
+            chosen += static_cast<Wide>(random >> (64 - random_bits)) + count >= Wide{1}
+                                                                                     << random_bits;
         }
     }
     if (chosen + 1 == table.magnitudes.size()) {
-        const bool inward =
-            mode == RoundingMode::toward_zero || mode == RoundingMode::to_odd ||
-            mode == (x.negative ? RoundingMode::toward_positive : RoundingMode::toward_negative);
-        return inward ? signed_value(f.largest()) : special;
+        return oracle::stays_finite(mode, x.negative) ? signed_value(f.largest()) : special;
     }
     if (chosen == 0) return f.zero == Zero::both_signs ? signed_value(0.0) : 0.0;
     return signed_value(

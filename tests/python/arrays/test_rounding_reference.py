@@ -12,16 +12,7 @@ from hypothesis import strategies as st
 import apscope
 from tests.reference.formats import FORMATS
 from tests.reference.philox import philox4x32_10, random_integer
-from tests.reference.rounding import Random, project
-
-DETERMINISTIC = [
-    "ties_to_even",
-    "ties_to_away",
-    "toward_zero",
-    "toward_positive",
-    "toward_negative",
-    "to_odd",
-]
+from tests.reference.rounding import DETERMINISTIC, Random, project
 
 
 def from_bits(bits):

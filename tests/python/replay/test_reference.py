@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from apscope import _core
 from tests.reference.allreduce import allreduce
 from tests.reference.casts import (
     UNIT,
@@ -190,7 +191,7 @@ def test_sums_are_rounded_once():
 
 
 @pytest.mark.parametrize(
-    "topology", ["sequential", "ring", "tree", "hierarchical:3", "hierarchical:4+kahan"]
+    "topology", [t.replace(":G", ":3") for t in _core.topologies() if t != "exact"]
 )
 @pytest.mark.parametrize("workers", [1, 2, 5, 8])
 def test_every_topology_adds_every_worker_once(topology, workers):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import apscope
+from apscope import _core
 from apscope.record import TraceWriter
 from tests.reference.compare import differences
 from tests.reference.random_words import replay_key
@@ -17,14 +18,7 @@ from tests.reference.statistics import decibel
 from tests.reference.topologies import rank_order_sum
 
 DATA = Path(__file__).parents[3] / "notebooks" / "data"
-TOPOLOGIES = [
-    "sequential",
-    "ring",
-    "tree",
-    "hierarchical:3",
-    "sequential+kahan",
-    "hierarchical:4+kahan",
-]
+TOPOLOGIES = [name.replace(":G", ":3") for name in _core.topologies() if name != "exact"]
 SCHEMES = [
     "none:fp32",
     "none:bf16",

@@ -264,6 +264,7 @@ def test_nothing_internal_is_seen(place, outside):
         "core/named_formats.h",
         "core/block_format.h",
         "core/projection.h",
+        "core/rounding_mode.h",
         "core/host_device.h",
     }
     assert set(headers) == public | {f"include/apscope/{name}" for name in values}

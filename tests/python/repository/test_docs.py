@@ -71,7 +71,10 @@ def test_the_api_reference_lists_the_public_names_and_no_others():
         *(f"apscope.{m}" for m in apscope._EXTRAS if has_torch),
         *(f"apscope.studies.{m}" for m in apscope.studies.__all__),
     ]
-    not_listed = {"apscope": {*apscope._MODULES, "__version__"}}
+    not_listed = {
+        "apscope": {*apscope._MODULES, "__version__"},
+        "apscope.schemes": {d.class_name for d in apscope.schemes.definitions()},
+    }
     public = {
         m: set(importlib.import_module(m).__all__) - not_listed.get(m, set()) for m in modules
     }
@@ -177,7 +180,8 @@ def test_sphinx_makes_it_without_a_warning(tmp_path):
     assert {tmp_path / "site" / p.relative_to(ROOT).with_suffix(".html") for p in PAGES} <= set(
         pages
     )
-    for module, names in listed_names().items():
+    classes = {"apscope.schemes": [d.class_name for d in apscope.schemes.definitions()]}
+    for module, names in [*listed_names().items(), *classes.items()]:
         for name in names:  # a page each, with its signature or its description
             assert (
                 f'id="{module}.{name}"'

@@ -8,6 +8,7 @@ what it holds:
 - ``sh``: a script, stopped by the first command that fails; ``json``: a document;
 - ``cpp``: a program, its statements those of ``main``; `test_cpp_library.py` compiles and runs it;
 - ``cmake``: lines of the C++ examples' project;
+- ``diff``: a patch; `test_extending.py` applies it;
 - ``text``: nothing to run, such as a folder's tree; ``{...}``: a directive of the site.
 
 What cannot run here says why behind its language: ``sh not run: minutes``. ``needs MODULE`` there skips
@@ -109,8 +110,8 @@ def test_the_samples_of(page, tmp_path, monkeypatch):
                 f"{where}: the examples' project says it otherwise"
             )
         else:
-            assert language in ("cpp", "text"), (
-                f"{where} does not say what it holds: python, sh, json, cpp, cmake or text"
+            assert language in ("cpp", "text", "diff"), (
+                f"{where} does not say what it holds: python, sh, json, cpp, cmake, diff or text"
             )
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+
+import numpy as np
 
 GROUPS = ("baseline", "aps", "loss_scaling", "recipes", "stochastic_grids", "one_bit", "transforms")
 
@@ -25,6 +28,9 @@ class Case:
     needs: tuple[
         str, ...
     ] = ()  #: what beside gradients it is given: weights, full_batch, loss, learning_rate
+    sent: Callable[[np.ndarray], np.ndarray] | None = (
+        None  #: the formula, where it is a line of NumPy: of a worker's gradients, fp32, what its message decodes to
+    )
 
 
 def cases() -> list[Case]:

@@ -117,6 +117,14 @@ def test_one_workers_sum_is_what_it_sent(case):
     assert np.array_equal(e.reduced.astype(np.float32), e.sent[0].astype(np.float32))
 
 
+@each(lambda c: c.sent is not None)
+def test_messages_are_the_stated_formula(case):
+    g = gradients(3, 5000, seed=8)
+    e = run(case, g)
+    for sent, row in zip(e.sent, g, strict=True):
+        assert np.array_equal(sent, case.sent(row))
+
+
 @each(lambda c: c not in MADE)
 @pytest.mark.parametrize("n", [0, 1, 7, 50])
 def test_payloads_are_as_long_as_they_are_said_to_be(case, n):

@@ -1,0 +1,36 @@
+// What the modes that draw nothing decide, as the standards state it, for both oracles: each finds
+// the neighbours, their parity and the midpoint in its own arithmetic. Shares no code with core's
+// rounding rule.
+#pragma once
+
+#include <stdexcept>
+
+#include "core/projection.h"
+
+namespace apscope::detail::oracle {
+
+// Whether an inexact number takes the neighbour with the larger magnitude. against_half: its
+// magnitude against the midpoint, below 0, 0 or above.
+inline bool takes_upper(RoundingMode mode, int against_half, bool lower_is_odd, bool negative) {
+    switch (mode) {
+        case RoundingMode::ties_to_even:
+            return against_half > 0 || (against_half == 0 && lower_is_odd);
+        case RoundingMode::ties_to_away: return against_half >= 0;
+        case RoundingMode::ties_to_zero: return against_half > 0;
+        case RoundingMode::toward_zero: return false;
+        case RoundingMode::toward_positive: return !negative;
+        case RoundingMode::toward_negative: return negative;
+        case RoundingMode::away_from_zero: return true;
+        case RoundingMode::to_odd: return !lower_is_odd;
+        default: throw std::logic_error("a mode that draws needs a random number");
+    }
+}
+
+// Whether the largest value lies on the way of a number beyond it: IEEE 754's overflow then gives
+// that value. For a number below the least value of an unsigned format: whether that value does.
+inline bool stays_finite(RoundingMode mode, bool negative) {
+    return mode == RoundingMode::toward_zero || mode == RoundingMode::to_odd ||
+           mode == (negative ? RoundingMode::toward_positive : RoundingMode::toward_negative);
+}
+
+}  // namespace apscope::detail::oracle

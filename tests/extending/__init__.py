@@ -1,0 +1,1 @@
+"""Worked examples of adding to apscope, executed: docs/extending.md shows them."""

@@ -1,0 +1,47 @@
+"""The worked examples of docs/extending.md: patches that apply to the tree, shown as they are, in as few files as they should be."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tests.extending import page
+from tests.extending.examples import EXAMPLES, FOLDER, ROOT
+from tests.extending.run import execute
+
+by_name = pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.name)
+
+
+@by_name
+def test_its_patch_applies_to_the_tree(example):
+    # From a folder that is not part of a repository git applies nothing and says nothing.
+    run = subprocess.run(
+        ["git", "apply", "--check", "--verbose", example.patch],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stderr.count("Checking patch ") == example.patch.read_text().count("\n+++ b/")
+
+
+@by_name
+def test_it_touches_no_more_files_than_it_should(example):
+    assert 0 < len(example.files()) <= example.most, example.files()
+
+
+def test_the_page_shows_the_patches():
+    text = page.PAGE.read_text()
+    assert page.written(text) == text, "run python -m tests.extending --page"
+
+
+def test_every_patch_is_an_example():
+    assert sorted(p.stem for p in FOLDER.glob("*.patch")) == sorted(e.name for e in EXAMPLES)
+
+
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if not e.builds], ids=lambda e: e.name)
+def test_what_needs_no_compiler_is_executed(example, tmp_path):
+    if not (ROOT / ".git").exists():
+        pytest.skip("a copy is of what git knows: this is not a clone")
+    execute(example, tmp_path)
