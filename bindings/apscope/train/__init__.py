@@ -14,8 +14,33 @@ except ImportError as _error:
 
 from ._fsdp import exchange_fsdp
 from ._hook import ExchangeState, exchange_hook
+from ._quantized import (
+    Cast,
+    LossScale,
+    QuantizedModel,
+    Recipe,
+    Sum,
+    Weights,
+    quantize_model,
+    recipes,
+    register_module,
+)
 from ._workers import Workers
 
-__all__ = ["ExchangeState", "Workers", "exchange_fsdp", "exchange_hook"]
+__all__ = [
+    "Cast",
+    "ExchangeState",
+    "LossScale",
+    "QuantizedModel",
+    "Recipe",
+    "Sum",
+    "Weights",
+    "Workers",
+    "exchange_fsdp",
+    "exchange_hook",
+    "quantize_model",
+    "recipes",
+    "register_module",
+]
 __dir__ = __all__.copy
 del _torch
