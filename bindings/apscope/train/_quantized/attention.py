@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 from .parts import Part
 from .registry import register_module
@@ -76,7 +76,7 @@ def _forward(
     scores = scores + _mask(attn_mask, scores.shape)
     if key_padding_mask is not None:
         scores = scores + _mask(key_padding_mask, scores.shape)[:, None, None, :]  # type: ignore[index]
-    shares = F.dropout(scores.softmax(-1), m.dropout, m.training)
+    shares = functional.dropout(scores.softmax(-1), m.dropout, m.training)
     mixed = parts["values"].matmul(shares, v).transpose(1, 2).flatten(2)
     y = m.out_proj(mixed)
     y = y.squeeze(0) if alone else y.transpose(0, 1) if swapped else y

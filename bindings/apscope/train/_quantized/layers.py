@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 from .parts import Part
 from .registry import register_module
@@ -24,7 +24,7 @@ def _conv2d(m: nn.Conv2d, parts: Parts, x: torch.Tensor) -> torch.Tensor:
     padding = m.padding
     if m.padding_mode != "zeros" or isinstance(padding, str):
         mode = "constant" if m.padding_mode == "zeros" else m.padding_mode
-        x, padding = F.pad(x, m._reversed_padding_repeated_twice, mode), (0, 0)
+        x, padding = functional.pad(x, m._reversed_padding_repeated_twice, mode), (0, 0)
     images = x if x.dim() == 4 else x.unsqueeze(0)
     y = parts[""].conv2d(images, m.weight, m.bias, m.stride, padding, m.dilation, m.groups)
     return y if x.dim() == 4 else y.squeeze(0)
@@ -38,16 +38,20 @@ def _through(part: Part, m: Any, x: torch.Tensor, compute: Any) -> torch.Tensor:
 
 def _layer_norm(m: nn.LayerNorm, parts: Parts, x: torch.Tensor) -> torch.Tensor:
     return _through(
-        parts[""], m, x, lambda x, w: F.layer_norm(x, m.normalized_shape, w, m.bias, m.eps)
+        parts[""], m, x, lambda x, w: functional.layer_norm(x, m.normalized_shape, w, m.bias, m.eps)
     )
 
 
 def _rms_norm(m: Any, parts: Parts, x: torch.Tensor) -> torch.Tensor:
-    return _through(parts[""], m, x, lambda x, w: F.rms_norm(x, m.normalized_shape, w, m.eps))
+    return _through(
+        parts[""], m, x, lambda x, w: functional.rms_norm(x, m.normalized_shape, w, m.eps)
+    )
 
 
 def _group_norm(m: nn.GroupNorm, parts: Parts, x: torch.Tensor) -> torch.Tensor:
-    return _through(parts[""], m, x, lambda x, w: F.group_norm(x, m.num_groups, w, m.bias, m.eps))
+    return _through(
+        parts[""], m, x, lambda x, w: functional.group_norm(x, m.num_groups, w, m.bias, m.eps)
+    )
 
 
 def _batch_norm(m: Any, parts: Parts, x: torch.Tensor) -> torch.Tensor:
@@ -61,7 +65,7 @@ def _batch_norm(m: Any, parts: Parts, x: torch.Tensor) -> torch.Tensor:
     by_batch = m.training or (m.running_mean is None and m.running_var is None)
 
     def compute(x: torch.Tensor, w: torch.Tensor | None) -> torch.Tensor:
-        return F.batch_norm(
+        return functional.batch_norm(
             x, m.running_mean if kept else None, m.running_var if kept else None, w, m.bias,
             by_batch, factor, m.eps,
         )  # fmt: skip
@@ -71,7 +75,7 @@ def _batch_norm(m: Any, parts: Parts, x: torch.Tensor) -> torch.Tensor:
 
 def _embedding(m: nn.Embedding, parts: Parts, tokens: torch.Tensor) -> torch.Tensor:
     part = parts[""]
-    rows = F.embedding(
+    rows = functional.embedding(
         tokens, part.through_weight(m.weight), m.padding_idx, None, 2.0, m.scale_grad_by_freq
     )
     return part.through_output(rows)

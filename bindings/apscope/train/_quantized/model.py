@@ -13,8 +13,8 @@ from ..._arrays.checks import integer
 from ...torch._weights import LowPrecisionWeights
 from . import attention, layers, recurrent  # noqa: F401  # they register themselves
 from .observe import Observer
-from .parts import PRODUCT, SUMS, Part
-from .recipe import WEIGHT_UPDATE, Bound, Recipe, bind
+from .parts import SUMS, Part
+from .recipe import WEIGHT_UPDATE, Bound, bind
 from .registry import Kind, is_quantized, kind_of, swap, swap_back
 from .scaling import Scaler
 from .specs import Cast, Sum, Weights, as_cast, as_sum, as_weights
@@ -224,7 +224,11 @@ class QuantizedModel:
             if optimizer is None:
                 raise ValueError(f"weights in {weights} need optimizer=")
             self.optimizer = LowPrecisionWeights(
-                optimizer, weights.format, update=weights.update, seed=clock.seed
+                optimizer,
+                weights.format,
+                update=weights.update,
+                only=_kept_in(parts, bound),
+                seed=clock.seed,
             )
         self._weights = weights
         self._scaler = Scaler(next((b.loss_scale for b in bound if b.loss_scale), None))
@@ -396,6 +400,16 @@ class QuantizedModel:
     def __repr__(self) -> str:
         count = sum(len(parts) for _, _, parts in self._parts)
         return f"QuantizedModel({len(self._parts)} layers, {count} parts, step {self.steps})"
+
+
+def _kept_in(parts: list[Found], bound: list[Bound]) -> list[nn.Parameter]:
+    """The parameters of the modules whose weights a recipe keeps in a format."""
+    return [
+        p
+        for name, module, _ in parts
+        if any(one.format_for(name, module, WEIGHT_UPDATE) is not None for one in bound)
+        for p in module.parameters(recurse=False)
+    ]
 
 
 def _weights_of(parts: list[Found], bound: list[Bound]) -> Weights | None:

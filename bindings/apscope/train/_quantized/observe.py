@@ -49,7 +49,7 @@ class Observer:
         self._every = 0
         self._rows: dict[Key, dict[str, Any]] = {}
         self._writer: TraceWriter | None = None
-        self._due: Callable[[int], bool] = lambda step: False
+        self._due: Callable[[int], bool] = _never
         self._operands: dict[str, list[torch.Tensor]] = {}
         self._roles: dict[str, str] = {}
 
@@ -87,7 +87,7 @@ class Observer:
             key = f"{name}.{role}"
             self._roles.setdefault(key, str(guess_role(f"{name}.weight", x.shape)))
             self._operands.setdefault(key, []).append(x.detach().clone())
-        if self._observes() or self._writer is None:
+        if self._observes() or self._clock.dry:
             found = _measured(cast, x.detach(), y.detach(), axis, matrix)
             held = self._rows.setdefault((self._clock.step, name, role), {"format": str(cast)})
             for column in _ADDED:
@@ -137,6 +137,9 @@ class Observer:
         }  # fmt: skip
         return Results(frame[list(_dtypes())], _no_histograms(), told)
 
+    def _role(self, name: str, _: tuple[int, ...]) -> str | None:
+        return self._roles.get(name)
+
     @contextlib.contextmanager
     def recording(self, folder: Any, every: int, steps: Any) -> Iterator[TraceWriter]:
         """Operands of the chosen steps go into a trace while this is open."""
@@ -146,7 +149,7 @@ class Observer:
         chosen = None if steps is None else {integer("step", s, 0, 2**31 - 1) for s in steps}
         self._due = lambda step: step % every == 0 if chosen is None else step in chosen
         writer = TraceWriter(
-            folder, workers=1, roles=lambda name, shape: self._roles.get(name),
+            folder, workers=1, roles=self._role,
             model="operands of a quantized model", metadata={"values": "operands before their cast"},
             durable=False,
         )  # fmt: skip
@@ -163,10 +166,8 @@ class Observer:
         """One pass that leaves everything as it was, and the worst uses of it."""
         before, self._rows = self._rows, {}
         buffers = [(b, b.clone()) for b in model.model.buffers()]
-        every, self._every, writer, self._writer = self._every, 1, self._writer, None
-        step, self._clock.dry = self._clock.step, True
-        self._every = max(step, 1)
-        self._clock.observer = self
+        writer, self._writer = self._writer, None
+        self._clock.dry, self._clock.observer = True, self
         try:
             with torch.enable_grad():
                 value = loss() * model.loss_scale
@@ -174,14 +175,18 @@ class Observer:
                 torch.autograd.grad(value, trained, allow_unused=True)
             found = self.frame()
         finally:
-            self._rows, self._every, self._writer, self._clock.dry = before, every, writer, False
+            self._rows, self._writer, self._clock.dry = before, writer, False
             self.begin_step()
             with torch.no_grad():
                 for b, kept in buffers:
                     b.copy_(kept)
         found = found.sort_values("sqnr_db", kind="stable", ignore_index=True)
-        print(_worst(found.head(worst), float(value), len(found)))
+        print(_worst(found.head(worst), float(value.detach()), len(found)))
         return found
+
+
+def _never(_: int) -> bool:
+    return False
 
 
 def _plus(a: Any, b: Any) -> Any:
@@ -239,7 +244,7 @@ def _limits(
         def of_tile(t: torch.Tensor) -> torch.Tensor:
             limit, *ends = _limits(Cast(block), t, -1, (0, 1))
             scales.extend(ends)
-            return torch.from_numpy(np.ascontiguousarray(np.broadcast_to(limit, t.shape)))
+            return torch.from_numpy(np.broadcast_to(limit, t.shape).copy())
 
         limit = in_tiles(x, cast.tile, matrix, of_tile).numpy()
         return limit, scales[0], scales[1]
@@ -316,10 +321,18 @@ def _no_histograms() -> Any:
 def _worst(rows: Any, loss: float, count: int) -> str:
     """The table that debug_step prints."""
     lines = [f"scaled loss {loss:.6g}; the worst {len(rows)} of {count} uses by SQNR"]
-    lines.append(f"{'part and role':44} {'format':28} {'SQNR':>8} {'underflow':>10} {'saturated':>10}")
+    lines.append(
+        f"{'part and role':44} {'format':28} {'SQNR':>8} {'underflow':>10} {'saturated':>10}"
+    )
     for row in rows.itertuples():
         db = "" if row.sqnr_db is None else f"{row.sqnr_db:.1f} dB"
         under = "" if row.underflow_rate is None else f"{100 * row.underflow_rate:.2f} %"
-        full = "" if row.saturated is None or row.saturated != row.saturated else f"{int(row.saturated):,}"
-        lines.append(f"{row.part + ' ' + row.role:44} {row.format:28} {db:>8} {under:>10} {full:>10}")
+        full = (
+            ""
+            if row.saturated is None or row.saturated != row.saturated
+            else f"{int(row.saturated):,}"
+        )
+        lines.append(
+            f"{row.part + ' ' + row.role:44} {row.format:28} {db:>8} {under:>10} {full:>10}"
+        )
     return "\n".join(lines)

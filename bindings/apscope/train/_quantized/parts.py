@@ -61,9 +61,7 @@ class Adder:
         s = self.sums[self._clock.phase]
         if s is None:
             return rows.sum(0)
-        found: torch.Tensor = sum(
-            rows.detach(), s.format, axis=0, **self._options(s, training)
-        )
+        found: torch.Tensor = sum(rows.detach(), s.format, axis=0, **self._options(s, training))
         return found
 
 
@@ -108,6 +106,13 @@ class Part:
             role: Adder(f"{name}|{role}", [spec(role) for spec in specs], clock) for role in SUMS
         }
         self.forward_sum, self.input_gradient_sum, self.weight_gradient_sum = self.adders.values()
+
+    @property
+    def active(self) -> bool:
+        """Whether something is rounded in this phase."""
+        return any(u.cast is not None for u in self.uses) or (
+            self.kind == "product" and not all(a.plain for a in self.adders.values())
+        )
 
     def _use(self, role: str) -> Use:
         made = Use(self.name, role, self._casts[role], self._clock)

@@ -112,29 +112,28 @@ def _te_current() -> Recipe:
     )  # fmt: skip
 
 
-def _blockwise() -> dict[str, Cast]:
+def _blockwise(about: str, accumulate: Sum | None = None) -> Recipe:
     run = Cast("blocks:e4m3fn,scale=e8m0,block=128,rule=rceil")
     square = Cast("blocks:e4m3fn,scale=e8m0,block=128,rule=rceil", tile=(128, 128))
-    return {"input": run, "weight": square, "grad_output": run}
+    return Recipe(input=run, weight=square, grad_output=run, accumulate=accumulate, about=about)
 
 
 def _te_blockwise() -> Recipe:
-    return Recipe(
-        **_blockwise(),
-        about="NVIDIA Transformer Engine, Float8BlockScaling: e4m3fn, runs of 128 for activations and gradients, 128 x "
-        "128 tiles for weights, scales that are powers of two (the default there). The scale is 2^ceil(log2(amax / 448)); "
+    return _blockwise(
+        "NVIDIA Transformer Engine, Float8BlockScaling: e4m3fn, runs of 128 for activations and gradients, 128 x 128 "
+        "tiles for weights, scales that are powers of two (the default there). The scale is 2^ceil(log2(amax / 448)); "
         "there it comes from an fp32 quotient, which differs where that rounds up to a power of two.",
-    )  # fmt: skip
+    )
 
 
 def _deepseek() -> Recipe:
-    return Recipe(
-        **_blockwise(), accumulate=Sum("fp32", order="chunked:128"),
-        about="DeepSeek-V3 technical report, arXiv:2412.19437, recalled: e4m3fn everywhere, runs of 128 for activations "
-        "and gradients, 128 x 128 tiles for weights, partial sums of 128 terms that are added up in fp32. The tensor "
-        "core's own accumulator, of about 14 bits, is recalled too and not here: partial sums are fp32. Scales are "
-        "powers of two, as te_blockwise's.",
-    )  # fmt: skip
+    return _blockwise(
+        "DeepSeek-V3 technical report, arXiv:2412.19437, recalled: e4m3fn everywhere, runs of 128 for activations and "
+        "gradients, 128 x 128 tiles for weights, partial sums of 128 terms that are added up in fp32. The tensor core's "
+        "own accumulator, of about 14 bits, is recalled too and not here: partial sums are fp32. Scales are powers of "
+        "two, as te_blockwise's.",
+        Sum("fp32", order="chunked:128"),
+    )
 
 
 def _cpd() -> Recipe:

@@ -208,9 +208,7 @@ def _input_gradient(
             g, x, w, None, stride, padding, dilation, False, [0, 0], groups, [True, False, False]
         )[0]
     kernel = (w.shape[2], w.shape[3])
-    spread = g.new_zeros(
-        *g.shape[:2], *((g.shape[2 + i] - 1) * stride[i] + 1 for i in (0, 1))
-    )
+    spread = g.new_zeros(*g.shape[:2], *((g.shape[2 + i] - 1) * stride[i] + 1 for i in (0, 1)))
     spread[:, :, :: stride[0], :: stride[1]] = g
     edges = []
     for i in (1, 0):

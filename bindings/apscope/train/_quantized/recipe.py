@@ -11,7 +11,7 @@ from torch import nn
 
 from .parts import POINTWISE, PRODUCT, SUMS
 from .registry import kind_of
-from .specs import LossScale, Weights, as_cast, as_sum, as_weights
+from .specs import LossScale, as_cast, as_sum, as_weights
 
 __all__ = ["WEIGHT_UPDATE", "Bound", "FormatFor", "Recipe", "bind"]
 
@@ -138,7 +138,7 @@ class Bound:
 def bind(given: Any, model: nn.Module) -> Bound:
     """The function of a recipe for a model; a function of one's own is taken as it is."""
     if given is None:
-        return Bound(lambda name, module, role: None, {})
+        return Bound(lambda *_: None, {})
     if not isinstance(given, Recipe):
         if not callable(given):
             raise TypeError(

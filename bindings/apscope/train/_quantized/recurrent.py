@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 from .parts import Part
 from .registry import register_module
@@ -69,7 +69,8 @@ def _forward(
         hidden, cells = zeros, zeros
     else:
         hidden, cells = (t.unsqueeze(1) for t in hx) if alone else hx
-    last_h, last_c = [], []
+    last_h: list[torch.Tensor] = []
+    last_c: list[torch.Tensor] = []
     for number, layer in enumerate(lines):
         found = []
         for suffix in layer:
@@ -80,7 +81,7 @@ def _forward(
             last_c.append(c)
         x = torch.cat(found, -1)
         if m.dropout and number < len(lines) - 1:
-            x = F.dropout(x, m.dropout, m.training)
+            x = functional.dropout(x, m.dropout, m.training)
     ends = torch.stack(last_h), torch.stack(last_c)
     if alone:
         return x.squeeze(1), (ends[0].squeeze(1), ends[1].squeeze(1))

@@ -38,7 +38,7 @@ def register_module(
     forward: Callable[..., Any],
     parts: Parts | Callable[[Any], Parts],
     *,
-    refuse: Callable[[Any], str | None] = lambda module: None,
+    refuse: Callable[[Any], str | None] = lambda _: None,
 ) -> None:
     """Tells `quantize_model` how a class of modules computes.
 
@@ -80,7 +80,7 @@ def register_module(
     if not callable(parts):
         fixed = dict(parts)
         _check_parts(type.__name__, fixed)
-        _KINDS[type] = Kind(type, forward, lambda module: fixed, refuse)
+        _KINDS[type] = Kind(type, forward, lambda _: fixed, refuse)
     else:
         _KINDS[type] = Kind(type, forward, parts, refuse)
 
@@ -109,17 +109,25 @@ def swap(module: nn.Module, kind: Kind, parts: dict[str, Part]) -> None:
     """
     own = type(module)
     module.__dict__["_apscope_parts"] = parts
+    # Of a hook PyTorch's fused transformer layer takes notice, and calls the layer's modules.
+    module.__dict__["_apscope_hook"] = module.register_forward_pre_hook(_nothing)
     module.__class__ = _Type(
         f"{_PREFIX}{own.__name__}",
         (own,),
-        {"forward": _forward_of(kind.forward), "_apscope_class": own, "__module__": own.__module__},
+        {
+            "forward": _forward_of(kind.forward, own.forward),
+            "_apscope_class": own,
+            "__module__": own.__module__,
+        },
     )
 
 
 def swap_back(module: nn.Module) -> None:
     """Makes it what it was."""
     module.__class__ = module._apscope_class
+    module.__dict__.pop("_apscope_hook").remove()
     del module.__dict__["_apscope_parts"]
+    module.__dict__.pop("_apscope_inside", None)
 
 
 def is_quantized(module: nn.Module) -> bool:
@@ -127,9 +135,21 @@ def is_quantized(module: nn.Module) -> bool:
     return "_apscope_parts" in module.__dict__
 
 
-def _forward_of(forward: Callable[..., Any]) -> Callable[..., Any]:
+def _nothing(module: nn.Module, inputs: Any) -> None:
+    """A hook."""
+
+
+def _forward_of(forward: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The quantized forward function; the class's own in a phase in which nothing is rounded."""
+
     @torch.compiler.disable
     def quantized(self: Any, *args: Any, **kwargs: Any) -> Any:
+        inside = self.__dict__.get("_apscope_inside")
+        if inside is None:  # of the module, and of modules in it that its own function may pass by
+            found = [m._apscope_parts.values() for m in self.modules() if is_quantized(m)]
+            inside = self.__dict__["_apscope_inside"] = [p for parts in found for p in parts]
+        if not any(p.active for p in inside):
+            return plain(self, *args, **kwargs)
         parts: dict[str, Part] = self._apscope_parts
         for part in parts.values():
             part.training = self.training

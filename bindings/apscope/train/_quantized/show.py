@@ -54,4 +54,6 @@ def _line(part: Part, phase: int) -> str:
                 if same
                 else [f"{product} sums {s}" for product, s in held.items() if s is not None]
             )
-    return f"  {part.name}: " + "; ".join([", ".join(found) or "fp32", *sums]) if found or sums else ""
+    return (
+        f"  {part.name}: " + "; ".join([", ".join(found) or "fp32", *sums]) if found or sums else ""
+    )

@@ -14,6 +14,7 @@ from ...torch._weights import UPDATES
 
 __all__ = ["Cast", "LossScale", "Sum", "Weights", "as_cast", "as_sum", "as_weights"]
 
+
 @dataclass(frozen=True)
 class Cast:
     """How an operand is rounded.
@@ -64,6 +65,8 @@ class Cast:
                 )
         else:
             object.__setattr__(self, "rounding", self.projection.rounding)
+        if isinstance(self.format, FloatFormat) and not self.format.fits_fp32:
+            raise ValueError(f"{self.format} has values beyond fp32, in which a model computes")
         if self.tile is not None:
             rows, columns = self.tile
             sides = (integer("tile", rows, 1, 2**15), integer("tile", columns, 1, 2**15))
