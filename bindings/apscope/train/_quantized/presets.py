@@ -22,25 +22,27 @@ def _mixed_precision() -> Recipe:
 def _fp8_training() -> Recipe:
     drawn = Cast("e5m2", rounding="stochastic", overflow="ieee")
     kept = Cast("e5m2", rounding="stochastic")
+    ends = Recipe(weight_update=Weights("fp16", "stochastic"))
     return Recipe(
         input=kept, weight="e5m2", grad_output=drawn, grad_weight=drawn,
         weight_update=Weights("fp16", "stochastic"),
         loss_scale=LossScale(2.0**13, interval=2000, minimum=((0, 2.0**8),)),
-        where={"first": None, "last": None},
+        where={"first": ends, "last": ends},
         about="N. Mellempudi, S. Srinivasan, D. Das, B. Kaul, Mixed Precision Training With 8-bit Floating Point, "
         "arXiv:1905.12334, of which the abstract was read: e5m2 for weights, activations, errors and gradients, "
         "sums in fp32, fp16 master weights, enhanced loss scaling, stochastic rounding. Recalled: which tensors are "
         "rounded stochastically (here activations, errors and gradients, and the weights' update). The first and "
-        "last layer are left out as in Intel's FP8-Emulation-Toolkit. The minimum's schedule is ours.",
+        "last layer compute in fp32 as in Intel's FP8-Emulation-Toolkit. The minimum's schedule is ours.",
     )  # fmt: skip
 
 
 def _fp8_training_nearest() -> Recipe:
     kept, drawn = Cast("e5m2"), Cast("e5m2", overflow="ieee")
-    whole = _fp8_training()
+    ends = Recipe(weight_update=Weights("fp16", "nearest"))
     return Recipe(
         input=kept, weight="e5m2", grad_output=drawn, grad_weight=drawn,
-        weight_update=Weights("fp16", "nearest"), loss_scale=whole.loss_scale, where=whole.where,
+        weight_update=Weights("fp16", "nearest"), loss_scale=_fp8_training().loss_scale,
+        where={"first": ends, "last": ends},
         about="fp8_training with every rounding to nearest, for comparison.",
     )  # fmt: skip
 
@@ -48,19 +50,20 @@ def _fp8_training_nearest() -> Recipe:
 def _hfp8(forward: str, reading: str) -> Recipe:
     there = Cast(forward)
     back = Cast("e5m2", overflow="ieee")
-    half = Sum("dlfloat16", order="chunked:64")
+    half = Sum("e6m9", order="chunked:64")
     return Recipe(
         input=there, weight=there, grad_output=back, accumulate=half,
-        weight_update=Weights("dlfloat16", "stochastic"),
+        weight_update=Weights("e6m9", "stochastic"),
         loss_scale=LossScale(2.0**10, interval=2000),
         where={"last": Recipe(
-            input="dlfloat16", weight="dlfloat16", grad_output=Cast("dlfloat16"), accumulate=half,
-            weight_update=Weights("dlfloat16", "stochastic"),
+            input="e6m9", weight="e6m9", grad_output=Cast("e6m9", overflow="ieee"), accumulate=half,
+            weight_update=Weights("e6m9", "stochastic"),
         )},
         about="X. Sun et al., Hybrid 8-bit Floating Point (HFP8) Training and Inference for Deep Neural Networks, "
         f"NeurIPS 2019, of which the abstract was read. Forward 1-4-3 with bias 11, {reading}; backward 1-5-2; sums in "
-        "the 16-bit float 1-6-9 (`dlfloat16`). Recalled: chunks of 64, the range of 1-4-3 (which fits neither reading "
-        "exactly), the last layer in 16 bits, the loss scale, that weights are kept in 16 bits with stochastic rounding.",
+        "16-bit 1-6-9, here the IEEE-like `e6m9`, which is `dlfloat16` between 2^-30 and 2^32. Recalled: chunks of 64, the "
+        "range of 1-4-3 (which fits neither reading exactly), the last layer in 16 bits, the loss scale, that weights are "
+        "kept in 16 bits with stochastic rounding.",
     )  # fmt: skip
 
 
