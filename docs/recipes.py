@@ -155,7 +155,14 @@ def lines(folder: Path) -> list[str]:
         if FP32 not in own.index:
             continue
         base = own.loc[FP32]
-        found += ["", f"**{task}.** fp32 ends at {base.loss:.4g} nats, standard deviation {base.noise:.2g} over the seeds, accuracy {100 * base.accuracy:.1f} %.", "", "| recipe | excess, nats | 95 % | accuracy | verdict |", "|---|---|---|---|---|"]  # fmt: skip
+        found += [
+            "",
+            f"**{task}.** fp32 ends at {base.loss:.4g} nats, standard deviation {base.noise:.2g} over the seeds, "
+            f"accuracy {100 * base.accuracy:.1f} %.",
+            "",
+            "| recipe | excess, nats | 95 % | accuracy | verdict |",
+            "|---|---|---|---|---|",
+        ]
         for title in order[1:]:
             if title in own.index:
                 r = own.loc[title]

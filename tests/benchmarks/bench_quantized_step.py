@@ -96,7 +96,7 @@ def faked(model: nn.Module) -> nn.Module:
 def models(name: str) -> tuple[Callable[[], nn.Module], torch.Tensor, torch.Tensor]:
     """A new model with the same weights each time, and a batch."""
     data = _tasks.load("digits", "convolutional")
-    wide = lambda: nn.Sequential(*(m for _ in range(3) for m in (nn.Linear(512, 512), nn.ReLU())))  # noqa: E731
+    wide = lambda: nn.Sequential(*(m for _ in range(3) for m in (nn.Linear(512, 512), nn.ReLU())))
     make = data.model if name == "digits" else wide
     torch.manual_seed(0)
     first = make()

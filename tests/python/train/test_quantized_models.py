@@ -2,6 +2,8 @@
 
 import copy
 import io
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -555,7 +557,7 @@ def test_blocks_saturate_by_their_own_scale():
     assert _measured(tile, x, y, -1, (0, -1))["saturated"] == 2
 
 
-def test_results_are_summarized_and_compared():
+def test_results_are_summarized_compared_and_reported(tmp_path):
     def observed(recipe):
         model = net(norm=False)
         quantized = quantize_model(model, recipe, optimizer=sgd(model), say=None)
@@ -566,6 +568,16 @@ def test_results_are_summarized_and_compared():
     fine, coarse = observed(FP8), observed(Recipe(input="e3m0", weight="e3m0", grad_output="e3m0"))
     one, other = fine.summary().iloc[0], coarse.summary().iloc[0]
     assert 0 < one.step_nmse < other.step_nmse
+    for results, name in ((fine, "fine"), (coarse, "coarse")):
+        results.save(tmp_path / name)
+    for words in (
+        ["report", "fine", "-o", "page.html"],
+        ["compare", "fine", "coarse", "--topology", "wire"],
+        ["check", "fine"],
+    ):
+        run = subprocess.run([sys.executable, "-m", "apscope", *words], cwd=tmp_path, capture_output=True, text=True)  # fmt: skip
+        assert run.returncode == 0, run.stderr
+    assert "3.grad_output" in (tmp_path / "page.html").read_text()
     layers = fine.by("layer")
     assert set(layers.tensor if "tensor" in layers else layers.layer) == {
         f"{n}.{r}" for n in "03" for r in ("input", "weight", "grad_output")

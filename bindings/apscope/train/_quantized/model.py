@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -19,6 +21,12 @@ from .registry import Kind, is_quantized, kind_of, swap, swap_back
 from .scaling import Scaler
 from .specs import Cast, Sum, Weights, as_cast, as_sum, as_weights
 from .uses import Clock, Use
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..._results.results import Results
+    from ...record import TraceWriter
 
 __all__ = ["QuantizedModel", "quantize_model"]
 
@@ -355,27 +363,54 @@ class QuantizedModel:
         self._observer.set_every(every)
 
     @property
-    def statistics(self) -> Any:
-        """A table (pandas) of what was observed: a row a step, part and role."""
+    def statistics(self) -> pd.DataFrame:
+        """A table of what was observed: a row a step, part and role."""
         return self._observer.frame()
 
-    def results(self) -> Any:
+    def results(self, label: str = "recipe") -> Results:
         """What was observed as `apscope.replay` returns results: a tensor is a use, its scheme the recipe.
 
-        ``summary``, ``by``, ``compare`` with another run's results, ``save`` and ``apscope report``
-        take it.
+        ``summary``, ``by`` and ``save`` work, and of the folder ``apscope report``, and ``apscope
+        compare`` with another run's.
+
+        Parameters
+        ----------
+        label : str
+            The scheme's name in the table.
+
+        Raises
+        ------
+        ValueError
+            Nothing was observed.
         """
-        return self._observer.results()
+        return self._observer.results(label)
 
-    def record(self, folder: Any, every: int = 1, *, steps: Any = None) -> Any:
-        """Records the operands themselves, unrounded, as a trace: a context manager.
+    def record(
+        self, folder: str | os.PathLike[str], every: int = 1, *, steps: Iterable[int] | None = None
+    ) -> AbstractContextManager[TraceWriter]:
+        """Records the operands themselves, before their casts, as a trace: a context manager.
 
-        A tensor of the trace is a use (``conv1.forward.input``). `apscope.replay` then says what any format
-        or scheme would lose of them, and `apscope.recommend` chooses for each.
+        A tensor of the trace is a use (``conv1.input``), stacked where a step calls it several times.
+        `apscope.replay` then says what any format or scheme would lose of them, and
+        `apscope.recommend` chooses for each.
+
+        Parameters
+        ----------
+        folder : path-like
+            A new trace's.
+        every : int
+            The recorded steps are the multiples of it.
+        steps : iterable of int, optional
+            These steps instead.
+
+        Raises
+        ------
+        ValueError
+            A recording is open already; at a step: shapes that differ from the first's.
         """
         return self._observer.recording(folder, every, steps)
 
-    def debug_step(self, loss: Callable[[], torch.Tensor], *, worst: int = 10) -> Any:
+    def debug_step(self, loss: Callable[[], torch.Tensor], *, worst: int = 10) -> pd.DataFrame:
         """Runs a forward and a backward pass under observation and prints the worst uses.
 
         Parameters

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ... import _core
 from ..._arrays.blocks import encode_blocks
 from ..._arrays.casts import decode
 from ..._arrays.checks import integer
 from ..._core import BlockFormat, FloatFormat
-from ..._results.results import Results
 from ..._traces.roles import guess_role
 from ...record import TraceWriter
 from .specs import Cast
+from .tables import results_of
 from .transforms import in_tiles, with_block
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..._results.results import Results
     from .model import QuantizedModel
     from .uses import Clock
 
@@ -84,12 +84,13 @@ class Observer:
     ) -> None:  # fmt: skip
         """A call of a use: its operand, and what became of it."""
         if self._records():
-            key = f"{name}.{role}"
-            self._roles.setdefault(key, str(guess_role(f"{name}.weight", x.shape)))
-            self._operands.setdefault(key, []).append(x.detach().clone())
+            tensor = f"{name}.{role}"
+            self._roles.setdefault(tensor, str(guess_role(f"{name}.weight", x.shape)))
+            self._operands.setdefault(tensor, []).append(x.detach().clone())
         if self._observes() or self._clock.dry:
             found = _measured(cast, x.detach(), y.detach(), axis, matrix)
-            held = self._rows.setdefault((self._clock.step, name, role), {"format": str(cast)})
+            key = (self._clock.step, name, role)
+            held = self._rows.setdefault(key, {"format": str(cast), "shape": tuple(x.shape)})
             for column in _ADDED:
                 held[column] = _plus(held.get(column, 0), found[column])
             for column, better in (("scale_least", min), ("scale_largest", max)):
@@ -109,33 +110,13 @@ class Observer:
         ]  # fmt: skip
         return pd.DataFrame(rows, columns=columns)
 
-    def results(self, label: str = "recipe") -> Results:
-        """The same as the table of a replay: a wire row and its `exact` one of every use."""
-        import pandas as pd
-
-        numeric = [name for name, *_ in _core.COLUMNS]
-        rows = []
-        for (step, name, role), held in sorted(self._rows.items(), key=lambda item: item[0][0]):
-            values = _derived(held)
-            head = {
-                "trace": "operands", "step": step, "tensor": f"{name}.{role}",
-                "role": str(guess_role(f"{name}.weight", ())), "scheme": label, "format": held["format"],
-            }  # fmt: skip
-            for topology, stage in (("", "wire"), ("exact", "reduced")):
-                rows.append(
-                    {**head, "topology": topology, "workers": 1, "stage": stage,
-                     **{column: values.get(column) for column in numeric}, "skipped": False, "note": ""}
-                )  # fmt: skip
-        frame = pd.DataFrame(rows)
-        for column, dtype in _dtypes().items():
-            frame[column] = frame[column].astype(dtype) if column in frame else []
-        from ... import __version__
-
-        told = {
-            "command": "apscope.train: QuantizedModel.results", "version": __version__, "seed": self._clock.seed,
-            "schemes": [label], "topologies": ["exact"], "traces": [],
-        }  # fmt: skip
-        return Results(frame[list(_dtypes())], _no_histograms(), told)
+    def results(self, label: str) -> Results:
+        """The same as the table of a replay."""
+        rows = [
+            (step, f"{name}.{role}", held["shape"], _derived(held))
+            for (step, name, role), held in self._rows.items()
+        ]
+        return results_of(rows, label, self._clock.seed)
 
     def _role(self, name: str, _: tuple[int, ...]) -> str | None:
         return self._roles.get(name)
@@ -162,7 +143,9 @@ class Observer:
                 self._writer, self._operands = None, {}
                 self.begin_step()
 
-    def debug(self, model: QuantizedModel, loss: Callable[[], torch.Tensor], worst: int) -> Any:
+    def debug(
+        self, model: QuantizedModel, loss: Callable[[], torch.Tensor], worst: int
+    ) -> pd.DataFrame:
         """One pass that leaves everything as it was, and the worst uses of it."""
         before, self._rows = self._rows, {}
         buffers = [(b, b.clone()) for b in model.model.buffers()]
@@ -253,7 +236,9 @@ def _limits(
     scale = scale / (coded.tensor_scale or 1.0)
     limit = np.repeat(scale * float(f.element.largest), f.block_size, axis)
     limit = np.take(limit, np.arange(x.shape[axis]), axis)
-    return limit, float(scale.min(initial=np.inf)), float(scale.max(initial=0.0))
+    used = np.add.reduceat(np.abs(x.numpy()), np.arange(0, x.shape[axis], f.block_size), axis) > 0
+    held = scale[used] if used.any() else scale
+    return limit, float(held.min(initial=np.inf)), float(held.max(initial=0.0))
 
 
 def _bits(cast: Cast, x: torch.Tensor, axis: int) -> tuple[int | None, int | None]:
@@ -297,25 +282,6 @@ def _derived(held: dict[str, Any]) -> dict[str, Any]:
         "sqnr_db": db,
         "cosine": cosine,
     }
-
-
-def _dtypes() -> dict[str, str]:
-    """The columns of a replay's table, in its order."""
-    whole = {
-        "count", "counted", "nonzero", "underflow", "subnormal", "saturated", "overflow", "nan", "infinite",
-        "block_count", "block_saturated", "block_scale_spread", "block_range_max", "noise_blocks",
-        "wire_bits", "side_bits", "scale_exponent",
-    }  # fmt: skip
-    head = {"trace": "object", "step": "Int64", **dict.fromkeys(("tensor", "role", "scheme", "format", "topology"), "object"), "workers": "Int64", "stage": "object"}  # fmt: skip
-    numbers = {name: "Int64" if name in whole else "float64" for name, *_ in _core.COLUMNS}
-    return {**head, **numbers, "skipped": "bool", "note": "object"}
-
-
-def _no_histograms() -> Any:
-    texts = {name: np.zeros(0, object) for name in ("trace", "tensor", "role", "kind")}
-    numbers = {name: np.zeros(0, np.int64) for name in ("step", "exponent", "count")}
-    order = ("trace", "step", "tensor", "role", "kind", "exponent", "count")
-    return {name: {**texts, **numbers}[name] for name in order}
 
 
 def _worst(rows: Any, loss: float, count: int) -> str:
