@@ -17,6 +17,7 @@ from ..._arrays.blocks import encode_blocks
 from ..._arrays.casts import decode
 from ..._arrays.checks import integer
 from ..._core import BlockFormat, FloatFormat
+from ..._schemes.exchange import exchange
 from ..._traces.roles import guess_role
 from ...record import TraceWriter
 from .specs import Cast
@@ -241,13 +242,14 @@ def _limits(
     return limit, float(held.min(initial=np.inf)), float(held.max(initial=0.0))
 
 
-def _bits(cast: Cast, x: torch.Tensor, axis: int) -> tuple[int | None, int | None]:
+def _bits(cast: Cast, x: torch.Tensor, axis: int) -> tuple[int, int]:
     """Bits of the elements, and of the scales."""
     f = cast.format
     if isinstance(f, FloatFormat):
         return x.numel() * f.storage_bits, 0
     if not isinstance(f, BlockFormat):
-        return None, None
+        sent = exchange(f, x.reshape(1, -1).numpy())
+        return int(sent.payload_bits[0]), int(sent.side_bits[0])
     if cast.tile is not None:
         blocks = -(-x.numel() // (cast.tile[0] * cast.tile[1]))
     else:
