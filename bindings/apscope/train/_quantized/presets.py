@@ -142,10 +142,10 @@ def _deepseek() -> Recipe:
 def _cpd() -> Recipe:
     e4m3 = "e4m3"
     return Recipe(
-        accumulate=Sum(e4m3, order="kahan", product=e4m3), grad_weight=None,
+        accumulate=Sum(e4m3, order="kahan", product=e4m3),
         about="drcut/CPD: operands are not cast, every product and every step of Kahan's sum is, in all three products, in "
-        "e4m3. The bits of CPD's own cast and of its bias are those of apscope.train.cpd.Quant_Linear; here the cast is "
-        "the IEEE one, and the bias's gradient is summed like the weight's.",
+        "e4m3. apscope.train.cpd.Quant_Linear has CPD's own cast, which differs at overflows and below the normal numbers, and "
+        "CPD's gradient of a bias, an fp32 sum.",
     )  # fmt: skip
 
 

@@ -89,6 +89,9 @@ class Use:
         self._projections = [c and c.kind != "scheme" and c.projection for c in casts]
         self._memory: dict[int, tuple[int, Exchanger]] = {}  # phase -> size, memory
         self._left: dict[int, Mapping[str, Any]] = {}  # of a checkpoint, until the first call
+        for c in casts:
+            if c is not None and c.kind == "scheme":
+                _check_scheme(name, role, c)
 
     @property
     def cast(self) -> Cast | None:
@@ -176,17 +179,33 @@ class Use:
         self._memory[phase] = size, made
         return made
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies: the memory of schemes as tensors and numbers."""
+        return {**self.__dict__, "_memory": {}, "_left": self._held()}
+
+    def _held(self) -> dict[int, Mapping[str, Any]]:
+        held = {phase: memory.state_dict() for phase, (_, memory) in self._memory.items()}
+        return {**self._left, **held}
+
     def state_dict(self) -> dict[str, Any]:
         """The memory of schemes; empty for all other casts."""
-        held: dict[int, Any] = {
-            phase: memory.state_dict() for phase, (_, memory) in self._memory.items()
-        }
-        return {str(phase): state for phase, state in {**self._left, **held}.items()}
+        return {str(phase): state for phase, state in self._held().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues with another's memory."""
         self._memory.clear()
         self._left = {int(phase): memory for phase, memory in state.items()}
+
+
+def _check_scheme(name: str, role: str, cast: Cast) -> None:
+    try:
+        needs = memory_of(cast, 4, 0).needs
+    except ValueError as error:
+        raise ValueError(f"{name}, {role}: {error}") from None
+    if needs:
+        raise ValueError(
+            f"{name}, {role}: {cast.format} needs the {' and the '.join(needs)} of a step, which an operand has not"
+        )
 
 
 def memory_of(cast: Cast, size: int, seed: int) -> Exchanger:
