@@ -276,7 +276,7 @@ class QuantizedModel:
 
     def backward(self, loss: torch.Tensor) -> None:
         """The gradients of the scaled loss are added to the parameters' ``grad``."""
-        (loss * self._scaler.scale if self._scaler.scale != 1 else loss).backward()
+        self._scaler.scaled(loss).backward()
 
     def update(self) -> bool:
         """Divides the scale out, steps the optimizer unless a gradient is not finite, removes the gradients.
@@ -288,17 +288,13 @@ class QuantizedModel:
         """
         if self.optimizer is None:
             raise ValueError("update needs optimizer= of quantize_model; or step your own, then call advance()")  # fmt: skip
-        parameters = [p for g in self.optimizer.param_groups for p in g["params"]]
-        self.skipped = not self._scaler.unscale(parameters)
-        if not self.skipped:
-            self.optimizer.step()
+        self.skipped = not self._scaler.step(self.optimizer, self._clock.step + 1)
         self.optimizer.zero_grad()
         self.advance()
         return not self.skipped
 
     def advance(self) -> None:
         """The next step begins: of the schedule, of the random words, of what is observed."""
-        self._scaler.moved(self._clock.step + 1)
         self._observer.end_step()
         self._clock.set(self._clock.step + 1)
         self._observer.begin_step()

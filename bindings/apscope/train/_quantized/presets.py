@@ -144,8 +144,8 @@ def _cpd() -> Recipe:
     return Recipe(
         accumulate=Sum(e4m3, order="kahan", product=e4m3),
         about="drcut/CPD: operands are not cast, every product and every step of Kahan's sum is, in all three products, in "
-        "e4m3. apscope.train.cpd.Quant_Linear has CPD's own cast, which differs at overflows and below the normal numbers, and "
-        "CPD's gradient of a bias, an fp32 sum.",
+        "e4m3. apscope.train.cpd.Quant_Linear has CPD's own cast, which decides on overflow before it rounds and forgets bits "
+        "of subnormal results, and CPD's gradient of a bias, an fp32 sum.",
     )  # fmt: skip
 
 

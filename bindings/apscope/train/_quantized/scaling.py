@@ -1,8 +1,8 @@
-"""A loss scale's state: constant, or following the steps, with a scheduled minimum."""
+"""A loss scale's state: constant, or ``torch.amp.GradScaler``'s above a scheduled minimum."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -13,46 +13,74 @@ __all__ = ["Scaler"]
 
 
 class Scaler:
-    """The rule of ``torch.amp.GradScaler`` (growth 2, backoff 1/2), and a minimum by steps.
+    """Scales a loss, and divides the scale out again before the optimizer's step.
 
     An overflow at the minimum still leaves its step out.
     """
 
     def __init__(self, rule: LossScale | None) -> None:
         self.rule = rule
-        self.scale = 1.0 if rule is None else max(rule.initial, rule.least(0))
-        self._quiet = 0
+        self._dynamic = None
+        if rule is not None and rule.dynamic:
+            first = max(rule.initial, rule.least(0))
+            self._dynamic = torch.amp.GradScaler(
+                "cpu", init_scale=first, growth_interval=rule.interval
+            )
+            self._dynamic.scale(torch.zeros(()))  # makes its state
+        self._constant = 1.0 if rule is None else rule.initial
 
-    def unscale(self, parameters: Iterable[torch.Tensor]) -> bool:
-        """Divides the scale out of the gradients; whether all were finite. Moves a dynamic scale."""
+    @property
+    def scale(self) -> float:
+        """Of the next step."""
+        return self._constant if self._dynamic is None else float(self._dynamic.get_scale())
+
+    def scaled(self, loss: torch.Tensor) -> torch.Tensor:
+        """The loss times the scale."""
         if self.rule is None:
-            return True
-        gradients = [p.grad for p in parameters if p.grad is not None]
-        for g in gradients:
-            g.mul_(1.0 / self.scale)
-        if not self.rule.dynamic:
-            return True
-        finite = all(bool(torch.isfinite(g).all()) for g in gradients)
-        if not finite:
-            self.scale, self._quiet = self.scale * 0.5, 0
-        else:
-            self._quiet += 1
-            if self._quiet == self.rule.interval:
-                self.scale, self._quiet = self.scale * 2.0, 0
-        return finite
+            return loss
+        found: torch.Tensor = (
+            loss * self._constant if self._dynamic is None else self._dynamic.scale(loss)
+        )
+        return found
 
-    def moved(self, step: int) -> None:
-        """A step begins: its minimum counts."""
-        if self.rule is not None:
-            self.scale = max(self.scale, self.rule.least(step))
+    def step(self, optimizer: Any, number: int) -> bool:
+        """Divides the scale out and steps, unless a gradient is not finite and the scale dynamic.
+
+        Parameters
+        ----------
+        optimizer : torch.optim.Optimizer or LowPrecisionWeights
+        number : int
+            Of the next step, whose minimum counts.
+
+        Returns
+        -------
+        bool
+            Whether it stepped.
+        """
+        if self._dynamic is None:
+            if self.rule is not None:
+                for p in (p for group in optimizer.param_groups for p in group["params"]):
+                    if p.grad is not None:
+                        p.grad.mul_(1.0 / self._constant)
+            optimizer.step()
+            return True
+        before = self.scale
+        self._dynamic.step(optimizer)
+        self._dynamic.update()
+        stepped = self.scale >= before
+        assert self.rule is not None
+        if self.scale < self.rule.least(number):
+            self._dynamic.update(self.rule.least(number))
+        return stepped
 
     def state_dict(self) -> dict[str, Any]:
-        """Two numbers."""
-        return {"scale": self.scale, "quiet": self._quiet}
+        """Numbers."""
+        return {} if self._dynamic is None else dict(self._dynamic.state_dict())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues where another stood."""
-        self.scale, self._quiet = float(state["scale"]), int(state["quiet"])
+        if self._dynamic is not None:
+            self._dynamic.load_state_dict(dict(state))
 
     def __str__(self) -> str:
         return "none" if self.rule is None else str(self.rule)
