@@ -282,6 +282,9 @@ def test_torch_compile_gives_the_same_bits():
         F.cross_entropy(m(x), y).backward()
     for a, b in zip(model.parameters(), other.parameters()):
         assert torch.equal(a.grad, b.grad)
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="leave out fullgraph=True"):
+        torch.compile(other, backend="aot_eager", fullgraph=True)(x)
 
 
 def test_it_mixes_with_an_exchange_and_refuses_vmap_in_a_sentence():

@@ -142,7 +142,6 @@ def _nothing(module: nn.Module, inputs: Any) -> None:
 def _forward_of(forward: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
     """The quantized forward function; the class's own in a phase in which nothing is rounded."""
 
-    @torch.compiler.disable
     def quantized(self: Any, *args: Any, **kwargs: Any) -> Any:
         inside = self.__dict__.get("_apscope_inside")
         if inside is None:  # of the module, and of modules in it that its own function may pass by
@@ -155,4 +154,14 @@ def _forward_of(forward: Callable[..., Any], plain: Callable[..., Any]) -> Calla
             part.training = self.training
         return forward(self, parts, *args, **kwargs)
 
-    return quantized
+    return _uncompiled(quantized)
+
+
+def _uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Run as it is by a compiled model: a break in the graph."""
+    try:
+        return torch.compiler.disable(
+            function, reason="a quantized layer runs as it is: leave out fullgraph=True"
+        )
+    except TypeError:  # a PyTorch that takes no reason
+        return torch.compiler.disable(function)
