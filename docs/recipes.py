@@ -47,6 +47,11 @@ def variants() -> dict[str, Any]:
         "1-4-3, bias 11, in both directions": dataclasses.replace(hybrid, grad_output=Cast("hfp8_forward")),
         "e4m3fn in both directions": dataclasses.replace(hybrid, input="e4m3fn", weight="e4m3fn", grad_output="e4m3fn"),
     }  # fmt: skip
+    fp32_sums |= {
+        f"{title}, no loss scale": dataclasses.replace(recipe, loss_scale=None)
+        for title, recipe in fp32_sums.items()
+        if not title.startswith("1-5-2")
+    }
     whole = {
         f"{name}, all layers": dataclasses.replace(held[name], where={})
         for name in ("fp8_training", "fp8_training_nearest")
@@ -71,6 +76,8 @@ PAIRS = (
     ("1-5-2 in both directions", "hfp8's formats"),
     ("1-4-3, bias 11, in both directions", "hfp8's formats"),
     ("e4m3fn in both directions", "hfp8's formats"),
+    ("1-4-3, bias 11, in both directions, no loss scale", "hfp8's formats, no loss scale"),
+    ("e4m3fn in both directions, no loss scale", "hfp8's formats, no loss scale"),
 )
 
 
@@ -184,8 +191,10 @@ def lines(folder: Path) -> list[str]:
             both = a.merge(b, on="seed")
             if len(both) > 1:
                 mean, low, high = interval((both.loss_x - both.loss_y).to_numpy(float))
+                points = interval(100 * (both.accuracy_x - both.accuracy_y).to_numpy(float))
                 found.append(
-                    f"| {_named(one)} | {_named(other)} | {_signed(mean)} | {_between(low, high)} |"
+                    f"| {_named(one)} | {_named(other)} | {_signed(mean)} | {_between(low, high)} "
+                    f"| {_signed(points[0])} | {_between(*points[1:])} |"
                 )
     return found
 

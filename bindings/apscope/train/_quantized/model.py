@@ -207,7 +207,7 @@ class QuantizedModel:
     skipped : bool
         Whether the last step was left out, because a gradient was not finite.
     steps : int
-        Updates so far: the number of the next step.
+        So far, those left out among them: the number of the next one.
     uses : list of (part, role, cast)
         Of this phase.
     """
@@ -247,7 +247,7 @@ class QuantizedModel:
 
     @property
     def steps(self) -> int:
-        """Updates so far."""
+        """So far."""
         return self._clock.step
 
     @property
@@ -334,6 +334,7 @@ class QuantizedModel:
         for use in self._all_uses():
             use.load_state_dict(state["memory"].get(f"{use.name}|{use.role}", {}))
         self._clock.set(integer("step", state["step"], 0, 2**31 - 1))
+        self._observer.begin_step()
 
     def _identity(self) -> str:
         """All casts and sums, as one text."""
