@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -37,6 +37,8 @@ class LowPrecisionWeights:
         Its own state (momentum) stays as it is.
     format : FloatFormat, str or dtype
     update : {"nearest", "stochastic", "kahan", "residual"}
+    only : iterable of torch.nn.Parameter, optional
+        The parameters that are kept in the format, of the optimizer's; by default all.
     seed : int, 0 to 2**64 - 1
         Of stochastic rounding: parameter i of n (in the optimizer's order) at step t is call
         n t + i of ``Draws(seed)``.
@@ -55,6 +57,7 @@ class LowPrecisionWeights:
         format: FormatLike,
         *,
         update: str = "nearest",
+        only: Iterable[torch.nn.Parameter] | None = None,
         seed: int = 0,
     ) -> None:
         if not isinstance(optimizer, torch.optim.Optimizer):
@@ -67,7 +70,12 @@ class LowPrecisionWeights:
         self.seed = integer("seed", seed, 0, 2**64 - 1)
         self.steps = 0
         self._parameters = self._given()
-        for p in self._parameters:
+        chosen = None if only is None else set(map(id, only))
+        #: Places of the kept parameters in the optimizer's order.
+        self._kept = [
+            i for i, p in enumerate(self._parameters) if chosen is None or id(p) in chosen
+        ]
+        for p in self._kept_parameters():
             if p.dtype not in (torch.float32, torch.float64) or p.device.type != "cpu":
                 raise TypeError(
                     f"a parameter of {p.dtype} on {p.device} cannot be kept here; give fp32 or fp64 "
@@ -75,13 +83,16 @@ class LowPrecisionWeights:
                 )
         self._left: list[torch.Tensor] = []
         with torch.no_grad():
-            for p in self._parameters:
+            for p in self._kept_parameters():
                 rounded = self._rounded(p)
                 if update == "residual":
                     self._left.append(p.double() - rounded.double())
                 elif update == "kahan":
                     self._left.append(torch.zeros_like(p))
                 p.copy_(rounded)
+
+    def _kept_parameters(self) -> list[torch.Tensor]:
+        return [self._parameters[i] for i in self._kept]
 
     def _given(self) -> list[torch.Tensor]:
         return [p for group in self.param_groups for p in group["params"]]
@@ -109,9 +120,9 @@ class LowPrecisionWeights:
                 "the optimizer's parameters are not those it had; make LowPrecisionWeights after "
                 "the last add_param_group"
             )
-        before = [p.detach().clone() for p in self._parameters]
+        before = [p.detach().clone() for p in self._kept_parameters()]
         result = self.optimizer.step(closure)
-        for i, (p, w) in enumerate(zip(self._parameters, before, strict=True)):
+        for i, (p, w) in enumerate(zip(self._kept_parameters(), before, strict=True)):
             p.copy_(self._updated(i, w, p.detach()))
         self.steps += 1
         return result
@@ -126,7 +137,7 @@ class LowPrecisionWeights:
         if self.update == "stochastic":
             drawn: torch.Tensor = quantize(
                 moved, self.format, rounding="stochastic", overflow="saturate",
-                seed=Draws(self.seed, self.steps * len(self._parameters) + i),
+                seed=Draws(self.seed, self.steps * len(self._parameters) + self._kept[i]),
             )  # fmt: skip
             return drawn
         if self.update == "kahan":

@@ -23,18 +23,38 @@ from ._fsdp import exchange_fsdp
 from ._halp import HALP
 from ._hook import ExchangeState, exchange_hook
 from ._multipoint import multipoint
+from ._quantized import (
+    Cast,
+    LossScale,
+    QuantizedModel,
+    Recipe,
+    Sum,
+    Weights,
+    quantize_model,
+    recipes,
+    register_module,
+)
 from ._workers import Workers
 
 __all__ = [
     "HALP",
     "AdaptiveLossScaling",
+    "Cast",
     "DoubleSampledLinear",
     "ExchangeState",
     "FracTrain",
+    "LossScale",
+    "QuantizedModel",
+    "Recipe",
+    "Sum",
+    "Weights",
     "Workers",
     "exchange_fsdp",
     "exchange_hook",
     "multipoint",
+    "quantize_model",
+    "recipes",
+    "register_module",
 ]
 __dir__ = __all__.copy
 del _torch

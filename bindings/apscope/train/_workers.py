@@ -13,6 +13,7 @@ from .._arrays.checks import integer
 from .._schemes.scheme import Scheme
 from .._traces.roles import Roles
 from ._exchanger import Exchanger
+from ._quantized.registry import is_quantized
 
 if TYPE_CHECKING:
     from .._advice.plan import Plan
@@ -48,7 +49,7 @@ class Workers:
     batched : bool, optional
         Whether the workers' gradients are computed together, by ``torch.func.vmap``; by default
         where the model allows it: not if it has buffers that change while it computes (BatchNorm's
-        statistics). The two differ by the rounding errors of PyTorch's kernels.
+        statistics), or is quantized. The two differ by the rounding errors of PyTorch's kernels.
     node : function with an attribute ``batches``, optional
         Each worker's gradient is made by it from those of so many parts of its batch, as rows of
         ``(batches, n)``: a two-level exchange, such as `apscope.train.cpd.EmulatedNode`.
@@ -117,7 +118,10 @@ class Workers:
         self.workers = self.exchanger.workers
         self.node = node
         self._count = self.workers * (node.batches if node else 1)  # parts of a batch
-        self.batched = not any(True for _ in model.buffers()) if batched is None else batched
+        whole = not any(True for _ in model.buffers()) and not any(
+            map(is_quantized, model.modules())
+        )
+        self.batched = whole if batched is None else batched
         self.gradients: dict[str, torch.Tensor] = {}
         self.skipped = False
         self._loss: float | None = None

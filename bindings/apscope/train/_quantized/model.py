@@ -1,0 +1,456 @@
+"""`quantize_model`, and what it returns: the model's uses, its steps, its memory."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from ..._arrays.checks import integer
+from ...torch._weights import LowPrecisionWeights
+from . import attention, layers, recurrent  # noqa: F401  # they register themselves
+from .observe import Observer
+from .parts import SUMS, Part
+from .recipe import WEIGHT_UPDATE, Bound, bind
+from .registry import Kind, is_quantized, kind_of, swap, swap_back
+from .scaling import Scaler
+from .specs import Cast, Sum, Weights, as_cast, as_sum, as_weights
+from .uses import Clock, Use
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..._results.results import Results
+    from ...record import TraceWriter
+
+__all__ = ["QuantizedModel", "quantize_model"]
+
+
+def quantize_model(
+    model: nn.Module,
+    recipe: Any,
+    *,
+    optimizer: torch.optim.Optimizer | None = None,
+    seed: int = 0,
+    say: Callable[[str], None] | None = print,
+) -> QuantizedModel:
+    """Rounds a model's tensors where a recipe says, in the forward and the backward pass.
+
+    Layers keep their names, parameters and buffers: a state dict made before loads after, and the other
+    way round.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Changed in place; fp32 parameters on the CPU.
+    recipe : Recipe, str, f(name, module, role), or mapping of first step to one of them
+        A preset's name (`recipes`); a function that gives a `Cast` (`Sum` for a role that ends with
+        ``.sum``, `Weights` for ``weight_update``), what such a thing is made of, or None; a schedule,
+        whose first key is 0 and where None is fp32. The name of a part is the module's, followed by
+        ``:part`` where a module has several (``attention:scores``, ``lstm:hh_l0``).
+    optimizer : torch.optim.Optimizer, optional
+        Of the model's parameters; needed by `QuantizedModel.step`, by weight updates and loss scales.
+    seed : int, 0 to 2**64 - 1
+        Of stochastic rounding: a use's words depend on its name, the step, and the call's number within
+        the step.
+    say : f(sentence), optional
+        Is told what matched and how many.
+
+    Returns
+    -------
+    QuantizedModel
+
+    Raises
+    ------
+    ValueError
+        A recipe that matches nothing, a pattern that matches nothing, a Hadamard transform of one operand
+        only, different formats of weights, a model that is quantized already, or a module that cannot be.
+    TypeError
+        A model, optimizer, recipe or spec of another kind, parameters that are not fp32 on the CPU.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model is {type(model).__name__}; it must be a torch.nn.Module")
+    if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
+        raise TypeError(
+            f"optimizer is {type(optimizer).__name__}; it must be a torch.optim.Optimizer"
+        )
+    if any(is_quantized(m) for m in model.modules()):
+        raise ValueError("the model is quantized already; call remove() of what did it first")
+    schedule = _schedule(recipe)
+    bound = {first: bind(given, model) for first, given in schedule.items()}
+    clock = Clock(integer("seed", seed, 0, 2**64 - 1), list(bound))
+    parts, kept = _parts_of(model, list(bound.values()), clock)
+    for name, module, _ in parts:
+        for p in module.parameters(recurse=False):
+            if p.dtype != torch.float32 or p.device.type != "cpu":
+                raise TypeError(
+                    f"{name} has a parameter of {p.dtype} on {p.device}; a quantized model holds "
+                    "fp32 parameters on the CPU"
+                )
+    _check_matched(list(bound.values()), parts, model)
+    found = QuantizedModel(model, schedule, parts, clock, list(bound.values()), optimizer, kept)
+    if say is not None:
+        say(str(found))
+    return found
+
+
+def _schedule(recipe: Any) -> dict[int, Any]:
+    """First step -> recipe, ascending from 0; presets by their names."""
+    from .presets import preset
+
+    given = recipe if isinstance(recipe, Mapping) else {0: recipe}
+    steps = [integer("a schedule's step", step, 0, 2**31 - 1) for step in given]
+    if sorted(steps) != steps or steps[:1] != [0]:
+        raise ValueError(f"a schedule begins with step 0 and ascends; its steps are {steps}")
+    return {
+        step: preset(r) if isinstance(r, str) else r
+        for step, r in zip(steps, given.values(), strict=True)
+    }
+
+
+Found = tuple[str, nn.Module, dict[str, Part]]
+
+
+def _parts_of(
+    model: nn.Module, bound: list[Bound], clock: Clock
+) -> tuple[list[Found], dict[str, str]]:
+    """Modules of which something is quantized, with their parts; the others, and their class."""
+    found: list[Found] = []
+    kept: dict[str, str] = {}
+    for name, module in model.named_modules():
+        kind = kind_of(module)
+        if kind is None:
+            if any(True for _ in module.parameters(recurse=False)):
+                kept[name] = type(module).__name__
+            continue
+        parts = _parts(name, module, kind, bound, clock)
+        if any(p.uses or _emulates(p) for p in parts.values()) or any(
+            b.format_for(name, module, WEIGHT_UPDATE) is not None for b in bound
+        ):
+            if (sentence := kind.refuse(module)) is not None:
+                raise ValueError(f"{name} ({kind.type.__name__}) cannot be quantized: {sentence}")
+            found.append((name, module, parts))
+        else:
+            kept[name] = kind.type.__name__
+    return found, kept
+
+
+def _emulates(part: Part) -> bool:
+    return part.kind == "product" and any(any(a.sums) for a in part.adders.values())
+
+
+def _parts(
+    name: str, module: nn.Module, kind: Kind, bound: list[Bound], clock: Clock
+) -> dict[str, Part]:
+    made = {}
+    for below, sort in kind.parts(module).items():
+        whole = f"{name}:{below}" if below else name
+
+        def of(one: Bound, whole: str = whole) -> Callable[[str], Cast | Sum | None]:
+            def spec(role: str) -> Cast | Sum | None:
+                given = one.format_for(whole, module, role)
+                try:
+                    return as_sum(given) if role in SUMS else as_cast(given)
+                except (TypeError, ValueError) as error:
+                    raise type(error)(f"{whole}, {role}: {error}") from None
+
+            return spec
+
+        made[below] = Part(whole, sort, [of(one) for one in bound], clock)
+        _check_hadamard(made[below])
+    return made
+
+
+def _check_hadamard(part: Part) -> None:
+    for phase in range(len(part.output.casts)):
+        turned = [u for u in part.uses if (c := u.casts[phase]) is not None and c.hadamard]
+        roles = {u.role for u in turned}
+        if roles not in (set(), {"weight_gradient.grad_output", "weight_gradient.input"}):
+            raise ValueError(
+                f"{part.name} has a Hadamard transform of {', '.join(sorted(roles))}; it belongs to both "
+                "weight_gradient.grad_output and weight_gradient.input, where the transforms cancel"
+            )
+
+
+def _check_matched(bound: list[Bound], parts: list[Found], model: nn.Module) -> None:
+    """Patterns and recipes that match nothing are mistakes."""
+    names = [name for name, m in model.named_modules() if kind_of(m) is not None]
+    shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    for one in bound:
+        for pattern, matched in one.matched.items():
+            if not matched:
+                raise ValueError(
+                    f"{pattern!r} matches no layer of the model that can be quantized; it has {shown or 'none'}"
+                )
+    if not parts:
+        raise ValueError(f"the recipe quantizes nothing; the model has {shown or 'no layer that can be'}")  # fmt: skip
+
+
+class QuantizedModel:
+    """What `quantize_model` did to a model, and its training loop.
+
+    `step` is `backward` and `update`; a loop of one's own calls `advance` after its optimizer's
+    step instead. ``print`` shows every layer with its formats.
+
+    Attributes
+    ----------
+    model : torch.nn.Module
+    optimizer : torch.optim.Optimizer, LowPrecisionWeights or None
+        With weight updates, `LowPrecisionWeights` around the one that was given.
+    loss_scale : float
+        Of the next step; 1 without one.
+    skipped : bool
+        Whether the last step was left out, because a gradient was not finite.
+    steps : int
+        So far, those left out among them: the number of the next one.
+    uses : list of (part, role, cast)
+        Of this phase.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        schedule: dict[int, Any],
+        parts: list[Found],
+        clock: Clock,
+        bound: list[Bound],
+        optimizer: torch.optim.Optimizer | None,
+        kept: dict[str, str],
+    ) -> None:
+        self.model, self._schedule, self._clock, self._kept = model, schedule, clock, kept
+        self._parts = parts
+        self._observer = Observer(clock)
+        self.optimizer: Any = optimizer
+        self.skipped = False
+        weights = _weights_of(parts, bound)
+        if weights is not None:
+            if optimizer is None:
+                raise ValueError(f"weights in {weights} need optimizer=")
+            self.optimizer = LowPrecisionWeights(
+                optimizer,
+                weights.format,
+                update=weights.update,
+                only=_kept_in(parts, bound),
+                seed=clock.seed,
+            )
+        self._weights = weights
+        self._scaler = Scaler(next((b.loss_scale for b in bound if b.loss_scale), None))
+        for name, module, own in parts:
+            kind = kind_of(module)
+            assert kind is not None, name
+            swap(module, kind, own)
+
+    @property
+    def steps(self) -> int:
+        """So far."""
+        return self._clock.step
+
+    @property
+    def loss_scale(self) -> float:
+        """Of the next step."""
+        return self._scaler.scale
+
+    @property
+    def uses(self) -> list[tuple[str, str, Cast]]:
+        """Part, role and cast of every use that is rounded in this phase."""
+        return [(u.name, u.role, u.cast) for u in self._all_uses() if u.cast is not None]
+
+    def _all_uses(self) -> list[Use]:
+        return [u for _, _, parts in self._parts for p in parts.values() for u in p.uses]
+
+    def step(self, loss: torch.Tensor) -> bool:
+        """One step of training: `backward` of the scaled loss, and `update`.
+
+        Returns
+        -------
+        bool
+            Whether the optimizer stepped.
+        """
+        self.backward(loss)
+        return self.update()
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """The gradients of the scaled loss are added to the parameters' ``grad``."""
+        self._scaler.scaled(loss).backward()
+
+    def update(self) -> bool:
+        """Divides the scale out, steps the optimizer unless a gradient is not finite, removes the gradients.
+
+        Raises
+        ------
+        ValueError
+            There is no optimizer.
+        """
+        if self.optimizer is None:
+            raise ValueError("update needs optimizer= of quantize_model; or step your own, then call advance()")  # fmt: skip
+        self.skipped = not self._scaler.step(self.optimizer, self._clock.step + 1)
+        self.optimizer.zero_grad()
+        self.advance()
+        return not self.skipped
+
+    def advance(self) -> None:
+        """The next step begins: of the schedule, of the random words, of what is observed."""
+        self._observer.end_step()
+        self._clock.set(self._clock.step + 1)
+        self._observer.begin_step()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next step depends on, of the model too; between steps."""
+        return {
+            "recipe": self._identity(),
+            "seed": self._clock.seed,
+            "step": self._clock.step,
+            "model": self.model.state_dict(),
+            "optimizer": None if self.optimizer is None else self.optimizer.state_dict(),
+            "scale": self._scaler.state_dict(),
+            "memory": {f"{u.name}|{u.role}": m for u in self._all_uses() if (m := u.state_dict())},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues where another run stood, with the same bits.
+
+        Raises
+        ------
+        ValueError
+            The state of another recipe or seed, or of something else.
+        """
+        if state.keys() != (mine := self.state_dict()).keys():
+            raise ValueError(
+                f"the state has {', '.join(map(str, state))}; give one made by state_dict, which has "
+                f"{', '.join(mine)}"
+            )
+        for key in ("recipe", "seed"):
+            if state[key] != mine[key]:
+                raise ValueError(f"the state is of another {key} than this model's")
+        self.model.load_state_dict(state["model"])
+        if self.optimizer is not None:
+            self.optimizer.load_state_dict(state["optimizer"])
+        self._scaler.load_state_dict(state["scale"])
+        for use in self._all_uses():
+            use.load_state_dict(state["memory"].get(f"{use.name}|{use.role}", {}))
+        self._clock.set(integer("step", state["step"], 0, 2**31 - 1))
+        self._observer.begin_step()
+
+    def _identity(self) -> str:
+        """All casts and sums, as one text."""
+        told = [
+            [p.name, *([u.role, *map(str, u.casts)] for u in p.uses)]
+            + ([[r, *map(str, a.sums)] for r, a in p.adders.items()] if p.kind == "product" else [])
+            for _, _, parts in self._parts
+            for p in parts.values()
+        ]
+        return json.dumps([list(self._clock.starts), str(self._weights), str(self._scaler), told])
+
+    def remove(self) -> None:
+        """Gives the model's layers their own forward functions back; the weights stay as they are."""
+        for _, module, _ in self._parts:
+            if is_quantized(module):
+                swap_back(module)
+
+    def observe(self, every: int = 1) -> None:
+        """Statistics of every use at every so many steps, from this one on; 0: no more.
+
+        See `statistics` and `results`.
+        """
+        self._observer.set_every(every)
+
+    @property
+    def statistics(self) -> pd.DataFrame:
+        """A table of what was observed: a row a step, part and role."""
+        return self._observer.frame()
+
+    def results(self, label: str = "recipe") -> Results:
+        """What was observed as `apscope.replay` returns results: a tensor is a use, its scheme the recipe.
+
+        ``summary``, ``by`` and ``save`` work, and of the folder ``apscope report``, and ``apscope
+        compare`` with another run's.
+
+        Parameters
+        ----------
+        label : str
+            The scheme's name in the table.
+
+        Raises
+        ------
+        ValueError
+            Nothing was observed.
+        """
+        return self._observer.results(label)
+
+    def record(
+        self, folder: str | os.PathLike[str], every: int = 1, *, steps: Iterable[int] | None = None
+    ) -> AbstractContextManager[TraceWriter]:
+        """Records the operands themselves, before their casts, as a trace: a context manager.
+
+        A tensor of the trace is a use (``conv1.input``), stacked where a step calls it several times.
+        `apscope.replay` then says what any format or scheme would lose of them, and
+        `apscope.recommend` chooses for each.
+
+        Parameters
+        ----------
+        folder : path-like
+            A new trace's.
+        every : int
+            The recorded steps are the multiples of it.
+        steps : iterable of int, optional
+            These steps instead.
+
+        Raises
+        ------
+        ValueError
+            A recording is open already; at a step: shapes that differ from the first's.
+        """
+        return self._observer.recording(folder, every, steps)
+
+    def debug_step(self, loss: Callable[[], torch.Tensor], *, worst: int = 10) -> pd.DataFrame:
+        """Runs a forward and a backward pass under observation and prints the worst uses.
+
+        Parameters
+        ----------
+        loss : f() -> scalar tensor
+            Of the model, such as ``lambda: loss_function(model(x), y)``.
+        worst : int
+
+        Returns
+        -------
+        pandas.DataFrame
+            Every use's statistics, the worst first. No parameter, gradient, memory or random word of
+            training is changed.
+        """
+        return self._observer.debug(self, loss, worst)
+
+    def __str__(self) -> str:
+        from .show import text_of
+
+        return text_of(self._parts, self._kept, self._clock, self._weights, self._scaler)
+
+    def __repr__(self) -> str:
+        count = sum(len(parts) for _, _, parts in self._parts)
+        return f"QuantizedModel({len(self._parts)} layers, {count} parts, step {self.steps})"
+
+
+def _kept_in(parts: list[Found], bound: list[Bound]) -> list[nn.Parameter]:
+    """The parameters of the modules whose weights a recipe keeps in a format."""
+    return [
+        p
+        for name, module, _ in parts
+        if any(one.format_for(name, module, WEIGHT_UPDATE) is not None for one in bound)
+        for p in module.parameters(recurse=False)
+    ]
+
+
+def _weights_of(parts: list[Found], bound: list[Bound]) -> Weights | None:
+    """The one format of all weights."""
+    found = {
+        as_weights(one.format_for(name, module, WEIGHT_UPDATE)) for name, module, _ in parts for one in bound
+    } - {None}  # fmt: skip
+    if len(found) > 1:
+        raise ValueError(
+            f"weights are in {' and '.join(sorted(map(str, found)))}; an optimizer keeps them in one format"
+        )
+    return next(iter(found), None)

@@ -1,0 +1,306 @@
+"""What every use loses, where it loses it: statistics per step, part and role; operands as a trace.
+
+Rows are those of a replay's wire with one worker (docs/definitions.md, section 3): x is the operand as the
+cast gets it (after a Hadamard transform), y what the product gets. Calls of a step are added up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ..._arrays.blocks import encode_blocks
+from ..._arrays.casts import decode
+from ..._arrays.checks import integer
+from ..._core import BlockFormat, FloatFormat
+from ..._schemes.exchange import exchange
+from ..._traces.roles import guess_role
+from ...record import TraceWriter
+from .specs import Cast
+from .tables import results_of
+from .transforms import in_tiles, with_block
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..._results.results import Results
+    from .model import QuantizedModel
+    from .uses import Clock
+
+__all__ = ["Observer"]
+
+#: Counts and sums of calls; all others follow from them.
+_ADDED = (
+    "count", "counted", "nonzero", "underflow", "saturated", "overflow", "nan", "infinite",
+    "sum_error", "sum_squared_error", "sum_squared_reference", "sum_signed_error", "sum_absolute_reference",
+    "sum_product", "sum_squared_result", "wire_bits", "side_bits",
+)  # fmt: skip
+Key = tuple[int, str, str]
+
+
+class Observer:
+    """Collects while the clock says so."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._every = 0
+        self._rows: dict[Key, dict[str, Any]] = {}
+        self._writer: TraceWriter | None = None
+        self._due: Callable[[int], bool] = _never
+        self._operands: dict[str, list[torch.Tensor]] = {}
+        self._roles: dict[str, str] = {}
+
+    def set_every(self, every: int) -> None:
+        """Observes the steps that are multiples of it; 0: none."""
+        self._every = integer("every", every, 0, 2**31 - 1)
+        self.begin_step()
+
+    def begin_step(self) -> None:
+        """Whether the step that begins is watched."""
+        watched = self._observes() or self._records()
+        self._clock.observer = self if watched else None
+
+    def _observes(self) -> bool:
+        return self._every > 0 and self._clock.step % self._every == 0
+
+    def _records(self) -> bool:
+        return self._writer is not None and self._due(self._clock.step)
+
+    def end_step(self) -> None:
+        """Writes the step's operands."""
+        if self._writer is None or not self._operands:
+            return
+        for name, calls in self._operands.items():
+            whole = calls[0] if len(calls) == 1 else torch.stack(calls)
+            self._writer.add(self._clock.step, 0, name, whole)
+        self._operands = {}
+        self._writer.end_step(self._clock.step)
+
+    def add(
+        self, name: str, role: str, cast: Cast, x: torch.Tensor, y: torch.Tensor, axis: int, matrix: tuple[int, int]
+    ) -> None:  # fmt: skip
+        """A call of a use: its operand, and what became of it."""
+        if self._records():
+            tensor = f"{name}.{role}"
+            self._roles.setdefault(tensor, str(guess_role(f"{name}.weight", x.shape)))
+            self._operands.setdefault(tensor, []).append(x.detach().clone())
+        if self._observes() or self._clock.dry:
+            found = _measured(cast, x.detach(), y.detach(), axis, matrix)
+            key = (self._clock.step, name, role)
+            held = self._rows.setdefault(key, {"format": str(cast), "shape": tuple(x.shape)})
+            for column in _ADDED:
+                held[column] = _plus(held.get(column, 0), found[column])
+            for column, better in (("scale_least", min), ("scale_largest", max)):
+                held[column] = better(held.get(column, found[column]), found[column])
+
+    def frame(self) -> pd.DataFrame:
+        """A row a step, part and role."""
+        import pandas as pd
+
+        rows = [
+            {"step": step, "part": name, "role": role, **_derived(held)}
+            for (step, name, role), held in self._rows.items()
+        ]
+        columns = [
+            "step", "part", "role", "format", "count", "nonzero", "underflow_rate", "saturated", "overflow",
+            "sqnr_db", "nmse", "cosine", "relative_bias", "scale_least", "scale_largest",
+        ]  # fmt: skip
+        return pd.DataFrame(rows, columns=columns)
+
+    def results(self, label: str) -> Results:
+        """The same as the table of a replay."""
+        rows = [
+            (step, f"{name}.{role}", held["shape"], _derived(held))
+            for (step, name, role), held in self._rows.items()
+        ]
+        return results_of(rows, label, self._clock.seed)
+
+    def _role(self, name: str, _: tuple[int, ...]) -> str | None:
+        return self._roles.get(name)
+
+    @contextlib.contextmanager
+    def recording(self, folder: Any, every: int, steps: Any) -> Iterator[TraceWriter]:
+        """Operands of the chosen steps go into a trace while this is open."""
+        if self._writer is not None:
+            raise ValueError("operands are being recorded already")
+        every = integer("every", every, 1, 2**31 - 1)
+        chosen = None if steps is None else {integer("step", s, 0, 2**31 - 1) for s in steps}
+        self._due = lambda step: step % every == 0 if chosen is None else step in chosen
+        writer = TraceWriter(
+            folder, workers=1, roles=self._role,
+            model="operands of a quantized model", metadata={"values": "operands before their cast"},
+            durable=False,
+        )  # fmt: skip
+        with writer:
+            self._writer = writer
+            self.begin_step()
+            try:
+                yield writer
+            finally:
+                self._writer, self._operands = None, {}
+                self.begin_step()
+
+    def debug(
+        self, model: QuantizedModel, loss: Callable[[], torch.Tensor], worst: int
+    ) -> pd.DataFrame:
+        """One pass that leaves everything as it was, and the worst uses of it."""
+        before, self._rows = self._rows, {}
+        buffers = [(b, b.clone()) for b in model.model.buffers()]
+        writer, self._writer = self._writer, None
+        self._clock.dry, self._clock.observer = True, self
+        try:
+            with torch.enable_grad():
+                value = loss() * model.loss_scale
+                trained = [p for p in model.model.parameters() if p.requires_grad]
+                torch.autograd.grad(value, trained, allow_unused=True)
+            found = self.frame()
+        finally:
+            self._rows, self._writer, self._clock.dry = before, writer, False
+            self.begin_step()
+            with torch.no_grad():
+                for b, kept in buffers:
+                    b.copy_(kept)
+        found = found.sort_values("sqnr_db", kind="stable", ignore_index=True)
+        print(_worst(found.head(worst), float(value.detach()), len(found)))
+        return found
+
+
+def _never(_: int) -> bool:
+    return False
+
+
+def _plus(a: Any, b: Any) -> Any:
+    return None if a is None or b is None else a + b
+
+
+def _measured(
+    cast: Cast, x: torch.Tensor, y: torch.Tensor, axis: int, matrix: tuple[int, int]
+) -> dict[str, Any]:
+    """Counts and sums of one call, in fp64."""
+    a, b = x.double().numpy(), y.double().numpy()
+    limit, least, largest = _limits(cast, x, axis, matrix)
+    with np.errstate(invalid="ignore", over="ignore"):
+        pair = np.isfinite(a) & np.isfinite(b)
+        e = np.where(pair, b - a, 0.0)
+        a0, b0, size = np.where(pair, a, 0.0), np.where(pair, b, 0.0), np.abs(a)
+        saturated = None if limit is None else int((pair & (size > limit)).sum())
+    element, side = _bits(cast, x, axis)
+    return {
+        "count": a.size,
+        "counted": int(pair.sum()),
+        "nonzero": int((a != 0).sum()),
+        "underflow": int(((a != 0) & (b == 0)).sum()),
+        "saturated": saturated,
+        "overflow": int((np.isfinite(a) & ~np.isfinite(b)).sum()),
+        "nan": int(np.isnan(a).sum()),
+        "infinite": int(np.isinf(a).sum()),
+        "sum_error": float(e.sum()),
+        "sum_squared_error": float((e * e).sum()),
+        "sum_squared_reference": float((a0 * a0).sum()),
+        "sum_signed_error": float((np.sign(a0) * e).sum()),
+        "sum_absolute_reference": float(np.abs(a0).sum()),
+        "sum_product": float((a0 * b0).sum()),
+        "sum_squared_result": float((b0 * b0).sum()),
+        "wire_bits": element,
+        "side_bits": side,
+        "scale_least": least,
+        "scale_largest": largest,
+    }
+
+
+def _limits(
+    cast: Cast, x: torch.Tensor, axis: int, matrix: tuple[int, int]
+) -> tuple[Any, float, float]:
+    """The largest magnitude that every element's block holds, and the least and largest scale of a block."""
+    if isinstance(cast.format, FloatFormat):
+        return float(cast.format.largest), 1.0, 1.0
+    if not isinstance(cast.format, BlockFormat):
+        return None, float("nan"), float("nan")
+    f = cast.format
+    if cast.tile is not None:
+        block = with_block(f, cast.tile[0] * cast.tile[1])
+        scales: list[float] = []
+
+        def of_tile(t: torch.Tensor) -> torch.Tensor:
+            limit, *ends = _limits(Cast(block), t, -1, (0, 1))
+            scales.extend(ends)
+            return torch.from_numpy(np.broadcast_to(limit, t.shape).copy())
+
+        limit = in_tiles(x, cast.tile, matrix, of_tile).numpy()
+        return limit, scales[0], scales[1]
+    coded = encode_blocks(torch.nan_to_num(x), f, axis=axis)
+    scale = np.asarray(decode(np.asarray(coded.scales), f.scale), np.float64)
+    scale = scale / (coded.tensor_scale or 1.0)
+    limit = np.repeat(scale * float(f.element.largest), f.block_size, axis)
+    limit = np.take(limit, np.arange(x.shape[axis]), axis)
+    used = np.add.reduceat(np.abs(x.numpy()), np.arange(0, x.shape[axis], f.block_size), axis) > 0
+    held = scale[used] if used.any() else scale
+    return limit, float(held.min(initial=np.inf)), float(held.max(initial=0.0))
+
+
+def _bits(cast: Cast, x: torch.Tensor, axis: int) -> tuple[int, int]:
+    """Bits of the elements, and of the scales."""
+    f = cast.format
+    if isinstance(f, FloatFormat):
+        return x.numel() * f.storage_bits, 0
+    if not isinstance(f, BlockFormat):
+        sent = exchange(f, x.reshape(1, -1).numpy())
+        return int(sent.payload_bits[0]), int(sent.side_bits[0])
+    if cast.tile is not None:
+        blocks = -(-x.numel() // (cast.tile[0] * cast.tile[1]))
+    else:
+        length = x.shape[axis]
+        blocks = x.numel() // max(length, 1) * -(-length // f.block_size)
+    side = blocks * f.scale.storage_bits + (32 if f.tensor_scale else 0)
+    return x.numel() * f.element.storage_bits, side
+
+
+def _derived(held: dict[str, Any]) -> dict[str, Any]:
+    """The columns that follow from counts and sums."""
+
+    def over(a: float, b: float) -> float | None:
+        return a / b if b else None
+
+    n, overflow = held["counted"], held["overflow"]
+    error, reference = held["sum_squared_error"], held["sum_squared_reference"]
+    infinite = float("inf")
+    nmse = infinite if overflow else over(error, reference)
+    mean, mse = over(held["sum_error"], n), infinite if overflow else over(error, n)
+    norm = float(np.sqrt(reference) * np.sqrt(held["sum_squared_result"]))
+    cosine = 0.0 if overflow else over(held["sum_product"], norm) if reference else None
+    db = None if nmse is None else infinite if nmse == 0 else -10 * float(np.log10(nmse))
+    return {
+        **held,
+        "underflow_rate": over(held["underflow"], held["nonzero"]),
+        "bias": mean,
+        "relative_bias": over(held["sum_signed_error"], held["sum_absolute_reference"]),
+        "mse": mse,
+        "variance": None if mse is None or mean is None else mse - mean * mean,
+        "nmse": nmse,
+        "sqnr_db": db,
+        "cosine": cosine,
+    }
+
+
+def _worst(rows: Any, loss: float, count: int) -> str:
+    """The table that debug_step prints."""
+    lines = [f"scaled loss {loss:.6g}; the worst {len(rows)} of {count} uses by SQNR"]
+    lines.append(
+        f"{'part and role':44} {'format':28} {'SQNR':>8} {'underflow':>10} {'saturated':>10}"
+    )
+    for row in rows.itertuples():
+        db = "" if row.sqnr_db is None else f"{row.sqnr_db:.1f} dB"
+        under = "" if row.underflow_rate is None else f"{100 * row.underflow_rate:.2f} %"
+        full = (
+            ""
+            if row.saturated is None or row.saturated != row.saturated
+            else f"{int(row.saturated):,}"
+        )
+        lines.append(
+            f"{row.part + ' ' + row.role:44} {row.format:28} {db:>8} {under:>10} {full:>10}"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,193 @@
+"""The parts of a module that a recipe addresses: each with its uses and sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ..._arrays.sums import matmul, sum
+from .products import Convolution, Linear, Matmul, Through
+from .specs import Cast, Sum
+from .uses import Clock, Use, Words
+
+__all__ = ["POINTWISE", "PRODUCT", "SUMS", "Adder", "Part"]
+
+#: Roles of a part with a product, and of one without.
+PRODUCT = (
+    "forward.input", "forward.weight",
+    "input_gradient.grad_output", "input_gradient.weight",
+    "weight_gradient.grad_output", "weight_gradient.input",
+    "output", "grad_input", "grad_weight",
+)  # fmt: skip
+POINTWISE = ("input", "weight", "output", "grad_output", "grad_input", "grad_weight")
+#: Roles whose spec is a `Sum`.
+SUMS = ("forward.sum", "input_gradient.sum", "weight_gradient.sum")
+
+
+class Adder:
+    """The sums of one product: PyTorch's fp32, or `apscope.matmul`."""
+
+    def __init__(self, name: str, sums: Sequence[Sum | None], clock: Clock) -> None:
+        self.sums, self._clock = list(sums), clock
+        self._words = Words(clock, name)
+
+    @property
+    def plain(self) -> bool:
+        """Whether PyTorch adds up in this phase."""
+        return self.sums[self._clock.phase] is None
+
+    def _options(self, s: Sum, training: bool) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "order": s.order, "accumulate": s.accumulate, "rounding": s.rounding, "overflow": s.overflow
+        }  # fmt: skip
+        if "stochastic" in s.rounding:
+            found["seed"] = self._words.next(training)
+        return found
+
+    def matmul(self, a: torch.Tensor, b: torch.Tensor, *, training: bool) -> torch.Tensor:
+        """The product of matrices."""
+        s = self.sums[self._clock.phase]
+        if s is None:
+            return torch.matmul(a, b)
+        found: torch.Tensor = matmul(
+            a.detach(), b.detach(), s.format, product=s.product, **self._options(s, training)
+        )
+        return found
+
+    def sum(self, rows: torch.Tensor, *, training: bool) -> torch.Tensor:
+        """The sum over the first axis, in the product's format and order."""
+        s = self.sums[self._clock.phase]
+        if s is None:
+            return rows.sum(0)
+        found: torch.Tensor = sum(rows.detach(), s.format, axis=0, **self._options(s, training))
+        return found
+
+
+class Part:
+    """A part of a module: what its forward function calls.
+
+    Methods take and give fp32 tensors with gradients. `training` is the module's.
+
+    Parameters
+    ----------
+    name : str
+    kind : {"product", "pointwise"}
+    specs : sequence of function of a role
+        One a phase: a Cast, for the roles of `SUMS` a Sum, or None.
+    clock : Clock
+    """
+
+    def __init__(
+        self, name: str, kind: str, specs: Sequence[Callable[[str], Any]], clock: Clock
+    ) -> None:
+        self.name, self.kind, self.training = name, kind, True
+        self.uses: list[Use] = []
+        self._clock = clock
+        self._casts: dict[str, list[Cast | None]] = {
+            role: [spec(role) for spec in specs]
+            for role in (PRODUCT if kind == "product" else POINTWISE)
+        }
+        self.output = self._use("output")
+        self.grad_input = self._use("grad_input")
+        self.grad_weight = self._use("grad_weight")
+        if kind == "pointwise":
+            self.input, self.weight = self._use("input"), self._use("weight")
+            self.grad_output = self._use("grad_output")
+            return
+        self.forward_input, self.weight_gradient_input = self._both("forward.input", "weight_gradient.input")  # fmt: skip
+        self.forward_weight, self.input_gradient_weight = self._both("forward.weight", "input_gradient.weight")  # fmt: skip
+        self.input_gradient_grad, self.weight_gradient_grad = self._both("input_gradient.grad_output", "weight_gradient.grad_output")  # fmt: skip
+        self.shares_input = self.forward_input is self.weight_gradient_input
+        self.shares_weight = self.forward_weight is self.input_gradient_weight
+        self.shares_grad = self.input_gradient_grad is self.weight_gradient_grad
+        self.adders = {
+            role: Adder(f"{name}|{role}", [spec(role) for spec in specs], clock) for role in SUMS
+        }
+        self.forward_sum, self.input_gradient_sum, self.weight_gradient_sum = self.adders.values()
+
+    @property
+    def active(self) -> bool:
+        """Whether something is rounded in this phase."""
+        return any(u.cast is not None for u in self.uses) or (
+            self.kind == "product" and not all(a.plain for a in self.adders.values())
+        )
+
+    def _use(self, role: str) -> Use:
+        made = Use(self.name, role, self._casts[role], self._clock)
+        if any(made.casts):
+            self.uses.append(made)
+        return made
+
+    def _both(self, one: str, other: str) -> tuple[Use, Use]:
+        """The uses of one operand in two products: one and the same if they are rounded alike."""
+        casts = self._casts[one]
+        if casts == self._casts[other] and not any(c and c.along_the_sum for c in casts):
+            tensor = one.partition(".")[2]
+            made = Use(self.name, tensor, casts, self._clock)
+            if any(casts):
+                self.uses.append(made)
+            return made, made
+        return self._use(one), self._use(other)
+
+    def linear(
+        self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """``x @ weight.T + bias``: x of shape (..., k), weight of shape (n, k)."""
+        _check(x)
+        rows = x.reshape(-1, x.shape[-1])
+        y: torch.Tensor = Linear.apply(self, rows, weight, bias)
+        return y.reshape(*x.shape[:-1], weight.shape[0])
+
+    def matmul(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        """``a @ b``: a, the input, of shape (..., m, k), b, the weight, of shape (..., k, n)."""
+        _check(a)
+        y: torch.Tensor = Matmul.apply(self, a, b)
+        return y
+
+    def conv2d(
+        self,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        stride: tuple[int, int] = (1, 1),
+        padding: tuple[int, int] = (0, 0),
+        dilation: tuple[int, int] = (1, 1),
+        groups: int = 1,
+    ) -> torch.Tensor:
+        """A convolution of images of shape (batch, channels, height, width)."""
+        _check(x)
+        y: torch.Tensor = Convolution.apply(
+            self, x, weight, bias, tuple(stride), tuple(padding), tuple(dilation), groups
+        )
+        return y
+
+    def through_input(self, x: torch.Tensor) -> torch.Tensor:
+        """A part without a product: the cast of its input, and backward of the gradient that leaves."""
+        _check(x)
+        y: torch.Tensor = Through.apply(x, self.input, self.grad_input, self.training)
+        return y
+
+    def through_weight(self, w: torch.Tensor) -> torch.Tensor:
+        """The cast of a parameter, and backward of its gradient."""
+        y: torch.Tensor = Through.apply(w, self.weight, self.grad_weight, self.training)
+        return y
+
+    def through_output(self, y: torch.Tensor) -> torch.Tensor:
+        """The cast of the output, and backward of the gradient that arrives."""
+        z: torch.Tensor = Through.apply(y, self.output, self.grad_output, self.training)
+        return z
+
+
+def _check(x: torch.Tensor) -> None:
+    if x.dtype != torch.float32 or x.device.type != "cpu":
+        raise TypeError(
+            f"an operand is a tensor of {x.dtype} on {x.device}; a quantized model computes in float32 "
+            "on the CPU, whatever the formats: leave out autocast and half()"
+        )
+    if torch._C._are_functorch_transforms_active():
+        raise NotImplementedError(
+            "a quantized model has no rule for torch.func (grad, vmap): use backward(), and "
+            "Workers(batched=False)"
+        )

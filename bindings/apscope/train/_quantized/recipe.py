@@ -1,0 +1,183 @@
+"""A recipe: sugar over one function of a part's name, its module and a tensor's role."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, TypeAlias
+
+from torch import nn
+
+from .parts import POINTWISE, PRODUCT, SUMS
+from .registry import kind_of
+from .specs import LossScale, as_cast, as_sum, as_weights
+
+__all__ = ["WEIGHT_UPDATE", "Bound", "FormatFor", "Recipe", "bind"]
+
+WEIGHT_UPDATE = "weight_update"
+ROLES = (*PRODUCT, *POINTWISE, *SUMS, WEIGHT_UPDATE)
+#: Tensors that a recipe names; `other` is the second operand of attention's products.
+TENSORS = ("input", "weight", "other", "grad_output", "output", "grad_input", "grad_weight")
+
+#: (part's name, module, role) -> spec or None
+FormatFor: TypeAlias = Callable[[str, nn.Module, str], Any]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model's layers round their tensors.
+
+    Parameters
+    ----------
+    input, weight, grad_output : Cast, format or str, optional
+        Operands of the products: of the forward product and of the weight gradient, of the forward product
+        and of the input gradient, of both gradients. None: fp32.
+    other : Cast, format or str, optional
+        The second operand of a product of two activations (attention's keys and values); by default as
+        `input`.
+    output, grad_input, grad_weight : Cast, format or str, optional
+        Results: of the layer, of its input gradient, of its parameters' gradients.
+    uses : mapping of role to Cast, format, str or None
+        Of single uses, before the above: ``forward.input``, ``forward.weight``,
+        ``input_gradient.grad_output``, ``input_gradient.weight``, ``weight_gradient.grad_output``,
+        ``weight_gradient.input``.
+    accumulate : Sum, format, str, or mapping of product to one of them, optional
+        The sums of the products ``forward``, ``input_gradient``, ``weight_gradient``; None: PyTorch's in
+        fp32, whose order is its own.
+    weight_update : Weights, format or str, optional
+        The format of the weights between steps; None: fp32.
+    also : tuple of str
+        Names of classes without products that are quantized too (``"LayerNorm"``, ``"BatchNorm2d"``,
+        ``"Embedding"``). Layers with products always are.
+    where : mapping of pattern to Recipe or None
+        Of modules or parts whose name matches the pattern, another recipe, or None: none. The first
+        that matches counts. ``first`` and ``last`` are the model's first and last layer with a
+        product.
+    loss_scale : LossScale, optional
+    about : str
+        What it is and where it comes from.
+
+    Raises
+    ------
+    ValueError
+        An unknown format, role or product.
+    """
+
+    input: Any = None
+    weight: Any = None
+    grad_output: Any = None
+    other: Any = None
+    output: Any = None
+    grad_input: Any = None
+    grad_weight: Any = None
+    uses: Mapping[str, Any] = field(default_factory=dict)
+    accumulate: Any = None
+    weight_update: Any = None
+    also: tuple[str, ...] = ()
+    where: Mapping[str, Recipe | None] = field(default_factory=dict)
+    loss_scale: LossScale | None = None
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        for name in TENSORS:
+            put(name, as_cast(getattr(self, name)))
+        for role in self.uses:
+            if role not in PRODUCT and role not in POINTWISE:
+                raise ValueError(f"uses has {role!r}; roles are {', '.join(PRODUCT)}")
+        put("uses", {role: as_cast(given) for role, given in self.uses.items()})
+        given = self.accumulate
+        if not isinstance(given, Mapping):
+            given = {role.partition(".")[0]: given for role in SUMS} if given is not None else {}
+        for product in given:
+            if f"{product}.sum" not in SUMS:
+                raise ValueError(
+                    f"accumulate has {product!r}; products are forward, input_gradient and weight_gradient"
+                )
+        put("accumulate", {product: as_sum(s) for product, s in given.items()})
+        put("weight_update", as_weights(self.weight_update))
+        if isinstance(self.also, str):
+            raise ValueError(f"also={self.also!r} must be a tuple of names: ({self.also!r},)")
+        put("where", dict(self.where))
+        for pattern, other in self.where.items():
+            if other is not None and not isinstance(other, Recipe):
+                raise TypeError(
+                    f"where[{pattern!r}] is {type(other).__name__}; give a Recipe, or None"
+                )
+            if other is not None and (other.where or other.loss_scale):
+                raise ValueError(
+                    f"where[{pattern!r}] has patterns or a loss scale of its own, which belong to the outer recipe"
+                )
+
+    def spec(self, role: str, name: str) -> Any:
+        """The spec of a role of the part of this name, patterns aside."""
+        if role == WEIGHT_UPDATE:
+            return self.weight_update
+        if role in SUMS:
+            return self.accumulate.get(role.partition(".")[0])
+        if role in self.uses:
+            return self.uses[role]
+        tensor = role.rpartition(".")[2]
+        if tensor == "weight" and name.endswith((":scores", ":values")):
+            return self.other or self.input
+        return getattr(self, tensor)
+
+
+@dataclass
+class Bound:
+    """A recipe for one model: the function, and what its patterns matched."""
+
+    format_for: FormatFor
+    matched: dict[str, list[str]]  # pattern -> names of modules and parts, filled as it is asked
+    loss_scale: LossScale | None = None
+
+
+def bind(given: Any, model: nn.Module) -> Bound:
+    """The function of a recipe for a model; a function of one's own is taken as it is."""
+    if given is None:
+        return Bound(lambda *_: None, {})
+    if not isinstance(given, Recipe):
+        if not callable(given):
+            raise TypeError(
+                f"recipe is {type(given).__name__}; give a Recipe, a preset's name, "
+                "f(name, module, role), or a mapping of first step to one of them"
+            )
+        return Bound(given, {})
+    recipe, ends = given, _ends(model)
+    matched: dict[str, list[str]] = {name: [] for name in (*recipe.where, *recipe.also)}
+
+    def chosen(name: str, module: nn.Module) -> Recipe | None:
+        kind = kind_of(module)
+        assert kind is not None
+        layer = name.partition(":")[0]
+        for pattern, other in recipe.where.items():
+            if pattern in ("first", "last"):
+                hit = ends.get(pattern) == layer
+            else:
+                hit = fnmatchcase(name, pattern) or fnmatchcase(layer, pattern)
+            if hit:
+                matched[pattern].append(name)
+                return other
+        if kind.type.__name__ in recipe.also:
+            matched[kind.type.__name__].append(name)
+            return recipe
+        return recipe if "product" in kind.parts(module).values() else None
+
+    def format_for(name: str, module: nn.Module, role: str) -> Any:
+        own = chosen(name, module)
+        return None if own is None else own.spec(role, name)
+
+    return Bound(format_for, matched, recipe.loss_scale)
+
+
+def _ends(model: nn.Module) -> dict[str, str]:
+    """The first and the last layer with a product, in the model's order."""
+    names = []
+    for name, module in model.named_modules():
+        kind = kind_of(module)
+        if kind is not None and "product" in kind.parts(module).values():
+            names.append(name)
+    return {"first": names[0], "last": names[-1]} if names else {}

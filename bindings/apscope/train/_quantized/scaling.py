@@ -1,0 +1,86 @@
+"""A loss scale's state: constant, or ``torch.amp.GradScaler``'s above a scheduled minimum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from .specs import LossScale
+
+__all__ = ["Scaler"]
+
+
+class Scaler:
+    """Scales a loss, and divides the scale out again before the optimizer's step.
+
+    An overflow at the minimum still leaves its step out.
+    """
+
+    def __init__(self, rule: LossScale | None) -> None:
+        self.rule = rule
+        self._dynamic = None
+        if rule is not None and rule.dynamic:
+            first = max(rule.initial, rule.least(0))
+            self._dynamic = torch.amp.GradScaler(
+                "cpu", init_scale=first, growth_interval=rule.interval
+            )
+            self._dynamic.scale(torch.zeros(()))  # makes its state
+        self._constant = 1.0 if rule is None else rule.initial
+
+    @property
+    def scale(self) -> float:
+        """Of the next step."""
+        return self._constant if self._dynamic is None else float(self._dynamic.get_scale())
+
+    def scaled(self, loss: torch.Tensor) -> torch.Tensor:
+        """The loss times the scale."""
+        if self.rule is None:
+            return loss
+        found: torch.Tensor = (
+            loss * self._constant if self._dynamic is None else self._dynamic.scale(loss)
+        )
+        return found
+
+    def step(self, optimizer: Any, number: int) -> bool:
+        """Divides the scale out and steps, unless a gradient is not finite and the scale dynamic.
+
+        Parameters
+        ----------
+        optimizer : torch.optim.Optimizer or LowPrecisionWeights
+        number : int
+            Of the next step, whose minimum counts.
+
+        Returns
+        -------
+        bool
+            Whether it stepped.
+        """
+        if self._dynamic is None:
+            if self.rule is not None:
+                for p in (p for group in optimizer.param_groups for p in group["params"]):
+                    if p.grad is not None:
+                        p.grad.mul_(1.0 / self._constant)
+            optimizer.step()
+            return True
+        before = self.scale
+        self._dynamic.step(optimizer)
+        self._dynamic.update()
+        stepped = self.scale >= before
+        assert self.rule is not None
+        if self.scale < self.rule.least(number):
+            self._dynamic.update(self.rule.least(number))
+        return stepped
+
+    def state_dict(self) -> dict[str, Any]:
+        """Numbers."""
+        return {} if self._dynamic is None else dict(self._dynamic.state_dict())
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues where another stood."""
+        if self._dynamic is not None:
+            self._dynamic.load_state_dict(dict(state))
+
+    def __str__(self) -> str:
+        return "none" if self.rule is None else str(self.rule)

@@ -1,0 +1,259 @@
+"""What a recipe names: a cast of an operand, the sums of a product, a weight's format, a loss scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..._arrays.checks import integer
+from ..._arrays.inputs import FormatLike, as_format
+from ..._arrays.projection import Projection
+from ..._core import BlockFormat, FloatFormat
+from ..._schemes.scheme import Scheme, as_scheme
+from ...torch._weights import UPDATES
+
+__all__ = ["Cast", "LossScale", "Sum", "Weights", "as_cast", "as_sum", "as_weights"]
+
+
+@dataclass(frozen=True)
+class Cast:
+    """How an operand is rounded.
+
+    Parameters
+    ----------
+    format : FloatFormat, BlockFormat, Scheme or str
+        A float format (``"e4m3fn"``), a block format (``"mxfp8_e4m3"``, ``"nvfp4"``), or a scheme
+        (``"delayed_scaling:e5m2"``), which is run with one worker: what it decodes is the operand, and
+        its memory is the use's own. A name that is both, such as ``nvfp4``, is the block format.
+    rounding, overflow, random_bits
+        Of the elements, as for `apscope.Projection`, but an overflow saturates by default; a scheme has
+        its own, by its keys.
+    tile : (int, int), optional
+        Of a block format: blocks of so many rows and columns of the matrix that share a scale, in place
+        of runs along the product's sum. Tiles at the edge are filled up with zeros.
+    hadamard : bool
+        Runs of 16 terms of the sum are turned before the cast: signs, then a Hadamard matrix, over 4.
+        Only of both operands of the weight gradient, where the transforms cancel.
+
+    Raises
+    ------
+    ValueError
+        A name that is none of the three, a rounding of a scheme, tiles of another kind than a block
+        format, a tile that is not positive.
+    TypeError
+        A format of another kind.
+    """
+
+    format: Any
+    rounding: str = "ties_to_even"
+    overflow: str = "saturate"
+    random_bits: int = 32
+    tile: tuple[int, int] | None = None
+    hadamard: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "format", _format(self.format))
+        if self.kind == "scheme":
+            if (self.rounding, self.overflow, self.random_bits) != (
+                "ties_to_even",
+                "saturate",
+                32,
+            ):
+                raise ValueError(
+                    f"rounding={self.rounding!r}, overflow={self.overflow!r} of the scheme "
+                    f"{self.format}: give them as its own keys"
+                )
+        else:
+            object.__setattr__(self, "rounding", self.projection.rounding)
+        if isinstance(self.format, FloatFormat) and not self.format.fits_fp32:
+            raise ValueError(f"{self.format} has values beyond fp32, in which a model computes")
+        if self.tile is not None:
+            rows, columns = self.tile
+            sides = (integer("tile", rows, 1, 2**15), integer("tile", columns, 1, 2**15))
+            object.__setattr__(self, "tile", sides)
+            if self.kind != "blocks":
+                raise ValueError(f"tile={self.tile} needs a block format, not {self.format}")
+
+    @property
+    def kind(self) -> str:
+        """``float``, ``blocks`` or ``scheme``."""
+        if isinstance(self.format, FloatFormat):
+            return "float"
+        return "blocks" if isinstance(self.format, BlockFormat) else "scheme"
+
+    @property
+    def projection(self) -> Projection:
+        """How its elements are rounded."""
+        return Projection(self.rounding, overflow=self.overflow, random_bits=self.random_bits)
+
+    @property
+    def draws(self) -> bool:
+        """Whether it uses random words."""
+        return self.kind == "scheme" or "stochastic" in self.rounding
+
+    @property
+    def along_the_sum(self) -> bool:
+        """Whether the result depends on the axis that the product sums over."""
+        return self.hadamard or (self.kind == "blocks" and self.tile is None)
+
+    def __str__(self) -> str:
+        found = [str(self.format)]
+        if self.tile is not None:
+            found.append("tiles {} x {}".format(*self.tile))
+        if self.rounding != "ties_to_even":
+            found.append(self.rounding.replace("_", " "))
+        if self.overflow != "saturate":
+            found.append(f"overflow {self.overflow}")
+        if self.hadamard:
+            found.append("Hadamard")
+        return " ".join(found)
+
+
+def _format(given: Any) -> FloatFormat | BlockFormat | Scheme:
+    """A float format, a block format or a scheme; of a name the first that knows it."""
+    if isinstance(given, FloatFormat | BlockFormat | Scheme):
+        return given
+    if not isinstance(given, str):
+        return as_format(given)
+    sentences = []
+    for read in (as_format, BlockFormat, as_scheme):
+        try:
+            return read(given)
+        except ValueError as error:
+            sentences.append(str(error))
+    raise ValueError(
+        f"{given!r} is no float format, block format or scheme: {sentences[2] if ':' in given else sentences[0]}"
+    )
+
+
+def as_cast(given: Any) -> Cast | None:
+    """A cast, or what its format is; None stays."""
+    return given if given is None or isinstance(given, Cast) else Cast(given)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """How a product adds up: `apscope.matmul` in a format and an order.
+
+    Parameters
+    ----------
+    format : FloatFormat, str or dtype
+        Of the result, whose values must be fp32 numbers.
+    order, product, accumulate
+        As for `apscope.matmul`.
+    rounding, overflow : str
+        Of every rounding of the sum. Not ``stochastic_exact``.
+
+    Raises
+    ------
+    ValueError
+        An unknown format, order or rounding, a format beyond fp32.
+    """
+
+    format: FormatLike
+    order: str = "sequential"
+    product: FormatLike | None = None
+    accumulate: FormatLike | None = None
+    rounding: str = "ties_to_even"
+    overflow: str = "ieee"
+
+    def __post_init__(self) -> None:
+        for name in ("format", "product", "accumulate"):
+            if (given := getattr(self, name)) is not None:
+                object.__setattr__(self, name, as_format(given))
+        if not as_format(self.format).fits_fp32:
+            raise ValueError(f"sums in {self.format} are not fp32 numbers; give a format that is")
+        from ..._arrays.sums import matmul
+
+        matmul(
+            [[1.0]], [[1.0]], self.format, order=self.order, product=self.product,
+            accumulate=self.accumulate, rounding=self.rounding, overflow=self.overflow,
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        inner = [f"products {self.product}"] if self.product is not None else []
+        inner += [f"accumulator {self.accumulate}"] if self.accumulate is not None else []
+        inner += [self.rounding.replace("_", " ")] if self.rounding != "ties_to_even" else []
+        return " ".join([str(self.format), self.order, *inner])
+
+
+def as_sum(given: Any) -> Sum | None:
+    """A sum, or what its format is; None stays."""
+    return given if given is None or isinstance(given, Sum) else Sum(given)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How weights are kept between steps: `apscope.torch.LowPrecisionWeights`.
+
+    Parameters
+    ----------
+    format : FloatFormat, str or dtype
+    update : {"nearest", "stochastic", "kahan", "residual"}
+
+    Raises
+    ------
+    ValueError
+        An unknown format or update.
+    """
+
+    format: FormatLike
+    update: str = "nearest"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "format", as_format(self.format))
+        if self.update not in UPDATES:
+            raise ValueError(f"update={self.update!r} must be one of {', '.join(UPDATES)}")
+
+    def __str__(self) -> str:
+        return f"{self.format} {self.update}"
+
+
+def as_weights(given: Any) -> Weights | None:
+    """A format of weights, or what its format is; None stays."""
+    return given if given is None or isinstance(given, Weights) else Weights(given)
+
+
+@dataclass(frozen=True)
+class LossScale:
+    """A factor on the loss, divided out of the gradients before the optimizer's step.
+
+    Parameters
+    ----------
+    initial : float
+        The scale of the first step.
+    dynamic : bool
+        Whether it follows the steps, by the rule of ``torch.amp.GradScaler``: halved at a gradient
+        that is not finite, whose step is left out, doubled after `interval` others.
+    interval : int
+    minimum : tuple of (step, scale)
+        Never below the last of these whose step has come (enhanced loss scaling).
+
+    Raises
+    ------
+    ValueError
+        A scale that is not positive and finite.
+    """
+
+    initial: float = 2.0**16
+    dynamic: bool = True
+    interval: int = 2000
+    minimum: tuple[tuple[int, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        for scale in (self.initial, *(s for _, s in self.minimum)):
+            if not 0 < scale < float("inf"):
+                raise ValueError(f"a loss scale of {scale} is not positive and finite")
+        integer("interval", self.interval, 1, 2**31 - 1)
+
+    def least(self, step: int) -> float:
+        """The minimum at a step; 0 without one."""
+        return next((s for first, s in reversed(self.minimum) if step >= first), 0.0)
+
+    def __str__(self) -> str:
+        kind = "dynamic" if self.dynamic else "constant"
+        return f"{kind}, at first {self.initial:g}" + (
+            f", at least {', '.join(f'{s:g} from step {t}' for t, s in self.minimum)}"
+            if self.minimum
+            else ""
+        )

@@ -1,0 +1,215 @@
+"""One use of a tensor in a model: its cast in every phase, its random words, its memory.
+
+Uses of one operand that are rounded alike, whatever the product, are one use: the tensor is cast once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..._arrays.blocks import quantize_blocks
+from ..._arrays.casts import quantize
+from ..._core import stream_seed
+from .._exchanger import Exchanger
+from .specs import Cast
+from .transforms import hadamard, in_tiles, with_block
+
+if TYPE_CHECKING:
+    from .observe import Observer
+
+__all__ = ["Clock", "Use", "Words"]
+
+
+class Clock:
+    """What all uses of a model share: the seed, the step and its phase, who observes.
+
+    Parameters
+    ----------
+    seed : int
+    starts : sequence of int
+        The first step of every phase, ascending from 0.
+    """
+
+    def __init__(self, seed: int, starts: Sequence[int]) -> None:
+        self.seed, self.starts = seed, list(starts)
+        self.observer: Observer | None = None
+        self.dry = False  #: Whether memories and random words stay as they are.
+        self.set(0)
+
+    def set(self, step: int) -> None:
+        """Moves to a step."""
+        self.step = step
+        self.phase = max(i for i, first in enumerate(self.starts) if first <= step)
+
+    def seed_of(self, name: str) -> int:
+        """The seed of a name: call number (first 63 bits of its SHA-256) of ``Draws(seed)``."""
+        told = hashlib.sha256(name.encode()).digest()
+        return stream_seed(self.seed, int.from_bytes(told[:8], "little") >> 1)
+
+
+class Words:
+    """Seeds of the calls of one name: by the step, and by the call's number within it.
+
+    Evaluations draw from a stream of their own, so that they change no training.
+    """
+
+    def __init__(self, clock: Clock, name: str) -> None:
+        self._clock = clock
+        self._bases = clock.seed_of(name), clock.seed_of(f"{name}|evaluation")
+        self._step, self._calls = -1, [0, 0]
+
+    def next(self, training: bool) -> int:
+        """The seed of the next call."""
+        if self._step != self._clock.step:
+            self._step, self._calls = self._clock.step, [0, 0]
+        which = 0 if training and not self._clock.dry else 1
+        self._calls[which] += 1
+        return stream_seed(self._bases[which], (self._step << 24) + self._calls[which] - 1)
+
+
+class Use:
+    """Casts a tensor as the phase says.
+
+    Parameters
+    ----------
+    name, role : str
+        The model's part, and what the tensor is there.
+    casts : sequence of Cast or None
+        One a phase.
+    clock : Clock
+    """
+
+    def __init__(self, name: str, role: str, casts: Sequence[Cast | None], clock: Clock) -> None:
+        self.name, self.role, self.casts, self.clock = name, role, list(casts), clock
+        self._words = Words(clock, f"{name}|{role}")
+        self._projections = [c and c.kind != "scheme" and c.projection for c in casts]
+        self._memory: dict[int, tuple[int, Exchanger]] = {}  # phase -> size, memory
+        self._left: dict[int, Mapping[str, Any]] = {}  # of a checkpoint, until the first call
+        for c in casts:
+            if c is not None and c.kind == "scheme":
+                _check_scheme(name, role, c)
+
+    @property
+    def cast(self) -> Cast | None:
+        """The cast of this phase."""
+        return self.casts[self.clock.phase]
+
+    def __call__(
+        self,
+        x: torch.Tensor,
+        axis: int = -1,
+        matrix: tuple[int, int] = (0, -1),
+        *,
+        training: bool = True,
+    ) -> torch.Tensor:
+        """The rounded tensor; x itself where nothing is asked for.
+
+        Parameters
+        ----------
+        x : float32 tensor
+        axis : int
+            The axis that the product sums over.
+        matrix : (int, int)
+            The axes of a tile's rows and columns.
+        training : bool
+            False: the memory and the random words of training stay as they are.
+        """
+        cast = self.cast
+        if cast is None:
+            return x
+        x = x.detach()
+        if cast.hadamard:
+            x = hadamard(x, axis)
+        if cast.kind == "scheme":
+            y = self._exchanged(cast, x, axis, training)
+        else:
+            y = self._rounded(cast, x, axis, matrix, training)
+        if self.clock.observer is not None and (training or self.clock.dry):
+            self.clock.observer.add(self.name, self.role, cast, x, y, axis, matrix)
+        return y
+
+    def _rounded(
+        self, cast: Cast, x: torch.Tensor, axis: int, matrix: tuple[int, int], training: bool
+    ) -> torch.Tensor:
+        how: dict[str, Any] = {"projection": self._projections[self.clock.phase]}
+        if cast.draws:
+            how["seed"] = self._words.next(training)
+        y: torch.Tensor
+        if cast.kind == "float":
+            y = quantize(x, cast.format, **how)
+        elif cast.tile is None:
+            y = quantize_blocks(x, cast.format, axis=axis, **how)
+        else:
+            block = with_block(cast.format, cast.tile[0] * cast.tile[1])
+            y = in_tiles(x, cast.tile, matrix, lambda t: quantize_blocks(t, block, **how))
+        return y
+
+    def _exchanged(self, cast: Cast, x: torch.Tensor, axis: int, training: bool) -> torch.Tensor:
+        """What the scheme decodes, with one worker, of the flat tensor with the sum's axis last."""
+        moved = x.movedim(axis, -1)
+        row = moved.reshape(1, -1).contiguous()
+        memory = self._memory_of(cast, row.shape[1])
+        before = None if training and not self.clock.dry else memory.state_dict()
+        out = torch.empty(row.shape[1])
+        memory.run([row], [out])
+        if before is not None:
+            memory.load_state_dict(before)
+        return out.reshape(moved.shape).movedim(-1, axis)
+
+    def _memory_of(self, cast: Cast, size: int) -> Exchanger:
+        """The scheme's memory in this phase, for a tensor of this size."""
+        phase = self.clock.phase
+        held = self._memory.get(phase)
+        if held is not None and held[0] == size:
+            return held[1]
+        state = held[1].state_dict() if held is not None else self._left.pop(phase, None)
+        made = memory_of(cast, size, self.clock.seed_of(f"{self.name}|{self.role}|{phase}"))
+        if state is not None:
+            try:
+                made.load_state_dict(state)
+            except ValueError as error:
+                raise ValueError(
+                    f"{self.name}, {self.role}: {cast.format} keeps a memory of elements, and the "
+                    f"tensor has {size} of them now: {error}"
+                ) from None
+        self._memory[phase] = size, made
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies: the memory of schemes as tensors and numbers."""
+        return {**self.__dict__, "_memory": {}, "_left": self._held()}
+
+    def _held(self) -> dict[int, Mapping[str, Any]]:
+        held = {phase: memory.state_dict() for phase, (_, memory) in self._memory.items()}
+        return {**self._left, **held}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The memory of schemes; empty for all other casts."""
+        return {str(phase): state for phase, state in self._held().items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues with another's memory."""
+        self._memory.clear()
+        self._left = {int(phase): memory for phase, memory in state.items()}
+
+
+def _check_scheme(name: str, role: str, cast: Cast) -> None:
+    try:
+        needs = memory_of(cast, 4, 0).needs
+    except ValueError as error:
+        raise ValueError(f"{name}, {role}: {error}") from None
+    if needs:
+        raise ValueError(
+            f"{name}, {role}: {cast.format} needs the {' and the '.join(needs)} of a step, which an operand has not"
+        )
+
+
+def memory_of(cast: Cast, size: int, seed: int) -> Exchanger:
+    """A scheme with one worker, for a tensor of so many elements."""
+    return Exchanger(
+        cast.format, {"x": (size,)}, workers=1, topology="exact", seed=seed, divide=False, threads=1
+    )
