@@ -313,8 +313,10 @@ def pooled_over_noise(lost: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarr
 
 
 def distinct(codes: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
-    """The number of distinct values in every group."""
-    return np.bincount(codes[~pd.Series(values).duplicated().to_numpy()], minlength=count)
+    """The number of distinct values, integers from 0, in every group; of equal ones the first counts."""
+    owner = np.full(values.max(initial=-1) + 1, -1)
+    owner[values[::-1]] = codes[::-1]  # of several the last assignment wins
+    return np.bincount(owner[owner >= 0], minlength=count)
 
 
 def decibels(nmse: pd.Series) -> pd.Series:
