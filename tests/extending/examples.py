@@ -61,6 +61,8 @@ EXAMPLES = (
     Example(
         "format",
         most=3,
+        commands=(("-m", "tests.exhaustive", "--minutes", "0"),),
+        writes=("docs/conformance.md",),
         tests=(
             "tests/python/arrays/test_rounding_reference.py",
             "tests/python/formats/test_code_round_trips.py",

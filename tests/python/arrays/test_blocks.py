@@ -7,11 +7,12 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
-import torch
 
 import apscope
 from apscope import BlockFormat, _core, decode_blocks, encode_blocks, quantize_blocks
 from tests.reference import blocks as ref
+
+torch = pytest.importorskip("torch")
 
 MODES = [
     "ties_to_even",
