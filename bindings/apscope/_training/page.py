@@ -62,7 +62,7 @@ def write_page(
                 r | {"name": named(r["scheme"]), "css": r["verdict"]}
                 for r in own.astype(object).where(own.notna(), None).to_dict("records")
             ],
-            "setting": next(t for t in experiment.tasks if (t.name, t.model) == (task, model)),
+            "setting": next(t for t in experiment.tasks if (t.title, t.model) == (task, model)),
         })  # fmt: skip
     families = {family_of(spec) for spec in judged["scheme"]}
     filters: dict[str, Callable[..., Any]] = {"figure": text.figure, "percent": text.percent, "clip": clip, "count_of": count_of}
