@@ -148,7 +148,9 @@ def parse(told: Mapping[str, Any]) -> Experiment:
     workers = values.get("workers", 8)
     read = tuple(_task(task, workers) for task in tasks)
     if len({task.label for task in read}) < len(read):
-        raise ValueError("a task stands twice with the same model; give one of them another `called`")
+        raise ValueError(
+            "a task stands twice with the same model; give one of them another `called`"
+        )
     formats, patterns = values.pop("formats", []), values.pop("schemes")
     seeds = values["seeds"]
     values["seeds"] = tuple(range(seeds) if isinstance(seeds, int) else seeds)

@@ -123,6 +123,7 @@ def _costs(label: str, trace: Path, experiment: Experiment) -> pd.DataFrame:
             "model": model,
             "scheme": own["scheme"],
             "volume": own["volume"],
+            "speedup": own["speedup"],
             "error_over_noise": own["error_over_noise"],
             "step_nmse": own["step_nmse"],
             "layer_cosine": own["layer_cosine"],
@@ -155,7 +156,10 @@ def _of_traces(experiment: Experiment, traces: Mapping[str, Path]) -> pd.DataFra
 
 
 def read(folder: str | os.PathLike[str]) -> tuple[Experiment, pd.DataFrame, dict[str, Any]]:
-    """The experiment, its rows with their volumes, its verdicts in ``["verdicts"]`` of the rest.
+    """The experiment, its rows with their volumes, and the rest.
+
+    The rest has the tables ``verdicts`` and ``statistics``: of every scheme's exchange of the fp32
+    run's trace (``source`` is ``trace``), and of every run's own recorded steps (``run``).
 
     Raises
     ------
@@ -173,6 +177,7 @@ def read(folder: str | os.PathLike[str]) -> tuple[Experiment, pd.DataFrame, dict
         table = pd.read_parquet(folder / "results.parquet")
         judged = pd.read_csv(folder / "verdicts.csv", keep_default_na=True)
         judged["note"] = judged["note"].fillna("")
+        counted = pd.read_csv(folder / "statistics.csv")
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise ValueError(f"{folder} has a damaged file: {error}") from None
-    return experiment, table, {**told, "verdicts": judged}
+    return experiment, table, {**told, "verdicts": judged, "statistics": counted}

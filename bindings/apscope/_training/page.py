@@ -65,7 +65,12 @@ def write_page(
             "setting": next(t for t in experiment.tasks if (t.title, t.model) == (task, model)),
         })  # fmt: skip
     families = {family_of(spec) for spec in judged["scheme"]}
-    filters: dict[str, Callable[..., Any]] = {"figure": text.figure, "percent": text.percent, "clip": clip, "count_of": count_of}
+    filters: dict[str, Callable[..., Any]] = {
+        "figure": text.figure,
+        "percent": text.percent,
+        "clip": clip,
+        "count_of": count_of,
+    }
     page = render(
         _HERE / "page.html", filters,
         tasks=tasks, experiment=experiment, enough=ENOUGH_SEEDS, command=about.get("command", ""),

@@ -110,7 +110,13 @@ def train(
             seed=run.seed,
             threads=1,
         )
-        found: dict[str, Any] = {"loss": [], "validation": {}, "skipped": [], "errors": {}, "diverged": False}
+        found: dict[str, Any] = {
+            "loss": [],
+            "validation": {},
+            "skipped": [],
+            "errors": {},
+            "diverged": False,
+        }
         if checkpoint is not None and checkpoint.exists():
             state = torch.load(checkpoint, weights_only=True)
             workers.load_state_dict(state["workers"])
