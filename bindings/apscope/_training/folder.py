@@ -147,7 +147,7 @@ def _of_traces(experiment: Experiment, traces: Mapping[str, Path]) -> pd.DataFra
         task, model = label.split(" ", 1)
         trace = open_trace(place)
         for spec in (*BASELINES, *experiment.specs):
-            told = {"task": task, "model": model, "scheme": spec, "source": "trace"}
+            told: dict[str, Any] = {"task": task, "model": model, "scheme": spec, "source": "trace"}
             own = constant.of_trace(spec, place, experiment.topology)
             if not set(as_scheme(own).needs) - {"loss", "learning_rate"}:
                 told |= of_trace(trace, own, experiment.topology)

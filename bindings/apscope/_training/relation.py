@@ -97,7 +97,7 @@ def above_noise(table: pd.DataFrame, statistic: str) -> pd.DataFrame:
 class Law(NamedTuple):
     """log10 excess = offset + slope log10 statistic, by least squares."""
 
-    count: int
+    combinations: int
     slope: float
     offset: float
     spread: float  #: 10^(standard deviation of the residuals): a factor
@@ -115,7 +115,7 @@ class Law(NamedTuple):
 
     def predict_interval(self, statistic: Any) -> tuple[Any, Any]:
         """Ends of the 95 % interval of a new combination's excess, without the slope's own error."""
-        half = self.spread ** student_t(self.count - 2)
+        half = self.spread ** student_t(self.combinations - 2)
         middle = self.predict(statistic)
         return middle / half, middle * half
 

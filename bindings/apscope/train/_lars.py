@@ -43,7 +43,7 @@ class LARS(torch.optim.Optimizer):
         super().__init__(parameters, held)
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step of every parameter that has a gradient."""
         loss = None
         if closure is not None:
