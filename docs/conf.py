@@ -53,7 +53,7 @@ def package() -> str:
 NAVIGATION = {
     "Start": ["self"],
     "Answers": ["docs/reading", "docs/advice", "docs/search", "docs/definitions", "docs/schemes"],
-    "Training": ["docs/training", "docs/torch", "docs/cpd"],
+    "Training": ["docs/training", "docs/insight", "docs/torch", "docs/cpd"],
     "Python": ["docs/api"],
     "Notebooks": [notebook(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))],
     "C++": [
