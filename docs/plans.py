@@ -21,6 +21,7 @@ from apscope._training.verdicts import interval, run_ends
 
 TASKS = ("digits-sgd", "lstm-adam", "transformer-adam")
 VOLUMES = (0.13, 0.16, 0.2)
+SEEDS = (0, 1, 2, 3, 4)
 FIGURES = ("error_over_noise", "step_nmse")
 CANDIDATES = "widths"  # aps from 4 to 8 bits, and 16
 MARKERS = ("<!-- plans: written by docs/plans.py -->", "<!-- end of plans -->")
@@ -42,22 +43,38 @@ def trained(source: Path, out: Path) -> pd.DataFrame:
             for figure in FIGURES
         }
         specs = dict.fromkeys(s for p in plans.values() for s in (p.spec, p.single))
-        own = replace(experiment, tasks=(task,), specs=tuple(specs))
+        own = replace(experiment, tasks=(task,), specs=tuple(specs), seeds=SEEDS)
         run_experiment(own, out / task.title)
         ends = run_ends(read(out / task.title)[1]).pivot(
             index="seed", columns="scheme", values="loss"
         )
         for (volume, figure), plan in plans.items():
             spec, single = plan.spec, plan.single
-            told = {"task": task.title, "volume": volume, "figure": figure, "seeds": len(ends), "plan": spec, "single": single}
-            for what, a, b in (("plan", spec, "none:fp32"), ("single", single, "none:fp32"), ("difference", spec, single)):
+            told = {
+                "task": task.title,
+                "volume": volume,
+                "figure": figure,
+                "seeds": len(ends),
+                "plan": spec,
+                "single": single,
+            }
+            for what, a, b in (
+                ("plan", spec, "none:fp32"),
+                ("single", single, "none:fp32"),
+                ("difference", spec, single),
+            ):
                 values = interval((ends[a] - ends[b]).to_numpy(float))
-                told |= dict(zip((f"{what}_excess", f"{what}_low", f"{what}_high"), values, strict=True))
+                told |= dict(
+                    zip((f"{what}_excess", f"{what}_low", f"{what}_high"), values, strict=True)
+                )
             figures = plan.figures[plan.figures["steps"] == "chosen"].set_index("what")
             for name in FIGURES:
-                told |= {f"plan_{name}": figures.at["plan", name], f"single_{name}": figures.at["single", name]}
+                told |= {
+                    f"plan_{name}": figures.at["plan", name],
+                    f"single_{name}": figures.at["single", name],
+                }
             rows.append(told)
-    return pd.DataFrame(rows)  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 def said(row: object) -> str:
