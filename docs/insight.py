@@ -43,6 +43,7 @@ RUNGS = ("constant", "step", "layer", "stochastic", "error feedback", "MX")
 COLOURS = dict(
     zip(RUNGS, ("#882255", "#cc6677", "#4477aa", "#66ccee", "#228833", "#aa8800"), strict=True)
 )
+USUAL = "typical_32"  # error_over_noise of every table of apscope
 OPEN_LOOP = "error feedback"  # a trace's steps are too far apart for it
 NAMES = {
     "typical_1": "typical, single elements", "typical_8": "typical, blocks of 8", "typical_32": "typical, blocks of 32",
@@ -294,25 +295,31 @@ def choose(table: pd.DataFrame) -> tuple[str, Law]:
     return best, law_of(choosing, best)
 
 
+def stated(statistic: str, law: Law) -> str:
+    """A law as a sentence."""
+    wide = law.predict_interval(1.0)[1] / law.factor
+    return (
+        f"**{NAMES[statistic]}**: excess = {law.factor:.2g} nats x statistic^{law.slope:.2f}, from {law.combinations} "
+        f"combinations; the 95 % interval of one prediction is a factor of {wide:.2g} either way."
+    )
+
+
 def sections(table: pd.DataFrame) -> dict[str, list[str]]:
     """Every part of the page by its marker."""
     replayed = fitted(table)
     choosing = replayed["task"].isin(CHOSEN_ON)
     best, law = choose(table)
-    wide = law.predict_interval(1.0)[1] / law.factor
-    chosen = (
-        f"Chosen: **{NAMES[best]}**: excess = {law.factor:.2g} nats x statistic^{law.slope:.2f}, from {law.combinations} "
-        f"combinations; 95 % of such predictions are within a factor of {wide:.2g}."
-    )
+    usual = law_of(replayed[choosing], USUAL)
     return {
         "costs": list(costs(table)),
         "volumes": list(bytes_sent(table)),
         "claim": list(claim(table)),
-        "choice": [*ranked(replayed[choosing]), "", chosen],
+        "choice": [*ranked(replayed[choosing]), "", f"Chosen by this table: {stated(best, law)}"],
         "held out": list(ranked(replayed[~choosing])),
         "tasks": list(by_task(replayed)),
         "own": list(ranked(replayed, "own_")),
-        "law": list(tested(replayed, best, law)),
+        "law": [stated(best, law), "", *tested(replayed, best, law)],
+        "usual": [stated(USUAL, usual), "", *tested(replayed, USUAL, usual)],
         "wrong": list(wrong(replayed, best)),
         "feedback": list(feedback(table, best, law)),
         "thresholds": list(thresholds(replayed)),
