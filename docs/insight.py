@@ -20,6 +20,7 @@ import page
 import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from apscope._training.relation import (
     Law,
@@ -184,8 +185,8 @@ def by_task(table: pd.DataFrame) -> Iterator[str]:
 def tested(table: pd.DataFrame, statistic: str, law: Law) -> Iterator[str]:
     """The chosen law on every task."""
     missed = ratios(table, statistic, law).set_index("task")
-    yield "| task | combinations | its own slope | rank | trained over predicted | spread of that | in the law's interval |"
-    yield "|---|---|---|---|---|---|---|"
+    yield "| task | combinations | its own slope | rank | trained over predicted | spread of that | in the interval | agree, of all |"
+    yield "|---|---|---|---|---|---|---|---|"
     for task in sorted(tasks_of(table), key=lambda t: t not in CHOSEN_ON):
         held = above_noise(table[table["task"] == task], statistic)
         own, wide = (f(held[statistic], held["excess"]) for f in (fit, fit_intervals))
@@ -196,9 +197,12 @@ def tested(table: pd.DataFrame, statistic: str, law: Law) -> Iterator[str]:
             for n in ("slope", "spearman")
         )
         row = missed.loc[task]
+        every = table[(table["task"] == task) & table["excess_low"].notna() & (table["lost"] == 0)]
+        low, high = law.predict_interval(every[statistic])
+        agree = ((every["excess_low"] <= high) & (every["excess_high"] >= low)).sum()
         yield (
             f"| {task}{'' if task in CHOSEN_ON else ', held out'} | {row['count']} | {slope} | {rank} | {number(row['ratio'])} "
-            f"| {number(row['spread'])} | {row['within']} of {row['count']} |"
+            f"| {number(row['spread'])} | {row['within']} of {row['count']} | {agree} of {len(every)} |"
         )
 
 
@@ -238,36 +242,36 @@ def thresholds(table: pd.DataFrame) -> Iterator[str]:
 
 def picture(table: pd.DataFrame, statistic: str, law: Law, path: Path) -> None:
     """Predicted against trained, every combination."""
-    least = 1e-4
+    ticks, ends = [1e-4, 1e-3, 0.01, 0.1, 1.0], np.array([1e-4, 10])
+    half = law.predict_interval(1.0)[1] / law.factor
+    tasks = tasks_of(table)
     with matplotlib.rc_context(STYLE | {"font.size": 9}):
-        figure = Figure(figsize=(9.5, 5.2))
+        figure = Figure(figsize=(9.5, 5.4))
         FigureCanvasAgg(figure)
-        grid = figure.subplots(2, -(-len(tasks_of(table)) // 2), sharex=True, sharey=True).ravel()
-        for ax, task in zip(grid, tasks_of(table), strict=False):
-            own = table[(table["task"] == task) & table[statistic].notna()]
-            ends = np.array([least, 10])
-            half = law.predict_interval(1.0)[1] / law.predict(1.0)
-            ax.fill_between(ends, ends / half, ends * half, color="#dddddd", linewidth=0)
+        grid = figure.subplots(2, -(-len(tasks) // 2), sharex=True, sharey=True).ravel()
+        for ax, task in zip(grid, tasks, strict=False):
+            ax.fill_between(ends, ends / half, ends * half, color="#e4e4e4", linewidth=0)
             ax.plot(ends, ends, color="#777777", linewidth=0.8)
+            own = table[(table["task"] == task) & table[statistic].notna() & (table["lost"] == 0)]
             for row in own.itertuples():
-                sure = row.excess_low > 0
-                y = max(row.excess, least) if not row.lost else 10
+                colour = COLOURS[row.rung]
                 ax.plot(
-                    np.clip(law.predict(getattr(row, statistic)), least, 10), y, "o" if not row.lost else "x",
-                    color=COLOURS[row.rung], markersize=4.5, markerfacecolor=COLOURS[row.rung] if sure else "none",
+                    *np.clip([law.predict(getattr(row, statistic)), row.excess], *ends),
+                    "x" if row.step_nmse == 1 else "o", color=colour, markersize=4.5,
+                    markerfacecolor=colour if row.excess_low > 0 else "none",
                 )  # fmt: skip
-            ax.set(xscale="log", yscale="log", xlim=(least / 1.3, 13), ylim=(least / 1.3, 13))
+            ax.set(xscale="log", yscale="log", xlim=ends * [0.7, 1.4], ylim=ends * [0.7, 1.4])
+            for axis, shown in ((ax.xaxis, ticks[1::2]), (ax.yaxis, ticks)):
+                axis.set_ticks(shown, [f"{t:g}" for t in shown])
+                axis.set_minor_locator(NullLocator())
             ax.set_title(task + ("" if task in CHOSEN_ON else ", held out"), fontsize=9)
         for one in RUNGS:
             grid[0].plot([], [], "o", color=COLOURS[one], markersize=4.5, label=one)
         figure.legend(loc="lower center", ncols=len(RUNGS), frameon=False, fontsize=8.5)
-        figure.supxlabel(
-            "excess predicted from ten recorded steps of the fp32 run, nats", y=0.06, fontsize=9
-        )
-        figure.supylabel("excess trained, nats", fontsize=9)
-        figure.subplots_adjust(
-            left=0.08, right=0.98, top=0.93, bottom=0.18, wspace=0.08, hspace=0.22
-        )
+        predicted = "excess predicted from ten recorded steps of the fp32 run, nats"
+        figure.supxlabel(predicted, y=0.055, fontsize=9)
+        figure.supylabel("excess trained, nats", x=0.008, fontsize=9)
+        figure.subplots_adjust(0.095, 0.16, 0.985, 0.94, 0.08, 0.2)
         figure.savefig(path, dpi=110, metadata={"Software": None})
 
 

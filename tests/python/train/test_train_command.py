@@ -226,7 +226,8 @@ def test_more_seeds_train_only_what_is_missing(trained, tmp_path, monkeypatch, e
 
 def test_what_cannot_be_trained_is_refused_before_anything_is_written(tmp_path, capsys):
     path, out = tmp_path / "e.toml", tmp_path / "out"
-    path.write_text(TINY.format(seeds=1).replace("(aps:e3m0", "(loss_scaling:e4m3,scale=best"))
+    hindsight = "hybrid(first=loss_scaling:e4m3,scale=best;else=none:fp16)"
+    path.write_text(TINY.format(seeds=1).replace("stochastic:e4m3", hindsight))
     assert main(["train", str(path), "-o", str(out)]) == 2 and not out.exists()
     assert "scale=best" in capsys.readouterr().err
     path.write_text(TINY.format(seeds=1))
