@@ -33,6 +33,7 @@ STATISTICS: dict[str, str] = {
     "typical_8": "error over noise, geometric mean over blocks of 8",
     "typical_32": "error over noise, geometric mean over blocks of 32",
     "typical_256": "error over noise, geometric mean over blocks of 256",
+    "lost_32": "q / (1 + q), arithmetic mean over blocks of 32: the share of the batch that the error is worth",
     "elements": "error over noise of single elements, each summed over the steps first",
     "pooled": "error over noise of a step's sums, mean over the steps",
     "step_nmse": "NMSE of a step, mean over the steps",
@@ -47,6 +48,7 @@ class StepSums:
 
     log2: dict[str, float] = field(default_factory=dict)  # of q, by block
     blocks: dict[str, int] = field(default_factory=dict)  # with noise
+    lost: float = math.nan  # of E / (E + N), over blocks of 32 with noise
     error: float = 0.0
     noise: float = 0.0
     reference: float = 0.0  # of m^2
@@ -75,7 +77,7 @@ def of_step(
     sums : dict, optional
         Gets E and N of every element added, by tensor.
     """
-    total = StepSums()
+    total = StepSums(lost=0.0)
     for size in BLOCKS:
         total.log2[str(size)], total.blocks[str(size)] = 0.0, 0
     for name, rows in gradients.items():
@@ -91,7 +93,10 @@ def of_step(
             held[1][:] += noise
         for size in BLOCKS:
             starts = np.arange(0, len(mean), size)
-            log2, blocks = _ratio(np.add.reduceat(error, starts), np.add.reduceat(noise, starts))
+            e, n = np.add.reduceat(error, starts), np.add.reduceat(noise, starts)
+            log2, blocks = _ratio(e, n)
+            if size == 32:
+                total.lost += float((e[n > 0] / (e[n > 0] + n[n > 0])).sum())
             total.log2[str(size)] += log2
             total.blocks[str(size)] += blocks
         total.error += float(error.sum())
@@ -130,6 +135,8 @@ def pool(
         found[f"typical_{size}"] = _typical(
             sum(s.log2[size] for s in steps), sum(s.blocks[size] for s in steps)
         )
+    blocks = sum(s.blocks["32"] for s in steps)
+    found["lost_32"] = sum(s.lost for s in steps) / blocks if blocks else math.nan
     parts = [_ratio(e, n) for e, n in (sums or {}).values()]
     found["elements"] = _typical(sum(p[0] for p in parts), sum(p[1] for p in parts))
     found["pooled"] = _mean([s.error / s.noise for s in steps if s.noise > 0])

@@ -38,7 +38,7 @@ def test_they_are_sums_over_blocks():
     }
     sums = {}
     found = pool([of_step(g, out, sums)], sums)
-    logs = {size: [] for size in BLOCKS}
+    logs, lost = {size: [] for size in BLOCKS}, []
     for name, rows in g.items():
         exact = rows.astype(float)
         error = (out[name].astype(float) - exact.mean(0)) ** 2
@@ -47,8 +47,11 @@ def test_they_are_sums_over_blocks():
             for first in range(0, rows.shape[1], size):
                 part = slice(first, first + size)
                 logs[size].append(math.log(error[part].sum() / noise[part].sum()))
+                if size == 32:
+                    lost.append(error[part].sum() / (error[part].sum() + noise[part].sum()))
     for size in BLOCKS:
         assert found[f"typical_{size}"] == pytest.approx(math.exp(np.mean(logs[size])))
+    assert found["lost_32"] == pytest.approx(np.mean(lost)) and len(lost) == 4
     assert found["elements"] == pytest.approx(found["typical_1"])  # of one step
     assert StepSums(**of_step(g, out).as_json()) == of_step(g, out)
 
