@@ -334,13 +334,18 @@ def sections(table: pd.DataFrame) -> dict[str, list[str]]:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("source", type=Path, help="of apscope train docs/relation.toml, or the CSV")
+    parser.add_argument(
+        "sources", type=Path, nargs="+",
+        help="folders of apscope train, such as that of docs/relation.toml or of parts of it; or the CSV",
+    )  # fmt: skip
     parser.add_argument("page", type=Path)
     asked = parser.parse_args(arguments)
-    csv = asked.source
+    csv = asked.sources[0]
     if csv.is_dir():
         csv = asked.page.with_name("relation.csv")
-        combinations(asked.source).to_csv(csv, index=False, float_format="%.5g")
+        found = pd.concat([combinations(folder) for folder in asked.sources], ignore_index=True)
+        found = found.drop_duplicates(["task", "model", "scheme"])
+        found.to_csv(csv, index=False, float_format="%.5g")
     table = named(pd.read_csv(csv))
     for name, lines in sections(table).items():
         begin, end = f"<!-- {name}: written by docs/insight.py -->", f"<!-- end of {name} -->"

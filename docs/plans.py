@@ -17,9 +17,10 @@ import pandas as pd
 
 import apscope
 from apscope._training.folder import read
+from apscope._training.statistics import of_trace
 from apscope._training.verdicts import interval, run_ends
 
-TASKS = ("digits-sgd", "lstm-adam", "transformer-adam")
+TASKS = ("digits-sgd", "lstm-adam")
 VOLUMES = (0.13, 0.16, 0.2)
 SEEDS = (0, 1, 2, 3, 4)
 FIGURES = ("error_over_noise", "step_nmse")
@@ -34,7 +35,7 @@ def trained(source: Path, out: Path) -> pd.DataFrame:
     experiment = read(source)[0]
     rows = []
     for task in (task for task in experiment.tasks if task.title in TASKS):
-        trace = source / "traces" / task.label.replace(" ", "-")
+        trace = apscope.open_trace(source / "traces" / task.label.replace(" ", "-"))
         plans = {
             (volume, figure): apscope.recommend(
                 trace, CANDIDATES, minimize=figure, max_volume=volume, topology=experiment.topology
@@ -45,36 +46,39 @@ def trained(source: Path, out: Path) -> pd.DataFrame:
         specs = dict.fromkeys(s for p in plans.values() for s in (p.spec, p.single))
         own = replace(experiment, tasks=(task,), specs=tuple(specs), seeds=SEEDS)
         run_experiment(own, out / task.title)
-        ends = run_ends(read(out / task.title)[1]).pivot(
-            index="seed", columns="scheme", values="loss"
-        )
-        for (volume, figure), plan in plans.items():
-            spec, single = plan.spec, plan.single
-            told = {
-                "task": task.title,
-                "volume": volume,
-                "figure": figure,
-                "seeds": len(ends),
-                "plan": spec,
-                "single": single,
-            }
-            for what, a, b in (
-                ("plan", spec, "none:fp32"),
-                ("single", single, "none:fp32"),
-                ("difference", spec, single),
-            ):
-                values = interval((ends[a] - ends[b]).to_numpy(float))
-                told |= dict(
-                    zip((f"{what}_excess", f"{what}_low", f"{what}_high"), values, strict=True)
-                )
-            figures = plan.figures[plan.figures["steps"] == "chosen"].set_index("what")
-            for name in FIGURES:
-                told |= {
-                    f"plan_{name}": figures.at["plan", name],
-                    f"single_{name}": figures.at["single", name],
-                }
-            rows.append(told)
+        ends = run_ends(read(out / task.title)[1])
+        losses = ends.pivot(index="seed", columns="scheme", values="loss")
+        rows += [
+            {"task": task.title, "volume": volume, "figure": figure, "seeds": len(losses)}
+            | _costs(plan, losses)
+            | _predicted(plan, trace, experiment.topology)
+            for (volume, figure), plan in plans.items()
+        ]
     return pd.DataFrame(rows)
+
+
+def _costs(plan: apscope.Plan, losses: pd.DataFrame) -> dict[str, object]:
+    """Excess of the plan and of the best single scheme, and their difference, paired by seed."""
+    told: dict[str, object] = {"plan": plan.spec, "single": plan.single}
+    fp32 = losses["none:fp32"]
+    for what, values in (
+        ("plan", losses[plan.spec] - fp32),
+        ("single", losses[plan.single] - fp32),
+        ("difference", losses[plan.spec] - losses[plan.single]),
+    ):
+        ends = interval(values.to_numpy(float))
+        told |= dict(zip((f"{what}_excess", f"{what}_low", f"{what}_high"), ends, strict=True))
+    return told
+
+
+def _predicted(plan: apscope.Plan, trace: apscope.Trace, topology: str) -> dict[str, float]:
+    """Statistics of both on all recorded steps."""
+    told = {}
+    for what, spec in (("plan", plan.spec), ("single", plan.single)):
+        found = of_trace(trace, spec, topology)
+        names = {"typical_32": "error_over_noise", "step_nmse": "step_nmse", "lost_32": "lost"}
+        told |= {f"{what}_{name}": found[own] for own, name in names.items()}
+    return told
 
 
 def said(row: object) -> str:
@@ -86,13 +90,16 @@ def said(row: object) -> str:
 
 def lines(table: pd.DataFrame) -> Iterator[str]:
     """The table of the page."""
-    yield "| task | volume | minimized | plan: error over noise, NMSE, excess | best single: the same | plan minus single, nats | 95 % | the plan is |"
+    yield "| task | volume | minimized | plan: error over noise, NMSE, lost share; excess | best single: the same | plan minus single, nats | 95 % | the plan is |"
     yield "|---|---|---|---|---|---|---|---|"
     for row in table.itertuples():
-        plan = f"{row.plan_error_over_noise:.2g}, {row.plan_step_nmse:.2g}, {row.plan_excess:+.2g}"
-        single = f"`{row.single}` {row.single_error_over_noise:.2g}, {row.single_step_nmse:.2g}, {row.single_excess:+.2g}"
+        plan, single = (
+            f"{getattr(row, f'{what}_error_over_noise'):.2g}, {getattr(row, f'{what}_step_nmse'):.2g}, "
+            f"{getattr(row, f'{what}_lost'):.2g}; {getattr(row, f'{what}_excess'):+.2g}"
+            for what in ("plan", "single")
+        )
         yield (
-            f"| {row.task} | {row.volume:g} | `{row.figure}` | {plan} | {single} | {row.difference_excess:+.2g} "
+            f"| {row.task} | {row.volume:g} | `{row.figure}` | {plan} | `{row.single}` {single} | {row.difference_excess:+.2g} "
             f"| {row.difference_low:+.2g} to {row.difference_high:+.2g} | {said(row)} |"
         )
 
