@@ -14,10 +14,11 @@ from pathlib import Path
 
 import page
 import pandas as pd
+from insight import NAMES
 
 import apscope
 from apscope._training.folder import read
-from apscope._training.statistics import of_trace
+from apscope._training.statistics import STATISTICS, of_trace
 from apscope._training.verdicts import interval, run_ends
 
 TASKS = ("digits-sgd", "lstm-adam")
@@ -25,6 +26,7 @@ VOLUMES = (0.13, 0.16, 0.2)
 SEEDS = (0, 1, 2, 3, 4)
 FIGURES = ("error_over_noise", "step_nmse")
 CANDIDATES = "widths"  # aps from 4 to 8 bits, and 16
+OF_RATIOS = ("<!-- ratios: written by docs/plans.py -->", "<!-- end of ratios -->")
 MARKERS = ("<!-- plans: written by docs/plans.py -->", "<!-- end of plans -->")
 
 
@@ -73,12 +75,11 @@ def _costs(plan: apscope.Plan, losses: pd.DataFrame) -> dict[str, object]:
 
 def _predicted(plan: apscope.Plan, trace: apscope.Trace, topology: str) -> dict[str, float]:
     """Statistics of both on all recorded steps."""
-    told = {}
-    for what, spec in (("plan", plan.spec), ("single", plan.single)):
-        found = of_trace(trace, spec, topology)
-        names = {"typical_32": "error_over_noise", "step_nmse": "step_nmse", "lost_32": "lost"}
-        told |= {f"{what}_{name}": found[own] for own, name in names.items()}
-    return told
+    return {
+        f"{what}_{name}": value
+        for what, spec in (("plan", plan.spec), ("single", plan.single))
+        for name, value in of_trace(trace, spec, topology).items()
+    }
 
 
 def said(row: object) -> str:
@@ -90,18 +91,32 @@ def said(row: object) -> str:
 
 def lines(table: pd.DataFrame) -> Iterator[str]:
     """The table of the page."""
-    yield "| task | volume | minimized | plan: error over noise, NMSE, lost share; excess | best single: the same | plan minus single, nats | 95 % | the plan is |"
+    yield "| task | volume | minimized | plan: error over noise, NMSE; excess | best single: the same | plan minus single, nats | 95 % | the plan is |"
     yield "|---|---|---|---|---|---|---|---|"
     for row in table.itertuples():
         plan, single = (
-            f"{getattr(row, f'{what}_error_over_noise'):.2g}, {getattr(row, f'{what}_step_nmse'):.2g}, "
-            f"{getattr(row, f'{what}_lost'):.2g}; {getattr(row, f'{what}_excess'):+.2g}"
+            f"{getattr(row, f'{what}_typical_32'):.2g}, {getattr(row, f'{what}_step_nmse'):.2g}; "
+            f"{getattr(row, f'{what}_excess'):+.2g}"
             for what in ("plan", "single")
         )
         yield (
             f"| {row.task} | {row.volume:g} | `{row.figure}` | {plan} | `{row.single}` {single} | {row.difference_excess:+.2g} "
             f"| {row.difference_low:+.2g} to {row.difference_high:+.2g} | {said(row)} |"
         )
+
+
+def ratios(table: pd.DataFrame) -> Iterator[str]:
+    """What every statistic says of a plan against the single scheme, beside what training says."""
+    sure = table[(table["difference_low"] > 0) | (table["difference_high"] < 0)]
+    trained = sure["plan_excess"] / sure["single_excess"]
+    heads = [f"{row.task} {row.volume:g} `{row.figure}`" for row in sure.itertuples()]
+    yield f"| plan over single | right | {' | '.join(heads)} |"
+    yield "|---" * (len(heads) + 2) + "|"
+    yield f"| excess, trained | | {' | '.join(f'{v:.2g}' for v in trained)} |"
+    for name in STATISTICS:
+        told = sure[f"plan_{name}"] / sure[f"single_{name}"]
+        right = int(((told < 1) == (trained < 1)).sum())
+        yield f"| {NAMES[name]} | {right} of {len(sure)} | {' | '.join(f'{v:.2g}' for v in told)} |"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -113,7 +128,9 @@ def main(arguments: list[str] | None = None) -> None:
         trained(places[0], places[1]).to_csv(csv, index=False, float_format="%.5g")
     else:
         csv = places[0]
-    page.replace_between(places[-1], *MARKERS, list(lines(pd.read_csv(csv))))
+    table = pd.read_csv(csv)
+    page.replace_between(places[-1], *MARKERS, list(lines(table)))
+    page.replace_between(places[-1], *OF_RATIOS, list(ratios(table)))
 
 
 if __name__ == "__main__":
