@@ -193,7 +193,7 @@ def relation_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
     low, high = min(x) / 1.35, max(x) * 1.35
     top = max([gate * 10, *(2 * held["excess"])])
     return Chart(
-        "Excess loss against error over noise; hollow: within the seeds' noise",
+        "Excess loss against error over noise",
         f"Excess training loss in nats of {len(points)} schemes against the typical error over noise.",
         Log("typical error over noise, of the fp32 run's recorded steps", low, high, powers(low, high)),
         Log("excess, nats", floor / 1.5, top * 1.5, powers(floor, top)),
