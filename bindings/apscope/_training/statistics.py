@@ -9,7 +9,9 @@ result has neither. Over blocks of B consecutive elements of a tensor both are a
 q = max(sum E / sum N, 2^-30)            of the blocks with noise
 ```
 
-`StepSums` adds up over tensors; `pool` makes one number of many steps.
+`StepSums` adds up over tensors; `pool` makes one number of many steps. ``signed`` compares the square of
+the sum of e over S steps, over S, with the sum of N: as large as ``elements`` for an error that is the
+same at every step, 1/S of it for one that averages out.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,11 +37,20 @@ STATISTICS: dict[str, str] = {
     "typical_256": "error over noise, geometric mean over blocks of 256",
     "lost_32": "q / (1 + q), arithmetic mean over blocks of 32: the share of the batch that the error is worth",
     "elements": "error over noise of single elements, each summed over the steps first",
+    "signed": "errors of single elements added up over the steps, squared, over their noise: what does not average out",
     "pooled": "error over noise of a step's sums, mean over the steps",
     "step_nmse": "NMSE of a step, mean over the steps",
     "cosine_loss": "1 - cosine of a layer, mean over layers and steps",
 }
 _LEAST = 2.0**-30
+
+
+class ElementSums(NamedTuple):
+    """Of every element of a tensor, over several steps."""
+
+    error: np.ndarray  # E
+    noise: np.ndarray  # N
+    signed: np.ndarray  # e
 
 
 @dataclass
@@ -64,7 +75,7 @@ class StepSums:
 def of_step(
     gradients: Mapping[str, np.ndarray],
     results: Mapping[str, np.ndarray],
-    sums: dict[str, tuple[np.ndarray, np.ndarray]] | None = None,
+    sums: dict[str, ElementSums] | None = None,
 ) -> StepSums:
     """The sums of a step.
 
@@ -75,7 +86,7 @@ def of_step(
     results : mapping of str to array, shape (n,)
         The exchanged mean.
     sums : dict, optional
-        Gets E and N of every element added, by tensor.
+        Gets those of every element added, by tensor.
     """
     total = StepSums(lost=0.0)
     for size in BLOCKS:
@@ -85,12 +96,14 @@ def of_step(
         finite = np.isfinite(g).all(0) & np.isfinite(result)
         g, result = np.where(finite, g, 0.0), np.where(finite, result, 0.0)
         mean = g.mean(0)
-        error = (result - mean) ** 2
+        signed = result - mean
+        error = signed**2
         noise = ((g - mean) ** 2).sum(0) / (len(g) * (len(g) - 1))
         if sums is not None:
-            held = sums.setdefault(name, (np.zeros(len(mean)), np.zeros(len(mean))))
-            held[0][:] += error
-            held[1][:] += noise
+            held = sums.setdefault(name, ElementSums(*np.zeros((3, len(mean)))))
+            held.error[:] += error
+            held.noise[:] += noise
+            held.signed[:] += signed
         for size in BLOCKS:
             starts = np.arange(0, len(mean), size)
             e, n = np.add.reduceat(error, starts), np.add.reduceat(noise, starts)
@@ -119,7 +132,7 @@ def _ratio(error: np.ndarray, noise: np.ndarray) -> tuple[float, int]:
 
 @guarded
 def pool(
-    steps: Sequence[StepSums], sums: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None
+    steps: Sequence[StepSums], sums: Mapping[str, ElementSums] | None = None
 ) -> dict[str, float]:
     """`STATISTICS` of several steps; NaN where they have no noise or no gradient.
 
@@ -127,8 +140,8 @@ def pool(
     ----------
     steps : sequence of StepSums
     sums : mapping, optional
-        E and N of every element over all steps, as `of_step` adds them; without it there is no
-        ``elements``.
+        Of every element over all steps, as `of_step` adds them; without it there is no
+        ``elements`` and no ``signed``.
     """
     found = {}
     for size in map(str, BLOCKS):
@@ -137,8 +150,12 @@ def pool(
         )
     blocks = sum(s.blocks["32"] for s in steps)
     found["lost_32"] = sum(s.lost for s in steps) / blocks if blocks else math.nan
-    parts = [_ratio(e, n) for e, n in (sums or {}).values()]
-    found["elements"] = _typical(sum(p[0] for p in parts), sum(p[1] for p in parts))
+    held = list((sums or {}).values())
+    for name, parts in (
+        ("elements", [_ratio(one.error, one.noise) for one in held]),
+        ("signed", [_ratio(one.signed**2 / len(steps), one.noise) for one in held]),
+    ):
+        found[name] = _typical(sum(p[0] for p in parts), sum(p[1] for p in parts))
     found["pooled"] = _mean([s.error / s.noise for s in steps if s.noise > 0])
     found["step_nmse"] = _mean([s.error / s.reference for s in steps if s.reference > 0])
     layers = sum(s.layers for s in steps)
@@ -186,7 +203,7 @@ def of_trace(trace: Any, spec: str, topology: str, seed: int = 0) -> dict[str, f
         seed,
         True,
     )
-    sums: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    sums: dict[str, ElementSums] = {}
     steps = []
     for index, step in enumerate(trace.manifest.steps):
         rows = {

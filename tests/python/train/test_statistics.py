@@ -56,6 +56,23 @@ def test_they_are_sums_over_blocks():
     assert StepSums(**of_step(g, out).as_json()) == of_step(g, out)
 
 
+def test_signed_is_elements_for_a_constant_error_and_falls_for_one_that_averages_out():
+    random = np.random.default_rng(2)
+    g = {"a": random.standard_normal((4, 4000)).astype("f4")}
+    for kind, expected in (("same", 1.0), ("drawn", None), ("returned", 0.0)):
+        sums, steps, last = {}, [], np.zeros(4000)
+        for _ in range(8):
+            e = np.full(4000, 0.1) if kind == "same" else 0.1 * random.standard_normal(4000)
+            e, last = (e - last, e) if kind == "returned" else (e, last)
+            steps.append(of_step(g, {"a": (g["a"].mean(0) + e).astype("f4")}, sums))
+        found = pool(steps, sums)
+        ratio = found["signed"] / found["elements"]
+        if kind == "same":
+            assert ratio == pytest.approx(expected, rel=1e-4)
+        else:  # a chi-squared of one degree of freedom has a geometric mean of 0.28; over 8 of 8
+            assert ratio < (0.06 if kind == "drawn" else 0.03)
+
+
 def test_elements_without_noise_or_not_finite_do_not_count():
     g = {"a": np.array([[1, 2, 5, np.inf], [3, 4, 5, 0]], "f4")}
     found = of_step(g, {"a": np.array([2, 4, 6, 1], "f4")})
