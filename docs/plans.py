@@ -21,7 +21,7 @@ from apscope._training.folder import read
 from apscope._training.statistics import STATISTICS, of_trace
 from apscope._training.verdicts import interval, run_ends
 
-TASKS = ("digits-sgd", "lstm-adam")
+TASKS = ("digits-sgd", "lstm-adam", "transformer-adam")
 VOLUMES = (0.13, 0.16, 0.2)
 SEEDS = (0, 1, 2, 3, 4)
 FIGURES = ("error_over_noise", "step_nmse")
