@@ -34,6 +34,7 @@ from apscope._training.relation import (
     wrong_pairs,
 )
 from apscope._training.statistics import STATISTICS
+from apscope._text import count_of
 from apscope.plots._style import STYLE
 
 #: Stated in docs/relation.toml before the runs.
@@ -120,8 +121,9 @@ def _cost(own: pd.DataFrame, key: tuple[str, str]) -> str:
     if row["lost"] == row["seeds"]:
         return "not finite"
     half = (row["excess_high"] - row["excess_low"]) / 2
-    lost = f", {int(row['lost'])} runs not finite" if row["lost"] else ""
-    return f"{row['excess']:+.2g} ± {half:.1g}; {100 * row['excess_accuracy']:+.1f} %{lost}"
+    spread = "" if pd.isna(half) else f" ± {half:.1g}"
+    lost = f", {count_of(int(row['lost']), 'run')} not finite" if row["lost"] else ""
+    return f"{row['excess']:+.2g}{spread}; {100 * row['excess_accuracy']:+.1f} %{lost}"
 
 
 def bytes_sent(table: pd.DataFrame) -> Iterator[str]:
