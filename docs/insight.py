@@ -22,6 +22,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from apscope._text import count_of
 from apscope._training.relation import (
     Law,
     above_noise,
@@ -34,7 +35,6 @@ from apscope._training.relation import (
     wrong_pairs,
 )
 from apscope._training.statistics import STATISTICS
-from apscope._text import count_of
 from apscope.plots._style import STYLE
 
 #: Stated in docs/relation.toml before the runs.
