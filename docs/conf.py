@@ -55,7 +55,14 @@ def package() -> str:
 NAVIGATION = {
     "Start": ["self"],
     "Answers": ["docs/reading", "docs/advice", "docs/search", "docs/definitions", "docs/schemes"],
-    "Training": ["docs/training", "docs/recipes", "docs/methods", "docs/torch", "docs/cpd"],
+    "Training": [
+        "docs/training",
+        "docs/insight",
+        "docs/recipes",
+        "docs/methods",
+        "docs/torch",
+        "docs/cpd",
+    ],
     "Python": ["docs/api"],
     "Notebooks": [notebook(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))],
     "C++": [

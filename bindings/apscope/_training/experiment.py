@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -19,7 +20,7 @@ __all__ = ["BASELINES", "DECAYS", "ENOUGH_SEEDS", "OPTIMIZERS", "TASKS", "Experi
 
 #: They run first: all others are compared with the first.
 BASELINES = ("none:fp32", "none:bf16")
-OPTIMIZERS = ("sgd", "adam", "adamw")
+OPTIMIZERS = ("sgd", "adam", "adamw", "lars")
 DECAYS = ("cosine", "linear", "none")
 #: Fewer seeds give wide intervals, and the page says so.
 ENOUGH_SEEDS = 5
@@ -41,11 +42,17 @@ class Task:
     warmup: int = 0
     decay: str = "cosine"
     text: str = ""
+    called: str = ""
+
+    @property
+    def title(self) -> str:
+        """The task's name in tables: `called`, by default `name`."""
+        return self.called or self.name
 
     @property
     def label(self) -> str:
-        """Task and model, as tables name them."""
-        return f"{self.name} {self.model}"
+        """Title and model; different for all tasks of an experiment."""
+        return f"{self.title} {self.model}"
 
     def rate(self, step: int) -> float:
         """The learning rate of a step: linear warm-up, then the decay, to 0 after the last step."""
@@ -141,7 +148,9 @@ def parse(told: Mapping[str, Any]) -> Experiment:
     workers = values.get("workers", 8)
     read = tuple(_task(task, workers) for task in tasks)
     if len({task.label for task in read}) < len(read):
-        raise ValueError("a task stands twice with the same model")
+        raise ValueError(
+            "a task stands twice with the same model; give one of them another `called`"
+        )
     formats, patterns = values.pop("formats", []), values.pop("schemes")
     seeds = values["seeds"]
     values["seeds"] = tuple(range(seeds) if isinstance(seeds, int) else seeds)
@@ -180,8 +189,8 @@ def _task(told: Mapping[str, Any], workers: int) -> Task:
     task = replace(models[model], **given)
     if "text" in given and not models[model].text:
         raise ValueError(f"task.text is of the task characters, not of {name}")
-    if "momentum" in given and task.optimizer != "sgd":
-        raise ValueError(f"task.momentum is of sgd, not of {task.optimizer}")
+    if "momentum" in given and task.optimizer not in ("sgd", "lars"):
+        raise ValueError(f"task.momentum is of sgd and lars, not of {task.optimizer}")
     if task.batch % workers:
         raise ValueError(
             f"task.batch={task.batch} cannot be divided among {workers} workers; "
@@ -252,6 +261,10 @@ _OF_A_TASK: dict[str, Rule] = {
     "weight_decay": (lambda v: is_number(v) and v >= 0, "a number of at least 0"),
     "warmup": _count(0),
     "decay": _among(DECAYS),
+    "called": (
+        lambda v: isinstance(v, str) and re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", v) is not None,
+        "a name of at most 40 lower-case letters, digits, - and _",
+    ),
     "text": (
         lambda v: isinstance(v, str) and bool(v),
         "genesis, python, or the path of a UTF-8 file",

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from .._folders.writing import Writing, refuse_dangling
+from .._schemes.scheme import as_scheme
 from .._schemes.titles import format_of
+from .._traces.opening import open_trace
+from . import constant
 from .experiment import BASELINES, Experiment
+from .statistics import StepSums, of_trace, pool
 from .verdicts import verdicts
 
 if TYPE_CHECKING:
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["MARK", "check_folder", "is_experiment", "read", "rows", "write"]
 
 MARK = "training.json"
-_FILES = ("results.parquet", "results.csv", "verdicts.csv", MARK)
+_FILES = ("results.parquet", "results.csv", "verdicts.csv", "statistics.csv", MARK)
 
 
 def check_folder(out: str | os.PathLike[str]) -> Path:
@@ -65,7 +69,7 @@ def rows(found: Sequence[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
         held = {int(done) - 1: pair for done, pair in told["validation"].items()}
         skipped = set(told["skipped"])
         parts.append(pd.DataFrame({
-            "task": run.task.name, "model": run.task.model, "scheme": run.spec, "format": format_of(run.spec),
+            "task": run.task.title, "model": run.task.model, "scheme": run.spec, "format": format_of(run.spec),
             "seed": run.seed, "step": steps, "loss": told["loss"],
             "validation_loss": [held.get(s, (None, None))[0] for s in steps],
             "accuracy": [held.get(s, (None, None))[1] for s in steps], "skipped": [s in skipped for s in steps],
@@ -91,7 +95,8 @@ def write(
     key = ["task", "model", "scheme"]
     table = table.merge(costs[[*key, "volume"]], how="left", on=key)
     judged = verdicts(table, experiment).merge(costs, how="left", on=key)
-    for name, frame in (("results", table), ("verdicts", judged)):
+    counted = pd.concat([_of_traces(experiment, traces), _of_runs(found)], ignore_index=True)
+    for name, frame in (("results", table), ("verdicts", judged), ("statistics", counted)):
         arrow = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
         if name == "results":
             pq.write_table(arrow, writing.new / "results.parquet", compression="zstd")
@@ -118,6 +123,7 @@ def _costs(label: str, trace: Path, experiment: Experiment) -> pd.DataFrame:
             "model": model,
             "scheme": own["scheme"],
             "volume": own["volume"],
+            "speedup": own["speedup"],
             "error_over_noise": own["error_over_noise"],
             "step_nmse": own["step_nmse"],
             "layer_cosine": own["layer_cosine"],
@@ -125,8 +131,35 @@ def _costs(label: str, trace: Path, experiment: Experiment) -> pd.DataFrame:
     )
 
 
+def _of_runs(found: Sequence[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
+    """A row a run: `STATISTICS` of its own recorded steps."""
+    return pd.DataFrame([
+        {"task": run.task.title, "model": run.task.model, "scheme": run.spec, "source": "run", "seed": run.seed}
+        | pool([StepSums(**sums) for sums in told["errors"].values()])
+        for run, told in found
+    ])  # fmt: skip
+
+
+def _of_traces(experiment: Experiment, traces: Mapping[str, Path]) -> pd.DataFrame:
+    """A row a task and scheme: `STATISTICS` of the fp32 run's recorded steps."""
+    rows = []
+    for label, place in traces.items():
+        task, model = label.split(" ", 1)
+        trace = open_trace(place)
+        for spec in (*BASELINES, *experiment.specs):
+            told: dict[str, Any] = {"task": task, "model": model, "scheme": spec, "source": "trace"}
+            own = constant.of_trace(spec, place, experiment.topology)
+            if not set(as_scheme(own).needs) - {"loss", "learning_rate"}:
+                told |= of_trace(trace, own, experiment.topology)
+            rows.append(told)
+    return pd.DataFrame(rows)
+
+
 def read(folder: str | os.PathLike[str]) -> tuple[Experiment, pd.DataFrame, dict[str, Any]]:
-    """The experiment, its rows with their volumes, its verdicts in ``["verdicts"]`` of the rest.
+    """The experiment, its rows with their volumes, and the rest.
+
+    The rest has the tables ``verdicts`` and ``statistics``: of every scheme's exchange of the fp32
+    run's trace (``source`` is ``trace``), and of every run's own recorded steps (``run``).
 
     Raises
     ------
@@ -144,6 +177,7 @@ def read(folder: str | os.PathLike[str]) -> tuple[Experiment, pd.DataFrame, dict
         table = pd.read_parquet(folder / "results.parquet")
         judged = pd.read_csv(folder / "verdicts.csv", keep_default_na=True)
         judged["note"] = judged["note"].fillna("")
+        counted = pd.read_csv(folder / "statistics.csv")
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise ValueError(f"{folder} has a damaged file: {error}") from None
-    return experiment, table, {**told, "verdicts": judged}
+    return experiment, table, {**told, "verdicts": judged, "statistics": counted}

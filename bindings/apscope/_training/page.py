@@ -23,8 +23,10 @@ from .._schemes.titles import format_of, titles
 from .._text import clip, count_of
 from .experiment import BASELINES, ENOUGH_SEEDS, Experiment
 from .folder import read
+from .relation import FEWEST, combinations, ranking
+from .statistics import STATISTICS
 
-__all__ = ["curves", "excess_chart", "write_page"]
+__all__ = ["curves", "excess_chart", "relation_chart", "write_page"]
 
 _HERE = Path(__file__).parent
 #: Means of so many parts of a run are drawn.
@@ -50,11 +52,17 @@ def write_page(
     out_path = check_destination(out_path, force=force)
     experiment, rows, about = read(folder)
     judged = about["verdicts"]
+    related = combinations(folder)
     named = titles(judged["scheme"].unique())
     tasks = []
     for (task, model), own in judged.groupby(["task", "model"], sort=False):
         part = rows[(rows["task"] == task) & (rows["model"] == model)]
-        charts = [excess_chart(own, experiment.gate, named), *curves(part, named)]
+        found = related[(related["task"] == task) & (related["model"] == model)]
+        charts = [
+            excess_chart(own, experiment.gate, named),
+            relation_chart(found, experiment.gate, named),
+            *curves(part, named),
+        ]
         tasks.append({
             "label": f"{task} {model}", "said": _said(own, experiment), "data": about["data"].get(f"{task} {model}", ""),
             "charts": [{"title": c.title, "svg": Markup(chart_svg(c, 520.0, 300.0))} for c in charts],
@@ -62,7 +70,7 @@ def write_page(
                 r | {"name": named(r["scheme"]), "css": r["verdict"]}
                 for r in own.astype(object).where(own.notna(), None).to_dict("records")
             ],
-            "setting": next(t for t in experiment.tasks if (t.name, t.model) == (task, model)),
+            "setting": next(t for t in experiment.tasks if (t.title, t.model) == (task, model)),
         })  # fmt: skip
     families = {family_of(spec) for spec in judged["scheme"]}
     filters: dict[str, Callable[..., Any]] = {
@@ -73,7 +81,7 @@ def write_page(
     }
     page = render(
         _HERE / "page.html", filters,
-        tasks=tasks, experiment=experiment, enough=ENOUGH_SEEDS, command=about.get("command", ""),
+        tasks=tasks, ranking=_ranked(related), fewest=FEWEST, experiment=experiment, enough=ENOUGH_SEEDS, command=about.get("command", ""),
         versions=about.get("versions", {}), floor=_FLOOR * experiment.gate,
         families=[(f, FAMILIES[f].colour, symbol_path(FAMILIES[f].symbol)) for f in FAMILIES if f in families],
         style=Markup((_HERE.parent / "_report/page/style.css").read_text(encoding="utf-8")),
@@ -156,6 +164,49 @@ def excess_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
         points=points,
         rules=[Rule(gate, "gate", limit=True)],
     )
+
+
+def relation_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
+    """Excess loss against the typical error over noise of the fp32 run's trace, one task.
+
+    Parameters
+    ----------
+    own : DataFrame
+        Of `relation.combinations`. Schemes without noise, or with a lost run, are left out.
+    gate : float
+        What is below a hundredth of it stands there.
+    named : f(spec)
+        Short names.
+    """
+    floor = gate * _FLOOR
+    held = own[(own["typical_32"] > 0) & (own["lost"] == 0)].reset_index(drop=True)
+    points = [
+        Point(
+            row.typical_32, max(row.excess, floor), FAMILIES[family_of(row.scheme)].colour,
+            FAMILIES[family_of(row.scheme)].symbol,
+            f"{row.scheme}\nexcess {number(row.excess)} nats\nerror over noise {number(row.typical_32, 3)}",
+            hollow=not row.excess_low > 0, label=named(row.scheme),
+        )
+        for row in held.itertuples()
+    ]  # fmt: skip
+    x = [p.x for p in points] or [0.1, 1.0]
+    low, high = min(x) / 1.35, max(x) * 1.35
+    top = max([gate * 10, *(2 * held["excess"])])
+    return Chart(
+        "Excess loss against error over noise",
+        f"Excess training loss in nats of {len(points)} schemes against the typical error over noise.",
+        Log("typical error over noise, of the fp32 run's recorded steps", low, high, powers(low, high)),
+        Log("excess, nats", floor / 1.5, top * 1.5, powers(floor, top)),
+        points=points,
+        rules=[Rule(gate, "gate", limit=True)],
+    )  # fmt: skip
+
+
+def _ranked(related: pd.DataFrame) -> list[dict[str, Any]]:
+    """The statistics, the best first, for the page."""
+    found = ranking(related)
+    rows = found.astype(object).where(found.notna(), None).to_dict("records")
+    return [row | {"name": STATISTICS[row["statistic"]]} for row in rows if row["pairs"]]
 
 
 def curves(rows: pd.DataFrame, named: Any = str) -> list[Chart]:

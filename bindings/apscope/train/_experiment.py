@@ -24,9 +24,9 @@ import multiprocessing
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ from .._folders.writing import Writing
 from .._replay.progress import Bar
 from .._traces.opening import open_trace
 from .._training import folder as results
+from .._training.constant import constant, in_hindsight, of_trace
 from .._training.experiment import BASELINES, Experiment, Task
 from .._training.verdicts import noise_sentences
 from . import _tasks as tasks
@@ -86,7 +87,8 @@ def run_experiment(
 
     out = results.check_folder(out)
     for spec in (*BASELINES, *experiment.specs):
-        Exchanger(spec, {"w": (4,)}, workers=experiment.workers, topology=experiment.topology)
+        trial = constant(spec, 0) if in_hindsight(spec) else spec
+        Exchanger(trial, {"w": (4,)}, workers=experiment.workers, topology=experiment.topology)
     data = _data_of(experiment.tasks, say)
     versions = {
         "apscope": __version__,
@@ -100,38 +102,61 @@ def run_experiment(
             make_folder(out / name)
         remove_left(out / "runs", waiting(r"[0-9a-f]+\.(pt|json)"))
         held = [task for task in experiment.tasks if task.label in data]
-        keys = {
-            run: _key(run, experiment, data[run.task.label], versions)
-            for task in held
-            for spec in (*BASELINES, *experiment.specs)
-            for seed in experiment.seeds
-            for run in [Run(task, spec, seed, experiment.workers, experiment.topology)]
-        }
-        first = {run: key for run, key in keys.items() if run.spec in BASELINES}
+        same = {run: run for run in _runs(held, BASELINES, experiment)}
+        first = _keys(same, experiment, data, versions)
         recorded = {
             run: out / "traces" / run.task.label.replace(" ", "-")
             for run in first
             if _is_recorded(run, experiment)
         }
-        total = sum(run.task.steps for run in keys)
+        total = len(experiment.seeds) * sum(task.steps for task in held)
+        total *= len(BASELINES) + len(experiment.specs)
         with Bar("apscope train", progress, unit="step") as update, _pool(jobs) as pool:
             done = 0
-            for part in (first, {run: key for run, key in keys.items() if run not in first}):
-                for run in _finish(part, recorded, experiment, out, pool, checkpoint):
+
+            def finish(keys: dict[Run, str]) -> None:
+                nonlocal done
+                for run in _finish(keys, recorded, experiment, out, pool, checkpoint):
                     done += run.task.steps
                     if update is not None:
                         update(done, total)
-                if part is first:
-                    baselines = results.rows(_found(first, out))
-                    for line in noise_sentences(baselines, experiment):
-                        say(line)
+
+            finish(first)
+            for line in noise_sentences(results.rows(_found(same, first, out)), experiment):
+                say(line)
+            traces = {run.task.label: trace for run, trace in recorded.items()}
+            made = {}  # what is trained, by what is asked for
+            for run in _runs(held, experiment.specs, experiment):
+                spec = of_trace(run.spec, traces[run.task.label], run.topology)
+                made[run] = replace(run, spec=spec)
+            keys = _keys(made.values(), experiment, data, versions)
+            finish(keys)
         results.write(
             writing,
             experiment,
-            _found(keys, out),
-            {run.task.label: trace for run, trace in recorded.items()},
+            sorted(
+                [*_found(same, first, out), *_found(made, keys, out)],
+                key=lambda one: held.index(one[0].task),
+            ),
+            traces,
             {"command": command, "versions": versions, "data": data},
         )
+
+
+def _runs(held: Sequence[Task], specs: Sequence[str], experiment: Experiment) -> list[Run]:
+    """Every task through every scheme, from every seed."""
+    return [
+        Run(task, spec, seed, experiment.workers, experiment.topology)
+        for task in held
+        for spec in specs
+        for seed in experiment.seeds
+    ]
+
+
+def _keys(
+    runs: Iterable[Run], experiment: Experiment, data: dict[str, str], versions: dict[str, str]
+) -> dict[Run, str]:
+    return {run: _key(run, experiment, data[run.task.label], versions) for run in runs}
 
 
 def _data_of(held: Sequence[Task], say: Callable[[str], None]) -> dict[str, str]:
@@ -154,9 +179,12 @@ def _is_recorded(run: Run, experiment: Experiment) -> bool:
 
 
 def _key(run: Run, experiment: Experiment, about: str, versions: dict[str, str]) -> str:
-    told = {**asdict(run), "data": about, "versions": versions}
-    if _is_recorded(run, experiment):
-        told["record_steps"] = experiment.record_steps
+    told = {
+        **asdict(replace(run, task=replace(run.task, called=""))),
+        "data": about,
+        "versions": versions,
+        "record_steps": experiment.record_steps,
+    }
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:24]
 
 
@@ -168,10 +196,13 @@ def _has_trace(trace: Path | None, key: str) -> bool:
         return False
 
 
-def _found(keys: dict[Run, str], out: Path) -> list[tuple[Run, dict[str, Any]]]:
+def _found(
+    made: Mapping[Run, Any], keys: dict[Run, str], out: Path
+) -> list[tuple[Run, dict[str, Any]]]:
+    """What was found of the runs that were asked for; `made` has the runs that were trained."""
     return [
-        (run, json.loads((out / "runs" / f"{key}.json").read_text(encoding="utf-8")))
-        for run, key in keys.items()
+        (run, json.loads((out / "runs" / f"{keys[own]}.json").read_text(encoding="utf-8")))
+        for run, own in made.items()
     ]
 
 
@@ -224,7 +255,7 @@ def _one(
     """Trains one run, and puts its file in place; of a recorded run the trace first."""
     saved = place.with_suffix(".pt")
     if trace is None:
-        found = train(run, saved, checkpoint)
+        found = train(run, saved, checkpoint, record=record)
     else:
         half = trace.with_name(f".{trace.name}.half")
         for left in (half, trace):

@@ -15,9 +15,11 @@ import torch
 
 from .._folders.one_file import new_file
 from .._training.experiment import Task
+from .._training.statistics import of_step
 from ..record import TraceWriter
 from ..record.torch_layers import roles
 from . import _tasks as tasks
+from ._lars import LARS
 from ._workers import Workers
 
 __all__ = ["EVALUATIONS", "Run", "one_thread", "train"]
@@ -52,6 +54,8 @@ def optimizer_of(task: Task, model: torch.nn.Module) -> torch.optim.Optimizer:
     options: dict[str, Any] = {"lr": task.learning_rate, "weight_decay": task.weight_decay}
     if task.optimizer == "sgd":
         return torch.optim.SGD(model.parameters(), momentum=task.momentum, **options)
+    if task.optimizer == "lars":
+        return LARS(model.parameters(), momentum=task.momentum, **options)
     kind = torch.optim.Adam if task.optimizer == "adam" else torch.optim.AdamW
     return kind(model.parameters(), **options)
 
@@ -81,6 +85,7 @@ def train(
     trace : pathlib.Path, optional
         A folder for the gradients of the steps `record`; then nothing is resumed.
     record : tuple of int
+        Steps whose error is counted.
     key : str
         The run's name in the trace's metadata.
 
@@ -88,8 +93,8 @@ def train(
     -------
     dict
         ``loss`` of every step, before it, in nats; by number of steps done ``validation``: loss and
-        accuracy; ``skipped`` steps; ``diverged``: whether the loss was not finite at a step, which
-        is then the last.
+        accuracy; ``skipped`` steps; ``errors`` of the steps `record`: `StepSums`; ``diverged``:
+        whether the loss was not finite at a step, which is then the last.
     """
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
@@ -105,7 +110,13 @@ def train(
             seed=run.seed,
             threads=1,
         )
-        found: dict[str, Any] = {"loss": [], "validation": {}, "skipped": [], "diverged": False}
+        found: dict[str, Any] = {
+            "loss": [],
+            "validation": {},
+            "skipped": [],
+            "errors": {},
+            "diverged": False,
+        }
         if checkpoint is not None and checkpoint.exists():
             state = torch.load(checkpoint, weights_only=True)
             workers.load_state_dict(state["workers"])
@@ -113,7 +124,7 @@ def train(
         with _writer(run, workers, data, trace, key) as writer:
             saved = time.monotonic()
             for step in range(len(found["loss"]), run.task.steps):
-                _step(run, workers, data, step, found, writer if step in record else None)
+                _step(run, workers, data, step, found, step in record, writer)
                 if found["diverged"]:
                     break
                 if checkpoint is not None and time.monotonic() - saved >= every:
@@ -129,6 +140,7 @@ def _step(
     data: tasks.Data,
     step: int,
     found: dict[str, Any],
+    recorded: bool,
     writer: TraceWriter | None,
 ) -> None:
     rate = run.task.rate(step)
@@ -139,13 +151,18 @@ def _step(
     if not math.isfinite(loss):
         found["diverged"] = True
         return
-    if writer is not None:
+    if recorded and writer is not None:
         shapes = {name: p.shape for name, p in workers.model.named_parameters()}
         for name, rows in workers.gradients.items():
             for worker, row in enumerate(rows):
                 writer.add(step, worker, name, row.reshape(shapes[name]))
         writer.end_step(step, loss=loss, learning_rate=rate)
     workers.exchange()
+    if recorded:
+        found["errors"][str(step)] = of_step(
+            {name: rows.numpy() for name, rows in workers.gradients.items()},
+            {name: p.grad.reshape(-1).numpy() for name, p in workers.model.named_parameters() if p.grad is not None},
+        ).as_json()  # fmt: skip
     workers.update()
     if workers.skipped:
         found["skipped"].append(step)

@@ -76,7 +76,8 @@ def test_the_rate_warms_up_and_decays(opened):
         ('"lstm"', '"gru"', "task.model='gru' is unknown; there are transformer, lstm"),
         ("warmup = 4", "warm = 4", "task.warm is unknown; did you mean 'warmup'?"),
         ("warmup = 4", "warmup = 41", "task.warmup=41 is more than the 40 steps"),
-        ("warmup = 4", "momentum = 0.5", "task.momentum is of sgd, not of adam"),
+        ("warmup = 4", "momentum = 0.5", "task.momentum is of sgd and lars, not of adam"),
+        ("warmup = 4", 'called = "A b"', "task.called='A b' must be a name of at most 40"),
         ('"linear"', '"step"', "task.decay='step' must be one of cosine, linear, none"),
         ('name = "digits"', 'name = "digits"\ntext = "x"', "task.text is of the task characters"),
         ("steps = 40", "steps = true", "task.steps=True must be an integer"),
@@ -92,6 +93,16 @@ def test_refused(opened, old, new, said):
     with pytest.raises(ValueError, match=said) as error:
         opened(WHOLE.replace(old, new, 1))
     assert "\n" not in str(error.value) and "experiment.toml: " in str(error.value)
+
+
+def test_a_task_may_stand_twice_under_two_names(opened):
+    text = 'gate = 1\nseeds = 1\nschemes = ["none:fp16"]\n[[task]]\nname = "digits"\n'
+    two = opened(text + '[[task]]\nname = "digits"\ncalled = "digits-lars"\noptimizer = "lars"\n')
+    assert [task.label for task in two.tasks] == [
+        "digits convolutional",
+        "digits-lars convolutional",
+    ]
+    assert two.tasks[1].momentum == 0.9 and Experiment.of_json(two.as_json()) == two
 
 
 def test_a_task_twice_and_formats_for_nothing_are_refused(opened):

@@ -17,6 +17,7 @@ from torch.func import functional_call, grad_and_value, vmap  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 import apscope  # noqa: E402
+from apscope._training.constant import of_trace as constant_of  # noqa: E402
 from apscope._training.experiment import TASKS  # noqa: E402
 from apscope.cli import main  # noqa: E402
 from apscope.train import _tasks as tasks  # noqa: E402
@@ -54,7 +55,9 @@ def trained(experiment, tmp_path_factory):
 
 
 def tables(folder):
-    return [(folder / name).read_bytes() for name in ("results.csv", "verdicts.csv")]
+    return [
+        (folder / name).read_bytes() for name in ("results.csv", "verdicts.csv", "statistics.csv")
+    ]
 
 
 def test_the_fp32_run_in_rank_order_is_a_loop_by_hand():
@@ -125,6 +128,51 @@ def test_the_gradients_of_the_first_fp32_run_are_a_trace(trained):
     assert [s.loss for s in trace.manifest.steps] == list(run["loss"].iloc[[0, 6, 11]])
 
 
+def test_its_statistics_are_of_the_trace_and_of_every_run(trained):
+    table = pd.read_csv(trained / "statistics.csv")
+    assert dict(table["source"].value_counts()) == {"trace": 8, "run": 16}
+    of_fp32 = table[(table["task"] == "digits") & (table["scheme"] == "none:bf16")]
+    trace, first, second = (of_fp32.iloc[i] for i in range(3))
+    # At the first step a run is fp32's, later nearly so in bf16.
+    assert first["typical_32"] == pytest.approx(trace["typical_32"], rel=0.1)
+    assert 0 < second["typical_32"] < 1e-3 and second["seed"] == 1
+    trained_by_hand = train(
+        Run(TASKS["digits"]["convolutional"], "none:fp32", 0, 8, "ring"), record=()
+    )
+    assert trained_by_hand["errors"] == {}
+
+
+def test_a_constant_scale_is_that_of_the_fp32_run_and_names_change_no_run(tmp_path):
+    text = """
+gate = 0.01
+seeds = 1
+record_steps = 3
+schemes = ["loss_scaling:e3m4,scale=best,overflow=saturate"]
+
+[[task]]
+name = "digits"
+called = "{name}"
+steps = 6
+"""
+    (tmp_path / "a.toml").write_text(text.format(name="one"))
+    assert main(["train", str(tmp_path / "a.toml"), "-o", str(tmp_path / "out")]) == 0
+    spec = constant_of(
+        "loss_scaling:e3m4,scale=best,overflow=saturate",
+        tmp_path / "out/traces/one-convolutional",
+        "ring",
+    )
+    assert "scale=best" not in spec
+    own = train(Run(replace(TASKS["digits"]["convolutional"], steps=6), spec, 0, 8, "ring"))
+    rows = pd.read_parquet(tmp_path / "out/results.parquet")
+    found = rows[rows["scheme"] == "loss_scaling:e3m4,scale=best,overflow=saturate"]
+    assert list(found["loss"]) == own["loss"] and set(rows["task"]) == {"one"}
+    before = sorted(p.name for p in (tmp_path / "out/runs").iterdir())
+    (tmp_path / "a.toml").write_text(text.format(name="two"))
+    assert main(["train", str(tmp_path / "a.toml"), "-o", str(tmp_path / "out")]) == 0
+    assert sorted(p.name for p in (tmp_path / "out/runs").iterdir()) == before
+    assert set(pd.read_parquet(tmp_path / "out/results.parquet")["task"]) == {"two"}
+
+
 def test_two_processes_and_a_kill_change_no_bit(experiment, trained, tmp_path):
     out = tmp_path / "killed"
     words = [sys.executable, "-m", "apscope", "train", str(experiment), "-o", str(out)]
@@ -178,7 +226,8 @@ def test_more_seeds_train_only_what_is_missing(trained, tmp_path, monkeypatch, e
 
 def test_what_cannot_be_trained_is_refused_before_anything_is_written(tmp_path, capsys):
     path, out = tmp_path / "e.toml", tmp_path / "out"
-    path.write_text(TINY.format(seeds=1).replace("stochastic:e4m3", "loss_scaling:e4m3,scale=best"))
+    hindsight = "hybrid(first=loss_scaling:e4m3,scale=best;else=none:fp16)"
+    path.write_text(TINY.format(seeds=1).replace("stochastic:e4m3", hindsight))
     assert main(["train", str(path), "-o", str(out)]) == 2 and not out.exists()
     assert "scale=best" in capsys.readouterr().err
     path.write_text(TINY.format(seeds=1))

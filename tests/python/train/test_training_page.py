@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from apscope._training.page import curves, excess_chart
+from apscope._training.page import curves, excess_chart, relation_chart
 from apscope.cli import main
 
 TOML = """
@@ -79,6 +79,16 @@ def test_curves_are_means_over_the_seeds_and_end_where_one_diverges():
     assert len(aps.points) == 20 and {y for _, y in aps.points} == {2.0}
 
 
+def test_the_relation_has_a_point_a_scheme_hollow_within_the_seeds_noise():
+    own = pd.DataFrame({
+        "scheme": ["aps:e4m3", "aps:e3m0", "none:e3m0", "aps:e2m1"], "excess": [-0.001, 0.2, 0.5, 1.0],
+        "excess_low": [-0.002, 0.1, 0.4, 0.9], "lost": [0, 0, 1, 0], "typical_32": [0.01, 0.8, 1.0, math.nan],
+    })  # fmt: skip
+    chart = relation_chart(own, 0.01)
+    assert [(p.x, p.y, p.hollow) for p in chart.points] == [(0.01, 1e-4, True), (0.8, 0.2, False)]
+    assert "-0.001" in chart.points[0].says
+
+
 def test_the_page_has_every_verdict_and_asks_for_nothing(folder, tmp_path, capsys):
     out = tmp_path / "page.html"
     assert main(["report", str(folder), "-o", str(out)]) == 0
@@ -88,7 +98,7 @@ def test_the_page_has_every_verdict_and_asks_for_nothing(folder, tmp_path, capsy
     assert page.count("<tr class=") == len(table) == 6
     diverged = table[table["scheme"].str.startswith("loss_scaling")]
     assert (diverged["verdict"] == "fail").all() and page.count("2 runs of 2 diverged") >= 2
-    assert "Fewer than 5 seeds" in page and page.count("<svg class=") == 3
+    assert "Fewer than 5 seeds" in page and page.count("<svg class=") == 4
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", page) and "<script" not in page
     assert main(["report", str(folder)]) == 0 and (folder / "report.html").exists()
     assert main(["report", str(folder), "--against", str(folder)]) == 2

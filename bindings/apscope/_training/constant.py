@@ -1,0 +1,40 @@
+"""One constant scale for a whole training, by a rule: from the recorded steps of the fp32 run.
+
+``loss_scaling`` with ``scale=best`` knows its scale in hindsight only. In an experiment it stands
+for the constant that the scheme would have chosen for the recorded fp32 run: known before the
+training that uses it, though only from an fp32 run.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .._schemes.scheme import as_scheme, spec_of
+
+__all__ = ["constant", "in_hindsight", "of_trace"]
+
+
+def in_hindsight(spec: str) -> bool:
+    """Whether it is ``loss_scaling`` with ``scale=best``."""
+    scheme = as_scheme(spec)
+    return scheme.name == "loss_scaling" and scheme.keys["scale"] == "best"
+
+
+def constant(spec: str, exponent: int) -> str:
+    """The spec with the scale 2^exponent instead of ``best``, without the rule that chose it."""
+    scheme = as_scheme(spec)
+    keys = {k: v for k, v in scheme.keys.items() if k not in ("scale", "headroom", "rule")}
+    return as_scheme(
+        spec_of(scheme.name, scheme.format, {"scale": repr(2.0**exponent), **keys})
+    ).spec
+
+
+def of_trace(spec: str, trace: str | os.PathLike[str], topology: str) -> str:
+    """A spec ``in_hindsight`` with the constant that it chooses for a trace; any other unchanged."""
+    if not in_hindsight(spec):
+        return spec
+    from .._replay.replay import replay
+
+    frame: Any = replay(trace, [spec], topology=[topology], progress=False).frame
+    return constant(spec, int(frame["scale_exponent"].dropna().iloc[0]))

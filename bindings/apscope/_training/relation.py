@@ -1,0 +1,294 @@
+"""Which statistic of recorded errors orders schemes as training does, and what it predicts.
+
+A combination is a task and a scheme. Its excess is the mean over the seeds of the training loss at
+the end minus fp32's of the same seed; it is above the seeds' noise if its whole 95 % interval
+(Student's t) is above 0. Over such combinations log10 of the excess is compared with log10 of a
+statistic (`statistics.STATISTICS`), of the fp32 run's trace or of the run itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from .._results.intervals import student_t
+from .experiment import BASELINES
+from .folder import read
+from .statistics import STATISTICS
+from .verdicts import interval, run_ends
+
+__all__ = [
+    "FEWEST",
+    "Law",
+    "above_noise",
+    "combinations",
+    "fit",
+    "ranking",
+    "ratios",
+    "relations",
+    "wrong_pairs",
+]
+
+#: Combinations below which nothing is fitted.
+FEWEST = 4
+_DRAWS = 2000  # of a bootstrap
+_KEY = ["task", "model", "scheme"]
+
+
+def combinations(folder: str | os.PathLike[str]) -> pd.DataFrame:
+    """A row a task and scheme of an experiment's folder, without the baselines.
+
+    Returns
+    -------
+    DataFrame
+        ``task``, ``model``, ``scheme``, ``seeds``; ``lost``: runs whose loss was not finite at a
+        step; ``excess``, ``excess_low``, ``excess_high`` of the others, whether or not they count as
+        diverged; the same of ``excess_accuracy``; ``volume``, ``speedup``, ``verdict``; every statistic of the fp32 run's
+        trace, and as ``own_...`` the geometric mean over the seeds of that of the runs themselves.
+    """
+    _, rows, about = read(folder)
+    counted = about["statistics"]
+    trace = counted[counted["source"] == "trace"].drop(columns=["source", "seed"])
+    own = counted[counted["source"] == "run"].drop(columns=["source", "seed"])
+    own = own.groupby(_KEY, sort=False).agg(_geometric_mean).add_prefix("own_").reset_index()
+    judged = about["verdicts"][[*_KEY, "volume", "speedup", "verdict"]]
+    found = _excesses(rows)
+    for other in (judged, trace, own):
+        found = found.merge(other, how="left", on=_KEY)
+    return found
+
+
+def _geometric_mean(values: pd.Series) -> float:
+    held = values.to_numpy(float)
+    return float(np.exp(np.log(held).mean())) if len(held) and (held > 0).all() else math.nan
+
+
+def _excesses(rows: pd.DataFrame) -> pd.DataFrame:
+    ends = run_ends(rows)
+    base = ends[ends["scheme"] == BASELINES[0]]
+    found = []
+    for (task, model, scheme), own in ends.groupby(_KEY, sort=False):
+        if scheme in BASELINES:
+            continue
+        pairs = own.merge(base, on=["task", "model", "seed"], suffixes=("", "_base"))
+        sound = pairs[np.isfinite(pairs["loss"]) & np.isfinite(pairs["loss_base"])]
+        mean, low, high = interval((sound["loss"] - sound["loss_base"]).to_numpy(float))
+        gained = interval((sound["accuracy"] - sound["accuracy_base"]).to_numpy(float))
+        found.append({
+            "task": task, "model": model, "scheme": scheme, "seeds": len(pairs), "lost": len(pairs) - len(sound),
+            "excess": mean, "excess_low": low, "excess_high": high,
+            "excess_accuracy": gained[0], "excess_accuracy_low": gained[1], "excess_accuracy_high": gained[2],
+        })  # fmt: skip
+    return pd.DataFrame(found)
+
+
+def above_noise(table: pd.DataFrame, statistic: str) -> pd.DataFrame:
+    """The combinations that a relation can be fitted to: excess above the seeds' noise, no run lost."""
+    known = np.isfinite(table[statistic]) & (table[statistic] > 0)
+    return table[known & (table["excess_low"] > 0) & (table["lost"] == 0)]
+
+
+class Law(NamedTuple):
+    """log10 excess = offset + slope log10 statistic, by least squares."""
+
+    combinations: int
+    slope: float
+    offset: float
+    spread: float  #: 10^(standard deviation of the residuals): a factor
+    pearson: float
+    spearman: float
+
+    @property
+    def factor(self) -> float:
+        """The excess at a statistic of 1, in nats."""
+        return float(10.0**self.offset)
+
+    def predict(self, statistic: Any) -> Any:
+        """The excess in nats."""
+        return 10.0 ** (self.offset + self.slope * np.log10(statistic))
+
+    def predict_interval(self, statistic: Any) -> tuple[Any, Any]:
+        """Ends of the 95 % interval of a new combination's excess, without the slope's own error."""
+        half = self.spread ** student_t(self.combinations - 2)
+        middle = self.predict(statistic)
+        return middle / half, middle * half
+
+
+def fit(statistic: Any, excess: Any) -> Law:
+    """A straight line in logarithms; NaN for fewer than `FEWEST` combinations, or one statistic for all.
+
+    Parameters
+    ----------
+    statistic, excess : arrays of positive numbers
+    """
+    x, y = np.log10(np.asarray(statistic, float)), np.log10(np.asarray(excess, float))
+    if len(x) < FEWEST or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return Law(len(x), *(math.nan,) * 5)
+    dx, dy = x - x.mean(), y - y.mean()
+    slope = float(dx @ dy / (dx @ dx))
+    residual = dy - slope * dx
+    return Law(
+        len(x), slope, float(y.mean() - slope * x.mean()),
+        float(10.0 ** math.sqrt(residual @ residual / (len(x) - 2))), _correlation(x, y),
+        _correlation(_ranks(x), _ranks(y)),
+    )  # fmt: skip
+
+
+def _correlation(x: np.ndarray, y: np.ndarray) -> float:
+    dx, dy = x - x.mean(), y - y.mean()
+    return float(dx @ dy / math.sqrt((dx @ dx) * (dy @ dy)))
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks from 1; equal values share the mean of theirs."""
+    return pd.Series(values).rank().to_numpy()
+
+
+def fit_intervals(statistic: Any, excess: Any, seed: int = 0) -> dict[str, tuple[float, float]]:
+    """95 % intervals of slope, pearson and spearman: the bootstrap's over the combinations.
+
+    Draws with fewer than three different combinations are left out.
+    """
+    x, y = np.log10(np.asarray(statistic, float)), np.log10(np.asarray(excess, float))
+    names = ("slope", "pearson", "spearman")
+    if math.isnan(fit(statistic, excess).slope):
+        return dict.fromkeys(names, (math.nan, math.nan))
+    n = len(x)
+    times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=_DRAWS)
+    times = times[(times > 0).sum(axis=1) >= 3]  # how often a draw has each combination
+    slope, pearson = _weighted(times, x, y)
+    spearman = _weighted(times, _ranks_drawn(times, x), _ranks_drawn(times, y))[1]
+    low, high = np.nanquantile([slope, pearson, spearman], [0.025, 0.975], axis=1)
+    return {name: (float(low[i]), float(high[i])) for i, name in enumerate(names)}
+
+
+def _weighted(times: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Slope and correlation of every draw; NaN where x or y does not vary."""
+    n = times.shape[1]
+    dx = x - (times * x).sum(axis=1, keepdims=True) / n
+    dy = y - (times * y).sum(axis=1, keepdims=True) / n
+    xx, yy, xy = ((times * a * b).sum(axis=1) for a, b in ((dx, dx), (dy, dy), (dx, dy)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return xy / xx, xy / np.sqrt(xx * yy)
+
+
+def _ranks_drawn(times: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The rank of every value in each draw; equal values share the mean of theirs."""
+    lower, equal = values[:, None] < values, values[:, None] == values
+    return times @ (lower + equal / 2) + 0.5
+
+
+def wrong_pairs(table: pd.DataFrame, statistic: str) -> tuple[pd.DataFrame, int]:
+    """Pairs of one task's schemes that training orders and the statistic orders otherwise.
+
+    Training orders two schemes if the intervals of their excess do not overlap.
+
+    Returns
+    -------
+    pairs : DataFrame
+        ``task``, ``model``, ``better``, ``worse``: the schemes as training orders them, with their
+        excess and statistic; the largest difference of excess first.
+    count : int
+        How many pairs training orders.
+    """
+    found, count = [], 0
+    known = table[table[statistic].notna() & (table["lost"] == 0) & table["excess_high"].notna()]
+    for (task, model), own in known.groupby(["task", "model"], sort=False):
+        for a, b in itertools.combinations(own.itertuples(index=False), 2):
+            better, worse = (a, b) if a.excess < b.excess else (b, a)
+            if not better.excess_high < worse.excess_low:
+                continue
+            count += 1
+            said = getattr(better, statistic), getattr(worse, statistic)
+            if said[0] >= said[1]:
+                found.append({
+                    "task": task, "model": model, "better": better.scheme, "worse": worse.scheme,
+                    "excess_better": better.excess, "excess_worse": worse.excess,
+                    "statistic_better": said[0], "statistic_worse": said[1],
+                })  # fmt: skip
+    pairs = pd.DataFrame(
+        found,
+        columns=["task", "model", "better", "worse", "excess_better", "excess_worse", "statistic_better",
+                 "statistic_worse"],
+    )  # fmt: skip
+    order = (pairs["excess_better"] - pairs["excess_worse"]).sort_values(kind="stable").index
+    return pairs.loc[order].reset_index(drop=True), count
+
+
+def relations(table: pd.DataFrame, statistics: Sequence[str] = tuple(STATISTICS)) -> pd.DataFrame:
+    """A row a task and statistic: the line, its correlations with intervals, and wrong pairs.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Of `combinations`.
+    statistics : sequence of str
+        Columns of `table`.
+    """
+    found = []
+    for (task, model), own in table.groupby(["task", "model"], sort=False):
+        for statistic in statistics:
+            held = above_noise(own, statistic)
+            law = fit(held[statistic], held["excess"])
+            wide = fit_intervals(held[statistic], held["excess"])
+            wrong, pairs = wrong_pairs(own, statistic)
+            found.append(
+                {"task": task, "model": model, "statistic": statistic, **law._asdict(), "factor": law.factor}
+                | {f"{n}_{end}": v for n, ends in wide.items() for end, v in zip(("low", "high"), ends, strict=True)}
+                | {"wrong": len(wrong), "pairs": pairs}
+            )  # fmt: skip
+    return pd.DataFrame(found)
+
+
+def ranking(table: pd.DataFrame, statistics: Sequence[str] = tuple(STATISTICS)) -> pd.DataFrame:
+    """The statistics, the best first: by the share of wrong pairs, then by the mean of `pearson`.
+
+    Returns
+    -------
+    DataFrame
+        ``statistic``, ``wrong``, ``pairs``, ``share``; the means over the tasks of ``pearson`` and
+        ``spearman``; ``slope``, ``factor`` and ``spread`` of one line through all tasks.
+    """
+    each = relations(table, statistics)
+    found = []
+    for statistic, own in each.groupby("statistic", sort=False):
+        held = above_noise(table, statistic)
+        law = fit(held[statistic], held["excess"])
+        pairs, wrong = int(own["pairs"].sum()), int(own["wrong"].sum())
+        found.append({
+            "statistic": statistic, "wrong": wrong, "pairs": pairs, "share": wrong / pairs if pairs else math.nan,
+            "pearson": own["pearson"].mean(), "spearman": own["spearman"].mean(),
+            "slope": law.slope, "factor": law.factor, "spread": law.spread,
+        })  # fmt: skip
+    ordered = pd.DataFrame(found)
+    return ordered.sort_values(
+        ["share", "pearson"], ascending=[True, False], kind="stable", ignore_index=True
+    )
+
+
+def ratios(table: pd.DataFrame, statistic: str, law: Law) -> pd.DataFrame:
+    """A row a task: how far the trained excess is from a law's prediction.
+
+    Returns
+    -------
+    DataFrame
+        ``task``, ``model``, ``count`` of combinations above the noise; ``ratio``: trained over
+        predicted, geometric mean; ``spread``: 10^(standard deviation of its log10), the error that is
+        left if the task's own ratio is known; ``within``: combinations in the law's 95 % interval.
+    """
+    found = []
+    for (task, model), own in table.groupby(["task", "model"], sort=False):
+        held = above_noise(own, statistic)
+        log = np.log10(held["excess"] / law.predict(held[statistic]))
+        low, high = law.predict_interval(held[statistic])
+        found.append({
+            "task": task, "model": model, "count": len(held), "ratio": 10.0 ** log.mean(),
+            "spread": 10.0 ** log.std(ddof=1), "within": int(held["excess"].between(low, high).sum()),
+        })  # fmt: skip
+    return pd.DataFrame(found)
