@@ -27,7 +27,7 @@ import torch
 
 from apscope._training.experiment import TASKS
 from apscope._training.verdicts import interval, run_ends, verdicts
-from apscope.train import Cast, Recipe, _tasks, quantize_model, recipes
+from apscope.train import Cast, Recipe, _tasks, quantization, quantize_model, recipes
 from apscope.train._run import Run, indices_of, one_thread, optimizer_of
 
 BEGIN, END = "<!-- claims: written by docs/recipes.py -->", "<!-- end of claims -->"
@@ -91,8 +91,8 @@ def train(job: tuple[str, str, int, str]) -> None:
         data = _tasks.load(run.task.name, run.task.model, run.task.text)
         model = data.model()
         optimizer = optimizer_of(run.task, model)
-        quantized = recipe and quantize_model(
-            model, recipe, optimizer=optimizer, seed=seed, say=None
+        quantized = recipe and quantization(
+            quantize_model(model, recipe, optimizer=optimizer, seed=seed, say=None)
         )
         losses, skipped = [], []
         for step in range(run.task.steps):

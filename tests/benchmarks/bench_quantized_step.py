@@ -22,7 +22,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from apscope.train import Cast, Recipe, Sum, _tasks, quantize_model
+from apscope.train import Cast, Recipe, Sum, _tasks, quantization, quantize_model
 
 FP8 = Recipe(input="e4m3fn", weight="e4m3fn", grad_output="e5m2")
 DRAWN = Recipe(input="e4m3fn", weight="e4m3fn", grad_output=Cast("e5m2", rounding="stochastic"))
@@ -130,7 +130,7 @@ def measure(name: str, steps: int, observe: bool) -> dict[str, object]:
 
             loops[title] = step
             return
-        quantized = quantize_model(model, recipe, optimizer=optimizer, say=None)
+        quantized = quantization(quantize_model(model, recipe, optimizer=optimizer, say=None))
         if observe:
             quantized.observe(1)
         loops[title] = lambda: quantized.step(F.cross_entropy(model(x), y))

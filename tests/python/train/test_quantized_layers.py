@@ -11,7 +11,7 @@ ml_dtypes = pytest.importorskip("ml_dtypes")
 from torch import nn  # noqa: E402
 
 import apscope  # noqa: E402
-from apscope.train import Cast, Recipe, Sum, quantize_model, recipes  # noqa: E402
+from apscope.train import Cast, Recipe, Sum, quantization, quantize_model, recipes  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parent))
 import model_reference as reference  # noqa: E402
@@ -173,7 +173,7 @@ def test_stochastic_rounding_repeats_by_name_step_and_call():
         layer = nn.Linear(32, 1, bias=False)
         with torch.no_grad():
             layer.weight.fill_(1 / 32)
-        quantized = quantize_model(layer, drawn, seed=seed, say=None)
+        quantized = quantization(quantize_model(layer, drawn, seed=seed, say=None))
         found = []
         for _ in range(3):
             if evaluate:

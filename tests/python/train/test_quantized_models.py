@@ -19,6 +19,7 @@ from apscope.train import (  # noqa: E402
     Recipe,
     Weights,
     Workers,
+    quantization,
     quantize_model,
     recipes,
     register_module,
@@ -32,7 +33,7 @@ from quantized_cases import EVERYTHING, FP8, batch, net, sgd, train  # noqa: E40
 
 def test_it_says_what_matched_and_a_pattern_without_a_match_is_an_error():
     said = []
-    quantized = quantize_model(net(), FP8, say=said.append)
+    quantized = quantization(quantize_model(net(), FP8, say=said.append))
     assert said == [str(quantized)]
     assert said[0].splitlines() == [
         "2 layers are quantized (2,610 parameters), 1 not: 1 (BatchNorm2d)",
@@ -70,7 +71,7 @@ def test_patterns_the_ends_and_functions_choose():
         return nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4))
 
     def formats(recipe):
-        found = quantize_model(three(), recipe, say=None).uses
+        found = quantization(quantize_model(three(), recipe, say=None)).uses
         return {name: str(cast) for name, role, cast in found if role == "input"}
 
     inside = Recipe(input="e5m2")
@@ -109,7 +110,7 @@ def test_a_module_of_ones_own_by_registration():
     x = torch.randn(3, 4)
     w = model[0].weight
     expected = torch.sigmoid(at.quantize(x, "e4m3fn") @ at.quantize(w, "e4m3fn").T) * x
-    quantized = quantize_model(model, FP8, say=None)
+    quantized = quantization(quantize_model(model, FP8, say=None))
     assert [name for name, _, _ in quantized.uses] == ["0:mix"] * 3
     assert torch.equal(model(x), expected)
 
@@ -145,7 +146,7 @@ def test_modules_that_cannot_be_quantized_are_refused_in_a_sentence():
 
 def test_state_dicts_load_both_ways_and_remove_undoes_it():
     plain, model = net(), net()
-    quantized = quantize_model(model, FP8, say=None)
+    quantized = quantization(quantize_model(model, FP8, say=None))
     assert list(model.state_dict()) == list(plain.state_dict())
     assert isinstance(model[0], nn.Conv2d) and "Quantized" in type(model[0]).__name__
     model.load_state_dict(plain.state_dict())
@@ -168,7 +169,9 @@ def test_state_dicts_load_both_ways_and_remove_undoes_it():
 def test_a_resumed_run_has_the_same_bits(name):
     def start():
         model = net(norm=False) if name != "schedule" else net()
-        return quantize_model(model, EVERYTHING[name], optimizer=sgd(model), seed=7, say=None)
+        return quantization(
+            quantize_model(model, EVERYTHING[name], optimizer=sgd(model), seed=7, say=None)
+        )
 
     whole, first, second = start(), start(), start()
     train(whole, 0, 8)
@@ -181,7 +184,7 @@ def test_a_resumed_run_has_the_same_bits(name):
     for a, b in zip(whole.model.state_dict().values(), second.model.state_dict().values()):
         assert torch.equal(a, b)
     assert whole.loss_scale == second.loss_scale and second.steps == 8
-    other = quantize_model(net(), Recipe(input="e3m4"), say=None)
+    other = quantization(quantize_model(net(), Recipe(input="e3m4"), say=None))
     with pytest.raises(ValueError, match="another recipe"):
         other.load_state_dict(first.state_dict())
     with pytest.raises(ValueError, match="made by state_dict"):
@@ -192,7 +195,9 @@ def test_a_schedule_changes_the_formats_at_its_steps():
     """The last steps in fp32 are those of an fp32 run from the same weights."""
     model, plain = net(), net()
     optimizer = sgd(model)
-    quantized = quantize_model(model, {0: FP8, 3: None}, optimizer=optimizer, say=None)
+    quantized = quantization(
+        quantize_model(model, {0: FP8, 3: None}, optimizer=optimizer, say=None)
+    )
     assert "from step 3:" in str(quantized)
     train(quantized, 0, 3)
     other = sgd(plain)
@@ -212,7 +217,7 @@ def test_a_schedule_changes_the_formats_at_its_steps():
 def test_loss_scales_skip_grow_and_keep_their_minimum():
     model = net(norm=False)
     rule = LossScale(2.0**15, interval=2, minimum=((0, 2.0**13), (4, 2.0**14)))
-    quantized = quantize_model(model, Recipe(input="e4m3fn", loss_scale=rule), optimizer=sgd(model), say=None)  # fmt: skip
+    quantized = quantization(quantize_model(model, Recipe(input="e4m3fn", loss_scale=rule), optimizer=sgd(model), say=None))  # fmt: skip
     before = {n: p.clone() for n, p in model.named_parameters()}
     scales, skipped = [], []
     for step in range(8):
@@ -231,7 +236,7 @@ def test_loss_scales_skip_grow_and_keep_their_minimum():
 def test_weights_are_kept_where_the_recipe_says():
     model = net(norm=False)
     recipe = Recipe(weight_update=Weights("bf16", "nearest"), where={"first": None})
-    quantized = quantize_model(model, recipe, optimizer=sgd(model), say=None)
+    quantized = quantization(quantize_model(model, recipe, optimizer=sgd(model), say=None))
     train(quantized, 0, 2)
     for module, kept in ((model[0], False), (model[3], True)):
         for p in module.parameters():
@@ -247,7 +252,7 @@ def test_a_loss_scale_alone_changes_no_bit():
     found = []
     for rule in (None, LossScale(2.0**12)):
         model = net(norm=False)
-        quantized = quantize_model(model, Recipe(input="e4m3fn", loss_scale=rule), optimizer=sgd(model), say=None)  # fmt: skip
+        quantized = quantization(quantize_model(model, Recipe(input="e4m3fn", loss_scale=rule), optimizer=sgd(model), say=None))  # fmt: skip
         train(quantized, 0, 3)
         found.append(model.state_dict())
     assert all(torch.equal(a, b) for a, b in zip(*(f.values() for f in found)))
@@ -258,7 +263,7 @@ def test_every_preset_trains_and_names_its_source(name):
     recipe = recipes()[name]
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 10))  # fmt: skip
-    quantized = quantize_model(model, name, optimizer=sgd(model), say=None)
+    quantized = quantization(quantize_model(model, name, optimizer=sgd(model), say=None))
     x, y = batch(0)
     losses = []
     for _ in range(12):
@@ -291,7 +296,7 @@ def test_it_mixes_with_an_exchange_and_refuses_vmap_in_a_sentence():
     found = []
     for _ in range(2):
         model = net(norm=False)
-        quantized = quantize_model(model, FP8, say=None)
+        quantized = quantization(quantize_model(model, FP8, say=None))
         workers = Workers(model, F.cross_entropy, sgd(model), workers=4, exchange="aps:e5m2")
         assert not workers.batched
         for step in range(2):
@@ -303,3 +308,37 @@ def test_it_mixes_with_an_exchange_and_refuses_vmap_in_a_sentence():
         Workers(model, F.cross_entropy, sgd(model), workers=4, batched=True).step(*batch(0))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert model(batch(0)[0]).dtype == torch.float32
+
+
+def test_the_model_is_returned_and_what_was_done_to_it_is_found():
+    model = net()
+    given = {"*": Recipe(input="e4m3fn", weight="e4m3fn", grad_output="e5m2", accumulate="fp32")}
+    assert quantize_model(model, given, say=None) is model
+    alone = quantization(quantize_model(net(), given["*"], say=None))
+    assert quantization(model).uses == alone.uses
+    quantization(model).remove()
+    with pytest.raises(ValueError, match="is not quantized; call quantize_model"):
+        quantization(model)
+    with pytest.raises(ValueError, match="'halp' is a method of training.* apscope.train.HALP"):
+        quantize_model(model, "halp", say=None)
+
+
+def test_patterns_choose_layers_with_products():
+    formats = {}
+    for given in (
+        {"0": None, "*": Recipe(input="e4m3fn")},
+        {"last": Recipe(input="bf16"), "*": None},
+    ):
+        uses = quantization(quantize_model(net(), given, say=None)).uses
+        formats |= {
+            tuple(given): [(part, str(c)) for part, role, c in uses if role.endswith("input")]
+        }
+    assert list(formats.values()) == [[("4", "e4m3fn")], [("4", "bf16")]]
+    for wrong, error, sentence in (
+        ({"nose*": None, "*": Recipe(input="e4m3fn")}, ValueError, "'nose\\*' matches no layer"),
+        ({"first": "fp8_training", "*": None}, ValueError, "patterns or a loss scale of its own"),
+        ({"first": 3, "*": None}, TypeError, "the recipe of 'first' is int"),
+        ({"first": None, 3: None}, TypeError, "must be an integer"),
+    ):
+        with pytest.raises(error, match=sentence):
+            quantize_model(net(), wrong, say=None)

@@ -9,7 +9,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 import apscope.torch as at  # noqa: E402
-from apscope.train import Recipe, quantize_model  # noqa: E402
+from apscope.train import Recipe, quantization, quantize_model  # noqa: E402
 
 FP8 = Recipe(input="e4m3fn", weight="e4m3fn", grad_output="e5m2")
 IDENTITY = Recipe(input="fp32", weight="fp32", grad_output="fp32")
@@ -78,7 +78,7 @@ def test_attention_has_the_bits_of_its_parts():
     torch.manual_seed(0)
     plain = nn.MultiheadAttention(12, 3, batch_first=True)
     model = copy.deepcopy(plain)
-    quantized = quantize_model(model, SUMMED, say=None)
+    quantized = quantization(quantize_model(model, SUMMED, say=None))
     names = {name for name, _, _ in quantized.uses}
     assert names == {":query", ":key", ":value", ":scores", ":values", "out_proj"}
 
@@ -158,11 +158,11 @@ def test_norms_and_embeddings_are_rounded_where_asked():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(11, 8), nn.LayerNorm(8), nn.Linear(8, 3))
     plain = copy.deepcopy(model)
-    quantized = quantize_model(
+    quantized = quantization(quantize_model(
         model,
         Recipe(input="e4m3fn", weight="e4m3fn", output="e4m3fn", grad_output="e5m2", also=("Embedding", "LayerNorm")),
         say=None,
-    )  # fmt: skip
+    ))  # fmt: skip
     assert {n for n, _, _ in quantized.uses} == {"0", "1", "2"}
     tokens = torch.randint(0, 11, (4, 6))
 

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from torch.nn import functional as F  # noqa: E402
 
 import apscope  # noqa: E402
-from apscope.train import Cast, Recipe, quantize_model  # noqa: E402
+from apscope.train import Cast, Recipe, quantization, quantize_model  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parent))
 from quantized_cases import EVERYTHING, FP8, batch, net, sgd, train  # noqa: E402
@@ -19,7 +19,7 @@ from quantized_cases import EVERYTHING, FP8, batch, net, sgd, train  # noqa: E40
 
 def test_statistics_of_every_use_are_those_of_cast_statistics():
     model = net(norm=False)
-    quantized = quantize_model(model, FP8, optimizer=sgd(model), say=None)
+    quantized = quantization(quantize_model(model, FP8, optimizer=sgd(model), say=None))
     quantized.observe(2)
     weight = model[0].weight.detach().clone()
     train(quantized, 0, 3)
@@ -51,7 +51,7 @@ def test_blocks_saturate_by_their_own_scale():
 def test_results_are_summarized_compared_and_reported(tmp_path):
     def observed(recipe):
         model = net(norm=False)
-        quantized = quantize_model(model, recipe, optimizer=sgd(model), say=None)
+        quantized = quantization(quantize_model(model, recipe, optimizer=sgd(model), say=None))
         quantized.observe(1)
         train(quantized, 0, 3)
         return quantized.results()
@@ -77,7 +77,7 @@ def test_results_are_summarized_compared_and_reported(tmp_path):
 
 def test_operands_are_recorded_as_a_trace_that_replays(tmp_path):
     model = net(norm=False)
-    quantized = quantize_model(model, FP8, optimizer=sgd(model), say=None)
+    quantized = quantization(quantize_model(model, FP8, optimizer=sgd(model), say=None))
     quantized.observe(1)
     with quantized.record(tmp_path / "operands", every=2):
         train(quantized, 0, 4)
@@ -96,7 +96,9 @@ def test_operands_are_recorded_as_a_trace_that_replays(tmp_path):
 def test_debug_step_prints_the_worst_and_changes_nothing(capsys):
     def run(debug):
         model = net()
-        quantized = quantize_model(model, EVERYTHING["schedule"], optimizer=sgd(model), say=None)
+        quantized = quantization(
+            quantize_model(model, EVERYTHING["schedule"], optimizer=sgd(model), say=None)
+        )
         for step in range(5):
             x, y = batch(step)
             if debug:

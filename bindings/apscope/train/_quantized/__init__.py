@@ -1,6 +1,6 @@
 """Models whose layers round their tensors: recipes, what they do to modules, what they lose."""
 
-from .model import QuantizedModel, quantize_model
+from .model import QuantizedModel, quantization, quantize_model
 from .presets import recipes
 from .recipe import Recipe
 from .registry import is_quantized, register_module
@@ -14,6 +14,7 @@ __all__ = [
     "Sum",
     "Weights",
     "is_quantized",
+    "quantization",
     "quantize_model",
     "recipes",
     "register_module",

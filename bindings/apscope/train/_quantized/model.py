@@ -16,7 +16,7 @@ from ...torch._weights import LowPrecisionWeights
 from . import attention, layers, recurrent  # noqa: F401  # they register themselves
 from .observe import Observer
 from .parts import SUMS, Part
-from .recipe import WEIGHT_UPDATE, Bound, bind
+from .recipe import WEIGHT_UPDATE, Bound, bind, by_patterns
 from .registry import Kind, is_quantized, kind_of, swap, swap_back
 from .scaling import Scaler
 from .specs import Cast, Sum, Weights, as_cast, as_sum, as_weights
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from ..._results.results import Results
     from ...record import TraceWriter
 
-__all__ = ["QuantizedModel", "quantize_model"]
+__all__ = ["QuantizedModel", "quantization", "quantize_model"]
+
+#: Of a model, what was done to it.
+_ATTRIBUTE = "_apscope_quantization"
 
 
 def quantize_model(
@@ -38,7 +41,7 @@ def quantize_model(
     optimizer: torch.optim.Optimizer | None = None,
     seed: int = 0,
     say: Callable[[str], None] | None = print,
-) -> QuantizedModel:
+) -> nn.Module:
     """Rounds a model's tensors where a recipe says, in the forward and the backward pass.
 
     Layers keep their names, parameters and buffers: a state dict made before loads after, and the other
@@ -48,10 +51,12 @@ def quantize_model(
     ----------
     model : torch.nn.Module
         Changed in place; fp32 parameters on the CPU.
-    recipe : Recipe, str, f(name, module, role), or mapping of first step to one of them
+    recipe : Recipe, str, f(name, module, role), or mapping of pattern or first step to one of them
         A preset's name (`recipes`); a function that gives a `Cast` (`Sum` for a role that ends with
-        ``.sum``, `Weights` for ``weight_update``), what such a thing is made of, or None; a schedule,
-        whose first key is 0 and where None is fp32. The name of a part is the module's, followed by
+        ``.sum``, `Weights` for ``weight_update``), what such a thing is made of, or None; patterns
+        of names (``{"head*": None, "*": Recipe(...)}``), of which the first that matches a layer with a
+        product counts, None leaving it in fp32; or a schedule, whose first key is 0 and where None is
+        fp32. The name of a part is the module's, followed by
         ``:part`` where a module has several (``attention:scores``, ``lstm:hh_l0``).
     optimizer : torch.optim.Optimizer, optional
         Of the model's parameters; needed by `QuantizedModel.step`, by weight updates and loss scales.
@@ -63,7 +68,8 @@ def quantize_model(
 
     Returns
     -------
-    QuantizedModel
+    torch.nn.Module
+        The model. `quantization` gives what was done to it, with a loop, statistics and checkpoints.
 
     Raises
     ------
@@ -94,23 +100,50 @@ def quantize_model(
                 )
     _check_matched(list(bound.values()), parts, model)
     found = QuantizedModel(model, schedule, parts, clock, list(bound.values()), optimizer, kept)
+    setattr(model, _ATTRIBUTE, found)
     if say is not None:
         say(str(found))
+    return model
+
+
+def quantization(model: nn.Module) -> QuantizedModel:
+    """What `quantize_model` did to a model.
+
+    Raises
+    ------
+    ValueError
+        The model is not quantized.
+    """
+    found = getattr(model, _ATTRIBUTE, None)
+    if not isinstance(found, QuantizedModel):
+        raise ValueError(
+            f"the model ({type(model).__name__}) is not quantized; call quantize_model(model, recipe) first"
+        )
     return found
 
 
 def _schedule(recipe: Any) -> dict[int, Any]:
     """First step -> recipe, ascending from 0; presets by their names."""
-    from .presets import preset
-
-    given = recipe if isinstance(recipe, Mapping) else {0: recipe}
+    given = recipe if isinstance(recipe, Mapping) and not _are_patterns(recipe) else {0: recipe}
     steps = [integer("a schedule's step", step, 0, 2**31 - 1) for step in given]
     if sorted(steps) != steps or steps[:1] != [0]:
         raise ValueError(f"a schedule begins with step 0 and ascends; its steps are {steps}")
-    return {
-        step: preset(r) if isinstance(r, str) else r
-        for step, r in zip(steps, given.values(), strict=True)
-    }
+    return {step: _named(r) for step, r in zip(steps, given.values(), strict=True)}
+
+
+def _are_patterns(given: Mapping[Any, Any]) -> bool:
+    return bool(given) and all(isinstance(key, str) for key in given)
+
+
+def _named(given: Any) -> Any:
+    """A preset by its name, patterns as one recipe; all else as it is."""
+    from .presets import preset
+
+    if isinstance(given, str):
+        return preset(given)
+    if isinstance(given, Mapping) and _are_patterns(given):
+        return by_patterns({pattern: _named(one) for pattern, one in given.items()})
+    return given
 
 
 Found = tuple[str, nn.Module, dict[str, Part]]
@@ -180,7 +213,7 @@ def _check_hadamard(part: Part) -> None:
 def _check_matched(bound: list[Bound], parts: list[Found], model: nn.Module) -> None:
     """Patterns and recipes that match nothing are mistakes."""
     names = [name for name, m in model.named_modules() if kind_of(m) is not None]
-    shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    shown = ", ".join(name or "the model itself" for name in names[:8]) + (", ..." if len(names) > 8 else "")
     for one in bound:
         for pattern, matched in one.matched.items():
             if not matched:
@@ -351,6 +384,7 @@ class QuantizedModel:
         for _, module, _ in self._parts:
             if is_quantized(module):
                 swap_back(module)
+        vars(self.model).pop(_ATTRIBUTE, None)
 
     def observe(self, every: int = 1) -> None:
         """Statistics of every use at every so many steps, from this one on; 0: no more.

@@ -166,6 +166,17 @@ _PRESETS = {
 }  # fmt: skip
 
 
+#: Methods that are no recipe of layers, and their names in apscope.train (docs/methods.md).
+_METHODS = {
+    "adaptive_loss_scaling": "AdaptiveLossScaling",
+    "unit_scaling": "unit_scaling",
+    "halp": "HALP",
+    "zipml": "DoubleSampledLinear",
+    "multipoint": "multipoint",
+    "fractrain": "FracTrain",
+}
+
+
 def recipes() -> dict[str, Recipe]:
     """The presets that `quantize_model` takes by name.
 
@@ -175,6 +186,8 @@ def recipes() -> dict[str, Recipe]:
         Name -> recipe; its `about` has the source, and says what is only recalled. The three of Transformer
         Engine's format HYBRID and its block scaling are ``te_delayed``, ``te_current`` and
         ``te_blockwise``; the two readings of HFP8's forward format ``hfp8`` and ``hfp8_subnormals``.
+        Methods that are not a choice of formats by layer (adaptive loss scaling, unit scaling, HALP,
+        double sampling, multipoint weights, FracTrain) are in `apscope.train` under names of their own.
     """
     return {name: make() for name, make in _PRESETS.items()}
 
@@ -185,8 +198,12 @@ def preset(name: str) -> Recipe:
     Raises
     ------
     ValueError
-        An unknown name.
+        An unknown name, or that of a method which is not a recipe.
     """
+    if name in _METHODS:
+        raise ValueError(
+            f"{name!r} is a method of training, not a recipe of layers; use apscope.train.{_METHODS[name]}"
+        )
     if name not in _PRESETS:
         raise ValueError(f"there is no recipe {name!r}; there are {', '.join(_PRESETS)}")
     return _PRESETS[name]()

@@ -13,7 +13,7 @@ from .parts import POINTWISE, PRODUCT, SUMS
 from .registry import kind_of
 from .specs import LossScale, as_cast, as_sum, as_weights
 
-__all__ = ["WEIGHT_UPDATE", "Bound", "FormatFor", "Recipe", "bind"]
+__all__ = ["WEIGHT_UPDATE", "Bound", "FormatFor", "Patterns", "Recipe", "bind", "by_patterns"]
 
 WEIGHT_UPDATE = "weight_update"
 ROLES = (*PRODUCT, *POINTWISE, *SUMS, WEIGHT_UPDATE)
@@ -126,6 +126,35 @@ class Recipe:
         return getattr(self, tensor)
 
 
+@dataclass(frozen=True)
+class Patterns:
+    """Recipes by patterns of names; the first that matches a layer with a product counts."""
+
+    recipes: Mapping[str, Recipe | None]
+
+
+def by_patterns(recipes: Mapping[str, Any]) -> Recipe | Patterns | None:
+    """Patterns of names as one recipe; ``"*"`` alone is its recipe.
+
+    Raises
+    ------
+    TypeError
+        A value is not a Recipe or None.
+    ValueError
+        One of several recipes has patterns or a loss scale of its own.
+    """
+    for pattern, one in recipes.items():
+        if one is not None and not isinstance(one, Recipe):
+            raise TypeError(
+                f"the recipe of {pattern!r} is {type(one).__name__}; give a Recipe, a preset's name, or None"
+            )
+        if len(recipes) > 1 and one is not None and (one.where or one.loss_scale):
+            raise ValueError(
+                f"the recipe of {pattern!r} has patterns or a loss scale of its own; give it alone, with where="
+            )
+    return recipes["*"] if list(recipes) == ["*"] else Patterns(dict(recipes))
+
+
 @dataclass
 class Bound:
     """A recipe for one model: the function, and what its patterns matched."""
@@ -139,11 +168,13 @@ def bind(given: Any, model: nn.Module) -> Bound:
     """The function of a recipe for a model; a function of one's own is taken as it is."""
     if given is None:
         return Bound(lambda *_: None, {})
+    if isinstance(given, Patterns):
+        return _bind_patterns(given.recipes, model)
     if not isinstance(given, Recipe):
         if not callable(given):
             raise TypeError(
                 f"recipe is {type(given).__name__}; give a Recipe, a preset's name, "
-                "f(name, module, role), or a mapping of first step to one of them"
+                "f(name, module, role), or a mapping of pattern or first step to one of them"
             )
         return Bound(given, {})
     recipe, ends = given, _ends(model)
@@ -152,13 +183,8 @@ def bind(given: Any, model: nn.Module) -> Bound:
     def chosen(name: str, module: nn.Module) -> Recipe | None:
         kind = kind_of(module)
         assert kind is not None
-        layer = name.partition(":")[0]
         for pattern, other in recipe.where.items():
-            if pattern in ("first", "last"):
-                hit = ends.get(pattern) == layer
-            else:
-                hit = fnmatchcase(name, pattern) or fnmatchcase(layer, pattern)
-            if hit:
+            if _matches(pattern, name, ends):
                 matched[pattern].append(name)
                 return other
         if kind.type.__name__ in recipe.also:
@@ -171,6 +197,33 @@ def bind(given: Any, model: nn.Module) -> Bound:
         return None if own is None else own.spec(role, name)
 
     return Bound(format_for, matched, recipe.loss_scale)
+
+
+def _bind_patterns(recipes: Mapping[str, Recipe | None], model: nn.Module) -> Bound:
+    ends = _ends(model)
+    matched: dict[str, list[str]] = {pattern: [] for pattern in recipes}
+
+    def format_for(name: str, module: nn.Module, role: str) -> Any:
+        kind = kind_of(module)
+        assert kind is not None
+        for pattern, one in recipes.items():
+            taken = "product" in kind.parts(module).values() or (
+                one is not None and kind.type.__name__ in one.also
+            )
+            if taken and _matches(pattern, name, ends):
+                matched[pattern].append(name)
+                return None if one is None else one.spec(role, name)
+        return None
+
+    return Bound(format_for, matched)
+
+
+def _matches(pattern: str, name: str, ends: Mapping[str, str]) -> bool:
+    """Of a part's name, or its module's."""
+    layer = name.partition(":")[0]
+    if pattern in ("first", "last"):
+        return ends.get(pattern) == layer
+    return fnmatchcase(name, pattern) or fnmatchcase(layer, pattern)
 
 
 def _ends(model: nn.Module) -> dict[str, str]:
