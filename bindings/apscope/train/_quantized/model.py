@@ -109,6 +109,15 @@ def quantize_model(
 def quantization(model: nn.Module) -> QuantizedModel:
     """What `quantize_model` did to a model.
 
+    Parameters
+    ----------
+    model : torch.nn.Module
+        What `quantize_model` returned.
+
+    Returns
+    -------
+    QuantizedModel
+
     Raises
     ------
     ValueError
@@ -213,7 +222,9 @@ def _check_hadamard(part: Part) -> None:
 def _check_matched(bound: list[Bound], parts: list[Found], model: nn.Module) -> None:
     """Patterns and recipes that match nothing are mistakes."""
     names = [name for name, m in model.named_modules() if kind_of(m) is not None]
-    shown = ", ".join(name or "the model itself" for name in names[:8]) + (", ..." if len(names) > 8 else "")
+    shown = ", ".join(name or "the model itself" for name in names[:8]) + (
+        ", ..." if len(names) > 8 else ""
+    )
     for one in bound:
         for pattern, matched in one.matched.items():
             if not matched:

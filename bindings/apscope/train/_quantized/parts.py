@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..._arrays.sums import matmul, sum
+from ..._arrays import sums
 from .products import Convolution, Linear, Matmul, Through
 from .specs import Cast, Sum
 from .uses import Clock, Use, Words
@@ -51,7 +51,7 @@ class Adder:
         s = self.sums[self._clock.phase]
         if s is None:
             return torch.matmul(a, b)
-        found: torch.Tensor = matmul(
+        found: torch.Tensor = sums.matmul(
             a.detach(), b.detach(), s.format, product=s.product, **self._options(s, training)
         )
         return found
@@ -61,7 +61,9 @@ class Adder:
         s = self.sums[self._clock.phase]
         if s is None:
             return rows.sum(0)
-        found: torch.Tensor = sum(rows.detach(), s.format, axis=0, **self._options(s, training))
+        found: torch.Tensor = sums.sum(
+            rows.detach(), s.format, axis=0, **self._options(s, training)
+        )
         return found
 
 
