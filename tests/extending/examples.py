@@ -86,12 +86,13 @@ EXAMPLES = (
     ),
     Example(
         "scheme",
-        most=4,
+        most=5,
         commands=(
             (".ci/stubs.py", "bindings/apscope"),
             ("docs/tables.py", "README.md", "docs/schemes.md", "docs/definitions.md"),
+            ("docs/what_holds.py",),
         ),
-        writes=("bindings/apscope/schemes.pyi",),
+        writes=("bindings/apscope/schemes.pyi", "docs/what_holds.md"),
         tests=(
             "tests/python/schemes/test_scheme_invariants.py",
             "tests/python/schemes/test_scheme_classes.py",

@@ -166,7 +166,7 @@ _PRESETS = {
 }  # fmt: skip
 
 
-#: Methods that are no recipe of layers, and their names in apscope.train (docs/methods.md).
+#: Methods that are not recipes of layers, and their names in apscope.train (docs/methods.md).
 _METHODS = {
     "adaptive_loss_scaling": "AdaptiveLossScaling",
     "unit_scaling": "unit_scaling",
