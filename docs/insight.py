@@ -4,12 +4,15 @@ python docs/insight.py trained docs/insight.md       of the folder of apscope tr
                                                      also writes docs/relation.csv, a row a combination
 python docs/insight.py docs/relation.csv docs/insight.md     the same without training
 
+Both write the line of `USUAL` for apscope.expected_excess, too: bindings/apscope/_training/law.json.
+
 The statistic, its block and its law are chosen on `CHOSEN_ON` alone; the other tasks test them.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +25,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from apscope._schemes.scheme import as_scheme
 from apscope._text import count_of
 from apscope._training.relation import (
     Law,
@@ -48,6 +52,7 @@ COLOURS = dict(
 LATER = ("lost_32", "signed")  # not chosen: thought of when the first results were there
 UNBIASED = "stochastic"
 USUAL = "typical_32"  # error_over_noise of every table of apscope
+LAW = Path(__file__).resolve().parents[1] / "bindings/apscope/_training/law.json"
 OPEN_LOOP = "error feedback"  # a trace's steps are too far apart for it
 NAMES = {
     "typical_1": "typical, single elements", "typical_8": "typical, blocks of 8", "typical_32": "typical, blocks of 32",
@@ -313,14 +318,36 @@ def stated(statistic: str, law: Law) -> str:
     )
 
 
+def nearest(table: pd.DataFrame) -> pd.DataFrame:
+    """What of `fitted` rounds to nearest."""
+    held = fitted(table)
+    return held[held["rung"] != UNBIASED]
+
+
+def usual_law(table: pd.DataFrame) -> dict[str, float | int | list[str]]:
+    """The line of `USUAL` on `CHOSEN_ON`, with the errors and schemes that it was fitted to."""
+    held = nearest(table)
+    used = above_noise(held[held["task"].isin(CHOSEN_ON)], USUAL)
+    law = fit(used[USUAL], used["excess"])
+    return {
+        "factor": float(f"{law.factor:.4g}"),
+        "slope": float(f"{law.slope:.4g}"),
+        "interval": float(f"{law.predict_interval(1.0)[1] / law.factor:.4g}"),
+        "combinations": law.combinations,
+        "least": float(used[USUAL].min()),
+        "most": float(used[USUAL].max()),
+        "schemes": sorted({as_scheme(spec).name for spec in used["scheme"]}),
+    }
+
+
 def sections(table: pd.DataFrame) -> dict[str, list[str]]:
     """Every part of the page by its marker."""
     replayed = fitted(table)
     choosing = replayed["task"].isin(CHOSEN_ON)
     best, law = choose(table)
-    nearest = replayed[replayed["rung"] != UNBIASED]
-    chosen = nearest["task"].isin(CHOSEN_ON)
-    usual = law_of(nearest[chosen], USUAL)
+    held = nearest(table)
+    chosen = held["task"].isin(CHOSEN_ON)
+    usual = law_of(held[chosen], USUAL)
     return {
         "costs": list(costs(table)),
         "volumes": list(bytes_sent(table)),
@@ -330,9 +357,9 @@ def sections(table: pd.DataFrame) -> dict[str, list[str]]:
         "tasks": list(by_task(replayed)),
         "own": list(ranked(replayed, "own_")),
         "law": [stated(best, law), "", *tested(replayed, best, law)],
-        "nearest": list(ranked(nearest[chosen])),
-        "nearest, held out": list(ranked(nearest[~chosen])),
-        "usual": [stated(USUAL, usual), "", *tested(nearest, USUAL, usual)],
+        "nearest": list(ranked(held[chosen])),
+        "nearest, held out": list(ranked(held[~chosen])),
+        "usual": [stated(USUAL, usual), "", *tested(held, USUAL, usual)],
         "everything": list(ranked(table[table["step_nmse"] != 1])),
         "wrong": list(wrong(replayed, best)),
         "feedback": list(feedback(table, best, law)),
@@ -347,6 +374,7 @@ def main(arguments: list[str] | None = None) -> None:
         help="folders of apscope train, such as that of docs/relation.toml or of parts of it; or the CSV",
     )  # fmt: skip
     parser.add_argument("page", type=Path)
+    parser.add_argument("--law", type=Path, default=LAW, help="where its line goes")
     asked = parser.parse_args(arguments)
     csv = asked.sources[0]
     if csv.is_dir():
@@ -359,6 +387,7 @@ def main(arguments: list[str] | None = None) -> None:
         begin, end = f"<!-- {name}: written by docs/insight.py -->", f"<!-- end of {name} -->"
         page.replace_between(asked.page, begin, end, lines)
     picture(table, *choose(table), asked.page.with_name("insight.png"))
+    asked.law.write_text(json.dumps(usual_law(table), indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

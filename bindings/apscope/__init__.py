@@ -14,7 +14,8 @@ Arithmetic, one rounding each
 Traces and replays
     `open_trace` (to a `Trace`), `replay` (to `Results`: ``summary``, ``compare``, ``pool``),
     `merge`; `ladder` (the gain of finer scales); `recommend` (a scheme for every layer, a `Plan`);
-    `search` (which split of N bits); `report`, `explore`; `exchange` (one step through one scheme).
+    `search` (which split of N bits); `expected_excess` (what an error costs in training, as far as
+    it was established); `report`, `explore`; `exchange` (one step through one scheme).
 Modules
     `schemes` (one class each, lists, `schemes.define`), `hybrid` (mixtures), `cost` (modelled time
     of a step); `record` (making traces), `plots`, `studies` (one module per question); `p3109`
@@ -77,6 +78,7 @@ if _TYPE_CHECKING:
     from ._search.search import search
     from ._traces.opening import open_trace
     from ._traces.trace import Trace
+    from ._training.expected import expected_excess
 
 #: Names that are imported on first use, because they need pandas, pyarrow or matplotlib, or few
 #: programs use them: where each is defined.
@@ -85,6 +87,7 @@ _LAZY = {
     "Results": "_results.results",
     "Trace": "_traces.trace",
     "exchange": "_schemes.exchange",
+    "expected_excess": "_training.expected",
     "explore": "_report.explore",
     "fingerprint": "_formats.fingerprint",
     "identify": "_formats.identify",
@@ -138,6 +141,7 @@ __all__ = [
     "encode",
     "encode_blocks",
     "exchange",
+    "expected_excess",
     "explore",
     "fingerprint",
     "fma",

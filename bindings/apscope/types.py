@@ -6,5 +6,14 @@ from ._arrays.plan import Plan
 from ._formats.fingerprint import Fingerprint
 from ._report.explore import Explorer
 from ._schemes.exchange import Exchange
+from ._training.expected import ExpectedExcess
 
-__all__ = ["CastStatistics", "EncodedBlocks", "Exchange", "Explorer", "Fingerprint", "Plan"]
+__all__ = [
+    "CastStatistics",
+    "EncodedBlocks",
+    "Exchange",
+    "ExpectedExcess",
+    "Explorer",
+    "Fingerprint",
+    "Plan",
+]

@@ -31,7 +31,7 @@ def recommend(
     source: Results | Trace | str | os.PathLike[str],
     candidates: Scheme | str | Sequence[Scheme | str] | None = None,
     *,
-    minimize: str = "error_over_noise",
+    minimize: str = "step_nmse",
     max_volume: float | None = None,
     max_time: float | None = None,
     max_nmse: float | None = None,
@@ -63,17 +63,19 @@ def recommend(
     candidates : schemes, optional
         Specs, or words for lists: ``main``, ``all``, ``hardware``, ``8-bit``, ``widths``
         (docs/advice.md). By default ``main``; for results all that they contain.
-    minimize : {"error_over_noise", "step_nmse", "volume", "time"}
-        The noise is that of the batch; if it is unknown (one worker), ``step_nmse`` is used
-        instead.
+    minimize : {"step_nmse", "error_over_noise", "volume", "time"}
+        Trained, mixtures with the least ``step_nmse`` were never worse than one scheme; with the
+        least ``error_over_noise``, which needs the noise of the batch and so several workers, some
+        were (docs/insight.md).
     max_volume, max_time, max_nmse, max_error_over_noise, min_cosine, max_underflow : float, optional
         Limits of the figures of `Results.summary`: ``volume`` (0.25: a quarter of fp32's bytes, whatever side information is below 0.001),
         ``time`` (modelled seconds), ``step_nmse``, ``error_over_noise``, ``layer_cosine``,
-        ``underflow_wire``. Without any: a volume of 0.25, or, if volume or time is minimized, an
-        error over the noise of 0.02.
+        ``underflow_wire``. Without any: a volume of 0.25, or, if volume or time is minimized, a
+        ``step_nmse`` of 0.01.
     max_layer_error : float, optional
-        Limit for each layer: ``error_over_noise`` of the layer, or its part of ``step_nmse``. A
-        mean of logarithms allows one bad layer if others are very good; this does not.
+        Limit for each layer, of the error that is minimized or limited: its part of
+        ``step_nmse``, or its own ``error_over_noise``, whose mean of logarithms allows one bad
+        layer if others are very good.
     groups : str
         Tensors that share a choice: ``layer`` (a tensor), ``module``, ``role``, ``model``,
         ``bucket:25MB``, or a regular expression, whose first capture group, or else the whole

@@ -12,6 +12,8 @@ import pandas as pd
 from .._html import name, paragraphs, table
 from .._results.volume import SIDE
 from .._text import aligned, clip, printable
+from .._training.expected import expected_excess
+from .wish import unit_errors
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -124,15 +126,8 @@ def notes(plan: Plan) -> list[str]:
         said.append(
             f"not proved to be the optimum of the table, which is at most {plan.gap:.2%} better"
         )
-    if plan.wish.error == "error_over_noise" and len(
-        high := plan.layers[plan.layers["error"] > _HIGH]
-    ):
-        share = high["elements"].sum() / plan.layers["elements"].sum()
-        worst = high.loc[high["error"].idxmax()]
-        said.append(
-            f"{len(high)} of {len(plan.layers)} layers, with {share:.0%} of the elements, have an error above {_HIGH:g} of their noise, at most "
-            f"{worst['error']:.3g} ({worst['layer']}); max_layer_error limits that"
-        )
+    if plan._table.chosen.noisy:
+        said += [*_above_their_noise(plan), *_in_training(plan)]
     if plan._table.counts_bits:
         said.append("one worker sends nothing: volumes are bits per value divided by fp32's 32")
     if plan._replayed is None:
@@ -148,6 +143,40 @@ def notes(plan: Plan) -> list[str]:
             f"only alone, not in mixtures: {', '.join(plan._table.candidates[k] for k in sorted(plan._banned))}"
         )
     return said
+
+
+def _above_their_noise(plan: Plan) -> list[str]:
+    """That layers have an error above `_HIGH` of their own noise."""
+    table = plan._table
+    errors = unit_errors(table.chosen, "error_over_noise")
+    own = errors[np.arange(len(errors)), plan._options]
+    high = own > _HIGH
+    if not high.any():
+        return []
+    elements = table.chosen.elements
+    worst = int(np.where(high, own, 0.0).argmax())
+    limits = "; max_layer_error limits that" if plan.wish.error == "error_over_noise" else ""
+    return [
+        f"{high.sum()} of {len(own)} layers, with {elements[high].sum() / elements.sum():.0%} of "
+        f"the elements, have an error above {_HIGH:g} of their noise, at most {own[worst]:.3g} "
+        f"({table.units[worst].name}){limits}"
+    ]
+
+
+def _in_training(plan: Plan) -> list[str]:
+    """The excess loss that the single scheme's error foretells; a plan of one scheme is that scheme."""
+    single = plan.single
+    if not single:
+        return []
+    own = plan.figures[plan.figures["what"] == "single"].iloc[-1]
+    expected = str(expected_excess(single, own["error_over_noise"]))
+    if not expected:
+        return []
+    mixed = "" if plan.spec == single else "; for mixtures none is established"
+    return [
+        f"expected excess training loss of {single}: {expected} nats, by small models that "
+        f"were trained (docs/insight.md){mixed}"
+    ]
 
 
 def _near_the_limit(plan: Plan, limit: float) -> list[str]:

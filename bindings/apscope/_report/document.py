@@ -19,6 +19,7 @@ from .._results.results import Results
 from .._results.summary import family_of
 from .._results.summary import summary as summary_of
 from .._text import clip, count_of
+from .._training.expected import expected_excess
 from . import answer, first, glossary, text, words
 from .against import changes
 from .fit import MAX_BYTES, NEEDED, fitted
@@ -84,6 +85,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     filters = {
         "code": _code,
         "breakable": _breakable,
+        "excess": _excess,
         **{
             f.__name__: f
             for f in (
@@ -107,6 +109,13 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         licences=(_HERE / "licences.txt").read_text(encoding="utf-8"),
         script=Markup(script()), payload=base64_of(payload), library=base64_of(plot_script()),
     )  # fmt: skip
+
+
+def _excess(row: dict[str, Any]) -> str:
+    """The expected excess loss of a scheme, or nothing; schemes made by a caller are "other"."""
+    if row["error_over_noise"] is None or row["family"] == "other":
+        return ""
+    return str(expected_excess(row["scheme"], row["error_over_noise"]))
 
 
 def _legend(families: set[str]) -> list[tuple[str, dict[str, str]]]:

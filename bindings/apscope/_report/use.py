@@ -14,12 +14,10 @@ from .._results.pooling import is_own
 from .._results.summary import family_of
 from .._schemes.titles import titles
 
-__all__ = ["LAYER_ERROR", "VOLUME", "use_of"]
+__all__ = ["VOLUME", "use_of"]
 
 #: Of fp32's bytes: the limit of the plan that the page shows.
 VOLUME = 0.25
-#: The most that a layer may have of its own noise, where a plan can keep to it: a mean over the layers would let a large one be lost.
-LAYER_ERROR = 0.1
 #: Layers whose choice is shown; the file of a plan has all.
 _LAYERS = 80
 
@@ -48,15 +46,9 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[
         "max_volume": VOLUME,
     }
     try:
-        plan, of_layer = (
-            recommend(results, **asked, max_layer_error=LAYER_ERROR),
-            f" --max-layer-error {LAYER_ERROR}",
-        )
-    except ValueError:
-        try:
-            plan, of_layer = recommend(results, **asked), ""
-        except ValueError as error:
-            return {"refused": str(error)}
+        plan = recommend(results, **asked)
+    except ValueError as error:
+        return {"refused": str(error)}
     named, table = titles([*rows["scheme"], *plan.candidates]), plan.layers
     layers = [
         {
@@ -73,5 +65,5 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[
     )
     return {
         "refused": "", "verdict": plan.verdict(), "notes": notes(plan)[1:], "error": measure, "layers": layers, "more": len(table) - len(layers), "chart": Markup(chart_svg(chart, 520.0, 300.0)),
-        "command": f"apscope recommend RESULTS --max-volume {VOLUME}{of_layer}" + (f" --trace {trace}" if results.frame["trace"].nunique() > 1 else "") + " -o plan.json",
+        "command": f"apscope recommend RESULTS --max-volume {VOLUME}" + (f" --trace {trace}" if results.frame["trace"].nunique() > 1 else "") + " -o plan.json",
     }  # fmt: skip

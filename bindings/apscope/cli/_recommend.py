@@ -41,7 +41,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--minimize",
         metavar="FIGURE",
-        help=f"one of {', '.join(MINIMIZE)}; by default error_over_noise, for a plan its own",
+        help=f"one of {', '.join(MINIMIZE)}; by default step_nmse, for a plan its own",
     )
     for name, figure in LIMITS.items():
         sign = "at least" if name.startswith("min") else "at most"
@@ -169,7 +169,7 @@ def _recommended(args: argparse.Namespace, limits: dict[str, Any]) -> Plan:
         source = Results.open(folder)
         warn(source)
     return recommend(
-        source, args.candidates, minimize=args.minimize or "error_over_noise", **limits, groups=args.groups, periods=args.periods,
+        source, args.candidates, minimize=args.minimize or "step_nmse", **limits, groups=args.groups, periods=args.periods,
         fixed=_fixed(args.fix), holdout={None: True, "none": False}.get(args.holdout, args.holdout), simplest=not args.any_schemes,
         topology=args.topology, trace=args.trace, steps=args.steps, workers=args.workers, elements=args.elements, threads=args.threads,
         progress=on_terminal(),

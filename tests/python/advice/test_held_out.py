@@ -73,7 +73,9 @@ def test_layers_that_other_steps_would_give_the_same_are_sure(request):
         ["aps:e3m0", "aps:e4m3fn"],
         topology="ring",
     )
-    plan = apscope.recommend(results, max_volume=0.2, holdout=False, simplest=False)
+    plan = apscope.recommend(
+        results, minimize="error_over_noise", max_volume=0.2, holdout=False, simplest=False
+    )
     sure = plan.layers.set_index("layer")["sure"]
     assert sure["norm.bias"] == 1.0 and sure.min() >= 0
     few = apscope.recommend(results, max_volume=0.2, holdout="3:", simplest=False)

@@ -31,7 +31,7 @@ def test_side_information_within_the_tolerance_is_told(results):
 
 
 def test_a_plan_just_above_the_limit_is_named_with_its_volume_and_error(results):
-    plan = apscope.recommend(results, max_volume=0.25)
+    plan = apscope.recommend(results, minimize="error_over_noise", max_volume=0.25)
     front, error = plan.front, plan.wish.error
     inside = front.loc[front["volume"] <= 0.25 + SIDE, error].min()
     near = front[

@@ -291,7 +291,7 @@ def test_one_layer_of_random_halves_is_indistinguishable(results):
         rows, "noise_blocks"
     ].to_numpy(float)
     noisy = apscope.Results(frame, results.histograms, results.provenance, results.noise)
-    plan = apscope.recommend(noisy, max_volume=0.26, holdout=False)
+    plan = apscope.recommend(noisy, minimize="error_over_noise", max_volume=0.26, holdout=False)
     assert len(set(plan.layers["scheme"])) == 1 and (
         "indistinguishable" in plan.verdict() or "hundredth" in plan.verdict()
     )
@@ -324,11 +324,16 @@ def test_limits_out_of_reach_are_refused_with_what_is_within(whole):
     ] == pytest.approx(least, rel=1e-3)
 
 
-def test_without_limits_a_quarter_of_the_bytes_or_an_error_of_a_fiftieth(results):
+def test_without_limits_a_quarter_of_the_bytes_or_an_nmse_of_a_hundredth(results):
     assert apscope.recommend(results).wish.limits == {"max_volume": 0.25}
-    assert apscope.recommend(results, minimize="volume").wish.limits == {
-        "max_error_over_noise": 0.02
-    }
+    assert apscope.recommend(results, minimize="volume").wish.limits == {"max_nmse": 0.01}
+
+
+def test_the_default_figure_is_the_one_whose_trained_plans_were_never_worse(results, request):
+    trained = pd.read_csv(request.config.rootpath / "docs/plans.csv")
+    worse = trained[trained["difference_low"] > 0]["figure"].value_counts()
+    assert apscope.recommend(results).wish.minimize == "step_nmse"
+    assert "step_nmse" not in worse and worse["error_over_noise"] == 3
 
 
 def test_one_worker_is_judged_by_nmse_and_bits(digits):
@@ -341,6 +346,10 @@ def test_one_worker_is_judged_by_nmse_and_bits(digits):
     )
     with pytest.raises(ValueError, match="max_error_over_noise needs the noise of the batch"):
         apscope.recommend(results, max_error_over_noise=0.1)
+    with pytest.raises(
+        ValueError, match="minimize='error_over_noise' needs the noise .* step_nmse"
+    ):
+        apscope.recommend(results, minimize="error_over_noise")
 
 
 def test_overflow_keeps_a_candidate_out(request):
@@ -429,7 +438,7 @@ def test_two_candidates_and_one_step_are_what_hybrid_greedy_promotes(digits):
 
 
 def test_layers_say_why(whole):
-    plan = whole.solve(max_volume=0.14, simplest=False)
+    plan = whole.solve("error_over_noise", max_volume=0.14, simplest=False)
     layers = plan.layers.set_index("layer")
     low = layers[layers["scheme"] == "aps:e3m0"].iloc[0]
     assert (

@@ -20,10 +20,11 @@ def test_the_page_is_what_the_scripts_write(scripts, request, tmp_path):
     docs = request.config.rootpath / "docs"
     page = tmp_path / "insight.md"
     shutil.copy(docs / "insight.md", page)
-    insight.main([str(docs / "relation.csv"), str(page)])
+    insight.main([str(docs / "relation.csv"), str(page), "--law", str(tmp_path / "law.json")])
     plans.main([str(docs / "plans.csv"), str(page)])
     assert page.read_text() == (docs / "insight.md").read_text()
     assert (tmp_path / "insight.png").stat().st_size > 20_000
+    assert (tmp_path / "law.json").read_text() == insight.LAW.read_text()
 
 
 def test_every_scheme_of_the_experiment_has_a_place_in_the_tables(scripts, request):
