@@ -34,7 +34,7 @@ class ExpectedExcess(NamedTuple):
 
 @cache
 def _law() -> dict[str, Any]:
-    return json.loads(Path(__file__).with_name("law.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+    return json.loads(Path(__file__).with_name("law.json").read_text(encoding="utf-8"))
 
 
 def is_covered(scheme: str | Scheme) -> bool:
