@@ -1,14 +1,16 @@
 """What a replay on a Dask cluster takes: python -m tests.benchmarks.cluster_cost docs/performance.md
 
 Makes a trace in a temporary folder and replays it by the schemes of the list `main` here, on one thread, and on one and two Dask workers of one thread
-each on this machine, by its folder and by a URL, in turn in every round; every result is held to the one from here. Writes the medians, and the most
-that a worker's temporary folder held, between the markers of the page.
+each on this machine, by its folder and by a URL, in turn in every round; every result is held to the one from here. Beside them the same with a task
+a step, placed by Dask's scheduler, instead of a part a worker. Writes the medians, and the most that a worker's temporary folder
+held, between the markers of the page.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import operator
 import os
 import shutil
 import statistics
@@ -18,7 +20,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import apscope
+from apscope._replay import cluster as division
+from apscope._replay.parts import Part
+from apscope._replay.tasks import OpenTrace, read_part, run_part
+from apscope._traces.opening import is_url
 from docs import page
 from tests.benchmarks.check_cost import WORKERS, write_trace
 
@@ -27,6 +35,7 @@ BEGIN, END = (
     "<!-- end of cluster -->",
 )
 CLUSTERS = (1, 2)  # Dask workers
+A_TASK_A_STEP = "a task a step, placed by Dask"
 Figures = tuple[
     float, float, int
 ]  # wall and processor seconds, bytes that the fullest temporary folder of a Dask worker held
@@ -44,6 +53,56 @@ def log_removed_folders(log: str) -> None:
         remove(folder, *others, **keys)
 
     shutil.rmtree = logged
+
+
+def step_by_step(
+    client: Any,
+    trace: Any,
+    job: Any,
+    items: list,
+    topic: str | None,
+    anywhere: bool,
+) -> tuple[list[bytes], list[dict], list[dict], dict]:
+    """In place of `cluster._on_workers`: a task a step for each pass, where Dask's scheduler puts it."""
+    parts: dict[int | None, Part] = {}
+    for item in items:
+        parts.setdefault(item.step, Part(1)).add(item)
+    path = trace.source if is_url(trace.source) else str(trace.path.absolute())
+    steps = len(job.arguments[2])
+    traces = [
+        client.submit(
+            OpenTrace.opened,
+            OpenTrace(path, apscope.__version__, trace.hash, job, part.steps(steps)),
+            pure=False,
+        )
+        for part in parts.values()
+    ]
+    each = list(zip(traces, parts.values(), strict=True))
+    reads = [
+        client.submit(read_part, opened, i, np.array(part.pairs, np.intp), topic, pure=False)
+        for i, (opened, part) in enumerate(each)
+    ]
+    statistics = [client.submit(operator.itemgetter(0), read) for read in reads]
+    runs = [
+        client.submit(
+            run_part, opened, i, np.array(part.places, np.intp), statistics, {}, topic, pure=False
+        )
+        for i, (opened, part) in enumerate(each)
+    ]
+    found = client.gather(runs)
+    histograms = [read[1] for read in client.gather(reads)]
+    return [rows for rows, *_ in found], histograms, [noise for _, noise, _ in found], {}
+
+
+@contextlib.contextmanager
+def divided_by(division_of_work: Any) -> Any:
+    """The division of a replay among the workers, for the time of a measurement."""
+    own = division._on_workers
+    division._on_workers = division_of_work
+    try:
+        yield
+    finally:
+        division._on_workers = own
 
 
 def measure(
@@ -110,11 +169,14 @@ def main(arguments: list[str] | None = None) -> None:
             )
             client.run(log_removed_folders, str(log))
             jobs += [(name, "folder", str(trace), client), (name, "URL", trace.as_uri(), client)]
+            jobs.append((f"{name}, {A_TASK_A_STEP}", "folder", str(trace), client))
         for _, _, _, client in jobs:
             measure(str(small), args.schemes, client, log)  # what a first call imports
         for _ in range(args.rounds):
             for name, by, source, client in jobs:
-                results, figures = measure(source, args.schemes, client, log)
+                whose = step_by_step if name.endswith(A_TASK_A_STEP) else division._on_workers
+                with divided_by(whose):
+                    results, figures = measure(source, args.schemes, client, log)
                 if client is None:
                     here = results
                 elif not (
