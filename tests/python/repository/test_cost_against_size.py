@@ -296,11 +296,14 @@ def test_cluster_cost_measures_and_writes(docs, tmp_path):
         for line in table.splitlines()
         if line.startswith("|")
     ][2:]
+    by_dask = f", {script['A_TASK_A_STEP']}"
     assert [row[:2] for row in rows] == [["here", "folder"]] + [
-        [name, by] for name in ("1 Dask worker", "2 Dask workers") for by in ("folder", "URL")
+        [name + own, by]
+        for name in ("1 Dask worker", "2 Dask workers")
+        for own, by in (("", "folder"), ("", "URL"), (by_dask, "folder"))
     ]
     # A trace by URL: one Dask worker fetches all three steps, of two workers the fuller one two of the three.
-    assert [float(row[-1]) for row in rows] == [0.0, 0.0, 1.0, 0.0, 0.6]
+    assert [float(row[-1]) for row in rows] == [0.0, 0.0, 1.0, 0.0, 0.0, 0.6, 0.0]
 
 
 def test_recording_cost_measures_and_writes(docs, tmp_path):
