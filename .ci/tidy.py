@@ -1,6 +1,7 @@
 """Run clang-tidy on the sources that changed since the branch main, and headers by a source that includes each.
 
-python .ci/tidy.py [--all]. Reads build/release/compile_commands.json; exits 1 where there is a finding.
+python .ci/tidy.py [--all]. Reads build/release/compile_commands.json; exits 1 where there is a
+finding.
 """
 
 from __future__ import annotations

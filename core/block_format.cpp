@@ -54,9 +54,9 @@ bool is_bfp(const BlockFormat& f) {
 [[noreturn]] void refuse_name(std::string_view name) {
     std::string known;
     for (const NamedBlockFormat& row : table()) known += std::string(row.name) + ", ";
-    refuse(
-        "unknown block format '" + detail::limits::clipped(name) + "'; use " + known +
-        "bfp:<bits>:<block> or blocks:<element>, with ,scale=<format> ,block=<size> ,rule=<rule> ,tensor behind it");
+    refuse("unknown block format '" + detail::limits::clipped(name) + "'; use " + known +
+           "bfp:<bits>:<block> or blocks:<element>, with ,scale=<format> ,block=<size> "
+           ",rule=<rule> ,tensor behind it");
 }
 
 // The text before the first comma.
@@ -235,10 +235,10 @@ void validate(const BlockFormat& f) {
                " must have a NaN, for blocks that hold one, and at most 8 bits");
     }
     if (f.rule != ScaleRule::ratio && (f.scale.mantissa_bits != 0 || f.scale.is_signed)) {
-        refuse(
-            "rule='" + std::string(to_string(f.rule)) +
-            "' gives powers of two and needs an unsigned scale format without mantissa bits, which " +
-            f.scale.name() + " is not; use e8m0fnu, or rule='ratio'");
+        refuse("rule='" + std::string(to_string(f.rule)) +
+               "' gives powers of two and needs an unsigned scale format without mantissa bits, "
+               "which " +
+               f.scale.name() + " is not; use e8m0fnu, or rule='ratio'");
     }
     if (f.rule == ScaleRule::ratio && f.scale.zero == Zero::none) {
         refuse("rule='ratio' needs a scale format with a zero, for blocks of zeros, which " +

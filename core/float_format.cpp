@@ -83,8 +83,8 @@ void validate(const FloatFormat& f) {
     if (f.exponent_bits + f.mantissa_bits < 1)
         refuse("a format needs at least one exponent or mantissa bit");
     if (f.exponent_bits == 0 && !f.subnormals) {
-        refuse(
-            "exponent_bits=0 without subnormals leaves one binade and no field to tell it; set subnormals");
+        refuse("exponent_bits=0 without subnormals leaves one binade and no field to tell it; set "
+               "subnormals");
     }
     if (!detail::is_bias(f.bias)) detail::refuse_bias(f.bias);
     if (f.zero == Zero::both_signs && !f.is_signed)

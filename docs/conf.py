@@ -1,8 +1,8 @@
 """The documentation site, made by `make docs`: README.md, the pages of docs/ and the notebooks, as they lie.
 
-Sphinx reads the repository from its root, so that the links between the pages are those of the files.
-Notebooks are run once and then taken from a cache until they or the package change. Nothing is fetched
-while building or reading.
+Sphinx reads the repository from its root, so that the links between the pages are those of the
+files. Notebooks are run once and then taken from a cache until they or the package change. Nothing
+is fetched while building or reading.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ nb_execution_show_tb = True
 nb_merge_streams = True
 nb_ipywidgets_js = {}  # by default from a server
 
-# docs/api.md lists the public names; autosummary writes a page each into docs/api, from the docstrings.
+# docs/api.md lists the public names; autosummary writes a page each into docs/api, from the
+# docstrings.
 autosummary_ignore_module_all = False
 autosummary_imported_members = True
 autosummary_generate_overwrite = True

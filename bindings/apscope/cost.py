@@ -89,15 +89,20 @@ class CollectiveCost:
     intra_bytes: float
     added: float  #: bytes that it adds up
     decoded: float  #: bytes that it decodes
-    busiest: float  #: bytes that the busiest worker sends between nodes; in a tree less than `bytes`, the way up and down
+    #: bytes that the busiest worker sends between nodes; in a tree less than `bytes`, the way up
+    #: and down
+    busiest: float
 
     def seconds(self, network: Network = Network()) -> float:
         """Latencies and transfers, and the passes of the additions; none for encoding and decoding."""
         latency, bandwidth = network._intra
         return (
-            self.messages * network.latency + self.bytes / network.bandwidth
-            + self.intra_messages * latency + self.intra_bytes / bandwidth + self.added * network.pass_cost
-        )  # fmt: skip
+            self.messages * network.latency
+            + self.bytes / network.bandwidth
+            + self.intra_messages * latency
+            + self.intra_bytes / bandwidth
+            + self.added * network.pass_cost
+        )
 
 
 @guarded
@@ -232,7 +237,8 @@ def step_time(
     rows = whole_sums(rows.assign(reduction=rows["topology"]))
     key = ["trace", "scheme", "topology"]
     whole, first = groups(rows, key)
-    # Tensors of one reduction and one grid share messages. The model is linear in the bytes, so those of all steps add up first.
+    # Tensors of one reduction and one grid share messages. The model is linear in the bytes, so
+    # those of all steps add up first.
     part, part_first = groups(rows, [*key, "reduction", "format"])
     owner, of_part = whole[part_first], len(part_first)
     specs, grids, reductions = (
@@ -303,7 +309,8 @@ def step_time(
 
 
 _NUMBERS = (
-    "messages", "payload_bytes", "intra_bytes", "side_bytes", "side_seconds", "pass_seconds", "seconds", "side_share", "fp32_seconds", "speedup",
+    "messages", "payload_bytes", "intra_bytes", "side_bytes", "side_seconds", "pass_seconds",
+    "seconds", "side_share", "fp32_seconds", "speedup",
 )  # fmt: skip
 
 

@@ -29,10 +29,9 @@ Transport transport_of(const MadeSchemes& made, const std::string& spec, const s
 }  // namespace
 
 void bind_cost(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
-    m.def(
-        "collective_cost",
-        [](const std::string& collective, double sent, double partial, double result, double side,
-           int workers, int group) {
+    m.def("collective_cost",
+          [](const std::string& collective, double sent, double partial, double result, double side,
+             int workers, int group) {
         const Cost cost = collective_cost(parse_collective(collective),
                                           {sent, partial, result, side}, workers, group);
         py::dict d;
@@ -45,15 +44,16 @@ void bind_cost(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& m
         d["busiest"] = cost.busiest;
         return d;
     },
-        py::arg("collective"), py::arg("sent"), py::arg("partial"), py::arg("result"),
-        py::arg("side"), py::arg("workers"), py::arg("group"),
-        "What one worker sends (messages one after another, bytes), adds and decodes, in bytes, for one message a worker.");
-    m.def(
-        "agreed_bits",
-        [made](const std::string& spec, const std::string& grid) {
+          py::arg("collective"), py::arg("sent"), py::arg("partial"), py::arg("result"),
+          py::arg("side"), py::arg("workers"), py::arg("group"),
+          "What one worker sends (messages one after another, bytes), adds and decodes, in bytes, "
+          "for one message a worker.");
+    m.def("agreed_bits",
+          [made](const std::string& spec, const std::string& grid) {
         return transport_of(*made, spec, grid).agreed_bits;
     }, py::arg("scheme"), py::arg("grid"),
-        "How many of a message's side bits are agreed before it is made; the others travel with it.");
+          "How many of a message's side bits are agreed before it is made; the others travel with "
+          "it.");
     m.def("collective_of", [](const std::string& topology) -> py::object {
         const auto found = collective_of(topology);
         return found ? py::object(py::make_tuple(name_of(found->first), found->second))

@@ -51,9 +51,9 @@ void check_words(const RandomSource& random, std::size_t count, const Projection
                                     "' draws nothing; leave it out or use a stochastic rounding");
     }
     if (projection.rounding == RoundingMode::stochastic_exact) {
-        throw std::invalid_argument(
-            "random is given, but rounding='stochastic_exact' takes as many random bits as a number needs; "
-            "use 'stochastic' with random_bits, or a seed");
+        throw std::invalid_argument("random is given, but rounding='stochastic_exact' takes as "
+                                    "many random bits as a number needs; "
+                                    "use 'stochastic' with random_bits, or a seed");
     }
     if (random.words->size() != count) {
         throw std::invalid_argument("random holds " + std::to_string(random.words->size()) +

@@ -37,8 +37,8 @@ void refuse_fused_operations() {
         simd::run_at<ProductsLessOne>(level, in, out, x.size());
         for (const double y : found) {
             if (y != 0x1p-29) {
-                throw std::runtime_error(
-                    "this build fuses multiplications with additions, which changes results; compile apscope with -ffp-contract=off");
+                throw std::runtime_error("this build fuses multiplications with additions, which "
+                                         "changes results; compile apscope with -ffp-contract=off");
             }
         }
     }

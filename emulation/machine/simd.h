@@ -30,9 +30,9 @@ SimdLevel parse_simd_level(std::string_view name);
 #define APSCOPE_TARGET_AVX512 \
     __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi,bmi2,lzcnt,popcnt")))
 #else
-#define APSCOPE_TARGET_AVX512 \
-    __attribute__((target(    \
-        "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi,bmi2,lzcnt,popcnt,prefer-vector-width=512")))
+#define APSCOPE_TARGET_AVX512                                                                  \
+    __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi,bmi2,lzcnt,popcnt," \
+                          "prefer-vector-width=512")))
 #endif
 #else
 #define APSCOPE_TARGET_SSE4

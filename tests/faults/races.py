@@ -1,4 +1,5 @@
-"""Several processes that write one place at once: what is there is one's whole work, and the others are told."""
+"""Several processes that write one place at once: what is there is one's whole work, and the others
+are told."""
 
 from __future__ import annotations
 
@@ -85,7 +86,10 @@ class Outcome:
 
     def __str__(self) -> str:
         found = "".join(f"\n  {count} times: {what}" for what, count in self.failures.most_common())
-        return f"{self.name}, {self.writers} at once, {self.rounds} rounds in {self.seconds:.0f} s: {self.mixtures} mixtures{found}"
+        return (
+            f"{self.name}, {self.writers} at once, {self.rounds} rounds in {self.seconds:.0f} "
+            f"s: {self.mixtures} mixtures{found}"
+        )
 
 
 def run(

@@ -125,9 +125,15 @@ class Plan:
                     }
                 )
         order = {"plan": 0, "plan replayed": 1, "optimum": 2, "single": 3}
-        return pd.DataFrame(rows, columns=["what", "steps", *FIGURES]).sort_values(
-            ["steps", "what"], key=lambda column: column.map(order) if column.name == "what" else column, kind="stable"
-        ).reset_index(drop=True)  # fmt: skip
+        return (
+            pd.DataFrame(rows, columns=["what", "steps", *FIGURES])
+            .sort_values(
+                ["steps", "what"],
+                key=lambda column: column.map(order) if column.name == "what" else column,
+                kind="stable",
+            )
+            .reset_index(drop=True)
+        )
 
     @property
     def single(self) -> str:
@@ -346,7 +352,8 @@ def made(
     """
     if table.counts_bits and (wish.minimize == "time" or wish.max_time is not None):
         raise ValueError(
-            "time needs an exchange between workers; these results have one worker, or no local gradients"
+            "time needs an exchange between workers; these results "
+            "have one worker, or no local gradients"
         )
     found: Choice = choose(Problem(table, wish, pinned, banned), about["simplest"])
     return Plan(

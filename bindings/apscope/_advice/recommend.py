@@ -59,7 +59,8 @@ def recommend(
     Parameters
     ----------
     source : Results, Trace, path-like or URL
-        Results of the candidates; or a trace, which is replayed through them, and then through the plan.
+        Results of the candidates; or a trace, which is replayed through them, and then through the
+        plan.
     candidates : schemes, optional
         Specs, or words for lists: ``main``, ``all``, ``hardware``, ``8-bit``, ``widths``
         (docs/advice.md). By default ``main``; for results all that they contain.
@@ -67,10 +68,10 @@ def recommend(
         The noise is that of the batch; if it is unknown (one worker), ``step_nmse`` is used
         instead.
     max_volume, max_time, max_nmse, max_error_over_noise, min_cosine, max_underflow : float, optional
-        Limits of the figures of `Results.summary`: ``volume`` (0.25: a quarter of fp32's bytes, whatever side information is below 0.001),
-        ``time`` (modelled seconds), ``step_nmse``, ``error_over_noise``, ``layer_cosine``,
-        ``underflow_wire``. Without any: a volume of 0.25, or, if volume or time is minimized, an
-        error over the noise of 0.02.
+        Limits of the figures of `Results.summary`: ``volume`` (0.25: a quarter of fp32's bytes,
+        whatever side information is below 0.001), ``time`` (modelled seconds), ``step_nmse``,
+        ``error_over_noise``, ``layer_cosine``, ``underflow_wire``. Without any: a volume of 0.25,
+        or, if volume or time is minimized, an error over the noise of 0.02.
     max_layer_error : float, optional
         Limit for each layer: ``error_over_noise`` of the layer, or its part of ``step_nmse``. A
         mean of logarithms allows one bad layer if others are very good; this does not.
@@ -175,7 +176,8 @@ def _opened(source: str | os.PathLike[str]) -> Results | Trace:
     if (folder / "provenance.json").is_file():
         return Results.open(folder)
     raise ValueError(
-        f"{Path(folder)} is neither a trace nor a RESULTS folder: {what_is(folder, 'manifest.json and no provenance.json')}"
+        f"{Path(folder)} is neither a trace nor a RESULTS folder: "
+        f"{what_is(folder, 'manifest.json and no provenance.json')}"
     )
 
 
@@ -192,6 +194,7 @@ def _held(frame: pd.DataFrame, candidates: Any) -> list[str]:
     found = [spec for spec in asked if spec in there] if words else asked
     if not found:
         raise ValueError(
-            f"the results have none of the candidates {candidates}; they have {', '.join(there[:6])}{', ...' * (len(there) > 6)}"
+            f"the results have none of the candidates {candidates}; they have "
+            f"{', '.join(there[:6])}{', ...' * (len(there) > 6)}"
         )
     return found

@@ -104,9 +104,11 @@ def linear_seconds(
     travels = side - agreed
     own = rates[of_row].T
     seconds = total(
-        own[0] * count * factor + own[1] * numbers(rows, "wire_bits") / 8 * factor
-        + own[2] * agreed * _growth(agreed, of_row, len(ways), factor) + own[3] * travels * _growth(travels, of_row, len(ways), factor)
-    )  # fmt: skip
+        own[0] * count * factor
+        + own[1] * numbers(rows, "wire_bits") / 8 * factor
+        + own[2] * agreed * _growth(agreed, of_row, len(ways), factor)
+        + own[3] * travels * _growth(travels, of_row, len(ways), factor)
+    )
     # A way with agreed scales scans all values, also of tensors that share another tensor's scale.
     agrees = np.bincount(of_row, agreed, len(ways)) > 0
     seconds += total(np.where(agrees[of_row], own[4] * count * factor, 0.0))

@@ -23,7 +23,8 @@ _CORNERS = 12
 #: Of the noise: an error equivalent to 9 % fewer samples per step (docs/definitions.md, section
 #: 16).
 _HIGH = 0.1
-#: A plan of so many times the volume asked for is near; it is told of where its error is so many times less.
+#: A plan of so many times the volume asked for is near; it is told of where its error is so many
+#: times less.
 _NEAR, _WORTH = 1.1, 2.0
 
 
@@ -43,8 +44,10 @@ def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[
     ]
     layers = [
         [
-            clip(row.layer, 40), row.steps, f"{row.elements:,}", clip(row.scheme, 44), _figure(row.error), row.loses_by,
-            _other(row.cheaper, row.cheaper_error, row.error, row.cheaper_loses_by), _other(row.better, row.better_error, row.error, ""),
+            clip(row.layer, 40), row.steps, f"{row.elements:,}", clip(row.scheme, 44),
+            _figure(row.error), row.loses_by,
+            _other(row.cheaper, row.cheaper_error, row.error, row.cheaper_loses_by),
+            _other(row.better, row.better_error, row.error, ""),
             "" if math.isnan(row.sure) else f"{row.sure:.0%}",
         ]
         for row in plan.layers.itertuples()
@@ -73,18 +76,31 @@ def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[
         "sure",
     ]
     tables = [
-        ("predicted from the table, replayed, and the best single candidate", ["", "steps", *_COLUMNS.values(), "95 %", "overflow"], figures, ["", "steps"]),
-        ("layers", heads, layers, ["layer", "steps", "scheme", "most of it", "next cheaper", "next better"]),
+        (
+            "predicted from the table, replayed, and the best single candidate",
+            ["", "steps", *_COLUMNS.values(), "95 %", "overflow"],
+            figures,
+            ["", "steps"],
+        ),
+        (
+            "layers",
+            heads,
+            layers,
+            ["layer", "steps", "scheme", "most of it", "next cheaper", "next better"],
+        ),
         (
             f"front: no mixture has less {error} for its volume ({len(front)} corners"
             + (f", {len(shown)} shown)" if len(shown) < len(front) else ")"),
-            ["volume", "error/noise", "step NMSE", "schemes", "most elements in"], corners, ["most elements in"],
+            ["volume", "error/noise", "step NMSE", "schemes", "most elements in"],
+            corners,
+            ["most elements in"],
         ),
-    ]  # fmt: skip
+    ]
     return [(title, *_filled(heads, rows), words) for title, heads, rows, words in tables]
 
 
-_COLUMNS = {"volume": "volume", "error_over_noise": "error/noise", "step_nmse": "step NMSE", "layer_cosine": "cosine", "underflow_wire": "underflow",
+_COLUMNS = {"volume": "volume", "error_over_noise": "error/noise", "step_nmse": "step NMSE",
+            "layer_cosine": "cosine", "underflow_wire": "underflow",
             "time": "time, s"}  # fmt: skip
 
 
@@ -130,22 +146,26 @@ def notes(plan: Plan) -> list[str]:
         share = high["elements"].sum() / plan.layers["elements"].sum()
         worst = high.loc[high["error"].idxmax()]
         said.append(
-            f"{len(high)} of {len(plan.layers)} layers, with {share:.0%} of the elements, have an error above {_HIGH:g} of their noise, at most "
-            f"{worst['error']:.3g} ({worst['layer']}); max_layer_error limits that"
+            f"{len(high)} of {len(plan.layers)} layers, with {share:.0%} of the elements, have an "
+            f"error above {_HIGH:g} of their noise, at most {worst['error']:.3g} "
+            f"({worst['layer']}); max_layer_error limits that"
         )
     if plan._table.counts_bits:
         said.append("one worker sends nothing: volumes are bits per value divided by fp32's 32")
     if plan._replayed is None:
         said.append(
-            "predicted only: the figures of schemes that depend on several layers change in a mixture; replay it on the trace"
+            "predicted only: the figures of schemes that depend on several layers change in a "
+            "mixture; replay it on the trace"
         )
     elif plan.about.get("changed"):
         said.append(
-            f"not separable: {', '.join(plan.about['changed'])} behaved differently in the mixture than alone, so 'plan replayed' counts"
+            f"not separable: {', '.join(plan.about['changed'])} behaved differently in the mixture "
+            "than alone, so 'plan replayed' counts"
         )
     if plan._banned:
         said.append(
-            f"only alone, not in mixtures: {', '.join(plan._table.candidates[k] for k in sorted(plan._banned))}"
+            "only alone, not in mixtures: "
+            f"{', '.join(plan._table.candidates[k] for k in sorted(plan._banned))}"
         )
     return said
 
@@ -168,8 +188,9 @@ def _near_the_limit(plan: Plan, limit: float) -> list[str]:
     if len(above):
         nearest = above.loc[above["volume"].idxmin()]
         said.append(
-            f"just above {limit:g}: at volume {nearest['volume']:.4g} a plan, mostly of {clip(nearest['largest'], 60)}, "
-            f"has {error} {nearest[error]:.3g} instead of {inside:.3g}, on the steps it was chosen by"
+            f"just above {limit:g}: at volume {nearest['volume']:.4g} a plan, mostly of "
+            f"{clip(nearest['largest'], 60)}, has {error} {nearest[error]:.3g} instead of "
+            f"{inside:.3g}, on the steps it was chosen by"
         )
     return said
 

@@ -93,7 +93,8 @@ class Wish:
         if not noisy:
             if "max_error_over_noise" in given:
                 raise ValueError(
-                    "max_error_over_noise needs the noise of the batch, which only several workers give; use max_nmse for these results"
+                    "max_error_over_noise needs the noise of the batch, which only several workers "
+                    "give; use max_nmse for these results"
                 )
             minimize = "step_nmse" if minimize == "error_over_noise" else minimize
         if not given and (minimize in ERRORS or self.max_layer_error is None):

@@ -50,7 +50,8 @@ class Settings(NamedTuple):
 
 
 _TYPES = {
-    "projection": "Projection | None", "rounding": "str", "overflow": "str", "underflow": "str", "keep_payload": "bool",
+    "projection": "Projection | None", "rounding": "str", "overflow": "str", "underflow": "str",
+    "keep_payload": "bool",
     "random_bits": "int", "seed": "int | Draws", "threads": "int",
 }  # fmt: skip
 _SEED = """seed : int or Draws
@@ -129,7 +130,8 @@ class Options:
 
                 near = difflib.get_close_matches(name, self.known, n=1)
                 raise TypeError(
-                    f"unexpected keyword argument '{name}'; {f'did you mean {near[0]}?' if near else 'there are ' + ', '.join(self.known)}"
+                    f"unexpected keyword argument '{name}'; "
+                    f"{f'did you mean {near[0]}?' if near else 'there are ' + ', '.join(self.known)}"
                 )
         threads = options.pop("threads", 1)
         p = self._projection(options.pop("projection", None), options)
@@ -179,7 +181,8 @@ class Options:
             words = [name for name in fields if name in ("rounding", "overflow", "underflow")]
             entries += [
                 f"{', '.join(words)} : str",
-                f"    As for `Projection`; by default {', '.join(f'``{self.defaults[name]}``' for name in words)}.",
+                "    As for `Projection`; by default "
+                f"{', '.join(f'``{self.defaults[name]}``' for name in words)}.",
             ]
             for name in fields:
                 if name not in words:
@@ -192,7 +195,8 @@ class Options:
                 if self.in_full
                 else [
                     "seed : int or Draws",
-                    "    For stochastic rounding, the same in every call unless it is a `Draws`: as for `quantize`.",
+                    "    For stochastic rounding, the same in every call unless it is a `Draws`: "
+                    "as for `quantize`.",
                 ]
             )
         if "threads" in self.known:

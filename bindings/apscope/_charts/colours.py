@@ -4,10 +4,11 @@ from .._results.families import FAMILIES
 
 __all__ = ["BANDS", "COLOURS", "FAMILIES", "FORMATS", "PAIR", "SYMBOLS", "diverging"]
 
-#: Of lines that are no families (formats, topologies, roles): Okabe and Ito's without the yellow, which white paper
-#: swallows; then three as dark.
+#: Of lines that are no families (formats, topologies, roles): Okabe and Ito's without the yellow,
+#: which white paper swallows; then three as dark.
 COLOURS = (
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#882255", "#777777", "#999933",
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#882255",
+    "#777777", "#999933",
 )  # fmt: skip
 #: Their marks, in Observable Plot's words.
 SYMBOLS = ("circle", "square", "triangle", "diamond", "wye", "plus", "cross", "star")

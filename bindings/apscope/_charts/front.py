@@ -15,13 +15,15 @@ from .fill import step_front
 
 __all__ = ["COSTS", "FLOOR", "LEVEL", "MEASURES", "corners", "front_chart"]
 
-#: Errors below it stand at the lower edge: they tell nothing about narrow formats and would flatten the rest.
+#: Errors below it stand at the lower edge: they tell nothing about narrow formats and would flatten
+#: the rest.
 FLOOR = 1e-7
 #: Errors within this factor are level.
 LEVEL = 1.01
 #: What can stand on the vertical axis: columns of `Results.summary` and what they are called.
 MEASURES = {
-    "error_over_noise": "error over noise", "step_nmse": "step NMSE", "nmse": "NMSE, pooled over everything",
+    "error_over_noise": "error over noise", "step_nmse": "step NMSE",
+    "nmse": "NMSE, pooled over everything",
     "distance": "1 − layer cosine", "worst_nmse": "NMSE of the worst layer and step",
 }  # fmt: skip
 #: And on the horizontal one.
@@ -39,7 +41,8 @@ def corners(front: list[tuple[float, float]], right: float) -> list[tuple[float,
 
 
 def front_chart(
-    rows: pd.DataFrame, titles: Callable[[str], str] = str, links: Callable[[str], str] = lambda _: "", *, against: str = "volume",
+    rows: pd.DataFrame, titles: Callable[[str], str] = str,
+    links: Callable[[str], str] = lambda _: "", *, against: str = "volume",
     error: str | None = None, all_named: bool = False, mixtures: Iterable[tuple[float, float]] = (),
     floor: float = FLOOR, prefer: str = "",
 ) -> Chart:  # fmt: skip
@@ -101,12 +104,21 @@ def front_chart(
         named |= {(px, py)} if first else set()
         points.append(
             Point(
-                px, py, look.colour, look.symbol,
-                f"{row.scheme}\n{unit} {number(real, 3)}{', below the axis' if real < floor else ''}\n{against} {number(px, 3)}" + (f"\noverflow in {row.overflowed} steps" if row.overflowed else "")
+                px,
+                py,
+                look.colour,
+                look.symbol,
+                f"{row.scheme}\n{unit} "
+                f"{number(real, 3)}{', below the axis' if real < floor else ''}\n{against} "
+                f"{number(px, 3)}"
+                + (f"\noverflow in {row.overflowed} steps" if row.overflowed else "")
                 + (f"\nskipped {row.skipped} steps" if row.skipped else ""),
-                hollow=not whole, faint=not first, link=links(row.scheme), label=titles(row.scheme) if first or all_named else "",
+                hollow=not whole,
+                faint=not first,
+                link=links(row.scheme),
+                label=titles(row.scheme) if first or all_named else "",
             )
-        )  # fmt: skip
+        )
     beside = [(a, max(b, floor)) for a, b in mixtures if left <= a <= right and b > 0]
     lines = [
         Line(corners(front, right), ""),
@@ -122,10 +134,24 @@ def front_chart(
         if not p.faint
     )
     return Chart(
-        title="Error against volume", says=f"{unit} of {len(points)} schemes against {against}. None beats, from the least sent: {told}.",
-        x=Log(COSTS[against], left, right, _shares(left, right) if against == "volume" else powers(left, right)),
-        y=Log(unit, low, high, powers(low, high)), lines=lines, points=points, legend=[(f, FAMILIES[f].colour, FAMILIES[f].symbol) for f in FAMILIES if (held["family"] == f).any()],
-    )  # fmt: skip
+        title="Error against volume",
+        says=f"{unit} of {len(points)} schemes against {against}. "
+        f"None beats, from the least sent: {told}.",
+        x=Log(
+            COSTS[against],
+            left,
+            right,
+            _shares(left, right) if against == "volume" else powers(left, right),
+        ),
+        y=Log(unit, low, high, powers(low, high)),
+        lines=lines,
+        points=points,
+        legend=[
+            (f, FAMILIES[f].colour, FAMILIES[f].symbol)
+            for f in FAMILIES
+            if (held["family"] == f).any()
+        ],
+    )
 
 
 def _shares(low: float, high: float) -> list[tuple[float, str]]:

@@ -19,9 +19,13 @@ _SIZE, _LETTER, _BOLD = 10.5, 5.9, 6.7
 _TOP, _BOTTOM, _LEFT = 17.0, 29.0, 34.0
 #: Marks of about 8 pixels around 0, 0.
 _SYMBOLS = {
-    "circle": "M-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0-7.2 0z", "square": "M-3.2-3.2h6.4v6.4h-6.4z", "triangle": "M0-4.2L4 3H-4z", "diamond": "M0-4.4L4 0 0 4.4-4 0z",
-    "times": "M-3.4-3.4L3.4 3.4M-3.4 3.4L3.4-3.4", "plus": "M-4 0H4M0-4V4", "cross": "M-3.6-1.2h2.4v-2.4h2.4v2.4h2.4v2.4h-2.4v2.4h-2.4v-2.4h-2.4z",
-    "star": "M0-4.6L1.3-1.4 4.6-1.4 2 .8 2.9 4.2 0 2.2-2.9 4.2-2 .8-4.6-1.4-1.3-1.4z", "wye": "M0 4.2L4-3H-4z", "asterisk": "M0-4V4M-3.5-2L3.5 2M-3.5 2L3.5-2",
+    "circle": "M-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0-7.2 0z",
+    "square": "M-3.2-3.2h6.4v6.4h-6.4z", "triangle": "M0-4.2L4 3H-4z",
+    "diamond": "M0-4.4L4 0 0 4.4-4 0z",
+    "times": "M-3.4-3.4L3.4 3.4M-3.4 3.4L3.4-3.4", "plus": "M-4 0H4M0-4V4",
+    "cross": "M-3.6-1.2h2.4v-2.4h2.4v2.4h2.4v2.4h-2.4v2.4h-2.4v-2.4h-2.4z",
+    "star": "M0-4.6L1.3-1.4 4.6-1.4 2 .8 2.9 4.2 0 2.2-2.9 4.2-2 .8-4.6-1.4-1.3-1.4z",
+    "wye": "M0 4.2L4-3H-4z", "asterisk": "M0-4V4M-3.5-2L3.5 2M-3.5 2L3.5-2",
 }  # fmt: skip
 
 
@@ -218,8 +222,9 @@ def _name_points(
 def cells_svg(cells: Cells, width: float, height: float) -> str:
     """A map as one ``svg`` element.
 
-    The worst layers have their names at the left, boxes, and at the right the reason and the remedy; of the other layers those have names
-    that there is room for. Every row is a group whose attributes ``data-worst`` and ``data-model`` place it in the two orders.
+    The worst layers have their names at the left, boxes, and at the right the reason and the
+    remedy; of the other layers those have names that there is room for. Every row is a group whose
+    attributes ``data-worst`` and ``data-model`` place it in the two orders.
     """
     pen = _picture(width, height, cells.says, "cells")
     marked = [row for row in cells.rows if row.reason]

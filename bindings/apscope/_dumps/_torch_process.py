@@ -59,7 +59,8 @@ def put(tensors: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     name = "/".join(path)
     if name in tensors:
         raise RefusedError(
-            f"it has two arrays with the name {name!r}, their keys joined by slashes; save them under other keys"
+            f"it has two arrays with the name {name!r}, their keys joined by slashes; save them "
+            "under other keys"
         )
     tensors[name] = value
 
@@ -93,7 +94,8 @@ def check_records(path: str) -> None:
                             pass
                     except zipfile.BadZipFile:
                         raise RefusedError(
-                            f"its record {about.filename} is damaged: the CRC-32 differs; dump it again"
+                            f"its record {about.filename} is damaged: the "
+                            "CRC-32 differs; dump it again"
                         ) from None
 
 
@@ -210,7 +212,8 @@ def main() -> None:
             head, tensor = answer(json.loads(line), opened)
         except PermissionError:
             head, tensor = {"error": "it may not be opened", "kind": "untrusted"}, None
-        except BaseException as error:  # noqa: BLE001  # whatever torch says is told, in the other process; CheckpointException is no Exception
+        # whatever torch says is told, in the other process; CheckpointException is no Exception
+        except BaseException as error:  # noqa: BLE001
             first = next(
                 (failure for failure, _ in getattr(error, "failures", {}).values()), error
             )  # failures of reading a checkpoint, by rank

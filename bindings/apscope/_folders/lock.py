@@ -101,6 +101,9 @@ def who(doing: str) -> dict[str, Any]:
 def _holder(path: Path) -> str:
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
-        return f"another {told['doing']} (process {told['process']} on {told['host']}, since {told['since']}) writes"
+        return (
+            f"another {told['doing']} (process {told['process']} on {told['host']}, since "
+            f"{told['since']}) writes"
+        )
     except (OSError, ValueError, LookupError, TypeError):
         return "another process of apscope writes"

@@ -168,7 +168,8 @@ class Writing:
                 if not os.path.lexists(self.place / self._name):
                     raise
                 raise ValueError(
-                    f"{self.destination} was made while this was written, and is left unchanged; give another destination"
+                    f"{self.destination} was made while this was written, and is left unchanged; "
+                    "give another destination"
                 ) from error
             sync_folder(self.place)
 
@@ -249,7 +250,8 @@ def refuse_dangling(destination: str | os.PathLike[str]) -> None:
     """Raises ValueError if the destination is a broken link."""
     if os.path.islink(destination) and not os.path.exists(destination):
         raise ValueError(
-            f"{destination} is a link to {os.readlink(destination)}, which does not exist; remove the link, or give another destination"
+            f"{destination} is a link to {os.readlink(destination)}, which does not exist; remove "
+            "the link, or give another destination"
         )
 
 

@@ -173,7 +173,8 @@ def _values_of(cast: Callable[[np.ndarray], Any], codes: FloatFormat | None) -> 
         agreeing, codes = max(scores, key=lambda s: s[0], default=(0, None))
         if codes is None or agreeing < len(x) // 2:
             raise ValueError(
-                "the cast returns integers that are not codes of a named format; give their format with codes="
+                "the cast returns integers that are not codes of a named format; give their format "
+                "with codes="
             )
     table = decode(np.arange(2**codes.storage_bits, dtype=np.uint32), codes).astype(np.float64)
 
@@ -257,7 +258,10 @@ def _words(
     normal = usable & (size >= f.smallest_normal) & (size <= f.largest)
     how, closest = _rounding(f, x[normal], got[normal], rounding)
     if changed.any():
-        how = f"not deterministic ({np.count_nonzero(changed)} of {len(x)} probes changed from one run to the next)"
+        how = (
+            f"not deterministic ({np.count_nonzero(changed)} of {len(x)} probes changed from "
+            "one run to the next)"
+        )
     below = usable & (size < f.smallest_normal)
     return {
         "rounding": how,

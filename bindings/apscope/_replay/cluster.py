@@ -31,7 +31,9 @@ INSTALL = "install it with: pip install 'apscope[dask]'"
 #: only to divide the work.
 READ_A_VALUE = 3e-9
 POLL = 1.0  # seconds between two looks at a cluster
-STRANDED_AFTER = 5  # polls in which workers exist but none has a part: Dask reserves the tasks of the last worker that ended
+# polls in which workers exist but none has a part: Dask reserves the tasks of the last worker that
+# ended
+STRANDED_AFTER = 5
 NO_WORKERS = 60.0  # seconds without any worker
 ATTEMPTS = 3  # after the first, any worker may take a part
 LOST = "the connection to the Dask cluster was lost during the replay"

@@ -20,7 +20,8 @@ def memory_bytes(memory: int | str | None) -> int:
     Parameters
     ----------
     memory : int or str or None
-        Bytes, or a text: ``4G``, ``4GiB`` (1024^3 bytes each), ``4GB`` (1000^3), ``512M``, ``1.5T``.
+        Bytes, or a text: ``4G``, ``4GiB`` (1024^3 bytes each), ``4GB`` (1000^3), ``512M``,
+        ``1.5T``.
 
     Raises
     ------

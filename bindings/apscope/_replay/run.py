@@ -84,7 +84,8 @@ def _select_steps(trace: Trace, steps: slice | list[int] | None) -> list[int]:
         chosen = [i for i, n in enumerate(numbers) if low <= n < high]
         if not chosen:
             raise ValueError(
-                f"no recorded step of trace '{trace.name}' is in {low}:{high}; it has steps {numbers[0]} to {numbers[-1]}"
+                f"no recorded step of trace '{trace.name}' is in {low}:{high}; it has steps "
+                f"{numbers[0]} to {numbers[-1]}"
             )
         return chosen
     for n in steps:
@@ -105,7 +106,8 @@ def _select_tensors(trace: Trace, pattern: str | None) -> list[int]:
     chosen = [i for i, name in enumerate(trace.tensors) if compiled.search(name)]
     if not chosen:
         raise ValueError(
-            f"tensors '{pattern}' matches no name in trace '{trace.name}'; {hint(pattern, trace.tensors, have='it has')}"
+            f"tensors '{pattern}' matches no name in trace '{trace.name}'; "
+            f"{hint(pattern, trace.tensors, have='it has')}"
         )
     return chosen
 

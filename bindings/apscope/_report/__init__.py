@@ -39,7 +39,8 @@ def report(
     Raises
     ------
     ValueError
-        The results are empty, or `against` is of another trace, or the folder is missing or no folder, or the file is not one of apscope's.
+        The results are empty, or `against` is of another trace, or the folder is missing or no
+        folder, or the file is not one of apscope's.
     ImportError
         The package with the plotting library is missing.
     OSError
@@ -66,12 +67,14 @@ def check_destination(out_path: str | os.PathLike, *, force: bool = False) -> Pa
     Raises
     ------
     ValueError
-        Its folder is missing or no folder, it would take the place of a folder, or, without `force`, of a file that is not a report.
+        Its folder is missing or no folder, it would take the place of a folder, or, without
+        `force`, of a file that is not a report.
     """
     out_path = Path(out_path)
     if not out_path.parent.is_dir():
         raise ValueError(
-            f"{out_path}: its folder {out_path.parent} does not exist or is not a folder; create it first"
+            f"{out_path}: its folder {out_path.parent} does not exist "
+            "or is not a folder; create it first"
         )
     if out_path.is_dir() or out_path.suffix not in (".html", ".htm"):
         raise ValueError(f"{out_path}: the report is an HTML file; give a name that ends in .html")
@@ -79,7 +82,8 @@ def check_destination(out_path: str | os.PathLike, *, force: bool = False) -> Pa
         with open(out_path, encoding="utf-8", errors="replace") as stream:
             if MARK not in stream.read(4096):
                 raise ValueError(
-                    f"{out_path} is there already and is not a report of apscope; give another name, or --force to replace it"
+                    f"{out_path} is there already and is not a report of apscope; give another "
+                    "name, or --force to replace it"
                 )
     return out_path
 
@@ -89,6 +93,7 @@ def _results(results: Any) -> Results:
         return Results.open(results)
     if not isinstance(results, Results):
         raise TypeError(
-            f"results is of type {type(results).__name__}; give a Results or the path of a RESULTS folder"
+            f"results is of type {type(results).__name__}; give a "
+            "Results or the path of a RESULTS folder"
         )
     return results

@@ -49,7 +49,8 @@ def meeting(here: list[dict[str, Any]], there: list[dict[str, Any]]) -> dict[str
     if not found:
         names = [clip(", ".join(side), 80) or "none" for side in sides]
         raise ValueError(
-            f"the other results are of another trace ({names[1]}, here {names[0]}), without a tensor in common; there is nothing to compare"
+            f"the other results are of another trace ({names[1]}, here {names[0]}), without a "
+            "tensor in common; there is nothing to compare"
         )
     return found
 
@@ -64,9 +65,10 @@ def changes(here: Any, there: Any) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``settings``: name, value here, value there, of those that differ. ``rows``: trace and scheme here and there, and of
-        `_SHOWN` pairs of values; traces meet as `meeting` says; schemes
-        meet by spec, or by all but their format where one side has just one such scheme. ``alone``: schemes and traces of one side only.
+        ``settings``: name, value here, value there, of those that differ. ``rows``: trace and
+        scheme here and there, and of `_SHOWN` pairs of values; traces meet as `meeting` says;
+        schemes meet by spec, or by all but their format where one side has just one such scheme.
+        ``alone``: schemes and traces of one side only.
 
     Raises
     ------
@@ -86,11 +88,18 @@ def changes(here: Any, there: Any) -> dict[str, Any]:
         suffixes=("_here", "_there"),
     )
     rows = [
-        {"trace": r["trace_here"], "other_trace": r["trace_there"], "scheme": r["scheme_here"], "other": r["scheme_there"], "skipped": (r["skipped_here"], r["skipped_there"]),
-         "overflowed": (r["overflowed_here"], r["overflowed_there"]), **{c: (r[f"{c}_here"], r[f"{c}_there"]) for c in _SHOWN},
-         "ratio": answer.ratio_of(r["step_nmse_here"], r["step_nmse_there"])}
+        {
+            "trace": r["trace_here"],
+            "other_trace": r["trace_there"],
+            "scheme": r["scheme_here"],
+            "other": r["scheme_there"],
+            "skipped": (r["skipped_here"], r["skipped_there"]),
+            "overflowed": (r["overflowed_here"], r["overflowed_there"]),
+            **{c: (r[f"{c}_here"], r[f"{c}_there"]) for c in _SHOWN},
+            "ratio": answer.ratio_of(r["step_nmse_here"], r["step_nmse_there"]),
+        }
         for r in both.to_dict("records")
-    ]  # fmt: skip
+    ]
     return {
         "settings": settings(here, there),
         "rows": rows,
@@ -126,8 +135,10 @@ def _alone(
     for side, table, (known_traces, known_schemes) in zip(
         ("here", "there"), tables, met, strict=True
     ):
-        alone = [*(f"trace {t}" for t in dict.fromkeys(table["trace"]) if t not in known_traces),
-                 *(s for s in dict.fromkeys(table["scheme"]) if s not in known_schemes)]  # fmt: skip
+        alone = [
+            *(f"trace {t}" for t in dict.fromkeys(table["trace"]) if t not in known_traces),
+            *(s for s in dict.fromkeys(table["scheme"]) if s not in known_schemes),
+        ]
         if alone:
             out.append((side, alone))
     return out

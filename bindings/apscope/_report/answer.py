@@ -72,14 +72,17 @@ def bits_of(frame: pd.DataFrame) -> dict[str, int]:
 def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
     """The baselines, then the best of each family at each width: rows of `headline` of one trace.
 
-    Best is the first in the order of the summary among those that no baseline beats, where a family has one: a scheme that sends as
-    much as fp32, because it gathers or adds in fp32, is no answer to which narrow format to send.
+    Best is the first in the order of the summary among those that no baseline beats, where a family
+    has one: a scheme that sends as much as fp32, because it gathers or adds in fp32, is no answer
+    to which narrow format to send.
 
     Returns
     -------
     DataFrame
-        The rows with ``bits``, ``band`` (minus the same; -64 of a baseline), ``group`` (``baseline`` or one of `FAMILIES`) and ``beaten_by``: a baseline that loses
-        no more at no more volume, or "". Schemes of 32 bits that are no baselines send as much as fp32 and are left out.
+        The rows with ``bits``, ``band`` (minus the same; -64 of a baseline), ``group``
+        (``baseline`` or one of `FAMILIES`) and ``beaten_by``: a baseline that loses no more at no
+        more volume, or "". Schemes of 32 bits that are no baselines send as much as fp32 and are
+        left out.
     """
     rows = rows.assign(bits=rows["scheme"].map(bits))
     rows["group"] = [
@@ -128,8 +131,9 @@ def one_scale(spec: str) -> bool:
 def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[tuple[str, str]]:
     """Which schemes meet: those that differ in how they scale, not in format, rounding, headroom or sums.
 
-    APS meets loss scaling with the same keys, the rule among them, and at its defaults every stochastic scheme and
-    every dynamic loss scale of its format. Where there is no APS, the best scheme meets the best of each other family of its width.
+    APS meets loss scaling with the same keys, the rule among them, and at its defaults every
+    stochastic scheme and every dynamic loss scale of its format. Where there is no APS, the best
+    scheme meets the best of each other family of its width.
 
     Parameters
     ----------
@@ -172,8 +176,10 @@ def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[
 
 #: Columns that `compare` reads.
 _READ = (
-    "trace", "step", "tensor", "scheme", "topology", "stage", "skipped", "nonzero", "underflow", "overflow", "cosine", "sum_squared_error",
-    "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", "sum_noise", "noise_blocks", "sum_log2_error_over_noise", *PARTS,
+    "trace", "step", "tensor", "scheme", "topology", "stage", "skipped", "nonzero", "underflow",
+    "overflow", "cosine", "sum_squared_error",
+    "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", "sum_noise",
+    "noise_blocks", "sum_log2_error_over_noise", *PARTS,
 )  # fmt: skip
 
 
@@ -183,8 +189,9 @@ def duels(frame: pd.DataFrame, pairs: list[tuple[str, str]], topology: str) -> p
     Returns
     -------
     DataFrame
-        Of every trace that has both: ``trace``, ``a``, ``b``, ``format``, the columns of `compare` of all layers together, and
-        ``differ`` (`differences` of a and b), ``ratio`` (of the two errors over noise, or step NMSE where the noise is not known), ``cells``, ``cells_won``,
+        Of every trace that has both: ``trace``, ``a``, ``b``, ``format``, the columns of `compare`
+        of all layers together, and ``differ`` (`differences` of a and b), ``ratio`` (of the two
+        errors over noise, or step NMSE where the noise is not known), ``cells``, ``cells_won``,
         ``cells_lost`` (pairs of a layer and a step), ``verdict``: ``less``, ``more`` or ``level``.
     """
     records = []
@@ -211,11 +218,24 @@ def duels(frame: pd.DataFrame, pairs: list[tuple[str, str]], topology: str) -> p
                 continue
             unit = "error_over_noise" if not np.isnan(whole["error_over_noise_a"]) else "step_nmse"
             ratio = ratio_of(whole[f"{unit}_a"], whole[f"{unit}_b"])
-            records.append({
-                **whole, "a": a, "b": b, "format": as_scheme(a).format, "ratio": ratio, "differ": differences(a, b),
-                "cells": layers["steps"].sum(), "cells_won": layers["wins"].sum(), "cells_lost": layers["losses"].sum(),
-                "verdict": "level" if gap(ratio) < np.log1p(LEVEL) else "less" if ratio < 1 else "more",
-            })  # fmt: skip
+            records.append(
+                {
+                    **whole,
+                    "a": a,
+                    "b": b,
+                    "format": as_scheme(a).format,
+                    "ratio": ratio,
+                    "differ": differences(a, b),
+                    "cells": layers["steps"].sum(),
+                    "cells_won": layers["wins"].sum(),
+                    "cells_lost": layers["losses"].sum(),
+                    "verdict": "level"
+                    if gap(ratio) < np.log1p(LEVEL)
+                    else "less"
+                    if ratio < 1
+                    else "more",
+                }
+            )
     return pd.DataFrame(records)
 
 

@@ -44,7 +44,8 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     against : Results, optional
         Earlier or other results; a section says what changed.
     max_bytes : int
-        Room for the rows, in bytes of the text. What does not fit is left out, and the page says what.
+        Room for the rows, in bytes of the text. What does not fit is left out, and the page says
+        what.
 
     Raises
     ------
@@ -74,8 +75,10 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         trace, own = section["trace"], rows[rows["trace"] == section["trace"]]
         section["ladder"] = _ladder(ladders.get(trace))
         section["first"] = first.row_of(
-            trace, own, headline_rows(frame[frame["trace"] == trace].reset_index(drop=True)), ladders.get(trace), bits, topology, results.provenance,
-            {family["scheme"]: family["id"] for family in section["families"]}, alone=section["alone"],
+            trace, own, headline_rows(frame[frame["trace"] == trace].reset_index(drop=True)),
+            ladders.get(trace), bits, topology, results.provenance,
+            {family["scheme"]: family["id"] for family in section["families"]},
+            alone=section["alone"],
         )  # fmt: skip
         section["use"] = use_of(results, trace, own, topology)
     overview = _overview([s["trace"] for s in sections], duels)
@@ -98,15 +101,31 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         },
     }
     return render(
-        _HERE / "template.html", filters,
-        sections=sections, overview=overview, topology=topology, own_reductions=OWN_REDUCTIONS, provenance=results.provenance, words=glossary.WORDS, schemes=len(bits), rows=len(frame),
-        warnings=words.warnings(results.provenance, frame, left_out) if against is None or not against.incomplete
-        else [f"Of the other results: {against.incomplete}.", *words.warnings(results.provenance, frame, left_out)], against=None if against is None else changes(results, against),
-        noisy=bool(rows["error_over_noise"].notna().any()), families=_legend(set(rows["family"])),
+        _HERE / "template.html",
+        filters,
+        sections=sections,
+        overview=overview,
+        topology=topology,
+        own_reductions=OWN_REDUCTIONS,
+        provenance=results.provenance,
+        words=glossary.WORDS,
+        schemes=len(bits),
+        rows=len(frame),
+        warnings=words.warnings(results.provenance, frame, left_out)
+        if against is None or not against.incomplete
+        else [
+            f"Of the other results: {against.incomplete}.",
+            *words.warnings(results.provenance, frame, left_out),
+        ],
+        against=None if against is None else changes(results, against),
+        noisy=bool(rows["error_over_noise"].notna().any()),
+        families=_legend(set(rows["family"])),
         style=Markup((_HERE / "page/style.css").read_text(encoding="utf-8")),
         licences=(_HERE / "licences.txt").read_text(encoding="utf-8"),
-        script=Markup(script()), payload=base64_of(payload), library=base64_of(plot_script()),
-    )  # fmt: skip
+        script=Markup(script()),
+        payload=base64_of(payload),
+        library=base64_of(plot_script()),
+    )
 
 
 def _legend(families: set[str]) -> list[tuple[str, dict[str, str]]]:
@@ -131,9 +150,18 @@ def _section(
     table = answer.best_of_families(own, bits)
     met = duels[duels["trace"] == trace] if len(duels) else duels
     return {
-        "trace": trace, "place": place + 1, "alone": rows["trace"].nunique() == 1, "about": next((t for t in provenance.get("traces", ()) if t["name"] == trace), {}),
-        "families": [r | {"id": f"row-{place}-{i}"} for i, r in enumerate(table.astype(object).where(table.notna(), None).to_dict("records"))], "duels": met.to_dict("records"),
-    }  # fmt: skip
+        "trace": trace,
+        "place": place + 1,
+        "alone": rows["trace"].nunique() == 1,
+        "about": next((t for t in provenance.get("traces", ()) if t["name"] == trace), {}),
+        "families": [
+            r | {"id": f"row-{place}-{i}"}
+            for i, r in enumerate(
+                table.astype(object).where(table.notna(), None).to_dict("records")
+            )
+        ],
+        "duels": met.to_dict("records"),
+    }
 
 
 #: Of a ladder's table: a rung and its head.
@@ -156,7 +184,8 @@ def _ladder(table: pd.DataFrame | None) -> dict[str, Any] | None:
     rows = []
     for name in dict.fromkeys(table["format"]):
         rows.append({
-            "format": name, "exponent_bits": FloatFormat(name).exponent_bits, "cells": [_rung(cells.get((name, r)), error) for r in rungs],
+            "format": name, "exponent_bits": FloatFormat(name).exponent_bits,
+            "cells": [_rung(cells.get((name, r)), error) for r in rungs],
         })  # fmt: skip
     return {
         "noisy": error == "error_over_noise",
@@ -236,7 +265,8 @@ def _facts(
     return {
         "schemes": schemes, "charts": as_json(), "modelled": modelled,
         "formats": _ranges(dict.fromkeys(formats.values())), "startOf": start_of,
-        "start": {"trace": first, "topology": topology, **start_of[first]}, "ownReductions": [t for t in frame["topology"].unique() if t and is_own(t)],
+        "start": {"trace": first, "topology": topology, **start_of[first]},
+        "ownReductions": [t for t in frame["topology"].unique() if t and is_own(t)],
     }  # fmt: skip
 
 

@@ -24,13 +24,18 @@ class Explorer:
         self.height = height
 
     def __repr__(self) -> str:
-        return f"<Explorer: a page of {len(self.page) / 1e6:.1f} MB that notebooks show; apscope.report(results, 'report.html') writes it to a file>"
+        return (
+            f"<Explorer: a page of {len(self.page) / 1e6:.1f} MB that notebooks show; "
+            "apscope.report(results, 'report.html') writes it to a file>"
+        )
 
     def _repr_html_(self) -> str:
-        # A sandbox without allow-same-origin: scripts of the page run, and cannot reach the notebook around it.
+        # A sandbox without allow-same-origin: scripts of the page run, and cannot reach the
+        # notebook around it.
         return (
-            f'<iframe srcdoc="{html.escape(self.page)}" sandbox="allow-scripts allow-downloads" title="apscope report" '
-            f'style="width:100%;height:{self.height}px;border:1px solid #8888;border-radius:4px" loading="lazy"></iframe>'
+            f'<iframe srcdoc="{html.escape(self.page)}" sandbox="allow-scripts allow-downloads" '
+            f'title="apscope report" style="width:100%;height:{self.height}px;border:1px solid '
+            '#8888;border-radius:4px" loading="lazy"></iframe>'
         )
 
 
@@ -49,8 +54,9 @@ def explore(results: Any, *, against: Any = None, height: int = 800) -> Explorer
     Returns
     -------
     Explorer
-        Shown where it is the last expression of a cell, in Jupyter and what reads its notebooks; works without a network. The
-        notebook keeps the page, some megabytes; clear the output before committing it.
+        Shown where it is the last expression of a cell, in Jupyter and what reads its notebooks;
+        works without a network. The notebook keeps the page, some megabytes; clear the output
+        before committing it.
 
     Raises
     ------

@@ -44,7 +44,8 @@ def chosen(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.Series | None, 
     Returns
     -------
     tuple
-        None where every scheme overflowed or skipped a step. Of errors that differ by at most 1 % the scheme that was asked for first.
+        None where every scheme overflowed or skipped a step. Of errors that differ by at most 1 %
+        the scheme that was asked for first.
     """
     share = rows["volume"] if rows["volume"].notna().any() else rows["scheme"].map(bits) / 32
     error = answer.measure(rows)
@@ -69,13 +70,20 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
         best[f"error_over_noise{end}"] if noisy else best["step_nmse"] if not end else math.nan
         for end in ("", "_low", "_high")
     )
-    # The interval is corrected for the noise's own bias; it is widened to hold what the charts show.
+    # The interval is corrected for the noise's own bias; it is widened to hold what the charts
+    # show.
     low, high = min(low, value), max(high, value)
     return {
-        "scheme": best["scheme"], "name": name if len(name.split()) <= _WORDS else best["scheme"], "share": share,
-        "what": "bytes" if rows["volume"].notna().any() else "bits", "noisy": noisy, "plain": _told(value, noisy),
-        "error": _told(value, noisy) if math.isnan(low) or math.isnan(high) else f"{fraction(low)}–{fraction(high)}",
-    }  # fmt: skip
+        "scheme": best["scheme"],
+        "name": name if len(name.split()) <= _WORDS else best["scheme"],
+        "share": share,
+        "what": "bytes" if rows["volume"].notna().any() else "bits",
+        "noisy": noisy,
+        "plain": _told(value, noisy),
+        "error": _told(value, noisy)
+        if math.isnan(low) or math.isnan(high)
+        else f"{fraction(low)}–{fraction(high)}",
+    }
 
 
 def fraction(value: float) -> str:
@@ -109,7 +117,8 @@ def _floor(rows: pd.DataFrame) -> float:
 
 
 def row_of(
-    trace: str, rows: pd.DataFrame, compared: pd.DataFrame, ladder: pd.DataFrame | None, bits: dict[str, int], topology: str,
+    trace: str, rows: pd.DataFrame, compared: pd.DataFrame, ladder: pd.DataFrame | None,
+    bits: dict[str, int], topology: str,
     provenance: dict[str, Any], links: dict[str, str], *, alone: bool,
 ) -> dict[str, Any]:  # fmt: skip
     """One trace's row of the first screen.
@@ -165,5 +174,10 @@ def row_of(
                 "worst_error": "overflow" if math.isinf(peak) else _told(peak, said["noisy"]),
                 "worst_step": cells.steps[place],
             }
-    return {"verdict": said, "command": command(trace, said.get("scheme", rows["scheme"].iloc[0]), topology, provenance),
-            "charts": [Markup(svg) for svg in drawn], "worst": worst, "steps": steps}  # fmt: skip
+    return {
+        "verdict": said,
+        "command": command(trace, said.get("scheme", rows["scheme"].iloc[0]), topology, provenance),
+        "charts": [Markup(svg) for svg in drawn],
+        "worst": worst,
+        "steps": steps,
+    }

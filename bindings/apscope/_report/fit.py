@@ -14,8 +14,10 @@ __all__ = ["MAX_BYTES", "NEEDED", "fitted"]
 MAX_BYTES = 14_000_000
 #: Columns without which a part of the page has nothing to show.
 NEEDED = (
-    "trace", "step", "tensor", "role", "scheme", "format", "topology", "stage", "skipped", "counted", "nonzero", "underflow", "overflow",
-    "sum_squared_error", "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", "expected_variance", "cosine", "scale_exponent",
+    "trace", "step", "tensor", "role", "scheme", "format", "topology", "stage", "skipped",
+    "counted", "nonzero", "underflow", "overflow",
+    "sum_squared_error", "sum_squared_reference", "sum_signed_error", "sum_absolute_reference",
+    "expected_variance", "cosine", "scale_exponent",
     "sum_log2_error_over_noise", "noise_blocks", *PARTS,
 )  # fmt: skip
 #: Rows by which sizes are estimated.
@@ -29,8 +31,8 @@ def fitted(
 ) -> tuple[dict[str, pd.DataFrame], list[str]]:
     """The tables of the page, and a sentence for each thing that was left out.
 
-    First go columns that no part needs, then all topologies but `topology`, then steps, evenly. Part (a)
-    of the page is computed from all rows before any of this.
+    First go columns that no part needs, then all topologies but `topology`, then steps, evenly.
+    Part (a) of the page is computed from all rows before any of this.
 
     Parameters
     ----------
@@ -47,14 +49,16 @@ def fitted(
             "count"
         ].sum()
         left_out.append(
-            "Exponent histograms of single steps are not in this page, only those of whole layers; all are in histograms.parquet."
+            "Exponent histograms of single steps are not in this page, only those of whole layers; "
+            "all are in histograms.parquet."
         )
     room = max_bytes - _text_bytes(histograms)
     if _estimate(rows) > room:
         dropped = [c for c in rows if c not in NEEDED and not c.startswith("block_")]
         rows = rows.drop(columns=dropped)
         left_out.append(
-            f"{count_of(len(dropped), 'column')} of results.parquet are not in this page: {', '.join(dropped)}."
+            f"{count_of(len(dropped), 'column')} of results.parquet are not in this page: "
+            f"{', '.join(dropped)}."
         )
     if _estimate(rows) > room:
         kept = [t for t in rows["topology"].unique() if t in ("", "exact", topology) or is_own(t)]
@@ -75,7 +79,8 @@ def fitted(
         )
         rows = rows.merge(chosen, on=["trace", "step"])
         left_out.append(
-            f"The live parts of this page hold some of the steps, evenly chosen: {held}. The first part is computed from all."
+            f"The live parts of this page hold some of the steps, evenly chosen: {held}. The first "
+            "part is computed from all."
         )
     return {"rows": rows, "histograms": histograms}, left_out
 

@@ -29,7 +29,8 @@ def plot_script() -> bytes:
         text = path.read_text(encoding="utf-8")
     except (PackageNotFoundError, OSError):
         raise ImportError(
-            "the report draws with Observable Plot out of the package pyobsplot, which is not installed; pip install pyobsplot==0.5.4"
+            "the report draws with Observable Plot out of the package pyobsplot, which is not "
+            "installed; pip install pyobsplot==0.5.4"
         ) from None
     if not all(line in text for line in _HANDED):
         raise ImportError(

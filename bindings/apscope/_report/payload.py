@@ -1,9 +1,10 @@
 """Tables as one compressed block of bytes, which page/decode.js takes apart again.
 
-gzip of: the length of a JSON header (4 bytes, little-endian), the header, the columns' bytes one after
-another. Text is a dictionary and its codes; numbers are fp32, those of `EXACT` fp64, integers unsigned of 1, 2 or
-4 bytes. The bytes of a column are shuffled: first the lowest byte of every value, then the next, so that gzip
-finds the bytes that repeat. Rounding to fp32 moves a number by at most 6e-8 of itself.
+gzip of: the length of a JSON header (4 bytes, little-endian), the header, the columns' bytes one
+after another. Text is a dictionary and its codes; numbers are fp32, those of `EXACT` fp64, integers
+unsigned of 1, 2 or 4 bytes. The bytes of a column are shuffled: first the lowest byte of every
+value, then the next, so that gzip finds the bytes that repeat. Rounding to fp32 moves a number by
+at most 6e-8 of itself.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ import pandas as pd
 
 __all__ = ["base64_of", "pack"]
 
-#: Columns whose quotients are compared: rounded to fp32 they would make ties of what `Results.compare` calls wins and losses.
+#: Columns whose quotients are compared: rounded to fp32 they would make ties of what
+#: `Results.compare` calls wins and losses.
 EXACT = ("sum_squared_error", "sum_squared_reference")
 
 #: Above this power of two fp32 overflows, and below minus this one its numbers lose digits.

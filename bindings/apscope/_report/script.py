@@ -15,8 +15,9 @@ _EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.
 def script(first: str = "main.js") -> str:
     """What `first` imports, then itself: a function a module, which returns what the module exports.
 
-    A page without a server cannot import one of its scripts from another, so that they become one. The modules
-    hold to two forms for it: ``import { a, b } from "./file.js";`` and ``export`` before a declaration of one name.
+    A page without a server cannot import one of its scripts from another, so that they become one.
+    The modules hold to two forms for it: ``import { a, b } from "./file.js";`` and ``export``
+    before a declaration of one name.
     """
     texts: dict[str, str] = {}
 

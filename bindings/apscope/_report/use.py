@@ -18,7 +18,8 @@ __all__ = ["LAYER_ERROR", "VOLUME", "use_of"]
 
 #: Of fp32's bytes: the limit of the plan that the page shows.
 VOLUME = 0.25
-#: The most that a layer may have of its own noise, where a plan can keep to it: a mean over the layers would let a large one be lost.
+#: The most that a layer may have of its own noise, where a plan can keep to it: a mean over the
+#: layers would let a large one be lost.
 LAYER_ERROR = 0.1
 #: Layers whose choice is shown; the file of a plan has all.
 _LAYERS = 80
@@ -38,7 +39,8 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[
     Returns
     -------
     dict
-        ``refused`` alone, the sentence why there is no plan; or ``verdict``, ``layers``, ``more`` (how many are not shown), ``chart``, ``command``.
+        ``refused`` alone, the sentence why there is no plan; or ``verdict``, ``layers``, ``more``
+        (how many are not shown), ``chart``, ``command``.
     """
     from markupsafe import Markup
 
@@ -60,18 +62,46 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[
     named, table = titles([*rows["scheme"], *plan.candidates]), plan.layers
     layers = [
         {
-            "layer": row.layer, "elements": row.elements, "scheme": row.scheme, "name": named(row.scheme), "group": family_of(row.scheme).replace(" ", "-"),
-            "error": row.error, "why": row.loses_by, "sure": None if pd.isna(row.sure) else row.sure,
-            "cheaper": {"scheme": row.cheaper, "name": named(row.cheaper), "volume": row.cheaper_volume, "error": row.cheaper_error} if row.cheaper else None,
-            "better": {"scheme": row.better, "name": named(row.better), "volume": row.better_volume, "error": row.better_error} if row.better else None,
+            "layer": row.layer,
+            "elements": row.elements,
+            "scheme": row.scheme,
+            "name": named(row.scheme),
+            "group": family_of(row.scheme).replace(" ", "-"),
+            "error": row.error,
+            "why": row.loses_by,
+            "sure": None if pd.isna(row.sure) else row.sure,
+            "cheaper": {
+                "scheme": row.cheaper,
+                "name": named(row.cheaper),
+                "volume": row.cheaper_volume,
+                "error": row.cheaper_error,
+            }
+            if row.cheaper
+            else None,
+            "better": {
+                "scheme": row.better,
+                "name": named(row.better),
+                "volume": row.better_volume,
+                "error": row.better_error,
+            }
+            if row.better
+            else None,
         }
         for row in table.head(_LAYERS).itertuples()
-    ]  # fmt: skip
+    ]
     measure = plan.wish.error
     chart = front_chart(
         rows, named, error=measure, mixtures=zip(plan.front["volume"], plan.front[measure])
     )
     return {
-        "refused": "", "verdict": plan.verdict(), "notes": notes(plan)[1:], "error": measure, "layers": layers, "more": len(table) - len(layers), "chart": Markup(chart_svg(chart, 520.0, 300.0)),
-        "command": f"apscope recommend RESULTS --max-volume {VOLUME}{of_layer}" + (f" --trace {trace}" if results.frame["trace"].nunique() > 1 else "") + " -o plan.json",
-    }  # fmt: skip
+        "refused": "",
+        "verdict": plan.verdict(),
+        "notes": notes(plan)[1:],
+        "error": measure,
+        "layers": layers,
+        "more": len(table) - len(layers),
+        "chart": Markup(chart_svg(chart, 520.0, 300.0)),
+        "command": f"apscope recommend RESULTS --max-volume {VOLUME}{of_layer}"
+        + (f" --trace {trace}" if results.frame["trace"].nunique() > 1 else "")
+        + " -o plan.json",
+    }

@@ -25,7 +25,9 @@ def warnings(provenance: dict[str, Any], frame: pd.DataFrame, left_out: list[str
     shard, count = provenance.get("shard", [0, 1])
     if count > 1:
         out.append(
-            f"This is shard {shard} of {count}, not the whole replay: about {count - 1} of {count} parts of the layers and steps are missing from every number here. `apscope merge` joins the shards."
+            f"This is shard {shard} of {count}, not the whole replay: about {count - 1} of {count} "
+            "parts of the layers and steps are missing from every number here. `apscope merge` "
+            "joins the shards."
         )
     results = Results(frame, frame.iloc[:0], provenance)
     out += [

@@ -35,7 +35,8 @@ __all__ = [
 #: Columns of the table of results.
 TEXT_COLUMNS = ["trace", "tensor", "role", "scheme", "format", "topology", "stage", "note"]
 
-#: Name -> array, all of one length: objects are text, a pair (values, whether empty) is nullable integers, NaN an empty float.
+#: Name -> array, all of one length: objects are text, a pair (values, whether empty) is nullable
+#: integers, NaN an empty float.
 Columns: TypeAlias = Mapping[str, Any]
 
 

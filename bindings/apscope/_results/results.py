@@ -172,7 +172,8 @@ class Results:
         return (
             ""
             if count == 1
-            else f"these results are only shard {shard}/{count}; join all {count} with apscope merge before you use the numbers"
+            else f"these results are only shard {shard}/{count}; join all {count} with apscope "
+            "merge before you use the numbers"
         )
 
     @property
@@ -193,8 +194,9 @@ class Results:
             len(rows[["trace", "step", "tensor"]].drop_duplicates()) for rows in (odd, wire)
         )
         return (
-            f"{places} of {every} layer-steps have gradients that are NaN or infinite. They are omitted from every error, and a scheme that skips such "
-            "a step is charged with all of it."
+            f"{places} of {every} layer-steps have gradients that are NaN or infinite. They are "
+            "omitted from every error, and a scheme that skips such a step is charged with all of "
+            "it."
         )
 
     @property
@@ -205,7 +207,8 @@ class Results:
         sums = wire.groupby("trace", sort=False, observed=True).sum()
         names = [str(name) for name in sums.index[(sums["counted"] > 0) & (sums["nonzero"] == 0)]]
         return (
-            f"all gradients of {', '.join(names)} are zero, so no error can be relative to them: every NMSE and cosine is empty"
+            f"all gradients of {', '.join(names)} are zero, so no error can be relative to them: "
+            "every NMSE and cosine is empty"
             if names
             else ""
         )
@@ -238,7 +241,8 @@ class Results:
         part : str
             ``layer``, ``role`` or ``step``.
         column : str, optional
-            One of the columns of the table without it, such as ``error_over_noise`` or ``underflow_wire``.
+            One of the columns of the table without it, such as ``error_over_noise`` or
+            ``underflow_wire``.
         schemes : sequence of Scheme or str, optional
             Which, in any spelling; by default all.
         topology : str, optional

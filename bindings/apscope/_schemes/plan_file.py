@@ -39,7 +39,8 @@ def read_plan_file(path: str | os.PathLike[str]) -> dict[str, Any]:
         )
     if told[MARK] != SCHEMA or isinstance(told[MARK], bool):
         raise ValueError(
-            f"{path} is a plan of version {clip(json.dumps(told[MARK]))}; this apscope reads version {SCHEMA}"
+            f"{path} is a plan of version {clip(json.dumps(told[MARK]))}; this apscope reads "
+            f"version {SCHEMA}"
         )
     if not isinstance(told.get("scheme"), str):
         raise ValueError(

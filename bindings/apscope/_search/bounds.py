@@ -19,8 +19,8 @@ replayed on all steps: the rival ranks before it. Only rivals with the same numb
 count, so that the best of each number of exponent bits is kept, and with it the best of all.
 Without a rival that does not overflow none is dropped.
 
-Sums are rounded: a bound must exceed the rival by `MARGIN`, which is more than the error of two sums of four million terms (n 2^-53 times the sum
-of the magnitudes each).
+Sums are rounded: a bound must exceed the rival by `MARGIN`, which is more than the error of two
+sums of four million terms (n 2^-53 times the sum of the magnitudes each).
 """
 
 from __future__ import annotations

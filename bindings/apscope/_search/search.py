@@ -120,8 +120,8 @@ def search(
           steps; the figure if it was not stopped; infinite (``layer_cosine``: minus infinity) with
           overflow.
 
-        The best of every layer and number of exponent bits is never stopped, and every figure is that of a full replay (docs/search.md has the
-        proof).
+        The best of every layer and number of exponent bits is never stopped, and every figure is
+        that of a full replay (docs/search.md has the proof).
 
     Raises
     ------
@@ -208,7 +208,8 @@ def _figure(minimize: str | None, survey: Results) -> str:
     known = bool((survey.frame["noise_blocks"].fillna(0) > 0).any())
     if minimize == "error_over_noise" and not known:
         raise ValueError(
-            "minimize='error_over_noise' needs the noise of the batch, which needs local gradients of several workers; use step_nmse for this trace"
+            "minimize='error_over_noise' needs the noise of the batch, which needs local gradients "
+            "of several workers; use step_nmse for this trace"
         )
     return minimize or ("error_over_noise" if known else "step_nmse")
 

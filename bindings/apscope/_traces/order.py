@@ -27,8 +27,8 @@ def warn_of_guessed_order(trace: Trace, specs: Iterable[str]) -> None:
                     "record an OrderedDict in the order of layers",
                 )
             warnings.warn(
-                f"trace '{trace.name}' was {origin} that have no order of layers, so '{found[1]}' in {spec} is {layer}, "
-                f"by the order of the names; {remedy}, or use name:REGEX",
+                f"trace '{trace.name}' was {origin} that have no order of layers, so '{found[1]}' "
+                f"in {spec} is {layer}, by the order of the names; {remedy}, or use name:REGEX",
                 stacklevel=3,
             )
             return

@@ -100,7 +100,8 @@ def histogram(exponents: dict[int, int]) -> list[str]:
         a = low + i * width
         name = f"2^{a}" if width == 1 else f"2^{a}..{a + width - 1}"
         lines.append(
-            f"{name:>14}  {share_of(count, total):>7}  {'#' * max(round(WIDTH * count / most), count > 0)}".rstrip()
+            f"{name:>14}  {share_of(count, total):>7}  "
+            f"{'#' * max(round(WIDTH * count / most), count > 0)}".rstrip()
         )
     return lines
 
@@ -170,7 +171,8 @@ def _oddities(values: Values) -> list[str]:
     odd = values.nan + values.infinite
     if odd:
         return [
-            f"{odd:,} of {values.count:,} values are NaN or infinite: a replay omits them from every error"
+            f"{odd:,} of {values.count:,} values are NaN or infinite: a replay omits them from "
+            "every error"
         ]
     return (
         ["all of these gradients are zero"] if values.count and values.zeros == values.count else []

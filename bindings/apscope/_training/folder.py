@@ -69,10 +69,12 @@ def rows(found: Sequence[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
         held = {int(done) - 1: pair for done, pair in told["validation"].items()}
         skipped = set(told["skipped"])
         parts.append(pd.DataFrame({
-            "task": run.task.title, "model": run.task.model, "scheme": run.spec, "format": format_of(run.spec),
+            "task": run.task.title, "model": run.task.model, "scheme": run.spec,
+            "format": format_of(run.spec),
             "seed": run.seed, "step": steps, "loss": told["loss"],
             "validation_loss": [held.get(s, (None, None))[0] for s in steps],
-            "accuracy": [held.get(s, (None, None))[1] for s in steps], "skipped": [s in skipped for s in steps],
+            "accuracy": [held.get(s, (None, None))[1] for s in steps],
+            "skipped": [s in skipped for s in steps],
         }).astype({"validation_loss": float, "accuracy": float}))  # fmt: skip
     return pd.concat(parts, ignore_index=True)
 
@@ -133,11 +135,19 @@ def _costs(label: str, trace: Path, experiment: Experiment) -> pd.DataFrame:
 
 def _of_runs(found: Sequence[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
     """A row a run: `STATISTICS` of its own recorded steps."""
-    return pd.DataFrame([
-        {"task": run.task.title, "model": run.task.model, "scheme": run.spec, "source": "run", "seed": run.seed}
-        | pool([StepSums(**sums) for sums in told["errors"].values()])
-        for run, told in found
-    ])  # fmt: skip
+    return pd.DataFrame(
+        [
+            {
+                "task": run.task.title,
+                "model": run.task.model,
+                "scheme": run.spec,
+                "source": "run",
+                "seed": run.seed,
+            }
+            | pool([StepSums(**sums) for sums in told["errors"].values()])
+            for run, told in found
+        ]
+    )
 
 
 def _of_traces(experiment: Experiment, traces: Mapping[str, Path]) -> pd.DataFrame:

@@ -63,15 +63,21 @@ def write_page(
             relation_chart(found, experiment.gate, named),
             *curves(part, named),
         ]
-        tasks.append({
-            "label": f"{task} {model}", "said": _said(own, experiment), "data": about["data"].get(f"{task} {model}", ""),
-            "charts": [{"title": c.title, "svg": Markup(chart_svg(c, 520.0, 300.0))} for c in charts],
-            "rows": [
-                r | {"name": named(r["scheme"]), "css": r["verdict"]}
-                for r in own.astype(object).where(own.notna(), None).to_dict("records")
-            ],
-            "setting": next(t for t in experiment.tasks if (t.title, t.model) == (task, model)),
-        })  # fmt: skip
+        tasks.append(
+            {
+                "label": f"{task} {model}",
+                "said": _said(own, experiment),
+                "data": about["data"].get(f"{task} {model}", ""),
+                "charts": [
+                    {"title": c.title, "svg": Markup(chart_svg(c, 520.0, 300.0))} for c in charts
+                ],
+                "rows": [
+                    r | {"name": named(r["scheme"]), "css": r["verdict"]}
+                    for r in own.astype(object).where(own.notna(), None).to_dict("records")
+                ],
+                "setting": next(t for t in experiment.tasks if (t.title, t.model) == (task, model)),
+            }
+        )
     families = {family_of(spec) for spec in judged["scheme"]}
     filters: dict[str, Callable[..., Any]] = {
         "figure": text.figure,
@@ -80,12 +86,23 @@ def write_page(
         "count_of": count_of,
     }
     page = render(
-        _HERE / "page.html", filters,
-        tasks=tasks, ranking=_ranked(related), fewest=FEWEST, experiment=experiment, enough=ENOUGH_SEEDS, command=about.get("command", ""),
-        versions=about.get("versions", {}), floor=_FLOOR * experiment.gate,
-        families=[(f, FAMILIES[f].colour, symbol_path(FAMILIES[f].symbol)) for f in FAMILIES if f in families],
+        _HERE / "page.html",
+        filters,
+        tasks=tasks,
+        ranking=_ranked(related),
+        fewest=FEWEST,
+        experiment=experiment,
+        enough=ENOUGH_SEEDS,
+        command=about.get("command", ""),
+        versions=about.get("versions", {}),
+        floor=_FLOOR * experiment.gate,
+        families=[
+            (f, FAMILIES[f].colour, symbol_path(FAMILIES[f].symbol))
+            for f in FAMILIES
+            if f in families
+        ],
         style=Markup((_HERE.parent / "_report/page/style.css").read_text(encoding="utf-8")),
-    )  # fmt: skip
+    )
     write_file(out_path, page.encode(errors="backslashreplace").decode(), "apscope report")
     return out_path
 
@@ -102,7 +119,8 @@ def _said(own: pd.DataFrame, experiment: Experiment) -> str:
         ["volume", "excess"], kind="stable"
     )
     least = (
-        f"the least volume that passes: {passed['scheme'].iloc[0]}, {text.figure(passed['volume'].iloc[0])} of fp32's bytes"
+        f"the least volume that passes: {passed['scheme'].iloc[0]}, "
+        f"{text.figure(passed['volume'].iloc[0])} of fp32's bytes"
         if len(passed)
         else "nothing passed"
     )
@@ -142,8 +160,8 @@ def excess_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
         )
         look = FAMILIES[family_of(row.scheme)]
         says = (
-            f"{row.scheme}\nexcess {number(row.excess)}{spread} nats\nvolume {number(row.volume, 3)}"
-            f"\n{row.verdict}{f': {row.note}' if row.note else ''}"
+            f"{row.scheme}\nexcess {number(row.excess)}{spread} nats\nvolume "
+            f"{number(row.volume, 3)}\n{row.verdict}{f': {row.note}' if row.note else ''}"
         )
         points.append(
             Point(
@@ -158,7 +176,8 @@ def excess_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
     ]
     return Chart(
         "Excess loss against volume",
-        f"Excess training loss in nats of {len(points)} schemes against the bytes sent; gate {gate:g}.",
+        f"Excess training loss in nats of {len(points)} schemes "
+        f"against the bytes sent; gate {gate:g}.",
         Log("bytes sent, of fp32's", low, high, ticks),
         Log("excess, nats", floor / 1.5, top * 1.5, powers(floor, top)),
         points=points,
@@ -184,7 +203,8 @@ def relation_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
         Point(
             row.typical_32, max(row.excess, floor), FAMILIES[family_of(row.scheme)].colour,
             FAMILIES[family_of(row.scheme)].symbol,
-            f"{row.scheme}\nexcess {number(row.excess)} nats\nerror over noise {number(row.typical_32, 3)}",
+            f"{row.scheme}\nexcess {number(row.excess)} nats\nerror over noise "
+            f"{number(row.typical_32, 3)}",
             hollow=not row.excess_low > 0, label=named(row.scheme),
         )
         for row in held.itertuples()
@@ -194,12 +214,18 @@ def relation_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
     top = max([gate * 10, *(2 * held["excess"])])
     return Chart(
         "Excess loss against error over noise",
-        f"Excess training loss in nats of {len(points)} schemes against the typical error over noise.",
-        Log("typical error over noise, of the fp32 run's recorded steps", low, high, powers(low, high)),
+        f"Excess training loss in nats of {len(points)} schemes "
+        "against the typical error over noise.",
+        Log(
+            "typical error over noise, of the fp32 run's recorded steps",
+            low,
+            high,
+            powers(low, high),
+        ),
         Log("excess, nats", floor / 1.5, top * 1.5, powers(floor, top)),
         points=points,
         rules=[Rule(gate, "gate", limit=True)],
-    )  # fmt: skip
+    )
 
 
 def _ranked(related: pd.DataFrame) -> list[dict[str, Any]]:
@@ -241,12 +267,15 @@ def curves(rows: pd.DataFrame, named: Any = str) -> list[Chart]:
         charts.append(
             Chart(
                 f"Training loss, {name or 'other schemes'}",
-                f"Training loss in nats over the steps, the mean over the seeds, of {', '.join(shown)}.",
-                Log("step", max(first, 1.0), max(last, 2.0), powers(max(first, 1.0), max(last, 2.0))),
+                "Training loss in nats over the steps, the mean over the seeds, of "
+                f"{', '.join(shown)}.",
+                Log(
+                    "step", max(first, 1.0), max(last, 2.0), powers(max(first, 1.0), max(last, 2.0))
+                ),
                 Log("loss, nats", low, high, _ticks(low, high)),
                 lines=lines,
             )
-        )  # fmt: skip
+        )
     return charts
 
 

@@ -48,9 +48,10 @@ def combinations(folder: str | os.PathLike[str]) -> pd.DataFrame:
     -------
     DataFrame
         ``task``, ``model``, ``scheme``, ``seeds``; ``lost``: runs whose loss was not finite at a
-        step; ``excess``, ``excess_low``, ``excess_high`` of the others, whether or not they count as
-        diverged; the same of ``excess_accuracy``; ``volume``, ``speedup``, ``verdict``; every statistic of the fp32 run's
-        trace, and as ``own_...`` the geometric mean over the seeds of that of the runs themselves.
+        step; ``excess``, ``excess_low``, ``excess_high`` of the others, whether or not they count
+        as diverged; the same of ``excess_accuracy``; ``volume``, ``speedup``, ``verdict``; every
+        statistic of the fp32 run's trace, and as ``own_...`` the geometric mean over the seeds of
+        that of the runs themselves.
     """
     _, rows, about = read(folder)
     counted = about["statistics"]
@@ -81,9 +82,11 @@ def _excesses(rows: pd.DataFrame) -> pd.DataFrame:
         mean, low, high = interval((sound["loss"] - sound["loss_base"]).to_numpy(float))
         gained = interval((sound["accuracy"] - sound["accuracy_base"]).to_numpy(float))
         found.append({
-            "task": task, "model": model, "scheme": scheme, "seeds": len(pairs), "lost": len(pairs) - len(sound),
+            "task": task, "model": model, "scheme": scheme, "seeds": len(pairs),
+            "lost": len(pairs) - len(sound),
             "excess": mean, "excess_low": low, "excess_high": high,
-            "excess_accuracy": gained[0], "excess_accuracy_low": gained[1], "excess_accuracy_high": gained[2],
+            "excess_accuracy": gained[0], "excess_accuracy_low": gained[1],
+            "excess_accuracy_high": gained[2],
         })  # fmt: skip
     return pd.DataFrame(found)
 
@@ -214,9 +217,17 @@ def wrong_pairs(table: pd.DataFrame, statistic: str) -> tuple[pd.DataFrame, int]
                 })  # fmt: skip
     pairs = pd.DataFrame(
         found,
-        columns=["task", "model", "better", "worse", "excess_better", "excess_worse", "statistic_better",
-                 "statistic_worse"],
-    )  # fmt: skip
+        columns=[
+            "task",
+            "model",
+            "better",
+            "worse",
+            "excess_better",
+            "excess_worse",
+            "statistic_better",
+            "statistic_worse",
+        ],
+    )
     order = (pairs["excess_better"] - pairs["excess_worse"]).sort_values(kind="stable").index
     return pairs.loc[order].reset_index(drop=True), count
 
@@ -239,10 +250,20 @@ def relations(table: pd.DataFrame, statistics: Sequence[str] = tuple(STATISTICS)
             wide = fit_intervals(held[statistic], held["excess"])
             wrong, pairs = wrong_pairs(own, statistic)
             found.append(
-                {"task": task, "model": model, "statistic": statistic, **law._asdict(), "factor": law.factor}
-                | {f"{n}_{end}": v for n, ends in wide.items() for end, v in zip(("low", "high"), ends, strict=True)}
+                {
+                    "task": task,
+                    "model": model,
+                    "statistic": statistic,
+                    **law._asdict(),
+                    "factor": law.factor,
+                }
+                | {
+                    f"{n}_{end}": v
+                    for n, ends in wide.items()
+                    for end, v in zip(("low", "high"), ends, strict=True)
+                }
                 | {"wrong": len(wrong), "pairs": pairs}
-            )  # fmt: skip
+            )
     return pd.DataFrame(found)
 
 
@@ -262,7 +283,8 @@ def ranking(table: pd.DataFrame, statistics: Sequence[str] = tuple(STATISTICS)) 
         law = fit(held[statistic], held["excess"])
         pairs, wrong = int(own["pairs"].sum()), int(own["wrong"].sum())
         found.append({
-            "statistic": statistic, "wrong": wrong, "pairs": pairs, "share": wrong / pairs if pairs else math.nan,
+            "statistic": statistic, "wrong": wrong, "pairs": pairs,
+            "share": wrong / pairs if pairs else math.nan,
             "pearson": own["pearson"].mean(), "spearman": own["spearman"].mean(),
             "slope": law.slope, "factor": law.factor, "spread": law.spread,
         })  # fmt: skip
@@ -279,8 +301,9 @@ def ratios(table: pd.DataFrame, statistic: str, law: Law) -> pd.DataFrame:
     -------
     DataFrame
         ``task``, ``model``, ``count`` of combinations above the noise; ``ratio``: trained over
-        predicted, geometric mean; ``spread``: 10^(standard deviation of its log10), the error that is
-        left if the task's own ratio is known; ``within``: combinations in the law's 95 % interval.
+        predicted, geometric mean; ``spread``: 10^(standard deviation of its log10), the error that
+        is left if the task's own ratio is known; ``within``: combinations in the law's 95 %
+        interval.
     """
     found = []
     for (task, model), own in table.groupby(["task", "model"], sort=False):
@@ -289,6 +312,7 @@ def ratios(table: pd.DataFrame, statistic: str, law: Law) -> pd.DataFrame:
         low, high = law.predict_interval(held[statistic])
         found.append({
             "task": task, "model": model, "count": len(held), "ratio": 10.0 ** log.mean(),
-            "spread": 10.0 ** log.std(ddof=1), "within": int(held["excess"].between(low, high).sum()),
+            "spread": 10.0 ** log.std(ddof=1),
+            "within": int(held["excess"].between(low, high).sum()),
         })  # fmt: skip
     return pd.DataFrame(found)

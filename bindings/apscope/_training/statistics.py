@@ -9,9 +9,9 @@ result has neither. Over blocks of B consecutive elements of a tensor both are a
 q = max(sum E / sum N, 2^-30)            of the blocks with noise
 ```
 
-`StepSums` adds up over tensors; `pool` makes one number of many steps. ``signed`` compares the square of
-the sum of e over S steps, over S, with the sum of N: as large as ``elements`` for an error that is the
-same at every step, 1/S of it for one that averages out.
+`StepSums` adds up over tensors; `pool` makes one number of many steps. ``signed`` compares the
+square of the sum of e over S steps, over S, with the sum of N: as large as ``elements`` for an
+error that is the same at every step, 1/S of it for one that averages out.
 """
 
 from __future__ import annotations
@@ -35,9 +35,11 @@ STATISTICS: dict[str, str] = {
     "typical_8": "error over noise, geometric mean over blocks of 8",
     "typical_32": "error over noise, geometric mean over blocks of 32",
     "typical_256": "error over noise, geometric mean over blocks of 256",
-    "lost_32": "q / (1 + q), arithmetic mean over blocks of 32: the share of the batch that the error is worth",
+    "lost_32": "q / (1 + q), arithmetic mean over blocks of 32: the share of the batch that the "
+    "error is worth",
     "elements": "error over noise of single elements, each summed over the steps first",
-    "signed": "errors of single elements added up over the steps, squared, over their noise: what does not average out",
+    "signed": "errors of single elements added up over the steps, squared, over their noise: what "
+    "does not average out",
     "pooled": "error over noise of a step's sums, mean over the steps",
     "step_nmse": "NMSE of a step, mean over the steps",
     "cosine_loss": "1 - cosine of a layer, mean over layers and steps",

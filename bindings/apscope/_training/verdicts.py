@@ -38,7 +38,8 @@ def run_ends(rows: pd.DataFrame) -> pd.DataFrame:
         found.append({
             "task": task, "model": model, "scheme": scheme, "seed": seed, "loss": end,
             "validation_loss": last["validation_loss"], "accuracy": last["accuracy"],
-            "diverged": not math.isfinite(end) or end > loss[0], "skipped": int(run["skipped"].sum()),
+            "diverged": not math.isfinite(end) or end > loss[0],
+            "skipped": int(run["skipped"].sum()),
         })  # fmt: skip
     return pd.DataFrame(found)
 
@@ -56,8 +57,8 @@ def interval(differences: np.ndarray) -> tuple[float, float, float]:
 def verdicts(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
     """A row a task and scheme: excess with its interval, and the verdict.
 
-    ``pass``: the whole interval is at most the gate. ``fail``: all of it is above, or a run diverged
-    whose fp32 run did not. ``undecided``: all else, one seed among it. fp32's own row is
+    ``pass``: the whole interval is at most the gate. ``fail``: all of it is above, or a run
+    diverged whose fp32 run did not. ``undecided``: all else, one seed among it. fp32's own row is
     ``baseline``; it has the standard deviation of its loss over the seeds as ``noise``.
     """
     ends = run_ends(rows)
@@ -84,14 +85,27 @@ def verdicts(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
         if own["skipped"].sum():
             notes.append(f"{count_of(int(own['skipped'].sum()), 'step')} skipped")
         kept = own[~own["diverged"]]
-        found.append({
-            "task": task, "model": model, "scheme": scheme, "seeds": len(own), "diverged": int(own["diverged"].sum()),
-            "loss": kept["loss"].mean(), "noise": kept["loss"].std(ddof=1) if len(kept) > 1 else math.nan,
-            "excess": mean, "excess_low": low, "excess_high": high,
-            "excess_validation": (sound["validation_loss"] - sound["validation_loss_base"]).mean(),
-            "accuracy": kept["accuracy"].mean(), "excess_accuracy": (sound["accuracy"] - sound["accuracy_base"]).mean(),
-            "verdict": said, "note": "; ".join(notes),
-        })  # fmt: skip
+        found.append(
+            {
+                "task": task,
+                "model": model,
+                "scheme": scheme,
+                "seeds": len(own),
+                "diverged": int(own["diverged"].sum()),
+                "loss": kept["loss"].mean(),
+                "noise": kept["loss"].std(ddof=1) if len(kept) > 1 else math.nan,
+                "excess": mean,
+                "excess_low": low,
+                "excess_high": high,
+                "excess_validation": (
+                    sound["validation_loss"] - sound["validation_loss_base"]
+                ).mean(),
+                "accuracy": kept["accuracy"].mean(),
+                "excess_accuracy": (sound["accuracy"] - sound["accuracy_base"]).mean(),
+                "verdict": said,
+                "note": "; ".join(notes),
+            }
+        )
     return pd.DataFrame(found)
 
 
@@ -104,10 +118,15 @@ def noise_sentences(rows: pd.DataFrame, experiment: Experiment) -> list[str]:
         fp32, bf16 = by.loc[BASELINES[0]], by.loc[BASELINES[1]]
         half = (bf16["excess_high"] - bf16["excess_low"]) / 2
         told.append(
-            f"{task} {model}: fp32 ends at {fp32['loss']:.4g} nats over {count_of(int(fp32['seeds']), 'seed')}"
-            + (f" (standard deviation {fp32['noise']:.2g})" if not math.isnan(fp32["noise"]) else "")
+            f"{task} {model}: fp32 ends at {fp32['loss']:.4g} nats over "
+            f"{count_of(int(fp32['seeds']), 'seed')}"
+            + (
+                f" (standard deviation {fp32['noise']:.2g})"
+                if not math.isnan(fp32["noise"])
+                else ""
+            )
             + f"; bf16 - fp32 {bf16['excess']:+.2g}"
             + (f" ± {half:.2g}, paired by seed" if not math.isnan(half) else "")
             + f"; gate {experiment.gate:g}"
-        )  # fmt: skip
+        )
     return told

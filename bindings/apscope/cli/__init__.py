@@ -143,8 +143,9 @@ def _check_addresses() -> None:
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if 0 <= limit < ADDRESSES:
         raise ValueError(
-            f"there is not enough memory: ulimit -v allows this process {limit / 2**20:,.1f} MiB of address space, and apscope's libraries need "
-            f"{ADDRESSES / 2**20:,.1f} MiB to load; allow more"
+            f"there is not enough memory: ulimit -v allows this process {limit / 2**20:,.1f} MiB "
+            f"of address space, and apscope's libraries need {ADDRESSES / 2**20:,.1f} MiB to load; "
+            "allow more"
         )
 
 
@@ -155,7 +156,8 @@ def _run(arguments: list[str]) -> int:
         args = _parse(arguments)
         args.words = arguments
         with warnings.catch_warnings():
-            warnings.showwarning = _tell_warning  # type: ignore[assignment]  # uses only the first argument
+            # uses only the first argument
+            warnings.showwarning = _tell_warning  # type: ignore[assignment]
             return args.run(args)
     except (ValueError, TypeError) as error:
         _tell(str(error))

@@ -17,9 +17,11 @@ EXAMPLE = "apscope ladder notebooks/data/digits --formats e4m3,e3m4 --steps 0:8"
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
         "ladder", help="the gain of finer scales: the error by rung and format", allow_abbrev=False,
-        description="Prints the error of every rung of the ladder of scales, from one scale for all steps to one for 16 elements, in units of the "
-        "noise of the batch (1: as large as the noise; for a trace of one worker, the NMSE of a step), and the factor by which a finer scale "
-        "lowers it, with a 95 % interval over the steps. docs/definitions.md, section 17.",
+        description="Prints the error of every rung of the ladder of scales, from one scale for "
+                    "all steps to one for 16 elements, in units of the noise of the batch (1: as "
+                    "large as the noise; for a trace of one worker, the NMSE of a step), and the "
+                    "factor by which a finer scale lowers it, with a 95 % interval over the steps. "
+                    "docs/definitions.md, section 17.",
     )  # fmt: skip
     parser.add_argument(
         "source",
@@ -92,7 +94,8 @@ def run(args: argparse.Namespace) -> int:
             )
         )
         replayed = replay(
-            args.source, specs, topology=args.topology or "ring", steps=args.steps, workers=args.workers, threads=args.threads,
+            args.source, specs, topology=args.topology or "ring", steps=args.steps,
+            workers=args.workers, threads=args.threads,
             progress=on_terminal(),
         )  # fmt: skip
         warn(replayed)

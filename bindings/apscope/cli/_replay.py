@@ -14,7 +14,10 @@ from .._results.saving import NewResults, csv_left_out
 from .._text import count_of
 from ._table import on_terminal
 
-EXAMPLE = "apscope replay notebooks/data/digits --scheme aps:e4m3fn --scheme none:e4m3fn --steps 0:8 -o results"
+EXAMPLE = (
+    "apscope replay notebooks/data/digits --scheme aps:e4m3fn --scheme none:e4m3fn --steps "
+    "0:8 -o results"
+)
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
@@ -45,7 +48,8 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         "--scheme",
         action="append",
         metavar="SPEC",
-        help="name[:format][,key=value...], main or all; repeatable; by default main; see apscope schemes",
+        help="name[:format][,key=value...], main or all; repeatable; "
+        "by default main; see apscope schemes",
     )
     parser.add_argument(
         "--topology",
@@ -123,7 +127,8 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(str(error)) from error  # the GPU's error, in one sentence
         rows = new.finish({"histograms": rest.histograms, "noise": rest.noise}, rest.provenance)
     print(
-        f"{args.output}: {count_of(rows, 'row')}; apscope summary {shlex.quote(args.output)} ranks the schemes"
+        f"{args.output}: {count_of(rows, 'row')}; apscope summary {shlex.quote(args.output)} ranks "
+        "the schemes"
     )
     if left_out := csv_left_out(rows, args.csv):
         print(left_out)

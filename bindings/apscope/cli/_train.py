@@ -12,7 +12,8 @@ EXAMPLE = "apscope train experiment.toml -o trained"
 
 #: Columns of the verdicts for a terminal.
 _SHORT = (
-    "task", "model", "scheme", "seeds", "loss", "excess", "excess_low", "excess_high", "accuracy", "volume",
+    "task", "model", "scheme", "seeds", "loss", "excess", "excess_low", "excess_high", "accuracy",
+    "volume",
     "verdict", "note",
 )  # fmt: skip
 
@@ -20,8 +21,9 @@ _SHORT = (
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
         "train", help="what schemes cost in training, with verdicts", allow_abbrev=False,
-        description="Trains the experiment's tasks through its schemes, from every seed, fp32 and bf16 first, and compares the losses with "
-        "fp32's, paired by seed. Run again after a kill, it goes on with the same bits. docs/training.md.",
+        description="Trains the experiment's tasks through its schemes, from every seed, fp32 and "
+                    "bf16 first, and compares the losses with fp32's, paired by seed. Run again "
+                    "after a kill, it goes on with the same bits. docs/training.md.",
     )  # fmt: skip
     parser.add_argument("experiment", metavar="EXPERIMENT.toml", help="docs/training.md shows one")
     parser.add_argument(

@@ -1,9 +1,10 @@
 """Plots of RESULTS: one function a plot, each returns a matplotlib Axes.
 
-Every function takes a Results, or its table (but the exponent histograms, which a table lacks), draws into `ax` where one is
-given and into a figure of its own otherwise, and leaves pyplot's state alone (``ax.figure`` is what a notebook shows).
-Schemes are given as specs in any spelling, or as Scheme objects, and labelled by their specs. Colours mean families of
-schemes (`Scheme.family`), schemes of one family differ in shade, marker and dashes. What is not there, a scheme, a layer, a
+Every function takes a Results, or its table (but the exponent histograms, which a table lacks),
+draws into `ax` where one is given and into a figure of its own otherwise, and leaves pyplot's state
+alone (``ax.figure`` is what a notebook shows). Schemes are given as specs in any spelling, or as
+Scheme objects, and labelled by their specs. Colours mean families of schemes (`Scheme.family`),
+schemes of one family differ in shade, marker and dashes. What is not there, a scheme, a layer, a
 trace, is told in one sentence, a ValueError or TypeError.
 
 | all layers together, or one by ``layer=`` | layer by layer |

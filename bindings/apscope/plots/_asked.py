@@ -38,7 +38,8 @@ def rows_of(results: Any, trace: str | None = None, layer: str | None = None) ->
     TypeError
         Neither a Results nor a table.
     ValueError
-        No rows, a table without the columns of `Results.frame`, no such trace or layer, several traces and none named.
+        No rows, a table without the columns of `Results.frame`, no such trace or layer, several
+        traces and none named.
     """
     if not isinstance(results, (Results, pd.DataFrame)):
         raise TypeError(f"results is of type {type(results).__name__}; give a Results or its frame")
@@ -117,7 +118,8 @@ def float_format(
     """
     if isinstance(format, Scheme):
         raise TypeError(
-            f"format is the scheme '{format}'; give scheme='{format}' to draw what its scale does, in its format"
+            f"format is the scheme '{format}'; give scheme='{format}' to draw what its scale does, "
+            "in its format"
         )
     if format is not None:
         try:
@@ -125,7 +127,8 @@ def float_format(
         except ValueError:
             if frame is None and _is_scheme(format):
                 raise ValueError(
-                    f"'{format}' is a scheme and no format; give scheme='{format}' to draw what its scale does, in its format"
+                    f"'{format}' is a scheme and no format; give scheme='{format}' to draw what "
+                    "its scale does, in its format"
                 ) from None
             raise
     if spec is None or frame is None:

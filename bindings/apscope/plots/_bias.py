@@ -50,9 +50,9 @@ def bias_over_steps(
     It is sum(sign(x)(y-x)) / sum|x|. All layers of a step are pooled, or one is drawn, `layer`. The
     band takes the elements' errors as independent: a bias outside its own width of zero is more
     than chance. Reduced rows of the
-    headline topology (ring, where replayed), or of the scheme's own reduction; the wire's of a trace
-    without. A skipped step is a gap; a cross is one with overflow, whose bias is that of the values
-    that are left, and which has no band. The report draws the same for a layer.
+    headline topology (ring, where replayed), or of the scheme's own reduction; the wire's of a
+    trace without. A skipped step is a gap; a cross is one with overflow, whose bias is that of the
+    values that are left, and which has no band. The report draws the same for a layer.
     """
     frame = rows_of(results, trace, layer)
     spec, steps = scheme_in(frame, scheme), steps_of(frame)
@@ -80,7 +80,8 @@ def bias_by_layer(
 ) -> Axes:
     """Relative bias of the reduced gradient, sum(sign(x)(y-x)) / sum|x|, layers down and steps across.
 
-    Brown: values shrink, green: they grow. Hatched: step skipped, or nothing but zeros. Rows as of `bias_over_steps`.
+    Brown: values shrink, green: they grow. Hatched: step skipped, or nothing but zeros. Rows as of
+    `bias_over_steps`.
     """
     frame = rows_of(results, trace)
     spec = scheme_in(frame, scheme)
@@ -101,8 +102,9 @@ def variance_over_steps(
 ) -> Axes:
     """Variance of the error of the reduced gradient, step by step, one line a scheme.
 
-    All layers of a step are pooled, or one is drawn, `layer`; ``variance`` is divided by the mean square of the
-    reference, so 1 means an error as large as the gradient. Rows as of `bias_over_steps`; crosses are steps with overflow, which have none.
+    All layers of a step are pooled, or one is drawn, `layer`; ``variance`` is divided by the mean
+    square of the reference, so 1 means an error as large as the gradient. Rows as of
+    `bias_over_steps`; crosses are steps with overflow, which have none.
     """
     frame = rows_of(results, trace, layer)
     specs, steps = specs_in(frame, schemes), steps_of(frame)

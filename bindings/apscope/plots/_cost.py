@@ -47,9 +47,10 @@ def nmse_against_cost(
     Returns
     -------
     Axes
-        ``step_nmse`` of the scheme's own reduction, else of the first topology replayed. Hollow: a step
-        overflowed or was skipped. Errors below 1e-7 stand at it. A scheme without an error, or whose reduction no system runs, has no point. Of more
-        than 12 schemes those that no other beats have names.
+        ``step_nmse`` of the scheme's own reduction, else of the first topology replayed. Hollow: a
+        step overflowed or was skipped. Errors below 1e-7 stand at it. A scheme without an error, or
+        whose reduction no system runs, has no point. Of more than 12 schemes those that no other
+        beats have names.
 
     Raises
     ------
@@ -81,9 +82,10 @@ def sqnr_against_bits(
     """SQNR in dB against bits a value, one point a scheme at the wire and one after the reduction.
 
     Bits a value: payload and side information of one worker over the number of elements; what a
-    reduction moves over the links is another matter. Filled: reduced gradient (headline topology, or
-    the scheme's own reduction); hollow: each worker's values as sent. All layers, or one, `layer`, and all steps
-    pooled; a scheme without error (``inf``), with overflow (``-inf``) or without a kept step has no point.
+    reduction moves over the links is another matter. Filled: reduced gradient (headline topology,
+    or the scheme's own reduction); hollow: each worker's values as sent. All layers, or one,
+    `layer`, and all steps pooled; a scheme without error (``inf``), with overflow (``-inf``) or
+    without a kept step has no point.
     """
     frame = rows_of(results, trace, layer)
     specs = specs_in(frame, schemes)

@@ -44,7 +44,8 @@ def draw_chart(
             )
     for point in chart.points:
         ax.plot(
-            point.x, point.y, MARKER_OF[point.symbol], color=point.colour, markerfacecolor="white" if point.hollow else point.colour, markersize=5.5,
+            point.x, point.y, MARKER_OF[point.symbol], color=point.colour,
+            markerfacecolor="white" if point.hollow else point.colour, markersize=5.5,
             clip_on=False, zorder=3,
         )  # fmt: skip
         ends += [(point.x, point.y, wrapped(point.label), point.colour)] if point.label else []

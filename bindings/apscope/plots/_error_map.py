@@ -27,8 +27,9 @@ def error_map(
     Returns
     -------
     Axes
-        The error over the noise of the layer's blocks, or the NMSE where the noise is not known; of the scheme's own reduction, else of the first
-        topology replayed. Hatched: no number. The report draws the same map.
+        The error over the noise of the layer's blocks, or the NMSE where the noise is not known; of
+        the scheme's own reduction, else of the first topology replayed. Hatched: no number. The
+        report draws the same map.
     """
     frame = rows_of(results, trace)
     scheme = scheme_in(frame, scheme)

@@ -50,12 +50,12 @@ def exponent_histogram(
     results : Results
         Its ``histograms`` are drawn, which the frame alone lacks; its ``frame`` knows the scales.
     format : FloatFormat, str or dtype
-        By default that of `scheme`. Its ranges are shaded: underflow (below half the smallest value: rounding to nearest gives 0),
-        subnormal, normal, overflow (above the largest value).
+        By default that of `scheme`. Its ranges are shaded: underflow (below half the smallest
+        value: rounding to nearest gives 0), subnormal, normal, overflow (above the largest value).
     scheme : Scheme or str, optional
-        In any spelling. Draws a second line: exponents after this scheme's scale (each histogram moved by the
-        ``scale_exponent`` of its layer and step). Rows without one, skipped steps included, are left
-        out of it.
+        In any spelling. Draws a second line: exponents after this scheme's scale (each histogram
+        moved by the ``scale_exponent`` of its layer and step). Rows without one, skipped steps
+        included, are left out of it.
     layer : str, optional
         Only this one; `exponents_by_layer` has them all.
     trace : str, optional
@@ -153,7 +153,8 @@ def exponents_by_layer(
 ) -> Axes:
     """The histograms of `exponent_histogram`, one a row: layers down, exponents across, the format's ranges marked.
 
-    With `scheme`, exponents after its scale; layers without one are empty rows. Darker: more of the layer's values.
+    With `scheme`, exponents after its scale; layers without one are empty rows. Darker: more of the
+    layer's values.
     """
     finite, layers = _finite(results, trace, None), layers_of(histograms_of(results, trace))
     frame = None if scheme is None else rows_of(results, trace)
@@ -198,7 +199,8 @@ def exponents_by_layer(
                 color="#444444",
             )
     image = ax.pcolormesh(
-        np.arange(low, high + 1), np.arange(len(layers) + 1) - 0.5, np.ma.masked_invalid(cells), cmap=_INK, norm=PowerNorm(0.6, 0.0, np.nanmax(cells)),
+        np.arange(low, high + 1), np.arange(len(layers) + 1) - 0.5, np.ma.masked_invalid(cells),
+        cmap=_INK, norm=PowerNorm(0.6, 0.0, np.nanmax(cells)),
         rasterized=True, zorder=1,
     )  # fmt: skip
     for edge in edges:

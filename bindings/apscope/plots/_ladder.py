@@ -19,8 +19,9 @@ from ._style import styled
 def ladder(results: Any, *, trace: str | None = None, ax: Axes | None = None) -> Axes:
     """Error in units of the noise of the batch against the rung of the ladder of scales, a line a format.
 
-    The line at 1 is the noise of the batch, the dotted one at 0.1 what a batch smaller by 9 % costs. Of a trace of one worker the axis is the
-    NMSE of a step. Hollow, at the upper edge: something overflowed there. Only rungs that the table holds are drawn.
+    The line at 1 is the noise of the batch, the dotted one at 0.1 what a batch smaller by 9 %
+    costs. Of a trace of one worker the axis is the NMSE of a step. Hollow, at the upper edge:
+    something overflowed there. Only rungs that the table holds are drawn.
 
     Parameters
     ----------

@@ -25,9 +25,9 @@ from ._style import FLOOR, axes, legend_below, looks, note, overflow_marks, styl
 def layer_losses(frame: pd.DataFrame) -> pd.DataFrame:
     """The mean over the steps of every layer's NMSE, by scheme: scheme, layer, step_nmse, overflowed (steps with overflow).
 
-    By the rules of `Results.summary`: a skipped step counts 1, one with overflow at least 1, one with a
-    reference of zero not at all. Rows of the scheme's own reduction, else of the headline topology; the
-    wire's of a trace without reduced rows.
+    By the rules of `Results.summary`: a skipped step counts 1, one with overflow at least 1, one
+    with a reference of zero not at all. Rows of the scheme's own reduction, else of the headline
+    topology; the wire's of a trace without reduced rows.
     """
     rows = headline_rows(frame.reset_index(drop=True))
     lost = losses(rows)
@@ -60,8 +60,8 @@ def nmse_by_layer(
     Returns
     -------
     Axes
-        Numbers of `layer_losses`. Colours mean families; a mark at the left end is a layer without error, or below
-        `FLOOR`. Hollow: a step overflowed, which counts at least 1.
+        Numbers of `layer_losses`. Colours mean families; a mark at the left end is a layer without
+        error, or below `FLOOR`. Hollow: a step overflowed, which counts at least 1.
     """
     frame = rows_of(results, trace)
     specs, layers = specs_in(frame, schemes), layers_of(frame)
@@ -144,8 +144,8 @@ def nmse_ratio(
     Returns
     -------
     Axes
-        One cell a layer and step, in bands of the ratio. Hatched: a reference of zero, or no numbers. Crosses: one of the two overflowed,
-        which counts at least 1.
+        One cell a layer and step, in bands of the ratio. Hatched: a reference of zero, or no
+        numbers. Crosses: one of the two overflowed, which counts at least 1.
 
     Raises
     ------

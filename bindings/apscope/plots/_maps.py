@@ -80,7 +80,8 @@ def draw_bands(
     image = ax.pcolormesh(
         np.arange(grid.shape[1] + 1) - 0.5, np.arange(grid.shape[0] + 1) - 0.5,
         np.ma.masked_invalid(grid.to_numpy(float).clip(-_BEYOND, _BEYOND)),
-        norm=BoundaryNorm(edges, len(colours), extend="both"), cmap=ListedColormap(colours), rasterized=True,
+        norm=BoundaryNorm(edges, len(colours), extend="both"), cmap=ListedColormap(colours),
+        rasterized=True,
     )  # fmt: skip
     ax.set_ylim(grid.shape[0] - 0.5, -0.5)
     name_ticks(ax.yaxis, [str(layer) for layer in grid.index])

@@ -15,8 +15,10 @@ from .._text import clip
 LONGEST = 30
 #: Families that have what DejaVu Sans lacks, used where they are installed.
 _WIDER = (
-    "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Serif CJK SC", "Noto Serif CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei",
-    "IPAGothic", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "PingFang SC", "Hiragino Sans", "Arial Unicode MS", "Noto Sans Arabic",
+    "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Serif CJK SC", "Noto Serif CJK JP",
+    "Source Han Sans SC", "WenQuanYi Zen Hei",
+    "IPAGothic", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "PingFang SC", "Hiragino Sans",
+    "Arial Unicode MS", "Noto Sans Arabic",
 )  # fmt: skip
 
 

@@ -47,6 +47,7 @@ def plain_numbers(ax: Axes) -> None:
 
 def logarithmic(axis: Axis) -> None:
     """A logarithmic axis with plain labels."""
-    {"x": axis.axes.set_xscale, "y": axis.axes.set_yscale}[axis.axis_name]("log")  # type: ignore[attr-defined]  # matplotlib's stubs lack it
+    # matplotlib's stubs lack it
+    {"x": axis.axes.set_xscale, "y": axis.axes.set_yscale}[axis.axis_name]("log")  # type: ignore[attr-defined]
     axis.set_major_formatter(Powers())
     axis.set_minor_formatter(Powers())

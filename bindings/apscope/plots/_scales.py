@@ -27,8 +27,9 @@ def scale_series(
 ) -> Axes:
     """Exponent s of the scale 2^s of every layer, or of one, over the steps; crosses mark skipped steps.
 
-    Layers that share one scale throughout are one line. More than eight different lines are coloured
-    by the layer's role. Schemes without a power-of-two scale have nothing to draw and say so.
+    Layers that share one scale throughout are one line. More than eight different lines are
+    coloured by the layer's role. Schemes without a power-of-two scale have nothing to draw and say
+    so.
     """
     frame = rows_of(results, trace, layer)
     spec = scheme_in(frame, scheme)

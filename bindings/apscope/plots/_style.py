@@ -56,13 +56,15 @@ STYLE = {
 
 #: Observable Plot's names of marks, by which charts call them -> matplotlib's.
 MARKER_OF = {
-    "circle": "o", "square": "s", "triangle": "^", "diamond": "D", "times": "x", "plus": "P", "cross": "X", "star": "*",
+    "circle": "o", "square": "s", "triangle": "^", "diamond": "D", "times": "x", "plus": "P",
+    "cross": "X", "star": "*",
     "wye": "v", "asterisk": "h",
 }  # fmt: skip
 #: Of `COLOURS`, in their order.
 MARKERS = (*(MARKER_OF[symbol] for symbol in SYMBOLS), "<", ">")
 _LINES = ("-", "--", "-.", ":")
-#: Of the family's colour for its first, second, ... scheme: so much light taken away or added. After these the markers change.
+#: Of the family's colour for its first, second, ... scheme: so much light taken away or added.
+#: After these the markers change.
 _SHADES = (0.0, -0.42, 0.38, -0.68)
 
 
@@ -94,7 +96,8 @@ def looks(specs: Sequence[str]) -> dict[str, SchemeLook]:
     return {spec: found[spec] for spec in specs}
 
 
-#: What plots take, said once: `styled` puts it into the docstrings of those that do not say it themselves.
+#: What plots take, said once: `styled` puts it into the docstrings of those that do not say it
+#: themselves.
 _ARGUMENTS = {
     "results": ("Results or its frame", ""),
     "scheme": ("Scheme or str", "In any spelling."),
@@ -186,7 +189,8 @@ def marker(index: int) -> str:
 def step_axis(ax: Axes, steps: Sequence[int], max_labels: int = 7) -> None:
     """Labels positions 0, 1, ... with step numbers: recorded steps stand equally far apart.
 
-    Training is often recorded densely early and sparsely late; a linear axis would hide the early part.
+    Training is often recorded densely early and sparsely late; a linear axis would hide the early
+    part.
     """
     n = len(steps)
     chosen = sorted({round(i) for i in np.linspace(0, n - 1, min(max_labels, n))})

@@ -33,10 +33,11 @@ def accumulation_error(
     """NMSE of the reduced gradient, split: a bar for encoding, a marker a topology for the additions.
 
     The bar is the row ``exact`` (codes added without rounding): what encoding alone costs. A marker
-    is a topology's reduced NMSE minus the ``exact`` one: what its rounded additions add. Hollow: the
-    difference is negative (its size is shown). Differences too small for the axis stand at its left
-    end, as those of schemes that gather and add in fp32 do. A cross at the right: values overflowed
-    in that topology's sums, or on the wire, so that it has no finite NMSE. All layers, or one, `layer`, and all steps pooled.
+    is a topology's reduced NMSE minus the ``exact`` one: what its rounded additions add. Hollow:
+    the difference is negative (its size is shown). Differences too small for the axis stand at its
+    left end, as those of schemes that gather and add in fp32 do. A cross at the right: values
+    overflowed in that topology's sums, or on the wire, so that it has no finite NMSE. All layers,
+    or one, `layer`, and all steps pooled.
     """
     frame = rows_of(results, trace, layer)
     specs = specs_in(frame, schemes)

@@ -43,7 +43,8 @@ def underflow_heat_map(
     Returns
     -------
     Axes
-        One cell a layer and step, in the bands that the report has too. Hatched: step skipped, or no nonzero value.
+        One cell a layer and step, in the bands that the report has too. Hatched: step skipped, or
+        no nonzero value.
 
     Raises
     ------

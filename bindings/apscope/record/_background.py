@@ -147,7 +147,8 @@ class Background:
             self.stop(str(error))
         except OSError as error:
             self.stop(f"{error.filename or self.session.path}: {error.strerror or error}")
-        except Exception as error:  # noqa: BLE001  # recording may fail in any way; training goes on
+        # recording may fail in any way; training goes on
+        except Exception as error:  # noqa: BLE001
             self.stop(" ".join(str(error).split()) or type(error).__name__)
 
 

@@ -44,7 +44,8 @@ def flatten(tree: Any) -> tuple[dict[str, Any], bool]:
         name = ".".join(_word(key) for _, key in path) or "value"
         if name in leaves:
             raise ValueError(
-                f"two arrays have the name {name!r}, their keys joined by dots; rename a key of one of them"
+                f"two arrays have the name {name!r}, their keys joined by dots; rename a key of "
+                "one of them"
             )
         leaves[name] = leaf
     return leaves, guessed
@@ -98,7 +99,8 @@ class Leaves:
             for name, array in arrays.items():
                 if array.shape[:1] != (self._workers,):
                     raise ValueError(
-                        f"gradient {name!r} has shape {array.shape}; its first axis must be the {self._workers} workers"
+                        f"gradient {name!r} has shape {array.shape}; its first axis must be the "
+                        f"{self._workers} workers"
                     )
         if self._shapes is None:
             self._shapes = {name: array.shape for name, array in arrays.items()}

@@ -116,7 +116,8 @@ class Recorder:
             )
         every = 100 if every is None else every
         check_arguments(
-            every=every, steps=steps, what=what, workers=workers, process=process, processes=processes,
+            every=every, steps=steps, what=what, workers=workers, process=process,
+            processes=processes,
             first_step=first_step, places=places, patience=patience, name=name,
         )  # fmt: skip
         self.path = Path(path)
@@ -356,7 +357,8 @@ class Recorder:
                 if unattached is not None and unattached.steps:
                     unattached.say()
                 logger.warning(
-                    "apscope: nothing was recorded into %s: neither attach(model) nor record_pytree(gradients) was called",
+                    "apscope: nothing was recorded into %s: neither attach(model) nor "
+                    "record_pytree(gradients) was called",
                     self.path,
                 )
             return
@@ -382,8 +384,8 @@ class Recorder:
             where = f"{self.path}{', which has no trace' if none else ''}"
             with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
                 print(
-                    f"apscope: {0 if none else session.committed} steps{of} recorded in {where}, {session.bytes / 1e6:.1f} MB by this process; "
-                    f"recording took {self.overhead}",
+                    f"apscope: {0 if none else session.committed} steps{of} recorded in {where}, "
+                    f"{session.bytes / 1e6:.1f} MB by this process; recording took {self.overhead}",
                     file=sys.stderr,
                 )
 

@@ -47,7 +47,8 @@ from ._shards import Part, join
 _POLL = 0.05  # seconds between two polls of the other processes' files
 
 
-class StopRecording(Exception):  # noqa: N818  # no error of the caller's: why a recording ends before the training
+# no error of the caller's: why a recording ends before the training
+class StopRecording(Exception):  # noqa: N818
     """Why a recording cannot continue, as half a sentence."""
 
 
@@ -134,7 +135,8 @@ class Session:
     def _lead(self, first_step: int, resume: bool, about: dict) -> None:
         if (self.path / "manifest.json").exists() and not resume:
             raise ValueError(
-                f"{self.path} already has a trace; record into a new folder, or continue this one with resume=True"
+                f"{self.path} already has a trace; record into a new folder, or continue this one "
+                "with resume=True"
             )
         self._lock = lock_of_trace(self.path, "recording")
         # A regular end leaves neither.
@@ -188,8 +190,8 @@ class Session:
         self._check_own() if self.process == 0 else self._wait_for_the_leader()
         if step <= self._last:  # its files are in the trace
             raise StopRecording(
-                f"step {step} comes again, after step {self._last}; a run that goes back to a checkpoint needs a new recorder with "
-                "first_step= and resume=True"
+                f"step {step} comes again, after step {self._last}; a run that goes back to a "
+                "checkpoint needs a new recorder with first_step= and resume=True"
             )
         self._last = step
         about = {"step": str(step)}

@@ -68,7 +68,8 @@ def join(shapes: Shapes, sources: list[tuple[Path, Mapping[str, list[int]]]]) ->
         size = sum(values.size for values, _ in found[name])
         if dtypes or size != np.prod(shape, dtype=np.int64):
             raise ValueError(
-                f"tensor {name!r} has {size} values of {sorted(map(str, dtypes))} in its parts, which do not fit its shape {shape}"
+                f"tensor {name!r} has {size} values of {sorted(map(str, dtypes))} in its parts, "
+                f"which do not fit its shape {shape}"
             )
         joined[name] = whole
     return joined

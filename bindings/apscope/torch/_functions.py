@@ -23,8 +23,8 @@ def quantize(
     Parameters
     ----------
     x : floating-point tensor of any shape
-        On the CPU, without a copy if it is contiguous fp32 or fp64; on a GPU as `apscope.cuda` takes it.
-        Not changed.
+        On the CPU, without a copy if it is contiguous fp32 or fp64; on a GPU as `apscope.cuda`
+        takes it. Not changed.
     format : FloatFormat, str or dtype
     backward : FloatFormat, str or dtype, optional
         The gradient is rounded to this format, with the same options; by default it passes
@@ -76,8 +76,8 @@ def quantize_blocks(
     Returns
     -------
     tensor of x's shape, contiguous
-        float64 for float64, else float32. Under ``vmap`` each entry of a batch is a call of its own:
-        a scale of a tensor (NVFP4) is one an entry.
+        float64 for float64, else float32. Under ``vmap`` each entry of a batch is a call of its
+        own: a scale of a tensor (NVFP4) is one an entry.
 
     Raises
     ------
@@ -201,7 +201,8 @@ def conv2d(
 
     The terms of an output are in the order of channel, row and column of the kernel; places in the
     padding are zeros among them. Those of a weight's gradient are in the order of image, row and
-    column of the output. Element i of (groups, n / groups, batch, height, width) uses random word i.
+    column of the output. Element i of (groups, n / groups, batch, height, width) uses random word
+    i.
 
     Parameters
     ----------
@@ -283,8 +284,8 @@ def _check(**tensors: Any) -> None:
     for name, value in tensors.items():
         if not isinstance(value, torch.Tensor):
             raise TypeError(
-                f"{name} is {type(value).__name__}; give a torch.Tensor, or call apscope's function "
-                "of the same name"
+                f"{name} is {type(value).__name__}; give a torch.Tensor, or call apscope's "
+                "function of the same name"
             )
         if not value.is_floating_point():
             raise TypeError(f"{name} has dtype {value.dtype}; give a floating-point tensor")

@@ -33,7 +33,8 @@ _FORMATS = ("product", "accumulate")
 def seed_of(seed: Any) -> int:
     """The seed of one call as a signed number of 64 bits: an operator's argument; a `Draws` gives its next.
 
-    The text does not contain it, so that a compiled function is not compiled again for another seed.
+    The text does not contain it, so that a compiled function is not compiled again for another
+    seed.
     """
     if torch.compiler.is_compiling():
         if isinstance(seed, Draws):

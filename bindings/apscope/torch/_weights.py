@@ -78,8 +78,8 @@ class LowPrecisionWeights:
         for p in self._kept_parameters():
             if p.dtype not in (torch.float32, torch.float64) or p.device.type != "cpu":
                 raise TypeError(
-                    f"a parameter of {p.dtype} on {p.device} cannot be kept here; give fp32 or fp64 "
-                    "parameters on the CPU"
+                    f"a parameter of {p.dtype} on {p.device} cannot be kept here; give fp32 or "
+                    "fp64 parameters on the CPU"
                 )
         self._left: list[torch.Tensor] = []
         with torch.no_grad():
@@ -178,8 +178,8 @@ class LowPrecisionWeights:
         mine = self.state_dict()
         if state.keys() != mine.keys():
             raise ValueError(
-                f"the state has {', '.join(map(str, state))}; give one made by state_dict, which has "
-                f"{', '.join(mine)}"
+                f"the state has {', '.join(map(str, state))}; give one made by state_dict, which "
+                f"has {', '.join(mine)}"
             )
         for key in ("format", "update", "seed"):
             if state[key] != mine[key]:

@@ -138,4 +138,7 @@ class DoubleSampledLinear(nn.Linear):
 
     def extra_repr(self) -> str:
         """Its settings."""
-        return f"{super().extra_repr()}, bits={self.bits}, low={self.low:g}, high={self.high:g}, double={self.double}"
+        return (
+            f"{super().extra_repr()}, bits={self.bits}, low={self.low:g}, high={self.high:g}, "
+            f"double={self.double}"
+        )

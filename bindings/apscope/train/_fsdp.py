@@ -35,8 +35,9 @@ def exchange_fsdp(model: torch.nn.Module, state: ExchangeState) -> None:
         The root, after ``fully_shard`` of it and of its parts. Every parameter that needs a
         gradient must take part in each backward pass.
     state : ExchangeState
-        Its ``process_group`` and ``module`` are not used: FSDP2 has its own. With a ``reduce_dtype``
-        of fp16 it has ``divide="fsdp"``; otherwise results are divided as in `Workers`.
+        Its ``process_group`` and ``module`` are not used: FSDP2 has its own. With a
+        ``reduce_dtype`` of fp16 it has ``divide="fsdp"``; otherwise results are divided as in
+        `Workers`.
 
     Raises
     ------

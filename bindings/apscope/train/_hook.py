@@ -91,8 +91,8 @@ class ExchangeState:
         Raises
         ------
         ValueError
-            The state of another scheme, topology, seed, division or number of workers: at the next step if
-            there was none yet.
+            The state of another scheme, topology, seed, division or number of workers: at the next
+            step if there was none yet.
         """
         self._loaded = dict(state)
         if self.exchanger and self._loaded:

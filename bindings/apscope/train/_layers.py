@@ -1,7 +1,7 @@
 """A model's linear layers and convolutions, each call replaced by a method's own.
 
-`LayerMode` is a context: inside it every ``linear`` and ``conv2d`` with a weight of the model goes to
-the method's `layer`. The model itself, its weights and its state dict are not changed.
+`LayerMode` is a context: inside it every ``linear`` and ``conv2d`` with a weight of the model goes
+to the method's `layer`. The model itself, its weights and its state dict are not changed.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ class LayerMode(TorchFunctionMode):
             return func(*args, **kwargs)
         if torch.compiler.is_compiling():
             raise RuntimeError(
-                f"{type(self).__name__} cannot be compiled; call torch.compile before its context, with "
-                "PyTorch 2.6 or later"
+                f"{type(self).__name__} cannot be compiled; call torch.compile before its context, "
+                "with PyTorch 2.6 or later"
             )
         return self.layer(name, *given, Product(convolution))
 

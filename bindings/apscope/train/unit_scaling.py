@@ -181,7 +181,8 @@ class Conv2d(_Layer, nn.Conv2d):
     ) -> None:  # fmt: skip
         if isinstance(padding, str):
             raise ValueError(f"padding={padding!r} is not supported here; give it in numbers")
-        nn.Conv2d.__init__(self, in_channels, out_channels, kernel_size, stride, padding, bias=bias, dtype=dtype)  # fmt: skip
+        nn.Conv2d.__init__(self, in_channels, out_channels, kernel_size, stride, padding, bias=bias,
+                           dtype=dtype)  # fmt: skip
         self._begin(format, gradient, constrained)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -201,7 +202,8 @@ class Conv2d(_Layer, nn.Conv2d):
         return self._product(x, product, places)
 
 
-#: The standard deviation of max(x, 0) for x from N(0, 1), whose mean square is 1/2 and mean 1/sqrt(2 pi).
+#: The standard deviation of max(x, 0) for x from N(0, 1), whose mean square is 1/2 and mean
+#: 1/sqrt(2 pi).
 _RELU = math.sqrt((1 - 1 / math.pi) / 2)
 
 
@@ -227,7 +229,8 @@ def relu(x: torch.Tensor) -> torch.Tensor:
 def cross_entropy(output: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """The mean cross-entropy; its gradient is (p - y) s / sqrt(s - 1), not divided by the examples.
 
-    With s classes of equal probability p = 1/s, the elements of p - y have mean square (s - 1) / s^2.
+    With s classes of equal probability p = 1/s, the elements of p - y have mean square (s - 1) /
+    s^2.
 
     Parameters
     ----------

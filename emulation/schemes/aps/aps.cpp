@@ -126,8 +126,8 @@ SchemeDefinition aps_definition() {
         .class_name = "APS",
         .summary =
             "a power of two per tensor and step, from the agreed amax with headroom for the sum",
-        .source =
-            "Han, Demmel, You, Auto-Precision Scaling for Distributed Deep Learning (arXiv:1911.08907); its code, CPD",
+        .source = "Han, Demmel, You, Auto-Precision Scaling for Distributed Deep Learning "
+                  "(arXiv:1911.08907); its code, CPD",
         .needs = "gradients; with frozen or delay, of consecutive steps",
         .takes_format = true,
         .keys = float_keys(
@@ -135,12 +135,15 @@ SchemeDefinition aps_definition() {
              {"rule", "ceil",
               "ceil: E - ceil(log2(H amax)); tight: the largest shift with H amax 2^s <= largest"},
              {"unit", "tensor",
-              "what shares a shift: model (all tensors), bucket:SIZE (as 25MB: tensors as DDP's buckets hold them), tensor, row "
+              "what shares a shift: model (all tensors), bucket:SIZE (as 25MB: tensors as DDP's "
+              "buckets hold them), tensor, row "
               "(of the first axis), or a number of consecutive elements"},
              {"frozen", "0",
-              "a shift that was the same in so many consecutive steps stays for good; 0: none does"},
+              "a shift that was the same in so many consecutive steps stays for good; 0: none "
+              "does"},
              {"delay", "0",
-              "1: the shift of the step before, which needs no agreement before sending; the first step uses its own"}}),
+              "1: the shift of the step before, which needs no agreement before sending; the first "
+              "step uses its own"}}),
         .build = [](const SchemeArguments& arguments) -> SchemeKind {
         FloatScheme scheme = float_scheme(arguments);
         ShiftRule rule = ShiftRule::of(arguments);

@@ -74,9 +74,9 @@ SchemeDefinition error_feedback_definition() {
         }
         TensorScheme t = inner_tensor_scheme(*arguments.inner);
         if (t.feeds_errors_back) {
-            throw std::invalid_argument(
-                "scheme '" + arguments.inner->spec +
-                "' feeds its errors back by itself; use it without error_feedback, or another scheme in it");
+            throw std::invalid_argument("scheme '" + arguments.inner->spec +
+                                        "' feeds its errors back by itself; use it without "
+                                        "error_feedback, or another scheme in it");
         }
         t.keeps_state = t.feeds_errors_back = true;
         const double decay = arguments.number("decay", 0.0, 1.0);

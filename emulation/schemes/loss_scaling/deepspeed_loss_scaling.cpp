@@ -81,8 +81,8 @@ struct DeepSpeedScaler {
 SchemeDefinition deepspeed_loss_scaling_definition() {
     return {
         .class_name = "DeepSpeedLossScaling",
-        .summary =
-            "DeepSpeed's dynamic loss scale: overflows are forgiven `hysteresis` - 1 times, growth is counted from the last",
+        .summary = "DeepSpeed's dynamic loss scale: overflows are forgiven `hysteresis` - 1 times, "
+                   "growth is counted from the last",
         .source = "DeepSpeed, deepspeed/runtime/fp16/loss_scaler.py",
         .needs =
             "gradients of consecutive steps (activation gradients for more than a lower bound)",

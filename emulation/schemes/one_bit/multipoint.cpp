@@ -77,8 +77,8 @@ SchemeDefinition multipoint_definition() {
     return {
         .class_name = "Multipoint",
         .summary = "a sum of a few scaled points of a uniform grid, greedily by least squares",
-        .source =
-            "Liu et al., Post-training Quantization with Multiple Points, AAAI 2021 (arXiv:2002.09049), on gradients",
+        .source = "Liu et al., Post-training Quantization with Multiple Points, AAAI 2021 "
+                  "(arXiv:2002.09049), on gradients",
         .needs = "gradients",
         .keys = {{"bits", "4", "bits of an element of a point, 1 to 8"},
                  {"points", "2", "points a tensor, at most"},

@@ -17,8 +17,8 @@ namespace apscope::detail {
 SchemeDefinition mx_definition() {
     return {
         .class_name = "MX",
-        .summary =
-            "blocks that share a power-of-two scale: MXFP8, MXFP6, MXFP4, MXINT8, block floating point; gathered, fp32",
+        .summary = "blocks that share a power-of-two scale: MXFP8, MXFP6, MXFP4, MXINT8, block "
+                   "floating point; gathered, fp32",
         .source = "OCP Microscaling Formats (MX) v1.0, 2023; Rouhani et al., arXiv:2310.10537",
         .needs = "gradients",
         .keys = {{"block_format", "mxfp8_e4m3",

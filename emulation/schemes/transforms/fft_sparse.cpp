@@ -150,8 +150,8 @@ struct FftSparse {
 SchemeDefinition fft_sparse_definition() {
     return {
         .class_name = "FFTSparse",
-        .summary =
-            "the largest Fourier coefficients of the flat tensor, as range-based floats; gathered and added in fp32",
+        .summary = "the largest Fourier coefficients of the flat tensor, as range-based floats; "
+                   "gathered and added in fp32",
         .source = "Wang et al., FFT-based Gradient Sparsification, HPDC 2020 (arXiv:1811.08596)",
         .needs = "gradients",
         .keys = {{"keep", "0.15", "share of the coefficients that is sent"},

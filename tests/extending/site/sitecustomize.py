@@ -1,4 +1,5 @@
-"""On the path of the Python that runs an example: apscope is the tree's in APSCOPE_TREE, not what is installed."""
+"""On the path of the Python that runs an example: apscope is the tree's in APSCOPE_TREE, not what
+is installed."""
 
 import os
 import sys

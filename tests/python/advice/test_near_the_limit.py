@@ -1,4 +1,5 @@
-"""A limit on volume: side information beside it is told, and a plan just above it that is worth its bytes is named."""
+"""A limit on volume: side information beside it is told, and a plan just above it that is worth its
+bytes is named."""
 
 from __future__ import annotations
 

@@ -42,7 +42,8 @@ def check(op, operands, name, mode, overflow="ieee"):
     if wrong.size:
         i = wrong[0]
         raise AssertionError(
-            f"{op} {name} {mode}: {[np.ravel(x)[i].hex() for x in operands]} -> {got.flat[i]}, exactly {wanted.flat[i]}"
+            f"{op} {name} {mode}: {[np.ravel(x)[i].hex() for x in operands]} -> {got.flat[i]}, "
+            f"exactly {wanted.flat[i]}"
         )
 
 

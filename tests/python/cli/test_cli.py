@@ -1,4 +1,5 @@
-"""The command line: what works prints what it did; what does not is one sentence and exit code 2."""
+"""The command line: what works prints what it did; what does not is one sentence and exit code
+2."""
 
 import json
 import os
@@ -270,7 +271,8 @@ def test_steps_may_come_from_an_iterator(digits):
 def test_a_single_number_of_steps_is_asked_about(digits, number):
     with pytest.raises(
         ValueError,
-        match="steps '5' could be one step or a number of steps; give 5:6 for step 5, or a range A:B",
+        match="steps '5' could be one step or a number of steps; "
+        "give 5:6 for step 5, or a range A:B",
     ):
         apscope.replay(digits, "aps:e4m3", steps=number)
 

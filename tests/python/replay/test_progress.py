@@ -98,7 +98,8 @@ def test_the_command_line_shows_the_rate_and_the_time_left(digits, tmp_path):
         ]
     )
     bars = re.findall(
-        r"digits: +(\d+)%\|.*?\| [\d.]+[kM]?/([\d.]+)[kM]? \[\d\d:\d\d<\d\d:\d\d, +[\d.]+[kM]?value/s\]",
+        r"digits: +(\d+)%\|.*?\| [\d.]+[kM]?/([\d.]+)[kM]? \[\d\d:\d\d<\d\d:\d\d, "
+        r"+[\d.]+[kM]?value/s\]",
         text,
     )
     assert bars, text

@@ -1,4 +1,5 @@
-"""The report's page in a notebook cell: the same page, alive in its frame, from an executed notebook."""
+"""The report's page in a notebook cell: the same page, alive in its frame, from an executed
+notebook."""
 
 import html
 import re
@@ -71,7 +72,8 @@ def test_the_page_is_alive_in_its_frame_and_asks_for_nothing(cell, tmp_path):
         # What the page cannot do: read the notebook around it.
         assert (
             browser.run(
-                "(() => { try { return window.parent.document.title } catch (e) { return e.name } })()"
+                "(() => { try { return window.parent.document.title "
+                "} catch (e) { return e.name } })()"
             )
             == "SecurityError"
         )

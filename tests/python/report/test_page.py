@@ -22,8 +22,10 @@ from apscope._report.text import figure
 from apscope.cli import main
 from apscope.record import TraceWriter
 
-SCHEMES = ["none:fp32", "none:bf16", "none:fp16", "none:e4m3", "loss_scaling:e4m3,scale=best", "aps:e4m3", "loss_scaling:e3m4,scale=best", "aps:e3m4",
-           "loss_scaling:e3m4,scale=best,rule=tight", "aps:e3m4,rule=tight", "loss_scaling:e5m2,scale=best", "aps:e5m2", "stochastic:e3m4",
+SCHEMES = ["none:fp32", "none:bf16", "none:fp16", "none:e4m3", "loss_scaling:e4m3,scale=best",
+           "aps:e4m3", "loss_scaling:e3m4,scale=best", "aps:e3m4",
+           "loss_scaling:e3m4,scale=best,rule=tight", "aps:e3m4,rule=tight",
+           "loss_scaling:e5m2,scale=best", "aps:e5m2", "stochastic:e3m4",
            "dynamic_loss_scaling:e4m3", "qsgd", "zero_blocks"]  # fmt: skip
 
 
@@ -230,7 +232,10 @@ def test_results_of_an_entirely_different_trace_are_refused(trace, tmp_path, cap
     one, two = (
         apscope.replay(t, "aps:e4m3", steps="0:11", topology="ring") for t in (trace, other)
     )
-    sentence = "the other results are of another trace (characters, here digits), without a tensor in common; there is nothing to compare"
+    sentence = (
+        "the other results are of another trace (characters, here digits), without a "
+        "tensor in common; there is nothing to compare"
+    )
     with pytest.raises(ValueError, match=re.escape(sentence)):
         apscope.report(one, tmp_path / "r.html", against=two)
     assert not (tmp_path / "r.html").exists()
@@ -327,7 +332,8 @@ def test_empty_results_are_refused_in_a_sentence(results, tmp_path):
 
 
 def large(layers=400, steps=50, schemes=25, seed=0):
-    """Rows as a replay of a large model gives them, of random numbers: a wire row, exact and four topologies a cell."""
+    """Rows as a replay of a large model gives them, of random numbers: a wire row, exact and four
+    topologies a cell."""
     random = np.random.default_rng(seed)
     topologies = ["", "exact", "sequential", "ring", "tree", "hierarchical:4"]
     count = steps * layers * schemes * len(topologies)
@@ -347,11 +353,16 @@ def large(layers=400, steps=50, schemes=25, seed=0):
 
     reference = np.exp(random.normal(size=(steps, layers)))[step, layer]
     frame = pd.DataFrame({
-        "trace": text(np.zeros(count, int), ["large"]), "step": step, "tensor": text(layer, [f"layers.{i}.weight" for i in range(layers)]),
-        "role": text(np.zeros(count, int), ["linear"]), "scheme": text(scheme, [f"aps:e4m3,delay={i}" for i in range(schemes)]),
-        "format": text(np.zeros(count, int), ["e4m3"]), "topology": text(topology, topologies), "stage": text((topology > 0) * 1, ["wire", "reduced"]),
-        "workers": 8, "skipped": False, "count": 1_000_000, "counted": 1_000_000, "nonzero": random.integers(900_000, 1_000_000, count),
-        "underflow": random.integers(0, 100_000, count), "overflow": 0, "sum_squared_reference": reference, "sum_absolute_reference": np.sqrt(reference),
+        "trace": text(np.zeros(count, int), ["large"]), "step": step,
+        "tensor": text(layer, [f"layers.{i}.weight" for i in range(layers)]),
+        "role": text(np.zeros(count, int), ["linear"]),
+        "scheme": text(scheme, [f"aps:e4m3,delay={i}" for i in range(schemes)]),
+        "format": text(np.zeros(count, int), ["e4m3"]), "topology": text(topology, topologies),
+        "stage": text((topology > 0) * 1, ["wire", "reduced"]),
+        "workers": 8, "skipped": False, "count": 1_000_000, "counted": 1_000_000,
+        "nonzero": random.integers(900_000, 1_000_000, count),
+        "underflow": random.integers(0, 100_000, count), "overflow": 0,
+        "sum_squared_reference": reference, "sum_absolute_reference": np.sqrt(reference),
         "scale_exponent": random.integers(-8, 8, count), "wire_bits": 8_000_000, "side_bits": 8,
     })  # fmt: skip
     for name in (
@@ -365,8 +376,16 @@ def large(layers=400, steps=50, schemes=25, seed=0):
         "rescaled_nmse",
     ):
         frame[name] = random.normal(size=count) * reference
-    histograms = pd.DataFrame({"trace": "large", "step": np.repeat(np.arange(steps), layers * 20), "tensor": np.tile(np.repeat([f"layers.{i}.weight" for i in range(layers)], 20), steps),
-                               "kind": "finite", "exponent": np.tile(np.arange(-20, 0), steps * layers), "count": 5})  # fmt: skip
+    histograms = pd.DataFrame(
+        {
+            "trace": "large",
+            "step": np.repeat(np.arange(steps), layers * 20),
+            "tensor": np.tile(np.repeat([f"layers.{i}.weight" for i in range(layers)], 20), steps),
+            "kind": "finite",
+            "exponent": np.tile(np.arange(-20, 0), steps * layers),
+            "count": 5,
+        }
+    )
     return frame, histograms
 
 

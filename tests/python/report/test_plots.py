@@ -64,7 +64,8 @@ def draws(results):
 
 
 def changed(results, **changes):
-    """Results with another frame: mask -> {column: value} pairs through `where`, columns left out through `drop`."""
+    """Results with another frame: mask -> {column: value} pairs through `where`, columns left out
+    through `drop`."""
     frame = results.frame.copy()
     for column, value in changes.get("values", {}).items():
         frame.loc[changes["where"](frame), column] = value

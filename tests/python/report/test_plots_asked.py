@@ -1,4 +1,5 @@
-"""Plots take what they are documented to take, say in one sentence what is not there, and bear any name."""
+"""Plots take what they are documented to take, say in one sentence what is not there, and bear any
+name."""
 
 import re
 import warnings
@@ -97,7 +98,8 @@ def test_a_scheme_is_taken_in_any_spelling(results, plot):
 def test_a_scheme_that_is_not_there_is_one_sentence(results, plot, scheme):
     with pytest.raises(
         ValueError,
-        match=f"^the results have no scheme '{re.escape(scheme)}'; (did you mean '|they have none:bf16, aps:e3m4, )",
+        match=f"^the results have no scheme '{re.escape(scheme)}'; (did you mean '|they have "
+        "none:bf16, aps:e3m4, )",
     ):
         dict(calls(results))[plot](scheme)
     with pytest.raises(ValueError, match="no scheme 'aps'; did you mean 'aps:e3m4'"):
@@ -256,7 +258,8 @@ def test_points_of_costs_are_the_summarys_and_the_front_has_no_better_one(result
     }
     corners = list(zip(front.get_xdata(), front.get_ydata()))
     assert best <= set(corners)
-    # The error stays until the next point is paid for, and then falls: no corner promises less than was measured.
+    # The error stays until the next point is paid for, and then falls: no corner promises less than
+    # was measured.
     for x, y in corners:
         assert min(b for a, b in best if a <= x) <= y
     with pytest.raises(ValueError, match="against='bits' is neither"):
@@ -270,7 +273,8 @@ def test_nmse_ratio_is_of_the_two_schemes_in_every_cell(results):
         pair = [
             nmse(
                 results.frame.query(
-                    f"scheme == '{s}' and topology == 'tree' and tensor == 'head.bias' and step == {step}"
+                    f"scheme == '{s}' and topology == 'tree' and tensor "
+                    f"== 'head.bias' and step == {step}"
                 )
             )
             for s in SPECS[1:3]

@@ -1,4 +1,5 @@
-"""The worked examples of docs/extending.md: patches that apply to the tree, shown as they are, in as few files as they should be."""
+"""The worked examples of docs/extending.md: patches that apply to the tree, shown as they are, in
+as few files as they should be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What docs/search.md says of the bundled traces is what a search finds today; its seconds are of the machine that wrote it."""
+"""What docs/search.md says of the bundled traces is what a search finds today; its seconds are of
+the machine that wrote it."""
 
 from pathlib import Path
 

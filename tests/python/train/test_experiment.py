@@ -111,5 +111,6 @@ def test_a_task_twice_and_formats_for_nothing_are_refused(opened):
         opened(twice)
     with pytest.raises(ValueError, match="formats are given, but no scheme has {format}"):
         opened(
-            'gate = 1\nseeds = 1\nformats = ["e4m3"]\nschemes = ["none:fp16"]\n[[task]]\nname = "digits"'
+            'gate = 1\nseeds = 1\nformats = ["e4m3"]\nschemes = '
+            '["none:fp16"]\n[[task]]\nname = "digits"'
         )

@@ -44,8 +44,8 @@ def quantize_model(
 ) -> nn.Module:
     """Rounds a model's tensors where a recipe says, in the forward and the backward pass.
 
-    Layers keep their names, parameters and buffers: a state dict made before loads after, and the other
-    way round.
+    Layers keep their names, parameters and buffers: a state dict made before loads after, and the
+    other way round.
 
     Parameters
     ----------
@@ -54,28 +54,31 @@ def quantize_model(
     recipe : Recipe, str, f(name, module, role), or mapping of pattern or first step to one of them
         A preset's name (`recipes`); a function that gives a `Cast` (`Sum` for a role that ends with
         ``.sum``, `Weights` for ``weight_update``), what such a thing is made of, or None; patterns
-        of names (``{"head*": None, "*": Recipe(...)}``), of which the first that matches a layer with a
-        product counts, None leaving it in fp32; or a schedule, whose first key is 0 and where None is
-        fp32. The name of a part is the module's, followed by
-        ``:part`` where a module has several (``attention:scores``, ``lstm:hh_l0``).
+        of names (``{"head*": None, "*": Recipe(...)}``), of which the first that matches a layer
+        with a product counts, None leaving it in fp32; or a schedule, whose first key is 0 and
+        where None is fp32. The name of a part is the module's, followed by ``:part`` where a module
+        has several (``attention:scores``, ``lstm:hh_l0``).
     optimizer : torch.optim.Optimizer, optional
-        Of the model's parameters; needed by `QuantizedModel.step`, by weight updates and loss scales.
+        Of the model's parameters; needed by `QuantizedModel.step`, by weight updates and loss
+        scales.
     seed : int, 0 to 2**64 - 1
-        Of stochastic rounding: a use's words depend on its name, the step, and the call's number within
-        the step.
+        Of stochastic rounding: a use's words depend on its name, the step, and the call's number
+        within the step.
     say : f(sentence), optional
         Is told what matched and how many.
 
     Returns
     -------
     torch.nn.Module
-        The model. `quantization` gives what was done to it, with a loop, statistics and checkpoints.
+        The model. `quantization` gives what was done to it, with a loop, statistics and
+        checkpoints.
 
     Raises
     ------
     ValueError
-        A recipe that matches nothing, a pattern that matches nothing, a Hadamard transform of one operand
-        only, different formats of weights, a model that is quantized already, or a module that cannot be.
+        A recipe that matches nothing, a pattern that matches nothing, a Hadamard transform of one
+        operand only, different formats of weights, a model that is quantized already, or a module
+        that cannot be.
     TypeError
         A model, optimizer, recipe or spec of another kind, parameters that are not fp32 on the CPU.
     """
@@ -126,7 +129,8 @@ def quantization(model: nn.Module) -> QuantizedModel:
     found = getattr(model, _ATTRIBUTE, None)
     if not isinstance(found, QuantizedModel):
         raise ValueError(
-            f"the model ({type(model).__name__}) is not quantized; call quantize_model(model, recipe) first"
+            f"the model ({type(model).__name__}) is not quantized; call quantize_model(model, "
+            "recipe) first"
         )
     return found
 
@@ -214,8 +218,9 @@ def _check_hadamard(part: Part) -> None:
         roles = {u.role for u in turned}
         if roles not in (set(), {"weight_gradient.grad_output", "weight_gradient.input"}):
             raise ValueError(
-                f"{part.name} has a Hadamard transform of {', '.join(sorted(roles))}; it belongs to both "
-                "weight_gradient.grad_output and weight_gradient.input, where the transforms cancel"
+                f"{part.name} has a Hadamard transform of {', '.join(sorted(roles))}; it belongs "
+                "to both weight_gradient.grad_output and weight_gradient.input, where the "
+                "transforms cancel"
             )
 
 
@@ -229,10 +234,12 @@ def _check_matched(bound: list[Bound], parts: list[Found], model: nn.Module) -> 
         for pattern, matched in one.matched.items():
             if not matched:
                 raise ValueError(
-                    f"{pattern!r} matches no layer of the model that can be quantized; it has {shown or 'none'}"
+                    f"{pattern!r} matches no layer of the model that can be quantized; it has "
+                    f"{shown or 'none'}"
                 )
     if not parts:
-        raise ValueError(f"the recipe quantizes nothing; the model has {shown or 'no layer that can be'}")  # fmt: skip
+        raise ValueError("the recipe quantizes nothing; the model has "
+                         f"{shown or 'no layer that can be'}")  # fmt: skip
 
 
 class QuantizedModel:
@@ -331,7 +338,8 @@ class QuantizedModel:
             There is no optimizer.
         """
         if self.optimizer is None:
-            raise ValueError("update needs optimizer= of quantize_model; or step your own, then call advance()")  # fmt: skip
+            raise ValueError("update needs optimizer= of quantize_model; or step your own, then "
+                             "call advance()")  # fmt: skip
         self.skipped = not self._scaler.step(self.optimizer, self._clock.step + 1)
         self.optimizer.zero_grad()
         self.advance()
@@ -365,8 +373,8 @@ class QuantizedModel:
         """
         if state.keys() != (mine := self.state_dict()).keys():
             raise ValueError(
-                f"the state has {', '.join(map(str, state))}; give one made by state_dict, which has "
-                f"{', '.join(mine)}"
+                f"the state has {', '.join(map(str, state))}; give one made by state_dict, which "
+                f"has {', '.join(mine)}"
             )
         for key in ("recipe", "seed"):
             if state[key] != mine[key]:
@@ -432,8 +440,8 @@ class QuantizedModel:
     ) -> AbstractContextManager[TraceWriter]:
         """Records the operands themselves, before their casts, as a trace: a context manager.
 
-        A tensor of the trace is a use (``conv1.input``), stacked where a step calls it several times.
-        `apscope.replay` then says what any format or scheme would lose of them, and
+        A tensor of the trace is a use (``conv1.input``), stacked where a step calls it several
+        times. `apscope.replay` then says what any format or scheme would lose of them, and
         `apscope.recommend` chooses for each.
 
         Parameters
@@ -464,8 +472,8 @@ class QuantizedModel:
         Returns
         -------
         pandas.DataFrame
-            Every use's statistics, the worst first. No parameter, gradient, memory or random word of
-            training is changed.
+            Every use's statistics, the worst first. No parameter, gradient, memory or random word
+            of training is changed.
         """
         return self._observer.debug(self, loss, worst)
 
@@ -496,6 +504,7 @@ def _weights_of(parts: list[Found], bound: list[Bound]) -> Weights | None:
     } - {None}  # fmt: skip
     if len(found) > 1:
         raise ValueError(
-            f"weights are in {' and '.join(sorted(map(str, found)))}; an optimizer keeps them in one format"
+            f"weights are in {' and '.join(sorted(map(str, found)))}; "
+            "an optimizer keeps them in one format"
         )
     return next(iter(found), None)

@@ -1,7 +1,8 @@
 """What every use loses, where it loses it: statistics per step, part and role; operands as a trace.
 
-Rows are those of a replay's wire with one worker (docs/definitions.md, section 3): x is the operand as the
-cast gets it (after a Hadamard transform), y what the product gets. Calls of a step are added up.
+Rows are those of a replay's wire with one worker (docs/definitions.md, section 3): x is the operand
+as the cast gets it (after a Hadamard transform), y what the product gets. Calls of a step are added
+up.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ __all__ = ["Observer"]
 #: Counts and sums of calls; all others follow from them.
 _ADDED = (
     "count", "counted", "nonzero", "underflow", "saturated", "overflow", "nan", "infinite",
-    "sum_error", "sum_squared_error", "sum_squared_reference", "sum_signed_error", "sum_absolute_reference",
+    "sum_error", "sum_squared_error", "sum_squared_reference", "sum_signed_error",
+    "sum_absolute_reference",
     "sum_product", "sum_squared_result", "wire_bits", "side_bits",
 )  # fmt: skip
 Key = tuple[int, str, str]
@@ -81,7 +83,8 @@ class Observer:
         self._writer.end_step(self._clock.step)
 
     def add(
-        self, name: str, role: str, cast: Cast, x: torch.Tensor, y: torch.Tensor, axis: int, matrix: tuple[int, int]
+        self, name: str, role: str, cast: Cast, x: torch.Tensor, y: torch.Tensor, axis: int,
+        matrix: tuple[int, int]
     ) -> None:  # fmt: skip
         """A call of a use: its operand, and what became of it."""
         if self._records():
@@ -106,7 +109,8 @@ class Observer:
             for (step, name, role), held in self._rows.items()
         ]
         columns = [
-            "step", "part", "role", "format", "count", "nonzero", "underflow_rate", "saturated", "overflow",
+            "step", "part", "role", "format", "count", "nonzero", "underflow_rate", "saturated",
+            "overflow",
             "sqnr_db", "nmse", "cosine", "relative_bias", "scale_least", "scale_largest",
         ]  # fmt: skip
         return pd.DataFrame(rows, columns=columns)
@@ -132,7 +136,8 @@ class Observer:
         self._due = lambda step: step % every == 0 if chosen is None else step in chosen
         writer = TraceWriter(
             folder, workers=1, roles=self._role,
-            model="operands of a quantized model", metadata={"values": "operands before their cast"},
+            model="operands of a quantized model",
+            metadata={"values": "operands before their cast"},
             durable=False,
         )  # fmt: skip
         with writer:

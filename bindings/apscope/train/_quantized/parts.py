@@ -40,7 +40,8 @@ class Adder:
 
     def _options(self, s: Sum, training: bool) -> dict[str, Any]:
         found: dict[str, Any] = {
-            "order": s.order, "accumulate": s.accumulate, "rounding": s.rounding, "overflow": s.overflow
+            "order": s.order, "accumulate": s.accumulate, "rounding": s.rounding,
+            "overflow": s.overflow
         }  # fmt: skip
         if "stochastic" in s.rounding:
             found["seed"] = self._words.next(training)
@@ -98,9 +99,12 @@ class Part:
             self.input, self.weight = self._use("input"), self._use("weight")
             self.grad_output = self._use("grad_output")
             return
-        self.forward_input, self.weight_gradient_input = self._both("forward.input", "weight_gradient.input")  # fmt: skip
-        self.forward_weight, self.input_gradient_weight = self._both("forward.weight", "input_gradient.weight")  # fmt: skip
-        self.input_gradient_grad, self.weight_gradient_grad = self._both("input_gradient.grad_output", "weight_gradient.grad_output")  # fmt: skip
+        self.forward_input, self.weight_gradient_input = self._both("forward.input",
+            "weight_gradient.input")  # fmt: skip
+        self.forward_weight, self.input_gradient_weight = self._both("forward.weight",
+            "input_gradient.weight")  # fmt: skip
+        self.input_gradient_grad, self.weight_gradient_grad = self._both(
+            "input_gradient.grad_output", "weight_gradient.grad_output")  # fmt: skip
         self.shares_input = self.forward_input is self.weight_gradient_input
         self.shares_weight = self.forward_weight is self.input_gradient_weight
         self.shares_grad = self.input_gradient_grad is self.weight_gradient_grad
@@ -185,8 +189,8 @@ class Part:
 def _check(x: torch.Tensor) -> None:
     if x.dtype != torch.float32 or x.device.type != "cpu":
         raise TypeError(
-            f"an operand is a tensor of {x.dtype} on {x.device}; a quantized model computes in float32 "
-            "on the CPU, whatever the formats: leave out autocast and half()"
+            f"an operand is a tensor of {x.dtype} on {x.device}; a quantized model computes in "
+            "float32 on the CPU, whatever the formats: leave out autocast and half()"
         )
     if torch._C._are_functorch_transforms_active():
         raise NotImplementedError(

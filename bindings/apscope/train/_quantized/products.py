@@ -4,8 +4,9 @@
     input gradient    dx = g w           `input_gradient.grad_output`, `input_gradient.weight`
     weight gradient   dw = g x           `weight_gradient.grad_output`, `weight_gradient.input`
 
-Every operand is rounded from the tensor as it is, never from another rounding of it. A bias is added in
-fp32, and its gradient is the sum of the gradient before its rounding. Nothing is changed in place.
+Every operand is rounded from the tensor as it is, never from another rounding of it. A bias is
+added in fp32, and its gradient is the sum of the gradient before its rounding. Nothing is changed
+in place.
 """
 
 from __future__ import annotations
@@ -194,12 +195,14 @@ def _forward(
         (x.shape[2 + i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1
         for i in (0, 1)
     ]
-    y = adder.matmul(w.reshape(groups, len(w) // groups, -1), _patches(x, kernel, place), training=train)  # fmt: skip
+    y = adder.matmul(w.reshape(groups, len(w) // groups, -1), _patches(x, kernel, place),
+                     training=train)  # fmt: skip
     return y.reshape(len(w), len(x), *size).transpose(0, 1).contiguous()
 
 
 def _input_gradient(
-    adder: Any, g: torch.Tensor, x: torch.Tensor, w: torch.Tensor, place: tuple[Any, ...], train: bool
+    adder: Any, g: torch.Tensor, x: torch.Tensor, w: torch.Tensor, place: tuple[Any, ...],
+    train: bool
 ) -> torch.Tensor:  # fmt: skip
     """Terms by output channel, row and column of the turned kernel; zeros where a stride leaves gaps."""
     stride, padding, dilation, groups = place
@@ -222,7 +225,8 @@ def _input_gradient(
 
 
 def _weight_gradient(
-    adder: Any, g: torch.Tensor, x: torch.Tensor, w: torch.Tensor, place: tuple[Any, ...], train: bool
+    adder: Any, g: torch.Tensor, x: torch.Tensor, w: torch.Tensor, place: tuple[Any, ...],
+    train: bool
 ) -> torch.Tensor:  # fmt: skip
     """Terms by image, row and column of the output."""
     stride, padding, dilation, groups = place

@@ -31,11 +31,11 @@ class Recipe:
     Parameters
     ----------
     input, weight, grad_output : Cast, format or str, optional
-        Operands of the products: of the forward product and of the weight gradient, of the forward product
-        and of the input gradient, of both gradients. None: fp32.
+        Operands of the products: of the forward product and of the weight gradient, of the forward
+        product and of the input gradient, of both gradients. None: fp32.
     other : Cast, format or str, optional
-        The second operand of a product of two activations (attention's keys and values); by default as
-        `input`.
+        The second operand of a product of two activations (attention's keys and values); by default
+        as `input`.
     output, grad_input, grad_weight : Cast, format or str, optional
         Results: of the layer, of its input gradient, of its parameters' gradients.
     uses : mapping of role to Cast, format, str or None
@@ -43,13 +43,13 @@ class Recipe:
         ``input_gradient.grad_output``, ``input_gradient.weight``, ``weight_gradient.grad_output``,
         ``weight_gradient.input``.
     accumulate : Sum, format, str, or mapping of product to one of them, optional
-        The sums of the products ``forward``, ``input_gradient``, ``weight_gradient``; None: PyTorch's in
-        fp32, whose order is its own.
+        The sums of the products ``forward``, ``input_gradient``, ``weight_gradient``; None:
+        PyTorch's in fp32, whose order is its own.
     weight_update : Weights, format or str, optional
         The format of the weights between steps; None: fp32.
     also : tuple of str
-        Names of classes without products that are quantized too (``"LayerNorm"``, ``"BatchNorm2d"``,
-        ``"Embedding"``). Layers with products always are.
+        Names of classes without products that are quantized too (``"LayerNorm"``,
+        ``"BatchNorm2d"``, ``"Embedding"``). Layers with products always are.
     where : mapping of pattern to Recipe or None
         Of modules or parts whose name matches the pattern, another recipe, or None: none. The first
         that matches counts. ``first`` and ``last`` are the model's first and last layer with a
@@ -95,7 +95,8 @@ class Recipe:
         for product in given:
             if f"{product}.sum" not in SUMS:
                 raise ValueError(
-                    f"accumulate has {product!r}; products are forward, input_gradient and weight_gradient"
+                    f"accumulate has {product!r}; products are forward, input_gradient and "
+                    "weight_gradient"
                 )
         put("accumulate", {product: as_sum(s) for product, s in given.items()})
         put("weight_update", as_weights(self.weight_update))
@@ -109,7 +110,8 @@ class Recipe:
                 )
             if other is not None and (other.where or other.loss_scale):
                 raise ValueError(
-                    f"where[{pattern!r}] has patterns or a loss scale of its own, which belong to the outer recipe"
+                    f"where[{pattern!r}] has patterns or a loss scale of its own, which belong to "
+                    "the outer recipe"
                 )
 
     def spec(self, role: str, name: str) -> Any:
@@ -146,11 +148,13 @@ def by_patterns(recipes: Mapping[str, Any]) -> Recipe | Patterns | None:
     for pattern, one in recipes.items():
         if one is not None and not isinstance(one, Recipe):
             raise TypeError(
-                f"the recipe of {pattern!r} is {type(one).__name__}; give a Recipe, a preset's name, or None"
+                f"the recipe of {pattern!r} is {type(one).__name__}; give a Recipe, a preset's "
+                "name, or None"
             )
         if len(recipes) > 1 and one is not None and (one.where or one.loss_scale):
             raise ValueError(
-                f"the recipe of {pattern!r} has patterns or a loss scale of its own; give it alone, with where="
+                f"the recipe of {pattern!r} has patterns or a loss scale of its own; give it "
+                "alone, with where="
             )
     return recipes["*"] if list(recipes) == ["*"] else Patterns(dict(recipes))
 

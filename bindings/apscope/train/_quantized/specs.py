@@ -23,17 +23,18 @@ class Cast:
     ----------
     format : FloatFormat, BlockFormat, Scheme or str
         A float format (``"e4m3fn"``), a block format (``"mxfp8_e4m3"``, ``"nvfp4"``), or a scheme
-        (``"delayed_scaling:e5m2"``), which is run with one worker: what it decodes is the operand, and
-        its memory is the use's own. A name that is both, such as ``nvfp4``, is the block format.
+        (``"delayed_scaling:e5m2"``), which is run with one worker: what it decodes is the operand,
+        and its memory is the use's own. A name that is both, such as ``nvfp4``, is the block
+        format.
     rounding, overflow, random_bits
-        Of the elements, as for `apscope.Projection`, but an overflow saturates by default; a scheme has
-        its own, by its keys.
+        Of the elements, as for `apscope.Projection`, but an overflow saturates by default; a scheme
+        has its own, by its keys.
     tile : (int, int), optional
-        Of a block format: blocks of so many rows and columns of the matrix that share a scale, in place
-        of runs along the product's sum. Tiles at the edge are filled up with zeros.
+        Of a block format: blocks of so many rows and columns of the matrix that share a scale, in
+        place of runs along the product's sum. Tiles at the edge are filled up with zeros.
     hadamard : bool
-        Runs of 16 terms of the sum are turned before the cast: signs, then a Hadamard matrix, over 4.
-        Only of both operands of the weight gradient, where the transforms cancel.
+        Runs of 16 terms of the sum are turned before the cast: signs, then a Hadamard matrix, over
+        4. Only of both operands of the weight gradient, where the transforms cancel.
 
     Raises
     ------
@@ -122,7 +123,8 @@ def _format(given: Any) -> FloatFormat | BlockFormat | Scheme:
         except ValueError as error:
             sentences.append(str(error))
     raise ValueError(
-        f"{given!r} is no float format, block format or scheme: {sentences[2] if ':' in given else sentences[0]}"
+        f"{given!r} is no float format, block format or scheme: "
+        f"{sentences[2] if ':' in given else sentences[0]}"
     )
 
 

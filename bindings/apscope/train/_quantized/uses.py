@@ -1,6 +1,7 @@
 """One use of a tensor in a model: its cast in every phase, its random words, its memory.
 
-Uses of one operand that are rounded alike, whatever the product, are one use: the tensor is cast once.
+Uses of one operand that are rounded alike, whatever the product, are one use: the tensor is cast
+once.
 """
 
 from __future__ import annotations
@@ -204,7 +205,8 @@ def _check_scheme(name: str, role: str, cast: Cast) -> None:
         raise ValueError(f"{name}, {role}: {error}") from None
     if needs:
         raise ValueError(
-            f"{name}, {role}: {cast.format} needs the {' and the '.join(needs)} of a step, which an operand has not"
+            f"{name}, {role}: {cast.format} needs the {' and the '.join(needs)} of a step, which "
+            "an operand has not"
         )
 
 
