@@ -165,8 +165,8 @@ def too_wide(names: list[str]) -> str:
         return ""
     (worst, most), *_ = collections.Counter(wide).most_common()
     return (
-        f"{len(wide)} of {total} lines of code have more than {MAX_COLUMNS} columns, {most} of them "
-        f"in {worst}; {WIDE_SHARE:.1%} are the limit"
+        f"{len(wide)} of {total} lines of code have more than {MAX_COLUMNS} columns, {most} of "
+        f"them in {worst}; {WIDE_SHARE:.1%} are the limit"
     )
 
 

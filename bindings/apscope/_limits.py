@@ -31,7 +31,7 @@ _SMALL = 2**26  # bytes that need no check of the machine's memory
 
 
 def available_memory() -> int:
-    """Bytes that this process may still allocate: the least of machine, control group and own limit."""
+    """Bytes that this process may still allocate, by machine, control group and own limit."""
     found = [_core.machine_memory()]
     with contextlib.suppress(OSError, ValueError, IndexError):  # elsewhere than on Linux
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()

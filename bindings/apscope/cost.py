@@ -94,7 +94,7 @@ class CollectiveCost:
     busiest: float
 
     def seconds(self, network: Network = Network()) -> float:
-        """Latencies and transfers, and the passes of the additions; none for encoding and decoding."""
+        """Latencies, transfers and the passes of additions; not those of encoding and decoding."""
         latency, bandwidth = network._intra
         return (
             self.messages * network.latency
@@ -152,7 +152,7 @@ def collective(
 
 
 def _collective_of(topology: str) -> tuple[str, int] | None:
-    """The collective and group of a row's topology; None for ``exact``, which is not an algorithm."""
+    """Collective and group of a row's topology; None for ``exact``, which is not an algorithm."""
     return _core.collective_of(text("topology", topology))
 
 
@@ -315,7 +315,7 @@ _NUMBERS = (
 
 
 class Part(NamedTuple):
-    """Tensors of one trace, scheme and topology that share messages: means over the steps, in bytes except `values`."""
+    """Tensors that share messages: means over the steps, in bytes except `values`."""
 
     values: float
     payload: float

@@ -1,4 +1,4 @@
-"""From results to a plan: the table, the choice, and, if there is a trace, a replay of the choice."""
+"""From results to a plan: the table, the choice, and, with a trace, a replay of the choice."""
 
 from __future__ import annotations
 

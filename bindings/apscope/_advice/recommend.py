@@ -1,4 +1,4 @@
-"""`apscope.recommend`: results of the candidates, given or replayed, and the plan made from them."""
+"""`apscope.recommend`: results of the candidates, given or replayed, and a plan made from them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def recommend(
     threads: int = 0,
     progress: bool = False,
 ) -> Plan:
-    """Choose a scheme for every layer: the least error for a volume, or the least volume for an error.
+    """Choose a scheme for every layer: the least error for a volume, or the reverse.
 
     Parameters
     ----------

@@ -23,13 +23,13 @@ _CORNERS = 12
 #: Of the noise: an error equivalent to 9 % fewer samples per step (docs/definitions.md, section
 #: 16).
 _HIGH = 0.1
-#: A plan of so many times the volume asked for is near; it is told of where its error is so many
-#: times less.
+#: A plan of at most `_NEAR` times the requested volume is mentioned if its error is at least
+#: `_WORTH` times smaller.
 _NEAR, _WORTH = 1.1, 2.0
 
 
 def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[str]]]:
-    """Title, heads, rows and the heads of columns of words, of every table."""
+    """Of every table: title, heads, rows, and the heads of the columns with words."""
     error = plan.wish.error
     wide = {"error_over_noise": "error", "step_nmse": "NMSE"}[error]
     figures = [
@@ -171,7 +171,7 @@ def notes(plan: Plan) -> list[str]:
 
 
 def _near_the_limit(plan: Plan, limit: float) -> list[str]:
-    """That side information is tolerated, where the plan needs that; and what a little more volume would buy."""
+    """Remarks on tolerated side information, and on the gain of a little more volume."""
     used, error = plan.figures["volume"].iloc[0], plan.wish.error
     said = (
         [f"volume {used:.4g}: side information of up to {SIDE:g} counts as within {limit:g}"]

@@ -31,7 +31,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Unit:
-    """The tensors and steps of one choice: recorded steps `begin` <= step < `end`, None for no bound."""
+    """The tensors and steps of one choice: steps `begin` <= step < `end`, None for no bound."""
 
     name: str
     tensors: tuple[str, ...]
@@ -135,7 +135,7 @@ def _bytes_of(groups: str) -> int:
 
 
 def _buckets(tensors: Sequence[Tensor], limit: int) -> list[str]:
-    """As in DDP: layers in reverse order until a bucket reaches its limit (docs/definitions.md, 8)."""
+    """As in DDP (definitions, section 8): layers in reverse order until a bucket reaches its limit."""
     names, filled, number = [], 0, 0
     for tensor in reversed(tensors):
         if filled >= (min(limit, _FIRST_BUCKET) if number == 0 else limit):

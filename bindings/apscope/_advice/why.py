@@ -36,7 +36,7 @@ _CHEAPER = 0.85
 
 
 def layer_rows(table: Table, wish: Wish, options: np.ndarray) -> pd.DataFrame:
-    """One row per unit: its scheme, the parts of its error, the next cheaper and next better one."""
+    """One row per unit: its scheme, the parts of its error, the next cheaper and better ones."""
     sums, error = table.chosen, wish.error
     volume = total_of(sums, "volume").adds
     errors = unit_errors(sums, error)
@@ -110,7 +110,7 @@ def _most(parts: np.ndarray) -> str:
 
 
 def verdict(plan: Plan) -> str:
-    """The plan's gain over the best single scheme, on which steps, and its interval; or why none."""
+    """The plan's gain over the best single scheme, its steps and interval; or why there is none."""
     held_out = plan._table.held_out
     side = "chosen" if held_out is None else "held out"
     figures = plan.figures[plan.figures["steps"] == side].set_index("what")
@@ -166,5 +166,5 @@ def _why_one(plan: Plan) -> str:
     steps = count_of(len(plan._table.chosen.steps), "step")
     return (
         f"the best mixture has {figure} {best[figure]:.3g} instead of {own[figure]:.3g} on the "
-        f"{steps} that it was chosen by: indistinguishable"
+        f"{steps} used for its choice: indistinguishable"
     )

@@ -18,7 +18,7 @@ ARITHMETIC = Options(UnderflowOptions)
 
 
 def _operand(x: Any, what: str) -> np.ndarray:
-    """A contiguous array of the operand's values: float32 if all of them are float32 values, else float64."""
+    """A contiguous array of the operand's values: float32 if it can hold all of them, else float64."""
     a = _input(x, what)
     if a.dtype == np.float32:
         return a
@@ -30,7 +30,7 @@ def _operand(x: Any, what: str) -> np.ndarray:
 
 
 def _same_storage(arrays: list[np.ndarray], *formats: FloatFormat | None) -> list[np.ndarray]:
-    """float32 arrays if operands and formats fit; else float64, for which the exact path is used."""
+    """float32 arrays if operands and formats fit; else float64, with the exact path."""
     if all(a.dtype == np.float32 for a in arrays) and all(
         f is None or f.fits_fp32 for f in formats
     ):

@@ -71,7 +71,7 @@ def _scale_shape(shape: tuple[int, ...], axis: int, f: BlockFormat) -> tuple[int
 
 
 def _bytes(codes: Any, what: str) -> np.ndarray:
-    """Codes as contiguous uint8; one-byte dtypes (int8, those of ml_dtypes and torch) by their bits."""
+    """Codes as contiguous uint8; one-byte dtypes (int8, of ml_dtypes, of torch) by their bits."""
     if _is_torch(codes):
         if codes.element_size() == 1:
             import torch

@@ -48,7 +48,7 @@ def _random_words(random: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _values(x: Any, f: FloatFormat, s: Settings, random: Any) -> np.ndarray:
-    """x in the dtype of the results: float32 if the values and the format's fit it, else float64."""
+    """x in the dtype of the results: float32 if its values and the format's fit, else float64."""
     a = x if type(x) is np.ndarray else _as_array(x, "x")
     if a.dtype.kind in "iu" and beyond_float64(a):
         return _round_integers(a, f, s, random)
@@ -80,7 +80,7 @@ def _round_at_once(x: Any, format: Any, seed: Any, out: Any, options: Any) -> An
 def _rounder(
     x: Any, f: FloatFormat, s: Settings, random: Any
 ) -> tuple[Callable[..., None], np.ndarray]:
-    """The values of x, and call(function, target, *more), which runs a function of _core over them."""
+    """The values of x, and call(function, target, *more), which runs a function of _core on them."""
     values = _values(x, f, s, random)
     words = None if random is None else _random_words(random, values.shape)
 

@@ -47,7 +47,7 @@ class DeviceView:
 
 
 class DeviceArray:
-    """Memory of a GPU with ``__cuda_array_interface__`` (version 3), for results that are not tensors.
+    """GPU memory with ``__cuda_array_interface__`` (version 3), for results that are not tensors.
 
     Frameworks accept it without a copy; `get` copies it into a NumPy array.
     """
@@ -116,7 +116,7 @@ def _of_tensor(x: Any, what: str) -> DeviceView:
 
 
 def _of_interface(interface: dict[str, Any], owner: Any, what: str) -> DeviceView:
-    """By the CUDA array interface: https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html."""
+    """By https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html."""
     missing = [key for key in ("shape", "typestr", "data", "version") if key not in interface]
     if missing:
         raise ValueError(
@@ -152,7 +152,7 @@ def _of_interface(interface: dict[str, Any], owner: Any, what: str) -> DeviceVie
 
 
 def _check_strides(shape: tuple[int, ...], strides: tuple[int, ...], unit: int, what: str) -> None:
-    """The strides of C order, `unit` for the last axis; those of axes with one element do not matter."""
+    """Strides of C order, `unit` for the last axis; those of axes with one element are ignored."""
     if 0 in shape:
         return
     expected = unit

@@ -44,7 +44,7 @@ def _located(view: DeviceView, what: str = "x") -> int:
 
 
 def _floats(x: Any, what: str = "x", narrow: bool = False) -> DeviceView:
-    """A view of float32 or float64 numbers; a tensor of another dtype, or not contiguous, is converted on its GPU."""
+    """A view of float32 or float64 numbers; other or strided tensors are converted on their GPU."""
     if _is_torch(x):
         import torch
 

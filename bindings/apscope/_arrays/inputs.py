@@ -189,7 +189,7 @@ def _output(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def _narrow(a: np.ndarray) -> np.ndarray:
-    """float64 values that are float32 numbers, as float32, even if the caller flushes subnormals."""
+    """float64 values that are float32 numbers, as float32, even if subnormals are flushed."""
     result = np.empty(a.shape, np.float32)
     _core.narrow(a.reshape(-1), result.reshape(-1))
     return result

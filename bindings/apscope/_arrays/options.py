@@ -100,7 +100,7 @@ class Options:
         self._plain = self._check()
 
     def settings(self, options: Any) -> Settings:
-        """The checked arguments of a call. Takes the next seed of a `Draws`, even if an argument is refused.
+        """The checked arguments of a call. Takes the next seed of a `Draws`, even after an error.
 
         Raises
         ------
@@ -163,7 +163,7 @@ class Options:
         return function
 
     def _entries(self, found: re.Match[str]) -> str:
-        """The entries of a docstring's list of parameters; a remark below ``**options`` joins the projection's."""
+        """The parameters of a docstring; remarks below ``**options`` join those of the projection."""
         indent, remark = found[1], inspect.cleandoc(found[2])
         fields = [name for name in FIELDS if name in self.known]
         entries = [

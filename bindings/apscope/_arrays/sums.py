@@ -30,7 +30,7 @@ def _write_result(
     shape: tuple[int, ...],
     out: Any,
 ) -> Any:
-    """compute(flat result) in the operands' dtype, then in the format's; an operand may be `out`."""
+    """compute(flat result) in the operands' dtype, then the format's; an operand may be `out`."""
     computed = np.empty(shape, held)
     compute(computed.reshape(-1))
     result = _in_storage(computed, f)

@@ -1,7 +1,7 @@
-"""Charts of what is asked for at the moment: the page fills them with what its filters leave, notebooks with what they name.
+"""Charts without numbers: the page fills them with the filtered rows, notebooks with selected ones.
 
-Their axes, marks, bands and colours stand here once. The page has them as JSON (page/draw.js),
-`plots/_drawn.py` as they are.
+Their axes, marks, bands and colours are defined only here. The page has them as JSON
+(page/draw.js), `plots/_drawn.py` uses them directly.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Bands:
-    """The colours of a map: one below the first edge, one between two, one above the last; on a light and on a dark ground."""
+    """A map's colours, one more than there are edges, for a light and for a dark background."""
 
     label: str
     edges: tuple[float, ...]
@@ -47,7 +47,7 @@ class Bands:
 
 @dataclass(frozen=True)
 class Kind:
-    """A chart without its numbers: a map, if it has `bands`; else marks, each of a series and in a shape."""
+    """A chart without numbers: a map if it has `bands`; else marks, each with series and shape."""
 
     caption: str
     bands: Bands | None = None
@@ -58,11 +58,11 @@ class Kind:
     ] = ()  # series, and "line", "step", "dashes", "dots", "band", "bar" or "symbols"
 
 
-#: By the names that the page and the plots know them by.
+#: The kinds, by the names that the page and the plots use.
 KINDS = {
     "underflow": Kind(
         "Nonzero values sent as 0, by layer and step",
-        Bands(  # in the first three bands training logs are read
+        Bands(  # the first three bands are the range of training logs
             "nonzero values sent as 0, %",
             (0.005, 0.02, 0.04, 0.1, 0.25, 0.5),
             ("0.5", "2", "4", "10", "25", "50"),
@@ -73,7 +73,7 @@ KINDS = {
     ),
     "ratio": Kind(
         "NMSE of A over NMSE of B, one layer at one step. × a value "
-        "overflowed, which counts at least 1",
+        "overflowed; its NMSE counts as at least 1",
         Bands(
             "NMSE, A over B",
             (1 / 64, 1 / 16, 1 / 4, 1 / 1.25, 1.25, 4.0, 16.0, 64.0),
@@ -97,9 +97,9 @@ KINDS = {
         marks=(("bias", "band"), ("bias", "line")),
     ),
     "exponents": Kind(
-        "Exponents of the gradient, and what each format holds under its scale",
+        "Exponents of the gradient, and the range of each format with its scale",
         x=Axis("exponent of the value, log2 |g|"),
-        y=Axis("share of values, % a binade", percent=True),
+        y=Axis("share of values, % per binade", percent=True),
         marks=(("share", "bar"),),
     ),
     "scale": Kind(
@@ -111,8 +111,8 @@ KINDS = {
         marks=(("sent", "dots"), ("exact", "dashes"), ("summed", "line")),
     ),
     "order": Kind(
-        "Bar: the sent values summed exactly, which is the error of encoding alone. Mark: what the "
-        "rounded additions of an order add to it; hollow where they take from it. × overflow",
+        "Bar: the sent values summed exactly, the error of encoding alone. Mark: the error that "
+        "the rounded additions of an order add; hollow if they reduce it. × overflow",
         x=Axis("NMSE: bar = encoding, marker = additions", log=True),
         marks=(("exact", "bar"), ("added", "symbols")),
     ),
@@ -120,7 +120,7 @@ KINDS = {
 
 
 def as_json() -> dict[str, Any]:
-    """All of it in what JSON holds: ``kinds``; ``front`` as of `front_chart`; colours and symbols of families, pairs and other series."""
+    """The definitions for JSON: kinds, `front_chart`, colours and symbols of the series."""
     return {
         "kinds": {name: asdict(kind) for name, kind in KINDS.items()},
         "front": {"floor": FLOOR, "same": SIDE, "measures": MEASURES, "costs": COSTS},

@@ -1,4 +1,4 @@
-"""The ladder of scales: what finer scaling buys, a line a format, in units of the batch's noise."""
+"""The ladder of scales: the gain of finer scales, one line per format, in units of the noise."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .describe import Band, Chart, Line, Log, Point, Rule, number, powers
 
 __all__ = ["NO_MATTER", "ladder_chart"]
 
-#: The choice of scale hardly matters where the coarsest has at most so many times the error of the
+#: The choice of scale hardly matters if the coarsest has at most this many times the error of the
 #: finest.
 NO_MATTER = 1.5
 
-#: Rungs that lie on one line from coarse to fine, and how the axis calls them; the others stand
-#: beside it.
+#: Rungs that form a line from coarse to fine, and their names on the axis; the others are not on
+#: it.
 _NAMES = {
     "constant": "all steps",
     "step": "a step",
@@ -32,15 +32,15 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
     Parameters
     ----------
     table : DataFrame
-        Its rungs beside the line from coarse to fine are left out.
+        Rungs that are not on the line from coarse to fine are left out.
 
     Returns
     -------
     Chart
-        A point a rung that was measured; one with overflow stands hollow at the upper edge. The
-        rule at 1 is the noise of the batch, that at 0.1 what a batch smaller by 9 % costs; neither
-        where the noise is not known. A line's name says how many times less error the finest scale
-        has than the coarsest, where that is more than `NO_MATTER`.
+        One point per measured rung; with overflow it is hollow, at the upper edge. The rule at 1 is
+        the noise of the batch, the rule at 0.1 the cost of a batch smaller by 9 %; without the
+        noise there are none. A line's name says how many times smaller the error of the finest
+        scale is than that of the coarsest, if that is more than `NO_MATTER`.
     """
     noisy = bool(table["error_over_noise"].notna().any())
     column, unit = ("error_over_noise", "error over noise") if noisy else ("step_nmse", "step NMSE")

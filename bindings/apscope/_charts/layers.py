@@ -1,4 +1,4 @@
-"""Where a scheme loses: a map of layers and steps, the worst layers with the reason and what would help."""
+"""Where a scheme loses: a map of layers and steps, with reasons and remedies of the worst layers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .describe import Cells, Row, number
 
 __all__ = ["WORST", "by_layer", "layer_map"]
 
-#: Layers that are boxed.
+#: Number of layers that are framed.
 WORST = 5
-#: Parts of an error in one word each.
+#: The parts of an error, one word each.
 _CALLED = {"accumulation": "sums"}
-#: A remedy has at least so many times less error.
+#: A remedy's error must be smaller by at least this factor.
 _BETTER = 1.5
-#: Between the bands; of an NMSE the last is where quantized training loses its effect
+#: Edges between the bands; the last edge of an NMSE is where quantized training stops working
 #: (docs/definitions.md, section 16).
 _EDGES = {
     True: ((1e-3, ".001"), (1e-2, ".01"), (0.1, ".1"), (1.0, "1")),
@@ -41,7 +41,7 @@ def by_layer(rows: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         ``scheme``, ``layer``, ``error`` (over the noise, the geometric mean over its blocks; where
-        that is not known the pooled NMSE; infinite with overflow), ``volume``, ``reason`` (the
+        that is unknown the pooled NMSE; infinite with overflow), ``volume``, ``reason`` (the
         largest part of its squared error) and ``share`` (of the parts).
     """
     table = pool(rows, ["scheme", "tensor"])
@@ -68,7 +68,7 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
     Parameters
     ----------
     rows : DataFrame
-        From `headline_rows`, of one trace, all schemes: remedies are among them.
+        From `headline_rows`, of one trace, all schemes, because the remedies are chosen from them.
     scheme : str
         A spec of these.
     titles : callable
@@ -77,9 +77,9 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
     Returns
     -------
     Cells
-        The layer with the largest error at a step first. NaN where a step has no number there. The
-        `WORST` layers have a reason and a remedy: the scheme that sends as much and loses least
-        there, if that is less by half; else the first that does at more bytes.
+        The layer with the largest error at a step is first. NaN if a step has no number. The
+        `WORST` layers have a reason and a remedy: the scheme with the least error among those with
+        as many bytes, if it halves the error; else the first scheme with more bytes that does.
     """
     own = rows[rows["scheme"] == scheme]
     lost = losses(own)
@@ -144,13 +144,13 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
 
 
 def _short(better: str, scheme: str, titles: Callable[[str], str]) -> str:
-    """The format of a better scheme, where that is another; else its name."""
+    """The format of a better scheme, if it is different; else its name."""
     format = format_of(better)
     return format if format and format != format_of(scheme) else titles(better)
 
 
 def _cost(better: pd.Series, row: pd.Series) -> str:
-    """At how many times the bytes, where that is more than side information."""
+    """The factor of the bytes, if it is more than side information."""
     times = better["volume"] / row["volume"]
     return f" at {number(times)}×" if times >= 1.05 else ""
 

@@ -1,4 +1,4 @@
-"""Charts as SVG text: in the page's own letters and colours, light and dark; names and numbers as tooltips."""
+"""Charts as SVG text in the page's font and colours, light and dark, with tooltips."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .spread import spread
 
 __all__ = ["cells_svg", "chart_svg", "symbol_path"]
 
-#: Pixels of the letters, and of one letter's width on average, plain and bold.
+#: Font size in pixels, and the average width of a letter, plain and bold.
 _SIZE, _LETTER, _BOLD = 10.5, 5.9, 6.7
 _TOP, _BOTTOM, _LEFT = 17.0, 29.0, 34.0
 #: Marks of about 8 pixels around 0, 0.
@@ -90,7 +90,7 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
     ----------
     chart : Chart
     width, height : float
-        In CSS pixels at its own size; it may be shown at any.
+        Natural size in CSS pixels; the chart can be scaled.
     """
     pen = _picture(width, height, chart.says, "xy")
     ends = [line for line in chart.lines if line.label and line.points]
@@ -196,7 +196,7 @@ def _name_points(
     y: Callable[[float], float],
     right: float,
 ) -> None:
-    """Names beside their points; where two would lie on each other the tooltip alone has the second."""
+    """Names beside their points; if two would overlap, only the tooltip has the second."""
     taken: list[tuple[float, float, float]] = []
     for point in sorted(points, key=lambda p: p.x):
         wide = _BOLD * len(point.label)
@@ -222,16 +222,16 @@ def _name_points(
 def cells_svg(cells: Cells, width: float, height: float) -> str:
     """A map as one ``svg`` element.
 
-    The worst layers have their names at the left, boxes, and at the right the reason and the
-    remedy; of the other layers those have names that there is room for. Every row is a group whose
-    attributes ``data-worst`` and ``data-model`` place it in the two orders.
+    The worst layers are framed, with names at the left, and reason and remedy at the right; other
+    layers have names if there is room. Every row is a group whose attributes ``data-worst`` and
+    ``data-model`` place it in the two orders.
     """
     pen = _picture(width, height, cells.says, "cells")
     marked = [row for row in cells.rows if row.reason]
     told = [row.reason for row in marked]
     if (
         _LETTER * max(map(len, told), default=0) + 8 > 0.4 * width
-    ):  # without room for both what helps is said
+    ):  # without room for both, the remedy is written
         told = [row.reason.partition("; ")[2] or row.reason for row in marked]
     right = width - min(_LETTER * max(map(len, told), default=0) + 8, 0.45 * width)
     names = short_names([row.name for row in cells.rows], int(0.27 * width / _LETTER))
@@ -337,7 +337,7 @@ def _legend(pen: _Pen, cells: Cells, width: float) -> None:
 
 
 def _rows(count: int, marked: int, room: float) -> tuple[list[float], list[float]]:
-    """Tops and heights: all alike where that leaves room for a name, else the marked ones as high as a name and the others what is left."""
+    """Tops and heights: equal if a name fits; else the marked rows fit a name, the others share the rest."""
     heights = [room / max(count, 1)] * count
     name = 11.0
     if count > marked and room / count < name:
@@ -349,7 +349,7 @@ def _rows(count: int, marked: int, room: float) -> tuple[list[float], list[float
 
 
 def _gaps(steps: Sequence[int]) -> list[bool]:
-    """Behind which steps a gap is drawn: where the steps before are as close as any, and the next one is not."""
+    """Steps followed by a gap: the distance before is the smallest of all, and the next is larger."""
     apart = [b - a for a, b in zip(steps, steps[1:])]
     least = min(apart, default=0)
     return [
@@ -369,6 +369,6 @@ def _columns(steps: Sequence[int], width: float) -> list[tuple[float, float]]:
 
 
 def _labelled(count: int, width: float) -> list[int]:
-    """Places of the steps that have room for their numbers, the first and the last among them."""
+    """Places of the steps whose numbers fit, including the first and the last."""
     most = max(1, min(count, int(width / 40)))
     return sorted({round(i * (count - 1) / max(most - 1, 1)) for i in range(most)})

@@ -73,7 +73,7 @@ class Lock:
         return self._inode == (about.st_dev, about.st_ino)
 
     def let_go(self) -> None:
-        """Removes the file, then unlocks it: a waiting process sees that it is gone and makes another."""
+        """Removes the file, then unlocks it: a waiting process sees that and makes another."""
         if self.held:
             with contextlib.suppress(OSError):
                 self.path.unlink()

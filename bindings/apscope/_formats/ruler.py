@@ -58,7 +58,7 @@ def ranges_of(f: FloatFormat) -> list[Range]:
 
 
 def ruler(f: FloatFormat) -> str:
-    """The picture: ranges, a tick for every value (up to 8 bits) or binade, log2, and the limits."""
+    """The picture: ranges, ticks for all values (up to 8 bits) or binades, log2, and the limits."""
     ranges = ranges_of(f)
     edges = [r.high for r in ranges[:-1]]
     lowest = min(edges[0], math.log2(f.smallest_positive))
@@ -146,7 +146,7 @@ def format_html(f: FloatFormat) -> str:
 
 
 def _ticks(f: FloatFormat) -> list[tuple[float, bool]]:
-    """log2 of the positive values, and whether a power of two; wide formats: about 60 powers of two."""
+    """log2 of positive values, and if a power of two; of wide formats about 60 powers of two."""
     if f.storage_bits <= _TICKED_BITS:
         values = np.unique(
             decode(np.arange(2**f.storage_bits, dtype=np.uint8), f).astype(np.float64)

@@ -1,4 +1,4 @@
-"""What changed between two RESULTS: settings that differ, and rows of their summaries beside each other."""
+"""What changed between two RESULTS: settings that differ, and their summaries side by side."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHOWN = (
 
 
 def meeting(here: list[dict[str, Any]], there: list[dict[str, Any]]) -> dict[str, str]:
-    """Which trace of the one side meets which of the other: by name, or the only one of each side, where they share a tensor.
+    """Pairs of traces of both sides: equal names, or the only ones, if they share a tensor.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def meeting(here: list[dict[str, Any]], there: list[dict[str, Any]]) -> dict[str
     Raises
     ------
     ValueError
-        None do: nothing can be compared.
+        There is no pair, so nothing can be compared.
     """
     sides = [
         {t["name"]: {(x["name"], tuple(x["shape"])) for x in t.get("tensors", ())} for t in side}
@@ -49,8 +49,8 @@ def meeting(here: list[dict[str, Any]], there: list[dict[str, Any]]) -> dict[str
     if not found:
         names = [clip(", ".join(side), 80) or "none" for side in sides]
         raise ValueError(
-            f"the other results are of another trace ({names[1]}, here {names[0]}), without a "
-            "tensor in common; there is nothing to compare"
+            f"the other results are of another trace ({names[1]}, here {names[0]}) and have no "
+            "tensor in common with these; give results of the same model"
         )
     return found
 
@@ -108,7 +108,7 @@ def changes(here: Any, there: Any) -> dict[str, Any]:
 
 
 def _partners(here: list[str], there: list[str]) -> dict[str, str]:
-    """Scheme here -> the one of the other side that it is compared with."""
+    """Scheme of this side -> the scheme of the other side that it is compared with."""
     partners = {s: s for s in here if s in there}
     rest = [[s for s in side if s not in partners] for side in (here, there)]
     for spec in rest[0]:
@@ -119,7 +119,7 @@ def _partners(here: list[str], there: list[str]) -> dict[str, str]:
 
 
 def _shape(spec: str) -> tuple[Any, ...]:
-    """A scheme but for its format."""
+    """A scheme without its format."""
     try:
         scheme = as_scheme(spec)
     except ValueError:

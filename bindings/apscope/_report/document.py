@@ -1,4 +1,4 @@
-"""The page as one text: static answers by Python, rows and scripts inside it for the live parts."""
+"""The page as one text: answers computed here, and rows and scripts for the interactive parts."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from .use import use_of
 __all__ = ["page"]
 
 _HERE = Path(__file__).parent
-#: Columns that the page computes from the others: quotients of sums.
+#: Columns that the page computes from others, as quotients of sums.
 _DERIVED = columns_that_pool("quotient")
 
 
 def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> str:
-    """The report as HTML text: it needs nothing from outside and works in a frame of another page.
+    """The report as self-contained HTML text, which also works in a frame of another page.
 
     Parameters
     ----------
@@ -44,13 +44,13 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     against : Results, optional
         Earlier or other results; a section says what changed.
     max_bytes : int
-        Room for the rows, in bytes of the text. What does not fit is left out, and the page says
-        what.
+        Space for the rows, in bytes of the text. Rows that do not fit are left out, and the page
+        says which.
 
     Raises
     ------
     ValueError
-        The results hold no row.
+        The results have no rows.
     ImportError
         The package with the plotting library is missing.
     """
@@ -58,7 +58,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
 
     frame = coded(results.frame.reset_index(drop=True))
     if not len(frame):
-        raise ValueError("the results hold no row, so there is nothing to report")
+        raise ValueError("the results have no rows, so there is nothing to report")
     topology, bits, summary = (
         answer.topology_of(frame),
         answer.bits_of(frame),
@@ -129,7 +129,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
 
 
 def _legend(families: set[str]) -> list[tuple[str, dict[str, str]]]:
-    """The families that there are, with their colours and marks."""
+    """The families among the results, with their colours and marks."""
     return [
         (name, {"colour": look.colour, "path": symbol_path(look.symbol)})
         for name, look in FAMILIES.items()
@@ -175,7 +175,7 @@ _COLUMNS = {
 
 
 def _ladder(table: pd.DataFrame | None) -> dict[str, Any] | None:
-    """A trace's ladder of scales: a row a format with a cell a rung."""
+    """A trace's ladder of scales: one row per format, one cell per rung."""
     if table is None:
         return None
     error = answer.measure(table)
@@ -212,7 +212,7 @@ def _rung(row: Any, error: str) -> dict[str, Any] | None:
 
 
 def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
-    """The comparisons with loss scaling, or all where there are none, a row each with a cell a trace."""
+    """The comparisons with loss scaling, or else all: one row each, one cell per trace."""
     records = duels.to_dict("records")
     chosen = [d for d in records if answer.one_scale(d["b"])] or records
     by_place = {(d["a"], d["b"], d["trace"]): d for d in chosen}
@@ -230,7 +230,7 @@ def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
 
 
 def _rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows as the page wants them: every topology with all tensors, no column that others give, none that is empty and that no part needs."""
+    """The rows for the page: topologies of all tensors, without derived and unused empty columns."""
     wire = frame["stage"] == "wire"
     rows = pd.concat([frame[wire], whole_sums(frame[~wire])]).sort_index(kind="stable")
     empty = [c for c in rows if c not in NEEDED and rows[c].isna().all()]
@@ -248,7 +248,7 @@ def _facts(
     topology: str,
     sections: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    """What the page must know beside the rows."""
+    """What the page needs besides the rows."""
     named = frame.groupby("scheme", sort=False, observed=True)["format"].last()
     formats = dict(zip(named.index, named))
     schemes = [
@@ -282,7 +282,7 @@ def _start(section: dict[str, Any], schemes: list[dict[str, Any]]) -> dict[str, 
 
 
 def _ranges(names: Any) -> dict[str, dict[str, int]]:
-    """Exponents of the smallest value, the smallest normal one and the largest, of the formats that are floats."""
+    """Exponents of the smallest, smallest normal and largest value, of each float format."""
     out = {}
     for name in names:
         try:
@@ -297,7 +297,7 @@ def _ranges(names: Any) -> dict[str, dict[str, int]]:
 
 
 def _breakable(name: str) -> Any:
-    """A name that a narrow cell may break where its parts meet."""
+    """A name with places where a narrow cell may break it."""
     from markupsafe import Markup, escape
 
     return Markup(re.sub(r"([,:/_.])(?=.)", r"\1<wbr>", str(escape(clip(name)))))

@@ -1,4 +1,4 @@
-"""What to use: of every trace the plan of `apscope recommend` at a quarter of fp32's bytes, and the front of plans beside single schemes."""
+"""What to use: a plan per trace at a quarter of fp32's bytes, and fronts of plans and schemes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .._schemes.titles import titles
 
 __all__ = ["LAYER_ERROR", "VOLUME", "use_of"]
 
-#: Of fp32's bytes: the limit of the plan that the page shows.
+#: The limit of the plan that the page shows, as a share of fp32's bytes.
 VOLUME = 0.25
-#: The most that a layer may have of its own noise, where a plan can keep to it: a mean over the
-#: layers would let a large one be lost.
+#: The limit of a layer's error in units of its own noise, if a plan can meet it: a mean over the
+#: layers would allow the loss of a large layer.
 LAYER_ERROR = 0.1
-#: Layers whose choice is shown; the file of a plan has all.
+#: Number of layers whose choice is shown; the plan's file has all.
 _LAYERS = 80
 
 
 def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[str, Any]:
-    """What one trace's section holds.
+    """The content of one trace's section.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[
     Returns
     -------
     dict
-        ``refused`` alone, the sentence why there is no plan; or ``verdict``, ``layers``, ``more``
-        (how many are not shown), ``chart``, ``command``.
+        Only ``refused``, a sentence that says why there is no plan; or ``verdict``, ``layers``,
+        ``more`` (how many are not shown), ``chart``, ``command``.
     """
     from markupsafe import Markup
 

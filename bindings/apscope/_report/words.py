@@ -1,6 +1,6 @@
-"""Sentences at the head of the page: what must be known before anything else is read.
+"""Sentences at the head of the page: facts that a reader needs first.
 
-Names stand in backquotes; the template sets them as code.
+Names are in backquotes; the template sets them as code.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .._text import clip
 
 
 def code(name: str) -> str:
-    """A name between backquotes, short enough to read and without any of its own."""
+    """A name in backquotes, shortened, without backquotes inside."""
     return f"`{clip(name).replace('`', 'ˋ')}`"
 
 
 def warnings(provenance: dict[str, Any], frame: pd.DataFrame, left_out: list[str]) -> list[str]:
-    """What must be known before anything else is read."""
+    """Facts that a reader of the page needs first."""
     out = []
     shard, count = provenance.get("shard", [0, 1])
     if count > 1:

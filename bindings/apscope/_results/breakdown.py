@@ -88,7 +88,7 @@ def by(
 
 
 def across(table: pd.DataFrame, part: str, column: str) -> pd.DataFrame:
-    """One column of `by`: rows by trace and part, one column per scheme; NaN if it has no such part.
+    """One column of `by`: rows by trace and part, one column per scheme; NaN for missing parts.
 
     Raises
     ------

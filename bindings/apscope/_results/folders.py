@@ -195,7 +195,7 @@ def differs(path: Path, what: str, found: object, said: object) -> str:
 
 @contextlib.contextmanager
 def writing_results(folder: str | os.PathLike[str], force: bool = False) -> Iterator[Writing]:
-    """Checks and locks a RESULTS folder for `Results`, so that a second writer fails before its work.
+    """Checks and locks a RESULTS folder for `Results`, so a second writer fails at once.
 
     Raises
     ------

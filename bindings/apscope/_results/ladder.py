@@ -117,7 +117,7 @@ def ladder(
     progress: bool = False,
     threads: int = 0,
 ) -> pd.DataFrame:
-    """The gain of finer scales: the error of every rung of the ladder, and its ratio to a coarser one.
+    """The gain of finer scales: the error of every rung, and its ratio to a coarser one.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ def _concatenate(
 
 
 def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
-    """Join shards of one replay, replays of one trace through different schemes, or replays of different traces.
+    """Join shards of one replay, or replays of other schemes or of other traces.
 
     Parameters
     ----------

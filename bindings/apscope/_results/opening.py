@@ -73,7 +73,7 @@ def opened(folder: Path) -> tuple[dict[str, Stored], dict[str, Any]]:
 
 
 def check_there(folder: Path, names: Iterable[str]) -> None:
-    """Raises ValueError if a write into the folder was interrupted, or one of these files is missing."""
+    """Raises ValueError if a write was interrupted, or one of these files is missing."""
     if half := half_written(folder):
         raise ValueError(f"{folder} {half}")
     for name in names:

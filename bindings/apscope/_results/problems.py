@@ -24,7 +24,7 @@ _ITEM, _WAY = ["trace", "step", "tensor", "scheme"], ["stage", "topology"]
 
 
 def problems(folder: Path) -> Iterator[str]:
-    """A sentence for every difference from provenance.json, for wrong CSV, missing and double rows."""
+    """Sentences on differences from provenance.json, wrong CSV, missing and double rows."""
     damaged = False
     try:
         check_there(folder, [MARK])

@@ -61,7 +61,7 @@ class Results:
 
     @property
     def states(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """States of schemes after the last step: by trace, then by scheme (and tensor), arrays by name.
+        """States of schemes after the last step: trace, then scheme (and tensor), then name.
 
         `replay(..., states=)` continues from there. Not saved.
 
@@ -103,7 +103,7 @@ class Results:
         )
 
     def as_columns(self, name: str) -> Columns:
-        """A table, ``frame``, ``histograms`` or ``noise``, as arrays, without pandas if possible."""
+        """The table ``frame``, ``histograms`` or ``noise`` as arrays, if possible without pandas."""
         if name not in self._tables:
             raise ValueError(
                 f"there is no table {name!r}; it must be one of {', '.join(self._tables)}"
@@ -234,7 +234,7 @@ class Results:
         topology: str | None = None,
         batch_factor: float = 1.0,
     ) -> pd.DataFrame:
-        """Errors by layer, role or step: a row per scheme and part, or `column` with a column per scheme.
+        """Errors by layer, role or step: a row per scheme and part, or `column` by scheme.
 
         Parameters
         ----------
@@ -277,7 +277,7 @@ class Results:
         *,
         against: Results | None = None,
     ) -> pd.DataFrame:
-        """Scheme `a` against `b`, or several, in total and by layer; `against`: other results with `b`."""
+        """Scheme `a` against `b`, or several, in total and by layer; `against`: results of `b`."""
         from .comparison import compare
 
         return compare(self, a, b, topology, layers, against)
@@ -310,7 +310,7 @@ class Results:
     def decompose(
         self, a: Scheme | str, b: Scheme | str, topology: str | None = None
     ) -> pd.DataFrame:
-        """The effect of every single difference between schemes `a` and `b` (with schemes in between)."""
+        """The effect of every single difference between schemes `a` and `b`."""
         from .differences import decompose
 
         return decompose(self, a, b, topology)
@@ -318,7 +318,7 @@ class Results:
     def noise_facts(
         self, by: str | Sequence[str] = ("trace",), batch_factor: float = 1.0
     ) -> pd.DataFrame:
-        """The noise of the batch, by trace, step or layer: ratio to the gradient, scale, uncertainty."""
+        """The noise of the batch, by trace, step or layer: ratio to the gradient, scale, error."""
         from .noise import facts
 
         return facts(self, by, batch_factor)
@@ -372,7 +372,7 @@ class Results:
     def save(
         self, folder: str | os.PathLike[str], *, force: bool = False, csv: bool | None = None
     ) -> Path:
-        """Write the RESULTS folder: results.parquet, results.csv, histograms.parquet, noise.parquet, provenance.json.
+        """Write the RESULTS folder: Parquet tables, results.csv and provenance.json.
 
         All files are written into a hidden folder first and moved at the end, provenance.json last,
         with the size, SHA-256 and number of rows of the others: an error leaves nothing

@@ -58,7 +58,7 @@ class OnFile(ABC):
 
     @abstractmethod
     def whole(self) -> pd.DataFrame:
-        """The table with the dtypes of `Results.frame`: texts are objects, integers may be empty."""
+        """The table with the dtypes of `Results.frame`: texts are objects, integers nullable."""
 
     @abstractmethod
     def groups(
@@ -148,7 +148,7 @@ class Stored(OnFile):
             yield group
 
     def _file(self, coded: Sequence[str]) -> Any:
-        """The file, to be read only on this thread: if none can be started pyarrow waits forever."""
+        """The file, for reading on this thread only: pyarrow would wait forever for a new thread."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 

@@ -85,7 +85,7 @@ class Scheme:
 
     @property
     def needs(self) -> list[str]:
-        """Inputs besides gradients that a trace must have: weights, full_batch, loss, learning_rate."""
+        """Records needed besides gradients: weights, full_batch, loss, learning_rate."""
         return list(self._parsed["needs"])
 
     @property

@@ -14,7 +14,7 @@ FILES, GIVEN, NATURAL = "the files", "a list", "the names"
 
 
 def warn_of_guessed_order(trace: Trace, specs: Iterable[str]) -> None:
-    """Warns if a ``hybrid`` uses the first or last layer of a trace with a guessed order of layers."""
+    """Warns if a ``hybrid`` uses the first or last layer of a trace with a guessed order."""
     if trace.manifest.metadata.get("tensor_order") != NATURAL:
         return
     for spec in specs:

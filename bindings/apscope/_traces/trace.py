@@ -88,7 +88,7 @@ class Trace:
         ranks: Iterable[int] | None = None,
         kinds: Iterable[str] = KINDS,
     ) -> None:
-        """Makes files of these kinds, step indices and ranks available (default: all); here they are."""
+        """Makes files of these kinds, step indices and ranks available; local files already are."""
 
     def read(self, step: int, tensor: str, worker: int = 0, kind: str = "gradient") -> np.ndarray:
         """One recorded tensor.

@@ -107,9 +107,9 @@ def histogram(exponents: dict[int, int]) -> list[str]:
 
 
 def describe_values(trace: Trace, most: int = 20) -> str:
-    """The recorded gradients of the first, the middle and the last step: a table, largest tensors first, and a histogram.
+    """A table and a histogram of the gradients of the first, the middle and the last step.
 
-    Reads those steps. ``most``: the number of tensors shown; 0 for all.
+    Reads those steps. ``most``: the number of tensors shown, the largest first; 0 for all.
     """
     steps = (
         sorted({trace.steps[0], trace.steps[len(trace.steps) // 2], trace.steps[-1]})

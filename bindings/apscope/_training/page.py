@@ -1,4 +1,4 @@
-"""An experiment as one HTML page that needs nothing from outside: curves, excess against volume, verdicts."""
+"""An experiment as one self-contained HTML page: curves, excess against volume, verdicts."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from .statistics import STATISTICS
 __all__ = ["curves", "excess_chart", "relation_chart", "write_page"]
 
 _HERE = Path(__file__).parent
-#: Means of so many parts of a run are drawn.
+#: Number of parts of a run whose means are drawn.
 _PARTS = 40
-#: Excess below this share of the gate stands at the lower edge.
+#: An excess below this share of the gate is drawn at the lower edge.
 _FLOOR = 0.01
 
 
@@ -108,7 +108,7 @@ def write_page(
 
 
 def _said(own: pd.DataFrame, experiment: Experiment) -> str:
-    """One sentence a task: the noise, and what passed at the least volume."""
+    """One sentence per task: the noise, and the scheme that passed with the least volume."""
     base = own[own["scheme"] == BASELINES[0]].iloc[0]
     noise = (
         ""
@@ -133,14 +133,14 @@ def _said(own: pd.DataFrame, experiment: Experiment) -> str:
 
 
 def excess_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
-    """Excess loss against volume: a point a scheme of one task; diverged ones hollow at the top.
+    """Excess loss against volume, one point per scheme; diverged ones are hollow, at the top.
 
     Parameters
     ----------
     own : DataFrame
         Of `verdicts.verdicts`, with their volumes.
     gate : float
-        Drawn as the limit. What is below a hundredth of it stands there.
+        Drawn as the limit. Values below a hundredth of it are drawn at a hundredth.
     named : f(spec)
         Short names.
     """
@@ -193,7 +193,7 @@ def relation_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
     own : DataFrame
         Of `relation.combinations`. Schemes without noise, or with a lost run, are left out.
     gate : float
-        What is below a hundredth of it stands there.
+        Values below a hundredth of it are drawn at a hundredth.
     named : f(spec)
         Short names.
     """
@@ -236,7 +236,7 @@ def _ranked(related: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def curves(rows: pd.DataFrame, named: Any = str) -> list[Chart]:
-    """Training loss over the steps, a chart a format, each with fp32's curve; means over the seeds.
+    """Training loss over the steps, one chart per format, with fp32's curve; means over the seeds.
 
     Parameters
     ----------
@@ -280,13 +280,13 @@ def curves(rows: pd.DataFrame, named: Any = str) -> list[Chart]:
 
 
 def _group(spec: str) -> str:
-    """The format that a scheme's chart is of; of a combinator that in its brackets."""
+    """The format whose chart shows the scheme; of a combinator, that of its inner scheme."""
     inner = spec[spec.index("(") + 1 : spec.rindex(")")] if "(" in spec else spec
     return format_of(spec) or format_of(inner)
 
 
 def _ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """1, 2 and 5 times the powers of ten; of a longer axis the powers alone."""
+    """1, 2 and 5 times the powers of ten; on a long axis only the powers."""
     if high / low > 100:
         return powers(low, high)
     tens = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -299,7 +299,7 @@ def _short(name: str, format_name: str) -> str:
 
 
 def _curve(runs: pd.DataFrame) -> list[tuple[float, float]]:
-    """Means of parts of the steps, over all seeds; it ends where one has no finite loss."""
+    """Means of parts of the steps, over all seeds, up to the first loss that is not finite."""
     steps = int(runs["step"].max()) + 1
     width = max(steps // _PARTS, 1)
     means = runs.groupby(runs["step"] // width)["loss"].agg(lambda v: v.mean(skipna=False))

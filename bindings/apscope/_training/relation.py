@@ -1,4 +1,4 @@
-"""Which statistic of recorded errors orders schemes as training does, and what it predicts.
+"""Which statistic of recorded errors orders schemes as training does, and its prediction.
 
 A combination is a task and a scheme. Its excess is the mean over the seeds of the training loss at
 the end minus fp32's of the same seed; it is above the seeds' noise if its whole 95 % interval
@@ -35,14 +35,14 @@ __all__ = [
     "wrong_pairs",
 ]
 
-#: Combinations below which nothing is fitted.
+#: With fewer combinations nothing is fitted.
 FEWEST = 4
 _DRAWS = 2000  # of a bootstrap
 _KEY = ["task", "model", "scheme"]
 
 
 def combinations(folder: str | os.PathLike[str]) -> pd.DataFrame:
-    """A row a task and scheme of an experiment's folder, without the baselines.
+    """One row per task and scheme of an experiment's folder, without the baselines.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def _excesses(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def above_noise(table: pd.DataFrame, statistic: str) -> pd.DataFrame:
-    """The combinations that a relation can be fitted to: excess above the seeds' noise, no run lost."""
+    """Combinations that a line can be fitted to: excess above the seeds' noise, no run lost."""
     known = np.isfinite(table[statistic]) & (table[statistic] > 0)
     return table[known & (table["excess_low"] > 0) & (table["lost"] == 0)]
 
@@ -117,14 +117,14 @@ class Law(NamedTuple):
         return 10.0 ** (self.offset + self.slope * np.log10(statistic))
 
     def predict_interval(self, statistic: Any) -> tuple[Any, Any]:
-        """Ends of the 95 % interval of a new combination's excess, without the slope's own error."""
+        """The 95 % interval of a new combination's excess, without the slope's own error."""
         half = self.spread ** student_t(self.combinations - 2)
         middle = self.predict(statistic)
         return middle / half, middle * half
 
 
 def fit(statistic: Any, excess: Any) -> Law:
-    """A straight line in logarithms; NaN for fewer than `FEWEST` combinations, or one statistic for all.
+    """A straight line in logarithms; NaN for fewer than `FEWEST` combinations or equal statistics.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 
 
 def fit_intervals(statistic: Any, excess: Any, seed: int = 0) -> dict[str, tuple[float, float]]:
-    """95 % intervals of slope, pearson and spearman: the bootstrap's over the combinations.
+    """95 % intervals of slope, pearson and spearman, by a bootstrap over the combinations.
 
     Draws with fewer than three different combinations are left out.
     """
@@ -172,7 +172,7 @@ def fit_intervals(statistic: Any, excess: Any, seed: int = 0) -> dict[str, tuple
 
 
 def _weighted(times: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Slope and correlation of every draw; NaN where x or y does not vary."""
+    """Slope and correlation of every draw; NaN if x or y does not vary."""
     n = times.shape[1]
     dx = x - (times * x).sum(axis=1, keepdims=True) / n
     dy = y - (times * y).sum(axis=1, keepdims=True) / n
@@ -188,7 +188,7 @@ def _ranks_drawn(times: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def wrong_pairs(table: pd.DataFrame, statistic: str) -> tuple[pd.DataFrame, int]:
-    """Pairs of one task's schemes that training orders and the statistic orders otherwise.
+    """Pairs of one task's schemes that the statistic orders otherwise than training does.
 
     Training orders two schemes if the intervals of their excess do not overlap.
 
@@ -233,7 +233,7 @@ def wrong_pairs(table: pd.DataFrame, statistic: str) -> tuple[pd.DataFrame, int]
 
 
 def relations(table: pd.DataFrame, statistics: Sequence[str] = tuple(STATISTICS)) -> pd.DataFrame:
-    """A row a task and statistic: the line, its correlations with intervals, and wrong pairs.
+    """One row per task and statistic: the line, its correlations with intervals, and wrong pairs.
 
     Parameters
     ----------
@@ -295,7 +295,7 @@ def ranking(table: pd.DataFrame, statistics: Sequence[str] = tuple(STATISTICS)) 
 
 
 def ratios(table: pd.DataFrame, statistic: str, law: Law) -> pd.DataFrame:
-    """A row a task: how far the trained excess is from a law's prediction.
+    """One row per task: how far the trained excess is from a law's prediction.
 
     Returns
     -------

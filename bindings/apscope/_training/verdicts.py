@@ -1,4 +1,4 @@
-"""What a scheme's runs cost against fp32's: paired by seed, with intervals, and a verdict.
+"""The loss of a scheme's runs compared with fp32's: paired by seed, with intervals and a verdict.
 
 A run's loss is the mean of its training loss over the last tenth of its steps. Its excess is the
 difference to the fp32 run of the same seed: the same weights at the start and the same batches. A
@@ -21,7 +21,7 @@ __all__ = ["interval", "noise_sentences", "run_ends", "verdicts"]
 
 
 def run_ends(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row a run: its loss at the end, its last validation, and whether it diverged.
+    """One row per run: its loss at the end, its last validation, and whether it diverged.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def run_ends(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def interval(differences: np.ndarray) -> tuple[float, float, float]:
-    """The mean of paired differences and its 95 % interval (Student's t); NaN where there is none."""
+    """The mean of paired differences and its 95 % interval (Student's t); NaN if undefined."""
     n = len(differences)
     mean = float(differences.mean()) if n else math.nan
     if n < 2:
@@ -55,11 +55,12 @@ def interval(differences: np.ndarray) -> tuple[float, float, float]:
 
 
 def verdicts(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
-    """A row a task and scheme: excess with its interval, and the verdict.
+    """One row per task and scheme: excess with its interval, and the verdict.
 
-    ``pass``: the whole interval is at most the gate. ``fail``: all of it is above, or a run
-    diverged whose fp32 run did not. ``undecided``: all else, one seed among it. fp32's own row is
-    ``baseline``; it has the standard deviation of its loss over the seeds as ``noise``.
+    ``pass``: the whole interval is at most the gate. ``fail``: the whole interval is above, or a
+    run diverged whose fp32 run did not. ``undecided``: all other cases, such as a single seed. The
+    row of fp32 is ``baseline``; it has the standard deviation of its loss over the seeds as
+    ``noise``.
     """
     ends = run_ends(rows)
     found = []
@@ -110,7 +111,7 @@ def verdicts(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
 
 
 def noise_sentences(rows: pd.DataFrame, experiment: Experiment) -> list[str]:
-    """The baselines' losses and their spread over the seeds, a sentence a task."""
+    """The baselines' losses and their spread over the seeds, one sentence per task."""
     table = verdicts(rows, experiment)
     told = []
     for (task, model), own in table.groupby(["task", "model"], sort=False):

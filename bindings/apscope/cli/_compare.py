@@ -1,4 +1,4 @@
-"""``apscope compare RESULTS [RESULTS] [A [B ...]]``: one scheme against others, layer by layer; or two results."""
+"""``apscope compare RESULTS [RESULTS] [A [B ...]]``: schemes, or two results, layer by layer."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def _print_several(table: pd.DataFrame, args: argparse.Namespace) -> None:
 def _print_results(
     table: pd.DataFrame, first: Results, second: Results, args: argparse.Namespace, folder: str
 ) -> None:
-    """Two results: all schemes, or one pair by layer; then their differences, and what only one has."""
+    """Two results: all schemes, or one pair by layer; then differences, and parts of only one."""
     names = {"first": args.results, "second": folder}
     if "held_by" in table:
         for trace, part in table[table["held_by"] == "both"].groupby("trace", sort=False):

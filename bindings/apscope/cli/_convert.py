@@ -19,7 +19,7 @@ the dump is understood; --dry-run stops there.
 """
 
 _PATTERNS = """\
-Names. Without --pattern the first of these is used that matches folder/file/key of every array (no
+Names. Without --pattern, the first of these that matches folder/file/key of every array is used (no
 extension; keys of nested dicts are joined by /). A common prefix up to a slash, and parts inserted
 by DDP, FSDP and torch.compile (module., _orig_mod.), are removed.
 

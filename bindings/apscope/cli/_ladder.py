@@ -37,7 +37,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         "--rule",
         default="tight",
         choices=RULES,
-        help="of every scale: the largest that fits (tight), or APS's own (ceil)",
+        help="rule of every scale: the largest that fits (tight), or APS's own (ceil)",
     )
     parser.add_argument(
         "--topology",
@@ -58,7 +58,11 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         help="the noise of a batch K times as large",
     )
     parser.add_argument(
-        "--threads", type=int, default=0, metavar="N", help="of a replay; 0: all of the machine's"
+        "--threads",
+        type=int,
+        default=0,
+        metavar="N",
+        help="threads of a replay; 0: all of the machine",
     )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument(

@@ -1,4 +1,4 @@
-"""``apscope recommend TRACE|RESULTS -o plan.json``: a scheme for every layer, chosen exactly, with its reasons."""
+"""``apscope recommend TRACE|RESULTS -o plan.json``: an exact choice of a scheme for every layer."""
 
 from __future__ import annotations
 
@@ -115,7 +115,11 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         help="time is for a model of N parameters; default %(default)g",
     )
     parser.add_argument(
-        "--threads", type=int, default=0, metavar="N", help="of a replay; 0: all of the machine's"
+        "--threads",
+        type=int,
+        default=0,
+        metavar="N",
+        help="threads of a replay; 0: all of the machine",
     )
     parser.add_argument(
         "--as",

@@ -68,7 +68,11 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         help="cpu, or cuda: schemes with a float format run on a GPU; the same rows",
     )
     parser.add_argument(
-        "--threads", type=int, default=0, metavar="N", help="0: all of the machine's"
+        "--threads",
+        type=int,
+        default=0,
+        metavar="N",
+        help="number of threads; 0: all of the machine",
     )
     parser.add_argument(
         "--memory",
@@ -80,7 +84,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         action="store_true",
         help="read files without comparing them with their SHA-256 in the manifest",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random draws")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the random draws")
     parser.add_argument(
         "--draws",
         type=int,

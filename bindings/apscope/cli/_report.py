@@ -1,4 +1,4 @@
-"""``apscope report TRACE|RESULTS|DIR [-o FILE.html]``: one HTML file that ranks schemes and says why."""
+"""``apscope report TRACE|RESULTS|DIR [-o FILE.html]``: an HTML file that ranks schemes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
 
 
 def _check_common(source: str, against: Results) -> None:
-    """Checks before a long replay that the other results are of such a trace."""
+    """Checks, before a long replay, that the other results are of the same trace."""
     from .._report.against import meeting
 
     trace = open_trace(source)
@@ -95,7 +95,7 @@ def _experiment(args: argparse.Namespace) -> int:
 
 
 def _reserve_blas() -> None:
-    """Makes OpenBLAS take its memory before the tables do: it ends the process if none is left."""
+    """Makes OpenBLAS allocate its memory first: if none is left, it ends the process."""
     import numpy as np
 
     square = np.zeros((256, 256))

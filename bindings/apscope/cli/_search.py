@@ -1,4 +1,4 @@
-"""``apscope search TRACE --bits N``: which split of N bits between exponent and mantissa loses least."""
+"""``apscope search TRACE --bits N``: the best split of N bits into exponent and mantissa."""
 
 from __future__ import annotations
 
@@ -84,7 +84,11 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         "--no-stop", action="store_true", help="replay every split on all steps, for all figures"
     )
     parser.add_argument(
-        "--threads", type=int, default=0, metavar="N", help="of a replay; 0: all of the machine's"
+        "--threads",
+        type=int,
+        default=0,
+        metavar="N",
+        help="threads of a replay; 0: all of the machine",
     )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument(
@@ -151,7 +155,7 @@ def _print(name: str, table: pd.DataFrame, figure: str, args: argparse.Namespace
 
 
 def _line(layer: str, table: pd.DataFrame, widths: list[int], figure: str) -> list[str]:
-    """For one layer: the least figure by exponent bits, the best split, and the nearest named format."""
+    """For one layer: the least figure by exponent bits, the best split, its nearest named format."""
     known = table[~table["stopped"] & table[figure].notna()]
     cells = []
     for width in widths:

@@ -172,7 +172,7 @@ def _print_scales(table: pd.DataFrame) -> None:
 
 
 def _print_across(trace: str, table: pd.DataFrame, args: argparse.Namespace) -> None:
-    """One column of one trace, schemes across up to the terminal's width; overflow and skips marked."""
+    """One column of one trace, as many schemes as fit; overflow and skips are marked."""
     column = args.column or (
         "error_over_noise" if table["error_over_noise"].notna().any() else "step_nmse"
     )

@@ -50,7 +50,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="with --exhaustive: also compare the rule with MPFR on all of them",
     )
     parser.add_argument(
-        "--random-bits", type=int, default=32, metavar="N", help="of stochastic rounding, 1 to 64"
+        "--random-bits",
+        type=int,
+        default=32,
+        metavar="N",
+        help="random bits of stochastic rounding, 1 to 64",
     )
     parser.add_argument(
         "--samples",
@@ -61,7 +65,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--threads", type=int, metavar="N", help="worker threads (default: all processors)"
     )
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the random inputs")
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="seed of the random inputs"
+    )
     parser.add_argument("--json", action="store_true", help="print a list of objects")
     parser.add_argument(
         "--certificate",

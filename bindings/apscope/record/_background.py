@@ -67,7 +67,7 @@ class Background:
         self._thread.start()
 
     def buffers(self) -> dict[str, Any] | None:
-        """A free place: the buffers of an earlier step, or an empty dict; None if the recording ended."""
+        """A free place: buffers of an earlier step, or an empty dict; None if the recording ended."""
         start = time.perf_counter()
         try:
             return None if self.stopped else self._free.get(timeout=self.patience)
@@ -98,7 +98,7 @@ class Background:
             self._steps.put(reason)
 
     def finish(self, whole: bool) -> None:
-        """Waits for pending steps; `whole` False, after an exception, does not wait for other processes."""
+        """Waits for pending steps; if not `whole` (after an exception), not for other processes."""
         self._steps.put(whole)
         self._thread.join(min(self.patience, 5.0) if self.stopped else 2 * self.patience)
         if self._thread.is_alive():

@@ -161,7 +161,7 @@ class Manifest:
         learning_rate: float | None = None,
         loss_scale: float | None = None,
     ) -> None:
-        """Adds `step` with its existing `files` (name -> ``{"bytes", "sha256"}``) to the manifest."""
+        """Adds `step` with its existing `files` (name -> ``{"bytes", "sha256"}``)."""
         self.check(step, files)
         entry: dict = {"number": step}
         for key, value in (

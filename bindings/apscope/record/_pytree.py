@@ -18,7 +18,7 @@ Path = tuple[tuple[Any, Any], ...]
 
 
 def flatten(tree: Any) -> tuple[dict[str, Any], bool]:
-    """The arrays of nested containers, named by their keys joined by dots, and whether order is a guess.
+    """The arrays of nested containers, named by dotted keys, and whether their order is a guess.
 
     Mappings, sequences, named tuples and dataclasses are traversed in their own order; None is
     skipped. If JAX is loaded, other containers registered there are traversed as in JAX. JAX sorts
@@ -71,7 +71,7 @@ class Leaves:
     def arrays(
         self, tree: Any, step: int
     ) -> tuple[dict[int, dict[str, np.ndarray]], list[str], bool]:
-        """Worker -> name -> a copy of the values, the names without values, and whether order is a guess.
+        """Worker -> name -> a copy of the values; the missing names; whether order is a guess.
 
         Raises
         ------

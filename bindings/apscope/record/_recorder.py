@@ -222,7 +222,7 @@ class Recorder:
             self._unattached = None
 
     def log(self, *, loss: Any = None, learning_rate: float | None = None) -> None:
-        """Sets the loss and learning rate of the current step; tensors are read only at recorded steps.
+        """Sets loss and learning rate of the current step; tensors are read only at recorded steps.
 
         Parameters
         ----------
@@ -246,7 +246,7 @@ class Recorder:
     def record_pytree(
         self, gradients: Any, *, loss: Any = None, learning_rate: float | None = None
     ) -> None:
-        """Records one step's gradients: any nesting of dicts, lists, tuples, dataclasses and arrays.
+        """Records one step's gradients: nested dicts, lists, tuples, dataclasses and arrays.
 
         Call it once per step with that step's gradients, before the average over the workers; steps
         that are not recorded take almost no time. Names are the keys on the path, joined by dots.
@@ -331,7 +331,7 @@ class Recorder:
         self.close(whole=kind is None)
 
     def close(self, whole: bool = True) -> None:
-        """Ends the recording: waits until all is on disk, and prints a line. Automatic at program exit.
+        """Ends the recording: waits until all is on disk, and prints a line. Called at program exit.
 
         Parameters
         ----------
@@ -444,7 +444,7 @@ class Recorder:
         self._skipped, self._late, self._recorded = [], False, True
 
     def _skip(self) -> None:
-        """The training dropped the current step: it is omitted, and the next one is recorded instead."""
+        """The training dropped the current step: the next one is recorded instead."""
         if self.due:
             self._skipped, self._late = [*self._skipped, self.number], True
         self._advance()
@@ -454,7 +454,7 @@ class Recorder:
         self._told = {}
 
     def _refuse(self, mistake: ValueError) -> None:
-        """A mistake in the script: raised before the first recorded step, ends the recording afterwards."""
+        """A mistake in the script: raised before the first recorded step; later it ends recording."""
         if self._recorded or os.getpid() != self._home:
             self._stop(str(mistake))
             return

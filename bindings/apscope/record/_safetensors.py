@@ -19,7 +19,7 @@ BFLOAT16 = np.dtype([("bfloat16", "<u2")])
 
 
 def code_of(dtype: np.dtype) -> str | None:
-    """The dtype's name in a safetensors header; None for one that a trace does not store directly."""
+    """The dtype's name in a safetensors header; None if a trace does not store it directly."""
     return "BF16" if dtype == BFLOAT16 else _DTYPES.get(dtype.name)
 
 

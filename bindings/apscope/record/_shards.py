@@ -15,7 +15,7 @@ from ._safetensors import dtype_of
 
 
 class Part(NamedTuple):
-    """The position of a part in the whole tensor: the whole's shape, the index of the first element."""
+    """The position of a part in its tensor: the tensor's shape, the index of the first element."""
 
     whole: tuple[int, ...]
     offset: tuple[int, ...]

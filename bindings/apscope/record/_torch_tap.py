@@ -167,7 +167,7 @@ class TorchTap:
             )
 
     def _guarded(self, what: Callable[..., None], *first: Any) -> Callable[..., None]:
-        """Runs `what`, timed; errors end only the recording, except mistakes before the first step."""
+        """Runs `what`, timed; errors end only the recording, but early mistakes are raised."""
 
         def call(*arguments: Any) -> None:
             start = time.perf_counter()
