@@ -84,7 +84,7 @@ def walk(
 
 
 def check_records(path: str) -> None:
-    """Check every record of a torch.save archive against its CRC-32, which torch.load does not do."""
+    """Check every record of a torch.save archive against its CRC-32; torch.load does not."""
     with zipfile.ZipFile(path) as archive:
         for about in archive.infolist():
             if about.CRC != 0:

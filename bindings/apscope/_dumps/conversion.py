@@ -89,7 +89,7 @@ def convert(
     progress: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> Conversion:
-    """Converts a dump of gradients, in files of torch, NumPy, safetensors, HDF5 or zarr, to a trace.
+    """Converts a dump of gradients (torch, NumPy, safetensors, HDF5, zarr) to a trace.
 
     Files are recognised by their content, not by their extension. One step is in memory at a time.
     The trace is written in a hidden folder and renamed, so `destination` is complete or does not
@@ -179,7 +179,7 @@ def convert(
     destination = Path(destination)
     workshop = Workshop(destination, dry_run)
     if os.path.lexists(destination):
-        if not dry_run:  # a kill at the end may have left something
+        if not dry_run:  # a kill at the end may have left files
             clear_left(destination, "apscope convert")
         raise ValueError(f"{destination} exists; convert into a new folder")
     options = Options(
@@ -344,7 +344,7 @@ class _Dump:
             self.notes.append(f"treated as numbers of a step, not as tensors: {', '.join(taken)}")
 
     def ordered(self, layout: Layout) -> bool:
-        """Whether the files of the first step and worker give the order of layers: one unsorted file."""
+        """Whether the first step and worker have one unsorted file, which gives the order of layers."""
         units = {
             place.item.unit.label
             for (step, worker, _), place in layout.places.items()

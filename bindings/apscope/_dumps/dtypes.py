@@ -44,7 +44,7 @@ def word_of(dtype: np.dtype | str) -> str:
 
 
 def numpy_dtype(word: str) -> np.dtype | None:
-    """The memory layout of `word`, little-endian; codes as unsigned integers; None if not a number."""
+    """The memory layout of `word`, little-endian; unsigned integers for codes; else None."""
     if word in CODES:
         return np.dtype("<u2" if word == "BF16" else "u1")
     return np.dtype(_PLAIN[word]).newbyteorder("<") if word in _PLAIN else None

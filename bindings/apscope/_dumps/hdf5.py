@@ -1,4 +1,4 @@
-"""HDF5 files, through h5py. Links to other files are not followed, external datasets are refused."""
+"""HDF5 files, through h5py, without links to other files and external datasets."""
 
 from __future__ import annotations
 

@@ -295,7 +295,7 @@ def _first(item: Item, whole: bool) -> str:
 
 
 def _plain(names: list[str]) -> list[str]:
-    """The parameters' own names: without a common prefix up to a slash and without wrappers' parts."""
+    """The parameters' names, without a common prefix up to a slash and without wrappers' parts."""
     plain = [_WRAPPERS.sub("", name) for name in names]
     while (
         all("/" in name for name in plain) and len({name.partition("/")[0] for name in plain}) == 1

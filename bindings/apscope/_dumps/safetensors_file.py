@@ -1,4 +1,4 @@
-"""safetensors files, read by ranges so that remote ones need not be fetched; single or in shards."""
+"""safetensors files, single or in shards; ranges are read, so remote files are not fetched."""
 
 from __future__ import annotations
 

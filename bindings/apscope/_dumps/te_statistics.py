@@ -62,7 +62,7 @@ def is_te_log(name: str) -> bool:
 
 
 def te_statistics(log: str | os.PathLike) -> pd.DataFrame:
-    """The statistics that TransformerEngine's ``LogTensorStats``, ``LogFp8TensorStats`` and the like logged.
+    """Statistics logged by TransformerEngine's ``LogTensorStats``, ``LogFp8TensorStats`` and others.
 
     They come through Nvidia-DL-Framework-Inspect, with four decimals: numbers below 0.00005 are
     logged as 0.

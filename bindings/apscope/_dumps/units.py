@@ -203,7 +203,7 @@ def stem_of(name: str) -> str:
 
 
 def _stores(source: Source) -> tuple[list[Unit], list[File]]:
-    """Folders that are zarr stores or torch's distributed checkpoints, and the files outside of them."""
+    """Folders that are zarr stores or torch's distributed checkpoints, and all other files."""
     kinds: dict[str, str] = {}
     for file in source.files:
         folder, _, name = file.name.rpartition("/")

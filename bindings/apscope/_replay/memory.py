@@ -10,7 +10,7 @@ from .._text import clip
 __all__ = ["memory_bytes"]
 
 UNITS = ("", "K", "M", "G", "T")
-#: More than any machine has.
+#: An upper limit, more than any machine has.
 MOST = 2**62
 
 

@@ -1,4 +1,4 @@
-"""The work of a replay: traces opened, arguments checked, rows given out as they come."""
+"""The work of a replay: opens traces, checks arguments, passes rows on as they are made."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def run_replay(
     progress: bool,
     client: Client | None,
 ) -> Rest:
-    """`replay`, its rows given to `take`, which is called at least once, by any thread, one at a time."""
+    """`replay`, with its rows passed to `take`, which is called at least once, serially, in any thread."""
     if client is not None:
         from .cluster import check_client, replay_on
         from .tasks import Job

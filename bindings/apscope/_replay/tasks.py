@@ -75,7 +75,7 @@ def _worker() -> Iterator[Any]:
 
 
 class OpenTrace:
-    """A trace on a Dask worker, with its fetched and checked files; another worker opens it again."""
+    """A trace on a Dask worker, with its fetched and checked files; others open it again."""
 
     def __init__(
         self, path: str, version: str, trace_hash: str, job: Job, steps: list[int]
@@ -163,7 +163,7 @@ def run_part(
     states: dict,
     topic: str | None,
 ) -> tuple[bytes, dict, dict]:
-    """Pass 2 of one part: some items' rows as a Parquet file, columns of their noise, and the states after them."""
+    """Pass 2 of one part: rows as a Parquet file, columns of noise, and the states after them."""
     job, core = opened.job, opened.trace.core
     with _worker() as worker:
         told = _telling(worker, topic, ("run", part))

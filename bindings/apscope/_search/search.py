@@ -190,8 +190,8 @@ def search(
     specs = [s.scheme.spec for s, kept in zip(splits, whole) if kept]
     rows = pd.concat(parts, ignore_index=True)
     rows = in_order(rows[rows["scheme"].isin(specs)], survey.provenance | {"schemes": specs})
-    # Every layer, or all together, as a separate trace. Without the table of noise: its intervals
-    # are the same for all splits.
+    # Every layer, or all together, as a separate trace. The table of noise is left out because its
+    # intervals are the same for all splits.
     found = headline(
         summary(rows.assign(trace=rows["tensor"] if by == "layer" else "all")), topology
     )

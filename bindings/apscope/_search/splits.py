@@ -151,7 +151,7 @@ def splits_of(
 
 
 def _usual(exponent_bits: int, mantissa_bits: int, kind: str) -> FloatFormat | None:
-    """With IEEE 754's bias, or the next one for which fp32 has all values; None if all are special."""
+    """With IEEE 754's bias, or the next one that fp32 can hold; None if all values are special."""
     # By fields, because names may be taken: e2m3fn has no NaN.
     fields: dict[str, Any] = {
         "exponent_bits": exponent_bits,

@@ -1,4 +1,4 @@
-"""Published training recipes by name, with their source, and what of them is only recalled."""
+"""Published training recipes by name, with their sources and their parts that are only recalled."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ def _nvfp4() -> Recipe:
         about="NVIDIA, Pretraining Large Language Models with NVFP4, arXiv:2509.25149; Transformer "
               "Engine, recipe NVFP4BlockScaling: runs of 16 for activations and gradients, 16 x 16 "
               "tiles for weights, stochastic rounding of gradients only, the 16-point Hadamard "
-              "transform on both operands of the weight gradient. That some layers (here the last) "
-              "stay in higher precision is the paper's; which is a matter of the model. Switch to "
-              "a higher precision before the decay by a schedule: {0: 'nvfp4', 900: None}.",
+              "transform on both operands of the weight gradient. The paper keeps some layers in "
+              "higher precision, and the choice depends on the model (here the last). To switch to "
+              "a higher precision before the decay, give a schedule: {0: 'nvfp4', 900: None}.",
     )  # fmt: skip
 
 
@@ -193,12 +193,12 @@ def recipes() -> dict[str, Recipe]:
     Returns
     -------
     dict
-        Name -> recipe; its `about` has the source, and says what is only recalled. The three of
-        Transformer Engine's format HYBRID and its block scaling are ``te_delayed``, ``te_current``
-        and ``te_blockwise``; the two readings of HFP8's forward format ``hfp8`` and
+        Name -> recipe; its `about` names the source and the parts that are only recalled. The three
+        of Transformer Engine's format HYBRID and its block scaling are ``te_delayed``,
+        ``te_current`` and ``te_blockwise``; the two readings of HFP8's forward format ``hfp8`` and
         ``hfp8_subnormals``. Methods that are not a choice of formats by layer (adaptive loss
         scaling, unit scaling, HALP, double sampling, multipoint weights, FracTrain) are in
-        `apscope.train` under names of their own.
+        `apscope.train` under other names.
     """
     return {name: make() for name, make in _PRESETS.items()}
 
@@ -209,7 +209,7 @@ def preset(name: str) -> Recipe:
     Raises
     ------
     ValueError
-        An unknown name, or that of a method which is not a recipe.
+        An unknown name, or the name of a method that is not a recipe.
     """
     if name in _METHODS:
         raise ValueError(
@@ -217,5 +217,5 @@ def preset(name: str) -> Recipe:
             f"apscope.train.{_METHODS[name]}"
         )
     if name not in _PRESETS:
-        raise ValueError(f"there is no recipe {name!r}; there are {', '.join(_PRESETS)}")
+        raise ValueError(f"there is no recipe {name!r}; use one of {', '.join(_PRESETS)}")
     return _PRESETS[name]()

@@ -1,4 +1,4 @@
-"""What a recipe matched, as text: counts first, then a line a part."""
+"""The matches of a recipe, as text: counts first, then one line per part."""
 
 from __future__ import annotations
 

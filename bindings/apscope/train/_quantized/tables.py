@@ -1,4 +1,4 @@
-"""Observed uses as the results of a replay: one trace, whose tensors are uses, and one scheme, the recipe."""
+"""Observed uses as results of a replay: the trace's tensors are uses, the scheme is the recipe."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def results_of(
 
 
 def _column(rows: list[dict[str, Any]], name: str) -> Any:
-    """An array: objects, floats with NaN where empty, whole numbers with a mask."""
+    """An array: objects, floats with NaN for missing values, or integers with a mask."""
     values = [row.get(name) for row in rows]
     if name in ("trace", "stage", "note", *_TEXTS):
         return np.array(values, object)
