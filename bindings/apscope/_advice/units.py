@@ -135,7 +135,7 @@ def _bytes_of(groups: str) -> int:
 
 
 def _buckets(tensors: Sequence[Tensor], limit: int) -> list[str]:
-    """As in DDP (definitions, section 8): layers in reverse order until a bucket reaches its limit."""
+    """As in DDP (definitions, section 8): layers in reverse order until a bucket is full."""
     names, filled, number = [], 0, 0
     for tensor in reversed(tensors):
         if filled >= (min(limit, _FIRST_BUCKET) if number == 0 else limit):

@@ -18,7 +18,7 @@ ARITHMETIC = Options(UnderflowOptions)
 
 
 def _operand(x: Any, what: str) -> np.ndarray:
-    """A contiguous array of the operand's values: float32 if it can hold all of them, else float64."""
+    """A contiguous array of the operand's values: float32 if it can hold them, else float64."""
     a = _input(x, what)
     if a.dtype == np.float32:
         return a

@@ -80,7 +80,7 @@ def _round_at_once(x: Any, format: Any, seed: Any, out: Any, options: Any) -> An
 def _rounder(
     x: Any, f: FloatFormat, s: Settings, random: Any
 ) -> tuple[Callable[..., None], np.ndarray]:
-    """The values of x, and call(function, target, *more), which runs a function of _core on them."""
+    """The values of x, and call(function, target, *more), which runs a function of _core."""
     values = _values(x, f, s, random)
     words = None if random is None else _random_words(random, values.shape)
 

@@ -163,7 +163,7 @@ class Options:
         return function
 
     def _entries(self, found: re.Match[str]) -> str:
-        """The parameters of a docstring; remarks below ``**options`` join those of the projection."""
+        """A docstring's parameters; remarks below ``**options`` join those of the projection."""
         indent, remark = found[1], inspect.cleandoc(found[2])
         fields = [name for name in FIELDS if name in self.known]
         entries = [

@@ -31,7 +31,7 @@ COSTS = {"volume": "bytes sent, of fp32's", "time": "modelled seconds per step"}
 
 
 def corners(front: list[tuple[float, float]], right: float) -> list[tuple[float, float]]:
-    """The front as steps: the error is constant up to the cost of the next point, and then falls."""
+    """The front as steps: the error is constant up to the next point's cost, and then falls."""
     line: list[tuple[float, float]] = []
     for x, y in front:
         if line:

@@ -1,4 +1,4 @@
-"""Where a scheme loses: a map of layers and steps, with reasons and remedies of the worst layers."""
+"""A map of a scheme's errors by layer and step, with reasons and remedies of the worst layers."""
 
 from __future__ import annotations
 

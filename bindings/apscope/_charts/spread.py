@@ -12,7 +12,7 @@ __all__ = ["spread"]
 def spread(
     places: Sequence[float], heights: Sequence[float], low: float = -np.inf, high: float = np.inf
 ) -> list[float]:
-    """Centres of boxes, ascending, near `places`, without overlap, within `low` to `high` if possible."""
+    """Ascending centres of boxes near `places`, without overlap, if possible in `low` to `high`."""
     fit = sum(heights) <= high - low
     # Clusters of touching boxes, each centred on the mean of the places of its boxes.
     clusters: list[tuple[list[float], list[float]]] = []

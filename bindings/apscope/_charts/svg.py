@@ -337,7 +337,7 @@ def _legend(pen: _Pen, cells: Cells, width: float) -> None:
 
 
 def _rows(count: int, marked: int, room: float) -> tuple[list[float], list[float]]:
-    """Tops and heights: equal if a name fits; else the marked rows fit a name, the others share the rest."""
+    """Tops and heights: equal if names fit; else marked rows fit a name, others share the rest."""
     heights = [room / max(count, 1)] * count
     name = 11.0
     if count > marked and room / count < name:
@@ -349,7 +349,7 @@ def _rows(count: int, marked: int, room: float) -> tuple[list[float], list[float
 
 
 def _gaps(steps: Sequence[int]) -> list[bool]:
-    """Steps followed by a gap: the distance before is the smallest of all, and the next is larger."""
+    """Steps followed by a gap: the distance before is the smallest, the next one is larger."""
     apart = [b - a for a, b in zip(steps, steps[1:])]
     least = min(apart, default=0)
     return [

@@ -344,7 +344,7 @@ class _Dump:
             self.notes.append(f"treated as numbers of a step, not as tensors: {', '.join(taken)}")
 
     def ordered(self, layout: Layout) -> bool:
-        """Whether the first step and worker have one unsorted file, which gives the order of layers."""
+        """Whether the first step and worker have one unsorted file, in the order of layers."""
         units = {
             place.item.unit.label
             for (step, worker, _), place in layout.places.items()

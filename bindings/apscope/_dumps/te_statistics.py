@@ -62,7 +62,7 @@ def is_te_log(name: str) -> bool:
 
 
 def te_statistics(log: str | os.PathLike) -> pd.DataFrame:
-    """Statistics logged by TransformerEngine's ``LogTensorStats``, ``LogFp8TensorStats`` and others.
+    """Statistics that TransformerEngine's ``LogTensorStats`` and ``LogFp8TensorStats`` logged.
 
     They come through Nvidia-DL-Framework-Inspect, with four decimals: numbers below 0.00005 are
     logged as 0.

@@ -169,7 +169,7 @@ def _machine() -> dict[str, Any]:
 
 
 def _peers(rounds: int, visit_seconds: float) -> list[dict[str, Any]]:
-    """Peers' casts from and to fp32 through their own type, our small call, and memcpy, interleaved."""
+    """Peers' casts from and to fp32 through their type, our small call, and memcpy, interleaved."""
     from .._arrays.casts import quantize
 
     x = np.random.default_rng(7).standard_normal(2**16).astype(np.float32)

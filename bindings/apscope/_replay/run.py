@@ -182,7 +182,7 @@ def run_replay(
     progress: bool,
     client: Client | None,
 ) -> Rest:
-    """`replay`, with its rows passed to `take`, which is called at least once, serially, in any thread."""
+    """`replay`, with rows passed to `take`: called at least once, serially, in any thread."""
     if client is not None:
         from .cluster import check_client, replay_on
         from .tasks import Job

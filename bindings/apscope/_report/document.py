@@ -230,7 +230,7 @@ def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
 
 
 def _rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows for the page: topologies of all tensors, without derived and unused empty columns."""
+    """The page's rows: topologies of all tensors, without derived and unused empty columns."""
     wire = frame["stage"] == "wire"
     rows = pd.concat([frame[wire], whole_sums(frame[~wire])]).sort_index(kind="stable")
     empty = [c for c in rows if c not in NEEDED and rows[c].isna().all()]

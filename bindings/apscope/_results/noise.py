@@ -1,4 +1,4 @@
-"""The noise of the batch: its uncertainty, and facts of a trace. docs/definitions.md, section 16."""
+"""The noise of the batch and its uncertainty: docs/definitions.md, section 16."""
 
 from __future__ import annotations
 

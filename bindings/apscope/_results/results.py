@@ -103,7 +103,7 @@ class Results:
         )
 
     def as_columns(self, name: str) -> Columns:
-        """The table ``frame``, ``histograms`` or ``noise`` as arrays, if possible without pandas."""
+        """The table ``frame``, ``histograms`` or ``noise`` as arrays; avoids pandas if possible."""
         if name not in self._tables:
             raise ValueError(
                 f"there is no table {name!r}; it must be one of {', '.join(self._tables)}"
@@ -115,7 +115,9 @@ class Results:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The table: one row per trace, step, tensor, scheme, stage and topology; the columns of docs/definitions.md, section 3, in that order.
+        """The table: one row per trace, step, tensor, scheme, stage and topology.
+
+        The columns are those of docs/definitions.md, section 3, in that order.
 
         Empty integers are ``<NA>``, empty floats NaN. Made at its first use.
         """
@@ -136,7 +138,9 @@ class Results:
 
     @property
     def noise(self) -> pd.DataFrame:
-        """The noise of the batch: per trace, step and tensor a row of all workers, then one without each; docs/definitions.md, section 16.
+        """The noise of the batch: docs/definitions.md, section 16.
+
+        Per trace, step and tensor: a row of all workers, then one row without each worker.
 
         Without rows where gradients are not local or of one worker.
         """
@@ -366,7 +370,7 @@ class Results:
 
     @staticmethod
     def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
-        """The table of a ``results.csv``, with original names: see docs/definitions.md, section 3."""
+        """The table of a ``results.csv``, with original names: docs/definitions.md, section 3."""
         return read_csv(path)
 
     def save(

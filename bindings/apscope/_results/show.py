@@ -1,4 +1,4 @@
-"""Results for notebooks and prompts: a line, and the ranking."""
+"""Results for notebooks and prompts: one line, and the ranking."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A table in a Parquet file, whose columns are decoded when they are asked for.
+"""A table in a Parquet file, whose columns are decoded on request.
 
-The bytes of the file are kept: they are a tenth of the table in memory, and what was compared with
-its digest is what is read, whatever becomes of the file.
+The bytes of the file are kept: they are a tenth of the table in memory, and the table is read from
+the bytes that were compared with the digest, even if the file changes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TEXTS = {
 
 
 class OnFile(ABC):
-    """A table that is decoded from files when it is asked for."""
+    """A table that is decoded from files on request."""
 
     columns: list[str]
 
@@ -148,7 +148,7 @@ class Stored(OnFile):
             yield group
 
     def _file(self, coded: Sequence[str]) -> Any:
-        """The file, for reading on this thread only: pyarrow would wait forever for a new thread."""
+        """The file, for reading in this thread: pyarrow would wait forever for a new one."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 

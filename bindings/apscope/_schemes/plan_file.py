@@ -1,4 +1,4 @@
-"""Reads the scheme of a plan's file: a plan's path is accepted wherever a spec is (docs/advice.md)."""
+"""Reads the scheme of a plan's file, whose path is accepted wherever a spec is (docs/advice.md)."""
 
 from __future__ import annotations
 

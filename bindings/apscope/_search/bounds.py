@@ -169,7 +169,7 @@ class Bounds:
         return tuple(step for step, i in self._steps.items() if not self._seen[split, i])
 
     def _scores(self) -> np.ndarray:
-        """(K, C): bounds; log for error_over_noise, negative for the cosine, infinite with overflow."""
+        """(K, C): bounds; log for error_over_noise, negative cosine, infinite with overflow."""
         left = np.where(self._seen[:, None], 0.0, self._least)
         if self._figure == "worst_nmse":
             worst = np.maximum(self._sums, left.max(axis=2, initial=0.0))

@@ -73,7 +73,7 @@ def search(
     threads: int = 0,
     progress: bool = False,
 ) -> pd.DataFrame:
-    """Rank the splits of N bits into sign, exponent and mantissa by the error of a trace's gradients.
+    """Rank the splits of N bits into sign, exponent and mantissa by a trace's error.
 
     Parameters
     ----------

@@ -155,7 +155,7 @@ def _print(name: str, table: pd.DataFrame, figure: str, args: argparse.Namespace
 
 
 def _line(layer: str, table: pd.DataFrame, widths: list[int], figure: str) -> list[str]:
-    """For one layer: the least figure by exponent bits, the best split, its nearest named format."""
+    """For one layer: least figures by exponent bits, the best split, its nearest named format."""
     known = table[~table["stopped"] & table[figure].notna()]
     cells = []
     for width in widths:

@@ -67,7 +67,7 @@ class Background:
         self._thread.start()
 
     def buffers(self) -> dict[str, Any] | None:
-        """A free place: buffers of an earlier step, or an empty dict; None if the recording ended."""
+        """A free place: an earlier step's buffers, or an empty dict; None if recording ended."""
         start = time.perf_counter()
         try:
             return None if self.stopped else self._free.get(timeout=self.patience)

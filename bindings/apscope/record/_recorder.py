@@ -331,7 +331,7 @@ class Recorder:
         self.close(whole=kind is None)
 
     def close(self, whole: bool = True) -> None:
-        """Ends the recording: waits until all is on disk, and prints a line. Called at program exit.
+        """Ends the recording: waits until all is on disk, prints a line. Called at exit.
 
         Parameters
         ----------
@@ -454,7 +454,7 @@ class Recorder:
         self._told = {}
 
     def _refuse(self, mistake: ValueError) -> None:
-        """A mistake in the script: raised before the first recorded step; later it ends recording."""
+        """A mistake in the script: raised before the first recorded step; ends later recordings."""
         if self._recorded or os.getpid() != self._home:
             self._stop(str(mistake))
             return

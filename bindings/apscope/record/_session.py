@@ -284,7 +284,7 @@ class Session:
                 )
 
     def collect(self, patience: float = 0.0) -> None:
-        """Process 0: commits steps that all have written; waits up to `patience` seconds for others."""
+        """Process 0: commits steps that all have written; waits for others up to `patience` s."""
         if self.process:
             self._heed()
             return
@@ -396,7 +396,7 @@ class Session:
             self._say("stopped", reason)
 
     def finish(self, whole: bool) -> None:
-        """Ends the recording: process 0 accepts the last steps and removes the notes; others wait."""
+        """Ends recording: process 0 accepts the last steps and removes the notes; others wait."""
         while self.process and whole and not self._taken():
             self._heed()
             time.sleep(_POLL)
@@ -405,7 +405,7 @@ class Session:
             shutil.rmtree(self._notes)
 
     def close(self) -> None:
-        """Releases the folder; after a stop, the last process removes uncommitted files and notes."""
+        """Releases the folder; after a stop the last process removes uncommitted files, notes."""
         if self._stopped:
             with contextlib.suppress(OSError, ValueError):
                 self._leave()

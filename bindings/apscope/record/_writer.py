@@ -331,7 +331,7 @@ class TraceWriter:
         )
 
     def close(self) -> None:
-        """Drops an unfinished step, releases the folder and, if not `durable`, writes the manifest."""
+        """Drops an unfinished step, releases the folder; if not `durable`, writes the manifest."""
         self._pending, self._step = {}, None
         if self._lock is None:
             if not self._durable:  # only the caller uses the folder

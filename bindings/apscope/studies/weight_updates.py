@@ -29,7 +29,7 @@ __dir__ = __all__.copy
 
 
 def _update(trace: Trace, step: int, tensor: str, learning_rate: float | None) -> np.ndarray:
-    """eta g, fp64: g the exact sum or mean of the workers' gradients, whatever the trace's reduction."""
+    """eta g in fp64; g is the exact sum or mean of the workers' gradients."""
     if learning_rate is None:
         learning_rate = trace.manifest.steps[trace.steps.index(step)].learning_rate
         if learning_rate is None or not np.isfinite(learning_rate):
@@ -246,7 +246,7 @@ def sgd_updates(
 
 @dataclass(frozen=True)
 class WeightResidual:
-    """Low-precision weights, with and without a residual: float64, a row per step, row 0 the start."""
+    """Low-precision weights with and without a residual: float64, one row per step from 0."""
 
     weights: np.ndarray  #: in the format
     residual: np.ndarray  #: their rounding error, kept by each worker

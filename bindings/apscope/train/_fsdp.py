@@ -178,7 +178,7 @@ class _Sharded:
         return fsdp_factors(workers)[1] if halves else 1.0
 
     def take(self, name: str, waiting: _Waiting) -> None:
-        """Registers a callback for the end of the backward pass; drops gradients of a failed pass."""
+        """Registers a callback at the end of the backward pass; drops a failed pass's gradients."""
         if name in self._waiting:
             self._waiting.clear()
         self._waiting[name] = waiting
@@ -193,8 +193,8 @@ class _Sharded:
         missing = [name for name in self._names if name not in waiting]
         if missing:
             raise ValueError(
-                f"{missing[0]!r} has no gradient (nor have {len(missing) - 1} others of "
-                f"{len(self._names)} parameters); each must take part in every backward pass"
+                f"{len(missing)} of {len(self._names)} parameters have no gradient, the first is "
+                f"{missing[0]!r}; each must take part in every backward pass"
             )
         for name, w in waiting.items():
             if w.mark is not None and not bool((w.parameter.grad.to_local() == w.mark).all()):

@@ -129,7 +129,7 @@ class ExchangeState:
         return self.exchanger
 
     def _take(self, bucket: dist.GradBucket) -> torch.futures.Future[Any]:
-        """Keeps a bucket until all of its step have arrived, because a scheme may scale all tensors together."""
+        """Keeps a bucket until its step is complete: a scheme may scale all tensors together."""
         flat = bucket.buffer()
         parts = [torch.empty_like(flat) for _ in range(dist.get_world_size(self.process_group))]
         dist.all_gather(parts, flat, group=self.process_group)

@@ -136,7 +136,7 @@ def multipoint(
 def _sum_of_points(
     row: np.ndarray, gram: np.ndarray, count: int, bits: int, zero: bool, search: int
 ) -> tuple[np.ndarray, float, float]:
-    """The sum of this number of points, the bits per weight, and the output's relative squared error."""
+    """The sum of `points` points, the bits per weight, and the output's relative squared error."""
     spec = f"multipoint:bits={bits},points={count},zero={str(zero).lower()},search={search}"
     made = exchange(spec, row[None])
     difference, whole = made.sent[0] - row, row.astype(np.float64)

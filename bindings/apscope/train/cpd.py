@@ -41,7 +41,7 @@ FP32 = (8, 23)
 
 
 def _format(exp: int, man: int) -> tuple[int, int]:
-    """Checks a format: CPD's kernel shifts by a negative number for man = 23 with fewer exponent bits."""
+    """Checks a format: for man = 23 with exp < 8, CPD's kernel shifts by a negative number."""
     e, m = integer("exp", exp, 2, 8), integer("man", man, 0, 23)
     if m == 23 and e != 8:
         raise ValueError(f"exp={e}, man=23 is not a format of CPD; give man up to 22, or (8, 23)")
@@ -351,7 +351,7 @@ def emulate_node(
     grad_man: int = 2,
     casts_alone: bool = False,
 ) -> torch.Tensor:
-    """CPD's ``emulate_node``: one gradient of a parameter from those of N micro-batches of a process.
+    """CPD's ``emulate_node``: one gradient of a parameter from those of N micro-batches.
 
     max_exp starts at -100 and becomes the largest ceil(log2 max abs(g N)) that is greater; shift =
     2^(exp-1) - 1 - max_exp, or 0 without APS and where max_exp stayed at -100. Each g 2^shift is

@@ -89,7 +89,7 @@ class _Layer:
                 self.bias.zero_()
 
     def _product(self, x: torch.Tensor, product: Any, places: Any) -> torch.Tensor:
-        """`product` of the operands; `places`: terms of a weight's gradient, by the result's shape."""
+        """`product` of the operands; `places`: terms of the weight's gradient."""
         rounded = [v if self.format is None else quantize(v, self.format, overflow="saturate")
                    for v in (x, self.weight)]  # fmt: skip
         terms = places(x)
@@ -154,7 +154,7 @@ class Linear(_Layer, nn.Linear):
 
 
 class Conv2d(_Layer, nn.Conv2d):
-    """As `Linear`; y is divided by sqrt(inputs kernel), a weight's gradient by sqrt(samples positions).
+    """As `Linear`, divided by sqrt(inputs kernel), the weight's gradient by sqrt(samples positions).
 
     That a kernel's positions count as inputs and as outputs is our choice, see
     `apscope.studies.unit_scaling.unit_scales`.

@@ -422,8 +422,7 @@ def test_the_front_is_exact_and_falls(whole):
 
 
 def test_two_candidates_and_one_step_are_what_hybrid_greedy_promotes(digits):
-    """`greedy` has the same front of pooled NMSE and bits; of one step the pooled NMSE is its
-    own."""
+    """`greedy` has the same front of pooled NMSE and bits; one step's pooled NMSE is its own."""
     results = apscope.replay(digits, ["aps:e3m0", "aps:e5m2"], topology="ring", steps=[5])
     front = apscope.recommend(results, minimize="step_nmse", max_volume=0.2).front
     promoted = hybrid.greedy(results, "aps:e3m0", "aps:e5m2", bits=9, topology="ring").front

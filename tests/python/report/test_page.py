@@ -79,7 +79,7 @@ def test_comparisons_say_in_what_two_schemes_differ_and_have_one_rule(results):
     )
     text = page(results)
     first = text[: text.index('id="repeat"')]
-    assert "because" not in first and "outweigh" not in first
+    assert "because" not in first and "dominate" not in first
     assert "scale: one per layer and step / one for all steps, the best in hindsight" in text
 
 
@@ -233,8 +233,8 @@ def test_results_of_an_entirely_different_trace_are_refused(trace, tmp_path, cap
         apscope.replay(t, "aps:e4m3", steps="0:11", topology="ring") for t in (trace, other)
     )
     sentence = (
-        "the other results are of another trace (characters, here digits), without a "
-        "tensor in common; there is nothing to compare"
+        "the other results are of another trace (characters, here digits) and have no tensor in "
+        "common with these; give results of the same model"
     )
     with pytest.raises(ValueError, match=re.escape(sentence)):
         apscope.report(one, tmp_path / "r.html", against=two)
@@ -258,7 +258,7 @@ def test_results_of_an_entirely_different_trace_are_refused(trace, tmp_path, cap
     )
     assert capsys.readouterr().err == f"apscope: {sentence}\n"
     two.provenance["traces"][0]["name"] = "digits"  # a name alone is not a trace
-    with pytest.raises(ValueError, match="without a tensor in common"):
+    with pytest.raises(ValueError, match="have no tensor in common with these"):
         changes(one, two)
 
 

@@ -424,7 +424,7 @@ def test_draws_draw_other_words_at_every_call():
         (
             lambda: at.conv2d(values(1, 3, 4, 4), values(2, 2, 3, 3), format="e4m3"),
             ValueError,
-            "do not belong together",
+            "do not match for",
         ),
     ],
 )

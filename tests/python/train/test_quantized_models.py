@@ -49,12 +49,12 @@ def test_it_says_what_matched_and_a_pattern_without_a_match_is_an_error():
         (Recipe(input="e4m3fn", also=("LayerNorm",)), "'LayerNorm' matches no layer"),
         (Recipe(), "quantizes nothing"),
         (lambda name, module, role: None, "quantizes nothing"),
-        ("fp9", "there is no recipe 'fp9'; there are mixed_precision"),
-        ({5: FP8}, "begins with step 0"),
+        ("fp9", "there is no recipe 'fp9'; use one of mixed_precision"),
+        ({5: FP8}, "must begin with 0"),
         (Recipe(input=Cast("nvfp4", hadamard=True)), "Hadamard"),
         (
             lambda name, module, role: "fp9" if role == "output" else None,
-            "0, output: 'fp9' is no float format",
+            "0, output: 'fp9' is not a float format",
         ),
         (Recipe(input="fractrain:bits=6/6/8/8"), "0, input: fractrain needs the loss"),
         (

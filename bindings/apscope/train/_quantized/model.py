@@ -418,7 +418,7 @@ class QuantizedModel:
         return self._observer.frame()
 
     def results(self, label: str = "recipe") -> Results:
-        """The observations as results of `apscope.replay`: tensors are uses, the scheme is the recipe.
+        """The observations as results of `apscope.replay`: a tensor per use, the recipe as scheme.
 
         ``summary``, ``by`` and ``save`` work, and with the saved folder ``apscope report`` and
         ``apscope compare`` with another run.

@@ -170,7 +170,7 @@ class Part:
         return y
 
     def through_input(self, x: torch.Tensor) -> torch.Tensor:
-        """A part without a product: casts its input, and in the backward pass the input's gradient."""
+        """A part without a product: casts its input, and backward the input's gradient."""
         _check(x)
         y: torch.Tensor = Through.apply(x, self.input, self.grad_input, self.training)
         return y

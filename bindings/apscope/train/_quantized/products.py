@@ -172,7 +172,7 @@ def _of_groups(use: Any, x: torch.Tensor, groups: int, axis: int, train: bool) -
 
 
 def _patches(x: torch.Tensor, kernel: Pair, place: tuple[Any, ...]) -> torch.Tensor:
-    """(groups, terms, batch * places): terms by channel, row, column; places by image, row, column."""
+    """(groups, terms, batch * places): terms by channel, row, column; places likewise by image."""
     stride, padding, dilation, groups = place
     found = unfold(x, kernel, dilation=dilation, padding=padding, stride=stride)
     terms = found.shape[1] // groups

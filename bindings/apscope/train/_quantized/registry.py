@@ -1,4 +1,4 @@
-"""The classes of modules that can be quantized: their parts, and the forward functions that call these."""
+"""The classes of modules that can be quantized, their parts and their forward functions."""
 
 from __future__ import annotations
 

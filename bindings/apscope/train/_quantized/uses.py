@@ -150,7 +150,7 @@ class Use:
         return y
 
     def _exchanged(self, cast: Cast, x: torch.Tensor, axis: int, training: bool) -> torch.Tensor:
-        """The scheme's decoded result for one worker, of the flat tensor with the sum's axis last."""
+        """The scheme's decoded result, with one worker, of the tensor with the sum's axis last."""
         moved = x.movedim(axis, -1)
         row = moved.reshape(1, -1).contiguous()
         memory = self._memory_of(cast, row.shape[1])

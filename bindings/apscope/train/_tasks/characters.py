@@ -134,7 +134,7 @@ class LSTM(nn.Module):
 
 
 def load(model: str, text: str) -> tuple[Any, ...]:
-    """The content of `tasks.Data`: windows of 32 characters; the last tenth of the text validates."""
+    """The content of `tasks.Data`: windows of 32 characters; the last tenth validates."""
     whole = read(text)
     alphabet = sorted(set(whole))
     number = {letter: place for place, letter in enumerate(alphabet)}
