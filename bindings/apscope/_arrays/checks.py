@@ -78,7 +78,7 @@ def workers_first(shape: tuple[int, ...]) -> tuple[int, ...]:
     Raises
     ------
     ValueError
-        No worker, or a vector: whether its numbers are workers or values of one nobody could tell.
+        No worker; a vector, whose numbers could be workers or the values of one worker.
     """
     if len(shape) < 2 or not shape[0]:
         said = (

@@ -44,7 +44,7 @@ def _located(view: DeviceView, what: str = "x") -> int:
 
 
 def _floats(x: Any, what: str = "x", narrow: bool = False) -> DeviceView:
-    """A view of float32 or float64 numbers; other or strided tensors are converted on their GPU."""
+    """A view of float32 or float64 numbers; other and strided tensors are converted on their GPU."""
     if _is_torch(x):
         import torch
 
@@ -85,7 +85,7 @@ def _result(
         tensor = torch.empty(shape, dtype=getattr(torch, dtype.name), device=like.device)
     except torch.cuda.OutOfMemoryError as error:
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        raise MemoryError(f"the GPU has not enough memory for the result's {size} bytes") from error
+        raise MemoryError(f"the GPU does not have enough memory for the result's {size} bytes") from error
     return tensor, tensor.data_ptr()
 
 

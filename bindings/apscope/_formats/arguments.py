@@ -19,7 +19,7 @@ _KINDS = {
     "nan_codes": int, "has_infinity": bool, "nan_at_negative_zero": bool, "even_code_ties": bool,
 }  # fmt: skip
 _NEEDED = ("exponent_bits", "mantissa_bits")
-#: What people call having no infinity.
+#: Words that people use for a format without infinities.
 _SPECIALS = (
     "inf",
     "infs",
@@ -33,7 +33,7 @@ _SPECIALS = (
     "finite",
     "fn",
 )
-#: What they mean by it.
+#: The arguments that they mean.
 _FINITE = "specials='fn' has no infinity and one NaN, specials='finite' neither"
 _WORDS = {int: "an integer", str: "a word", bool: "True or False"}
 
