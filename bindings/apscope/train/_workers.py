@@ -48,8 +48,8 @@ class Workers:
         Seed of the exchange's random draws.
     batched : bool, optional
         Whether the workers' gradients are computed together, by ``torch.func.vmap``; by default if
-        the model allows it: not if its forward pass changes buffers (BatchNorm's statistics), or it
-        is quantized. The two differ by the rounding errors of PyTorch's kernels.
+        the model allows it: not if it has buffers (such as BatchNorm's statistics) or is quantized.
+        The two differ by the rounding errors of PyTorch's kernels.
     node : function with an attribute ``batches``, optional
         Makes each worker's gradient from those of the parts of its batch, as rows of ``(batches,
         n)``: a two-level exchange, such as `apscope.train.cpd.EmulatedNode`.
