@@ -46,8 +46,8 @@ void bind_cost(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& m
     },
           py::arg("collective"), py::arg("sent"), py::arg("partial"), py::arg("result"),
           py::arg("side"), py::arg("workers"), py::arg("group"),
-          "What one worker sends (messages one after another, bytes), adds and decodes, in bytes, "
-          "for one message a worker.");
+          "The work of one worker for one message per worker: messages sent one after another, and "
+          "bytes sent, added and decoded.");
     m.def("agreed_bits",
           [made](const std::string& spec, const std::string& grid) {
         return transport_of(*made, spec, grid).agreed_bits;
@@ -59,9 +59,10 @@ void bind_cost(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& m
         return found ? py::object(py::make_tuple(name_of(found->first), found->second))
                      : py::none();
     }, py::arg("topology"));
-    m.def("way",
-          [made](const std::string& spec, const std::string& grid, const std::string& topology,
-                 double values, double payload, double side, int workers) -> py::object {
+    m.def(
+        "way",
+        [made](const std::string& spec, const std::string& grid, const std::string& topology,
+               double values, double payload, double side, int workers) -> py::object {
         const std::optional<Way> way =
             way_of(transport_of(*made, spec, grid), topology, values, payload, side, workers);
         if (!way) return py::none();
@@ -75,7 +76,7 @@ void bind_cost(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& m
         d["side"] = way->bytes.side;
         return d;
     },
-          py::arg("scheme"), py::arg("grid"), py::arg("topology"), py::arg("values"),
-          py::arg("payload"), py::arg("side"), py::arg("workers"),
-          "How the messages of a scheme go, in bytes; None where no algorithm gives that sum.");
+        py::arg("scheme"), py::arg("grid"), py::arg("topology"), py::arg("values"),
+        py::arg("payload"), py::arg("side"), py::arg("workers"),
+        "How the messages of a scheme are sent, in bytes; None if no algorithm computes that sum.");
 }

@@ -147,7 +147,7 @@ to_json() and from_json() the fields.)")
         .def_readonly("bias", &FloatFormat::bias,
                       "A normal value is 2^(field - bias) (1 + fraction).")
         .def_readonly("is_signed", &FloatFormat::is_signed,
-                      "Whether a sign bit stands above the exponent field.")
+                      "Whether there is a sign bit above the exponent field.")
         .def_readonly("subnormals", &FloatFormat::subnormals,
                       "Whether exponent field 0 holds zero and subnormal values; False: it is an "
                       "ordinary binade.")
@@ -168,7 +168,7 @@ to_json() and from_json() the fields.)")
         .def_readonly("nan_at_negative_zero", &FloatFormat::nan_at_negative_zero,
                       "Whether the code of -0 is the NaN, as in fnuz and P3109 formats.")
         .def_readonly("even_code_ties", &FloatFormat::even_code_ties,
-                      "Of precision 1 only: ties go to the even code (P3109), not to the larger "
+                      "Only for precision 1: ties go to the even code (P3109), not to the larger "
                       "magnitude (IEEE 754).")
         .def_property_readonly("has_nan", &FloatFormat::has_nan, "Whether any code is a NaN.")
         .def_property_readonly("fits_fp32", &FloatFormat::fits_fp32,
@@ -178,22 +178,22 @@ to_json() and from_json() the fields.)")
             "storage_bits", &FloatFormat::storage_bits,
             "Width of a code in bits: sign, exponent field and stored significand.")
         .def_property_readonly("precision", &FloatFormat::precision,
-                               "Significant bits of a normal value, the hidden one included.")
+                               "Significant bits of a normal value, including the hidden one.")
         .def_property_readonly("emin", &FloatFormat::emin,
                                "Exponent of the smallest normal value, 1 - bias, or -bias without "
-                               "subnormals; floor(log2(smallest_normal)) where there is one.")
+                               "subnormals; floor(log2(smallest_normal)) if there is one.")
         .def_property_readonly("emax", &FloatFormat::emax,
                                "Exponent of the largest finite value, floor(log2(largest)).")
         .def_property_readonly("largest", &FloatFormat::largest, "The largest finite value.")
         .def_property_readonly(
             "smallest_normal", &FloatFormat::smallest_normal,
-            "The smallest positive normal value; 0 in a format that has subnormal values alone.")
+            "The smallest positive normal value; 0 in a format that has only subnormal values.")
         .def_property_readonly(
             "smallest_positive", &FloatFormat::smallest_positive,
-            "The smallest positive value: subnormal where the format has such values.")
+            "The smallest positive value: a subnormal one if the format has any.")
         .def_property_readonly("nan_code", &FloatFormat::nan_code,
-                               "The code of the canonical NaN, sign bit 0 but where the NaN is at "
-                               "-0. ValueError in a format without NaN.")
+                               "The code of the canonical NaN, with sign bit 0 except if the NaN "
+                               "is at -0. ValueError in a format without NaN.")
         .def_property_readonly("infinity_code", &FloatFormat::infinity_code,
                                "The code of +infinity. ValueError in a format without infinity.")
         .def("to_dict", &fields, "The fields by name, as ``FloatFormat(**fields)`` takes them.")
@@ -205,7 +205,7 @@ to_json() and from_json() the fields.)")
                     [](const std::string& text) {
         const py::dict d = py::module_::import("json").attr("loads")(text);
         return py::type::of<FloatFormat>()(**d);
-    }, py::arg("text"), "The format of a text that `to_json` gave.")
+    }, py::arg("text"), "The format of a text that `to_json` made.")
         .def(py::self == py::self)
         .def("__hash__", &FloatFormat::hash)
         .def("__str__", &FloatFormat::name)
@@ -230,8 +230,8 @@ to_json() and from_json() the fields.)")
     python::bind_projection(m);
     m.def("rounding_word", [](const std::string& word) { return std::string(rounding_word(word)); },
           py::arg("word"),
-          "The name that a rounding has here, of any word for it; what means nothing stays. "
-          "ValueError for what is not clear.");
+          "The name of a rounding, from any word for it; unknown words are returned unchanged. "
+          "ValueError for an ambiguous word.");
     m.def("rounding_modes", [] {
         std::vector<std::string> names;
         for (int i = 0; i < rounding_mode_count; ++i)

@@ -36,7 +36,7 @@ void for_pieces(std::size_t count, int threads, Work&& work) {
 
 void check_lengths(std::size_t in, std::size_t out) {
     if (in != out) {
-        throw std::invalid_argument("the output holds " + std::to_string(out) +
+        throw std::invalid_argument("the output has " + std::to_string(out) +
                                     " elements, the input " + std::to_string(in) +
                                     "; they must agree");
     }
@@ -205,7 +205,7 @@ void encode(std::span<const Real> in, std::span<Code> out, const FloatFormat& fo
             if (in[i] != in[i]) {
                 throw std::invalid_argument("element " + std::to_string(i) + " is NaN, which " +
                                             format.name() +
-                                            " cannot hold; give nan= a code to put there");
+                                            " does not have; give nan= a code to use instead");
             }
         }
     }

@@ -39,8 +39,7 @@ float as_float(double value, std::size_t place) {
     throw std::invalid_argument(
         "element " + std::to_string(place) + " is " +
         std::string(text, std::to_chars(text, text + sizeof text, value).ptr) +
-        ", which is not an fp32 number; statistics are those of fp32 numbers, so make floats of "
-        "them first");
+        ", which is not an fp32 number; statistics need fp32 numbers, so convert to float first");
 }
 
 }  // namespace

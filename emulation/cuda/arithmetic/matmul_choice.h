@@ -22,8 +22,8 @@ void with_matmul_step(const float* a, const float* b, float* out, std::size_t ba
                       const SumOptions& options, F&& f) {
     using Kind = SumOrder::Kind;
     if (options.order.kind == Kind::exact) {
-        throw std::invalid_argument("order=exact is not served on a GPU; use sequential, pairwise, "
-                                    "chunked:N or kahan, or the CPU");
+        throw std::invalid_argument("order=exact is not supported on a GPU; use sequential, "
+                                    "pairwise, chunked:N or kahan, or the CPU");
     }
     if (is_stochastic(options.projection.rounding) && terms >= std::size_t{1} << 26) {
         throw std::invalid_argument(

@@ -83,7 +83,7 @@ SchemeDefinition adaptive_loss_scaling_definition() {
                      "apscope.studies.activation_scales)",
             .takes_format = true,
             .keys = float_keys(
-                {{"distribution", "lognormal", "of the elements: normal or lognormal"},
+                {{"distribution", "lognormal", "distribution of the elements: normal or lognormal"},
                  {"target", "0.001", "share of elements that may underflow, 1e-6 to 0.5"},
                  {"u_min", "format",
                   "smallest magnitude that counts as kept: format (its smallest positive value) or "

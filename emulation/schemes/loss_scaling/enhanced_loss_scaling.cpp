@@ -18,8 +18,8 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& text, const std::string& part) {
     throw std::invalid_argument("minimum=" + text + " has '" + part +
-                                "' where STEP:VALUE belongs, the steps ascending, "
-                                "the values positive fp32 numbers (such as 0:1024/5000:8192)");
+                                "' in the place of STEP:VALUE, with ascending steps and positive "
+                                "fp32 numbers (such as 0:1024/5000:8192)");
 }
 
 // STEP:VALUE/STEP:VALUE..., steps ascending; or none.

@@ -1,4 +1,4 @@
-// sign: one bit an element, times a scale a worker.
+// sign: one bit per element, times a scale per worker.
 //
 //      C(x) = s sign(x), sign(0) = +1       s = |x|_1 / d   (l1: the least squared error)
 //                                               |x|_2 / sqrt(d)   (l2: keeps the norm)
@@ -16,7 +16,7 @@ namespace apscope::detail {
 
 SchemeDefinition sign_definition() {
     return {.class_name = "Sign",
-            .summary = "signs times a scale a worker; gathered and added in fp32",
+            .summary = "signs times a scale per worker; gathered and added in fp32",
             .source = "Bernstein et al., signSGD, ICML 2018 (arXiv:1802.04434); scales: "
                       "Karimireddy et al., ICML 2019 (l1), DeepSpeed (l2)",
             .needs = "gradients",

@@ -6,7 +6,7 @@
 //                              q = clip(floor(z / delta + U[0, 1)), -2^(bits-1), 2^(bits-1) - 1)
 //                              decoded: c + delta q
 //
-// delta comes from what all know, so there is no side information. c = 0 (converged) has delta = 0
+// All workers can compute delta, so there is no side information. c = 0 (converged) has delta = 0
 // and decodes to 0. In HALP z is the weights' offset and c the full gradient, whose norm over mu
 // bounds the way to the optimum; here both are gradients, and mu sets the range |c|_2 / mu alone.
 #include <algorithm>

@@ -15,7 +15,7 @@ SchemeDefinition stochastic_definition() {
         .takes_format = true,
         .keys = {{"random_bits", "32", "random bits of stochastic rounding, 1 to 64"},
                  {"overflow", "ieee",
-                  "what overflow gives: ieee, saturate, propagate, infinity or nan"}},
+                  "the result of overflow: ieee, saturate, propagate, infinity or nan"}},
         .build = [](const SchemeArguments& arguments) -> SchemeKind {
         return gathered_scheme(arguments, *arguments.format,
                                parse_overflow(arguments.text("overflow")));

@@ -69,8 +69,8 @@ void encode_ternary(Message& m, std::span<const double> x, double limit, double 
 
 SchemeDefinition terngrad_definition() {
     return {.class_name = "TernGrad",
-            .summary = "signs or zero under the workers' largest magnitude, clipped before; codes "
-                       "add up in the network",
+            .summary = "signs or zeros times the workers' largest magnitude, after clipping; codes "
+                       "are added in the network",
             .source = "Wen et al., TernGrad, NIPS 2017 (arXiv:1705.07878)",
             .needs = "gradients",
             .keys = {{"clip", "2.5", "standard deviations beyond which a worker clips, 0: none"},

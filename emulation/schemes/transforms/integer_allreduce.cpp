@@ -140,7 +140,7 @@ SchemeDefinition integer_allreduce_definition() {
             .source = "Sapio et al., SwitchML, NSDI 2021 (arXiv:1903.06701); Mishchenko et al., "
                       "IntSGD, ICLR 2022 (arXiv:2102.08374)",
             .needs = "gradients",
-            .keys = {{"bits", "32", "of an integer, 2 to 32"},
+            .keys = {{"bits", "32", "bits of an integer, 2 to 32"},
                      {"chunk", "256", "consecutive elements that share a scale"},
                      {"rounding", "ties_to_even", "ties_to_even or stochastic"},
                      {"scale", "power_of_two", "power_of_two or real"},

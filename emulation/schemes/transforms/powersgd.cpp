@@ -169,8 +169,8 @@ void add(const TrainingStep& step, const Factors& factors, const std::vector<Mes
 
 SchemeDefinition powersgd_definition() {
     return {.class_name = "PowerSGD",
-            .summary = "a matrix as two thin factors, which add up over the workers; one step of "
-                       "power iteration a step",
+            .summary = "a matrix as two thin factors, which are added over the workers; one power "
+                       "iteration per step",
             .source = "Vogels et al., PowerSGD, NeurIPS 2019 (arXiv:1905.13727)",
             .needs = "gradients of consecutive steps",
             .keys = {{"rank", "2", "columns of the factors"}},

@@ -107,8 +107,8 @@ SchemeDefinition random_k_definition() {
             .needs = "gradients",
             .keys = {{"keep", "0.01", "share of the elements that is sent"},
                      {"scale", "true",
-                      "what is sent is multiplied by n / k, which makes it unbiased; false, as "
-                      "inside error_feedback: as it is"}},
+                      "sent values are multiplied by n / k, which makes them unbiased; false "
+                      "(inside error_feedback): unchanged"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
         TensorScheme t;
         t.grid = "sparse:fp32";

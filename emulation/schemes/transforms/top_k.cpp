@@ -46,7 +46,7 @@ SchemeDefinition top_k_definition() {
         .needs = "gradients",
         .keys = {{"keep", "0.01", "share of the elements that is sent"},
                  {"index", "32",
-                  "bits of a place: 32, or packed, as many as the tensor's length needs"}},
+                  "bits of an index: 32, or packed, as many as the tensor's length needs"}},
         .build = [](const SchemeArguments& arguments) -> SchemeKind {
         constexpr std::array<std::string_view, 2> widths{"32", "packed"};
         TensorScheme t;

@@ -212,9 +212,9 @@ def test_what_cannot_be_is_refused():
         {"hop_rounding": exact},
         {"rounding": exact, "hop_rounding": "ties_to_even"},
     ):
-        with pytest.raises(ValueError, match="is for quantize and encode"):
+        with pytest.raises(ValueError, match="is only for quantize and encode"):
             apscope.allreduce(x, "e4m3", **roundings)
-        with pytest.raises(ValueError, match="is for quantize and encode"):
+        with pytest.raises(ValueError, match="is only for quantize and encode"):
             apscope.schemes.Scheme(
                 "loss_scaling:e4m3,"
                 + ",".join(f"{key}={value}" for key, value in roundings.items())

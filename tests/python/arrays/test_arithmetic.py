@@ -267,7 +267,7 @@ def test_threads_and_instruction_sets_do_not_change_a_bit():
         (
             lambda: apscope.add(0.1, 1, "e4m3", rounding="stochastic_exact"),
             ValueError,
-            "is for quantize and encode",
+            "is only for quantize and encode",
         ),
         (
             lambda: apscope.add(0.1, 1, "e4m3", underflow="daz"),

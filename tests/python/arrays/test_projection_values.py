@@ -142,7 +142,7 @@ def test_a_word_that_leaves_ties_open_says_so(word):
     ):
         with pytest.raises(
             ValueError,
-            match=f"unknown rounding '{word}', which leaves open where ties go; use ties_to_even, "
+            match=f"unknown rounding '{word}', which does not say where ties go; use ties_to_even, "
             "IEEE 754's default",
         ):
             call()

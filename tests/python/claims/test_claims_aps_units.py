@@ -289,9 +289,9 @@ def test_one_tensor_by_itself_is_its_own_model_and_bucket():
 def test_what_sees_one_tensor_at_a_time_refuses_a_unit_of_several(unit):
     spec = f"aps:e4m3,unit={unit}"
     for around in (f"error_feedback({spec})", f"residual({spec})"):
-        with pytest.raises(ValueError, match="scales each tensor by itself"):
+        with pytest.raises(ValueError, match="scales each tensor separately"):
             apscope.schemes.Scheme(around)
-    with pytest.raises(ValueError, match="scales each tensor by itself"):
+    with pytest.raises(ValueError, match="scales each tensor separately"):
         apscope.schemes.define(
             "made_of_a_model", spec, select=lambda step, state, x: {"scale": [1.0]}
         )

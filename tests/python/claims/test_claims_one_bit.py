@@ -228,7 +228,7 @@ def test_EF1_all_that_was_sent_is_all_gradients_less_the_last_error(trace, spec)
 )
 def test_errors_are_fed_back_once(inner):
     with pytest.raises(
-        ValueError, match=r"feeds its errors back by itself; use it without error_feedback"
+        ValueError, match=r"has its own error feedback; use it without error_feedback"
     ):
         apscope.schemes.ErrorFeedback(inner)
 

@@ -218,5 +218,5 @@ def test_points_take_any_gathered_scheme_and_refuse_the_others():
         "error_feedback(sign)",
         "dynamic_loss_scaling:fp16",
     ):
-        with pytest.raises(ValueError, match="residual needs one that is gathered"):
+        with pytest.raises(ValueError, match="residual needs a scheme that is gathered"):
             apscope.schemes.Residual(inner)

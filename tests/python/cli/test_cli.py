@@ -109,7 +109,7 @@ def test_replay_and_merge_write_results(capsys, digits, tmp_path):
         (["replay", "DIGITS", "-o", "OUT", "--topology", "rings"], "'rings'"),
         (
             ["replay", "DIGITS", "-o", "OUT", "--topology", "ring+kahan"],
-            "no place for a compensation",
+            "cannot keep a compensation",
         ),
         (["replay", "DIGITS", "-o", "OUT", "--workers", "9"], "between 1 and the 8"),
         (["replay", "DIGITS", "-o", "OUT", "--workers", "x"], "'x'"),

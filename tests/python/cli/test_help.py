@@ -49,7 +49,7 @@ def test_help_is_a_verb_too(capsys):
     (["schemes", "aps-e4m3"], "unknown scheme 'aps-e4m3'; did you mean aps:e4m3?"),
     (["schemes", "loss_scaling_e4m3fn"], "did you mean loss_scaling:e4m3fn?"),
     (["schemes", "apse5m2"], "did you mean aps:e5m2?"),
-    (["schemes", "aps:e4m3,rounding=nearest"], "leaves open where ties go; use ties_to_even"),
+    (["schemes", "aps:e4m3,rounding=nearest"], "does not say where ties go; use ties_to_even"),
     (["formats", "e3m4b6fn"], "unknown format 'e3m4b6fn'; did you mean e3m4fnb6?"),
     (["report", "TRACE"], "is a trace, and no report may be written into "
                           "its folder; give -o FILE.html"), (["report", "nowhere"],

@@ -315,7 +315,7 @@ def test_what_is_not_served_is_refused(stand_in, call, error, words):
 
 def test_memory_that_runs_out_is_named(stand_in, monkeypatch):
     def full(size: int, device: int) -> int:
-        raise MemoryError(f"the GPU has not enough memory for an allocation of {size} bytes")
+        raise MemoryError(f"the GPU does not have enough memory for an allocation of {size} bytes")
 
     monkeypatch.setattr(device_arrays.module(), "allocate", full)
     with pytest.raises(MemoryError, match="24 bytes"):
@@ -451,7 +451,7 @@ def test_a_gpu_that_fails_during_a_replay_is_one_sentence_on_the_command_line(
     digits, monkeypatch, capsys, tmp_path
 ):
     def full(*arguments: Any) -> None:
-        raise MemoryError("the GPU has not enough memory for an allocation of 131072 bytes")
+        raise MemoryError("the GPU does not have enough memory for an allocation of 131072 bytes")
 
     module = SimpleNamespace(device_count=lambda: 1, row_device=lambda number: None)
     monkeypatch.setattr(device_arrays, "module", lambda why, instead: module)
@@ -459,7 +459,7 @@ def test_a_gpu_that_fails_during_a_replay_is_one_sentence_on_the_command_line(
     assert main(["replay", digits, "-o", str(tmp_path / "out"), "--device", "cuda"]) == 2
     assert (
         capsys.readouterr().err
-        == "apscope: the GPU has not enough memory for an allocation of 131072 bytes\n"
+        == "apscope: the GPU does not have enough memory for an allocation of 131072 bytes\n"
     )
     assert main(["replay", digits, "-o", str(tmp_path / "out")]) == 2
     assert (
