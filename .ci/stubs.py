@@ -55,7 +55,7 @@ sys.exit(pybind11_stubgen.main(sys.argv[1:]))
 
 
 def annotation(made: type, p: inspect.Parameter) -> str:
-    """What a parameter of a scheme class takes: values such as its default, and the numbers or formats that the parser is found to take besides."""
+    """The type of a scheme class's parameter: by its default, and by trying the parser."""
     if p.kind is not p.KEYWORD_ONLY:
         return FIRST[p.name]
     if found := APART.get((made.__name__, p.name)) or EVERYWHERE.get(p.name):
@@ -84,7 +84,7 @@ def annotation(made: type, p: inspect.Parameter) -> str:
 
 
 def scheme_stub() -> str:
-    """apscope.schemes for type checkers and editors: every class with what its constructor takes."""
+    """apscope.schemes for type checkers and editors: every class with its constructor."""
     lines = [
         '"""Written by .ci/stubs.py: make stubs."""',
         "",

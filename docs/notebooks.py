@@ -126,7 +126,7 @@ def _text(text: str) -> str:
 
 
 def differences(stored: NotebookNode, fresh: NotebookNode) -> list[str]:
-    """In what the outputs of two stripped notebooks differ, a line each; numbers and pictures may differ a little."""
+    """Differences in the outputs of two stripped notebooks; small ones in numbers and pictures are allowed."""
     found = []
     for i, (one, other) in enumerate(zip(stored.cells, fresh.cells, strict=True)):
         pair = (_outputs(one), _outputs(other))
@@ -160,7 +160,7 @@ def _outputs(cell: NotebookNode) -> dict[tuple[int, str], str]:
 
 
 def agree(one: str, other: str) -> bool:
-    """Whether two texts are the same but for the last digits of their numbers, and the blanks that these take."""
+    """Whether two texts are equal except for the last digits of numbers, and blanks beside them."""
     number = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
     if number.sub("#", one).split() != number.sub("#", other).split():
         return False

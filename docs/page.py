@@ -1,4 +1,4 @@
-"""What the scripts that write into docs/performance.md share: the machine's name, and lines between two markers."""
+"""Common parts of scripts that write into pages: the machine's name, and lines between markers."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def ladders() -> pd.DataFrame:
 
 
 def draw(ax: Axes, table: pd.DataFrame, trace: str, first: bool) -> None:
-    """One trace; the limits are those of all three, so that what stands beside the lines is written anew."""
+    """One trace, with the limits of all three, for which the labels beside the lines are placed again."""
     plots.ladder(table, trace=trace, ax=ax)
     lines = [
         (*text.xy, text.get_text(), text.get_color())

@@ -121,7 +121,7 @@ def registered() -> list[str]:
 
 
 def examples() -> dict[apscope.schemes.SchemeDefinition, str]:
-    """A spec of every scheme: the first in the list `all`, and where that is the bare name, with its first key as it is by default."""
+    """A spec of every scheme: the first in the list `all`, a bare name with its first key's default."""
     first: dict[str, str] = {}
     for scheme in apscope.schemes.all_schemes():
         first.setdefault(scheme.name, scheme.spec)
@@ -281,7 +281,7 @@ POOLS = {
 
 
 def against_loss_scaling() -> str:
-    """APS beside loss scaling at a quarter of the bytes, each with its best format and rule in `main`."""
+    """APS and loss scaling at a quarter of the bytes, each with its best format and rule of `main`."""
     table = rows_of(apscope.replay([DATA / name for name in TRACES], "main", topology="ring"))
     sound = (table["overflowed"] == 0) & (table["skipped"] == 0)
     held = table[at_most(table["volume"], 0.25) & sound].sort_values("error_over_noise")

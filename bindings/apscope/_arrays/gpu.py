@@ -85,7 +85,9 @@ def _result(
         tensor = torch.empty(shape, dtype=getattr(torch, dtype.name), device=like.device)
     except torch.cuda.OutOfMemoryError as error:
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        raise MemoryError(f"the GPU does not have enough memory for the result's {size} bytes") from error
+        raise MemoryError(
+            f"the GPU does not have enough memory for the result's {size} bytes"
+        ) from error
     return tensor, tensor.data_ptr()
 
 

@@ -79,7 +79,11 @@ def test_the_rate_warms_up_and_decays(opened):
         ("warmup = 4", "momentum = 0.5", "task.momentum is a key of sgd and lars, not of adam"),
         ("warmup = 4", 'called = "A b"', "task.called='A b' must be a name of at most 40"),
         ('"linear"', '"step"', "task.decay='step' must be one of cosine, linear, none"),
-        ('name = "digits"', 'name = "digits"\ntext = "x"', "task.text is a key of the task characters"),
+        (
+            'name = "digits"',
+            'name = "digits"\ntext = "x"',
+            "task.text is a key of the task characters",
+        ),
         ("steps = 40", "steps = true", "task.steps=True must be an integer"),
         ('"e3m0"]', '"e3m99"]', "e3m99"),
         ('"aps:{format}"', '"apps:{format}"', "apps"),
