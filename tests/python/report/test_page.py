@@ -51,14 +51,14 @@ def told(results):
 def test_the_ladder_stands_in_a_table_with_its_factors(results):
     text = page(results)
     ladder = apscope.ladder(results).set_index(["rung", "format"])
-    table = text[text.index("What finer scaling buys") :]
+    table = text[text.index("The gain of finer scales") :]
     row = re.search(r'class="text">e3m4, 3 exponent bits</th>(.*?)</tr>', table)[1]
     layer = ladder.loc[("layer", "e3m4")]
     assert f"<b>{figure(layer['error_over_noise'], 2)}</b>" in row
     assert (
         text.index('<svg class="chart xy"')
         < text.index("Baselines, and the best of each family")
-        < text.index("What finer scaling buys")
+        < text.index("The gain of finer scales")
     )
 
 
@@ -224,7 +224,7 @@ def test_what_changed_between_two_replays(trace, tmp_path):
         == 0
     )
     text = (tmp_path / "r.html").read_text()
-    assert "What changed against the other results" in text and "Settings that differ" in text
+    assert "Changes from the other results" in text and "Settings that differ" in text
 
 
 def test_results_of_an_entirely_different_trace_are_refused(trace, tmp_path, capsys, monkeypatch):

@@ -185,7 +185,7 @@ def test_overflow_is_told_wherever_such_a_row_appears(browser, request, tmp_path
         "t.textContent === '×').length"
     )
     assert browser.run(crosses) == table.overflowed_b.sum()
-    assert "B overflowed here: its error is not finite and has no parts." in browser.run(
+    assert "B overflowed here, so its error is not finite and has no parts." in browser.run(
         "document.querySelector('#versus').textContent"
     )
     browser.run("apscopePage.state.measure = 'nmse'; apscopePage.update(); apscopePage.drawAll()")

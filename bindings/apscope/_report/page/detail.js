@@ -1,4 +1,4 @@
-// One layer of part (c): where its exponents lie, the scales, the bias and where the error is made.
+// One layer of part (c): its exponents, the scales, the bias, and the causes of the error.
 
 import { chart, charts, figureBox } from "./chart.js";
 import { element } from "./dom.js";
@@ -7,7 +7,7 @@ import { bias, shares } from "./fill.js";
 import { nmse } from "./summary.js";
 import { clip, figure, percent } from "./text.js";
 
-// Kinds of charts, in their order, and what draws each.
+// Kinds of charts, in their order, and the functions that draw them.
 const PARTS = { exponents, scale, bias: biasOverSteps, origin };
 
 export function detail(panel, view, state, sides, close) {
