@@ -1,6 +1,6 @@
 """Writes tables: python docs/tables.py README.md docs/schemes.md docs/definitions.md
 
-README.md: what finer scaling buys on the bundled traces, three rungs of the ladder of scales; and
+README.md: the gain of finer scales on the bundled traces, three rungs of the ladder of scales; and
 on `digits` the baselines, and in each format these rungs, APS by its own rule and stochastic
 rounding in the ring and gathered. docs/schemes.md: every scheme with a spec, and all of them on
 `digits`.
@@ -71,7 +71,7 @@ def replay() -> apscope.Results:
 
 
 def rows_of(results: apscope.Results) -> pd.DataFrame:
-    """The summary after a ring, or after a scheme's own reduction: one row a scheme, best first."""
+    """The summary after a ring, or after a scheme's own reduction: one row per scheme, best first."""
     return headline(results.summary(), "ring")
 
 
@@ -83,7 +83,7 @@ def chosen(results: apscope.Results) -> pd.DataFrame:
 
 
 def markdown(table: pd.DataFrame, words: tuple[str, ...] = ()) -> list[str]:
-    """A row a scheme; with `words` beside its name, what it does."""
+    """One row per scheme; with `words`, its description beside its name."""
     heads = ["scheme", *(["scale"] if words else []), *COLUMNS.values()]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for i, row in enumerate(table.to_dict("records")):

@@ -34,7 +34,7 @@ Rows rows_of(std::span<const RowReader> readers) {
     return rows;
 }
 
-// As functions see them: a scale an element.
+// For Python functions: one scale per element.
 NamedRows spread(Parameters theta, std::size_t elements) {
     if (!theta.scales.empty() && theta.unit != 1) {
         Row each(elements);

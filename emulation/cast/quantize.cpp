@@ -42,7 +42,7 @@ void check_lengths(std::size_t in, std::size_t out) {
     }
 }
 
-// The caller's random integers, one an element and N bits each.
+// The caller's random integers, one per element, of N bits each.
 void check_words(const RandomSource& random, std::size_t count, const Projection& projection) {
     if (!random.words) return;
     if (!is_stochastic(projection.rounding)) {

@@ -19,7 +19,7 @@
 namespace apscope::detail {
 
 // Where stochastic rounding takes its random integers from: the stream keyed by a seed, element i
-// of an array drawing word first_element + i, or integers of the caller's, one an element.
+// of an array drawing word first_element + i, or integers of the caller, one per element.
 struct RandomSource {
     std::uint64_t seed = 0;
     std::uint64_t first_element = 0;

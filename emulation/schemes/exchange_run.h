@@ -76,9 +76,9 @@ private:
     std::vector<SpecialValue> special_;  // of the piece at hand
 };
 
-// The same at once. gradients: one row of fp32 values a worker, equally long. `topologies` is used
-// by schemes that cross with them; others reduce their own way, once. Throws std::invalid_argument
-// if a part of the caller returns rows of the wrong length.
+// The same at once. gradients: one row of fp32 values per worker, equally long. `topologies` is
+// used by schemes that cross with them; others reduce their own way, once. Throws
+// std::invalid_argument if a part of the caller returns rows of the wrong length.
 Exchange exchange(const TensorScheme& scheme, const TrainingStep& step, State& state,
                   std::span<const std::span<const float>> gradients,
                   std::span<const Topology> topologies = {});

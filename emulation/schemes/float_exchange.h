@@ -24,8 +24,8 @@ struct FloatBuffers {
     explicit FloatBuffers(int workers)
         : narrow(static_cast<std::size_t>(workers)), codes(narrow.size()), decoded(narrow.size()) {}
 
-    std::vector<Buffer<float>> narrow;  // one row a worker
-    std::vector<Buffer<double>> codes, decoded;  // one row a worker
+    std::vector<Buffer<float>> narrow;  // one row per worker
+    std::vector<Buffer<double>> codes, decoded;  // one row per worker
     Buffer<float> narrow_sum;
     std::vector<const float*> narrow_rows;
     ReduceScratch<float> narrow_scratch;

@@ -67,7 +67,7 @@ public:
             row.assign(found.begin(), found.end());
         }
     }
-    // name/0, name/1, ...: one row a worker.
+    // name/0, name/1, ...: one row per worker.
     void rows(const std::string& name, Rows& rows) {
         for (std::size_t w = 0; writes() ? w < rows.size() : rows_.contains(numbered(name, w));
              ++w) {
@@ -132,7 +132,7 @@ public:
         for (auto& [type, held] : parts_) held.fields(held.part, fields);
         return all;
     }
-    // Of a record that nobody needs any more: no row is copied.
+    // Of a record that is no longer needed: no row is copied.
     NamedRows rows() && {
         NamedRows all = std::move(others_);
         Fields fields(all, Fields::Way::moves);

@@ -29,7 +29,7 @@ struct StepTensor {
 struct StepGradients {
     std::int64_t number = 0;
     std::size_t index = 0;  // among the steps of the training, from 0
-    std::vector<std::vector<std::span<const float>>> gradients;  // one row a worker
+    std::vector<std::vector<std::span<const float>>> gradients;  // one row per worker
     std::vector<std::span<float>> out;
     std::vector<std::span<const float>> weights = {};  // empty if no scheme needs them
     double loss = std::numeric_limits<double>::quiet_NaN(),

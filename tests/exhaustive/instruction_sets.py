@@ -1,7 +1,7 @@
 """``python -m tests.exhaustive.instruction_sets``: a digest of the bits of every kind of result, on
 the instruction set in use.
 
-Run it with APSCOPE_SIMD=portable, sse4, avx2 and avx512: the lines are the same. One line a job,
+Run it with APSCOPE_SIMD=portable, sse4, avx2 and avx512: the lines are the same. One line per job,
 "SHA-256 (its first 16 digits) job". The inputs: the values of every named format and the middles
 between them (of formats beyond 12 bits 4096 values), their neighbours in the input's own type, both
 signs, infinities and NaNs; and 10^6 random fp32 patterns. Every format takes the first set in every

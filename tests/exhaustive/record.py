@@ -1,4 +1,4 @@
-"""The record: what each job found on an instruction set, kept in a JSON file of one line a row, so
+"""The record: the result of each job on an instruction set, in a JSON file of one line per row, so
 that a stopped run goes on where it was."""
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def read(path: Path) -> dict[Key, Row]:
 
 
 def write(path: Path, rows: dict[Key, Row]) -> None:
-    """One line a row, names in the order of the numbers in them, beside its place first: nothing
+    """One line per row, names in the order of the numbers in them, beside its place first: nothing
     half-written is left."""
     parts: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for key in sorted(

@@ -116,7 +116,7 @@ def run(
 def judge(
     race: Race, runs: list[Run], now: Tree, before: Tree, clean: list[Tree]
 ) -> tuple[bool, list[str]]:
-    """Whether what is there is nobody's work, and everything that is wrong."""
+    """Whether the remaining files belong to no run, and everything that is wrong."""
     wrong = [
         f"no sentence: {run}"
         for run in runs

@@ -1,5 +1,5 @@
 """A fault at any system call that writes leaves the old, the new or what its reader refuses, and a
-repeat mends it."""
+repeat repairs it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ REASONS = (
 
 
 def reason(peer: str, interval: Interval) -> str | None:
-    """The sentence for an interval of a peer's differences, None where nobody knows why."""
+    """The sentence for an interval of a peer's differences, None if the reason is unknown."""
     for names, kind, is_negative, why in REASONS:
         if (
             fnmatchcase(peer, names)

@@ -16,7 +16,7 @@
 
 namespace {
 
-// A line a scheme.
+// One line per scheme.
 std::vector<std::string> specs_of(const std::string& path) {
     std::ifstream file(path);
     std::vector<std::string> specs;

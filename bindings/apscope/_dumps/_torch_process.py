@@ -212,7 +212,8 @@ def main() -> None:
             head, tensor = answer(json.loads(line), opened)
         except PermissionError:
             head, tensor = {"error": "it may not be opened", "kind": "untrusted"}, None
-        # whatever torch says is told, in the other process; CheckpointException is no Exception
+        # every message of torch is reported by the other process; CheckpointException is not an
+        # Exception
         except BaseException as error:  # noqa: BLE001
             first = next(
                 (failure for failure, _ in getattr(error, "failures", {}).values()), error

@@ -130,7 +130,7 @@ class OpenTrace:
 def _telling(
     worker: Any, topic: str | None, part: tuple[str, int]
 ) -> Callable[[int, int], None] | None:
-    """Reports a part's progress to the client; None if nobody listens."""
+    """Reports a part's progress to the client; None if it does not want reports."""
     reported = 0.0
 
     def update(done: int, total: int) -> None:

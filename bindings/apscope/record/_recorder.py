@@ -382,7 +382,7 @@ class Recorder:
         if not self._quiet and sys.stderr is not None:
             of = f" of {session.processes} processes" if session.processes > 1 else ""
             where = f"{self.path}{', which has no trace' if none else ''}"
-            with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+            with contextlib.suppress(OSError, ValueError):  # the reader has closed it
                 print(
                     f"apscope: {0 if none else session.committed} steps{of} recorded in {where}, "
                     f"{session.bytes / 1e6:.1f} MB by this process; recording took {self.overhead}",

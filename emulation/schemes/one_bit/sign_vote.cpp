@@ -18,7 +18,7 @@ namespace apscope::detail {
 namespace {
 
 struct Momentum {
-    Rows rows;  // one a worker
+    Rows rows;  // one per worker
 
     void fields(Fields& f) { f.rows("momentum", rows); }
 };

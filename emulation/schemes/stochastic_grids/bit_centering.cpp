@@ -27,7 +27,7 @@ namespace apscope::detail {
 
 namespace {
 
-// Shared by the state and what a step chose: nobody changes a centre that is in use.
+// Shared by the state and a step's choice: a centre in use is never changed.
 using SharedRow = std::shared_ptr<Row>;
 
 void row_field(Fields& f, const char* name, SharedRow& row) {

@@ -54,7 +54,7 @@ def test_a_number_repeats_and_draws_advance(name):
     assert np.array_equal(call(5), call(5))
     draws = apscope.Draws(5)
     made = [call(draws) for _ in range(12)]
-    assert draws.calls == 12, "one a call"
+    assert draws.calls == 12, "one per call"
     assert any(not np.array_equal(made[0], other) for other in made[1:])
     # Reproducible, from the start and from the middle; call k is a seed like any other.
     again, later = apscope.Draws(5), apscope.Draws(5, calls=7)

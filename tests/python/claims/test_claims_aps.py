@@ -231,7 +231,7 @@ def test_one_value_that_is_not_finite_is_counted_and_changes_nothing_else(tmp_pa
     whole = apscope.replay(
         record(tmp_path / "whole", "mean", g=g), "aps:e4m3", topology=TOPOLOGIES
     ).frame
-    assert np.abs(others).max() == np.abs(g).max(), "the scale must not hang on the column"
+    assert np.abs(others).max() == np.abs(g).max(), "the scale must not depend on the column"
     assert frame.scale_exponent.equals(whole.scale_exponent)
     assert (
         (frame.infinite == np.isinf(bad)).all()

@@ -240,7 +240,7 @@ def test_DS1_the_sequence_of_scales_of_both_versions(tmp_path, version, hysteres
 
 
 def test_DS1_differs_from_torch_on_the_same_overflows(tmp_path):
-    """The class before 2025 grows one step earlier than torch at first, and forgives an
+    """The class before 2025 grows one step earlier than torch at first, and tolerates an
     overflow."""
     bits = [False] * 4 + [True] + [False] * 9
     gradients = [np.inf if b else 0.0 for b in bits]

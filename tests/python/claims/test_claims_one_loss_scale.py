@@ -2,9 +2,9 @@
 summary decides it.
 
 The rival is one hindsight scale for all layers and steps by the tight rule, with room for the sum
-of all workers, so that the two differ in nothing but one scale a layer and step. A ratio is APS
-over loss scaling: below 1 APS loses less. The figures were measured by a program that shares
-nothing with this package; they are compared to their last printed digit.
+of all workers, so that the two differ only in one scale per layer and step. A ratio is APS over
+loss scaling: below 1 APS loses less. The figures were measured by a program that shares nothing
+with this package; they are compared to their last printed digit.
 """
 
 import numpy as np

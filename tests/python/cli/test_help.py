@@ -63,7 +63,7 @@ def test_what_is_misspelt_gets_a_hint(capsys, request, words, sentence):
 
 
 def dump(folder):
-    """What the example of convert reads: a file a step and worker."""
+    """The input of the example of convert: one file per step and worker."""
     random = np.random.default_rng(0)
     for step in range(2):
         (folder / f"step_{step}").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, or that nobody reads: the work is done all the same, and a
+"""Standard streams that are closed, or that are not read: the work is done all the same, and a
 failure has its exit status."""
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ def test_numbers_of_a_distributed_checkpoint_are_seen(tmp_path, monkeypatch, nes
     dcp = pytest.importorskip("torch.distributed.checkpoint")
     unknown = type(
         "Unknown", (), {"__module__": __name__}
-    )  # a class that cannot be imported again is in nobody's way
+    )  # a class that cannot be imported again disturbs nothing
     monkeypatch.setattr(sys.modules[__name__], "Unknown", unknown, raising=False)
     numbers = {
         "loss_scale": 1024.0,

@@ -1,4 +1,4 @@
-"""Formats that nobody has named: fields drawn at random, casts against the executable
+"""Formats without names: fields drawn at random, casts against the executable
 specification."""
 
 import numpy as np

@@ -70,7 +70,7 @@ def on(*some: jobs.Job, simd: str = BEST) -> list[tuple[jobs.Job, str]]:
 
 
 def forget(path, name: str) -> None:
-    """As if a row had been found at a commit that nobody has."""
+    """As if a row had been found at a commit that does not exist."""
     rows = record.read(path)
     rows |= {
         key: dataclasses.replace(row, commit="0" * 8)

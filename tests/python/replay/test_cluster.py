@@ -191,7 +191,7 @@ shutil.rmtree = rmtree
         while (
             sum(len(fetched) for fetched in removed(tmp_path)) < all_files
             and time.monotonic() < deadline
-        ):  # once nobody needs the trace
+        ):  # once the trace is not needed
             time.sleep(0.05)
     assert found.frame.equals(apscope.replay(digits, stateless).frame)
     one, other = removed(tmp_path)
@@ -290,7 +290,7 @@ _core.replay = held
 def test_workers_that_all_end_at_once_do_the_replay_once_they_are_back(
     digits, tmp_path, workers, begins
 ):
-    """Dask alone would keep the parts for workers at addresses that nobody has any more, and states
+    """Dask alone would keep the parts for workers at addresses that no longer exist, and states
     of the steps before are lost with them."""
     settings = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
     what = {"steps": f"{begins}:", "states": replay(digits, steps=":3").states if begins else None}

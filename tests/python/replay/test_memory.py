@@ -172,7 +172,8 @@ def test_states_that_are_kept_count(four_tensors):
 
 
 def test_what_is_remembered_goes_with_the_last_step(traces, four_tensors):
-    """One tensor's errors at a time: 8 bytes a value, beside its fp32 numbers, which are mapped."""
+    """One tensor's errors at a time: 8 bytes per value, besides its fp32 numbers, which are
+    mapped."""
     done = replay((traces[0], four_tensors), 0, 1, "error_feedback(sign)")
     assert done.returncode == 0, done.stderr
     one = 2**20 * 4 * (8 + 4)

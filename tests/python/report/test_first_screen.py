@@ -1,5 +1,5 @@
-"""The first screen: a verdict of at most 20 words a trace, its command, three charts; nothing of it
-needs a script."""
+"""The first screen: a verdict of at most 20 words per trace, its command, three charts; nothing of
+it needs a script."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_a_lossless_wide_scheme_is_no_winner_and_a_baseline_no_rival(results):
     table, _ = told(results)
     assert "zero_blocks" not in set(table["scheme"])
     assert list(table["scheme"][:3]) == ["none:fp32", "none:fp16", "none:bf16"]
-    # A gather of 8 workers sends as much as fp32: that it loses less buys nothing.
+    # A gather of 8 workers sends as much as fp32, so its smaller error is not a gain.
     stochastic = table.set_index("scheme").loc["stochastic:e3m4"]
     assert (
         stochastic["beaten_by"] in ("none:fp16", "none:bf16")

@@ -43,7 +43,7 @@ def browser():
 
 
 def shown(browser, text, folder, **about):
-    """Opens a page; it must say nothing to the console and ask nobody for anything."""
+    """Opens a page; it must not write to the console nor request anything."""
     path = folder / "page.html"
     path.write_text(text, encoding="utf-8")
     browser.prefer("light")

@@ -28,7 +28,7 @@ def test_every_number_is_that_of_a_summary_of_the_part_alone(results, part):
     places = {"layer": LAYERS, "role": ("linear", "norm", ""), "step": STEPS}[part]
     assert not found.duplicated(["trace", "scheme", part]).any() and set(found[part]) == set(places)
     for place in places:
-        # One row a scheme; the layer of a policy that has a reduction of its own stands by itself
+        # One row per scheme; the layer of a policy that has a reduction of its own stands by itself
         # under that one's name.
         alone = of_topology(
             summary(results.frame[results.frame[BY[part]] == place]), "ring"

@@ -1,4 +1,4 @@
-"""The specs on which every invariant runs, a file a group of the registry; at least one a
+"""The specs on which every invariant runs, one file per group of the registry; at least one a
 scheme."""
 
 from __future__ import annotations

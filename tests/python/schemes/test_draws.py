@@ -200,7 +200,7 @@ def test_error_feedbacks_expected_bias_speaks_of_the_gradient(two_steps):
 @pytest.mark.parametrize("spec", ["nvfp4", "thc"])
 def test_rotations_have_closed_forms_at_every_length(spec, n):
     """Every element is a sum of its group's: the variance of each is the mean of the group's
-    variances. thc's are those of the rounding under the step's rotation, whose signs hang on the
+    variances. thc's are those of the rounding under the step's rotation, whose signs depend on the
     seed too; so each draw is held to its own."""
     g = np.random.default_rng(n).standard_normal((2, n)).astype(np.float32)
     left, over = [], []

@@ -49,7 +49,7 @@ def test_units_count_as_tensors_of_their_own(tmp_path, keys):
     wire = parts[parts.stage == "wire"]
     assert whole[GRID].iloc[0].notna().all() and whole.subnormal[0] > 0
     assert whole.subnormal[0] == wire.subnormal.sum()
-    if "stochastic" not in keys:  # words hang on the place in the tensor
+    if "stochastic" not in keys:  # words depend on the place in the tensor
         assert whole.saturated[0] == wire.saturated.sum() and whole.max_ulp[0] == wire.max_ulp.max()
         for topology in ("exact", *TOPOLOGIES):
             assert (

@@ -44,7 +44,7 @@ export function detail(panel, view, state, sides, close) {
   for (const [name, box] of boxes) PARTS[name](box, charts.kinds[name], view, own, layer, step);
 }
 
-// A series of one value a step for A and for B; value(row) of the rows in `which`. Where values
+// A series of one value per step for A and for B; value(row) of the rows in `which`. Where values
 // overflowed, what is left of them has an error and a bias, they have none.
 function series(view, own, which, value) {
   return own.flatMap((s) =>
