@@ -1,5 +1,4 @@
-"""What is to be proved: jobs, each a call of `apscope.machine.verify`, and the instruction sets
-that each has to run on."""
+"""The proofs: jobs, each a call of `apscope.machine.verify`, and the instruction sets of each."""
 
 from __future__ import annotations
 

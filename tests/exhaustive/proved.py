@@ -1,5 +1,4 @@
-"""What a proof rests on: the folders that it runs through, as git has them at the commit that was
-proved.
+"""The basis of a proof: the folders that it uses, as of the proved commit in git.
 
 A proof is a fact about a commit. It holds for another commit as far as these folders are the same
 there, by the hashes of git's trees. The oracle belongs to them: a wrong oracle could let a wrong

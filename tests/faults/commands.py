@@ -1,4 +1,4 @@
-"""The commands under test, what they read, and what stands in the folder before them."""
+"""The commands under test, their inputs, and the initial content of the folder."""
 
 from __future__ import annotations
 

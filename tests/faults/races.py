@@ -1,5 +1,5 @@
-"""Several processes that write one place at once: what is there is one's whole work, and the others
-are told."""
+"""Several processes that write one place at once: one writes everything, the others get an
+error."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A fault at any system call that writes leaves the old, the new or what its reader refuses, and a
-repeat repairs it."""
+"""A fault at any system call that writes leaves the old or the new files, or files that readers
+refuse, and a repeat repairs it."""
 
 from __future__ import annotations
 

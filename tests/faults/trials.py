@@ -1,5 +1,5 @@
-"""A fault at one system call, what stands in the directory afterwards, and whether that is
-right."""
+"""A fault at one system call, the content of the directory afterwards, and whether it is
+correct."""
 
 from __future__ import annotations
 

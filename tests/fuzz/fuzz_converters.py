@@ -1,5 +1,5 @@
-"""``python tests/fuzz/fuzz_converters.py [libFuzzer's options] [CORPUS]``: what ``apscope convert``
-does with any file. Needs atheris.
+"""``python tests/fuzz/fuzz_converters.py [libFuzzer's options] [CORPUS]``: ``apscope convert`` on
+any file. Needs atheris.
 
 The first byte chooses the files' names and the options, the rest is their contents, `NEXT` between
 two; where there are fewer contents than files they serve again. HDF5 is left to its library,

@@ -1,4 +1,4 @@
-"""What the Python targets hold to: input of others is taken, or refused by a ValueError (or
+"""The property of the Python targets: foreign input is accepted, or refused by a ValueError (or
 OSError) of one sentence."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compares a peer's codes with apscope's, and sorts what differs into intervals of inputs."""
+"""Compares a peer's codes with apscope's, and groups differences into intervals of inputs."""
 
 from __future__ import annotations
 

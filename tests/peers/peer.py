@@ -1,4 +1,4 @@
-"""One implementation of a cast that is not apscope's, and the rule its documentation states."""
+"""Another implementation of a cast, and the rule that its documentation states."""
 
 from __future__ import annotations
 

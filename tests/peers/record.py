@@ -1,5 +1,5 @@
-"""The record of a walk over all inputs: a JSON file, from which the page is made and which the
-tests hold casts to."""
+"""The record of a walk over all inputs: a JSON file, from which the page is made and with which
+tests compare casts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sample of float32 and float64 inputs that stands for all of them in the fast tests."""
+"""The sample of float32 and float64 inputs that the fast tests use instead of all."""
 
 from __future__ import annotations
 

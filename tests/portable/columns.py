@@ -1,4 +1,4 @@
-"""What tests/portable/columns.cpp prints, of results in Python."""
+"""The output of tests/portable/columns.cpp, from results in Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forty and more kinds of broken dump: what makes each, and what is said of it."""
+"""More than forty kinds of broken dumps: how each is made, and its error message."""
 
 import json
 import pickle

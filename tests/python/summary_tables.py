@@ -1,5 +1,5 @@
-"""A RESULTS table of random rows that hold every odd thing, and the numbers of several rows in
-plain loops."""
+"""A RESULTS table of random rows with all special cases, and figures of several rows by plain
+loops."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Arithmetic in exact integers: what one operation, a sum or a dot product becomes in a format.
+"""Arithmetic in exact integers: the result of one operation, a sum or a dot product in a format.
 
 Exact results are Python integers of units of 2^-1074 (see casts.py). Sums and products of fp32
 numbers are such integers; quotients and roots are cut to one and, if anything was cut off, made

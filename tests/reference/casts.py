@@ -1,4 +1,4 @@
-"""One rounding of many exact numbers: what a wire value or a hop of a reduction becomes.
+"""One rounding of many exact numbers: wire values or hops of a reduction.
 
 A number is a Python integer of units of 2^-1074, the smallest fp64 number, so products with a scale
 and sums of two values are exact whatever their exponents. Read from the bottom: `project` rounds an

@@ -1,5 +1,5 @@
-"""Arithmetic of any fp64 numbers in exact fractions: what one operation, or a sum in a stated
-order, becomes in a format.
+"""Arithmetic of any fp64 numbers in exact fractions: the result of one operation, or of a sum in a
+stated order, in a format.
 
 An exact result is a Fraction that is not zero, or else a float: an infinity, NaN, or a zero, which
 has a sign. Roots alone are no fractions: one that is irrational is replaced by a fraction between

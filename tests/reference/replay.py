@@ -1,4 +1,4 @@
-"""A replay, row by row: what `apscope.replay` must print for given gradients."""
+"""A replay, row by row: the correct results of `apscope.replay` for given gradients."""
 
 from __future__ import annotations
 

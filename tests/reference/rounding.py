@@ -1,4 +1,4 @@
-"""What a cast means, in exact fractions: the executable specification of apscope's rounding.
+"""Casts in exact fractions: the executable specification of apscope's rounding.
 
 Read it from the bottom: `project` is a cast of a number, `round_magnitude` the choice between two
 neighbours. Nothing here is fast, and nothing here rounds but the lines that say so.

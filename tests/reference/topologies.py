@@ -1,4 +1,4 @@
-"""All-reduce topologies, addition by addition, as definitions.md section 1 writes them.
+"""All-reduce topologies, addition by addition, by definitions.md, section 1.
 
 Every function takes the workers' values (W, n) and an `add(a, b, hop, elements)` that rounds one
 exact sum; the hop counts the additions of the topology from 0, subtractions of Kahan's sum

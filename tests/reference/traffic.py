@@ -1,4 +1,4 @@
-"""Who sends what in a collective operation, played message by message; definitions.md section 12.
+"""The messages of every rank in a collective operation, one by one; definitions.md, section 12.
 
 Every function gives, per rank, how much of the vector it sends: a pair of fractions, in partial
 sums (or whole messages) and in results. Chunks are equal parts. `hierarchical` gives these between

@@ -1,4 +1,4 @@
-"""On steps that the choice did not see, a plan is no worse than the best single scheme;
+"""On steps that were not used for the choice, a plan is not worse than the best single scheme;
 docs/advice.py has the whole table."""
 
 import time

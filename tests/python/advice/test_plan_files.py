@@ -1,5 +1,5 @@
-"""plan.json: what is written is read back, stands for a scheme, and is refused in a sentence where
-it is damaged; the command."""
+"""plan.json: it reads back, is accepted as a scheme, and is refused with one sentence if damaged;
+the command."""
 
 import ast
 import json

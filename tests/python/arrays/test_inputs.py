@@ -1,5 +1,4 @@
-"""What callers give: dtypes where formats are taken, tensors that require grad, Series and
-DataFrames."""
+"""Callers' inputs: dtypes as formats, tensors that require grad, Series and DataFrames."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Random integers of the caller's, and rounding with the exact probability."""
+"""Random integers of the caller, and rounding with the exact probability."""
 
 import math
 from fractions import Fraction

@@ -1,5 +1,4 @@
-"""Charts as data and as SVG: what is drawn are the numbers of the tables, at the places that the
-scales say."""
+"""Charts as data and as SVG: they draw the numbers of the tables, at the places of the scales."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be proved of APS (Auto-Precision Scaling), on recorded gradients and in every format.
+"""Provable claims of APS (Auto-Precision Scaling), on recorded gradients and in every format.
 
 Notation: W workers, A the amax of a tensor, m stored significand bits, E = emax, 2^s the APS scale;
 a format's smallest subnormal is q0 = 2^(1 - E - m).

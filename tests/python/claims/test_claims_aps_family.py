@@ -1,5 +1,5 @@
-"""What can be proved or measured of headroom, shifts and orders of low-precision sums: the rest of
-APS's claims.
+"""Provable or measurable claims about headroom, shifts and orders of low-precision sums: the rest
+of APS's claims.
 
 Q below is a rounding of its own, in fp64 arithmetic: results of the library are compared with sums
 it makes. Notation as in test_claims_aps.py: E = emax, m significand bits, M the largest number, W

@@ -1,5 +1,5 @@
-"""What shares a shift of `aps`: all tensors of a step, a bucket of DDP, a tensor, a row, a run of
-elements."""
+"""Elements that share a shift of `aps`: all tensors of a step, a bucket of DDP, a tensor, a row, a
+run of elements."""
 
 import math
 from pathlib import Path

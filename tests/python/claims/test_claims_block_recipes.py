@@ -1,4 +1,4 @@
-"""What can be proved of block formats as schemes: MX, NVFP4. References are NumPy in float32, or
+"""Provable claims of block formats as schemes: MX, NVFP4. References are NumPy in float32, or
 rationals."""
 
 import math

@@ -1,4 +1,4 @@
-"""What can be proved of the communication model, by hand and by simulated traffic.
+"""Provable claims of the communication model, by hand and by simulated traffic.
 
 The model is apscope's own (latency, bandwidth, passes); no paper's.
 """

@@ -1,5 +1,4 @@
-"""The scheme `cpd` against what the published code does: every documented deviation, and nothing
-else.
+"""The scheme `cpd` against the published code: every documented deviation, and nothing else.
 
 The reference casts in integers and rationals, from a description of the code's behaviour; the right
 cast it is compared with is `apscope.quantize`.

@@ -1,5 +1,5 @@
-"""What can be proved of bit centering (HALP): on quadratics, with the scheme as the number format
-of SVRG's offsets."""
+"""Provable claims of bit centering (HALP): on quadratics, with the scheme as the number format of
+SVRG's offsets."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""What can be proved of layer-wise loss scales (adaptive loss scaling), HFP8 and unit scaling."""
+"""Provable claims of layer-wise loss scales (adaptive loss scaling), HFP8 and unit scaling."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""A replay on a Dask cluster: the same bytes, and one sentence for what goes wrong."""
+"""A replay on a Dask cluster: the same bytes, and one sentence for every error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The progress bar: shown on a terminal, with a rate and the time left; what it counts."""
+"""The progress bar: shown on a terminal, with a rate and the time left; its counts."""
 
 from __future__ import annotations
 

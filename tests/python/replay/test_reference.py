@@ -1,5 +1,4 @@
-"""The reference against what was there before it: published words, NumPy, ml_dtypes, fractions,
-fsum."""
+"""The reference against independent sources: published words, NumPy, ml_dtypes, fractions, fsum."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""The report without a browser: what it says first, what fits into it, where it may be written."""
+"""The report without a browser: its first screen, its size limits, its destinations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report in a browser: what it shows, that it answers, and that its numbers are those of
+"""The report in a browser: its content, its interaction, and numbers equal to those of
 `Results.summary`."""
 
 from __future__ import annotations

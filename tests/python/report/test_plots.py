@@ -1,4 +1,4 @@
-"""Plots: what is drawn are the table's numbers, and odd tables are drawn too."""
+"""Plots: they draw the table's numbers, also of unusual tables."""
 
 import matplotlib
 import numpy as np

@@ -1,4 +1,4 @@
-"""Plots take what they are documented to take, say in one sentence what is not there, and bear any
+"""Plots accept all documented arguments, report missing data in one sentence, and accept any
 name."""
 
 import re

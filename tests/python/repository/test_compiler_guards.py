@@ -1,4 +1,4 @@
-"""Compiler options that would change bits are refused: by the headers where a macro tells, else
+"""Compiler options that would change bits are refused: by the headers if there is a macro, else
 when the program starts."""
 
 from __future__ import annotations

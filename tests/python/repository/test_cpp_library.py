@@ -1,5 +1,5 @@
-"""The C++ library as others have it: installed into a prefix, used by projects that see neither
-this repository nor Python.
+"""The installed C++ library: used from a prefix by projects that see neither this repository nor
+Python.
 
 The projects are built and run in a mount namespace in which the repository's and Python's folders
 are empty; where the system allows none, a test is skipped that says so. The compiler's list of what

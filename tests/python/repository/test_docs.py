@@ -1,4 +1,4 @@
-"""The documentation site holds every page, and the links between the pages lead somewhere."""
+"""The documentation site has every page, and all links between pages are valid."""
 
 from __future__ import annotations
 

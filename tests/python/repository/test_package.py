@@ -1,5 +1,4 @@
-"""`import apscope`: what it names, once each; what waits for its first use; which modules are
-public."""
+"""`import apscope`: its names, once each; names imported on first use; the public modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""README.md's picture and tables, and the table of docs/schemes.md, hold what their commands
+"""README.md's picture and tables, and the table of docs/schemes.md, are those that their commands
 write."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a squared error is made of, and what the blocks of block formats look like: against plain
+"""The parts of a squared error, and statistics of the blocks of block formats: against plain
 NumPy, and against each other."""
 
 from pathlib import Path

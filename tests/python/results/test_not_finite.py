@@ -1,5 +1,5 @@
-"""Gradients that are NaN, infinite or all zero: what is not measured is said wherever numbers are
-shown."""
+"""Gradients that are NaN, infinite or all zero: every display of numbers says what was not
+measured."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The files of a RESULTS folder: every value of the table reads back, whoever reads it."""
+"""The files of a RESULTS folder: every value of the table reads back with every reader."""
 
 import csv
 import io

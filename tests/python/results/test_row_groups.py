@@ -1,5 +1,5 @@
-"""Rows are written as they come, in groups: a large table is never held whole, and its files are
-the same."""
+"""Rows are written as they come, in groups: a large table is never in memory as a whole, and its
+files are the same."""
 
 import json
 import subprocess

@@ -1,5 +1,5 @@
-"""What notebooks show: rulers of formats, summaries of results, traces and schemes; names inject
-nothing."""
+"""Displays in notebooks: rulers of formats, summaries of results, traces and schemes; names are
+escaped."""
 
 import os
 import re

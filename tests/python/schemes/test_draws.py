@@ -1,4 +1,5 @@
-"""Sampled moments (--draws K) against the closed forms of the exact row, which they must meet."""
+"""Sampled moments (--draws K) against the closed forms of the exact row, with which they must
+agree."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
-"""subnormal, saturated, max_ulp and scale_exponent of schemes on whole tensors: where they round to
-a float grid."""
+"""subnormal, saturated, max_ulp and scale_exponent of schemes on whole tensors, if they round to a
+float grid."""
 
 from __future__ import annotations
 

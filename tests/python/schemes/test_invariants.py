@@ -1,4 +1,4 @@
-"""What must hold for every scheme that rounds to a float grid or to levels block by block, in every
+"""Invariants of every scheme that rounds to a float grid or to levels block by block, in every
 topology."""
 
 from statistics import NormalDist

@@ -1,5 +1,5 @@
-"""Every scheme's rows compare with the gradients; schemes that send something else have columns for
-that beside."""
+"""Every scheme's rows compare with the gradients; schemes that send other quantities have
+additional columns for these."""
 
 from __future__ import annotations
 

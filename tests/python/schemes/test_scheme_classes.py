@@ -1,5 +1,5 @@
-"""Constructors of the scheme classes: real signatures, defaults that mean nothing, one sentence for
-what is wrong."""
+"""Constructors of the scheme classes: real signatures, defaults that change nothing, one sentence
+per error."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""What must hold for every scheme, present and made by a user, whatever it does."""
+"""Invariants of every scheme, built in or made by a user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a type checker accepts and refuses of a user's program: formats, and the keys of the scheme
+"""Programs that a type checker accepts and refuses: formats, and the keys of the scheme
 classes."""
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Columns volume and intra_volume: what the busiest rank sends, over what it sends in an fp32
-ring."""
+"""Columns volume and intra_volume: bytes of the busiest rank, divided by those in an fp32 ring."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A search that stops early keeps every winner: held to replays of every split on all steps, of
-random traces and of the bundled ones."""
+"""A search that stops early keeps every winner, compared with replays of every split on all steps,
+of random and bundled traces."""
 
 import functools
 

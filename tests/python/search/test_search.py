@@ -1,4 +1,4 @@
-"""apscope.search and `apscope search`: the table, JSON, CSV and text, and what is refused."""
+"""apscope.search and `apscope search`: the table, JSON, CSV and text, and errors."""
 
 import json
 

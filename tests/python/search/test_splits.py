@@ -1,5 +1,4 @@
-"""Which splits are searched: what is left out has no value, or no chance, that what is there has
-not."""
+"""The searched splits: omitted ones have no values of their own, or cannot win."""
 
 import numpy as np
 import pandas as pd

@@ -1,5 +1,5 @@
-"""Traces on file systems of fsspec: the same results as from a folder, files that come when they
-are asked for, and one sentence for what goes wrong."""
+"""Traces on file systems of fsspec: the same results as from a folder, files that are fetched on
+request, and one sentence for every error."""
 
 from __future__ import annotations
 

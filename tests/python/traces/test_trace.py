@@ -1,4 +1,4 @@
-"""Traces as Python sees them; safetensors files against the safetensors package."""
+"""Traces in Python; safetensors files against the safetensors package."""
 
 import hashlib
 import json

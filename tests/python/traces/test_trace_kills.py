@@ -1,5 +1,5 @@
-"""A trace that is written, killed, continued, read and damaged in any order: what is read is what
-was committed."""
+"""A trace that is written, killed, continued, read and damaged in any order: readers get the
+committed steps."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What apscope info says of recorded gradients."""
+"""The text of apscope info about recorded gradients."""
 
 import numpy as np
 import pytest

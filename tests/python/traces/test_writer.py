@@ -1,4 +1,4 @@
-"""TraceWriter: what it refuses, and what a kill leaves behind."""
+"""TraceWriter: its errors, and the files after a kill."""
 
 import os
 import signal

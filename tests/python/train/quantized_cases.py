@@ -1,5 +1,5 @@
-"""What the tests of quantized models share: a net, its batches, its loop, recipes with random words
-and memory."""
+"""Common parts of the tests of quantized models: a net, its batches, its loop, recipes with random
+words and memory."""
 
 import torch
 from torch import nn

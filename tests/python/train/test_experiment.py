@@ -1,4 +1,4 @@
-"""An experiment's file: what it may leave out, and every refusal in a sentence."""
+"""An experiment's file: its optional keys, and one sentence for every error."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Whole models: what matches, state dicts, checkpoints, schedules, loss scales, torch.compile, an
+"""Whole models: matches, state dicts, checkpoints, schedules, loss scales, torch.compile, an
 exchange."""
 
 import copy

@@ -1,4 +1,4 @@
-"""Attention and LSTM of the parts that linear layers have, norms and embeddings: bits by
+"""Attention and LSTM made of the parts of linear layers, norms and embeddings: bits by
 apscope.torch's functions."""
 
 import copy

@@ -1,4 +1,4 @@
-"""What is observed of a quantized model: statistics per use, results, operands as a trace,
+"""Observations of a quantized model: statistics per use, results, operands as a trace,
 debug_step."""
 
 import subprocess

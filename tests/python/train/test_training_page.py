@@ -1,4 +1,4 @@
-"""The page of an experiment: its charts from hand-made verdicts, its tables, and that it asks for
+"""The page of an experiment: its charts from hand-made verdicts, its tables, and that it requests
 nothing."""
 
 import math
