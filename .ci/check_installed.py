@@ -1,4 +1,4 @@
-"""Whether the apscope installed here is whole: its files, its commands, a tiny trace from recording to report.
+"""Checks the installed apscope: its files, its commands, a tiny trace from recording to report.
 
 Run by the Python of an environment with a wheel in it, isolated from the folder it is started in:
 python -I .ci/check_installed.py [--oracle], where --oracle asks for the module built with MPFR.

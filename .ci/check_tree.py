@@ -1,11 +1,12 @@
-"""What holds for the tree of files, read as texts: layers, import circles, lengths, headers, words left for later.
+"""Checks the files as texts: layers, import circles, lengths, headers, and notes to finish later.
 
-Prints a line a finding, and exits 1 where there is one.
+Prints one line per finding, and exits 1 if there is any.
 """
 
 from __future__ import annotations
 
 import ast
+import collections
 import graphlib
 import re
 import subprocess
@@ -16,8 +17,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SUFFIXES = {".h", ".cpp", ".cu", ".py", ".sh", ".js"}
 MAX_LINES = 525
-#: Of JavaScript, whose formatter leaves texts as long as they are.
-MAX_LETTERS = 100
+#: Columns of a line: of every line of JavaScript, whose formatter does not break texts, and of all
+#: lines of code but a small share, which tables and samples need.
+MAX_COLUMNS = 100
+WIDE_SHARE = 0.003
+CODE = {".h", ".cpp", ".cu", ".py", ".js", ".css"}
 
 # What each layer may include of the project, and of other libraries.
 LAYERS = ["core", "emulation", "analysis", "bindings"]
@@ -37,7 +41,8 @@ LIBRARIES = {
         "apscope/",
     ),  # the last: the C++ library's headers, as its examples have them
 }
-#: The folders that are libraries of their own; each may include of the project what it names and what is below that.
+#: The folders that are libraries of their own; each may include of the project what it names and
+#: what is below that.
 BELOW = {
     "core": [],
     "core/oracle": ["core"],
@@ -98,7 +103,7 @@ def reaches(folder: str) -> set[str]:
 
 
 def wrong_includes(name: str, text: str) -> Iterator[str]:
-    """Dependencies point one way; MPFR and Boost stay in the oracle; one header knows where xtensor is."""
+    """Dependencies point one way; MPFR and Boost stay in the oracle, xtensor in one header."""
     layer = name.partition("/")[0]
     if name.startswith(USERS):
         return
@@ -141,11 +146,28 @@ def findings(name: str, text: str) -> Iterator[str]:
         yield f"has {lines} lines; {MAX_LINES} are the limit"
     if path.suffix == ".js":
         for place, line in enumerate(text.splitlines(), 1):
-            if len(line) > MAX_LETTERS:
-                yield f"has {len(line)} letters on line {place}; {MAX_LETTERS} are the limit"
+            if len(line) > MAX_COLUMNS:
+                yield f"has {len(line)} columns on line {place}; {MAX_COLUMNS} are the limit"
     if path.suffix == ".h" and not text.startswith("//"):
         yield "does not begin with a comment that says what it is for"
     yield from wrong_includes(name, text)
+
+
+def too_wide(names: list[str]) -> str:
+    """The finding about lines of code beyond `MAX_COLUMNS`, if they are more than `WIDE_SHARE`."""
+    wide: list[str] = []
+    total = 0
+    for name in names:
+        lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+        total += len(lines)
+        wide += [name for line in lines if len(line) > MAX_COLUMNS]
+    if len(wide) <= WIDE_SHARE * total:
+        return ""
+    (worst, most), *_ = collections.Counter(wide).most_common()
+    return (
+        f"{len(wide)} of {total} lines of code have more than {MAX_COLUMNS} columns, {most} of "
+        f"them in {worst}; {WIDE_SHARE:.1%} are the limit"
+    )
 
 
 def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -159,7 +181,7 @@ def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
 
 
 def import_circle(package: Path) -> list[str]:
-    """Modules of a package each of which imports the next, the last one being the first; empty where there is no circle."""
+    """Modules of a package of which each imports the next and the last the first; empty if none."""
     sources = {}
     for path in package.rglob("*.py"):
         parts = (package.name, *path.relative_to(package).with_suffix("").parts)
@@ -213,6 +235,9 @@ def main() -> int:
             count += 1
     if circle := import_circle(ROOT / PACKAGE):
         print(f"{PACKAGE} has modules that import each other: {' -> '.join(circle)}")
+        count += 1
+    if wide := too_wide([name for name in tracked() if Path(name).suffix in CODE]):
+        print(wide)
         count += 1
     print(f"{len(names)} files, {count} findings", file=sys.stderr)
     return 1 if count else 0

@@ -1,6 +1,7 @@
 """Write the type stubs: python .ci/stubs.py FOLDER.
 
-Those of the extension modules, and that of apscope.schemes, whose classes are made when it is imported.
+Those of the extension modules, and that of apscope.schemes, whose classes are made when it is
+imported.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ EVERYWHERE = {
     "hop_rounding": '_Rounding | Literal["same"]',
     "overflow": "_Overflow",
 }
-#: What neither a default tells nor a number that the parser is tried with: words beside numbers, fewer choices than elsewhere.
+#: What neither a default tells nor a number that the parser is tried with: words beside numbers,
+#: fewer choices than elsewhere.
 APART = {
     ("CPD", "input_cast"): "bool | str",
     ("IntegerAllReduce", "rounding"): 'Literal["ties_to_even", "stochastic"]',
@@ -43,7 +45,8 @@ APART = {
 #: Name, unit, section and pooling of each.
 COLUMNS = "COLUMNS: tuple[tuple[str, str, int, str], ...]"
 
-#: pybind11-stubgen, of FloatFormat's constructor as C++ makes it: the one around it in Python only words its errors.
+#: pybind11-stubgen, of FloatFormat's constructor as C++ makes it: the one around it in Python only
+#: words its errors.
 STUBGEN = """
 import sys, apscope, pybind11_stubgen
 apscope.FloatFormat.__init__ = apscope.FloatFormat.__init__.__wrapped__
@@ -52,7 +55,7 @@ sys.exit(pybind11_stubgen.main(sys.argv[1:]))
 
 
 def annotation(made: type, p: inspect.Parameter) -> str:
-    """What a parameter of a scheme class takes: values such as its default, and the numbers or formats that the parser is found to take besides."""
+    """The type of a scheme class's parameter: by its default, and by trying the parser."""
     if p.kind is not p.KEYWORD_ONLY:
         return FIRST[p.name]
     if found := APART.get((made.__name__, p.name)) or EVERYWHERE.get(p.name):
@@ -81,7 +84,7 @@ def annotation(made: type, p: inspect.Parameter) -> str:
 
 
 def scheme_stub() -> str:
-    """apscope.schemes for type checkers and editors: every class with what its constructor takes."""
+    """apscope.schemes for type checkers and editors: every class with its constructor."""
     lines = [
         '"""Written by .ci/stubs.py: make stubs."""',
         "",

@@ -1,6 +1,7 @@
-"""Run clang-tidy on the sources that changed since the branch main, and headers by a source that includes each.
+"""Run clang-tidy on sources that changed since the branch main, and on headers through a source.
 
-python .ci/tidy.py [--all]. Reads build/release/compile_commands.json; exits 1 where there is a finding.
+python .ci/tidy.py [--all]. Reads build/release/compile_commands.json; exits 1 where there is a
+finding.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def headers_of(name: str, known: dict[str, set[str]]) -> set[str]:
 
 
 def chosen(sources: list[str]) -> list[str]:
-    """The sources to look at so that every changed file is seen: a header by the source with fewest others."""
+    """Sources that cover every changed file: a header by the source with the fewest includes."""
     names = changed()
     if ".clang-tidy" in names:
         return sources

@@ -54,9 +54,9 @@ bool is_bfp(const BlockFormat& f) {
 [[noreturn]] void refuse_name(std::string_view name) {
     std::string known;
     for (const NamedBlockFormat& row : table()) known += std::string(row.name) + ", ";
-    refuse(
-        "unknown block format '" + detail::limits::clipped(name) + "'; use " + known +
-        "bfp:<bits>:<block> or blocks:<element>, with ,scale=<format> ,block=<size> ,rule=<rule> ,tensor behind it");
+    refuse("unknown block format '" + detail::limits::clipped(name) + "'; use " + known +
+           "bfp:<bits>:<block> or blocks:<element>, followed by ,scale=<format> ,block=<size> "
+           ",rule=<rule> ,tensor");
 }
 
 // The text before the first comma.
@@ -104,7 +104,7 @@ std::span<const NamedBlockFormat> named_block_formats() { return table(); }
 FloatFormat fixed_point_element(int bits, bool twos_complement) {
     if (bits < 2 || bits > 8) {
         refuse("block elements of " + std::to_string(bits) +
-               " bits do not exist; use 2 to 8, the sign included");
+               " bits do not exist; use 2 to 8, including the sign");
     }
     // Exponent field of no bits: magnitudes 0 .. 2^(bits-1) - 1 in units of 2^-(bits-2).
     FloatFormat f = make_format(0, bits - 1, Specials::finite);
@@ -203,7 +203,7 @@ BlockFormat parse_block_format(std::string_view name) {
         } else {
             refuse("block format '" + detail::limits::clipped(name) + "': '" +
                    detail::limits::clipped(option) +
-                   "' is none of scale=<format>, block=<size>, rule=<rule> and tensor");
+                   "' is not one of scale=<format>, block=<size>, rule=<rule> and tensor");
         }
     }
     try {
@@ -232,20 +232,20 @@ void validate(const BlockFormat& f) {
     }
     if (f.scale.storage_bits() > 8 || !f.scale.has_nan()) {
         refuse("the scale format " + f.scale.name() +
-               " must have a NaN, for blocks that hold one, and at most 8 bits");
+               " must have a NaN, for blocks with a NaN, and at most 8 bits");
     }
     if (f.rule != ScaleRule::ratio && (f.scale.mantissa_bits != 0 || f.scale.is_signed)) {
-        refuse(
-            "rule='" + std::string(to_string(f.rule)) +
-            "' gives powers of two and needs an unsigned scale format without mantissa bits, which " +
-            f.scale.name() + " is not; use e8m0fnu, or rule='ratio'");
+        refuse("rule='" + std::string(to_string(f.rule)) +
+               "' gives powers of two and needs an unsigned scale format without mantissa bits, "
+               "which " +
+               f.scale.name() + " is not; use e8m0fnu, or rule='ratio'");
     }
     if (f.rule == ScaleRule::ratio && f.scale.zero == Zero::none) {
         refuse("rule='ratio' needs a scale format with a zero, for blocks of zeros, which " +
                f.scale.name() + " is not; use e4m3fn");
     }
     if (f.tensor_scale && f.rule != ScaleRule::ratio) {
-        refuse("tensor_scale goes with rule='ratio', not with rule='" +
+        refuse("tensor_scale belongs to rule='ratio', not to rule='" +
                std::string(to_string(f.rule)) + "'");
     }
 }

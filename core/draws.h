@@ -67,7 +67,7 @@ APSCOPE_HD UpCount up_count(RoundingMode mode, Eta eta, int random_bits) {
     }
 }
 
-// Whether a magnitude that is eta of a step above its lower neighbour rounds up, for numbers that
+// Whether a magnitude that is eta steps above its lower neighbour rounds up, for numbers that
 // are not bits of a Real: inside an irregular gap, and exact results wider than fp64.
 // (stochastic_exact needs more digits.)
 template <RoundingMode M>

@@ -83,8 +83,8 @@ void validate(const FloatFormat& f) {
     if (f.exponent_bits + f.mantissa_bits < 1)
         refuse("a format needs at least one exponent or mantissa bit");
     if (f.exponent_bits == 0 && !f.subnormals) {
-        refuse(
-            "exponent_bits=0 without subnormals leaves one binade and no field to tell it; set subnormals");
+        refuse("exponent_bits=0 without subnormals leaves one binade and no exponent field; set "
+               "subnormals");
     }
     if (!detail::is_bias(f.bias)) detail::refuse_bias(f.bias);
     if (f.zero == Zero::both_signs && !f.is_signed)
@@ -103,11 +103,11 @@ void validate(const FloatFormat& f) {
     }
     if (!f.subnormals && f.subnormal_exponent != 1 - f.bias) {
         refuse("subnormal_exponent=" + std::to_string(f.subnormal_exponent) +
-               " means nothing without subnormals; set it to 1 - bias = " +
+               " has no meaning without subnormals; set it to 1 - bias = " +
                std::to_string(1 - f.bias));
     }
     if (f.even_code_ties && f.mantissa_bits != 0) {
-        refuse("even_code_ties concerns precision 1 only; mantissa_bits is " +
+        refuse("even_code_ties applies only to precision 1; mantissa_bits is " +
                std::to_string(f.mantissa_bits));
     }
     // At least one finite value besides zero (or any in a format without zero).
@@ -115,20 +115,20 @@ void validate(const FloatFormat& f) {
     const std::uint64_t needed = f.zero == Zero::none ? 1 : 2;
     if (f.nan_codes >= f.magnitude_codes() || specials + needed > f.magnitude_codes()) {
         refuse(describe(f) + " and " + std::to_string(specials) +
-               " special codes per sign has no finite value beside zero");
+               " special codes per sign has no finite value except zero");
     }
     const int quantum = f.finest_exponent();
     if (quantum < -1074 || !std::isfinite(f.largest())) {
         const std::string top =
             std::isfinite(f.largest()) ? "2^" + std::to_string(f.emax()) : "beyond 2^1023";
-        refuse(describe(f) + " holds values from 2^" + std::to_string(quantum) + " to " + top +
+        refuse(describe(f) + " has values from 2^" + std::to_string(quantum) + " to " + top +
                ", which fp64 cannot store; its finite values must be fp64 values");
     }
 }
 
 void require_fp32(const FloatFormat& f, std::string_view what) {
     if (f.fits_fp32()) return;
-    refuse(f.name() + " holds values that fp32 does not, and " + std::string(what) +
+    refuse(f.name() + " has values that fp32 does not have, and " + std::string(what) +
            " works on fp32 numbers; use a format such as fp32");
 }
 

@@ -27,7 +27,7 @@ constexpr std::array<Ambiguous, 6> ambiguous = {{
     {"fp6 float6", "e3m2fn and e2m3fn"},
     {"fp4 float4", "e2m1fn (OCP) and binary4p2sf (P3109)"},
     {"posit8 posit16",
-     "no FloatFormat: a posit is not a floating-point format of this kind; e5m2 and fp16 are"},
+     "not a FloatFormat: a posit is not a floating-point format of this kind; e5m2 and fp16 are"},
 }};
 
 // Names and aliases of the table, in its order, a format's own name before its aliases.

@@ -59,7 +59,7 @@ Underflow parse_underflow(std::string_view name) {
 void require_counted(RoundingMode mode, std::string_view what) {
     if (mode != RoundingMode::stochastic_exact) return;
     throw std::invalid_argument(
-        "rounding='stochastic_exact' is for quantize and encode, whose results have a last digit, not for " +
+        "rounding='stochastic_exact' is only for quantize and encode, not for " +
         std::string(what) + "; use 'stochastic' with random_bits=64");
 }
 

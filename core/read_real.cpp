@@ -1,5 +1,5 @@
-// What std::from_chars takes for a double, found by hand, then read by the C library, which takes
-// more than that.
+// The syntax of std::from_chars for a double, matched by hand, because the C library, which then
+// reads it, accepts more.
 #include <algorithm>
 #include <clocale>
 #include <cmath>

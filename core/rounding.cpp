@@ -61,8 +61,8 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
     c.input_floor = p.flushes_input() ? bits_of<Real>(f.smallest_normal()) : 0;
     c.result_floor = p.flushes_result() ? bits_of<Real>(f.smallest_normal()) : 0;
     if (p.keep_payload && f.is_signed && f.nan_codes > 0 && !f.nan_at_negative_zero) {
-        // One NaN a sign keeps the sign; the whole set of IEEE 754, as many payload bits as codes
-        // have.
+        // One NaN per sign keeps the sign; the whole set of IEEE 754 keeps as many payload bits as
+        // codes have.
         const bool has_payloads = f.has_infinity && f.nan_codes + 1 == std::uint64_t{1}
                                                                            << f.mantissa_bits;
         const int lost = Layout<Real>::fraction_bits - f.mantissa_bits;

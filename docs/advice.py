@@ -28,7 +28,8 @@ BUDGETS = (0.13, 0.2, 0.25, 0.3, 0.5)
 FIGURES = ("error_over_noise", "step_nmse")
 MARKERS = ("<!-- plans: written by make tables -->", "<!-- end of plans -->")
 HEADS = (
-    "trace", "volume", "figure", "plan", "schemes", "best single scheme by the same steps", "plan over it",
+    "trace", "volume", "figure", "plan", "schemes", "best single scheme by the same steps",
+    "plan over it",
     "best single scheme in hindsight", "plan over it",
 )  # fmt: skip
 
@@ -59,7 +60,8 @@ def cases(name: str) -> list[Case]:
                 (figure, budget, whole.solve(max_volume=budget), time.perf_counter() - start)
             )
     held_out = plans[0][2]._table.held_out.steps
-    # A mixture counts as it is replayed: what looks at several layers does something else there than alone.
+    # A mixture counts as it is replayed: what looks at several layers does something else there
+    # than alone.
     both = [
         results,
         apscope.replay(DATA / name, [plan for _, _, plan, _ in plans], topology="ring"),
@@ -100,8 +102,10 @@ def lines(found: Iterable[Case]) -> Iterator[str]:
     for case in found:
         schemes = len(set(case.plan.layers["scheme"]))
         cells = [
-            f"`{case.trace}`", f"{case.budget:g}", f"`{case.figure}`", f"{case.error:.2g}", str(schemes), f"`{case.plan.single}` {case.single:.2g}",
-            f"{case.error / case.single:.2g}", f"`{case.hindsight_spec}` {case.hindsight:.2g}", f"{case.error / case.hindsight:.2g}",
+            f"`{case.trace}`", f"{case.budget:g}", f"`{case.figure}`", f"{case.error:.2g}",
+            str(schemes), f"`{case.plan.single}` {case.single:.2g}",
+            f"{case.error / case.single:.2g}", f"`{case.hindsight_spec}` {case.hindsight:.2g}",
+            f"{case.error / case.hindsight:.2g}",
         ]  # fmt: skip
         yield f"| {' | '.join(cells)} |"
 

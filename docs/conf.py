@@ -1,8 +1,8 @@
-"""The documentation site, made by `make docs`: README.md, the pages of docs/ and the notebooks, as they lie.
+"""The documentation site, made by `make docs`: README.md, the pages of docs/ and the notebooks.
 
-Sphinx reads the repository from its root, so that the links between the pages are those of the files.
-Notebooks are run once and then taken from a cache until they or the package change. Nothing is fetched
-while building or reading.
+Sphinx reads the repository from its root, so that the links between the pages are those of the
+files. Notebooks are run once and then taken from a cache until they or the package change. Nothing
+is fetched while building or reading.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def notebook(path: Path) -> str:
 
 
 def package() -> str:
-    """Digest of what the notebooks run: the package's Python files and its extension modules, wherever they were built."""
+    """Digest of the code behind the notebooks: the package's Python files and extension modules."""
     digest = hashlib.sha256()
     for folder, pattern in (
         ("bindings/apscope", "*.py"),
@@ -124,7 +124,8 @@ nb_execution_show_tb = True
 nb_merge_streams = True
 nb_ipywidgets_js = {}  # by default from a server
 
-# docs/api.md lists the public names; autosummary writes a page each into docs/api, from the docstrings.
+# docs/api.md lists the public names; autosummary writes a page each into docs/api, from the
+# docstrings.
 autosummary_ignore_module_all = False
 autosummary_imported_members = True
 autosummary_generate_overwrite = True
@@ -167,7 +168,7 @@ def write_index(app: Sphinx, error: Exception | None) -> None:
 
 
 def write_scheme_classes() -> None:
-    """The page of the scheme classes, of which autosummary makes one each: as many as there are in the registry."""
+    """The page of the scheme classes; autosummary makes a page for each class of the registry."""
     names = [d.class_name for d in schemes.definitions()]
     text = f"""apscope.schemes: a class for every scheme
 =========================================

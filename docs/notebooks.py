@@ -1,7 +1,9 @@
 """Runs the notebooks and stores them with their outputs, without what changes from run to run: python docs/notebooks.py [NAME...]
 
-What is left out: numbers of executions, times, addresses in memory, names that pandas draws for its tables, the state of widgets. A slider's
-picture stays in its place, as it was drawn first; of a page in a cell, which a forge would not show, its line of text. A notebook that fails is not written.
+What is left out: numbers of executions, times, addresses in memory, names that pandas draws for its
+tables, the state of widgets. A slider's picture stays in its place, as it was drawn first; of a
+page in a cell, which a forge would not show, its line of text. A notebook that fails is not
+written.
 """
 
 from __future__ import annotations
@@ -26,9 +28,11 @@ from nbformat import NotebookNode
 FOLDER = Path(__file__).parents[1] / "notebooks"
 #: Letters of an HTML output that is stored: a table. The report's page has millions.
 LONGEST = 100_000
-#: Of a number in a text: how far apart two runs may be, relatively. What torch and BLAS add up differs with the processor.
+#: Of a number in a text: how far apart two runs may be, relatively. What torch and BLAS add up
+#: differs with the processor.
 CLOSE = 0.02
-#: Of a picture: how far apart the pixels of two drawings may be, in the mean, of 255. Letters are drawn a little differently by other versions.
+#: Of a picture: how far apart the pixels of two drawings may be, in the mean, of 255. Letters are
+#: drawn a little differently by other versions.
 ALIKE = 4.0
 
 _STATE = "application/vnd.jupyter.widget-state+json"
@@ -122,7 +126,7 @@ def _text(text: str) -> str:
 
 
 def differences(stored: NotebookNode, fresh: NotebookNode) -> list[str]:
-    """In what the outputs of two stripped notebooks differ, a line each; numbers and pictures may differ a little."""
+    """Differences in the outputs of two stripped notebooks; small ones in numbers and pictures are allowed."""
     found = []
     for i, (one, other) in enumerate(zip(stored.cells, fresh.cells, strict=True)):
         pair = (_outputs(one), _outputs(other))
@@ -156,7 +160,7 @@ def _outputs(cell: NotebookNode) -> dict[tuple[int, str], str]:
 
 
 def agree(one: str, other: str) -> bool:
-    """Whether two texts are the same but for the last digits of their numbers, and the blanks that these take."""
+    """Whether two texts are equal except for the last digits of numbers, and blanks beside them."""
     number = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
     if number.sub("#", one).split() != number.sub("#", other).split():
         return False

@@ -1,4 +1,4 @@
-"""What the scripts that write into docs/performance.md share: the machine's name, and lines between two markers."""
+"""Common parts of scripts that write into pages: the machine's name, and lines between markers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def machine() -> str:
             r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE
         )
         name = found.group(1) if found else name
-    return f"{name}, {os.cpu_count()} processors, {_core.simd_level()}, NumPy {np.__version__}, {time.strftime('%Y-%m-%d', time.gmtime())}"
+    return (
+        f"{name}, {os.cpu_count()} processors, {_core.simd_level()}, NumPy {np.__version__}, "
+        f"{time.strftime('%Y-%m-%d', time.gmtime())}"
+    )
 
 
 def replace_between(page: Path, begin: str, end: str, lines: list[str]) -> None:

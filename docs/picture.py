@@ -1,7 +1,8 @@
 """Draws docs/picture.png, the picture of README.md: python docs/picture.py docs/picture.png
 
-The ladder of scales on three of the bundled traces, in the 8-bit formats with 5 to 2 exponent bits: the error in units of the
-noise of the batch with one scale for all steps, for a step, for a layer, and for blocks of elements.
+The ladder of scales on three of the bundled traces, in the 8-bit formats with 5 to 2 exponent bits:
+the error in units of the noise of the batch with one scale for all steps, for a step, for a layer,
+and for blocks of elements.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def ladders() -> pd.DataFrame:
 
 
 def draw(ax: Axes, table: pd.DataFrame, trace: str, first: bool) -> None:
-    """One trace; the limits are those of all three, so that what stands beside the lines is written anew."""
+    """One trace, with the limits of all three, for which the labels beside the lines are placed again."""
     plots.ladder(table, trace=trace, ax=ax)
     lines = [
         (*text.xy, text.get_text(), text.get_color())

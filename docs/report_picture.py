@@ -33,7 +33,8 @@ def main(arguments: list[str] | None = None) -> None:
     browser = Browser()
     try:
         for width in SIZES:
-            # A palette, for a third of the bytes; by coverage, so that the small coloured dots keep their colours.
+            # A palette, for a third of the bytes; by coverage, so that the small coloured dots keep
+            # their colours.
             picture = drawn(browser, address, width).quantize(
                 128, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
             )

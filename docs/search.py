@@ -1,8 +1,9 @@
 """Writes what a search of 8 bits finds and takes: python docs/search.py docs/search.md
 
-Every bundled trace, for the typical error over the noise and for the NMSE of a step: the search as it is beside one that replays every split on
-all steps, in turn, on one thread, in seconds of processor time, which others on the machine do not
-add to; the median of three rounds. Both are held to the same ranks and figures.
+Every bundled trace, for the typical error over the noise and for the NMSE of a step: the search as
+it is beside one that replays every split on all steps, in turn, on one thread, in seconds of
+processor time, which others on the machine do not add to; the median of three rounds. Both are held
+to the same ranks and figures.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ FIGURES = ("error_over_noise", "step_nmse")
 ROUNDS = 3
 MARKERS = ("<!-- searches: written by make tables -->", "<!-- end of searches -->")
 HEADS = (
-    "trace", "figure", "splits", "stopped", "replayed", "seconds", "without stopping", "best", "its `error_over_noise`, `step_nmse`", "nearest named",
+    "trace", "figure", "splits", "stopped", "replayed", "seconds", "without stopping", "best",
+    "its `error_over_noise`, `step_nmse`", "nearest named",
 )  # fmt: skip
 
 
@@ -70,7 +72,9 @@ def lines(found: Iterable[Found]) -> Iterator[str]:
     yield "|" + "---|" * len(HEADS)
     for one in found:
         cells = facts(one.trace, one.figure, one.table)
-        yield f"| {' | '.join((*cells[:5], f'{one.seconds:.1f}', f'{one.whole:.1f}', *cells[5:]))} |"
+        yield (
+            f"| {' | '.join((*cells[:5], f'{one.seconds:.1f}', f'{one.whole:.1f}', *cells[5:]))} |"
+        )
 
 
 def facts(trace: str, figure: str, table: pd.DataFrame) -> tuple[str, ...]:
@@ -78,8 +82,10 @@ def facts(trace: str, figure: str, table: pd.DataFrame) -> tuple[str, ...]:
     best = table.iloc[0]
     work = table["steps"].sum() / (len(table) * table["steps"].max())
     return (
-        f"`{trace}`", f"`{figure}`", str(len(table)), str(table["stopped"].sum()), f"{100 * work:.0f} %",
-        f"`{best['scheme']}`", f"{best['error_over_noise']:.2g}, {best['step_nmse']:.2g}", f"`{best['nearest_named']}`",
+        f"`{trace}`", f"`{figure}`", str(len(table)), str(table["stopped"].sum()),
+        f"{100 * work:.0f} %",
+        f"`{best['scheme']}`", f"{best['error_over_noise']:.2g}, {best['step_nmse']:.2g}",
+        f"`{best['nearest_named']}`",
     )  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """Writes tables: python docs/tables.py README.md docs/schemes.md docs/definitions.md
 
-README.md: what finer scaling buys on the bundled traces, three rungs of the ladder of scales; and on `digits` the baselines, and in
-each format these rungs, APS by its own rule and stochastic rounding in the ring and gathered. docs/schemes.md: every scheme with a spec, and all
-of them on `digits`.
+README.md: the gain of finer scales on the bundled traces, three rungs of the ladder of scales; and
+on `digits` the baselines, and in each format these rungs, APS by its own rule and stochastic
+rounding in the ring and gathered. docs/schemes.md: every scheme with a spec, and all of them on
+`digits`.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ TRACE = DATA / "digits"
 TRACES = ("digits", "digits_w64", "characters", "resnet18", "transformer")
 FORMATS = ("e5m2", "e4m3fn", "e3m4")
 RUNGS = ("constant", "step", "layer")
-#: In each format: the three rungs by one rule; stochastic rounding with sums rounded in the ring, and gathered. Between them APS by its own rule.
+#: In each format: the three rungs by one rule; stochastic rounding with sums rounded in the ring,
+#: and gathered. Between them APS by its own rule.
 SCHEMES = (
-    "loss_scaling:{},scale=best,rule=tight", "aps:{},rule=tight,unit=model", "aps:{},rule=tight", "aps:{}", "aps:{},rounding=stochastic", "stochastic:{}",
+    "loss_scaling:{},scale=best,rule=tight", "aps:{},rule=tight,unit=model", "aps:{},rule=tight",
+    "aps:{}", "aps:{},rounding=stochastic", "stochastic:{}",
 )  # fmt: skip
 #: What these do, in words.
 WORDS = (
@@ -46,8 +49,10 @@ SPECS = (
 )
 SAID = ("none", "none", "none", *(WORDS * len(FORMATS)))
 COLUMNS = {
-    "error_over_noise": "error over noise", "step_nmse": "NMSE of a step", "layer_cosine": "cosine of a layer", "worst_layer": "worst layer, its NMSE",
-    "underflow_wire": "underflow", "relative_bias": "relative bias", "volume": "volume", "speedup": "speed-up",
+    "error_over_noise": "error over noise", "step_nmse": "NMSE of a step",
+    "layer_cosine": "cosine of a layer", "worst_layer": "worst layer, its NMSE",
+    "underflow_wire": "underflow", "relative_bias": "relative bias", "volume": "volume",
+    "speedup": "speed-up",
 }  # fmt: skip
 
 MARKERS = {
@@ -66,7 +71,7 @@ def replay() -> apscope.Results:
 
 
 def rows_of(results: apscope.Results) -> pd.DataFrame:
-    """The summary after a ring, or after a scheme's own reduction: one row a scheme, best first."""
+    """The summary after a ring, or after a scheme's own reduction: one row per scheme, best first."""
     return headline(results.summary(), "ring")
 
 
@@ -78,7 +83,7 @@ def chosen(results: apscope.Results) -> pd.DataFrame:
 
 
 def markdown(table: pd.DataFrame, words: tuple[str, ...] = ()) -> list[str]:
-    """A row a scheme; with `words` beside its name, what it does."""
+    """One row per scheme; with `words`, its description beside its name."""
     heads = ["scheme", *(["scale"] if words else []), *COLUMNS.values()]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for i, row in enumerate(table.to_dict("records")):
@@ -88,10 +93,19 @@ def markdown(table: pd.DataFrame, words: tuple[str, ...] = ()) -> list[str]:
             if row[name]
         ]
         cells = [
-            f"`{row['scheme']}`" + (f" ({', '.join(dropped)})" if dropped else ""), *words[i : i + 1], over_noise(row["error_over_noise"], 2), figure(row["step_nmse"], 2),
-            cosine(row["layer_cosine"]), f"`{row['worst_layer']}` {nmse(row['worst_nmse'], 2)}" if isinstance(row["worst_layer"], str) else "–",
-            percent(row["underflow_wire"]), bias(row["relative_bias"]), number(row["volume"]), number(row["speedup"]),
-        ]  # fmt: skip
+            f"`{row['scheme']}`" + (f" ({', '.join(dropped)})" if dropped else ""),
+            *words[i : i + 1],
+            over_noise(row["error_over_noise"], 2),
+            figure(row["step_nmse"], 2),
+            cosine(row["layer_cosine"]),
+            f"`{row['worst_layer']}` {nmse(row['worst_nmse'], 2)}"
+            if isinstance(row["worst_layer"], str)
+            else "–",
+            percent(row["underflow_wire"]),
+            bias(row["relative_bias"]),
+            number(row["volume"]),
+            number(row["speedup"]),
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
@@ -107,7 +121,7 @@ def registered() -> list[str]:
 
 
 def examples() -> dict[apscope.schemes.SchemeDefinition, str]:
-    """A spec of every scheme: the first in the list `all`, and where that is the bare name, with its first key as it is by default."""
+    """A spec of every scheme: the first in the list `all`, a bare name with its first key's default."""
     first: dict[str, str] = {}
     for scheme in apscope.schemes.all_schemes():
         first.setdefault(scheme.name, scheme.spec)
@@ -144,10 +158,12 @@ def wide(ladder: pd.DataFrame) -> str:
     usual = errors.drop("transformer", level="trace")
     alone = errors.xs("transformer", level="trace").groupby(level="format", sort=False).max()
     return (
-        "- **With five or four exponent bits (`e5m2`, `e4m3fn`) the choice of scale hardly matters**: compared with the best "
-        f"constant, chosen with all steps known, one scale per layer lowers the error by at most a factor of {gain.max():.2f}. "
-        f"The error is {figure(usual.min(), 2)} to {figure(usual.max(), 2)} of the noise on four "
-        f"traces, and on `transformer` up to {listed([f'{figure(error, 2)} (`{name}`)' for name, error in alone.items()])}."
+        "- **With five or four exponent bits (`e5m2`, `e4m3fn`) the choice of scale hardly "
+        "matters**: compared with the best constant, chosen with all steps known, one scale per "
+        f"layer lowers the error by at most a factor of {gain.max():.2f}. The error is "
+        f"{figure(usual.min(), 2)} to {figure(usual.max(), 2)} of the noise on four traces, and on "
+        "`transformer` up to "
+        f"{listed([f'{figure(error, 2)} (`{name}`)' for name, error in alone.items()])}."
     )
 
 
@@ -174,7 +190,8 @@ def narrow(ladder: pd.DataFrame) -> list[str]:
             for rung in (RUNGS[0], RUNGS[-1])
         ]
         lines.append(
-            f"| `{trace}` | {workers}, {rungs['steps'].iloc[0]} | {' | '.join([*errors, *(factor(rungs.loc[r]) for r in RUNGS[1:]), *beside])} |"
+            f"| `{trace}` | {workers}, {rungs['steps'].iloc[0]} | "
+            f"{' | '.join([*errors, *(factor(rungs.loc[r]) for r in RUNGS[1:]), *beside])} |"
         )
     return lines
 
@@ -208,12 +225,17 @@ def matters(results: apscope.Results, ladder: pd.DataFrame) -> str:
     lost = chosen(results).set_index("scheme").loc["loss_scaling:e3m4,scale=best,rule=tight"]
 
     return (
-        f"- **Whether that matters for `e3m4`**: on {names(list(below.index))} the typical block's error is below 0.1 of the noise with each of the three scales, though with "
-        f"one constant the layer `{lost['worst_layer']}` of `digits` is lost entirely at one step (NMSE {figure(lost['worst_nmse'], 2)}). On {names(list(between.index))} it is "
-        f"{listed([figure(error, 2) for error in between['constant']])} with one constant, {listed([figure(error, 2) for error in between['layer']])} with "
-        f"one scale per layer. On {names(list(above.index))} it is above the noise with all three: in the layer `{layers.index[0]}` the typical block has a squared "
-        f"error {figure(layers.iloc[0], 2)} times its noise even with a scale of its own, in `{layers.index[1]}` {figure(layers.iloc[1], 2)} times, in every other "
-        f"at most {figure(layers.iloc[2], 2)} ([why](notebooks/data/README.md#the-two-that-are-cut))."
+        f"- **Whether that matters for `e3m4`**: on {names(list(below.index))} the typical block's "
+        "error is below 0.1 of the noise with each of the three scales, though with one constant "
+        f"the layer `{lost['worst_layer']}` of `digits` is lost entirely at one step (NMSE "
+        f"{figure(lost['worst_nmse'], 2)}). On {names(list(between.index))} it is "
+        f"{listed([figure(error, 2) for error in between['constant']])} with one constant, "
+        f"{listed([figure(error, 2) for error in between['layer']])} with one scale per layer. On "
+        f"{names(list(above.index))} it is above the noise with all three: in the layer "
+        f"`{layers.index[0]}` the typical block has a squared error {figure(layers.iloc[0], 2)} "
+        f"times its noise even with a scale of its own, in `{layers.index[1]}` "
+        f"{figure(layers.iloc[1], 2)} times, in every other at most {figure(layers.iloc[2], 2)} "
+        "([why](notebooks/data/README.md#the-two-that-are-cut))."
     )
 
 
@@ -230,8 +252,10 @@ def found(results: apscope.Results) -> list[str]:
     summary = rows_of(results).set_index(["trace", "scheme"])["error_over_noise"]
     by_ceil = [t for t in TRACES if summary[t, "aps:e3m4"] < summary[t, "aps:e4m3fn"]]
     with_three = (
-        f"- **With three (`e3m4`) a scale per step lowers the error by a factor of {step}, a scale per layer (APS) by a further factor of {layer}**. "
-        f"With one scale per layer for both formats, `e3m4` has less error than `e4m3fn` on {names(wins)}; by APS's own rule (`ceil`) for both, on {names(by_ceil)}:"
+        f"- **With three (`e3m4`) a scale per step lowers the error by a factor of {step}, a scale "
+        f"per layer (APS) by a further factor of {layer}**. With one scale per layer for both "
+        f"formats, `e3m4` has less error than `e4m3fn` on {names(wins)}; by APS's own rule "
+        f"(`ceil`) for both, on {names(by_ceil)}:"
     )
     return [
         wide(ladder),
@@ -257,7 +281,7 @@ POOLS = {
 
 
 def against_loss_scaling() -> str:
-    """APS beside loss scaling at a quarter of the bytes, each with its best format and rule in `main`."""
+    """APS and loss scaling at a quarter of the bytes, each with its best format and rule of `main`."""
     table = rows_of(apscope.replay([DATA / name for name in TRACES], "main", topology="ring"))
     sound = (table["overflowed"] == 0) & (table["skipped"] == 0)
     held = table[at_most(table["volume"], 0.25) & sound].sort_values("error_over_noise")
@@ -270,8 +294,9 @@ def against_loss_scaling() -> str:
         [f"{figure(ratio[t], 2)} (`{t}`, `{best['loss scaling']['scheme'][t]}`)" for t in TRACES]
     )
     return (
-        "- **APS against loss scaling**, both at a quarter of the bytes and with the best of their formats and rules: the error with loss scaling is that with "
-        f"APS times {told}. `scale=best` is a constant that is chosen with all steps known."
+        "- **APS against loss scaling**, both at a quarter of the bytes and with the best of their "
+        f"formats and rules: the error with loss scaling is that with APS times {told}. "
+        "`scale=best` is a constant that is chosen with all steps known."
     )
 
 

@@ -1,6 +1,7 @@
 """The verdicts of an experiment's folder as a table of a page: python docs/training.py trained docs/training.md
 
-Writes excess loss with its 95 % interval, accuracy and volume of every scheme between the markers of the page.
+Writes excess loss with its 95 % interval, accuracy and volume of every scheme between the markers
+of the page.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ HEAD = "| scheme | excess, nats | 95 % | accuracy | volume | error over noise | 
 def lines(folder: str) -> list[str]:
     """A table a task, below a sentence about its baseline."""
     experiment, _, about = read(folder)
-    found = [f"Gate {experiment.gate:g} nats, {len(experiment.seeds)} seeds, {experiment.workers} workers, "
-             f"`{experiment.topology}`; PyTorch {about['versions']['torch']}."]  # fmt: skip
+    found = [
+        f"Gate {experiment.gate:g} nats, {len(experiment.seeds)} seeds, {experiment.workers} "
+        f"workers, `{experiment.topology}`; PyTorch {about['versions']['torch']}."
+    ]
     for (task, model), own in about["verdicts"].groupby(["task", "model"], sort=False):
         base = own.iloc[0]
-        found += ["", f"**{task}, {model}.** fp32 ends at {base.loss:.4g} nats, standard deviation {base.noise:.2g} "
-                  f"over the seeds, accuracy {100 * base.accuracy:.1f} %.", "", HEAD, "|---|---|---|---|---|---|---|"]  # fmt: skip
+        found += ["", f"**{task}, {model}.** fp32 ends at {base.loss:.4g} nats, standard deviation "
+                      f"{base.noise:.2g} over the seeds, accuracy {100 * base.accuracy:.1f} %.", "",
+                          HEAD, "|---|---|---|---|---|---|---|"]  # fmt: skip
         found += [row_of(row) for row in own.iloc[1:].itertuples()]
     return found
 

@@ -64,7 +64,8 @@ def page(text: str) -> str:
         raise ValueError(f"{', '.join(missing)}: no such test")
     return ROW.sub(
         lambda row: (
-            f"| {row['promise']} | {row['tests']} | {sum(counts[name] for name in named(row['tests'])):,} |"
+            f"| {row['promise']} | {row['tests']} | "
+            f"{sum(counts[name] for name in named(row['tests'])):,} |"
         ),
         text,
     )

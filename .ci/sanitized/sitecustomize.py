@@ -1,4 +1,4 @@
-"""On the path of the Python that `.ci/sanitize.sh` starts: apscope's modules are those of APSCOPE_MODULES, the rest is as it is installed."""
+"""For the Python that `.ci/sanitize.sh` starts: loads apscope's modules from APSCOPE_MODULES."""
 
 import os
 import sys

@@ -190,7 +190,7 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
         const BlockShape shape{rows, 1024, 1};
         const auto scales = std::make_shared<std::vector<std::uint8_t>>(
             shape.scales(f),
-            std::uint8_t{56});  // 1 in e4m3, 2^-71 in e8m0: what is decoded is normal
+            std::uint8_t{56});  // 1 in e4m3, 2^-71 in e8m0: decoded values are normal
         const double bytes = 5 + 1.0 / f.block_size;
         job("encode_blocks " + std::string(name), bytes, [a, scales, f, shape, threads] {
             encode_blocks(std::span<const float>(a->in).first(shape.size()),
@@ -206,7 +206,7 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
     }
 }
 
-// Pass 2 of a replay on one item: a scheme, its wire row and its reduced ones.
+// Pass 2 of a replay for one item: a scheme, its wire row and its reduced rows.
 void replay_item(const Scheme& scheme, std::span<const float> in, std::size_t workers) {
     const std::size_t n = in.size() / workers;
     std::vector<std::span<const float>> rows;

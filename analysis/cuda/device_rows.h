@@ -1,10 +1,10 @@
-// A RowDevice over whatever holds memory and runs steps: CUDA's streams (replay.cu), or the host's
-// memory and a loop, with which the tests compare whole replays. An item goes in pieces of whole
-// blocks, so that the memory that it takes does not depend on its size.
+// A RowDevice on anything that has memory and runs steps: CUDA's streams (replay.cu), or the host's
+// memory and a loop, with which tests compare whole replays. An item is processed in pieces of
+// whole blocks, so the memory that it needs does not depend on its size.
 //
-// MakeQueue gives a queue: allocate<T>(n) memory with get(), copy(host, n, to) into it,
-// launch(step), and read(from, n), which waits. Allocations that find no room throw std::bad_alloc;
-// the pieces then become smaller.
+// MakeQueue returns a queue: allocate<T>(n) memory with get(), copy(host, n, to) into it,
+// launch(step), and read(from, n), which waits. Failed allocations throw std::bad_alloc; the pieces
+// then become smaller.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace apscope::detail {
 template <class MakeQueue>
 class DeviceRows : public RowDevice {
 public:
-    // memory: how much an item may take at a time, in bytes; one block's is taken in any case.
+    // memory: the limit of an item at a time, in bytes; that of one block is always allowed.
     DeviceRows(MakeQueue make_queue, std::uint64_t memory)
         : make_queue_(std::move(make_queue)), memory_(memory) {}
 
@@ -114,7 +114,7 @@ private:
         with_adder(RuleRounding<double>{intended.wire.cast, {}});
     }
 
-    // make_adder(key) gives what adds in a draw.
+    // make_adder(key) returns the adder of a draw.
     template <class Rounding, class MakeAdder>
     static void run_steps(Queue& queue, Buffers& b, const RowPlan& plan, std::size_t t,
                           const Piece& piece, const Rounding& rounding,

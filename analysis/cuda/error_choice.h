@@ -1,4 +1,4 @@
-// Which step serves the statistics of a cast, and what becomes of its totals: host only.
+// Chooses the step for the statistics of a cast, and converts its totals: host only.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@ inline FloatScale make_float_scale(const FloatFormat& format, const Projection& 
             format.largest()};
 }
 
-// Do the draws of this rounding have moments? Where they have, partials need room for them.
+// Whether the draws of this rounding have moments; if so, partial sums need space for them.
 inline bool has_moments(const Projection& projection) {
     return is_stochastic(projection.rounding) &&
            projection.rounding != RoundingMode::stochastic_exact;

@@ -36,7 +36,7 @@ struct ErrorPartials {
     std::uint64_t places;
 };
 
-// What stochastic rounding does on average, added up by one lane over the pairs of finite numbers.
+// The moments of stochastic rounding, added up by one lane over the pairs of finite numbers.
 struct MomentLane {
     double error = 0.0, variance = 0.0;
     std::uint32_t undefined = 0;
@@ -120,7 +120,7 @@ struct ErrorLaneStep {
             const double x = in[i];
             Real value[1];
             if constexpr (sizeof(Real) == sizeof(float))
-                value[0] = in[i];  // such a rounding serves scale 1 only
+                value[0] = in[i];  // such a rounding supports only scale 1
             else value[0] = x * scale.scale;
             rounding(value, i);
             const double code = value[0];

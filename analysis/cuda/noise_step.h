@@ -1,5 +1,5 @@
-// What GPU threads do for the noise of the batch in a replay (row_step.h): the squared errors of
-// the noise blocks of reduced rows, and the products of their ratios to the noise
+// The work of GPU threads for the noise of the batch in a replay (row_step.h): the squared errors
+// of the noise blocks of reduced rows, and the products of their ratios to the noise
 // (analysis/statistics/batch_noise.h).
 #pragma once
 

@@ -8,7 +8,7 @@ namespace apscope::detail {
 
 namespace {
 
-// A stream of a device, and what device_rows.h asks of it.
+// A stream of a device, with the functions that device_rows.h needs.
 class StreamQueue {
 public:
     explicit StreamQueue(int device) : device_(device) {

@@ -1,6 +1,6 @@
-// What the steps of row_step.h need of a replay's tasks, derived once an item on the host: the
-// reduced rows as programs, how much memory a block of elements takes, and where in what comes back
-// a task's sums lie.
+// The data of a replay's tasks for the steps of row_step.h, derived once per item on the host: the
+// reduced rows as programs, the memory that a block of elements needs, and the places of a task's
+// sums in the results.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,7 @@ public:
     std::uint64_t row_floats() const { return static_cast<std::uint64_t>(workers_) * sum_block; }
     std::uint64_t bytes() const;
 
-    // Zeros, and what results of a piece add to them, block after block.
+    // Sums, from zero, to which the results of a piece are added, block by block.
     std::vector<RowTotals> no_totals(std::uint64_t elements) const;
     void add(const std::vector<double>& results, std::uint64_t blocks,
              std::vector<RowTotals>& totals) const;

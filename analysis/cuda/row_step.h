@@ -1,6 +1,6 @@
-// What GPU threads do in a replay, one scheme on a piece of an item, whole blocks of it: the work
-// of analysis/replay/scheme_run, in steps that write what the next ones read. Behind each step's
-// name, what one thread does:
+// The work of GPU threads in a replay, for one scheme on a piece of an item (whole blocks): that of
+// analysis/replay/scheme_run, in steps that write what the next ones read. Behind each step's name,
+// what one thread does:
 //
 // - reference, an element: the fp64 sum of the workers' values, divided;
 // - wire, a lane: a worker's values rounded, kept and compared with the unrounded ones;
@@ -27,7 +27,7 @@
 
 namespace apscope::detail {
 
-// What a lane adds up, each as a double: whole numbers up to 4096 are exact.
+// The quantities that a lane adds up, each as a double: integers up to 4096 are exact.
 struct RowQuantities {
     enum : int {
         sums = 0,  // ErrorStatistics::Sum
@@ -61,8 +61,8 @@ struct RowLane {
     }
 };
 
-// How values go onto the wire and back. What is kept of a value is its code, an fp32 number; or,
-// `narrow`, what the code decodes to, where that is an fp32 number.
+// How values are encoded for the wire and decoded. For each value its code, an fp32 number, is
+// kept; or, if `narrow`, the decoded code, if that is an fp32 number.
 struct WireCast {
     FloatScale scale;
     double inverse;  // of the scale, a power of two; 0: divided by the scale
@@ -70,7 +70,7 @@ struct WireCast {
 
     APSCOPE_HD double code_of(float kept) const { return narrow ? kept * scale.scale : kept; }
     APSCOPE_HD double value_of(float kept) const { return narrow ? kept : decode(kept); }
-    // Of x and what was kept of it.
+    // Of x and the value kept for it.
     APSCOPE_HD SentError error(double x, float kept) const {
         return sent_error(
             x, value_of(kept),
@@ -116,7 +116,7 @@ struct WireStep {
     PhiloxKey key;
     bool moments;  // of the roundings, for the wire's row
     float* kept;  // as `rows`
-    double* lanes;  // null: what is kept only. Worker w's place p at w * places + p.
+    double* lanes;  // null: only values are kept. Worker w's place p at w * places + p.
     std::uint64_t pitch;
 
     APSCOPE_HD std::uint64_t count() const {
@@ -173,7 +173,7 @@ struct MomentsStep {
     }
 };
 
-// What ErrorSplit needs beside a result: rows of piece.count numbers.
+// The inputs of ErrorSplit besides a result: rows of piece.count numbers.
 struct SplitRows {
     double *exact, *lost, *clipped;
 };
@@ -203,7 +203,7 @@ struct SplitStep {
     }
 };
 
-// One reduced row: how the workers' codes become a result.
+// One reduced row: the way from the workers' codes to a result.
 struct ReducedRow {
     enum class Kind : std::int32_t { exact, gather, hops };
     Kind kind;
@@ -321,9 +321,9 @@ struct DrawStep {
     }
 };
 
-// What K draws say: quantity 0 is the sum of variances, 1 .. K the draws' sums of errors, K + 1 ..
-// 2 K the sums of variances without a draw. By deviations from draw 0, whose sums lose nothing to
-// cancellation.
+// The statistics of K draws: quantity 0 is the sum of variances, 1 .. K the draws' sums of errors,
+// K + 1 .. 2 K the sums of variances without a draw. By deviations from draw 0, whose sums lose
+// nothing to cancellation.
 struct DrawStatisticsStep {
     const double* values;  // draw d of row r at (r * draws + d) * piece.count
     Piece piece;

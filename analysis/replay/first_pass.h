@@ -1,5 +1,5 @@
-// Pass 1 of a replay: of (step, tensor) pairs what their workers agree on before anything is
-// rounded, and histograms of exponents.
+// Pass 1 of a replay: for (step, tensor) pairs, the statistics that the workers agree on before
+// rounding, and histograms of exponents.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ struct FirstPass {
     std::vector<ExponentHistogram> histograms;  // over its workers
 };
 
-// Pairs are step * tensors + tensor, ascending. `visited` is told the values of a pair once it is
-// done, by any thread; `report` is called by this one between them, and may throw.
+// Pairs are step * tensors + tensor, ascending. Any thread calls `visited` with the number of
+// values of a finished pair; this thread calls `report` in between, which may throw.
 FirstPass first_pass(const Trace& trace, const ReplayOptions& options, const WorkList& work,
                      bool with_sums, const std::vector<std::size_t>& pairs,
                      const std::function<void(std::size_t)>& visited,

@@ -17,9 +17,8 @@ std::size_t ItemQueue::first_that_fits() {
     return needs_.size();
 }
 
-// Workspaces keep what they hold for the next item as long as half of the budget is left: what they
-// hold need not be of the lengths that the next item asks for, and not all that it allocates is
-// theirs.
+// Workspaces keep their memory for the next item while half of the budget is free: the kept buffers
+// may have other lengths than the next item needs, and an item also allocates outside of them.
 std::unique_ptr<Workspace> ItemQueue::workspace_for(std::size_t need) {
     std::unique_ptr<Workspace> mine;
     if (idle_.empty()) {
@@ -74,7 +73,7 @@ void ItemQueue::do_one(const std::function<void(std::size_t item, Workspace&)>& 
         {
             const std::lock_guard lock(mutex_);
             failed_ = true;
-            open_ = needs_.size();  // what would open them may never come
+            open_ = needs_.size();  // the call that opens them may never come
         }
         end(charged, nullptr);
         throw;

@@ -1,5 +1,5 @@
-// ItemQueue: gives items to threads in their order, but for those whose memory does not fit beside
-// what runs already.
+// ItemQueue: gives items to threads in order, and delays those whose memory does not fit beside the
+// running ones.
 #pragma once
 
 #include <condition_variable>
@@ -15,15 +15,15 @@ namespace apscope::detail {
 
 class ItemQueue {
 public:
-    // What each item needs, in bytes, and what all that run at once may have together. An item that
-    // needs more than that runs alone.
+    // The bytes that each item needs, and the limit for all items that run at once. An item that
+    // needs more runs alone.
     ItemQueue(std::vector<std::size_t> needs, std::size_t budget);
 
-    // Takes one item, waits for its memory, and does it in a workspace, whose buffers are the
-    // thread's meanwhile. To be called once an item, by any number of threads.
+    // Takes one item, waits for its memory, and processes it in a workspace, whose buffers the
+    // thread uses meanwhile. Call it once per item, from any number of threads.
     void do_one(const std::function<void(std::size_t item, Workspace&)>& work);
-    // Items from this one on wait for another such call, which must come without them. All are open
-    // at first, and after an exception of `work`.
+    // Items from this one on wait for another such call, which must not depend on them. All are
+    // open at first, and after an exception of `work`.
     void open_until(std::size_t end);
 
 private:
@@ -36,11 +36,11 @@ private:
     std::mutex mutex_;
     std::condition_variable changed_;
     std::vector<char> taken_;
-    std::size_t first_ = 0;    // all before are taken
-    std::size_t open_;         // items before this one may begin
+    std::size_t first_ = 0;  // all before are taken
+    std::size_t open_;  // items before this one may begin
     bool failed_ = false;
     std::size_t running_ = 0;  // items
-    std::size_t used_ = 0;     // by them, what their workspaces held before included
+    std::size_t used_ = 0;  // by them, including what their workspaces held before
     std::vector<std::unique_ptr<Workspace>> idle_;
 };
 

@@ -25,7 +25,7 @@ namespace apscope::detail {
 
 namespace {
 
-// One replay in the making: what its items share.
+// A running replay: the data that its items share.
 class Replay {
 public:
     Replay(const Trace& trace, ReplayOptions options)
@@ -47,7 +47,7 @@ public:
     SelectionStatistics statistics(const std::vector<std::size_t>& pairs);
 
 private:
-    // What becomes of an item of pass 2.
+    // The result of an item of pass 2.
     struct Made {
         std::vector<std::vector<ResultRow>> rows;  // of each of its steps
         std::optional<ItemNoise> noise;  // of an item of one step
@@ -92,7 +92,7 @@ private:
     WorkList work_;
     std::vector<Topology> topologies_;  // exact left out
     bool wants_sums_ = false;
-    // A row a resolved scheme; empty for those that do not stream.
+    // One entry per resolved scheme; empty for those that do not stream.
     std::vector<std::vector<Decision>> decisions_;
     std::map<std::string, State> states_;
     std::atomic<std::size_t> done_{0};  // values visited so far, over both passes
@@ -184,21 +184,21 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemVie
     return rows;
 }
 
-// What a scheme remembers of a tensor; from an earlier replay at first.
+// A scheme's memory of a tensor; at first that of an earlier replay.
 State& Replay::state_of(const ResolvedScheme& resolved, std::size_t k,
                         std::map<std::string, State>& states) {
     const std::string key = resolved.name + "|" + tensor(k).name;
     const auto found = states.find(key);
     if (found != states.end()) return found->second;
-    const auto earlier = options_.states.find(
-        key);  // of this item alone, so that threads are not in each other's way
+    const auto earlier =
+        options_.states.find(key);  // of this item alone, so threads do not share it
     return states
         .emplace(key, earlier == options_.states.end() ? State{} : std::move(earlier->second))
         .first->second;
 }
 
-// Pass 2 on one item: a step's schemes that remember no elements, or one that does, through all
-// steps.
+// Pass 2 on one item: all schemes without memory of elements at one step, or one scheme with such
+// memory through all steps.
 Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
     Made made;
     const auto add = [&](std::vector<ResultRow> rows) {
@@ -316,8 +316,8 @@ ReplayResult Replay::run() {
     }
     ItemQueue queue(std::move(needs.items),
                     options_.memory - std::min(options_.memory, needs.kept));
-    // Threads are at most a group of steps ahead of the one whose rows are next: memory is bounded
-    // where rows are made faster than they are taken.
+    // Threads are at most a group of steps ahead of the step whose rows come next, which bounds
+    // memory if rows are made faster than they are taken.
     const std::vector<std::size_t> ends = ends_of_groups(items);
     const auto begun = [&](std::size_t t) {
         queue.open_until(ends[std::min(t / work_.group() + 1, ends.size() - 1)]);
@@ -347,7 +347,7 @@ ReplayResult Replay::run() {
     std::sort(result.noise.begin(), result.noise.end(), [](const ItemNoise& a, const ItemNoise& b) {
         return std::tie(a.step_index, a.tensor_index) < std::tie(b.step_index, b.tensor_index);
     });
-    std::vector<std::size_t> here;  // whose histograms are this shard's to tell
+    std::vector<std::size_t> here;  // whose histograms this shard returns
     for (const WorkItem& item : items) {
         if (item.step && !found.histograms.empty())
             here.push_back(*item.step * tensors() + item.tensor);
@@ -384,7 +384,7 @@ void check(const Trace& trace, const ReplayOptions& options) {
     }
 }
 
-// Before anything is reckoned with the shapes that the manifest gives.
+// Before anything is computed from the manifest's shapes.
 void check_files(const Trace& trace, const ReplayOptions& options) {
     if (!options.steps.empty()) trace.check_shapes(options.steps.front(), options.tensors);
 }

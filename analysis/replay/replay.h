@@ -3,10 +3,10 @@
 // Pass 1 reads every selected (step, tensor, worker) once: statistics and exponent histograms.
 // Selection turns them into scales, scheme by scheme, in step order. Pass 2 works on items,
 // (step, tensor) pairs in any order: for every scheme and topology encode, reduce, decode, compare.
-// Schemes that remember elements from step to step go tensor by tensor through all steps in order.
-// Machines share out either pass: read_statistics() is the first alone, of some pairs, and replay()
-// takes what they found. How many items run at once is bounded by the threads and by the memory
-// that they need.
+// Schemes with memory of elements process a tensor through all steps in order. Either pass can be
+// divided among machines: read_statistics() is the first pass for some pairs, and replay() takes
+// its results. The number of items that run at once is bounded by the threads and by the items'
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -34,21 +34,21 @@ struct ReplayOptions {
     std::uint64_t seed = 0;
     int threads = 0;
     std::size_t shard = 0, shards = 1;  // items shard, shard + shards, ...
-    // Of these, places in work_costs(); all without it.
+    // Of these, places in work_costs(); by default all.
     std::optional<std::vector<std::size_t>> items;
-    // What read_statistics() finds of the whole selection: pass 1 is left out, and no histograms
-    // come back.
+    // The results of read_statistics() for the whole selection: pass 1 is left out, and no
+    // histograms are returned.
     std::optional<std::vector<AgreedStatistics>> statistics;
     std::size_t memory = 0;  // bytes that tensors may take at once; 0: half of the machine's
-    // What schemes remember from an earlier replay; ReplayResult::states.
+    // The schemes' memory from an earlier replay; ReplayResult::states.
     std::map<std::string, State> states;
-    // Whether that is asked for; a tensor's is dropped with its last step otherwise.
+    // Whether to return it; otherwise a tensor's memory is freed after its last step.
     bool keeps_states = false;
-    int draws = 1;  // K >= 3: sample what has no closed form
-    RowDevice* device = nullptr;  // does what it can of pass 2; null: the CPU does all
+    int draws = 1;  // K >= 3: sample moments without a closed form
+    RowDevice* device = nullptr;  // does a part of pass 2; null: the CPU does all of it
     // Takes the rows, by step, tensor, scheme, stage and topology, many at a time, while the replay
     // runs; the last once everything is read. One call at a time, by any of the threads; it may
-    // throw. Without it the rows come back in ReplayResult::rows.
+    // throw. Without it the rows are returned in ReplayResult::rows.
     std::function<void(std::vector<ResultRow>)> rows;
     std::function<void(std::size_t done, std::size_t total)>
         progress;  // values visited so far: by pass 1 and by every scheme
@@ -59,27 +59,27 @@ struct ItemHistogram {
     ExponentHistogram histogram;
 };
 
-// What the workers' gradients of a tensor at a step say of the batch's noise.
+// The batch's noise, from the workers' gradients of a tensor at a step.
 struct ItemNoise {
     std::size_t step_index, tensor_index;
     BatchNoise noise;
 };
 
 struct ReplayResult {
-    // By step, tensor, scheme, stage, topology; none where ReplayOptions::rows takes them.
+    // By step, tensor, scheme, stage, topology; none if ReplayOptions::rows takes them.
     std::vector<ResultRow> rows;
     std::vector<ItemNoise> noise;  // by step, tensor; of local traces with two workers or more
     std::vector<ItemHistogram> histograms;
-    // After the last step, if they are kept: by scheme; by scheme and tensor where elements are
-    // remembered. Of a policy's branches each has its own.
+    // After the last step, if they are kept: by scheme; by scheme and tensor if it has memory of
+    // elements. Each branch of a policy has its own.
     std::map<std::string, State> states;
 };
 
-// Throws std::invalid_argument for options that the trace or the memory does not bear.
+// Throws std::invalid_argument for options that the trace or the memory does not allow.
 ReplayResult replay(const Trace& trace, ReplayOptions options);
 
-// Throws what replay() would, before anything is read: std::invalid_argument where the memory does
-// not do for one item.
+// Throws the errors of replay() before anything is read: std::invalid_argument if the memory is too
+// small for one item.
 void check_memory(const Trace& trace, ReplayOptions options);
 
 // Pass 1 alone, of some (step, tensor) pairs of the selection, step * tensors + tensor, ascending.
@@ -90,7 +90,7 @@ struct SelectionStatistics {
 SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options,
                                     const std::vector<std::size_t>& pairs);
 
-// What a cluster divides: the items of the shard, and what each costs.
+// The work that a cluster divides: the items of the shard, and their costs.
 struct WorkCost {
     std::optional<std::size_t> step;  // place in ReplayOptions::steps; none: all of them, in order
     std::size_t tensor;  // place in ReplayOptions::tensors

@@ -1,5 +1,5 @@
-// The schemes of a replay with policies taken apart: a resolved scheme serves the items (step,
-// tensor) that its policy gives it; a scheme that is not a policy is one that serves all.
+// The schemes of a replay with policies taken apart: a resolved scheme processes the items (step,
+// tensor) that its policy gives it; a scheme that is not a policy processes all.
 #pragma once
 
 #include <cstddef>
@@ -28,17 +28,17 @@ struct ResolvedScheme {
     bool needs_order() const { return whole() != nullptr && whole()->keeps_state; }
 };
 
-// The schemes must outlive what is resolved. Items count step by step over the chosen steps and
+// The schemes must outlive the result. Items count step by step over the chosen steps and
 // tensors.
 std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes,
                                              const Manifest& manifest,
                                              std::span<const std::size_t> steps,
                                              std::span<const std::size_t> tensors);
 
-// What the select() of one of them sees: items that it does not serve count as zero tensors.
+// The input of the select() of one of them: items that it does not process count as zero tensors.
 SelectionInput seen_by(const ResolvedScheme& resolved, const SelectionInput& input);
 
-// What of scheme.needs the trace lacks at a step; empty if nothing.
+// The part of scheme.needs that the trace lacks at a step; empty if nothing.
 std::string missing_at(const TensorScheme& scheme, const Trace& trace, std::size_t step);
 
 }  // namespace apscope::detail

@@ -1,6 +1,6 @@
-// The rows of one scheme on one item, from what was summed of them: wire, exact, then the scheme's
-// own reduction or the topologies that it crosses with. Float grids (scheme_run.h) and exchanges,
-// in blocks or of whole tensors (exchange_sums.h), fill in the same sums.
+// The rows of one scheme on one item, from their sums: wire, exact, then the scheme's own reduction
+// or the topologies that it is combined with. Float grids (scheme_run.h) and exchanges, in blocks
+// or of whole tensors (exchange_sums.h), fill in the same sums.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace apscope::detail {
 
-// What all rows of the item share.
+// The data that all rows of the item share.
 struct SentItem {
     const Transport& transport;
     std::size_t elements = 0;  // of one worker
@@ -26,16 +26,16 @@ struct SentItem {
     std::uint64_t wire_bits = 0, side_bits = 0;
     std::optional<int> scale_exponent;
     bool skipped = false;  // statistics are then of a reference with itself
-    // Of the item; none, or without blocks: nothing is known of it.
+    // Of the item; none, or without blocks: unknown.
     const BatchNoise* noise = nullptr;
 };
 
-// What one row is made of.
+// The parts of one row.
 struct RowSums {
-    std::string topology;                // empty at the wire
+    std::string topology;  // empty at the wire
     Moments moments = Moments::none;
     bool float_grid = false;  // the statistics counted limits and ulps of a float format
-    bool has_split = false;  // and what the error comes from
+    bool has_split = false;  // and the causes of the error
     ErrorStatistics statistics;
     std::optional<ErrorStatistics> own;  // against the scheme's own truth
     std::optional<BlockUse> blocks;  // of the wire, of schemes whose scales are blocks' own

@@ -1,6 +1,7 @@
-// What replay() hands to a device: float schemes on the rows of one item, and what comes back, sums
-// that the rows of a result follow from. SchemeRun (scheme_run.h) writes the tasks and takes the
-// totals; without a device it does the same work itself, block by block, to the same bits.
+// The tasks that replay() gives to a device: float schemes on the rows of one item; and its
+// results, the sums from which rows are computed. SchemeRun (scheme_run.h) writes the tasks and
+// reads the totals; without a device it does the same work itself, block by block, with the same
+// bits.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +24,8 @@ namespace apscope::detail {
 struct RowTask {
     FloatScale wire;  // the cast and the scale
     Projection projection;  // of the cast
-    // Where fp32 holds what is sent, decoded: the format of such values, whose cast scales by
-    // itself; and where their sums are fp32's, each rounded by a step
+    // If the decoded values are fp32 numbers: the format of such values, whose cast includes the
+    // scale; and if their sums can be added in fp32, each rounded by a step
     // (emulation/allreduce/fp32_sums.h), the step.
     std::optional<FloatFormat> narrow;
     std::optional<StepCast<float>> step;
@@ -32,7 +33,7 @@ struct RowTask {
     Cast<double> accumulator;  // of the hops, whatever the step
     bool wire_draws = false;  // the wire's rows have moments
     bool wants_moments = false;  // some reduced row has a closed form with draws in it
-    // Of draw 0, which makes the rows, and of all K where some row is sampled.
+    // Of draw 0, which makes the rows, and of all K if some row is sampled.
     std::vector<PhiloxKey> keys;
 
     struct Reduced {
@@ -62,8 +63,8 @@ public:
     virtual ~RowDevice() = default;
     // Every task on an item: `gradients` holds one row a worker, `divisor` is what sums and the
     // reference are divided by, `noise` the noise of every block (batch_noise.h) or is empty.
-    // Called by several threads at once. Throws std::bad_alloc where the device has no room for one
-    // block of 4096 elements, std::runtime_error where it fails.
+    // Called by several threads at once. Throws std::bad_alloc if the device has no memory for one
+    // block of 4096 elements, std::runtime_error if it fails.
     virtual std::vector<RowTotals> run(std::span<const std::span<const float>> gradients,
                                        double divisor, std::span<const double> noise,
                                        std::span<const RowTask> tasks) = 0;

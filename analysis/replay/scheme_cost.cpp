@@ -15,15 +15,15 @@ namespace apscope::detail {
 
 namespace {
 
-// Beyond a power of two, where transforms take the next one. Matrices, as schemes that make factors
-// want them.
+// Sizes beyond a power of two, for which transforms use the next one; matrices, for schemes that
+// make factors.
 constexpr std::int64_t columns = 64;
-// Where tensors are large, so that what grows with them is not hidden by what does not: pieces in
+// Large tensors, so that costs that grow with them are visible beside constant ones: pieces in
 // cache take up to a megabyte.
 constexpr std::int64_t small_rows = 65, more_rows = 129, many_rows = 2049;
 constexpr std::array<int, 2> workers{2, 4};
-constexpr std::int64_t steps = 2;  // what is remembered of the first is there at the second
-constexpr int max_draws = 8;       // more cost so much more
+constexpr std::int64_t steps = 2;  // the second step has the memory of the first
+constexpr int max_draws = 8;       // further ones cost as much again
 
 // Of 2^-24 to 1, both signs.
 std::vector<float> some_gradients(std::size_t n, std::uint64_t seed) {
@@ -145,7 +145,7 @@ SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topol
     for (const std::size_t r : {0, 1}) {
         for (const std::size_t w : {0, 1}) {
             const auto n = static_cast<std::size_t>(rows[r] * columns);
-            // On a thread of its own: what threads keep from one tensor to the next counts.
+            // In a separate thread: memory that threads keep from one tensor to the next counts.
             const Probe found = std::async(std::launch::async, probe, n, workers[w], run).get();
             const std::size_t tables =
                 scheme.whole() != nullptr && scheme.whole()->tables ? scheme.whole()->tables(n) : 0;

@@ -1,6 +1,5 @@
-// What a scheme takes of memory and time, found by running it: its rows of four tensors of a fixed
-// content are made, and what was allocated for them and how long that took says what larger ones
-// take. Nothing else knows it.
+// The memory and time of a scheme, measured by running it on four tensors of fixed content and
+// extrapolated to larger ones. No scheme declares its costs.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +18,14 @@ struct Bytes {
 };
 
 struct SchemeCost {
-    Bytes most;  // at once on a tensor at a step, what the scheme remembers included, but not the
+    Bytes most;  // at once on a tensor at a step, including the scheme's memory, but not the
                  // tables that it names itself
-    Bytes state;  // what it remembers of the tensor
+    Bytes state;  // its memory of the tensor
     double seconds_a_value = 0.0;  // on one thread of this machine
 };
 
 // draws: K of the replay. largest: elements of the largest tensor that is asked about. A scheme
-// with parts of a caller's own is not run: it counts as one that copies its rows a few times.
+// with parts of the caller is not run: it counts as one that copies its rows a few times.
 SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topologies, bool reduces,
                    int draws, std::size_t largest);
 

@@ -1,4 +1,4 @@
-// SchemeRun's work as a device's task, and its totals back.
+// SchemeRun's work as a device's task, and its totals from there.
 #include <algorithm>
 #include <utility>
 

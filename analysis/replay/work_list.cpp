@@ -13,8 +13,8 @@ namespace apscope::detail {
 namespace {
 
 // The items of pass 1: some steps at a time, whose files stay open meanwhile, and of these steps
-// the largest tensor first. Neighbours belong to different steps, so that threads seldom want the
-// same file at once, and the smallest come last.
+// the largest tensor first. Neighbours belong to different steps, so threads rarely need the same
+// file at once, and the smallest come last.
 std::vector<std::size_t> in_groups(std::span<const std::size_t> by_size, std::size_t steps,
                                    std::size_t group) {
     std::vector<std::size_t> order;
@@ -37,7 +37,7 @@ WorkList::WorkList(const Manifest& manifest, const ReplayOptions& options,
     std::iota(by_size.begin(), by_size.end(), std::size_t{0});
     std::stable_sort(by_size.begin(), by_size.end(),
                      [&](std::size_t a, std::size_t b) { return elements(a) > elements(b); });
-    constexpr std::size_t files = 128;  // half of what a trace keeps open
+    constexpr std::size_t files = 128;  // half of the files that a trace keeps open
     const std::size_t open =
         std::max<std::size_t>(1, files / static_cast<std::size_t>(options.workers));
     order_ = in_groups(by_size, steps(), open);
@@ -109,7 +109,7 @@ void WorkList::find_costs() {
 WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t budget) {
     Needs needs;
     needs.items.resize(items.size());
-    // Nothing has to be found out where no scheme could come near the budget.
+    // Nothing is measured if no scheme could come near the budget.
     constexpr double copies = 128.0;
     const double values = static_cast<double>(largest_tensor()) * options_.workers,
                  draws = options_.draws;
@@ -119,8 +119,8 @@ WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t bud
         return needs;
     }
     find_costs();
-    // The values themselves, mapped or widened, and weights and a full batch where they are needed.
-    // Buffers that are used again may be a quarter longer than what is asked for.
+    // The values, mapped or widened, and weights and a full batch if they are needed. Reused
+    // buffers may be a quarter longer than requested.
     const auto need_of = [&](std::size_t s, std::size_t n) {
         const TensorScheme* whole = schemes_[s].whole();
         const std::size_t rows = static_cast<std::size_t>(options_.workers) +

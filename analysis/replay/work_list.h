@@ -1,5 +1,5 @@
-// What pass 2 of a replay consists of: items that threads, and machines, do in any order, and what
-// each needs and costs.
+// The work of pass 2 of a replay: items that threads and machines do in any order, with their
+// memory and cost.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace apscope::detail {
 
 struct WorkItem {
     std::size_t tensor = 0;  // index into ReplayOptions::tensors
-    // With an index into ReplayOptions::steps: that step, all schemes that remember no elements.
-    // Without one: the scheme `requested`, through all steps in their order.
+    // With an index into ReplayOptions::steps: that step, for all schemes without memory of
+    // elements. Without one: the scheme `requested`, through all steps in order.
     std::optional<std::size_t> step;
     std::size_t requested = 0;
 };
@@ -27,10 +27,10 @@ public:
     WorkList(const Manifest& manifest, const ReplayOptions& options,
              std::span<const ResolvedScheme> schemes);
 
-    // The items of the shard as they should begin: the longest first. The same wherever it is asked
-    // for.
+    // The items of the shard in the order in which they should begin: longest first. It is the same
+    // on every machine.
     const std::vector<WorkItem>& items() const { return items_; }
-    // Items of one step stand in groups of so many steps.
+    // Items of single steps are in groups of this number of steps.
     std::size_t group() const { return group_; }
     // All steps and tensors, as pass 1 goes through them: step * tensors + tensor.
     const std::vector<std::size_t>& order() const { return order_; }
@@ -39,13 +39,13 @@ public:
     // Values times the schemes that visit them.
     std::size_t visits(const WorkItem& item) const;
 
-    // What follows runs every scheme on small tensors first (scheme_cost.h).
+    // The following functions first run every scheme on small tensors (scheme_cost.h).
     struct Needs {
-        // Bytes at once; none where nothing could come near the budget.
+        // Bytes at once; none if nothing could come near the budget.
         std::vector<std::size_t> items;
-        std::size_t kept = 0;  // bytes of all that is remembered at the end, where it is asked for
+        std::size_t kept = 0;  // bytes of all memory at the end, if it is returned
     };
-    // Throws std::invalid_argument where the budget does not do for one of the items.
+    // Throws std::invalid_argument if the budget is too small for one of the items.
     Needs needs(std::span<const WorkItem> items, std::size_t budget);
     // Seconds of one thread of this machine.
     std::vector<double> seconds();
@@ -67,10 +67,10 @@ private:
     std::vector<std::size_t> order_;
     std::size_t group_ = 1;
     std::vector<WorkItem> items_;
-    std::vector<SchemeCost> costs_;  // of the schemes, once they are found
+    std::vector<SchemeCost> costs_;  // of the schemes, once they are measured
 };
 
-// As a command line takes it: 3.2G.
+// In the form of the command line: 3.2G.
 std::string memory_text(std::size_t bytes);
 
 }  // namespace apscope::detail

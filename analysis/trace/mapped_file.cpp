@@ -54,7 +54,7 @@ void check_file_unchanged(const std::filesystem::path& path, const FileState& st
     if (there && FileStamp(now) == state.stamp && !state.cut.load(std::memory_order_relaxed))
         return;
     refuse(path,
-           std::string(there ? " changed" : " was taken away") +
+           std::string(there ? " changed" : " was removed") +
                " while it was read; open the trace and repeat this when nothing writes to it");
 }
 

@@ -16,7 +16,7 @@ namespace {
 // A handler may not allocate or lock: it reads tables that are never freed, whose entries are
 // reused.
 struct Range {
-    std::atomic<std::uintptr_t> begin{0};  // 0: nobody's
+    std::atomic<std::uintptr_t> begin{0};  // 0: unused
     std::atomic<std::size_t> length{0};
     std::atomic<std::atomic<bool>*> cut{nullptr};
 };

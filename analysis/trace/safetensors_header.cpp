@@ -143,14 +143,14 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t 
             refuse(path, "data_offsets of tensor '" + limits::clipped(name) +
                              "' overlap the tensor before it");
         if (entry.begin > covered)
-            refuse(path, "a hole of " + std::to_string(entry.begin - covered) +
+            refuse(path, "a gap of " + std::to_string(entry.begin - covered) +
                              " bytes before the data_offsets of tensor '" + limits::clipped(name) +
                              "'");
         covered = entry.end;
     }
     if (covered != data_length)
         refuse(path, std::to_string(data_length - covered) +
-                         " bytes behind the last tensor belong to none");
+                         " bytes after the last tensor do not belong to any");
     header.tensors = std::make_shared<const SafetensorsTensors>(
         std::make_move_iterator(ordered.begin()), std::make_move_iterator(ordered.end()));
     return header;

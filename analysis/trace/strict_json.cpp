@@ -36,7 +36,7 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& where
         throw std::invalid_argument(where + " is not valid JSON (at byte " +
                                     std::to_string(error.byte) + ")");
     } catch (const json::out_of_range&) {
-        throw std::invalid_argument(where + " holds a number outside the range of a double");
+        throw std::invalid_argument(where + " has a number outside the range of a double");
     }
 }
 

@@ -12,7 +12,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def with_sections(text: str) -> Callable[[Function], Function]:
-    """Adds sections to a docstring, before examples; ``{operands}``: the parameters before `format`."""
+    """Adds sections to a docstring before examples; ``{operands}``: parameters before `format`."""
 
     def write(function: Function) -> Function:
         operands = ", ".join(inspect.signature(function).parameters).partition(", format")[0]

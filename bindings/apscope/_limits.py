@@ -21,7 +21,8 @@ SAFETENSORS_HEADER: int = _core.LIMITS["safetensors_header"]
 PATTERN_MEMORY: int = _core.LIMITS["pattern_memory"]
 WORKERS: int = _core.LIMITS["workers"]
 QUOTED: int = _core.LIMITS["quoted"]
-JSON_LENGTH = 100_000_000  #: bytes of other JSON files: indices of shards, manifests of conformance packs, plans
+#: bytes of other JSON files: indices of shards, manifests of conformance packs, plans
+JSON_LENGTH = 100_000_000
 JSON_DIGITS = 4_300  #: of an integer: Python's own limit
 NPY_HEADER = 100_000  #: bytes: a header is a line
 SENTENCE = 600  #: characters of a message about a file of others
@@ -30,7 +31,7 @@ _SMALL = 2**26  # bytes that need no check of the machine's memory
 
 
 def available_memory() -> int:
-    """Bytes that this process may still allocate: the least of machine, control group and own limit."""
+    """Bytes that this process may still allocate, by machine, control group and own limit."""
     found = [_core.machine_memory()]
     with contextlib.suppress(OSError, ValueError, IndexError):  # elsewhere than on Linux
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
@@ -51,7 +52,8 @@ def check_fits(
     needed = math.prod(shape) * itemsize
     if needed > _SMALL and needed > (there := available_memory()):
         raise ValueError(
-            f"an array of shape {list(shape)} needs {_size(needed)} of memory, and this machine has {_size(there)}; {remedy}"
+            f"an array of shape {list(shape)} needs {_size(needed)} of memory, and this machine "
+            f"has {_size(there)}; {remedy}"
         )
 
 
@@ -72,7 +74,10 @@ def memory_sentence(error: BaseException) -> str:
     """A command's message when memory has run out."""
     said = " ".join(str(error).split())
     why = f" ({said})" if said and "bad_alloc" not in said else ""
-    return f"there is not enough memory: this process may use {_size(_core.machine_memory())}{why}; give it more, or a part of the input"
+    return (
+        "there is not enough memory: this process may use "
+        f"{_size(_core.machine_memory())}{why}; give it more, or a part of the input"
+    )
 
 
 def _size(count: int) -> str:

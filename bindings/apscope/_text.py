@@ -118,11 +118,13 @@ def short_names(names: Sequence[str], longest: int) -> list[str]:
         )
         for name in alike:
             start = max(name.rfind(mark, 0, shared) for mark in "._/") + 1
-            part = re.match(r"[^._/]*[._/]?", name[start:])[0]  # type: ignore[index]  # it matches the empty text
+            # it matches the empty text
+            part = re.match(r"[^._/]*[._/]?", name[start:])[0]  # type: ignore[index]
             end = name[-max(longest - len(part) - 2, 3) :]
             told = f"{'…' if start else ''}{part}…{end}"
             short = [told if n == name else t for n, t in zip(names, short)]
-    # Names of several such groups may still be equal: a longer end, or the whole name, tells them apart.
+    # Names of several such groups may still be equal: a longer end, or the whole name, tells them
+    # apart.
     for length in range(longest + 1, max(map(len, names), default=0) + 1):
         meant: dict[str, set[str]] = {}
         for name, text in zip(names, short):

@@ -40,10 +40,14 @@ CHECK = Options(RoundingOptions, without=("random_bits", "seed", "threads"))
 # fp32 patterns for every format: zeros, infinities, fp32's own limits, patterns that casts have
 # rounded wrongly.
 EDGES = (
-    0x00000000, 0x00000001, 0x00000002, 0x000116C2, 0x003FFFFF, 0x00400000, 0x00400001, 0x00600000, 0x007FFFFF, 0x00800000,
-    0x00800001, 0x37000000, 0x37000001, 0x3A800000, 0x3A800001, 0x3F7FFFFF, 0x3F800000, 0x3F800001, 0x3FC00000, 0x41400000,
-    0x43780000, 0x437FFD71, 0x43E80000, 0x43E80001, 0x43FA0000, 0x47700000, 0x477FF000, 0x477FF001, 0x47800000, 0x47FFFFFF,
-    0x7F000000, 0x7F7FFFFF, 0x7F800000, 0x7F800001, 0x7FA00000, 0x7FBFFFFF, 0x7FC00000, 0x7FC00001, 0x7FFFE000, 0x7FFFFFFF,
+    0x00000000, 0x00000001, 0x00000002, 0x000116C2, 0x003FFFFF, 0x00400000, 0x00400001, 0x00600000,
+    0x007FFFFF, 0x00800000,
+    0x00800001, 0x37000000, 0x37000001, 0x3A800000, 0x3A800001, 0x3F7FFFFF, 0x3F800000, 0x3F800001,
+    0x3FC00000, 0x41400000,
+    0x43780000, 0x437FFD71, 0x43E80000, 0x43E80001, 0x43FA0000, 0x47700000, 0x477FF000, 0x477FF001,
+    0x47800000, 0x47FFFFFF,
+    0x7F000000, 0x7F7FFFFF, 0x7F800000, 0x7F800001, 0x7FA00000, 0x7FBFFFFF, 0x7FC00000, 0x7FC00001,
+    0x7FFFE000, 0x7FFFFFFF,
 )  # fmt: skip
 
 
@@ -139,7 +143,8 @@ def write(directory: str | Path, formats: Sequence[str] | None = None) -> dict[s
     for f in chosen:
         if f.storage_bits > 16:
             raise ValueError(
-                f"{f.name} has {f.storage_bits} bits; the conformance pack covers formats of at most 16"
+                f"{f.name} has {f.storage_bits} bits; the conformance "
+                "pack covers formats of at most 16"
             )
     directory = Path(directory)
     refuse_dangling(directory)
@@ -239,8 +244,8 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
             map(_is_file, (entry.get("inputs"), entry.get("table"), *results.values()))
         ):
             raise ValueError(
-                f"{path}: formats.{printable(name)} must have inputs, table and results, each with file, a name in this folder, and sha256; "
-                "write the pack again"
+                f"{path}: formats.{printable(name)} must have inputs, table and results, each with "
+                "file, a name in this folder, and sha256; write the pack again"
             )
     return manifest
 
@@ -352,7 +357,8 @@ def check(
     entry = manifest["formats"].get(name)
     if entry is None:
         raise ValueError(
-            f"the pack {directory} has no format '{name}'; it has {', '.join(map(printable, manifest['formats']))}"
+            f"the pack {directory} has no format '{name}'; it has "
+            f"{', '.join(map(printable, manifest['formats']))}"
         )
     rounding, overflow = s.projection.rounding, s.projection.overflow
     if rounding not in ROUNDINGS:
@@ -385,4 +391,7 @@ def _as_values(got: np.ndarray, table: np.ndarray) -> np.ndarray:
 
 def describe(x: np.float32, got: float, right: float) -> str:
     """An input with the actual and the correct result."""
-    return f"{int(np.float32(x).view(np.uint32)):#010x} ({float(x):.9g}) gives {got:.9g}, correct is {right:.9g}"
+    return (
+        f"{int(np.float32(x).view(np.uint32)):#010x} ({float(x):.9g}) gives {got:.9g}, correct "
+        f"is {right:.9g}"
+    )

@@ -89,15 +89,20 @@ class CollectiveCost:
     intra_bytes: float
     added: float  #: bytes that it adds up
     decoded: float  #: bytes that it decodes
-    busiest: float  #: bytes that the busiest worker sends between nodes; in a tree less than `bytes`, the way up and down
+    #: bytes that the busiest worker sends between nodes; in a tree less than `bytes`, the way up
+    #: and down
+    busiest: float
 
     def seconds(self, network: Network = Network()) -> float:
-        """Latencies and transfers, and the passes of the additions; none for encoding and decoding."""
+        """Latencies, transfers and the passes of additions; not those of encoding and decoding."""
         latency, bandwidth = network._intra
         return (
-            self.messages * network.latency + self.bytes / network.bandwidth
-            + self.intra_messages * latency + self.intra_bytes / bandwidth + self.added * network.pass_cost
-        )  # fmt: skip
+            self.messages * network.latency
+            + self.bytes / network.bandwidth
+            + self.intra_messages * latency
+            + self.intra_bytes / bandwidth
+            + self.added * network.pass_cost
+        )
 
 
 @guarded
@@ -147,7 +152,7 @@ def collective(
 
 
 def _collective_of(topology: str) -> tuple[str, int] | None:
-    """The collective and group of a row's topology; None for ``exact``, which is not an algorithm."""
+    """Collective and group of a row's topology; None for ``exact``, which is not an algorithm."""
     return _core.collective_of(text("topology", topology))
 
 
@@ -232,7 +237,8 @@ def step_time(
     rows = whole_sums(rows.assign(reduction=rows["topology"]))
     key = ["trace", "scheme", "topology"]
     whole, first = groups(rows, key)
-    # Tensors of one reduction and one grid share messages. The model is linear in the bytes, so those of all steps add up first.
+    # Tensors of one reduction and one grid share messages. The model is linear in the bytes, so
+    # those of all steps add up first.
     part, part_first = groups(rows, [*key, "reduction", "format"])
     owner, of_part = whole[part_first], len(part_first)
     specs, grids, reductions = (
@@ -303,12 +309,13 @@ def step_time(
 
 
 _NUMBERS = (
-    "messages", "payload_bytes", "intra_bytes", "side_bytes", "side_seconds", "pass_seconds", "seconds", "side_share", "fp32_seconds", "speedup",
+    "messages", "payload_bytes", "intra_bytes", "side_bytes", "side_seconds", "pass_seconds",
+    "seconds", "side_share", "fp32_seconds", "speedup",
 )  # fmt: skip
 
 
 class Part(NamedTuple):
-    """Tensors of one trace, scheme and topology that share messages: means over the steps, in bytes except `values`."""
+    """Tensors that share messages: means over the steps, in bytes except `values`."""
 
     values: float
     payload: float

@@ -174,7 +174,8 @@ def greedy(
         rows = chosen[chosen.scheme == spec]
         if rows.empty:
             raise ValueError(
-                f"the results have no rows of '{spec}' at topology '{topology}'; replay both schemes"
+                f"the results have no rows of '{spec}' at topology "
+                f"'{topology}'; replay both schemes"
             )
         error = rows.sum_squared_error.where(
             ~rows.skipped.astype(bool), rows.sum_squared_reference

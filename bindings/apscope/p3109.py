@@ -58,8 +58,8 @@ def projection(
     Raises
     ------
     ValueError
-        A format that is not P3109's, an unknown name, a stochastic rounding without `random_bits` or
-        another with it; ToOdd with SatNone on an unsigned extended format in v4.0, which clamps
+        A format that is not P3109's, an unknown name, a stochastic rounding without `random_bits`
+        or another with it; ToOdd with SatNone on an unsigned extended format in v4.0, which clamps
         only above, unlike any overflow rule here.
 
     Notes
@@ -117,6 +117,7 @@ def _overflow(f: FloatFormat, rounding: str, saturation: str, version: str) -> s
     # ToOdd has no direction: overflow is the infinity, or the NaN, whatever its sign.
     if version == "v4.0" and not f.is_signed:
         raise ValueError(
-            f"ToOdd with SatNone on {f.name} clamps only above in P3109 v4.0, unlike any overflow rule here; use version='2026-07'"
+            f"ToOdd with SatNone on {f.name} clamps only above in P3109 v4.0, unlike any overflow "
+            "rule here; use version='2026-07'"
         )
     return "infinity" if f.has_infinity else "nan"

@@ -139,18 +139,17 @@ two's complement integers), `tensor_scale` (one float32 scale more for the whole
         .def_readonly("scale", &BlockFormat::scale, "The format of the scales, at most 8 bits.")
         .def_readonly("block_size", &BlockFormat::block_size,
                       "Elements that share a scale; the last block of a line may be shorter.")
-        .def_property_readonly("rule",
-                               [](const BlockFormat& f) {
-        return to_string(f.rule);
-    }, "How a scale follows from the largest magnitude of its block: floor, ceil, rceil, even or ratio.")
+        .def_property_readonly("rule", [](const BlockFormat& f) { return to_string(f.rule); },
+                               "How a scale is computed from the largest magnitude of its block: "
+                               "floor, ceil, rceil, even or ratio.")
         .def_readonly(
             "twos_complement", &BlockFormat::twos_complement,
             "Whether element codes are two's complement integers, not sign and magnitude.")
         .def_readonly("tensor_scale", &BlockFormat::tensor_scale,
-                      "Whether the whole array has one float32 scale more.")
-        .def_property_readonly(
-            "bits_per_element", &BlockFormat::bits_per_element,
-            "Bits of storage an element: its code and its share of the scale of a whole block; the tensor scale is not counted.")
+                      "Whether the whole array has an additional float32 scale.")
+        .def_property_readonly("bits_per_element", &BlockFormat::bits_per_element,
+                               "Bits of storage per element: its code and its share of the scale "
+                               "of a whole block, without the tensor scale.")
         .def("to_dict", &fields, "The fields by name, the formats as names.")
         .def("to_json",
              [](const BlockFormat& f) {
@@ -159,7 +158,7 @@ two's complement integers), `tensor_scale` (one float32 scale more for the whole
         .def_static("from_json",
                     [](const std::string& text) {
         return from_dict(py::module_::import("json").attr("loads")(text));
-    }, py::arg("text"), "The block format of a text that `to_json` gave.")
+    }, py::arg("text"), "The block format of a text that `to_json` made.")
         .def(py::self == py::self)
         .def("__hash__", &BlockFormat::hash)
         .def("__str__", &BlockFormat::name)

@@ -29,10 +29,9 @@ Transport transport_of(const MadeSchemes& made, const std::string& spec, const s
 }  // namespace
 
 void bind_cost(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
-    m.def(
-        "collective_cost",
-        [](const std::string& collective, double sent, double partial, double result, double side,
-           int workers, int group) {
+    m.def("collective_cost",
+          [](const std::string& collective, double sent, double partial, double result, double side,
+             int workers, int group) {
         const Cost cost = collective_cost(parse_collective(collective),
                                           {sent, partial, result, side}, workers, group);
         py::dict d;
@@ -45,23 +44,25 @@ void bind_cost(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& m
         d["busiest"] = cost.busiest;
         return d;
     },
-        py::arg("collective"), py::arg("sent"), py::arg("partial"), py::arg("result"),
-        py::arg("side"), py::arg("workers"), py::arg("group"),
-        "What one worker sends (messages one after another, bytes), adds and decodes, in bytes, for one message a worker.");
-    m.def(
-        "agreed_bits",
-        [made](const std::string& spec, const std::string& grid) {
+          py::arg("collective"), py::arg("sent"), py::arg("partial"), py::arg("result"),
+          py::arg("side"), py::arg("workers"), py::arg("group"),
+          "The work of one worker for one message per worker: messages sent one after another, and "
+          "bytes sent, added and decoded.");
+    m.def("agreed_bits",
+          [made](const std::string& spec, const std::string& grid) {
         return transport_of(*made, spec, grid).agreed_bits;
     }, py::arg("scheme"), py::arg("grid"),
-        "How many of a message's side bits are agreed before it is made; the others travel with it.");
+          "How many of a message's side bits are agreed before it is made; the others travel with "
+          "it.");
     m.def("collective_of", [](const std::string& topology) -> py::object {
         const auto found = collective_of(topology);
         return found ? py::object(py::make_tuple(name_of(found->first), found->second))
                      : py::none();
     }, py::arg("topology"));
-    m.def("way",
-          [made](const std::string& spec, const std::string& grid, const std::string& topology,
-                 double values, double payload, double side, int workers) -> py::object {
+    m.def(
+        "way",
+        [made](const std::string& spec, const std::string& grid, const std::string& topology,
+               double values, double payload, double side, int workers) -> py::object {
         const std::optional<Way> way =
             way_of(transport_of(*made, spec, grid), topology, values, payload, side, workers);
         if (!way) return py::none();
@@ -75,7 +76,7 @@ void bind_cost(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& m
         d["side"] = way->bytes.side;
         return d;
     },
-          py::arg("scheme"), py::arg("grid"), py::arg("topology"), py::arg("values"),
-          py::arg("payload"), py::arg("side"), py::arg("workers"),
-          "How the messages of a scheme go, in bytes; None where no algorithm gives that sum.");
+        py::arg("scheme"), py::arg("grid"), py::arg("topology"), py::arg("values"),
+        py::arg("payload"), py::arg("side"), py::arg("workers"),
+        "How the messages of a scheme are sent, in bytes; None if no algorithm computes that sum.");
 }

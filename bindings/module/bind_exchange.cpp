@@ -34,7 +34,7 @@ Rows rows_of(std::span<const RowReader> readers) {
     return rows;
 }
 
-// As functions see them: a scale an element.
+// For Python functions: one scale per element.
 NamedRows spread(Parameters theta, std::size_t elements) {
     if (!theta.scales.empty() && theta.unit != 1) {
         Row each(elements);
@@ -237,9 +237,8 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes
         .def_readonly("workers", &TrainingStep::workers)
         .def_readonly("loss", &TrainingStep::loss)
         .def_readonly("learning_rate", &TrainingStep::learning_rate)
-        .def(
-            "random",
-            [](const TrainingStep& s, int worker, std::size_t count, int bits, std::uint32_t hop) {
+        .def("random",
+             [](const TrainingStep& s, int worker, std::size_t count, int bits, std::uint32_t hop) {
         if (bits < 1 || bits > 64)
             throw py::value_error("bits=" + std::to_string(bits) + " is not between 1 and 64");
         py::array_t<std::uint64_t> words(static_cast<py::ssize_t>(count));
@@ -248,7 +247,8 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes
             words.mutable_data()[i] = stream.at(i) >> (64 - bits);
         return words;
     }, py::arg("worker"), py::arg("count"), py::arg("bits") = 32, py::arg("hop") = 0,
-            "Random integers of `bits` bits for the elements 0..count-1 of a worker, the same for every call.");
+             "Random integers of `bits` bits for the elements 0..count-1 of a worker, the same for "
+             "every call.");
 
     m.def("exchange",
           [made](const std::string& spec, const py::array_t<float, py::array::c_style>& x,

@@ -136,63 +136,64 @@ to_json() and from_json() the fields.)")
             .cast<FloatFormat>();
     }),
              py::arg("dtype"))
-        .def_property_readonly(
-            "name", &FloatFormat::name,
-            "The shortest name that reads back the same, as ``apscope formats`` writes it; also ``str()`` of the format.")
-        .def_readonly(
-            "exponent_bits", &FloatFormat::exponent_bits,
-            "Width of the exponent field in bits, 0 to 11. 0: no such field, all values in one binade of subnormals.")
+        .def_property_readonly("name", &FloatFormat::name,
+                               "The shortest name that reads back the same, as ``apscope formats`` "
+                               "writes it; also ``str()`` of the format.")
+        .def_readonly("exponent_bits", &FloatFormat::exponent_bits,
+                      "Width of the exponent field in bits, 0 to 11. 0: no such field, all values "
+                      "in one binade of subnormals.")
         .def_readonly("mantissa_bits", &FloatFormat::mantissa_bits,
                       "Stored significand bits, 0 to 52: `precision` less one.")
         .def_readonly("bias", &FloatFormat::bias,
                       "A normal value is 2^(field - bias) (1 + fraction).")
         .def_readonly("is_signed", &FloatFormat::is_signed,
-                      "Whether a sign bit stands above the exponent field.")
-        .def_readonly(
-            "subnormals", &FloatFormat::subnormals,
-            "Whether exponent field 0 holds zero and subnormal values; False: it is an ordinary binade.")
-        .def_readonly(
-            "subnormal_exponent", &FloatFormat::subnormal_exponent,
-            "Exponent of field 0, whose values are 2^subnormal_exponent times the fraction: 1 - bias, or -bias.")
-        .def_property_readonly("zero",
-                               [](const FloatFormat& f) {
-        return zero_names[static_cast<std::size_t>(f.zero)];
-    }, "Which codes are zero: both_signs (+0 and -0), single (+0 alone) or none (code 0 is an ordinary value, as in e8m0).")
-        .def_readonly(
-            "nan_codes", &FloatFormat::nan_codes,
-            "How many codes of each sign, from the top, are NaN. The one at the code of -0 is not counted.")
+                      "Whether there is a sign bit above the exponent field.")
+        .def_readonly("subnormals", &FloatFormat::subnormals,
+                      "Whether exponent field 0 holds zero and subnormal values; False: it is an "
+                      "ordinary binade.")
+        .def_readonly("subnormal_exponent", &FloatFormat::subnormal_exponent,
+                      "Exponent of field 0, whose values are 2^subnormal_exponent times the "
+                      "fraction: 1 - bias, or -bias.")
+        .def_property_readonly(
+            "zero",
+            [](const FloatFormat& f) { return zero_names[static_cast<std::size_t>(f.zero)]; },
+            "Which codes are zero: both_signs (+0 and -0), single (+0 alone) or none (code 0 is an "
+            "ordinary value, as in e8m0).")
+        .def_readonly("nan_codes", &FloatFormat::nan_codes,
+                      "How many codes of each sign, from the top, are NaN. The one at the code of "
+                      "-0 is not counted.")
         .def_readonly(
             "has_infinity", &FloatFormat::has_infinity,
             "Whether the code below the NaNs, or the top one, is an infinity, one of each sign.")
         .def_readonly("nan_at_negative_zero", &FloatFormat::nan_at_negative_zero,
                       "Whether the code of -0 is the NaN, as in fnuz and P3109 formats.")
-        .def_readonly(
-            "even_code_ties", &FloatFormat::even_code_ties,
-            "Of precision 1 only: ties go to the even code (P3109), not to the larger magnitude (IEEE 754).")
+        .def_readonly("even_code_ties", &FloatFormat::even_code_ties,
+                      "Only for precision 1: ties go to the even code (P3109), not to the larger "
+                      "magnitude (IEEE 754).")
         .def_property_readonly("has_nan", &FloatFormat::has_nan, "Whether any code is a NaN.")
-        .def_property_readonly(
-            "fits_fp32", &FloatFormat::fits_fp32,
-            "Whether every finite value is an fp32 number: arrays of such a format are float32, of others float64.")
+        .def_property_readonly("fits_fp32", &FloatFormat::fits_fp32,
+                               "Whether every finite value is an fp32 number: arrays of such a "
+                               "format are float32, of others float64.")
         .def_property_readonly(
             "storage_bits", &FloatFormat::storage_bits,
             "Width of a code in bits: sign, exponent field and stored significand.")
         .def_property_readonly("precision", &FloatFormat::precision,
-                               "Significant bits of a normal value, the hidden one included.")
-        .def_property_readonly(
-            "emin", &FloatFormat::emin,
-            "Exponent of the smallest normal value, 1 - bias, or -bias without subnormals; floor(log2(smallest_normal)) where there is one.")
+                               "Significant bits of a normal value, including the hidden one.")
+        .def_property_readonly("emin", &FloatFormat::emin,
+                               "Exponent of the smallest normal value, 1 - bias, or -bias without "
+                               "subnormals; floor(log2(smallest_normal)) if there is one.")
         .def_property_readonly("emax", &FloatFormat::emax,
                                "Exponent of the largest finite value, floor(log2(largest)).")
         .def_property_readonly("largest", &FloatFormat::largest, "The largest finite value.")
         .def_property_readonly(
             "smallest_normal", &FloatFormat::smallest_normal,
-            "The smallest positive normal value; 0 in a format that has subnormal values alone.")
+            "The smallest positive normal value; 0 in a format that has only subnormal values.")
         .def_property_readonly(
             "smallest_positive", &FloatFormat::smallest_positive,
-            "The smallest positive value: subnormal where the format has such values.")
-        .def_property_readonly(
-            "nan_code", &FloatFormat::nan_code,
-            "The code of the canonical NaN, sign bit 0 but where the NaN is at -0. ValueError in a format without NaN.")
+            "The smallest positive value: a subnormal one if the format has any.")
+        .def_property_readonly("nan_code", &FloatFormat::nan_code,
+                               "The code of the canonical NaN, with sign bit 0 except if the NaN "
+                               "is at -0. ValueError in a format without NaN.")
         .def_property_readonly("infinity_code", &FloatFormat::infinity_code,
                                "The code of +infinity. ValueError in a format without infinity.")
         .def("to_dict", &fields, "The fields by name, as ``FloatFormat(**fields)`` takes them.")
@@ -204,7 +205,7 @@ to_json() and from_json() the fields.)")
                     [](const std::string& text) {
         const py::dict d = py::module_::import("json").attr("loads")(text);
         return py::type::of<FloatFormat>()(**d);
-    }, py::arg("text"), "The format of a text that `to_json` gave.")
+    }, py::arg("text"), "The format of a text that `to_json` made.")
         .def(py::self == py::self)
         .def("__hash__", &FloatFormat::hash)
         .def("__str__", &FloatFormat::name)
@@ -227,10 +228,10 @@ to_json() and from_json() the fields.)")
         return rows;
     });
     python::bind_projection(m);
-    m.def(
-        "rounding_word", [](const std::string& word) { return std::string(rounding_word(word)); },
-        py::arg("word"),
-        "The name that a rounding has here, of any word for it; what means nothing stays. ValueError for what is not clear.");
+    m.def("rounding_word", [](const std::string& word) { return std::string(rounding_word(word)); },
+          py::arg("word"),
+          "The name of a rounding, from any word for it; unknown words are returned unchanged. "
+          "ValueError for an ambiguous word.");
     m.def("rounding_modes", [] {
         std::vector<std::string> names;
         for (int i = 0; i < rounding_mode_count; ++i)

@@ -23,7 +23,7 @@ void bind_limits(apscope::python::Module& m) {
     numbers["workers"] = limits::workers;
     numbers["quoted"] = limits::quoted;
     m.attr("LIMITS") = numbers;
-    m.def(
-        "machine_memory", &machine_memory,
-        "Bytes of this machine, of its control group or of its limit of addresses, the least of them.");
+    m.def("machine_memory", &machine_memory,
+          "Bytes of memory: the least of those of this machine, of its control group and of its "
+          "address limit.");
 }

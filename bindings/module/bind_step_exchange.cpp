@@ -84,7 +84,7 @@ void bind_step_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSc
             if (!rows.empty()) all[py::str(name)] = to_dict(std::move(rows));
         }
         return all;
-    }, "What the scheme remembers: arrays by name, by scheme and tensor.")
+    }, "The scheme's memory: arrays by name, by scheme and tensor.")
         .def("set_state", [](StepExchange& e, const py::dict& all) {
         std::map<std::string, State> states;
         for (const auto& [name, rows] : all)

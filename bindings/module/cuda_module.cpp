@@ -51,7 +51,7 @@ FloatFormat format_for(const std::string& name, const Projection& projection) {
 
 [[noreturn]] void refuse_width(const char* what, int bytes) {
     throw std::invalid_argument(std::string(what) + " of " + std::to_string(bytes) +
-                                " bytes are not served on a GPU");
+                                " bytes are not supported on a GPU");
 }
 
 // Calls f with a null pointer to the type of codes.

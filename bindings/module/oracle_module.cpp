@@ -147,8 +147,8 @@ double project(double x, const std::string& format, const std::string& rounding,
 
 PYBIND11_MODULE(_oracle, plain) {
     apscope::python::Module m(plain);
-    m.doc() =
-        "The MPFR oracle: what a cast should give, and the comparison of the emulator with it.";
+    m.doc() = "The MPFR oracle: the correct results of casts, and the comparison of the emulator "
+              "with them.";
     m.def(
         "verify", &verify, py::arg("format"), py::kw_only(), py::arg("rounding") = "ties_to_even",
         py::arg("overflow") = "ieee", py::arg("underflow") = "gradual",
@@ -158,7 +158,7 @@ PYBIND11_MODULE(_oracle, plain) {
         py::arg("progress") = py::none(),
         "Compares the emulator with the oracles for one format and projection.\n\n"
         "Returns a dict: cases, mismatches, first (a dict of the first mismatch, or None).\n"
-        "progress(done, total) is called every now and then; an exception from it stops the work.");
+        "progress(done, total) is called from time to time; an exception from it stops the work.");
     m.def("verify_operation", &verify_operation, py::arg("format"), py::arg("operation"),
           py::kw_only(), py::arg("rounding") = "ties_to_even", py::arg("overflow") = "ieee",
           py::arg("underflow") = "gradual", py::arg("random_bits") = 32,
@@ -166,12 +166,12 @@ PYBIND11_MODULE(_oracle, plain) {
           py::arg("seed") = 1, py::arg("progress") = py::none(),
           "Compares an arithmetic operation in a format with MPFR. The rest as in verify().");
     m.def("simd_level", [] { return std::string(to_string(simd_level())); },
-          "The instruction set of what is verified here.");
+          "The instruction set of the verified code.");
     m.def("set_simd_level",
           [](const std::string& level) { set_simd_level(parse_simd_level(level)); },
           py::arg("level"),
-          "This module holds the emulator a second time, with an instruction set of its own.");
-    m.def("mpfr_version", &oracle::version_of_mpfr, "The version of MPFR that runs here.");
+          "This module has its own copy of the emulator, with its own instruction set.");
+    m.def("mpfr_version", &oracle::version_of_mpfr, "The version of MPFR in use.");
     m.def("overflow_rules", &overflow_rules, py::arg("format"),
           "The names of the overflow rules the format can follow.");
     m.def("project", &project, py::arg("x"), py::arg("format"), py::kw_only(),

@@ -35,8 +35,8 @@ inline RowDevice* from_capsule(const pybind11::object& device) {
     if (PyCapsule_IsValid(device.ptr(), row_device_name) == 0 ||
         PyCapsule_GetContext(device.ptr()) != reinterpret_cast<void*>(row_device_layout)) {
         PyErr_Clear();
-        throw std::runtime_error(
-            "the CUDA module and the rest of apscope were not built from the same sources; build both again");
+        throw std::runtime_error("the CUDA module and the rest of apscope were not built from the "
+                                 "same sources; build both again");
     }
     return static_cast<RowDevice*>(PyCapsule_GetPointer(device.ptr(), row_device_name));
 }

@@ -1,6 +1,6 @@
-// What the modes that draw nothing decide, as the standards state it, for both oracles: each finds
-// the neighbours, their parity and the midpoint in its own arithmetic. Shares no code with core's
-// rounding rule.
+// The decisions of the deterministic modes, as the standards state them, for both oracles: each
+// finds the neighbours, their parity and the midpoint in its own arithmetic. Shares no code with
+// core's rounding rule.
 #pragma once
 
 #include <stdexcept>

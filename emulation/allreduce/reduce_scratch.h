@@ -1,5 +1,5 @@
-// Data that calls of reduce() (emulation/allreduce/reduce.h) keep for the next one: rows of
-// scratch, and the programs of the topologies they ran.
+// Data that a call of reduce() (emulation/allreduce/reduce.h) keeps for the next one: scratch rows,
+// and the programs of topologies.
 #pragma once
 
 #include <vector>

@@ -150,7 +150,7 @@ Topology parse_topology(std::string_view name) {
         for (const TopologyForm& f : forms)
             if (f.keeps_accumulator) keep.emplace_back(f.name);
         refuse("topology '" + limits::clipped(whole) +
-               "' has no place for a compensation: +kahan stays with an accumulator, which only " +
+               "' cannot keep a compensation: +kahan needs an accumulator, which only " +
                listed(keep, " and ") + " keep");
     }
     return t;

@@ -38,7 +38,7 @@ void check_operand(std::span<const Real> operand, std::size_t count, const char*
         throw std::invalid_argument("operand " + std::string(what) + " holds " +
                                     std::to_string(operand.size()) + " elements, the output " +
                                     std::to_string(count) +
-                                    "; they must agree, or the operand be one number");
+                                    "; they must agree, or the operand must be one number");
     }
 }
 

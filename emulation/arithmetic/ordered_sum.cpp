@@ -231,9 +231,9 @@ Rounders make_rounders(const SumOptions& options, std::size_t terms, bool produc
     if (options.accumulate && *options.accumulate != options.format)
         r.result = rounder(options.format);
     if (products && r.fused() && options.order.kind == SumOrder::Kind::pairwise) {
-        throw std::invalid_argument(
-            "order=pairwise adds two products at once, which are exact for fp32 numbers without flushed inputs only; "
-            "give product, or use another order");
+        throw std::invalid_argument("order=pairwise adds two products at once, which are exact for "
+                                    "fp32 numbers without flushed inputs only; "
+                                    "give product, or use another order");
     }
     return r;
 }

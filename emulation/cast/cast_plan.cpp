@@ -12,24 +12,34 @@ struct PathText {
 };
 constexpr std::array<PathText, cast_path_count> texts = {{
     {"addition",
-     "one addition and subtraction of 1.5 2^(max(exponent, emin) + f - m), f = 23 in fp32 and 52 in fp64, as vector code",
-     "the sum's last place is the format's quantum, so the hardware's ties to even are the format's, and the other roundings take one "
-     "quantum more or less where the difference, which is exact (Sterbenz), says so; a number beyond the largest is seen before its result is kept"},
+     "one addition and subtraction of 1.5 2^(max(exponent, emin) + f - m), f = 23 in fp32 and 52 "
+     "in fp64, as vector code",
+     "the sum's last place is the format's quantum, so the hardware's ties to even are the "
+     "format's, and the other roundings take one "
+     "quantum more or less where the difference, which is exact (Sterbenz), says so; a number "
+     "beyond the largest is seen before its result is kept"},
     {"split",
-     "from 2^emin on one integer addition to the bits, smaller numbers as a whole number of quanta and a fraction, as vector code",
-     "above 2^emin what is discarded are the low bits, below it the quotient by the quantum, a power of two, is exact in fp32, and so are "
+     "from 2^emin on one integer addition to the bits, smaller numbers as a whole number of quanta "
+     "and a fraction, as vector code",
+     "above 2^emin what is discarded are the low bits, below it the quotient by the quantum, a "
+     "power of two, is exact in fp32, and so are "
      "its whole part and its fraction; both decide as the rule does"},
     {"scaled",
-     "the number as an integer, its kept bits before 16 or 32 digits of the rest, plus the random integer, as vector code",
-     "the scale is a power of two, so the digits are exact; their sum with the random integer carries into the kept bits where the rule's does"},
+     "the number as an integer, its kept bits before 16 or 32 digits of the rest, plus the random "
+     "integer, as vector code",
+     "the scale is a power of two, so the digits are exact; their sum with the random integer "
+     "carries into the kept bits where the rule's does"},
     {"rule", "the rule on the bits of every element, as vector code",
-     "it is the rule: kept and discarded bits of the significand, one decision, one addition in place"},
+     "it is the rule: kept and discarded bits of the significand, one decision, one addition in "
+     "place"},
     {"stochastic",
      "the rule with a random integer an element, several from one Philox4x32-10 block",
-     "it is the rule: the discarded fraction, cut or rounded to N bits, plus the random integer, carries or does not"},
+     "it is the rule: the discarded fraction, cut or rounded to N bits, plus the random integer, "
+     "carries or does not"},
     {"digits",
      "the rule with random digits compared 64 at a time until they differ from the fraction's",
-     "U < eta holds with probability eta for a real U uniform in [0, 1), of which only the digits that decide are drawn"},
+     "U < eta holds with probability eta for a real U uniform in [0, 1), of which only the digits "
+     "that decide are drawn"},
 }};
 
 constexpr const PathText& text_of(CastPath path) { return texts[static_cast<std::size_t>(path)]; }

@@ -1,5 +1,5 @@
-// Which way a cast to a format takes, on the CPU and on a GPU, and why its bits are those of the
-// rule (core/rounding.h): the only place that chooses.
+// The path of a cast to a format, on the CPU and on a GPU, and why its bits are those of the rule
+// (core/rounding.h). Only this file chooses.
 #pragma once
 
 #include <optional>
@@ -20,13 +20,13 @@ enum class CastPath {
              // (stochastic_scaled.h)
     rule,  // deterministic: the rule as vector code
     stochastic,  // the rule, with the random integers of one Philox block for several elements
-    digits,  // the rule, with as many random digits an element as it takes
+    digits,  // the rule, with as many random digits per element as needed
 };
 inline constexpr int cast_path_count = 6;
 std::string_view to_string(CastPath path);
 
-// A format and a projection made ready for arrays of Real: the path, and what its loops read. What
-// other paths read is not set.
+// A format and a projection made ready for arrays of Real: the path, and what its loops read. The
+// data of other paths is not set.
 template <class Real>
 struct CastPlan {
     CastPath path = CastPath::rule;
@@ -45,7 +45,7 @@ struct CastPlan {
 template <class Real>
 CastPlan<Real> make_plan(const FloatFormat& format, const Projection& projection);
 
-// The same by the rule, whatever would serve.
+// The same by the rule, even if another path is possible.
 template <class Real>
 CastPlan<Real> make_rule_plan(const FloatFormat& format, const Projection& projection);
 

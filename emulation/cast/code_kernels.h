@@ -31,7 +31,7 @@ struct CodeMap {
     std::uint32_t negative_zero;  // of the sign's code alone: -0, NaN or 0
 };
 
-// Of formats that cast_plan.h finds served.
+// Of formats that cast_plan.h accepts.
 inline CodeMap make_code_map(const FloatFormat& f) {
     const Codec c = make_codec<float>(f);
     CodeMap m{};
@@ -57,7 +57,7 @@ inline CodeMap make_code_map(const FloatFormat& f) {
     return m;
 }
 
-// The code of a finite magnitude that the format holds, without a sign.
+// The code of a finite magnitude of the format, without a sign.
 APSCOPE_HD std::uint32_t magnitude_code(std::uint32_t magnitude, const CodeMap& m) {
     const float value = bits_cast<float>(magnitude);
     const float from_zero =

@@ -36,13 +36,13 @@ void for_pieces(std::size_t count, int threads, Work&& work) {
 
 void check_lengths(std::size_t in, std::size_t out) {
     if (in != out) {
-        throw std::invalid_argument("the output holds " + std::to_string(out) +
+        throw std::invalid_argument("the output has " + std::to_string(out) +
                                     " elements, the input " + std::to_string(in) +
                                     "; they must agree");
     }
 }
 
-// The caller's random integers, one an element and N bits each.
+// The caller's random integers, one per element, of N bits each.
 void check_words(const RandomSource& random, std::size_t count, const Projection& projection) {
     if (!random.words) return;
     if (!is_stochastic(projection.rounding)) {
@@ -51,9 +51,9 @@ void check_words(const RandomSource& random, std::size_t count, const Projection
                                     "' draws nothing; leave it out or use a stochastic rounding");
     }
     if (projection.rounding == RoundingMode::stochastic_exact) {
-        throw std::invalid_argument(
-            "random is given, but rounding='stochastic_exact' takes as many random bits as a number needs; "
-            "use 'stochastic' with random_bits, or a seed");
+        throw std::invalid_argument("random is given, but rounding='stochastic_exact' takes as "
+                                    "many random bits as a number needs; "
+                                    "use 'stochastic' with random_bits, or a seed");
     }
     if (random.words->size() != count) {
         throw std::invalid_argument("random holds " + std::to_string(random.words->size()) +
@@ -205,7 +205,7 @@ void encode(std::span<const Real> in, std::span<Code> out, const FloatFormat& fo
             if (in[i] != in[i]) {
                 throw std::invalid_argument("element " + std::to_string(i) + " is NaN, which " +
                                             format.name() +
-                                            " cannot hold; give nan= a code to put there");
+                                            " does not have; give nan= a code to use instead");
             }
         }
     }

@@ -19,18 +19,18 @@
 namespace apscope::detail {
 
 // Where stochastic rounding takes its random integers from: the stream keyed by a seed, element i
-// of an array drawing word first_element + i, or integers of the caller's, one an element.
+// of an array drawing word first_element + i, or integers of the caller, one per element.
 struct RandomSource {
     std::uint64_t seed = 0;
     std::uint64_t first_element = 0;
     std::optional<std::span<const std::uint64_t>> words = {};
 };
 
-// quantize() with its plan made once, for calls one after another.
+// quantize() with a plan that is made once, for many calls.
 template <class Real>
 class ArrayQuantizer {
 public:
-    // Throws std::invalid_argument for what quantize() refuses of a format and a projection.
+    // Throws std::invalid_argument for formats and projections that quantize() refuses.
     ArrayQuantizer(const FloatFormat& format, const Projection& projection);
 
     void operator()(std::span<const Real> in, std::span<Real> out, const RandomSource& random = {},
@@ -43,14 +43,14 @@ private:
 };
 
 // out[i] = the value of `format` that in[i] projects to. `in` and `out` have the same length and
-// are the same array or do not overlap. Deterministic modes ignore `random`. `threads` = 0 takes
-// all of the machine's; their number never changes a bit.
+// are the same array or do not overlap. Deterministic modes ignore `random`. `threads` = 0 uses all
+// of the machine's; their number never changes a bit.
 void quantize(std::span<const float> in, std::span<float> out, const FloatFormat& format,
               const Projection& projection, const RandomSource& random = {}, int threads = 1);
 void quantize(std::span<const double> in, std::span<double> out, const FloatFormat& format,
               const Projection& projection, const RandomSource& random = {}, int threads = 1);
 
-// The loop over the one rule, element by element, for checking the lines above.
+// The loop over the one rule, element by element, for checking the functions above.
 void quantize_by_rule(std::span<const float> in, std::span<float> out, const FloatFormat& format,
                       const Projection& projection, const RandomSource& random = {});
 void quantize_by_rule(std::span<const double> in, std::span<double> out, const FloatFormat& format,

@@ -1,6 +1,6 @@
-// Overflow, infinities and NaN cost every number a third of its cast, and are rare: loops round as
-// if there were none, find a buffer's largest magnitude on the way, and round a buffer that has
-// such numbers once more.
+// Handling overflow, infinities and NaN would take a third of the time of a cast, but they are
+// rare: loops round as if there were none, find the largest magnitude of a buffer, and round a
+// buffer with such numbers again.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +48,7 @@ APSCOPE_INLINE void round_buffers(const Real* in, Real* out, std::size_t count,
     }
 }
 
-// Where a number must not be rounded twice, two reads: loop.operator()<Limited>(begin, n) for a
+// If a number must not be rounded twice, two reads: loop.operator()<Limited>(begin, n) for a
 // buffer's length at a time.
 template <class Real, class Loop>
 APSCOPE_INLINE void by_overflow(const Real* in, std::size_t count, BitsOf<Real> largest,

@@ -1,4 +1,4 @@
-// What stochastic rounding does to rows on average (core/stochastic_moments.h), added up element by
+// The moments of stochastic rounding of rows (core/stochastic_moments.h), added up element by
 // element.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace apscope::detail {
 
-// bias[i] and variance[i] += those of rounding scale row[i], in the cast's mode. False where a draw
+// bias[i] and variance[i] += those of rounding scale row[i], in the cast's mode. False if a draw
 // could overflow.
 template <class Real>
 bool add_moments(const Real* row, std::size_t count, double scale, const Cast<double>& cast,

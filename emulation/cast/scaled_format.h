@@ -1,6 +1,6 @@
 // A power-of-two scale as a shift of a format's exponents: round(2^k x) to F is 2^k times x rounded
-// to the format whose values are 2^-k times those of F. So a scaled cast is a cast, and what is
-// sent decodes to itself.
+// to the format whose values are 2^-k times those of F. So a scaled cast is a cast, and a sent
+// value decodes to itself.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace apscope::detail {
 
-// The format of the values 2^-k v, v of `format`; nothing where fp32 does not hold them all.
+// The format of the values 2^-k v, v of `format`; nothing if not all are fp32 numbers.
 std::optional<FloatFormat> scaled_format(const FloatFormat& format, int k);
 
 // Casts of fp32 numbers, made ready for round_row().

@@ -1,4 +1,4 @@
-// Random words of consecutive elements in bulk: what every stochastic loop draws from. The
+// Random words of consecutive elements in bulk, for all stochastic loops. The
 // generator, and which bits of a block an element takes, are core/philox.h. Words come as
 //
 //      std::uint64_t    left-aligned, zeros behind the random bits: RandomStream::at()
@@ -39,7 +39,7 @@ APSCOPE_INLINE void for_drawn(const RandomStream& stream, std::uint64_t first, s
     }
 }
 
-// The same where nothing may be drawn: all elements at once then, and no words.
+// The same if nothing may be drawn: then all elements at once, without words.
 template <class Work>
 void for_random_words(bool draws, const RandomStream& stream, std::uint64_t first,
                       std::size_t count, Work&& work) {

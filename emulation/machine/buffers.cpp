@@ -8,15 +8,15 @@
 
 namespace apscope::detail {
 
-// What stands before a buffer; a line of the cache long, so that buffers begin at one.
+// The header before a buffer; one cache line long, so that buffers begin at a line.
 struct alignas(64) BufferPool::Block {
-    std::size_t size;  // of the mapping, this included; 0 where it is the heap's
+    std::size_t size;  // of the mapping, including this; 0 if it is on the heap
 };
 
 namespace {
 
-constexpr std::size_t shortest = std::size_t{1} << 14;  // that a pool takes care of
-constexpr std::size_t kept = std::size_t{1} << 21;  // what may be held whatever was in use
+constexpr std::size_t shortest = std::size_t{1} << 14;  // that a pool manages
+constexpr std::size_t kept = std::size_t{1} << 21;  // bytes that may always be held
 constexpr std::size_t page = std::size_t{1} << 12, huge_page = std::size_t{1} << 21;
 
 thread_local BufferPool* current = nullptr;

@@ -1,7 +1,6 @@
-// Memory of numbers as long as a tensor. A thread that works on one tensor after another says which
-// pool is its own (UsesBuffers); what it then allocates comes out of that pool and goes back to it,
-// so that in steady state the kernel is asked for nothing. Without a pool, and for what is short,
-// it is the heap's.
+// Memory of numbers as long as a tensor. A thread that works on one tensor after another names its
+// pool (UsesBuffers); its allocations then come from that pool and return to it, so in steady state
+// nothing is requested from the kernel. Without a pool, and for short buffers, the heap is used.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +12,9 @@
 
 namespace apscope::detail {
 
-// The blocks of one thread at a time. It holds no more than what was in use at once, or 2 MiB: of
-// small tensors, blocks of many lengths stay. Huge pages where the system gives them.
+// The blocks of one thread at a time. It holds at most the memory that was in use at once, or 2
+// MiB, so blocks of many lengths remain for small tensors. It uses huge pages if the system
+// provides them.
 class BufferPool {
 public:
     BufferPool() = default;
@@ -26,7 +26,7 @@ public:
     // Gives idle blocks back, the largest first, until no more than that is held.
     void trim(std::size_t bytes);
 
-    // What was asked of it, short buffers too: now, and at most since the pool was made.
+    // Requested bytes, including short buffers: now, and the maximum since the pool was made.
     std::size_t used() const { return used_; }
     std::size_t most_used() const { return most_used_; }
 
@@ -43,7 +43,7 @@ private:
         used_ += bytes;
         if (used_ > most_used_) most_used_ = used_;
     }
-    // What another pool counted may come back here.
+    // Buffers that another pool counted may be returned here.
     void discount(std::size_t bytes) noexcept { used_ -= bytes < used_ ? bytes : used_; }
 
     std::multimap<std::size_t, Block*> idle_;  // by size
@@ -85,8 +85,8 @@ struct BufferAllocator {
         give_buffer(buffer, count * sizeof(T));
     }
 
-    // Numbers that no value is given for have any: what is as long as a tensor is written once.
-    // Under the address sanitizer they are NaN.
+    // Numbers without a given value are not initialised, because buffers as long as a tensor are
+    // written once. Under the address sanitizer they are NaN.
     template <class U>
     void construct(U* at) noexcept {
         ::new (static_cast<void*>(at)) U;

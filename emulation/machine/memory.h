@@ -7,7 +7,7 @@
 
 namespace apscope::detail {
 
-// In bytes: what the machine has, or what a control group leaves of it to this process.
+// In bytes: the memory of the machine, or the part that a control group allows this process.
 std::size_t machine_memory();
 
 // The least limit of the groups that /proc/PID/cgroup names and of those above them, `mounted`

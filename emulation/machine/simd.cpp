@@ -22,14 +22,14 @@ struct ProductsLessOne {
     }
 };
 
-// No macro tells of -ffp-contract, which is on by default, and changes bits: the machine code of
-// every level is asked.
+// There is no macro for -ffp-contract, which is on by default and changes bits, so the machine code
+// of every level is tested.
 void refuse_fused_operations() {
     const FloatEnvironment environment;
     for (const SimdLevel level :
          {SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
         if (level > best_simd_level()) break;
-        std::array<double, 17> x, found;  // vectors and a rest
+        std::array<double, 17> x, found;  // whole vectors and a remainder
         x.fill(1.0 + 0x1p-30);
         const double* in = x.data();
         double* out = found.data();
@@ -37,8 +37,8 @@ void refuse_fused_operations() {
         simd::run_at<ProductsLessOne>(level, in, out, x.size());
         for (const double y : found) {
             if (y != 0x1p-29) {
-                throw std::runtime_error(
-                    "this build fuses multiplications with additions, which changes results; compile apscope with -ffp-contract=off");
+                throw std::runtime_error("this build fuses multiplications with additions, which "
+                                         "changes results; compile apscope with -ffp-contract=off");
             }
         }
     }

@@ -9,7 +9,7 @@ namespace apscope::detail {
 
 enum class SimdLevel { portable, sse4, avx2, avx512 };
 
-// The level in use: the best this machine has, or less where the environment variable
+// The level in use: the best of this machine, or a lower one if the environment variable
 // APSCOPE_SIMD (portable, sse4, avx2, avx512) or set_simd_level() asks for it.
 SimdLevel simd_level();
 SimdLevel best_simd_level();
@@ -26,13 +26,14 @@ SimdLevel parse_simd_level(std::string_view name);
 #if defined(__x86_64__)
 #define APSCOPE_TARGET_SSE4 __attribute__((target("sse4.2,popcnt")))
 #define APSCOPE_TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
-#if defined(__clang__)  // knows no vector width here, and would ignore the whole attribute
+#if defined(__clang__)  // does not support a vector width here, and would ignore the whole
+                        // attribute
 #define APSCOPE_TARGET_AVX512 \
     __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi,bmi2,lzcnt,popcnt")))
 #else
-#define APSCOPE_TARGET_AVX512 \
-    __attribute__((target(    \
-        "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi,bmi2,lzcnt,popcnt,prefer-vector-width=512")))
+#define APSCOPE_TARGET_AVX512                                                                  \
+    __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi,bmi2,lzcnt,popcnt," \
+                          "prefer-vector-width=512")))
 #endif
 #else
 #define APSCOPE_TARGET_SSE4

@@ -1,4 +1,4 @@
-// Stores that go past the caches: for results so large that they would not be found there anyway. A
+// Stores that bypass the caches, for results that are too large to stay in them. A
 // plain store first reads the line that it will overwrite; these do not.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace apscope::detail {
 
-// Results of at least so many bytes are streamed.
+// Results of at least this number of bytes are streamed.
 inline constexpr std::size_t streaming_bytes = std::size_t{1} << 25;
 
 // memcpy with streaming stores; finish_streaming() orders them before what other threads see.

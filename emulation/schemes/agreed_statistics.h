@@ -1,4 +1,4 @@
-// What the workers agree on about one tensor at one step, from their rows.
+// The statistics of one tensor at one step that the workers agree on, from their rows.
 #pragma once
 
 #include <span>

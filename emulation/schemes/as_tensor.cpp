@@ -118,8 +118,8 @@ TensorScheme inner_tensor_scheme(const Scheme& scheme) {
     if (const auto* f = std::get_if<FloatScheme>(&scheme.kind); f != nullptr && f->joins_tensors) {
         throw std::invalid_argument(
             "scheme '" + scheme.spec +
-            "' has one scale for several tensors of a step, of which a scheme around it "
-            "sees one at a time; use a scheme that scales each tensor by itself");
+            "' has one scale for several tensors of a step, but a scheme around it sees one at a "
+            "time; use a scheme that scales each tensor separately");
     }
     return as_tensor_scheme(scheme);
 }

@@ -1,8 +1,8 @@
-// What a scheme's own file defines, the registry of all of them, and the parser of specs.
+// The definition of a scheme, the registry of all schemes, and the parser of specs.
 //
 // A file emulation/schemes/FAMILY/NAME.cpp with a function NAME_definition() is a scheme:
 // CMakeLists.txt lists the files, and the registry takes name and family from there. Nothing else
-// has to know of it.
+// must be changed.
 #pragma once
 
 #include <limits>
@@ -23,7 +23,8 @@ struct SchemeKey {
     std::string_view name, default_value, meaning;
 };
 
-// What a spec gives a scheme. All but text() throw std::invalid_argument in one sentence.
+// The arguments of a scheme in a spec. All functions but text() throw std::invalid_argument with
+// one sentence.
 struct SchemeArguments {
     std::optional<FloatFormat> format;
     std::shared_ptr<const Scheme> inner;      // of a combinator
@@ -31,7 +32,7 @@ struct SchemeArguments {
     std::map<std::string, std::string> keys;  // every key of the definition
 
     const std::string& text(std::string_view key) const;
-    // `word`: what the key takes beside numbers, for the sentence that refuses another.
+    // `word`: the values that the key accepts besides numbers, for the error message.
     long integer(std::string_view key, long min, long max, std::string_view word = {}) const;
     double number(
         std::string_view key, double min,
@@ -55,20 +56,20 @@ struct SchemeDefinition {
     std::string_view class_name = {};  // in Python: APS
     std::string_view summary = {};     // one line
     std::string_view source = {};      // where the algorithm comes from
-    std::string_view needs = {};       // what a trace must have recorded
-    enum class Body { none, scheme, policy } body = Body::none;  // what its parentheses hold
+    std::string_view needs = {};       // records that a trace must have
+    enum class Body { none, scheme, policy } body = Body::none;  // the content of its parentheses
     bool takes_format = false;
     std::vector<SchemeKey> keys = {};
     // Written into every row; a combinator writes that of the scheme inside.
     std::string_view note = {};
     SchemeKind (*build)(const SchemeArguments&) = nullptr;
-    // Where what it competes as depends on its arguments; its folder's family otherwise.
+    // If the family depends on its arguments; otherwise the family of its folder.
     std::string_view (*family_of)(const SchemeArguments&) = nullptr;
 
     // Filled in by the registry.
     std::string_view name = {};  // in specs: aps
-    // APS, loss scaling, ...: schemes that a summary chooses the best of. Empty for combinators,
-    // which are of the family of what they hold.
+    // APS, loss scaling, ...: a summary shows the best scheme of each family. Empty for
+    // combinators, which have the family of the inner scheme.
     std::string_view family = {};
 };
 
@@ -82,11 +83,11 @@ constexpr std::string_view body_name(SchemeDefinition::Body body) {
 // Family by family, in a family by name, combinators and policies last.
 std::span<const SchemeDefinition> scheme_definitions();
 
-// Schemes made at run time, in Python: their owner gives them to parse_scheme().
+// Schemes made at run time in Python: their owner passes them to parse_scheme().
 class MadeSchemes {
 public:
-    // A second scheme of a name replaces the first. Throws std::invalid_argument for a name that
-    // specs cannot hold or that a definition has.
+    // A second scheme of a name replaces the first. Throws std::invalid_argument for a name that is
+    // invalid in specs or that a definition has.
     void add(Scheme scheme);
     std::shared_ptr<const Scheme> find(std::string_view name) const;
 

@@ -23,7 +23,7 @@ namespace apscope::detail {
 
 class ExchangeRun {
 public:
-    // What is handed over must outlive it. at_once: in one piece, whatever the scheme allows.
+    // The arguments must outlive it. at_once: in one piece, even if the scheme allows several.
     ExchangeRun(const TensorScheme& scheme, const TrainingStep& step, State& state,
                 std::span<const std::span<const float>> gradients,
                 std::span<const Topology> topologies, bool at_once = false);
@@ -35,10 +35,10 @@ public:
     bool skipped() const { return theta_.skipped; }
     std::optional<int> scale_exponent() const { return theta_.scale_exponent; }
 
-    // Each piece once, in order: what the workers want to send of it.
+    // Each piece once, in order: the values that the workers want to send.
     void read(std::size_t first);
     // Messages and sums of the piece at hand with the words of this key, good until the next call.
-    // keeps: the state takes what it needs of them for the next step.
+    // keeps: the state stores the part that the next step needs.
     Exchange& send(const PhiloxKey& key, bool keeps);
     const Exchange& at_hand() const { return e_; }
     void end();
@@ -71,14 +71,14 @@ private:
     std::vector<std::pair<PhiloxKey, Parameters>> drawn_;
     Rows own_;    // of each worker, as measured
     Row buffer_;  // of the readers
-    Rows turned_;  // what forward() and adjust() made
+    Rows turned_;  // the results of forward() and adjust()
     Exchange e_;
     std::vector<SpecialValue> special_;  // of the piece at hand
 };
 
-// The same at once. gradients: one row of fp32 values a worker, equally long. `topologies` is used
-// by schemes that cross with them; others reduce their own way, once. Throws std::invalid_argument
-// where a part of a caller's own gives rows of the wrong length.
+// The same at once. gradients: one row of fp32 values per worker, equally long. `topologies` is
+// used by schemes that cross with them; others reduce their own way, once. Throws
+// std::invalid_argument if a part of the caller returns rows of the wrong length.
 Exchange exchange(const TensorScheme& scheme, const TrainingStep& step, State& state,
                   std::span<const std::span<const float>> gradients,
                   std::span<const Topology> topologies = {});

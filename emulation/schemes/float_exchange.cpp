@@ -19,7 +19,7 @@ FloatExchange::FloatExchange(const FloatScheme& scheme, const Decision& decision
     if (!grid || projection.rounding == RoundingMode::stochastic_exact) return;
     grid_ = grid;
     job_ = make_row_job(*grid, projection);
-    // What is gathered is added as it decodes.
+    // Gathered values are added in decoded form.
     const bool gathers = scheme.reduction.collective == Collective::all_gather;
     sums_ = fp32_sums(gathers ? *grid : format, scheme.reduction.accumulate,
                       scheme.reduction.projection, gathers ? 0 : *decision.exponent, workers);

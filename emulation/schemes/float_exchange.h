@@ -1,4 +1,4 @@
-// FloatExchange: what a FloatScheme does to one tensor at one step under the scale that was chosen,
+// FloatExchange: the exchange of a FloatScheme for one tensor at one step with the chosen scale,
 // block by block: the workers' messages, and their sums by any topology. Where fp32 represents what
 // is sent in the gradients' own units, all of it is fp32 arithmetic.
 //
@@ -18,14 +18,14 @@
 
 namespace apscope::detail {
 
-// What a block is worked on in. All exchanges of a thread share it, one after another: nothing in
-// it outlives a block.
+// The buffers of a block. All exchanges of a thread share them, one after another: nothing in them
+// outlives a block.
 struct FloatBuffers {
     explicit FloatBuffers(int workers)
         : narrow(static_cast<std::size_t>(workers)), codes(narrow.size()), decoded(narrow.size()) {}
 
-    std::vector<Buffer<float>> narrow;  // one row a worker
-    std::vector<Buffer<double>> codes, decoded;  // one row a worker
+    std::vector<Buffer<float>> narrow;  // one row per worker
+    std::vector<Buffer<double>> codes, decoded;  // one row per worker
     Buffer<float> narrow_sum;
     std::vector<const float*> narrow_rows;
     ReduceScratch<float> narrow_scratch;
@@ -34,8 +34,8 @@ struct FloatBuffers {
 
 class FloatExchange {
 public:
-    // adds_hops: a topology of reduce() will round partial sums to a format. What is handed over
-    // must outlive it.
+    // adds_hops: a topology of reduce() will round partial sums to a format. The arguments must
+    // outlive it.
     FloatExchange(const FloatScheme& scheme, const Decision& decision, int workers, bool adds_hops,
                   FloatBuffers& buffers);
 
@@ -43,7 +43,7 @@ public:
     // is_narrow(), codes[w] and decoded[w] if is_wide(). Elements that are not finite are rounded
     // as any other.
     void encode(std::size_t w, std::span<const float> in, std::size_t first, PhiloxKey key);
-    // The sum of what was encoded of these elements, divided. exact: decoded values are added in
+    // The sum of the encoded values of these elements, divided. exact: decoded values are added in
     // fp64, whatever the topology. `elements` are the tensor's.
     void reduce(const Topology& topology, bool exact, std::size_t first, std::size_t elements,
                 PhiloxKey key, double divisor, std::span<double> y, HopMoments* moments = nullptr);

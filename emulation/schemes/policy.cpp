@@ -127,12 +127,12 @@ Policy parse_policy(std::string_view body, const std::function<Scheme(std::strin
         }
         Scheme scheme = parse(branch.substr(equals + 1));
         if (std::holds_alternative<Policy>(scheme.kind))
-            refuse("a hybrid holds no other hybrid; write its branches into one");
+            refuse("a hybrid cannot contain a hybrid; write its branches into one");
         policy.branches.push_back({Condition(branch.substr(0, equals)),
                                    std::make_shared<const Scheme>(std::move(scheme))});
     }
     if (const std::string& last = policy.branches.back().condition.text(); last != "else") {
-        refuse("the last branch of a hybrid is else=SCHEME, so that every tensor has one; '" +
+        refuse("the last branch of a hybrid must be else=SCHEME, for the other tensors; '" +
                clipped(last) + "' is not");
     }
     return policy;

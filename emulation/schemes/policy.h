@@ -1,4 +1,4 @@
-// A policy: which scheme serves which tensor at which step (hybrid precision). Conditions:
+// A policy: the scheme of each tensor at each step (hybrid precision). Conditions:
 //
 //      first, last      the tensors of the first or the last layer
 //      role:R           the tensor's role, as the trace says
@@ -6,7 +6,7 @@
 //      steps:A:B        recorded step numbers, half open, either end may be missing
 //      else             always; the last branch must be this one
 //
-// Conditions joined by & must all hold. A layer is what stands before the last dot of a name; the
+// Conditions joined by & must all hold. A layer is the part of a name before the last dot; the
 // first layer is that of the first tensor, the last that of the last tensor whose role is head, or
 // else of the last tensor that is neither norm nor bias.
 #pragma once
@@ -55,7 +55,7 @@ struct Policy {
     std::vector<PolicyBranch> branches;
 
     std::string text() const;  // CONDITION=SPEC;...;else=SPEC
-    // The indices of the branches that serve a tensor, one a step.
+    // The indices of the branches of a tensor, one per step.
     std::vector<std::size_t> branches_for(const PolicyTensor& tensor,
                                           std::span<const std::int64_t> steps) const;
 };

@@ -1,6 +1,6 @@
-// A scheme: what a training system does to gradients between the workers' buffers and the reduced
-// result. Ten steps (docs/schemes.md): partition, compensate, transform, statistic, agree, select,
-// encode, reduce, decode, update. It is one of three kinds:
+// A scheme: the processing of gradients between the workers' buffers and the reduced result. Ten
+// steps (docs/schemes.md): partition, compensate, transform, statistic, agree, select, encode,
+// reduce, decode, update. It is one of three kinds:
 //
 //      FloatScheme     scales a tensor and rounds it to a float grid: data, and the function that
 //      chooses the scales TensorScheme    works on whole tensors, as parts (tensor_scheme.h) Policy
@@ -56,12 +56,12 @@ struct Reduction {
 // Selection
 // ----------------------------------------------------------------------------------------
 
-// What the workers agree on about one tensor at one step.
+// The statistics of one tensor at one step that the workers agree on.
 struct AgreedStatistics {
     double amax = 0.0;  // largest finite |g| over all workers
     std::uint64_t nonfinite = 0;  // NaNs and infinities over all workers
     std::size_t elements = 0;  // of one worker
-    // Fixed-shape sums over the finite elements of all workers; 0 unless a scheme wants them.
+    // Fixed-shape sums over the finite elements of all workers; 0 unless a scheme needs them.
     double sum = 0.0, sum_absolute = 0.0, sum_squares = 0.0;
 };
 
@@ -70,9 +70,9 @@ struct SelectionInput {
     std::size_t steps = 0, tensors = 0;
     int workers = 0;
     std::vector<AgreedStatistics> statistics;
-    std::vector<std::string> names;  // of the tensors: what a state speaks of
+    std::vector<std::string> names;  // of the tensors, to which a state refers
     std::vector<std::int64_t> step_numbers;
-    // Per item, where a policy gives some to other schemes: those count as zeros.
+    // Per item, if a policy gives some to other schemes: those count as zeros.
     std::vector<char> served = {};
     const AgreedStatistics& at(std::size_t step, std::size_t tensor) const {
         return statistics[step * tensors + tensor];
@@ -94,8 +94,8 @@ Decision scale_of(double scale);  // finds the exponent if there is one
 std::optional<int> common_exponent(
     std::span<const double> scales);  // s if there are some and all are 2^s
 
-// One decision an item of the input. What a scheme remembers beyond the last step goes into the
-// state, and the next replay starts from there.
+// One decision per item of the input. Memory beyond the last step goes into the state, from which
+// the next replay continues.
 using Select = std::function<std::vector<Decision>(const SelectionInput&, State&)>;
 
 // The scheme
@@ -105,11 +105,11 @@ struct FloatScheme {
     FloatGrid grid;
     Reduction reduction;
     Select select;
-    std::uint64_t side_bits = 0;  // of a tensor: what is agreed beside the codes
+    std::uint64_t side_bits = 0;  // of a tensor: values agreed besides the codes
     Transport transport;  // of the codes
     bool wants_sums = false;  // of AgreedStatistics
-    bool keeps_state = false;  // select() remembers something from step to step
-    bool joins_tensors = false;  // a scale of select() serves several tensors of a step
+    bool keeps_state = false;  // select() has memory from step to step
+    bool joins_tensors = false;  // a scale of select() applies to several tensors of a step
 };
 
 using SchemeKind = std::variant<FloatScheme, TensorScheme, Policy>;
@@ -117,14 +117,14 @@ using SchemeKind = std::variant<FloatScheme, TensorScheme, Policy>;
 struct Scheme {
     std::string spec;  // canonical: parses back to this scheme
     std::string name;  // the registered name
-    std::string family;  // what it competes as: that of its definition, or of the scheme inside
+    std::string family;  // its family: that of its definition, or of the scheme inside
     std::string format;  // format name as given in the spec; empty for grids that take keys only
     std::string note;  // written into every row
-    std::map<std::string, std::string> keys;  // every key, defaults included
+    std::map<std::string, std::string> keys;  // every key, including defaults
     SchemeKind kind;
 
     std::string grid_name() const;  // column `format`
-    const Transport& transport() const;  // of its messages; of a policy there is none to speak of
+    const Transport& transport() const;  // of its messages; not meaningful for a policy
     bool keeps_state() const;
     std::vector<std::string> needs() const;  // of weights, full_batch, loss, learning_rate
 };

@@ -191,7 +191,7 @@ void read_keys(const SchemeDefinition& definition, std::string_view spec,
         const std::string key(text.substr(0, equals));
         if (equals == std::string_view::npos) {
             refuse("scheme '" + clipped(spec) + "' has '" + clipped(text) +
-                   "' where key=value belongs");
+                   "' in the place of key=value");
         }
         if (!arguments.keys.contains(key)) {
             refuse("scheme '" + std::string(definition.name) + "' has no key '" + clipped(key) +
@@ -246,7 +246,7 @@ Scheme parse_scheme(std::string_view spec, const MadeSchemes* made) {
             refuse("scheme '" + name + "' needs a format, as in " + name + ":e4m3");
         if (parts.head.find('=') != std::string_view::npos) {
             refuse("scheme '" + clipped(spec) + "' has the key '" + clipped(parts.head) +
-                   "' where its format belongs, as in " + name + ":e4m3," + clipped(parts.head));
+                   "' in the place of its format, as in " + name + ":e4m3," + clipped(parts.head));
         }
         arguments.format = parse_format(parts.head);
         require_fp32(*arguments.format, "a scheme");

@@ -1,5 +1,5 @@
 // Gradients as rows of fp64 numbers, and the elements that are not finite beside them: those bypass
-// a scheme, counting as 0 in it, and enter what it gave afterwards.
+// a scheme, in which they count as 0, and are put into its results.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace apscope::detail {
 struct SpecialValue {
     std::size_t worker, element;  // of the rows at hand
     double value;
-    double intended = 0.0;  // what the scheme sees in its place
+    double intended = 0.0;  // the value that the scheme sees instead
 };
 
 // out = gradients, with 0 where one is not finite; false if one was not.

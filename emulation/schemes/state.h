@@ -1,9 +1,9 @@
-// Record: structs that a scheme fills in, each typed in its own file, named rows of numbers to
-// everybody else: files, Python. What a scheme remembers from step to step is one, and so is what
-// it chose for a step beside its scales.
+// Record: structs that a scheme fills in, typed in its own file, and seen as named rows of numbers
+// elsewhere (files, Python). A scheme's memory from step to step is a record, and so are its
+// choices for a step besides the scales.
 //
-// A part of a record is a struct with a member `void fields(Fields&)`, which names what is in it.
-// Schemes that hold another one put their parts beside those of the other.
+// A part of a record is a struct with a member `void fields(Fields&)`, which names its members.
+// Schemes that contain another one add their parts to those of the other.
 #pragma once
 
 #include <any>
@@ -26,8 +26,8 @@ using Row = Buffer<double>;                    // one worker's values, or a sum 
 using Rows = std::vector<Row>;                 // one row a worker
 using NamedRows = std::map<std::string, Row>;  // a record as others see it
 
-// Writes what it is shown as named rows, a copy or, from a record that is of no more use, the rows
-// themselves; or takes it out of them, where what is not among them stays as it is. Integers up to
+// Writes members as named rows (a copy or, from a record that is no longer used, the rows
+// themselves), or reads them from such rows; members without a row are not changed. Integers up to
 // 2^53 and truth values are numbers there. Rows without elements are not written.
 class Fields {
 public:
@@ -67,7 +67,7 @@ public:
             row.assign(found.begin(), found.end());
         }
     }
-    // name/0, name/1, ...: one row a worker.
+    // name/0, name/1, ...: one row per worker.
     void rows(const std::string& name, Rows& rows) {
         for (std::size_t w = 0; writes() ? w < rows.size() : rows_.contains(numbered(name, w));
              ++w) {
@@ -93,7 +93,7 @@ public:
             else row(full, value);
         }
     }
-    // What a part looks up itself: all that there is, to write to or to take from.
+    // All rows, for a part that looks up names itself, to write or to read.
     NamedRows& all() { return rows_; }
     bool writes() const { return way_ != Way::takes; }
 
@@ -132,7 +132,7 @@ public:
         for (auto& [type, held] : parts_) held.fields(held.part, fields);
         return all;
     }
-    // Of a record that nobody needs any more: no row is copied.
+    // Of a record that is no longer needed: no row is copied.
     NamedRows rows() && {
         NamedRows all = std::move(others_);
         Fields fields(all, Fields::Way::moves);

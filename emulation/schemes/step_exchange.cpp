@@ -46,8 +46,9 @@ StepExchange::StepExchange(Scheme scheme, std::vector<StepTensor> tensors, int w
     std::vector<std::string> names, roles;
     for (const StepTensor& tensor : tensors_) {
         if (!seen.insert(tensor.name).second)
-            throw std::invalid_argument("two tensors are called '" + tensor.name +
-                                        "'; a scheme remembers each by its name");
+            throw std::invalid_argument(
+                "two tensors have the name '" + tensor.name +
+                "'; give different names, because a scheme keeps its memory by name");
         names.push_back(tensor.name);
         roles.push_back(tensor.role);
     }
@@ -56,8 +57,8 @@ StepExchange::StepExchange(Scheme scheme, std::vector<StepTensor> tensors, int w
         const auto scale = one.keys.find("scale");
         if (scale != one.keys.end() && scale->second == "best")
             throw std::invalid_argument("scheme '" + one.spec +
-                                        "' chooses its scale in hindsight over all steps, which a "
-                                        "training loop cannot; give a number as scale");
+                                        "' chooses its scale in hindsight over all steps, which is "
+                                        "impossible in a training loop; give a number as scale");
         if (std::ranges::count(one.needs(), "full_batch") > 0)
             throw std::invalid_argument("scheme '" + one.spec +
                                         "' needs the gradient of the full batch, which a training "

@@ -1,6 +1,6 @@
-// StepExchange: the gradients of all tensors of one step through a scheme, as a training loop calls
-// it in place of an all-reduce: the same bits as a replay of these gradients, on any number of
-// threads. What a scheme remembers goes from step to step.
+// StepExchange: the gradients of all tensors of one step through a scheme, called by a training
+// loop instead of an all-reduce: the same bits as a replay of these gradients, on any number of
+// threads. A scheme's memory is kept from step to step.
 //
 //      StepExchange exchange(scheme, tensors, workers, topology, seed, divide);
 //      exchange.run(step, threads)         fills step.out
@@ -29,9 +29,9 @@ struct StepTensor {
 struct StepGradients {
     std::int64_t number = 0;
     std::size_t index = 0;  // among the steps of the training, from 0
-    std::vector<std::vector<std::span<const float>>> gradients;  // one row a worker
+    std::vector<std::vector<std::span<const float>>> gradients;  // one row per worker
     std::vector<std::span<float>> out;
-    std::vector<std::span<const float>> weights = {};  // empty where no scheme needs them
+    std::vector<std::span<const float>> weights = {};  // empty if no scheme needs them
     double loss = std::numeric_limits<double>::quiet_NaN(),
            learning_rate = std::numeric_limits<double>::quiet_NaN();
 };
@@ -50,17 +50,17 @@ public:
 
     const Scheme& scheme() const { return scheme_; }
     std::vector<std::string> needs() const;  // of weights, loss, learning_rate
-    // By scheme, and by scheme and tensor where a scheme remembers elements.
+    // By scheme, and by scheme and tensor if a scheme has memory of elements.
     std::map<std::string, State>& states() { return states_; }
 
 private:
-    // One scheme that is not a policy, and the tensors that it serves at the step at hand.
+    // One scheme that is not a policy, and its tensors at the current step.
     struct Part {
         const Scheme* scheme;
         std::string name;  // of its states
         std::vector<char> serves;
     };
-    // What a scheme makes of some blocks of a tensor, and of a whole one.
+    // The results of a scheme for some blocks of a tensor, and for a whole one.
     struct FloatTask {
         const FloatScheme* scheme;
         Decision decision;

@@ -189,7 +189,8 @@ OperationResult verify_operation(const FloatFormat& format, Operation operation,
         result = run<float>(format, operation, projection, options, progress);
     } else if constexpr (!has_arithmetic<double>) {
         throw std::invalid_argument(
-            "arithmetic works on fp32 numbers, which do not hold the values of " + format.name());
+            "arithmetic works on fp32 numbers, which do not include the values of " +
+            format.name());
     }
     if constexpr (has_arithmetic<double>) {
         if (result.stopped) return result;

@@ -25,7 +25,8 @@ __all__ = ["about", "deterministic", "digits", "nn", "torch", "train"]
 
 
 def digits():
-    """scikit-learn's copy of the UCI handwritten digits: images (1797, 1, 8, 8) from 0 to 1, and their labels."""
+    """scikit-learn's copy of the UCI handwritten digits: images (1797, 1, 8, 8) from 0 to 1, and
+    their labels."""
     data = load_digits()
     return torch.tensor(data.images, dtype=torch.float32).unsqueeze(1) / 16, torch.tensor(
         data.target
@@ -63,7 +64,8 @@ def record_whole_state(model, writer, step, batches, loss_function):
 def train(
     model, optimizer, schedule, loss_function, batches_at, writer, steps, rich_steps, all_data
 ):
-    """Trains up to the last of `steps`, recording `steps`; `batches_at(step)` gives one batch a worker."""
+    """Trains up to the last of `steps`, recording `steps`; `batches_at(step)` gives one batch a
+    worker."""
     for step in range(max(steps) + 1):
         recorded = step in steps
         if step in rich_steps:

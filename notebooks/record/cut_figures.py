@@ -1,12 +1,14 @@
-"""Error over noise of traces, as tables: the typical block's (pooled), by format and by what a scale follows.
+"""Error over noise of traces, as tables: the typical block's (pooled), by format and by what a
+scale follows.
 
     python notebooks/record/cut_figures.py /tmp/resnet18 notebooks/data/resnet18
 
-A block is 32 consecutive elements of a tensor. Its q at a step is the squared error of the reduced gradient (ring all-reduce)
-over the variance of the mean over the workers, not below 2^-30. The typical value is the geometric mean of q over all blocks
-that have noise, the pooled one the mean over the steps of the ratio of a step's sums; both are inf where a sum overflowed. A
-scale is the largest power of two at which W times the largest magnitude fits the format: the magnitude of the trace, of a
-step, of a layer at a step, or of every 1,024 or 32 elements of one.
+A block is 32 consecutive elements of a tensor. Its q at a step is the squared error of the reduced
+gradient (ring all-reduce) over the variance of the mean over the workers, not below 2^-30. The
+typical value is the geometric mean of q over all blocks that have noise, the pooled one the mean
+over the steps of the ratio of a step's sums; both are inf where a sum overflowed. A scale is the
+largest power of two at which W times the largest magnitude fits the format: the magnitude of the
+trace, of a step, of a layer at a step, or of every 1,024 or 32 elements of one.
 """
 
 import argparse
@@ -22,7 +24,8 @@ BLOCK, LEAST = 32, 2.0**-30
 
 
 def specs(format, amax_of_trace, amax_of_step, workers):
-    """A scheme for every rung; the first two have their scale from the largest magnitude, as scale=best,rule=tight takes it."""
+    """A scheme for every rung; the first two have their scale from the largest magnitude, as
+    scale=best,rule=tight takes it."""
     largest = apscope.FloatFormat(format).largest
     constant, step = (
         2.0 ** math.floor(math.log2(largest / (workers * amax)))
@@ -30,7 +33,8 @@ def specs(format, amax_of_trace, amax_of_step, workers):
     )
     return [
         f"loss_scaling:{format},scale={constant!r}", f"loss_scaling:{format},scale={step!r}",
-        f"aps:{format},rule=tight", f"aps:{format},rule=tight,unit=1024", f"aps:{format},rule=tight,unit=32",
+        f"aps:{format},rule=tight", f"aps:{format},rule=tight,unit=1024",
+        f"aps:{format},rule=tight,unit=32",
     ]  # fmt: skip
 
 

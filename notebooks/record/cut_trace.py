@@ -1,13 +1,16 @@
-"""Cuts a trace to a size: of every tensor it keeps runs of consecutive elements, evenly spaced. The result is a trace.
+"""Cuts a trace to a size: of every tensor it keeps runs of consecutive elements, evenly spaced. The
+result is a trace.
 
     python notebooks/record/cut_trace.py /tmp/resnet18 notebooks/data/resnet18 --bytes 4000000
 
-A run begins at a multiple of its length (32 elements, or `--run`) and a tensor that is cut has the shape (runs, elements of a
-run), so that blocks of 32 elements stay whole and `unit=row` gives every run its scale. A tensor of at most one run stays as
-it is; an end that is shorter than a run goes. Beside the evenly spaced runs that with the largest magnitude of every step
-stays: a layer's scale follows from that one element. Gradients, weights and the full batch's gradient are cut alike,
-activations are left out. The metadata of the result says what was cut: `cut` in words, `cut_from` the whole trace's hash, and
-as JSON by tensor `cut_shapes`, its shape before, and `cut_runs`, the numbers of its runs.
+A run begins at a multiple of its length (32 elements, or `--run`) and a tensor that is cut has the
+shape (runs, elements of a run), so that blocks of 32 elements stay whole and `unit=row` gives every
+run its scale. A tensor of at most one run stays as it is; an end that is shorter than a run goes.
+Beside the evenly spaced runs that with the largest magnitude of every step stays: a layer's scale
+follows from that one element. Gradients, weights and the full batch's gradient are cut alike,
+activations are left out. The metadata of the result says what was cut: `cut` in words, `cut_from`
+the whole trace's hash, and as JSON by tensor `cut_shapes`, its shape before, and `cut_runs`, the
+numbers of its runs.
 """
 
 import argparse
@@ -46,7 +49,8 @@ def records(trace):
 
 
 def choose_runs(trace, run, size):
-    """Tensor -> numbers of the runs that stay, of every tensor of more than one run, so that the files have at most `size` bytes."""
+    """Tensor -> numbers of the runs that stay, of every tensor of more than one run, so that the
+    files have at most `size` bytes."""
     elements = {tensor.name: tensor.size for tensor in trace.manifest.tensors}
     counts = {name: n // run for name, n in elements.items() if n > run}
     largest = {name: largest_runs(trace, name, run) for name in counts}
@@ -77,7 +81,8 @@ def choose_runs(trace, run, size):
             return runs
     least = fixed + each * sum(map(len, runs.values()))
     raise ValueError(
-        f"{size} bytes are too few for a run of {run} elements of each of the {len(elements)} tensors; give {least} or more"
+        f"{size} bytes are too few for a run of {run} elements of each of the {len(elements)} "
+        f"tensors; give {least} or more"
     )
 
 

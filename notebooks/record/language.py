@@ -1,8 +1,9 @@
-"""What record_characters.py and record_transformer.py share: the text, a transformer, and its training.
+"""What record_characters.py and record_transformer.py share: the text, a transformer, and its
+training.
 
-The text is Genesis in the King James Version. It is in the public domain outside the United Kingdom and is not part of this
-repository; it is taken from the Debian package bible-kjv-text, and any other text than the one whose SHA-256 stands below is
-refused.
+The text is Genesis in the King James Version. It is in the public domain outside the United Kingdom
+and is not part of this repository; it is taken from the Debian package bible-kjv-text, and any
+other text than the one whose SHA-256 stands below is refused.
 """
 
 import argparse
@@ -99,7 +100,8 @@ def record(
     batch,
     workers=8,
 ):
-    """Trains on `tokens`, a list of members of `alphabet` (`what` they are, in the plural), and records `steps`."""
+    """Trains on `tokens`, a list of members of `alphabet` (`what` they are, in the plural), and
+    records `steps`."""
     generator = deterministic(seed)
     numbers = {token: number for number, token in enumerate(alphabet)}
     data = torch.tensor([numbers[token] for token in tokens])

@@ -1,11 +1,12 @@
-"""Records the traces `digits` and `digits_w64`: a small convolutional network on handwritten digits.
+"""Records the traces `digits` and `digits_w64`: a small convolutional network on handwritten
+digits.
 
     python notebooks/record/record_digits.py notebooks/data
 
 Data: scikit-learn's copy of the UCI optical recognition of handwritten digits (1797 images, 8 x 8).
-Both traces are data-parallel training with the mean over the workers' mini-batches: the same images in
-the same order, 64 a step, cut among 8 workers or among 64. On the same versions of PyTorch and NumPy
-and the same kind of CPU a second run writes the same bytes.
+Both traces are data-parallel training with the mean over the workers' mini-batches: the same images
+in the same order, 64 a step, cut among 8 workers or among 64. On the same versions of PyTorch and
+NumPy and the same kind of CPU a second run writes the same bytes.
 """
 
 import argparse

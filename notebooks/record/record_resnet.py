@@ -1,13 +1,16 @@
-"""Records traces of real size: ResNet-18 or ResNet-50 on handwritten digits, eight workers. Of the first this repository has a cut.
+"""Records traces of real size: ResNet-18 or ResNet-50 on handwritten digits, eight workers. Of the
+first this repository has a cut.
 
     python notebooks/record/record_resnet.py resnet18 /tmp/resnet18                       # 11.2 million parameters, 3 steps: 1.1 GB
     python notebooks/record/cut_trace.py /tmp/resnet18 notebooks/data/resnet18             # 4 MB
-    python notebooks/record/record_resnet.py resnet50 /tmp/resnet50 --steps 0:100 --cut 32 # 161 tensors, 100 steps: 2.6 GB
-    python notebooks/record/record_resnet.py resnet50 /tmp/resnet50_whole --steps 0:2      # 25.6 million parameters: 1.6 GB
+    python notebooks/record/record_resnet.py resnet50 /tmp/resnet50 --steps 0:100 --cut 32 # 161
+    tensors, 100 steps: 2.6 GB python notebooks/record/record_resnet.py resnet50 /tmp/resnet50_whole
+    --steps 0:2      # 25.6 million parameters: 1.6 GB
 
-Data: scikit-learn's copy of the UCI optical recognition of handwritten digits, enlarged from 8 x 8 to 32 x 32, in three equal channels.
-`--cut N` trains the whole model and records of every gradient the first of N parts of its elements, flattened (at least one).
-On the same versions of PyTorch and NumPy and the same kind of CPU a second run writes the same bytes.
+Data: scikit-learn's copy of the UCI optical recognition of handwritten digits, enlarged from 8 x 8
+to 32 x 32, in three equal channels. `--cut N` trains the whole model and records of every gradient
+the first of N parts of its elements, flattened (at least one). On the same versions of PyTorch and
+NumPy and the same kind of CPU a second run writes the same bytes.
 """
 
 import argparse
@@ -20,7 +23,8 @@ from apscope.record.torch_layers import roles
 
 SEED = 20151210
 PIXELS = 32
-#: Blocks of every stage, whether they are bottlenecks, classes of the head (ResNet-50 has ImageNet's), steps that are recorded if none are asked for.
+#: Blocks of every stage, whether they are bottlenecks, classes of the head (ResNet-50 has
+#: ImageNet's), steps that are recorded if none are asked for.
 MODELS = {
     "resnet18": ((2, 2, 2, 2), False, 10, [0, 5, 20]),
     "resnet50": ((3, 4, 6, 3), True, 1000, [0, 5, 20]),
@@ -28,12 +32,14 @@ MODELS = {
 
 
 class Block(nn.Module):
-    """A residual block: two 3 x 3 convolutions, or as a bottleneck 1 x 1, 3 x 3 and 1 x 1 to four times the width."""
+    """A residual block: two 3 x 3 convolutions, or as a bottleneck 1 x 1, 3 x 3 and 1 x 1 to four
+    times the width."""
 
     def __init__(self, before, width, stride, bottleneck):
         super().__init__()
         self.after = 4 * width if bottleneck else width
-        kernels = [(before, width, 1, 1), (width, width, 3, stride), (width, self.after, 1, 1)] if bottleneck else [
+        kernels = [(before, width, 1, 1), (width, width, 3, stride),
+                   (width, self.after, 1, 1)] if bottleneck else [
             (before, width, 3, stride), (width, width, 3, 1),
         ]  # fmt: skip
         for i, (come, go, size, step) in enumerate(kernels, 1):
@@ -56,7 +62,8 @@ class Block(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Deep residual learning for image recognition (He and others, 2015), with the names that its parameters have in torchvision."""
+    """Deep residual learning for image recognition (He and others, 2015), with the names that its
+    parameters have in torchvision."""
 
     def __init__(self, blocks, bottleneck, classes):
         super().__init__()
@@ -124,7 +131,8 @@ def record(folder, name, steps, cut=1, workers=8, batch=8):
         metadata=about(
             "record_resnet.py",
             SEED,
-            data=f"scikit-learn load_digits (UCI, 1797 images of 8 x 8), enlarged to {PIXELS} x {PIXELS}",
+            data="scikit-learn load_digits (UCI, 1797 images of 8 x "
+            f"8), enlarged to {PIXELS} x {PIXELS}",
             batch_per_worker=str(batch),
             optimizer="SGD, momentum 0.9, weight decay 1e-4",
         ),

@@ -1,12 +1,13 @@
-"""Records a word-level transformer on the King James Version's Genesis: its embedding and its head have a row a word.
+"""Records a word-level transformer on the King James Version's Genesis: its embedding and its head
+have a row a word.
 
     apt-get install bible-kjv          # the program `bible` and, as its dependency, bible-kjv-text
     python notebooks/record/record_transformer.py /tmp/transformer
     python notebooks/record/cut_trace.py /tmp/transformer notebooks/data/transformer --bytes 2000000
 
-At every step most words are in no worker's mini-batch, and their rows of the embedding's gradient are zero; many are in one
-worker's alone. Rows are in the order of how often a word occurs. On the same versions of PyTorch and NumPy and the same kind
-of CPU a second run writes the same bytes.
+At every step most words are in no worker's mini-batch, and their rows of the embedding's gradient
+are zero; many are in one worker's alone. Rows are in the order of how often a word occurs. On the
+same versions of PyTorch and NumPy and the same kind of CPU a second run writes the same bytes.
 """
 
 import collections

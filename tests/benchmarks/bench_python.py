@@ -1,4 +1,5 @@
-"""The calls that Python makes, under pytest-benchmark, beside `np.copyto` and the casts of ml_dtypes.
+"""The calls that Python makes, under pytest-benchmark, beside `np.copyto` and the casts of
+ml_dtypes.
 
     python -m pytest tests/benchmarks/bench_python.py --benchmark-group-by=param:count
 

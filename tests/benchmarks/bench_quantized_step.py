@@ -1,13 +1,15 @@
-"""A quantized model's training step beside the same step in fp32, and beside fake quantization with torch alone.
+"""A quantized model's training step beside the same step in fp32, and beside fake quantization with
+torch alone.
 
     python -m tests.benchmarks.bench_quantized_step [--steps 200] [--model digits|wide] [--observe]
 
-`digits` is the task of `apscope train` (1,906 parameters), 64 images a step; `wide` three linear layers of 512, 64 rows.
-Steps of all loops run in turn on one thread, each from the same weights on the same batch: forward, backward, SGD's
-update. Processor time, medians over the steps after one that is not counted; `ratio` is over the fp32 step. The
-baseline of torch alone casts with its own float8 dtypes (``x.clamp(-448, 448).to(torch.float8_e4m3fn).float()``),
-straight through, and the gradient to e5m2, which is the work of the recipe `fp8`, and has its bits. `emulated`: sums
-by `apscope.matmul` in a format. `--observe`: with statistics of every use at every step.
+`digits` is the task of `apscope train` (1,906 parameters), 64 images a step; `wide` three linear
+layers of 512, 64 rows. Steps of all loops run in turn on one thread, each from the same weights on
+the same batch: forward, backward, SGD's update. Processor time, medians over the steps after one
+that is not counted; `ratio` is over the fp32 step. The baseline of torch alone casts with its own
+float8 dtypes (``x.clamp(-448, 448).to(torch.float8_e4m3fn).float()``), straight through, and the
+gradient to e5m2, which is the work of the recipe `fp8`, and has its bits. `emulated`: sums by
+`apscope.matmul` in a format. `--observe`: with statistics of every use at every step.
 """
 
 from __future__ import annotations
@@ -30,10 +32,12 @@ DRAWN = Recipe(input="e4m3fn", weight="e4m3fn", grad_output=Cast("e5m2", roundin
 
 def with_sums(*sums: object, **options: object) -> Recipe:
     """The recipe fp8 with emulated accumulators."""
-    return Recipe(input="e4m3fn", weight="e4m3fn", grad_output="e5m2", accumulate=Sum(*sums, **options))  # fmt: skip
+    return Recipe(input="e4m3fn", weight="e4m3fn", grad_output="e5m2",
+                  accumulate=Sum(*sums, **options))  # fmt: skip
 
 
-POINTWISE = {"fp8": FP8, "fp8, stochastic gradients": DRAWN, "mixed_precision": "mixed_precision", "fp8_training": "fp8_training"}  # fmt: skip
+POINTWISE = {"fp8": FP8, "fp8, stochastic gradients": DRAWN, "mixed_precision": "mixed_precision",
+             "fp8_training": "fp8_training"}  # fmt: skip
 SCALED = {
     name: name for name in ("te_delayed", "te_current", "mxfp8", "mxfp4", "nvfp4", "te_blockwise")
 }
@@ -78,7 +82,8 @@ class FakeConv2d(nn.Conv2d):
 
     def forward(self, x):
         q = Fake.apply
-        y = self._conv_forward(q(x, torch.float8_e4m3fn, None), q(self.weight, torch.float8_e4m3fn, None), None)  # fmt: skip
+        y = self._conv_forward(q(x, torch.float8_e4m3fn, None),
+                               q(self.weight, torch.float8_e4m3fn, None), None)  # fmt: skip
         y = q(y, None, torch.float8_e5m2)
         return y if self.bias is None else y + self.bias[:, None, None]
 
@@ -150,9 +155,15 @@ def measure(name: str, steps: int, observe: bool) -> dict[str, object]:
     same = all(torch.equal(a, b) for a, b in zip(one, other))
     found = {title: statistics.median(t) for title, t in times.items()}
     return {
-        "model": name, "steps": steps, "observe": observe, "fp8_has_the_bits_of_torchs_dtypes": same,
-        "rows": {t: {"ms": round(ms, 3), "ratio": round(ms / found["fp32"], 2)} for t, ms in found.items()},
-    }  # fmt: skip
+        "model": name,
+        "steps": steps,
+        "observe": observe,
+        "fp8_has_the_bits_of_torchs_dtypes": same,
+        "rows": {
+            t: {"ms": round(ms, 3), "ratio": round(ms / found["fp32"], 2)}
+            for t, ms in found.items()
+        },
+    }
 
 
 if __name__ == "__main__":

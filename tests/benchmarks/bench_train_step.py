@@ -1,13 +1,15 @@
-"""The exchange's share of a training step with 8 workers, beside the same loop with torch's own sum.
+"""The exchange's share of a training step with 8 workers, beside the same loop with torch's own
+sum.
 
     python -m tests.benchmarks.bench_train_step [--model digits|resnet18|tasks] [--exchange aps:e4m3] [--threads N]
 
-`digits` is the task of `apscope train` (1,906 parameters, all workers' gradients at once, 8 images a worker);
-`resnet18` has 11.2 million parameters in the form for CIFAR (3 x 3 at the start, no pooling), worker after worker.
-A step is timed in its parts, in turn with a step of the other loop; medians are printed. Share: the exchange over
-backward + exchange + update, all of the same step, on the clock and of processor time (what other programs take is
-not in it). The other loop's exchange is `rows.sum(0) / W`, put into `grad`. `tasks`: processor seconds of one run
-of every task of `apscope train` by its defaults, on one thread.
+`digits` is the task of `apscope train` (1,906 parameters, all workers' gradients at once, 8 images
+a worker); `resnet18` has 11.2 million parameters in the form for CIFAR (3 x 3 at the start, no
+pooling), worker after worker. A step is timed in its parts, in turn with a step of the other loop;
+medians are printed. Share: the exchange over backward + exchange + update, all of the same step, on
+the clock and of processor time (what other programs take is not in it). The other loop's exchange
+is `rows.sum(0) / W`, put into `grad`. `tasks`: processor seconds of one run of every task of
+`apscope train` by its defaults, on one thread.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ def resnet18() -> nn.Module:
     sizes = [(64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1)]
     sizes += [(128, 256, 2), (256, 256, 1), (256, 512, 2), (512, 512, 1)]
     return nn.Sequential(
-        nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(), *(Block(*s) for s in sizes),
+        nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(),
+        *(Block(*s) for s in sizes),
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10),
     )  # fmt: skip
 
@@ -110,13 +113,20 @@ def measure(name: str, exchange: str, steps: int, images: int, threads: int) -> 
                 used += [processor] if loop is found[0] else []
     mine, others = ([statistics.median(p) for p in zip(*kept)] for kept in times)
     return {
-        "model": name, "exchange": exchange, "images": images, "steps": steps, "threads": threads,
-        "backward_ms": 1e3 * mine[0], "exchange_ms": 1e3 * mine[1], "update_ms": 1e3 * mine[2],
+        "model": name,
+        "exchange": exchange,
+        "images": images,
+        "steps": steps,
+        "threads": threads,
+        "backward_ms": 1e3 * mine[0],
+        "exchange_ms": 1e3 * mine[1],
+        "update_ms": 1e3 * mine[2],
         "share": statistics.median(p[1] / sum(p) for p in times[0]),
         "share_of_processor_time": statistics.median(p[1] / sum(p) for p in used),
         "torch_sum_ms": 1e3 * others[1],
-        "step_over_torch": statistics.median(map(sum, times[0])) / statistics.median(map(sum, times[1])),
-    }  # fmt: skip
+        "step_over_torch": statistics.median(map(sum, times[0]))
+        / statistics.median(map(sum, times[1])),
+    }
 
 
 def tasks(exchange: str) -> list[dict[str, object]]:
@@ -131,7 +141,13 @@ def tasks(exchange: str) -> list[dict[str, object]]:
                 continue
             began = time.process_time()
             train(Run(task, exchange, 0, WORKERS, "ring"))
-            found.append({"task": task.label, "steps": task.steps, "processor_s": time.process_time() - began})  # fmt: skip
+            found.append(
+                {
+                    "task": task.label,
+                    "steps": task.steps,
+                    "processor_s": time.process_time() - began,
+                }
+            )
     return found
 
 

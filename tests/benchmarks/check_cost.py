@@ -1,7 +1,9 @@
-"""What comparing a trace's files with their SHA-256 costs a replay: python -m tests.benchmarks.check_cost docs/performance.md
+"""What comparing a trace's files with their SHA-256 costs a replay: python -m
+tests.benchmarks.check_cost docs/performance.md
 
-Makes a trace in a temporary folder, so that its files are in the system's cache and no disk is waited for, and replays it by `aps:e4m3` on the ring
-on the command line with the check and with --no-check in turn. Writes the medians between the markers of the page.
+Makes a trace in a temporary folder, so that its files are in the system's cache and no disk is
+waited for, and replays it by `aps:e4m3` on the ring on the command line with the check and with
+--no-check in turn. Writes the medians between the markers of the page.
 """
 
 from __future__ import annotations
@@ -75,17 +77,27 @@ def main(arguments: list[str] | None = None) -> None:
     }
     checked, not_checked = middle.values()
     more = [statistics.median(a[i] - b[i] for a, b in zip(*taken.values())) for i in range(2)]
-    page.replace_between(args.page, BEGIN, END, [
-        f"{page.machine()}; {size:.1f} MB of gradients, {STEPS} steps of {WORKERS} workers; the middle one of {args.rounds} rounds. "
-        f"Load before them: {load:.1f} (0 is a quiet machine).",
-        "",
-        "| replay by `aps:e4m3` on the ring | seconds | processor seconds |",
-        "|---|---|---|",
-        *(f"| {name} | {wall:.2f} | {processor:.2f} |" for name, (wall, processor) in middle.items()),
-        "",
-        f"The check takes {more[0]:.2f} s and {more[1]:.2f} s of processor time more, the middle one of the rounds' differences: "
-        f"{100 * (checked[1] / not_checked[1] - 1):.0f} % of the processor time without it.",
-    ])  # fmt: skip
+    page.replace_between(
+        args.page,
+        BEGIN,
+        END,
+        [
+            f"{page.machine()}; {size:.1f} MB of gradients, {STEPS} steps of {WORKERS} workers; "
+            f"the middle one of {args.rounds} rounds. Load before them: {load:.1f} (0 is a quiet "
+            "machine).",
+            "",
+            "| replay by `aps:e4m3` on the ring | seconds | processor seconds |",
+            "|---|---|---|",
+            *(
+                f"| {name} | {wall:.2f} | {processor:.2f} |"
+                for name, (wall, processor) in middle.items()
+            ),
+            "",
+            f"The check takes {more[0]:.2f} s and {more[1]:.2f} s of processor time more, the "
+            f"middle one of the rounds' differences: {100 * (checked[1] / not_checked[1] - 1):.0f} "
+            "% of the processor time without it.",
+        ],
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""What a replay on a Dask cluster takes: python -m tests.benchmarks.cluster_cost docs/performance.md
+"""What a replay on a Dask cluster takes: python -m tests.benchmarks.cluster_cost
+docs/performance.md
 
-Makes a trace in a temporary folder and replays it by the schemes of the list `main` here, on one thread, and on one and two Dask workers of one thread
-each on this machine, by its folder and by a URL, in turn in every round; every result is held to the one from here. Beside them the same with a task
-a step, placed by Dask's scheduler, instead of a part a worker. Writes the medians, and the most that a worker's temporary folder
-held, between the markers of the page.
+Makes a trace in a temporary folder and replays it by the schemes of the list `main` here, on one
+thread, and on one and two Dask workers of one thread each on this machine, by its folder and by a
+URL, in turn in every round; every result is held to the one from here. Beside them the same with a
+task per step, placed by Dask's scheduler, instead of a part per worker. Writes the medians, and the
+most that a worker's temporary folder held, between the markers of the page.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ Figures = tuple[
 
 
 def log_removed_folders(log: str) -> None:
-    """Has the process that runs it write down the bytes of every folder that it removes: a trace's files go when its part is done."""
+    """Has the process that runs it write down the bytes of every folder that it removes: a trace's
+    files go when its part is done."""
     remove = shutil.rmtree
 
     def logged(folder: str, *others: Any, **keys: Any) -> None:
@@ -191,14 +194,26 @@ def main(arguments: list[str] | None = None) -> None:
         job: [statistics.median(run[i] for run in runs) for i in range(3)]
         for job, runs in taken.items()
     }
-    page.replace_between(args.page, BEGIN, END, [
-        f"{page.machine()}; load before it {load:.1f} (0 is a quiet machine). {size:.1f} MB of gradients, {args.steps} steps of {WORKERS} workers; "
-        f"{len(here.provenance['schemes'])} schemes, four topologies; the middle one of {args.rounds} rounds. All gave the same rows.", "",
-        "| replay on one thread each | trace by its | seconds | shortest | processor seconds | temporary files of each Dask worker, MB |",
-        "|---|---|---|---|---|---|",
-        *(f"| {name} | {by} | {wall:.1f} | {min(run[0] for run in taken[name, by]):.1f} | {processor:.1f} | {disk / 1e6:.1f} |"
-          for (name, by), (wall, processor, disk) in middle.items()),
-    ])  # fmt: skip
+    page.replace_between(
+        args.page,
+        BEGIN,
+        END,
+        [
+            f"{page.machine()}; load before it {load:.1f} (0 is a quiet machine). {size:.1f} MB of "
+            f"gradients, {args.steps} steps of {WORKERS} workers; "
+            f"{len(here.provenance['schemes'])} schemes, four topologies; the middle one of "
+            f"{args.rounds} rounds. All gave the same rows.",
+            "",
+            "| replay on one thread each | trace by its | seconds | shortest | processor seconds | "
+            "temporary files of each Dask worker, MB |",
+            "|---|---|---|---|---|---|",
+            *(
+                f"| {name} | {by} | {wall:.1f} | {min(run[0] for run in taken[name, by]):.1f} | "
+                f"{processor:.1f} | {disk / 1e6:.1f} |"
+                for (name, by), (wall, processor, disk) in middle.items()
+            ),
+        ],
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""What a replay costs against the size of the job: python -m tests.benchmarks.cost_against_size docs
+"""What a replay costs against the size of the job: python -m tests.benchmarks.cost_against_size
+docs
 
-Measures `apscope.replay` on one thread over synthetic traces, each point in a process of its own: 10^3 to 10^9 values
-(elements times workers times steps), 1 to 32 schemes, 2 to 256 workers. Writes cost_against_size.json and
-cost_against_size.png into the folder, and the lines between the markers of its performance.md. A trace is one tensor,
-written once: other workers and steps are hard links to its file, so that 10^9 values take half a megabyte of disk, and
-no disk is waited for.
+Measures `apscope.replay` on one thread over synthetic traces, each point in a process of its own:
+10^3 to 10^9 values (elements times workers times steps), 1 to 32 schemes, 2 to 256 workers. Writes
+cost_against_size.json and cost_against_size.png into the folder, and the lines between the markers
+of its performance.md. A trace is one tensor, written once: other workers and steps are hard links
+to its file, so that 10^9 values take half a megabyte of disk, and no disk is waited for.
 """
 
 from __future__ import annotations
@@ -67,13 +68,15 @@ def write_trace(folder: Path, steps: int, workers: int, elements: int) -> None:
         for name in files:
             if not (place / name).exists():
                 os.link(first, place / name)
-    manifest = {"schema_version": 1, "stage": "local", "reduction": "mean", "workers": workers, "tensors": [{"name": "g", "shape": [elements]}],
+    manifest = {"schema_version": 1, "stage": "local", "reduction": "mean", "workers": workers,
+                "tensors": [{"name": "g", "shape": [elements]}],
                 "steps": [{"number": s, "files": files} for s in range(steps)]}  # fmt: skip
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
 def largest_resident_set() -> int:
-    """Bytes; of Linux's /proc, which counts pages per processor and adds the counts up in batches: true to some hundred KiB."""
+    """Bytes; of Linux's /proc, which counts pages per processor and adds the counts up in batches:
+    true to some hundred KiB."""
     with open("/proc/self/status") as lines:
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
@@ -81,7 +84,8 @@ def largest_resident_set() -> int:
 def measure(folder: str, schemes: list[str], seconds: float) -> dict:
     """Medians over at least three replays, or over one where one takes longer than `seconds`.
 
-    Processor time is what is drawn: on one thread it is the wall time of a machine with nothing else to do.
+    Processor time is what is drawn: on one thread it is the wall time of a machine with nothing
+    else to do.
     """
     with tempfile.TemporaryDirectory() as place:  # what the first call imports
         write_trace(Path(place) / "small", 1, 2, 10)
@@ -128,14 +132,16 @@ def point(values: int, workers: int, schemes: int, seconds: float) -> dict:
         "schemes": schemes,
     } | found
     print(
-        f"{made['values']:>11} values, {workers:>3} workers, {schemes:>2} schemes: {found['seconds']:9.4f} s, {found['memory'] / 2**20:7.1f} MiB",
+        f"{made['values']:>11} values, {workers:>3} workers, {schemes:>2} schemes: "
+        f"{found['seconds']:9.4f} s, {found['memory'] / 2**20:7.1f} MiB",
         file=sys.stderr,
     )
     return made
 
 
 def memory_of(spec: str, elements: int, workers: int = 4) -> dict:
-    """Bytes an element and worker that a replay of one tensor holds: between a quarter of `elements` and all of them."""
+    """Bytes an element and worker that a replay of one tensor holds: between a quarter of
+    `elements` and all of them."""
     most = []
     for n in (elements // 4, elements):
         with tempfile.TemporaryDirectory() as place:
@@ -205,7 +211,8 @@ def lines_of(found: dict[str, list[dict]], held: list[dict], machine: str) -> li
 
     largest = found["elements"][-1]
     lines = [
-        f"{machine}, apscope {apscope.__version__}; one thread; `aps` in formats of 5 to 15 bits, topology {TOPOLOGY}.",
+        f"{machine}, apscope {apscope.__version__}; one thread; `aps` in formats of 5 to 15 bits, "
+        f"topology {TOPOLOGY}.",
         "",
         "![Seconds against values, schemes and workers, and memory](cost_against_size.png)",
         "",
@@ -215,13 +222,18 @@ def lines_of(found: dict[str, list[dict]], held: list[dict], machine: str) -> li
     for name, key in (("elements", "values"), ("schemes", "schemes"), ("workers", "workers")):
         rows = found[name]
         lines.append(
-            f"| {key} | {rows[0][key]} | {rows[-1][key]} | {', '.join(f'{visit(p):.3g}' for p in rows)} |"
+            f"| {key} | {rows[0][key]} | {rows[-1][key]} | "
+            f"{', '.join(f'{visit(p):.3g}' for p in rows)} |"
         )
-    lines += ["", f"At {largest['values']} values, {largest['seconds']:.1f} s of processor time, {largest['wall_seconds']:.1f} s on the clock, "
-              f"and {largest['memory'] / 2**20:.0f} MiB beyond a small replay's, of which "
-              f"the trace's largest tensor times the workers is {4 * largest['elements'] * largest['workers'] / 2**20:.1f} MiB.", "",
-              f"What one thread holds of a tensor of {held[0]['elements']} elements, {held[0]['workers']} workers, beyond a small replay's memory, in bytes an "
-              "element and worker; the fp32 numbers of the mapped file are 4 of them:", "", "| scheme | bytes |", "|---|---|",
+    lines += ["", f"At {largest['values']} values, {largest['seconds']:.1f} s of processor time, "
+                  f"{largest['wall_seconds']:.1f} s on the clock, and "
+                  f"{largest['memory'] / 2**20:.0f} MiB beyond a small replay's, of which the "
+                  "trace's largest tensor times the workers is "
+                  f"{4 * largest['elements'] * largest['workers'] / 2**20:.1f} MiB.", "",
+              f"What one thread holds of a tensor of {held[0]['elements']} elements, "
+              f"{held[0]['workers']} workers, beyond a small replay's memory, in bytes an element "
+              "and worker; the fp32 numbers of the mapped file are 4 of them:", "",
+              "| scheme | bytes |", "|---|---|",
               *(f"| `{h['scheme']}` | {h['bytes']:.1f} |" for h in held)]  # fmt: skip
     return lines
 

@@ -1,9 +1,12 @@
-"""What replaying a model of real size costs: python -m tests.benchmarks.model_cost docs/performance.md TRACE
+"""What replaying a model of real size costs: python -m tests.benchmarks.model_cost
+docs/performance.md TRACE
 
-Every scheme of the list `all` by itself, each in a process of its own, on one thread; then all of them in one replay on one thread and on all that the
-machine has, within a budget of memory (--memory) and within the default one. Four topologies, as by default; files are not compared with their digests. Writes the tables
-between the markers of the page. For a machine with nothing else to do: some minutes with the trace of ResNet-18 that
-`python notebooks/record/record_resnet.py resnet18 TRACE` records.
+Every scheme of the list `all` by itself, each in a process of its own, on one thread; then all of
+them in one replay on one thread and on all that the machine has, within a budget of memory
+(--memory) and within the default one. Four topologies, as by default; files are not compared with
+their digests. Writes the tables between the markers of the page. For a machine with nothing else to
+do: some minutes with the trace of ResNet-18 that `python notebooks/record/record_resnet.py resnet18
+TRACE` records.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ def memory_of_its_own() -> int:
 
 
 def measure(trace: str, specs: list[str], threads: int, memory: str | None) -> dict[str, float]:
-    """One replay: wall, user and system seconds; the most that was resident beyond mapped files and what there was before it, seen every 5 ms."""
+    """One replay: wall, user and system seconds; the most that was resident beyond mapped files and
+    what there was before it, seen every 5 ms."""
     opened, done = apscope.open_trace(trace), threading.Event()
     before = most = memory_of_its_own()
 
@@ -102,17 +106,39 @@ def main(arguments: list[str] | None = None) -> None:
         for memory in (args.memory, None)
         for threads in counts
     }
-    page.replace_between(args.page, BEGIN, END, [
-        f"{page.machine()}; load before it {load:.1f} (0 is a quiet machine). {Path(args.trace).name}: {parameters} parameters, {trace.workers} workers, "
-        f"{len(trace.manifest.steps)} steps, {values} values. Memory is what was resident beyond mapped files and Python.", "",
-        f"| {len(specs)} schemes, four topologies | budget | seconds | user seconds | system seconds | MiB |", "|---|---|---|---|---|---|",
-        *(f"| {threads} thread{'s' * (threads > 1)} | {f'`--memory {memory}`' if memory else 'half of the machine, the default'} | "
-          f"{m['wall']:.1f} | {m['user']:.1f} | {m['system']:.1f} | {m['memory'] / 2**20:.0f} |"
-          for (threads, memory), m in together.items()), "",
-        "| scheme, by itself on one thread | ns a value | processor seconds | of them system | MiB |", "|---|---|---|---|---|",
-        *(f"| `{spec}` | {(m['user'] + m['system']) / values * 1e9:.1f} | {m['user'] + m['system']:.2f} | {m['system']:.2f} | {m['memory'] / 2**20:.0f} |"
-          for spec, m in sorted(apart.items(), key=lambda item: -item[1]["user"] - item[1]["system"])),
-    ])  # fmt: skip
+    page.replace_between(
+        args.page,
+        BEGIN,
+        END,
+        [
+            f"{page.machine()}; load before it {load:.1f} (0 is a quiet machine). "
+            f"{Path(args.trace).name}: {parameters} parameters, {trace.workers} workers, "
+            f"{len(trace.manifest.steps)} steps, {values} values. Memory is what was resident "
+            "beyond mapped files and Python.",
+            "",
+            f"| {len(specs)} schemes, four topologies | budget | seconds | user seconds | system "
+            "seconds | MiB |",
+            "|---|---|---|---|---|---|",
+            *(
+                f"| {threads} thread{'s' * (threads > 1)} | "
+                f"{f'`--memory {memory}`' if memory else 'half of the machine, the default'} | "
+                f"{m['wall']:.1f} | {m['user']:.1f} | {m['system']:.1f} | "
+                f"{m['memory'] / 2**20:.0f} |"
+                for (threads, memory), m in together.items()
+            ),
+            "",
+            "| scheme, by itself on one thread | ns a value | processor "
+            "seconds | of them system | MiB |",
+            "|---|---|---|---|---|",
+            *(
+                f"| `{spec}` | {(m['user'] + m['system']) / values * 1e9:.1f} | "
+                f"{m['user'] + m['system']:.2f} | {m['system']:.2f} | {m['memory'] / 2**20:.0f} |"
+                for spec, m in sorted(
+                    apart.items(), key=lambda item: -item[1]["user"] - item[1]["system"]
+                )
+            ),
+        ],
+    )
 
 
 if __name__ == "__main__":

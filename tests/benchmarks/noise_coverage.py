@@ -1,7 +1,9 @@
-"""How often the intervals of errors over noise hold the truth: python -m tests.benchmarks.noise_coverage [--trials 1000]
+"""How often the intervals of errors over noise hold the truth: python -m
+tests.benchmarks.noise_coverage [--trials 1000]
 
-Synthetic gradients whose covariance is known, so that the true noise of every block is; an error that is given. The share of trials in
-which `typical_interval` and `pooled_interval` (docs/definitions.md, section 16) hold the true value: 95 % is what they promise.
+Synthetic gradients whose covariance is known, so that the true noise of every block is; an error
+that is given. The share of trials in which `typical_interval` and `pooled_interval`
+(docs/definitions.md, section 16) hold the true value: 95 % is what they promise.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ SETTINGS = {
 def draw(
     kind: str, steps: int, workers: int, scale: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Gradients (steps, workers, blocks, 32) and the true variance of one worker's, summed over each block."""
+    """Gradients (steps, workers, blocks, 32) and the true variance of one worker's, summed over
+    each block."""
     shape = (steps, workers, BLOCKS, BLOCK)
     z, factor = rng.standard_normal(shape), 1.0
     if kind == "neighbours":
@@ -78,7 +81,8 @@ def noise_table(g: np.ndarray) -> tuple[pd.DataFrame, np.ndarray]:
 def coverage(
     kind: str, steps: int, workers: int, trials: int, seed: int = 0
 ) -> tuple[float, float]:
-    """The shares of trials in which the intervals of the typical and the pooled error over noise hold the truth."""
+    """The shares of trials in which the intervals of the typical and the pooled error over noise
+    hold the truth."""
     rng = np.random.default_rng(seed)
     held = np.zeros(2)
     for _ in range(trials):

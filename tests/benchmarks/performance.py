@@ -1,4 +1,5 @@
-"""Writes the table of docs/performance.md: python -m tests.benchmarks.performance docs/performance.md
+"""Writes the table of docs/performance.md: python -m tests.benchmarks.performance
+docs/performance.md
 
 Runs `apscope.machine.bench` three times and takes, for every job, the run with the median ratio.
 """
@@ -32,7 +33,8 @@ def main(arguments: list[str] | None = None) -> None:
             by_job.setdefault((row["name"], row["where"], row["threads"]), []).append(row)
     m = runs[0].machine
     lines = [
-        f"{m['processor']}, {m['processors']} processors, {m['simd']}, NumPy {m['numpy']}, {runs[0].created[:10]}; the middle one of three runs.",
+        f"{m['processor']}, {m['processors']} processors, {m['simd']}, NumPy {m['numpy']}, "
+        f"{runs[0].created[:10]}; the middle one of three runs.",
         "",
         "| job | where | threads | ns an element | GB/s | ratio | of |",
         "|---|---|---|---|---|---|---|",

@@ -1,10 +1,12 @@
-"""What recording every tenth step costs a training of ResNet-18: python -m tests.benchmarks.recording_cost docs/performance.md
+"""What recording every tenth step costs a training of ResNet-18: python -m
+tests.benchmarks.recording_cost docs/performance.md
 
-Trains the network of notebooks/record/record_resnet.py (11.2 million parameters) on random images of 32 x 32, some tens of
-steps without a recorder and as many with one, in turn, and takes the middle one of the pairs' ratios, of wall time and of processor
-time (of all threads, the writing one too; it says more where other programs run beside). What is recorded holds all
-that a recorder does: attaching, taking the gradients of every tenth step, writing and hashing them beside
-the next nine, closing. Writes the lines between the markers of the page.
+Trains the network of notebooks/record/record_resnet.py (11.2 million parameters) on random images
+of 32 x 32, some tens of steps without a recorder and as many with one, in turn, and takes the
+middle one of the pairs' ratios, of wall time and of processor time (of all threads, the writing one
+too; it says more where other programs run beside). What is recorded holds all that a recorder does:
+attaching, taking the gradients of every tenth step, writing and hashing them beside the next nine,
+closing. Writes the lines between the markers of the page.
 """
 
 from __future__ import annotations
@@ -74,24 +76,30 @@ def measure(pairs: int, steps: int, size: int, work: Path) -> list[str]:
     said = [overhead.share for _, _, overhead in recorded]
     megabytes = sum(p.numel() for p in model.parameters()) * 4 / 1e6
     return [
-        f"{page.machine()}, PyTorch {torch.__version__} on {torch.get_num_threads()} threads; {megabytes:.1f} MB of gradients a recorded step, "
-        f"batches of {size} images; {pairs} pairs of {steps} steps, in turn.",
+        f"{page.machine()}, PyTorch {torch.__version__} on {torch.get_num_threads()} threads; "
+        f"{megabytes:.1f} MB of gradients a recorded step, batches of {size} images; {pairs} pairs "
+        f"of {steps} steps, in turn.",
         "",
-        f"| | {steps} steps without, s | with every tenth recorded, s | longer by, median | quarter to three quarters of the pairs |",
+        f"| | {steps} steps without, s | with every tenth recorded, s | longer by, median | "
+        "quarter to three quarters of the pairs |",
         "|---|---|---|---|---|",
         *(
             row(what, [p[i] for p in plain], [r[i] for r in recorded])
             for i, what in enumerate(("wall time", "processor time"))
         ),
         "",
-        f"The training's own thread spent {100 * statistics.median(said):.1f} % of its time on taking gradients and waiting for the disk, says the recorder.",
+        f"The training's own thread spent {100 * statistics.median(said):.1f} % of its time on "
+        "taking gradients and waiting for the disk, says the recorder.",
     ]
 
 
 def row(what: str, plain: list[float], recorded: list[float]) -> str:
     ratios = sorted(100 * (b / a - 1) for a, b in zip(plain, recorded, strict=True))
     low, high = ratios[len(ratios) // 4], ratios[(3 * len(ratios) - 1) // 4]
-    return f"| {what} | {statistics.median(plain):.2f} | {statistics.median(recorded):.2f} | {statistics.median(ratios):.1f} % | {low:.1f} to {high:.1f} % |"
+    return (
+        f"| {what} | {statistics.median(plain):.2f} | {statistics.median(recorded):.2f} | "
+        f"{statistics.median(ratios):.1f} % | {low:.1f} to {high:.1f} % |"
+    )
 
 
 def main(arguments: list[str] | None = None) -> None:

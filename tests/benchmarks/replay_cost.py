@@ -1,9 +1,11 @@
-"""Where the time of `apscope replay` goes: python -m tests.benchmarks.replay_cost docs/performance.md
+"""Where the time of `apscope replay` goes: python -m tests.benchmarks.replay_cost
+docs/performance.md
 
-Replays the bundled traces with --scheme all and the four default topologies on the command line, on one thread and on
-two in turn, and takes the medians of wall time, processor time and the largest resident set. Linux's `perf` samples one
-such run, if it is there: the share of the samples inside the compiled module, and by function where the module keeps its
-symbols (a build with -DCMAKE_STRIP=/bin/true). Then every scheme by itself, for what one of its visits to a value costs.
+Replays the bundled traces with --scheme all and the four default topologies on the command line, on
+one thread and on two in turn, and takes the medians of wall time, processor time and the largest
+resident set. Linux's `perf` samples one such run, if it is there: the share of the samples inside
+the compiled module, and by function where the module keeps its symbols (a build with
+-DCMAKE_STRIP=/bin/true). Then every scheme by itself, for what one of its visits to a value costs.
 Writes the lines between the markers of the page.
 """
 
@@ -68,7 +70,8 @@ def parse_shares(report: str) -> list[tuple[str, float]]:
 def sampled(
     words: list[str], folder: Path
 ) -> tuple[list[tuple[str, float]], list[tuple[str, float]]] | None:
-    """Shares of one run's samples by file and by function of the compiled module; None without perf."""
+    """Shares of one run's samples by file and by function of the compiled module; None without
+    perf."""
     if shutil.which("perf") is None:
         return None
     data = str(folder / "perf.data")
@@ -121,7 +124,8 @@ def cost_of_schemes(traces: list[str], specs: list[str]) -> list[tuple[str, floa
     return sorted(found, key=lambda pair: -pair[1])
 
 
-#: A process that replays its trace on so many threads whenever it is told to, and says how long it took.
+#: A process that replays its trace on so many threads whenever it is told to, and says how long it
+#: took.
 REPLAYS = """
 import sys, time, apscope
 apscope.replay(sys.argv[1], "aps:e4m3", threads=int(sys.argv[2]))
@@ -142,9 +146,11 @@ def at_once(processes: list[subprocess.Popen]) -> float:
 
 
 def two_threads(elements: int, rounds: int = 15) -> tuple[float, float]:
-    """How many times the work of one thread two threads do, and two processes that share nothing but the machine.
+    """How many times the work of one thread two threads do, and two processes that share nothing
+    but the machine.
 
-    Wall time of `aps:e4m3` over 16 steps of 8 workers, four orders; one, two threads, two processes in turn.
+    Wall time of `aps:e4m3` over 16 steps of 8 workers, four orders; one, two threads, two processes
+    in turn.
     """
     from tests.benchmarks.cost_against_size import write_trace
 
@@ -198,8 +204,9 @@ def main(arguments: list[str] | None = None) -> None:
     threads, machine = two_threads(args.elements)
     ratio = statistics.median(one[0] / two[0] for one, two in zip(taken[1], taken[2]))
     lines = [
-        f"{page.machine()}; {len(specs)} schemes, {len(apscope.replay.__kwdefaults__['topology'])} topologies, {values_of(args.traces)} values, {rows} rows; "
-        f"the middle one of {args.runs} runs. Wall time includes starting Python and writing the results.",
+        f"{page.machine()}; {len(specs)} schemes, {len(apscope.replay.__kwdefaults__['topology'])} "
+        f"topologies, {values_of(args.traces)} values, {rows} rows; the middle one of {args.runs} "
+        "runs. Wall time includes starting Python and writing the results.",
         "",
         "| threads | seconds | processor seconds | largest resident set, MiB |",
         "|---|---|---|---|",
@@ -208,9 +215,10 @@ def main(arguments: list[str] | None = None) -> None:
             for threads, m in middle.items()
         ),
         "",
-        f"Two threads are {ratio:.2f} times as fast as one; {threads:.2f} times where tables take no time: `aps:e4m3`, four topologies, "
-        f"16 steps of 8 workers, one tensor of {args.elements} elements. Two processes at once, of one thread each, do {machine:.2f} times the work of one there: "
-        "what the machine gives.",
+        f"Two threads are {ratio:.2f} times as fast as one; {threads:.2f} times where tables take "
+        "no time: `aps:e4m3`, four topologies, 16 steps of 8 workers, one tensor of "
+        f"{args.elements} elements. Two processes at once, of one thread each, do {machine:.2f} "
+        "times the work of one there: what the machine gives.",
     ]
     if samples is not None:
         files, functions = samples
@@ -222,7 +230,8 @@ def main(arguments: list[str] | None = None) -> None:
         )
         lines += [
             "",
-            f"Of `perf`'s samples of a run on one thread, {compiled:.0f} % lie in apscope's compiled code. The others: {others}.",
+            f"Of `perf`'s samples of a run on one thread, {compiled:.0f} % lie in apscope's "
+            f"compiled code. The others: {others}.",
         ]
         if functions:
             shares: dict[str, float] = {}
@@ -236,8 +245,10 @@ def main(arguments: list[str] | None = None) -> None:
                 *(f"| `{name}` | {share:.1f} % |" for name, share in short),
             ]
     costs = cost_of_schemes(args.traces, specs)
-    lines += ["", "Each scheme by itself, processor time of `apscope.replay` over the traces' values, the tables of its results included:", "",
-              "| scheme | ns a value |", "|---|---|", *(f"| `{spec}` | {cost:.0f} |" for spec, cost in costs)]  # fmt: skip
+    lines += ["", "Each scheme by itself, processor time of `apscope.replay` over the traces' "
+                  "values, the tables of its results included:", "",
+              "| scheme | ns a value |", "|---|---|",
+                  *(f"| `{spec}` | {cost:.0f} |" for spec, cost in costs)]  # fmt: skip
     page.replace_between(args.page, BEGIN, END, lines)
 
 

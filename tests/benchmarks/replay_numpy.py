@@ -1,12 +1,16 @@
-"""The work of a replay as one would write it in NumPy with ml_dtypes, checked against `apscope.replay` and timed beside it.
+"""The work of a replay as one would write it in NumPy with ml_dtypes, checked against
+`apscope.replay` and timed beside it.
 
-    python -m tests.benchmarks.replay_numpy [--runs N] [--tensors REGEX] [--json FILE] [--page docs/performance.md] [TRACE...]
+    python -m tests.benchmarks.replay_numpy [--runs N] [--tensors REGEX] [--json FILE] [--page
+    docs/performance.md] [TRACE...]
 
-By default on the bundled traces; notebooks/record/record_resnet.py records larger ones. The NumPy job rounds by casting to ml_dtypes' float8 types,
-after every hop too, on all workers and as many steps of a tensor at once as make up to 16 million values, and fills the same columns: those of docs/definitions.md, section 3, for
-schemes that scale by a power of two and round to nearest. NumPy runs on one thread, apscope on one and on all that the
-machine has (as it does by default), in turn; neither compares files with their digests; the medians count. Whole numbers must be equal, sums equal up to the
-order of their additions.
+By default on the bundled traces; notebooks/record/record_resnet.py records larger ones. The NumPy
+job rounds by casting to ml_dtypes' float8 types, after every hop too, on all workers and as many
+steps of a tensor at once as make up to 16 million values, and fills the same columns: those of
+docs/definitions.md, section 3, for schemes that scale by a power of two and round to nearest. NumPy
+runs on one thread, apscope on one and on all that the machine has (as it does by default), in turn;
+neither compares files with their digests; the medians count. Whole numbers must be equal, sums
+equal up to the order of their additions.
 """
 
 from __future__ import annotations
@@ -54,7 +58,8 @@ WHOLE = [
     "scale_exponent",
 ]
 EXACT = ["underflow_rate", "max_ulp"]
-SUMS = ["bias", "relative_bias", "variance", "expected_bias", "expected_variance", "mse", "nmse", "sqnr_db", "cosine", "sum_error",
+SUMS = ["bias", "relative_bias", "variance", "expected_bias", "expected_variance", "mse", "nmse",
+        "sqnr_db", "cosine", "sum_error",
         "sum_squared_error", "sum_squared_reference"]  # fmt: skip
 TOLERANCE = 1e-12
 AT_ONCE = 2**24  # values; arrays of more would take gigabytes, and NumPy no less time
@@ -119,7 +124,8 @@ def quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def columns(
     x: np.ndarray, y: np.ndarray, shift: np.ndarray, info: ml_dtypes.finfo, units: int
 ) -> dict[str, np.ndarray]:
-    """The columns of every step; x and y are (steps, ...), fp64, and stand for `units` x 2^shift in the format."""
+    """The columns of every step; x and y are (steps, ...), fp64, and stand for `units` x 2^shift in
+    the format."""
     axes = tuple(range(1, x.ndim))
     shift = shift.reshape(-1, *[1] * len(axes))
     error = y - x
@@ -154,15 +160,28 @@ def columns(
         np.sqrt(squared) * np.sqrt((result * result).sum(axis=axes)),
     )
     return {
-        "count": count, "counted": counted, "nonzero": nonzero, "underflow": underflow, "underflow_rate": quotient(underflow, nonzero),
-        "overflow": overflow, "nan": np.isnan(x).sum(axis=axes), "infinite": np.isinf(x).sum(axis=axes),
-        "bias": bias, "relative_bias": quotient((np.sign(number) * error).sum(axis=axes), size.sum(axis=axes)), "variance": np.where(over, np.inf, variance),
-        "expected_bias": bias, "expected_variance": empty, "mse": np.where(over, np.inf, mse),
+        "count": count,
+        "counted": counted,
+        "nonzero": nonzero,
+        "underflow": underflow,
+        "underflow_rate": quotient(underflow, nonzero),
+        "overflow": overflow,
+        "nan": np.isnan(x).sum(axis=axes),
+        "infinite": np.isinf(x).sum(axis=axes),
+        "bias": bias,
+        "relative_bias": quotient((np.sign(number) * error).sum(axis=axes), size.sum(axis=axes)),
+        "variance": np.where(over, np.inf, variance),
+        "expected_bias": bias,
+        "expected_variance": empty,
+        "mse": np.where(over, np.inf, mse),
         "nmse": np.where(over, np.inf, quotient(squared_error, squared)),
-        "sqnr_db": np.where(over, -np.inf, decibels), "cosine": np.where(over, 0.0, cosine),
-        "max_ulp": np.ldexp(units * np.abs(error), shift - step).max(axis=axes) + empty, "sum_error": sum_error, "sum_squared_error": squared_error,
+        "sqnr_db": np.where(over, -np.inf, decibels),
+        "cosine": np.where(over, 0.0, cosine),
+        "max_ulp": np.ldexp(units * np.abs(error), shift - step).max(axis=axes) + empty,
+        "sum_error": sum_error,
+        "sum_squared_error": squared_error,
         "sum_squared_reference": squared,
-    }  # fmt: skip
+    }
 
 
 def histogram(gradients: np.ndarray) -> list[np.ndarray]:
@@ -191,8 +210,12 @@ def tensor_tables(gradients: np.ndarray, mean: bool) -> list[tuple[dict, dict]]:
             "scale_exponent": s,
         }
         size = np.abs(scaled)
-        limits = {"subnormal": ((size > 0) & (size < info.smallest_normal)).sum(axis=(1, 2)),
-                  "saturated": ((size > float(info.max)) & (np.abs(codes) == float(info.max))).sum(axis=(1, 2))}  # fmt: skip
+        limits = {
+            "subnormal": ((size > 0) & (size < info.smallest_normal)).sum(axis=(1, 2)),
+            "saturated": ((size > float(info.max)) & (np.abs(codes) == float(info.max))).sum(
+                axis=(1, 2)
+            ),
+        }
         made.append(
             (
                 {"scheme": scheme, "stage": "wire", "topology": ""},
@@ -266,8 +289,10 @@ def disagreements(ours: pd.DataFrame, theirs: pd.DataFrame) -> list[str]:
         return [f"{len(ours)} rows here, {len(theirs)} in NumPy, {len(both)} of the same names"]
     # How far sums of other order may be apart: relative to the sum of the terms' magnitudes.
     magnitude = np.sqrt(both["sum_squared_error"].to_numpy() * both["counted"].to_numpy(float))
-    slack = {"sum_error": magnitude, "bias": quotient(magnitude, both["counted"].to_numpy(float)), "relative_bias": both["relative_bias"].abs() + 1e-3,
-             "expected_bias": quotient(magnitude, both["counted"].to_numpy(float)), "variance": both["mse"].to_numpy()}  # fmt: skip
+    slack = {"sum_error": magnitude, "bias": quotient(magnitude, both["counted"].to_numpy(float)),
+             "relative_bias": both["relative_bias"].abs() + 1e-3,
+             "expected_bias": quotient(magnitude, both["counted"].to_numpy(float)),
+                 "variance": both["mse"].to_numpy()}  # fmt: skip
     wrong = []
     for column in WHOLE + EXACT + SUMS:
         a, b = (
@@ -285,7 +310,8 @@ def disagreements(ours: pd.DataFrame, theirs: pd.DataFrame) -> list[str]:
         if not same.all():
             row = both[~same].iloc[0]
             wrong.append(
-                f"{column}: {row[column]} here, {row[column + '_numpy']} in NumPy, {(~same).sum()} rows, first {[row[k] for k in keys]}"
+                f"{column}: {row[column]} here, {row[column + '_numpy']} in NumPy, {(~same).sum()} "
+                f"rows, first {[row[k] for k in keys]}"
             )
     return wrong
 
@@ -328,24 +354,29 @@ def main(arguments: list[str] | None = None) -> int:
         for name in jobs
         if name != "numpy"
     }
-    figures = {"runs": args.runs, "seconds": middle, "ratios": ratios, "agrees": not wrong, "schemes": len(SCHEMES), "topologies": len(TOPOLOGIES),
+    figures = {"runs": args.runs, "seconds": middle, "ratios": ratios, "agrees": not wrong,
+               "schemes": len(SCHEMES), "topologies": len(TOPOLOGIES),
                "numpy": np.__version__, "ml_dtypes": ml_dtypes.__version__}  # fmt: skip
     for name, ratio in ratios.items():
         print(
-            f"NumPy {middle['numpy']:.3f} s, {name} thread(s) {middle[name]:.3f} s, ratio {ratio:.1f}"
+            f"NumPy {middle['numpy']:.3f} s, {name} thread(s) {middle[name]:.3f} s, ratio "
+            f"{ratio:.1f}"
         )
     print(
-        f"{len(SCHEMES)} schemes, {len(TOPOLOGIES)} topologies, {', '.join(traces)}; numbers {'agree' if not wrong else 'DIFFER'}"
+        f"{len(SCHEMES)} schemes, {len(TOPOLOGIES)} topologies, {', '.join(traces)}; numbers "
+        f"{'agree' if not wrong else 'DIFFER'}"
     )
     if args.page:
         from docs import page
 
         runs = f"the middle one of {args.runs} runs" if args.runs > 1 else "one run"
         page.replace_between(args.page, BEGIN, END, [
-            f"{page.machine()}, ml_dtypes {ml_dtypes.__version__}; {runs} of each, in turn. NumPy runs on one thread. "
-            f"Load before them {load:.1f} (0 is a quiet machine).", "",
-            "| traces | schemes | topologies | NumPy, s | apscope's threads | apscope, s | ratio |", "|---|---|---|---|---|---|---|",
-            *(f"| {', '.join(Path(t).name for t in traces)} | {len(SCHEMES)} | {len(TOPOLOGIES)} | {middle['numpy']:.2f} | {name.split()[-1]} | {middle[name]:.3f} | {ratio:.1f} |"
+            f"{page.machine()}, ml_dtypes {ml_dtypes.__version__}; {runs} of each, in turn. NumPy "
+            f"runs on one thread. Load before them {load:.1f} (0 is a quiet machine).", "",
+            "| traces | schemes | topologies | NumPy, s | apscope's threads | apscope, s | ratio |",
+            "|---|---|---|---|---|---|---|",
+            *(f"| {', '.join(Path(t).name for t in traces)} | {len(SCHEMES)} | {len(TOPOLOGIES)} | "
+              f"{middle['numpy']:.2f} | {name.split()[-1]} | {middle[name]:.3f} | {ratio:.1f} |"
               for name, ratio in ratios.items()),
         ])  # fmt: skip
     if args.json:

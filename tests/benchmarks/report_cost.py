@@ -1,8 +1,10 @@
-"""What a large trace's results, summary and report take: python -m tests.benchmarks.report_cost docs/performance.md TRACE ...
+"""What a large trace's results, summary and report take: python -m tests.benchmarks.report_cost
+docs/performance.md TRACE ...
 
-Replays each trace through 25 schemes with the four default topologies on the command line, summarises it and writes its report, each in a process of
-its own; then Chromium, if it is there, opens the report, and a box of its filters is ticked in front of every part. Writes the figures between the
-markers of the page. notebooks/record/record_resnet.py records such a trace.
+Replays each trace through 25 schemes with the four default topologies on the command line,
+summarises it and writes its report, each in a process of its own; then Chromium, if it is there,
+opens the report, and a box of its filters is ticked in front of every part. Writes the figures
+between the markers of the page. notebooks/record/record_resnet.py records such a trace.
 """
 
 from __future__ import annotations
@@ -24,25 +26,47 @@ from tests.python.browser import CHROMIUM, Browser
 
 BEGIN, END = "<!-- report: written by tests/benchmarks/report_cost.py -->", "<!-- end of report -->"
 SCHEMES = [
-    "none:fp16", "none:bf16", *(f"{name}:{f}{keys}" for f in ("e5m2", "e4m3", "e3m4") for name, keys in
-                                (("none", ""), ("loss_scaling", ",scale=best"), ("aps", ""), ("stochastic", ""))),
-    "aps:e4m3,rounding=stochastic", "aps:e3m0", "dynamic_loss_scaling:e5m2", "dynamic_loss_scaling:e4m3", "qsgd", "qsgd:levels=127", "sign",
-    "error_feedback(sign)", "terngrad", "natural", "hybrid(last=none:fp16;else=aps:e4m3)",
-]  # fmt: skip
+    "none:fp16",
+    "none:bf16",
+    *(
+        f"{name}:{f}{keys}"
+        for f in ("e5m2", "e4m3", "e3m4")
+        for name, keys in (
+            ("none", ""),
+            ("loss_scaling", ",scale=best"),
+            ("aps", ""),
+            ("stochastic", ""),
+        )
+    ),
+    "aps:e4m3,rounding=stochastic",
+    "aps:e3m0",
+    "dynamic_loss_scaling:e5m2",
+    "dynamic_loss_scaling:e4m3",
+    "qsgd",
+    "qsgd:levels=127",
+    "sign",
+    "error_feedback(sign)",
+    "terngrad",
+    "natural",
+    "hybrid(last=none:fp16;else=aps:e4m3)",
+]
 READY = "document.documentElement?.classList.contains('ready')"
 CLICK = "document.querySelector('#filters input[value=stochastic]').click()"
 
 
 def measure(trace: str, folder: Path, schemes: list[str]) -> dict[str, Any]:
-    """Wall seconds, processor seconds and bytes of memory of every command, what it wrote, and milliseconds in the browser."""
+    """Wall seconds, processor seconds and bytes of memory of every command, what it wrote, and
+    milliseconds in the browser."""
     results, report = folder / "results", folder / "report.html"
     words = [w for s in schemes for w in ("--scheme", s)]
-    commands = {"replay": ["replay", trace, *words, "-o", str(results)], "summary": ["summary", str(results)],
+    commands = {"replay": ["replay", trace, *words, "-o", str(results)],
+                "summary": ["summary", str(results)],
                 "report": ["report", str(results), "-o", str(report)]}  # fmt: skip
     found: dict[str, Any] = {
         name: run([sys.executable, "-m", "apscope", *command]) for name, command in commands.items()
     }
-    # Not from the table itself: what this process holds counts as resident in the programs that it starts.
+    # Not from the table itself: what this process holds counts as resident in the programs that it
+    # starts.
     found["rows"] = pyarrow.parquet.read_metadata(results / "results.parquet").num_rows
     found["bytes"] = {
         path.name: path.stat().st_size
@@ -54,7 +78,8 @@ def measure(trace: str, folder: Path, schemes: list[str]) -> dict[str, Any]:
 
 
 def answers(report: Path) -> dict[str, Any]:
-    """Seconds until the page is there, and of every part the milliseconds in which it answers a box of a filter while it is in sight, five times."""
+    """Seconds until the page is there, and of every part the milliseconds in which it answers a box
+    of a filter while it is in sight, five times."""
     browser = Browser()
     try:
         found = {"open": browser.open(report.as_uri(), READY, timeout=180)}
@@ -80,15 +105,17 @@ def lines_of(trace: apscope.Trace, schemes: int, found: dict[str, Any]) -> list[
     mb = {name: size / 1e6 for name, size in found["bytes"].items()}
     lines = [
         "",
-        f"{trace.manifest.model}: {len(trace.tensors)} tensors, {elements} elements of "
-        f"each worker, {trace.workers} workers, {len(trace.steps)} steps; {schemes} schemes, {found['rows']} rows. "
+        f"{trace.manifest.model}: {len(trace.tensors)} tensors, {elements} elements of each "
+        f"worker, {trace.workers} workers, {len(trace.steps)} steps; {schemes} schemes, "
+        f"{found['rows']} rows. "
         + ", ".join(f"{name} {size:.1f} MB" for name, size in mb.items())
         + ".",
         "",
         "| command | seconds | processor seconds | largest resident set, MiB |",
         "|---|---|---|---|",
         *(
-            f"| `apscope {name}` | {found[name][0]:.1f} | {found[name][1]:.1f} | {found[name][2] / 2**20:.0f} |"
+            f"| `apscope {name}` | {found[name][0]:.1f} | {found[name][1]:.1f} | "
+            f"{found[name][2] / 2**20:.0f} |"
             for name in ("replay", "summary", "report")
         ),
     ]
@@ -98,8 +125,12 @@ def lines_of(trace: apscope.Trace, schemes: int, found: dict[str, Any]) -> list[
             for name, took in found["browser"].items()
             if name != "open"
         }
-        lines += ["", f"Chromium has the page ready in {found['browser']['open']:.1f} s. A box of a filter is answered in "
-                  f"{statistics.median(parts.values()):.0f} ms in the middle: " + ", ".join(f"{name} {took:.0f}" for name, took in parts.items()) + "."]  # fmt: skip
+        lines += [
+            "",
+            f"Chromium has the page ready in {found['browser']['open']:.1f} s. A box of "
+            f"a filter is answered in {statistics.median(parts.values()):.0f} ms in the "
+            "middle: " + ", ".join(f"{name} {took:.0f}" for name, took in parts.items()) + ".",
+        ]
     return lines
 
 

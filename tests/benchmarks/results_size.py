@@ -1,10 +1,11 @@
-"""What the table of a large replay takes: python -m tests.benchmarks.results_size docs/performance.md
+"""What the table of a large replay takes: python -m tests.benchmarks.results_size
+docs/performance.md
 
-Makes a synthetic trace of ResNet-50's 161 layers, each of a few elements, at 100 steps of 4 workers,
-replays it through the 25 schemes of `report_cost` on the command line, and then summarises, checks and
-merges the results, each in a process of its own. The arrays are small, so the time and the memory are
-those of the table. Writes the figures between the markers of the page, in a column named by
-``--label``: run it at two commits to compare them.
+Makes a synthetic trace of ResNet-50's 161 layers, each of a few elements, at 100 steps of 4
+workers, replays it through the 25 schemes of `report_cost` on the command line, and then
+summarises, checks and merges the results, each in a process of its own. The arrays are small, so
+the time and the memory are those of the table. Writes the figures between the markers of the page,
+in a column named by ``--label``: run it at two commits to compare them.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def write_trace(folder: Path, steps: int = STEPS, workers: int = WORKERS) -> Non
 
 
 def measure(place: Path, steps: int = STEPS) -> dict[str, tuple[float, float, int]]:
-    """Wall seconds, processor seconds and bytes of memory of every command; what it wrote is in `place`."""
+    """Wall seconds, processor seconds and bytes of memory of every command; what it wrote is in
+    `place`."""
     write_trace(place / "trace", steps)
     words = [w for s in SCHEMES for w in ("--scheme", s)]
     halves = [f"{place}/half{i}" for i in range(2)]
@@ -75,10 +77,26 @@ def measure(place: Path, steps: int = STEPS) -> dict[str, tuple[float, float, in
         "replay": ["replay", f"{place}/trace", *words, "-o", f"{place}/results"],
         "summary": ["summary", f"{place}/results"],
         "check": ["check", f"{place}/results"],
-        "replay --shard 0/2": ["replay", f"{place}/trace", *words, "--shard", "0/2", "-o", halves[0]],
-        "replay --shard 1/2": ["replay", f"{place}/trace", *words, "--shard", "1/2", "-o", halves[1]],
+        "replay --shard 0/2": [
+            "replay",
+            f"{place}/trace",
+            *words,
+            "--shard",
+            "0/2",
+            "-o",
+            halves[0],
+        ],
+        "replay --shard 1/2": [
+            "replay",
+            f"{place}/trace",
+            *words,
+            "--shard",
+            "1/2",
+            "-o",
+            halves[1],
+        ],
         "merge": ["merge", *halves, "-o", f"{place}/merged"],
-    }  # fmt: skip
+    }
     return {
         name: run([sys.executable, "-m", "apscope", *command]) for name, command in commands.items()
     }

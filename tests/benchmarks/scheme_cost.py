@@ -1,9 +1,12 @@
-"""What every scheme costs a value, in time and in memory, at three sizes of a tensor: python -m tests.benchmarks.scheme_cost docs
+"""What every scheme costs a value, in time and in memory, at three sizes of a tensor: python -m
+tests.benchmarks.scheme_cost docs
 
-Each scheme of the list `all` replays a trace of one tensor of 10^4, 10^6 and 10^8 elements (--elements), four workers (--workers), on one thread, each
-in a process of its own. Small tensors have as many steps as make a million values. Writes scheme_cost.json and scheme_cost.png into the folder, and
-the lines between the markers of its performance.md. A scheme that would hold more than half of the machine's free memory, by what it holds at the size
-before or by the budget of a replay, is left out at that size. For a machine with nothing else to do: some ten minutes.
+Each scheme of the list `all` replays a trace of one tensor of 10^4, 10^6 and 10^8 elements
+(--elements), four workers (--workers), on one thread, each in a process of its own. Small tensors
+have as many steps as make a million values. Writes scheme_cost.json and scheme_cost.png into the
+folder, and the lines between the markers of its performance.md. A scheme that would hold more than
+half of the machine's free memory, by what it holds at the size before or by the budget of a replay,
+is left out at that size. For a machine with nothing else to do: some ten minutes.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ BEGIN, END = (
     "<!-- end of schemes -->",
 )
 VALUES = 1_000_000  # that a trace of small tensors has at least
-HELD = 250_000  # values of a step, from which on bytes are told: below, the blocks of a thread and chance are more
+# values of a step, from which on bytes are told: below, the blocks of a thread and chance are more
+HELD = 250_000
 SLOW = 40  # ns a value; what takes longer is named
 SHAPES = ("o", "s", "^")  # of the sizes
 
@@ -49,7 +53,8 @@ def costs(
     before: dict[str, dict[str, float]],
     seconds: float,
 ) -> dict[str, dict[str, float]]:
-    """Scheme -> ns of processor time a value and, of `HELD` values of a step on, bytes held a value of it beyond a small replay's; too large ones are left out."""
+    """Scheme -> ns of processor time a value and, of `HELD` values of a step on, bytes held a value
+    of it beyond a small replay's; too large ones are left out."""
     found = {}
     for spec in specs:
         if before.get(spec, {}).get("bytes", 0.0) * held > free_memory() / 2:
@@ -77,7 +82,8 @@ def costs(
             {"bytes": measured["memory"] / held} if held >= HELD else {}
         )
         print(
-            f"{held:>11} values a step, {spec}: {', '.join(f'{v:.1f} {k}' for k, v in found[spec].items())}",
+            f"{held:>11} values a step, {spec}: "
+            f"{', '.join(f'{v:.1f} {k}' for k, v in found[spec].items())}",
             file=sys.stderr,
         )
     return found
@@ -181,18 +187,22 @@ def lines_of(
         return f"{found[n][spec][key]:.1f}" if spec in found[n] else "too large"
 
     return [
-        f"{machine}, apscope {apscope.__version__}; load before it {load:.1f} (0 is a quiet machine); one thread, {workers} workers, topology {TOPOLOGY}; the processor time of "
-        "`apscope.replay` over the values, statistics and tables included, and its largest resident set beyond a small replay's over the values of one step, "
-        "4 bytes of which are the mapped file's.",
+        f"{machine}, apscope {apscope.__version__}; load before it {load:.1f} (0 is a quiet "
+        f"machine); one thread, {workers} workers, topology {TOPOLOGY}; the processor time of "
+        "`apscope.replay` over the values, statistics and tables included, and its largest "
+        "resident set beyond a small replay's over the values of one step, 4 bytes of which are "
+        "the mapped file's.",
         "",
         "![ns and bytes a value of every scheme](scheme_cost.png)",
         "",
-        f"| scheme | {' | '.join(f'ns at {n:.0e}' for n in sizes)} | {' | '.join(f'bytes at {n:.0e}' for n in sizes if n * workers >= HELD)} |",
+        f"| scheme | {' | '.join(f'ns at {n:.0e}' for n in sizes)} | "
+        f"{' | '.join(f'bytes at {n:.0e}' for n in sizes if n * workers >= HELD)} |",
         f"|{'---|' * (1 + len(sizes) + sum(n * workers >= HELD for n in sizes))}",
         *(f"| `{spec}` | {' | '.join([*(cell(n, spec, 'ns') for n in sizes), *(cell(n, spec, 'bytes') for n in sizes if n * workers >= HELD)])} |"
           for spec in found[sizes[0]]),
         "",
-        f"Above {SLOW} ns a value at {largest:.0e} elements: {', '.join(f'`{spec}`' for spec in slow) or 'none'}.",
+        f"Above {SLOW} ns a value at {largest:.0e} elements: "
+        f"{', '.join(f'`{spec}`' for spec in slow) or 'none'}.",
     ]  # fmt: skip
 
 

@@ -1,7 +1,10 @@
-"""What `apscope` takes from the shell before and after its work: python -m tests.benchmarks.startup docs/performance.md
+"""What `apscope` takes from the shell before and after its work: python -m tests.benchmarks.startup
+docs/performance.md
 
-Runs Python alone, what it imports, and small commands on the bundled trace `digits`, each in turn in every round, and writes the medians of their
-wall time and processor time between the markers of the page. `import numpy` is the floor: a machine busy with other work slows it as it slows the others.
+Runs Python alone, what it imports, and small commands on the bundled trace `digits`, each in turn
+in every round, and writes the medians of their wall time and processor time between the markers of
+the page. `import numpy` is the floor: a machine busy with other work slows it as it slows the
+others.
 """
 
 from __future__ import annotations
@@ -60,13 +63,22 @@ def main(arguments: list[str] | None = None) -> None:
         (name, [statistics.median(r[i] for r in runs) for i in range(2)], min(r[0] for r in runs))
         for name, runs in taken.items()
     ]
-    page.replace_between(args.page, BEGIN, END, [
-        f"{page.machine()}; the middle one of {args.rounds} rounds. Load before them: {load:.1f} (0 is a quiet machine).",
-        "",
-        "| command | seconds | shortest | processor seconds |",
-        "|---|---|---|---|",
-        *(f"| {name} | {wall:.2f} | {shortest:.2f} | {processor:.2f} |" for name, (wall, processor), shortest in rows),
-    ])  # fmt: skip
+    page.replace_between(
+        args.page,
+        BEGIN,
+        END,
+        [
+            f"{page.machine()}; the middle one of {args.rounds} rounds. Load before them: "
+            f"{load:.1f} (0 is a quiet machine).",
+            "",
+            "| command | seconds | shortest | processor seconds |",
+            "|---|---|---|---|",
+            *(
+                f"| {name} | {wall:.2f} | {shortest:.2f} | {processor:.2f} |"
+                for name, (wall, processor), shortest in rows
+            ),
+        ],
+    )
 
 
 if __name__ == "__main__":

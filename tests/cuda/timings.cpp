@@ -48,9 +48,10 @@ void time_replay() {
             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         if (i == 0 || seconds < best) best = seconds;
     }
-    std::printf(
-        "replay of 8 workers, 2^22 elements, %zu schemes with their topologies: %.1f ms, %.0f 10^6 values and schemes a second\n",
-        tasks.size(), best * 1e3, static_cast<double>(workers * n * tasks.size()) / best * 1e-6);
+    std::printf("replay of 8 workers, 2^22 elements, %zu schemes with their topologies: %.1f ms, "
+                "%.0f 10^6 values and schemes a second\n",
+                tasks.size(), best * 1e3,
+                static_cast<double>(workers * n * tasks.size()) / best * 1e-6);
     std::fflush(stdout);
 }
 
@@ -116,9 +117,10 @@ void print_timings() {
                                  options, nullptr);
             }, 5);
             const double rate = static_cast<double>(side) * side * side / seconds;
-            std::printf(
-                "matmul 2048^3, fp16, %s, product %s: %.3f ms, %.3f 10^12 steps a second, 1/%.0f of the multiply-adds\n",
-                order, *product ? product : "exact", seconds * 1e3, rate * 1e-12, peak / rate);
+            std::printf("matmul 2048^3, fp16, %s, product %s: %.3f ms, %.3f 10^12 steps a second, "
+                        "1/%.0f of the multiply-adds\n",
+                        order, *product ? product : "exact", seconds * 1e3, rate * 1e-12,
+                        peak / rate);
             std::fflush(stdout);
         }
     }

@@ -1,5 +1,6 @@
-"""python four_workers.py FOLDER: one process trains a small network as four workers would, and dumps every worker's gradients
-in the ways that people do. Plain torch, NumPy, safetensors, h5py and zarr."""
+"""python four_workers.py FOLDER: one process trains a small network as four workers would, and
+dumps every worker's gradients in the ways that people do. Plain torch, NumPy, safetensors, h5py and
+zarr."""
 
 import json
 import sys

@@ -1,6 +1,7 @@
-"""python te_debug.py FOLDER: two gloo processes log statistics of the gradients of a network's weights, and dump these gradients, as
-TransformerEngine's LogTensorStats and DumpTensors do: the statistics through Nvidia-DL-Framework-Inspect (pip install nvdlfw-inspect), the
-tensors under the names and keys of DumpTensors. TransformerEngine itself wants a GPU."""
+"""python te_debug.py FOLDER: two gloo processes log statistics of the gradients of a network's
+weights, and dump these gradients, as TransformerEngine's LogTensorStats and DumpTensors do: the
+statistics through Nvidia-DL-Framework-Inspect (pip install nvdlfw-inspect), the tensors under the
+names and keys of DumpTensors. TransformerEngine itself wants a GPU."""
 
 import sys
 from pathlib import Path

@@ -1,5 +1,6 @@
-"""python two_processes.py FOLDER: two gloo processes train a small network under DistributedDataParallel, and each saves the
-gradients of its own batch with torch.distributed.checkpoint. Plain torch."""
+"""python two_processes.py FOLDER: two gloo processes train a small network under
+DistributedDataParallel, and each saves the gradients of its own batch with
+torch.distributed.checkpoint. Plain torch."""
 
 import sys
 from pathlib import Path
@@ -36,7 +37,9 @@ def work(rank, folder):
         optimizer.step()
         optimizer.zero_grad()
     dist.barrier()
-    del model  # else the group goes with it, by a thread that holds Python's lock while gloo's asks for it (pytorch issue 56297)
+    # else the group goes with it, by a thread that holds Python's lock while gloo's asks for it
+    # (pytorch issue 56297)
+    del model
     dist.destroy_process_group()
 
 

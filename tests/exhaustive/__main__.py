@@ -35,7 +35,8 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument(
         "--status",
         action="store_true",
-        help="run nothing; print what is behind the commit in use, and exit with 1 where anything is",
+        help="run nothing; print what is behind the commit in use, "
+        "and exit with 1 where anything is",
     )
     parser.add_argument(
         "--minutes",
@@ -64,7 +65,8 @@ def main(words: list[str] | None = None) -> int:
     ]
     if not asked:
         parser.error(
-            f"--only '{args.only}'{f' --simd {args.simd}' if args.simd else ''} leaves no job; names are like '{next(jobs.jobs()).key}'"
+            f"--only '{args.only}'{f' --simd {args.simd}' if args.simd else ''} leaves no job; "
+            f"names are like '{next(jobs.jobs()).key}'"
         )
     if args.status:
         found = standings(Record(args.record), asked)
@@ -77,7 +79,8 @@ def main(words: list[str] | None = None) -> int:
         )
     if args.minutes != 0 and (newer := newer_than_the_module(paths)):
         parser.error(
-            f"{newer.relative_to(ROOT)} is newer than {Path(_oracle.__file__).name}; build it first, as make exhaustive does"
+            f"{newer.relative_to(ROOT)} is newer than {Path(_oracle.__file__).name}; build it "
+            "first, as make exhaustive does"
         )
     sets = jobs.INSTRUCTION_SETS
     here = sets[sets.index(_core.best_simd_level()) :]

@@ -1,10 +1,12 @@
-"""``python -m tests.exhaustive.instruction_sets``: a digest of the bits of every kind of result, on the instruction set in use.
+"""``python -m tests.exhaustive.instruction_sets``: a digest of the bits of every kind of result, on
+the instruction set in use.
 
-Run it with APSCOPE_SIMD=portable, sse4, avx2 and avx512: the lines are the same. One line a job, "SHA-256 (its
-first 16 digits) job". The inputs: the values of every named format and the middles between them (of formats beyond
-12 bits 4096 values), their neighbours in the input's own type, both signs, infinities and NaNs; and 10^6
-random fp32 patterns. Every format takes the first set in every rounding. The random patterns go through
-every rounding of RANDOM, which between them take every loop.
+Run it with APSCOPE_SIMD=portable, sse4, avx2 and avx512: the lines are the same. One line per job,
+"SHA-256 (its first 16 digits) job". The inputs: the values of every named format and the middles
+between them (of formats beyond 12 bits 4096 values), their neighbours in the input's own type, both
+signs, infinities and NaNs; and 10^6 random fp32 patterns. Every format takes the first set in every
+rounding. The random patterns go through every rounding of RANDOM, which between them take every
+loop.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from apscope import FloatFormat, _core, named_formats
 from apscope.machine import OPERATIONS, ROUNDINGS
 
 RANDOM_COUNT = 10**6
-#: formats of addition, of the split with and without its second half, with gaps, without zero, and fp64's
+#: formats of addition, of the split with and without its second half, with gaps, without zero, and
+#: fp64's
 RANDOM = ("e4m3", "bf16", "fp16", "binary8p3se", "e8m0fnu")
 BLOCKS = (
     "mxfp8_e4m3",
@@ -35,7 +38,8 @@ BLOCK_ROUNDINGS = ("ties_to_even", "toward_negative", "to_odd", "stochastic")
 
 
 def random_patterns(count: int = RANDOM_COUNT) -> np.ndarray:
-    """fp32 numbers: half of them any pattern, half within the exponents that narrow formats have."""
+    """fp32 numbers: half of them any pattern, half within the exponents that narrow formats
+    have."""
     draw = np.random.default_rng(2026)
     bits = draw.integers(0, 2**32, count, dtype=np.uint32)
     near = (bits[::2] & 0x807FFFFF) | draw.integers(100, 150, bits[::2].size, dtype=np.uint32) << 23

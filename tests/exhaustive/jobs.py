@@ -1,4 +1,4 @@
-"""What is to be proved: jobs, each a call of `apscope.machine.verify`, and the instruction sets that each has to run on."""
+"""The proofs: jobs, each a call of `apscope.machine.verify`, and the instruction sets of each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ WIDE_SAMPLES = 20_000  # random inputs a projection, for formats that are not tr
 
 #: Beside the named formats of at most 16 bits: other widths, biases, special values and zeros.
 MORE = (
-    "e5m3", "e2m5", "e6m9", "e7m8", "e8m1", "e4m11", "e3m12", "e5m10fn", "e5m10fnuz", "e1m6", "e0m7finite",
+    "e5m3", "e2m5", "e6m9", "e7m8", "e8m1", "e4m11", "e3m12", "e5m10fn", "e5m10fnuz", "e1m6",
+    "e0m7finite",
     "e5m2u", "e4m4fnu", "e4m3b20", "cfloat8_143b7", "qpytorch_e5m2",
     "binary8p1sf", "binary8p2se", "binary8p5ue", "binary12p5uf", "binary16p8se", "binary16p11se",
 )  # fmt: skip
@@ -70,7 +71,8 @@ def p3109_formats() -> list[str]:
 
 
 def rule_formats() -> list[str]:
-    """Every width of exponent and fraction that fp32 has room for, IEEE 754's rules where they fit, else without specials."""
+    """Every width of exponent and fraction that fp32 has room for, IEEE 754's rules where they fit,
+    else without specials."""
     names = []
     for exponent_bits in range(1, 9):
         for mantissa_bits in range(24):
@@ -83,7 +85,8 @@ def rule_formats() -> list[str]:
 
 
 def fp64_formats(count: int = 60, seed: int = 1) -> list[str]:
-    """Random formats with values beyond fp32, of every kind of zero, subnormals and special values; and fp64."""
+    """Random formats with values beyond fp32, of every kind of zero, subnormals and special values;
+    and fp64."""
     draw = random.Random(seed)
     names = ["fp64", "e11m0", "e11m10", "e11m51finiteb1024", "e1m52", "e9m43", "e4m30"]
     while len(names) < count:

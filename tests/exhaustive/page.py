@@ -10,15 +10,20 @@ from .record import Record, Row
 
 BEGIN, END = "<!-- exhaustive: written by make exhaustive -->", "<!-- end of exhaustive -->"
 PARTS = {
-    "all inputs": "array path against the oracle's steps: all 2^32 fp32 inputs, every deterministic mode, on AVX-512 beside an overflow "
-    "in their buffer too; encode and decode at every code; the rule and its own loop at every value, midpoint and their neighbours",
+    "all inputs": "array path against the oracle's steps: all 2^32 fp32 inputs, every "
+    "deterministic mode, on AVX-512 beside an overflow in their buffer too; encode "
+    "and decode at every code; the rule and its own loop at every value, midpoint "
+    "and their neighbours",
     "P3109, all inputs": "the same for every P3109 format of up to 16 bits whose values fp32 holds",
-    "P3109 beyond fp32": "those whose values fp64 holds and fp32 does not, as the formats beyond fp32 below",
-    "rule": "rule, array path and codes against MPFR and exact rationals, every (exponent 1..8) x (fraction 0..23), every rounding, "
-    "overflow and underflow rule",
+    "P3109 beyond fp32": "those whose values fp64 holds and fp32 does not, "
+    "as the formats beyond fp32 below",
+    "rule": "rule, array path and codes against MPFR and exact rationals, every (exponent 1..8) x "
+    "(fraction 0..23), every rounding, overflow and underflow rule",
     "fp64 formats": "the same for formats with values beyond fp32",
-    "arithmetic": "add, subtract, multiply, divide, sqrt, fma against MPFR; all operands up to 8 bits (fma: 6), else boundaries and samples",
-    "sampled fma": "fma against MPFR, 10^8 random triples a format to nearest, 10^7 towards negative",
+    "arithmetic": "add, subtract, multiply, divide, sqrt, fma against MPFR; all operands up to 8 "
+    "bits (fma: 6), else boundaries and samples",
+    "sampled fma": "fma against MPFR, 10^8 random triples a format "
+    "to nearest, 10^7 towards negative",
 }
 #: On further instruction sets.
 THE_SAME = "the same, without a second turn beside an overflow"

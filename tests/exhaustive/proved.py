@@ -1,7 +1,8 @@
-"""What a proof rests on: the folders that it runs through, as git has them at the commit that was proved.
+"""The basis of a proof: the folders that it uses, as of the proved commit in git.
 
-A proof is a fact about a commit. It holds for another commit as far as these folders are the same there, by the hashes of git's trees. The
-oracle belongs to them: a wrong oracle could let a wrong cast pass.
+A proof is a fact about a commit. It holds for another commit as far as these folders are the same
+there, by the hashes of git's trees. The oracle belongs to them: a wrong oracle could let a wrong
+cast pass.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: What every proof runs through: numbers and their oracle, loops, how results are compared, what is asked, and the compiler's options.
+#: What every proof runs through: numbers and their oracle, loops, how results are compared, what is
+#: asked, and the compiler's options.
 _EVERY = (
     "core",
     "emulation/machine",
@@ -53,7 +55,8 @@ class Repository:
         )
 
     def changed(self, paths: tuple[str, ...]) -> list[str]:
-        """Files there that are not as the commit in use has them: no commit would be proved with them."""
+        """Files there that are not as the commit in use has them: no commit would be proved with
+        them."""
         return [line[3:] for line in self._git("status", "--porcelain", "--", *paths).splitlines()]
 
     def _find(self, commit: str, paths: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -65,6 +68,7 @@ class Repository:
             return None
 
     def holds(self, commit: str, paths: tuple[str, ...]) -> bool:
-        """Whether a commit has these paths as the one in use; False of a commit that this clone lacks."""
+        """Whether a commit has these paths as the one in use; False of a commit that this clone
+        lacks."""
         found = self._trees(commit, paths)
         return found is not None and found == self._trees("HEAD", paths)

@@ -1,4 +1,5 @@
-"""The record: what each job found on an instruction set, kept in a JSON file of one line a row, so that a stopped run goes on where it was."""
+"""The record: the result of each job on an instruction set, in a JSON file of one line per row, so
+that a stopped run goes on where it was."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def read(path: Path) -> dict[Key, Row]:
 
 
 def write(path: Path, rows: dict[Key, Row]) -> None:
-    """One line a row, names in the order of the numbers in them, beside its place first: nothing half-written is left."""
+    """One line per row, names in the order of the numbers in them, beside its place first: nothing
+    half-written is left."""
     parts: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for key in sorted(
         rows,
@@ -101,7 +103,8 @@ class Record:
         return row is not None and self.repository.holds(row.commit, PATHS[job.part])
 
     def run(self, asked: list[tuple[Job, str]], minutes: float | None = None) -> int:
-        """Runs what is not done, and starts nothing after so many minutes; the number of jobs asked for that found a mismatch."""
+        """Runs what is not done, and starts nothing after so many minutes; the number of jobs asked
+        for that found a mismatch."""
         left = [(job, simd) for job, simd in asked if not self.is_done(job, simd)]
         print(f"{len(asked)} jobs, {len(asked) - len(left)} of them done before", flush=True)
         begun, in_use = time.monotonic(), _core.simd_level()
@@ -113,7 +116,8 @@ class Record:
                 _core.set_simd_level(simd)
                 row = self._run(job, simd)
                 print(
-                    f"[{number}/{len(left)}] {job.key}, {simd}: {row.cases} cases, {row.mismatches} mismatches, {row.seconds} s",
+                    f"[{number}/{len(left)}] {job.key}, {simd}: {row.cases} cases, "
+                    f"{row.mismatches} mismatches, {row.seconds} s",
                     flush=True,
                 )
                 if row.first:
@@ -161,7 +165,8 @@ class Standing:
     behind: int = 0  #: found at a commit that differs in what they run through
     missing: int = 0
     wrong: int = 0  #: with a mismatch, at whatever commit
-    hours_left: float = 0.0  #: to prove what is behind, by the median of the times recorded: a busy machine makes outliers
+    #: to prove what is behind, by the median of the times recorded: a busy machine makes outliers
+    hours_left: float = 0.0
 
 
 def standings(record: Record, asked: list[tuple[Job, str]]) -> list[Standing]:

@@ -1,4 +1,4 @@
-"""The worked examples of docs/extending.md: a patch each, and what executes it."""
+"""The worked examples of docs/extending.md: one patch each, and the commands that execute it."""
 
 from __future__ import annotations
 

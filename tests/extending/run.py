@@ -49,7 +49,8 @@ def changed(folder: Path) -> list[str]:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """That of Python programs which take the package from the copy, and of a build that ccache knows."""
+    """That of Python programs which take the package from the copy, and of a build that ccache
+    knows."""
     env = os.environ | {"APSCOPE_TREE": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     env["PYTHONPATH"] = os.pathsep.join([str(FOLDER / "site"), str(folder)])
     if shutil.which("ccache"):  # paths below the copy are as good as those of the tree itself
@@ -63,7 +64,8 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def build(example: Example, folder: Path) -> None:
-    """The extension modules, and the C++ tests where the example names some; the modules into the package."""
+    """The extension modules, and the C++ tests where the example names some; the modules into the
+    package."""
     out, env = folder / "build/release", environment(folder)
     interpreter = Path(sys.executable)
     if Path(sys.prefix) == ROOT / ".venv":  # headers of packages below the copy, for ccache

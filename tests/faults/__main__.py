@@ -1,8 +1,9 @@
 """``python -m tests.faults``: every command with a fault at every system call that it writes with, then several writers at once.
 
-Prints every failure and, last, the counts; exits with 1 after any failure. A failure "MODE at call N" is repeated in a shell by
-``cc -shared -fPIC -o faults.so tests/faults/faults.c`` and, in a folder of its own, ``LD_PRELOAD=.../faults.so
-APSCOPE_FAULTS_UNDER=$PWD APSCOPE_FAULTS_MODE=MODE APSCOPE_FAULTS_AT=N apscope ...``.
+Prints every failure and, last, the counts; exits with 1 after any failure. A failure "MODE at call
+N" is repeated in a shell by ``cc -shared -fPIC -o faults.so tests/faults/faults.c`` and, in a
+folder of its own, ``LD_PRELOAD=.../faults.so APSCOPE_FAULTS_UNDER=$PWD APSCOPE_FAULTS_MODE=MODE
+APSCOPE_FAULTS_AT=N apscope ...``.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ def run(
             for failure in tally.failures:
                 print(f"  {failure}")
             print(
-                f"{command.name}: {tally.trials} trials, {len(tally.failures)} failures, {time.monotonic() - begun:.0f} s",
+                f"{command.name}: {tally.trials} trials, {len(tally.failures)} failures, "
+                f"{time.monotonic() - begun:.0f} s",
                 flush=True,
             )
             tallies.append(tally)

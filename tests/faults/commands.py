@@ -1,4 +1,4 @@
-"""The commands under test, what they read, and what stands in the folder before them."""
+"""The commands under test, their inputs, and the initial content of the folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ Job = dict[str, Any]
 
 @dataclass(frozen=True)
 class Command:
-    """A command line or script that writes `target`, run in a directory of its own; INPUTS/ in its words is the folder of inputs."""
+    """A command line or script that writes `target`, run in a directory of its own; INPUTS/ in its
+    words is the folder of inputs."""
 
     name: str
     words: tuple[str, ...] = ()

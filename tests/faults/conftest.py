@@ -1,4 +1,4 @@
-"""The server of runs, with the inputs of every command: one a test process."""
+"""The server of runs, with the inputs of every command: one per test process."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ ALL = os.environ.get("APSCOPE_FAULTS") == "all"
 
 
 def scratch() -> Path:
-    """A new folder, in memory where there is such a place: what is written thousands of times waits for no disk."""
+    """A new folder, in memory where there is such a place: what is written thousands of times waits
+    for no disk."""
     memory = Path("/dev/shm")
     return Path(
         tempfile.mkdtemp(
@@ -50,7 +51,8 @@ def compiled(folder: Path) -> Path:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Of every process here: one thread in libraries that start some, and this package to be found."""
+    """Of every process here: one thread in libraries that start some, and this package to be
+    found."""
     path = os.pathsep.join(filter(None, [str(HERE.parents[1]), os.environ.get("PYTHONPATH")]))
     return {
         **os.environ,
@@ -105,7 +107,10 @@ def shell_words(job: dict[str, Any]) -> list[str]:
     """A job as a user's shell runs it, in its directory and with `environment()`."""
     if "words" in job:
         return [sys.executable, "-m", "apscope", *job["words"]]
-    call = f"from tests.faults.scripts import SCRIPTS; raise SystemExit(SCRIPTS[{job['script']!r}](*{tuple(job['arguments'])!r}))"
+    call = (
+        "from tests.faults.scripts import SCRIPTS; raise "
+        f"SystemExit(SCRIPTS[{job['script']!r}](*{tuple(job['arguments'])!r}))"
+    )
     return [sys.executable, "-c", call]
 
 

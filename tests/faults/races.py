@@ -1,4 +1,5 @@
-"""Several processes that write one place at once: what is there is one's whole work, and the others are told."""
+"""Several processes that write one place at once: one writes everything, the others get an
+error."""
 
 from __future__ import annotations
 
@@ -85,7 +86,10 @@ class Outcome:
 
     def __str__(self) -> str:
         found = "".join(f"\n  {count} times: {what}" for what, count in self.failures.most_common())
-        return f"{self.name}, {self.writers} at once, {self.rounds} rounds in {self.seconds:.0f} s: {self.mixtures} mixtures{found}"
+        return (
+            f"{self.name}, {self.writers} at once, {self.rounds} rounds in {self.seconds:.0f} "
+            f"s: {self.mixtures} mixtures{found}"
+        )
 
 
 def run(
@@ -112,7 +116,7 @@ def run(
 def judge(
     race: Race, runs: list[Run], now: Tree, before: Tree, clean: list[Tree]
 ) -> tuple[bool, list[str]]:
-    """Whether what is there is nobody's work, and everything that is wrong."""
+    """Whether the remaining files belong to no run, and everything that is wrong."""
     wrong = [
         f"no sentence: {run}"
         for run in runs

@@ -1,4 +1,4 @@
-"""What records in these tests: as users' scripts do, twice with two workers."""
+"""The recording scripts of these tests: like users' scripts, twice with two workers."""
 
 from __future__ import annotations
 

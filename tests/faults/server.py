@@ -1,6 +1,8 @@
-"""Runs apscope's command line in children of one process that has imported all of it: a run then takes milliseconds.
+"""Runs apscope's command line in children of one process that has imported all of it: a run then
+takes milliseconds.
 
-Started by `library.Server` with faults.c preloaded. Reads one request a line, JSON, on standard input; answers one line each.
+Started by `library.Server` with faults.c preloaded. Reads one request a line, JSON, on standard
+input; answers one line each.
 """
 
 from __future__ import annotations
@@ -141,7 +143,8 @@ def main() -> None:
         for name in request.get("modules", ()):
             try:
                 importlib.import_module(name)
-            except BaseException:  # noqa: BLE001  # what a child imported need not be importable by its name
+            # what a child imported need not be importable by its name
+            except BaseException:  # noqa: BLE001
                 continue
         runs = together(request["jobs"], request["seconds"], faults) if "jobs" in request else []
         answers.write(

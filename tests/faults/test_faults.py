@@ -1,4 +1,5 @@
-"""A fault at any system call that writes leaves the old, the new or what its reader refuses, and a repeat mends it."""
+"""A fault at any system call that writes leaves the old or the new files, or files that readers
+refuse, and a repeat repairs it."""
 
 from __future__ import annotations
 
@@ -16,13 +17,17 @@ from tests.faults.trials import Bench, all_trials, look, thinned
 
 #: What strace and faults.c call by several names.
 ONE_NAME = {
-    "open": "openat", "creat": "openat", "rename": "renameat2", "renameat": "renameat2", "link": "linkat", "symlink": "symlinkat",
-    "unlink": "unlinkat", "rmdir": "unlinkat", "mkdir": "mkdirat", "chmod": "fchmodat", "chown": "fchownat", "lchown": "fchownat",
+    "open": "openat", "creat": "openat", "rename": "renameat2", "renameat": "renameat2",
+    "link": "linkat", "symlink": "symlinkat",
+    "unlink": "unlinkat", "rmdir": "unlinkat", "mkdir": "mkdirat", "chmod": "fchmodat",
+    "chown": "fchownat", "lchown": "fchownat",
     "utime": "utimensat", "utimes": "utimensat", "futimesat": "utimensat",
 }  # fmt: skip
 TRACED = {
-    *ONE_NAME, *ONE_NAME.values(), "write", "pwrite64", "writev", "pwritev", "pwritev2", "ftruncate", "truncate", "fallocate", "copy_file_range",
-    "sendfile", "splice", "tee", "fsync", "fdatasync", "sync_file_range", "msync", "fchmod", "fchown", "mmap", "mknod", "mknodat", "setxattr",
+    *ONE_NAME, *ONE_NAME.values(), "write", "pwrite64", "writev", "pwritev", "pwritev2",
+    "ftruncate", "truncate", "fallocate", "copy_file_range",
+    "sendfile", "splice", "tee", "fsync", "fdatasync", "sync_file_range", "msync", "fchmod",
+    "fchown", "mmap", "mknod", "mknodat", "setxattr",
     "lsetxattr", "fsetxattr", "removexattr", "io_uring_enter",
 }  # fmt: skip
 
@@ -43,7 +48,8 @@ def test_a_fault_leaves_the_old_or_the_new_and_a_repeat_mends_it(place, name):
     "name", COMMANDS if ALL else [name for name, command in COMMANDS.items() if not command.before]
 )
 def test_a_child_of_the_server_does_what_a_plain_process_does(place, name, tmp_path):
-    """The same bytes, and the same calls, which strace counts: so none that writes escapes faults.c. And nothing is left beside them."""
+    """The same bytes, and the same calls, which strace counts: so none that writes escapes
+    faults.c. And nothing is left beside them."""
     bench = Bench(place.server, COMMANDS[name], place.inputs, place.folder)
     restore(bench.command, place.inputs, place.folder)
     variables = {
@@ -81,7 +87,8 @@ def test_a_child_of_the_server_does_what_a_plain_process_does(place, name, tmp_p
     ]
     if not there:
         pytest.skip(
-            "strace is not installed (Debian: strace): the bytes are the same, the calls were not counted again"
+            "strace is not installed (Debian: strace): the bytes are the same, the calls were not "
+            "counted again"
         )
     seen = Counter(
         filter(
@@ -111,7 +118,8 @@ def writes(line: str, under: str) -> str | None:
     if name == "mmap" and not ("MAP_SHARED" in rest and "PROT_WRITE" in rest):
         return None
     arguments = rest.rsplit(") = ", 1)[0]
-    # Names of descriptors and of the current directory; a name alone is looked up in it, which is the directory itself.
+    # Names of descriptors and of the current directory; a name alone is looked up in it, which is
+    # the directory itself.
     opened = [place for place in re.findall(r"(?:\d+|AT_FDCWD)<([^>]*)>", arguments)]
     named = [
         shlex.split(f'"{text}"')[0]

@@ -1,4 +1,5 @@
-"""Closed standard streams, few file descriptors, interrupts, a Dask worker that is killed: the work is done, or one sentence says why not."""
+"""Closed standard streams, few file descriptors, interrupts, a Dask worker that is killed: the work
+is done, or one sentence says why not."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def words_of(bench: Bench) -> str:
 
 
 def shell(bench: Bench, command: str, after: float = SECONDS, number: int = signal.SIGKILL) -> Run:
-    """Runs a line of bash in the command's directory, and sends it a signal after so many seconds."""
+    """Runs a line of bash in the command's directory, and sends it a signal after so many
+    seconds."""
     process = subprocess.Popen(
         ["bash", "-c", command],
         cwd=bench.folder,
@@ -61,11 +63,13 @@ CLOSED = (
 @pytest.mark.parametrize("closed", CLOSED, ids=lambda streams: "".join(map(str, streams)))
 @pytest.mark.parametrize("name", VERBS)
 def test_closed_streams_leave_the_work_as_it_is(place, name, closed):
-    """The first file that is opened then has a stream's number, and what is said must not go into it."""
+    """The first file that is opened then has a stream's number, and what is said must not go into
+    it."""
     bench = bench_of(place, name)
     run = shell(
         bench,
-        f"exec {words_of(bench)} {' '.join('<&-' if stream == 0 else f'{stream}>&-' for stream in closed)}",
+        f"exec {words_of(bench)} "
+        f"{' '.join('<&-' if stream == 0 else f'{stream}>&-' for stream in closed)}",
     )
     assert run.code == 0 and not run.hangs, run
     assert look(place.folder) == bench.clean
@@ -113,7 +117,8 @@ def test_a_signal_at_any_time_leaves_nothing_half_written(place, name, number, m
 
 @pytest.mark.skipif(
     not ALL,
-    reason="long; APSCOPE_FAULTS=all runs it, and the test before it signals processes that have imported all",
+    reason="long; APSCOPE_FAULTS=all runs it, and the test before it signals processes that have "
+    "imported all",
 )
 @pytest.mark.parametrize(
     "number, mode",
@@ -122,7 +127,8 @@ def test_a_signal_at_any_time_leaves_nothing_half_written(place, name, number, m
 )
 @pytest.mark.parametrize("name", VERBS[:-2])
 def test_a_signal_at_any_time_of_a_process(place, name, number, mode):
-    """From the interpreter's beginning on: what comes before apscope is imported is Python's own to say."""
+    """From the interpreter's beginning on: what comes before apscope is imported is Python's own to
+    say."""
     bench = bench_of(place, name)
     begun = time.monotonic()
     shell(bench, f"exec {words_of(bench)}")
@@ -146,7 +152,8 @@ def told(err):
 def test_a_part_of_a_dask_cluster_that_is_killed_leaves_nothing_half_written(
     place, request, tmp_path, who
 ):
-    """A worker's part is done by another, to the same bytes; without a scheduler a sentence says so."""
+    """A worker's part is done by another, to the same bytes; without a scheduler a sentence says
+    so."""
     distributed = pytest.importorskip(
         "distributed", reason="dask.distributed is not installed (apscope[dask])"
     )

@@ -1,4 +1,5 @@
-"""Two and eight processes that write one place: the whole work of one, one sentence of the others."""
+"""Two and eight processes that write one place: one writes everything, the others print one
+sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A fault at one system call, what stands in the directory afterwards, and whether that is right."""
+"""A fault at one system call, the content of the directory afterwards, and whether it is
+correct."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ KILLS = ("kill", "kill_half", "kill_after")
 
 
 def look(folder: Path) -> Tree:
-    """Everything below a directory: path -> a file's bytes, a link's target, or that it is a folder."""
+    """Everything below a directory: path -> a file's bytes, a link's target, or that it is a
+    folder."""
     found: Tree = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
@@ -68,7 +70,8 @@ class Trial:
 
 
 def all_trials(calls: list[Call]) -> Iterator[Trial]:
-    """Every call killed before it, writes in their middle, the last one behind it; every call that fails, alone or as on a full disk; interrupts."""
+    """Every call killed before it, writes in their middle, the last one behind it; every call that
+    fails, alone or as on a full disk; interrupts."""
     for call in calls:
         yield Trial(call, "kill")
         if call.is_data:
@@ -83,7 +86,8 @@ def all_trials(calls: list[Call]) -> Iterator[Trial]:
 
 
 def thinned(trials: Iterable[Trial], data: int, others: int) -> list[Trial]:
-    """One in `data` of the trials at writes of data, of which there are many and alike, and one in `others` of all others."""
+    """One in `data` of the trials at writes of data, of which there are many and alike, and one in
+    `others` of all others."""
     all_of = list(trials)
     kept = {
         id(trial)
@@ -153,7 +157,8 @@ class Bench:
         self.clean = look(folder)
 
     def state(self) -> tuple[str, str]:
-        """What stands at the target: old, new, refused, steps (of a recording) or mixture; and what of it is wrong."""
+        """What stands at the target: old, new, refused, steps (of a recording) or mixture; and what
+        of it is wrong."""
         now, target = look(self.folder), self.command.target
         left = leftovers(now, self.before)
         found, old, new = (
@@ -165,7 +170,10 @@ class Bench:
             return "new", ""
         if self.command.is_recording:
             return self._steps(found, old, new)
-        what = f"against old: {differences(old, found) or 'nothing'}; against new: {differences(new, found)}"
+        what = (
+            f"against old: {differences(old, found) or 'nothing'}; against new: "
+            f"{differences(new, found)}"
+        )
         if not self.command.reader:
             return "mixture", what
         read, _ = self.server.run(self.command.reader_job(self.folder))
@@ -174,7 +182,8 @@ class Bench:
         return "mixture", f"{what}; its reader: {read}"
 
     def _steps(self, found: Tree, old: Tree, new: Tree) -> tuple[str, str]:
-        """Of a recording: whether it is the trace of its first steps, or none where none is committed."""
+        """Of a recording: whether it is the trace of its first steps, or none where none is
+        committed."""
         manifest = f"{self.command.target}/manifest.json"
         if manifest not in found and manifest not in old:
             return "refused", ""
@@ -208,7 +217,8 @@ class Bench:
     def run(self, trial: Trial) -> tuple[Trial, str, list[str]]:
         """The trial, the state that it leaves, and everything that is wrong with it.
 
-        Files that are written side by side come in an order of their own each time: the trial that is returned names the call that it met.
+        Files that are written side by side come in an order of their own each time: the trial that
+        is returned names the call that it met.
         """
         restore(self.command, self.inputs, self.folder)
         run, made = self.server.run(self.job | {"mode": trial.mode, "at": trial.call.number})
@@ -216,7 +226,8 @@ class Bench:
         return (Trial(met, trial.mode), *self.judged(run, trial.mode))
 
     def judged(self, run: Run, mode: str) -> tuple[str, list[str]]:
-        """The state that a run left, one that was disturbed as `mode` says, and everything that is wrong with it; runs it again."""
+        """The state that a run left, one that was disturbed as `mode` says, and everything that is
+        wrong with it; runs it again."""
         state, what = self.state()
         wrong = [f"{state}: {what}"] if state == "mixture" else []
         now = look(self.folder)
@@ -252,7 +263,8 @@ class Bench:
         return []
 
     def _repeat(self, state: str, left: list[str]) -> list[str]:
-        """The same command again gives what a clean run gives; or says that it is there already, where it is."""
+        """The same command again gives what a clean run gives; or says that it is there already,
+        where it is."""
         run, _ = self.server.run(self.job)
         now = look(self.folder)
         if run.hangs:
@@ -261,7 +273,8 @@ class Bench:
             if now == self.clean:
                 return []
             return [
-                f"a repeat {'gives another tree' if run.code == 0 else 'leaves leftovers'}: {differences(self.clean, now)} (left before it: {', '.join(left[:4])})"
+                f"a repeat {'gives another tree' if run.code == 0 else 'leaves leftovers'}: "
+                f"{differences(self.clean, now)} (left before it: {', '.join(left[:4])})"
             ]
         return [f"a repeat fails: {run}"]
 

@@ -1,7 +1,9 @@
-"""``python tests/fuzz/fuzz_converters.py [libFuzzer's options] [CORPUS]``: what ``apscope convert`` does with any file. Needs atheris.
+"""``python tests/fuzz/fuzz_converters.py [libFuzzer's options] [CORPUS]``: ``apscope convert`` on
+any file. Needs atheris.
 
-The first byte chooses the files' names and the options, the rest is their contents, `NEXT` between two; where there are fewer contents
-than files they serve again. HDF5 is left to its library, torch's files to torch, which reads them in a process of its own.
+The first byte chooses the files' names and the options, the rest is their contents, `NEXT` between
+two; where there are fewer contents than files they serve again. HDF5 is left to its library,
+torch's files to torch, which reads them in a process of its own.
 """
 
 import contextlib
@@ -63,7 +65,8 @@ def no_torch(*_, **__):
 
 
 def converts(data: bytes, folder: Path) -> bool:
-    """Whether the dump becomes a trace; checks the trace, or that the refusal is one sentence that leaves nothing behind."""
+    """Whether the dump becomes a trace; checks the trace, or that the refusal is one sentence that
+    leaves nothing behind."""
     if len(data) < 1 or b"\x89HDF\r\n\x1a\n" in data:
         return False
     (names, axes), options = (

@@ -1,7 +1,8 @@
-"""``python tests/fuzz/fuzz_packs.py [libFuzzer's options] [CORPUS]``: conformance packs of others. Needs atheris.
+"""``python tests/fuzz/fuzz_packs.py [libFuzzer's options] [CORPUS]``: conformance packs of others.
+Needs atheris.
 
-The first byte says what is asked; of an even second byte the rest is the text of manifest.json, of an odd one edits of the whole one, three
-bytes each: where (two bytes), and the value.
+The first byte says what is asked; of an even second byte the rest is the text of manifest.json, of
+an odd one edits of the whole one, three bytes each: where (two bytes), and the value.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""``python tests/fuzz/fuzz_results.py [libFuzzer's options] [CORPUS]``: RESULTS folders of others. Needs atheris.
+"""``python tests/fuzz/fuzz_results.py [libFuzzer's options] [CORPUS]``: RESULTS folders of others.
+Needs atheris.
 
-A small replay is made at the start. The first byte says which part of its folder is another (`PARTS`) and the second what is asked of the
-results (`QUESTIONS`); the rest is that part. Digests in provenance.json are made right, so that what lies behind them is reached.
+A small replay is made at the start. The first byte says which part of its folder is another
+(`PARTS`) and the second what is asked of the results (`QUESTIONS`); the rest is that part. Digests
+in provenance.json are made right, so that what lies behind them is reached.
 """
 
 from __future__ import annotations
@@ -67,7 +69,8 @@ def columns(name: str) -> dict[str, list]:
 
 
 def edited(data: bytes) -> tuple[Any, dict[str, dict[str, list]]]:
-    """Provenance and tables after edits of four bytes each: which, where (two bytes), and the value."""
+    """Provenance and tables after edits of four bytes each: which, where (two bytes), and the
+    value."""
     told, tables = (
         json.loads(whole()["provenance.json"]),
         {name: copy.copy(columns(name)) for name in TABLES},

@@ -1,4 +1,5 @@
-"""What the Python targets hold to: input of others is taken, or refused by a ValueError (or OSError) of one sentence."""
+"""The property of the Python targets: foreign input is accepted, or refused by a ValueError (or
+OSError) of one sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def instrumented(*modules: str) -> contextlib.AbstractContextManager:
 
 
 def taken(call: Callable[[], Any]) -> bool:
-    """Whether `call` takes what it is given; raises where it refuses it by anything but one sentence."""
+    """Whether `call` takes what it is given; raises where it refuses it by anything but one
+    sentence."""
     try:
         call()
     except (ValueError, OSError) as error:
@@ -61,6 +63,8 @@ def replaced(value: Any, place: tuple, other: Any) -> Any:
 
 #: What a careless or a hostile program may write in the place of any value.
 ODD_VALUES = (
-    ..., None, True, 0, -1, 1, 2, 64, 2**31, 2**63, -(2**63) - 1, 10**400, 0.5, -0.0, 1e308, float("nan"), float("inf"), "", "x", "digits", "bias",
-    "aps:e4m3", "a\nb", "\x1b[1m", "\ud800", "e4m3", "9" * 400, [], [None], [0], ["x"], [0, 1], [1, 0], [0, 0], {}, {"name": "x"}, [[[[]]]], "../x", "/etc/passwd",
+    ..., None, True, 0, -1, 1, 2, 64, 2**31, 2**63, -(2**63) - 1, 10**400, 0.5, -0.0, 1e308,
+    float("nan"), float("inf"), "", "x", "digits", "bias",
+    "aps:e4m3", "a\nb", "\x1b[1m", "\ud800", "e4m3", "9" * 400, [], [None], [0], ["x"], [0, 1],
+    [1, 0], [0, 0], {}, {"name": "x"}, [[[[]]]], "../x", "/etc/passwd",
 )  # fmt: skip

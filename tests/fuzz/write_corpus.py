@@ -1,4 +1,5 @@
-"""``python tests/fuzz/write_corpus.py [FOLDER]``: the first inputs of the fuzzer, one small file each; what it finds is laid beside them."""
+"""``python tests/fuzz/write_corpus.py [FOLDER]``: the first inputs of the fuzzer, one small file
+each; what it finds is laid beside them."""
 
 import io
 import itertools
@@ -88,7 +89,10 @@ def specs():
 
 
 #: Of every family of names one: what `formats` and `plans` begin with.
-FORMATS = "e4m3 e5m2fnuz bf16 fp16 fp32 e11m52 e8m0fnu e2m1fn float8_e4m3fn binary8p3se binary6p1uf cfloat8_143b7 qpytorch_e5m2 e4m3b20nosub e5m0nannz0 e3m3zero1nan2noinf"
+FORMATS = (
+    "e4m3 e5m2fnuz bf16 fp16 fp32 e11m52 e8m0fnu e2m1fn float8_e4m3fn binary8p3se "
+    "binary6p1uf cfloat8_143b7 qpytorch_e5m2 e4m3b20nosub e5m0nannz0 e3m3zero1nan2noinf"
+)
 
 
 def formats():
@@ -101,7 +105,8 @@ def formats():
 
 
 def plans():
-    """As plans.cpp reads them: a name, the five bytes of a projection, its random bits, a seed, numbers."""
+    """As plans.cpp reads them: a name, the five bytes of a projection, its random bits, a seed,
+    numbers."""
     rng = np.random.default_rng(5)
     values = np.concatenate(
         [rng.standard_normal(20), [0, -0.0, np.nan, np.inf, 1e-45, 448, 57344]]
@@ -116,7 +121,8 @@ def plans():
 
 
 def results():
-    """As fuzz_results.py reads them: of every question what it says of the whole folder, and a few edits."""
+    """As fuzz_results.py reads them: of every question what it says of the whole folder, and a few
+    edits."""
     for question in range(len(QUESTIONS)):
         yield f"whole_{question:02}", bytes([PARTS.index("edits"), question])
     for i, edit in enumerate(
@@ -140,7 +146,8 @@ def results():
 
 
 def packs():
-    """As fuzz_packs.py reads them: what is asked, then the text of a manifest or edits of the whole one."""
+    """As fuzz_packs.py reads them: what is asked, then the text of a manifest or edits of the whole
+    one."""
     whole_manifest = fuzz_packs.whole()["manifest.json"]
     for question in range(len(fuzz_packs.QUESTIONS)):
         yield f"whole_{question}", bytes([question, 1])
@@ -181,7 +188,8 @@ def converters():
         return numpy_file(np.save, arrays["w"])
 
     def tensors(option, k):
-        """What the options can take, another dump for every `k`; leading axes of 2 where they count."""
+        """What the options can take, another dump for every `k`; leading axes of 2 where they
+        count."""
         lead = (
             {0: (2, 2), 2: (2,), 3: (2,), 4: (2,)}.get(names, ()) if OPTIONS[option] is None else ()
         )
@@ -235,7 +243,8 @@ def converters():
 
 def main(folder: Path) -> None:
     kinds = {
-        "safetensors": safetensors, "manifest": manifest, "formats": formats, "plans": plans, "specs": specs, "schemes": scheme_inputs,
+        "safetensors": safetensors, "manifest": manifest, "formats": formats, "plans": plans,
+        "specs": specs, "schemes": scheme_inputs,
         "converters": converters, "results": results, "packs": packs,
     }  # fmt: skip
     for name, inputs in kinds.items():

@@ -1,4 +1,4 @@
-"""Compares a peer's codes with apscope's, and sorts what differs into intervals of inputs."""
+"""Compares a peer's codes with apscope's, and groups differences into intervals of inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ KINDS = ("zero", "finite", "infinity", "NaN")
 
 @dataclasses.dataclass
 class Interval:
-    """Neighbouring inputs of one kind (`KINDS`) and sign that all differ: float32 patterns first to last."""
+    """Neighbouring inputs of one kind (`KINDS`) and sign that all differ: float32 patterns first to
+    last."""
 
     first: int
     last: int
@@ -43,8 +44,9 @@ class NaNs:
     """What becomes of NaN inputs; only results that are NaN count.
 
     `other_code` is the number of results that are another NaN code than apscope's, which is the
-    canonical one; `sign`, `quiet` and `payload` of those that keep the input's sign, that are quiet, and
-    that keep the leading bits of its fraction behind the quiet bit; `codes` the different codes.
+    canonical one; `sign`, `quiet` and `payload` of those that keep the input's sign, that are
+    quiet, and that keep the leading bits of its fraction behind the quiet bit; `codes` the
+    different codes.
     """
 
     inputs: int = 0
@@ -95,7 +97,8 @@ def values_of(format: str) -> np.ndarray:
 
 
 def apscope_codes(peer: Peer, x: np.ndarray) -> np.ndarray:
-    """apscope's codes under the peer's rule; a NaN without a code is 0, and differs whatever the peer gives."""
+    """apscope's codes under the peer's rule; a NaN without a code is 0, and differs whatever the
+    peer gives."""
     nan = peer.nan
     if nan is None and not descriptor(peer.format).has_nan:
         nan = 0
@@ -105,7 +108,8 @@ def apscope_codes(peer: Peer, x: np.ndarray) -> np.ndarray:
 
 
 def differing(peer: Peer, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The places of `x` where the results differ, the peer's codes and apscope's. Any NaN is any NaN."""
+    """The places of `x` where the results differ, the peer's codes and apscope's. Any NaN is any
+    NaN."""
     with np.errstate(all="ignore"):
         theirs = peer.codes(x)
     ours = apscope_codes(peer, x)
@@ -122,7 +126,8 @@ def differing(peer: Peer, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def intervals_of(bits: np.ndarray) -> list[Interval]:
-    """Ascending float32 patterns as intervals without gaps, cut where the kind or the sign changes."""
+    """Ascending float32 patterns as intervals without gaps, cut where the kind or the sign
+    changes."""
     if bits.size == 0:
         return []
     bits = bits.astype(np.int64)
@@ -134,7 +139,8 @@ def intervals_of(bits: np.ndarray) -> list[Interval]:
 
 
 def compare(peer: Peer, bits: np.ndarray) -> Found:
-    """Run both on float32 patterns, ascending; an interval of `Found` has no gap in the patterns themselves."""
+    """Run both on float32 patterns, ascending; an interval of `Found` has no gap in the patterns
+    themselves."""
     x = bits.view(np.float32)
     where, theirs, ours = differing(peer, x)
     intervals = intervals_of(bits[where])

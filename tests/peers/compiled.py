@@ -61,7 +61,8 @@ def array_function(
         x = np.ascontiguousarray(x)
         out = np.empty(x.shape, codes)
         function(
-            ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(out.ctypes.data), ctypes.c_size_t(x.size),
+            ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(out.ctypes.data),
+            ctypes.c_size_t(x.size),
             *map(ctypes.c_int, arguments),
         )  # fmt: skip
         return out

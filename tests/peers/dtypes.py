@@ -47,7 +47,8 @@ def _ml_dtypes_peer(name: str, dtype: np.dtype, version: str) -> Peer:
 
 
 def torch_peers() -> list[Peer]:
-    """torch's types of at most 16 bits on the CPU; float4_e2m1fn_x2 has no conversion from float32."""
+    """torch's types of at most 16 bits on the CPU; float4_e2m1fn_x2 has no conversion from
+    float32."""
     torch = _import("torch")
     # Which of its loops runs decides what a NaN becomes.
     version = f"{torch.__version__}, {torch.backends.cpu.get_cpu_capability()}"

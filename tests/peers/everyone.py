@@ -10,7 +10,8 @@ from .peer import Missing, Peer
 from .x86 import bf16_peers, f16c_peers
 
 GROUPS = {
-    "numpy": numpy_peers, "ml_dtypes": ml_dtypes_peers, "torch": torch_peers, "nvidia": nvidia_peers,
+    "numpy": numpy_peers, "ml_dtypes": ml_dtypes_peers, "torch": torch_peers,
+    "nvidia": nvidia_peers,
     "f16c": f16c_peers, "avx512_bf16": bf16_peers,
 }  # fmt: skip
 

@@ -1,7 +1,9 @@
-"""NVIDIA's host conversion functions (cuda_fp16.h, cuda_bf16.h, cuda_fp8.h, cuda_fp6.h, cuda_fp4.h), as peers.
+"""NVIDIA's host conversion functions (cuda_fp16.h, cuda_bf16.h, cuda_fp8.h, cuda_fp6.h,
+cuda_fp4.h), as peers.
 
 The headers come with a CUDA installation, or from the wheels nvidia-cuda-runtime, nvidia-cuda-crt
-and nvidia-cuda-cccl, which put them under site-packages/nvidia/. They are compiled against, not included.
+and nvidia-cuda-cccl, which put them under site-packages/nvidia/. They are compiled against, not
+included.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ SUFFIXES = {
 
 
 def include_folder() -> Path:
-    """The folder with all needed headers: of the wheels, of $CUDA_HOME or $CUDA_PATH, or of /usr/local.
+    """The folder with all needed headers: of the wheels, of $CUDA_HOME or $CUDA_PATH, or of
+    /usr/local.
 
     Raises
     ------
@@ -73,7 +76,8 @@ def include_folder() -> Path:
         if all((folder / name).is_file() for name in NEEDED):
             return folder
     raise Missing(
-        "the CUDA headers are not here; install CUDA 13, or the wheels nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl"
+        "the CUDA headers are not here; install CUDA 13, or the wheels nvidia-cuda-runtime "
+        "nvidia-cuda-crt nvidia-cuda-cccl"
     )
 
 
@@ -108,14 +112,16 @@ def nvidia_peers() -> list[Peer]:
             for mode in ("cudaRoundNearest", "cudaRoundZero"):
                 peers.append(Peer(
                     f"__nv_cvt_{source}_to_fp{width}({kind}, {mode})", version, format,
-                    small(f"{source}_to_fp{width}", kind, mode), rounding=ROUNDINGS[mode], overflow="saturate",
+                    small(f"{source}_to_fp{width}", kind, mode), rounding=ROUNDINGS[mode],
+                    overflow="saturate",
                     nan=largest, source=dtype,
                 ))  # fmt: skip
         for mode in ("cudaRoundZero", "cudaRoundPosInf"):
             for saturation, overflow in SATURATIONS.items():
                 peers.append(Peer(
                     f"__nv_cvt_{source}_to_e8m0({saturation}, {mode})", version, "e8m0fnu",
-                    small(f"{source}_to_e8m0", saturation, mode), rounding=ROUNDINGS[mode], overflow=overflow,
+                    small(f"{source}_to_e8m0", saturation, mode), rounding=ROUNDINGS[mode],
+                    overflow=overflow,
                     source=dtype,
                 ))  # fmt: skip
     for suffix, rounding in SUFFIXES.items():

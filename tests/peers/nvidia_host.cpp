@@ -62,7 +62,7 @@ HALF_FORMAT(__float2bfloat16_ru, float)
 HALF_FORMAT(__float2bfloat16_rd, float)
 HALF_FORMAT(__double2bfloat16, double)
 
-// The enumerators' values, by name, so that nobody else needs to know them.
+// The enumerators' values, by name, so that no other file needs to know them.
 extern "C" int enumerator(const char* name) {
     const struct {
         const char* name;

@@ -37,10 +37,11 @@ def _head(record: dict[str, Any]) -> str:
     minutes = sum(e["seconds"] for e in record["float32"]) / 60
     return (
         f"{' to '.join(sorted({dates[0], dates[-1]}))}, apscope {record['apscope']}, "
-        f"{record['processes']} processes on one {record['processor']}: "
-        f"{len(record['float32'])} casts, {record['inputs']} inputs each, {minutes:.0f} minutes. "
-        f"{len(record['float32']) - len(differing)} casts agree at every input, {len(differing)} differ, in {judged} "
-        f"intervals of inputs; at their examples MPFR agrees with apscope in {judged - against} of {judged}."
+        f"{record['processes']} processes on one {record['processor']}: {len(record['float32'])} "
+        f"casts, {record['inputs']} inputs each, {minutes:.0f} minutes. "
+        f"{len(record['float32']) - len(differing)} casts agree at every input, {len(differing)} "
+        f"differ, in {judged} intervals of inputs; at their examples MPFR agrees with apscope in "
+        f"{judged - against} of {judged}."
     )
 
 
@@ -52,8 +53,8 @@ def _table(head: str, rows: list[str]) -> str:
 
 def _casts(record: dict[str, Any]) -> str:
     rows = [
-        f"`{e['name']}` | {e['version']} | {e['format']} | {e['rounding']} | {e['overflow']} | {e['inputs']} | "
-        f"{e['differing']} | {e['seconds']:.0f} s"
+        f"`{e['name']}` | {e['version']} | {e['format']} | {e['rounding']} | {e['overflow']} | "
+        f"{e['inputs']} | {e['differing']} | {e['seconds']:.0f} s"
         for e in record["float32"]
     ]
     return _table("cast | version | format | rounding | overflow | inputs | differing | time", rows)
@@ -65,8 +66,9 @@ def _differences(record: dict[str, Any]) -> str:
         for found, interval in zip(e["intervals"], intervals(e)):
             x = found["example"]
             rows.append(
-                f"`{e['name']}` | {found['first']} to {found['last']} | {found['inputs']} | {x['input']} ({x['value']}) | "
-                f"{x['peer']} | {x['apscope']} | {x['mpfr']} | {reason(e['name'], interval) or 'unknown'}"
+                f"`{e['name']}` | {found['first']} to {found['last']} | {found['inputs']} | "
+                f"{x['input']} ({x['value']}) | {x['peer']} | {x['apscope']} | {x['mpfr']} | "
+                f"{reason(e['name'], interval) or 'unknown'}"
             )
     return _table(
         "cast | interval of fp32 patterns | inputs | example | cast gives | apscope | MPFR | why",
@@ -86,7 +88,8 @@ def _nans(record: dict[str, Any]) -> str:
             if codes["different"] <= len(codes["first"])
             else f"{codes['different']} codes"
         )
-        # With one code a sign, some inputs have that code's sign or payload anyway: nothing is kept.
+        # With one code a sign, some inputs have that code's sign or payload anyway: nothing is
+        # kept.
         sign = _how_many(n["sign"], n["inputs"]) if codes["different"] > 1 else "no"
         payload = _how_many(n["payload"], n["inputs"]) if codes["different"] > 4 else "no"
         quiet = _how_many(n["quiet"], n["inputs"]) if codes["different"] > 4 else "-"
@@ -94,7 +97,8 @@ def _nans(record: dict[str, Any]) -> str:
     return (
         "What NaN inputs become, in formats that have NaN (any NaN counts as equal above):\n\n"
         + _table(
-            "cast | NaN codes it gives | other code than apscope's | sign kept | payload kept | made quiet",
+            "cast | NaN codes it gives | other code than apscope's | "
+            "sign kept | payload kept | made quiet",
             rows,
         )
     )
@@ -106,10 +110,13 @@ def _how_many(count: int, of: int) -> str:
 
 def _float64(record: dict[str, Any]) -> str:
     rows = [
-        f"`{e['name']}` | {e['version']} | {e['inputs']} | {e['zeros']} | {e['negative']} | {e['others']}"
+        f"`{e['name']}` | {e['version']} | {e['inputs']} | {e['zeros']} | {e['negative']} | "
+        f"{e['others']}"
         for e in record["float64"]
     ]
     return (
-        "Casts from double, on a sample: every value and midpoint of the format and its two double neighbours, "
-        "exponents over the whole range, both signs. Zeros and negative numbers differ into E8M0, for the reasons above.\n\n"
+        "Casts from double, on a sample: every value and midpoint of the format and its two double "
+        "neighbours, "
+        "exponents over the whole range, both signs. Zeros and negative numbers differ into E8M0, "
+        "for the reasons above.\n\n"
     ) + _table("cast | version | inputs | differing: zeros | negative | others", rows)

@@ -1,4 +1,4 @@
-"""One implementation of a cast that is not apscope's, and the rule its documentation states."""
+"""Another implementation of a cast, and the rule that its documentation states."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class Peer:
     name : str
         ``package.what``, unique among the peers.
     version : str
-        Of the package, of the headers or of the processor's instruction set; with all on which results depend.
+        Of the package, of the headers or of the processor's instruction set; with all on which
+        results depend.
     format, rounding, overflow : str
         What apscope is asked for.
     codes : callable
@@ -25,7 +26,8 @@ class Peer:
     nan : int or None
         The code that a NaN gets in a format without NaN, where the peer documents one.
     source : str
-        ``float32`` or ``float64``: what it casts from. Only float32 peers are walked over all inputs.
+        ``float32`` or ``float64``: what it casts from. Only float32 peers are walked over all
+        inputs.
     """
 
     name: str

@@ -1,4 +1,5 @@
-"""The record of a walk over all inputs: a JSON file, from which the page is made and which the tests hold casts to."""
+"""The record of a walk over all inputs: a JSON file, from which the page is made and with which
+tests compare casts."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ RECORD = Path(__file__).parent / "recorded.json"
 
 
 def example(peer: Peer, interval: Interval) -> dict[str, str]:
-    """One input of an interval: 1 or -1 where it is inside, else the first; both results and MPFR's."""
+    """One input of an interval: 1 or -1 where it is inside, else the first; both results and
+    MPFR's."""
     from apscope import _oracle
 
     one = 0xBF800000 if interval.is_negative else 0x3F800000
@@ -38,7 +40,8 @@ def example(peer: Peer, interval: Interval) -> dict[str, str]:
     no_code = bool(np.isnan(x[0])) and peer.nan is None and not np.isnan(values).any()
     ours = np.nan if no_code else values[apscope_codes(peer, x)[0]]
     return {
-        "input": f"{bits:#010x}", "value": _text(x[0]), "peer": _text(values[code]) if code < len(values) else f"code {code:#x}",
+        "input": f"{bits:#010x}", "value": _text(x[0]),
+        "peer": _text(values[code]) if code < len(values) else f"code {code:#x}",
         "apscope": _text(ours), "mpfr": _text(mpfr),
     }  # fmt: skip
 
@@ -53,17 +56,28 @@ def entry(peer: Peer, found: Found, seconds: float) -> dict[str, Any]:
     codes = sorted(found.nans.codes)
     nans["codes"] = {"different": len(codes), "first": [f"{c:#x}" for c in codes[:4]]}
     return {
-        "name": peer.name, "version": peer.version, "format": peer.format, "rounding": peer.rounding, "overflow": peer.overflow,
-        "inputs": found.inputs, "differing": found.differing, "seconds": round(seconds, 1),
+        "name": peer.name,
+        "version": peer.version,
+        "format": peer.format,
+        "rounding": peer.rounding,
+        "overflow": peer.overflow,
+        "inputs": found.inputs,
+        "differing": found.differing,
+        "seconds": round(seconds, 1),
         "date": datetime.date.today().isoformat(),
         "intervals": [
-            {"first": f"{i.first:#010x}", "last": f"{i.last:#010x}", "inputs": i.last - i.first + 1, "kind": i.kind,
-             "example": example(peer, i)}
+            {
+                "first": f"{i.first:#010x}",
+                "last": f"{i.last:#010x}",
+                "inputs": i.last - i.first + 1,
+                "kind": i.kind,
+                "example": example(peer, i),
+            }
             for i in found.intervals
         ],
         "intervals_left_out": found.dropped,
         "nan_inputs": nans,
-    }  # fmt: skip
+    }
 
 
 def float64_entry(peer: Peer) -> dict[str, Any]:
@@ -73,8 +87,10 @@ def float64_entry(peer: Peer) -> dict[str, Any]:
     at = x[where]
     zeros, negative = int(np.count_nonzero(at == 0)), int(np.count_nonzero(at < 0))
     return {
-        "name": peer.name, "version": peer.version, "format": peer.format, "rounding": peer.rounding, "overflow": peer.overflow,
-        "inputs": len(x), "differing": len(at), "zeros": zeros, "negative": negative, "others": len(at) - zeros - negative,
+        "name": peer.name, "version": peer.version, "format": peer.format,
+        "rounding": peer.rounding, "overflow": peer.overflow,
+        "inputs": len(x), "differing": len(at), "zeros": zeros, "negative": negative,
+        "others": len(at) - zeros - negative,
     }  # fmt: skip
 
 
@@ -86,27 +102,36 @@ def make(names: Sequence[str], processes: int = 2, say=print) -> dict[str, Any]:
         entries.append(entry(peers[name], found, seconds))
         count = len(found.intervals) + found.dropped
         say(
-            f"{name}: {found.differing} of {found.inputs} inputs differ, in {count} intervals, {seconds:.0f} s"
+            f"{name}: {found.differing} of {found.inputs} inputs differ, in {count} intervals, "
+            f"{seconds:.0f} s"
         )
     return {
-        "kind": "apscope against its peers on all inputs", "inputs": ALL, "apscope": apscope.__version__,
-        "processor": processor(), "processes": processes, "missing": missing,
-        "float32": entries, "float64": [float64_entry(peers[n]) for n in names if peers[n].source == "float64"],
-    }  # fmt: skip
+        "kind": "apscope against its peers on all inputs",
+        "inputs": ALL,
+        "apscope": apscope.__version__,
+        "processor": processor(),
+        "processes": processes,
+        "missing": missing,
+        "float32": entries,
+        "float64": [float64_entry(peers[n]) for n in names if peers[n].source == "float64"],
+    }
 
 
 def update(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """The new record, with the old one's entries of the peers that the new walk left out, in the old order.
+    """The new record, with the old one's entries of the peers that the new walk left out, in the
+    old order.
 
     Raises
     ------
     ValueError
-        The old record is of another apscope or another processor: they do not belong into one table.
+        The old record is of another apscope or another processor: they do not belong into one
+        table.
     """
     for key in ("kind", "inputs", "apscope", "processor", "processes"):
         if old.get(key) != new[key]:
             raise ValueError(
-                f"the record has {key} '{old.get(key)}', the walk '{new[key]}'; walk all peers, or write a new file"
+                f"the record has {key} '{old.get(key)}', the walk '{new[key]}'; walk all peers, or "
+                "write a new file"
             )
     merged = dict(new)
     for source in ("float32", "float64"):

@@ -1,4 +1,4 @@
-"""The sample of float32 and float64 inputs that stands for all of them in the fast tests."""
+"""The sample of float32 and float64 inputs that the fast tests use instead of all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 
 from .compare import EDGES, values_of
 
-# Quiet and signalling, the payload in the highest, the lowest and the middle bits, all bits, one sign.
+# Quiet and signalling, the payload in the highest, the lowest and the middle bits, all bits, one
+# sign.
 NANS = (
     0x7F800001,
     0x7F80FFFF,
@@ -24,7 +25,8 @@ NANS = (
 
 
 def points_of(format: str) -> np.ndarray:
-    """The non-negative values of a format, the midpoints between them and what would follow the largest."""
+    """The non-negative values of a format, the midpoints between them and what would follow the
+    largest."""
     values = np.unique(np.abs(values_of(format)[np.isfinite(values_of(format))]))
     beyond = 2 * values[-1] - values[-2]
     middles = (values[1:] + values[:-1]) / 2
@@ -34,7 +36,8 @@ def points_of(format: str) -> np.ndarray:
 
 @functools.cache
 def float32_sample(format: str) -> np.ndarray:
-    """Ascending patterns: one in 65537 of all, every point of the format with its neighbours, edges, NaNs; both signs."""
+    """Ascending patterns: one in 65537 of all, every point of the format with its neighbours,
+    edges, NaNs; both signs."""
     with np.errstate(over="ignore"):
         points = points_of(format).astype(np.float32).view(np.uint32).astype(np.int64)
     half = np.concatenate([points, EDGES[:4], NANS])
@@ -46,7 +49,8 @@ def float32_sample(format: str) -> np.ndarray:
 
 @functools.cache
 def float64_sample(format: str) -> np.ndarray:
-    """float64 values: every point of the format with its float64 neighbours, a spread of exponents; both signs.
+    """float64 values: every point of the format with its float64 neighbours, a spread of exponents;
+    both signs.
 
     The neighbours are what float32 cannot hold: a cast by way of float32 rounds them twice.
     """

@@ -38,7 +38,8 @@ def _task(arguments: tuple[str, int, int]) -> Found:
 def walk(
     names: Sequence[str], processes: int = 2, end: int = ALL, task: int = TASK
 ) -> Iterator[tuple[str, Found, float]]:
-    """Name, what was found on the patterns below `end`, and the seconds it took, one peer after the other."""
+    """Name, what was found on the patterns below `end`, and the seconds it took, one peer after the
+    other."""
     # A fresh interpreter each, since torch's threads do not survive a fork; and one thread in each.
     with multiprocessing.get_context("spawn").Pool(processes, _one_thread) as pool:
         for name in names:

@@ -1,1 +1,2 @@
-"""One program, built by several compilers for several processors, whose output must be one: `make portable`."""
+"""One program, built by several compilers for several processors, whose outputs must be equal:
+`make portable`."""

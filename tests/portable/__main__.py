@@ -1,7 +1,7 @@
 """Runs every build that is there, and compares: `python -m tests.portable [--page docs/conformance.md]`.
 
-A line a build and instruction set with the SHA-256 of what it prints of all schemes; exits with 1 where they are not one. With --page the table goes
-into the page.
+A line a build and instruction set with the SHA-256 of what it prints of all schemes; exits with 1
+where they are not one. With --page the table goes into the page.
 """
 
 from __future__ import annotations
@@ -87,7 +87,10 @@ def table(found: list[Run], schemes: int) -> str:
         capture_output=True,
         text=True,
     ).stdout
-    head = f"{schemes} schemes on `{TRACE}`, at {words.strip()}. Digests are cut here; they were compared whole."
+    head = (
+        f"{schemes} schemes on `{TRACE}`, at {words.strip()}. Digests are cut here; they were "
+        "compared whole."
+    )
     rows = [
         (r.compiler, r.library, r.target, r.level, f"`{r.digest[:16]}`", f"{r.seconds:.0f}")
         for r in found
@@ -111,12 +114,14 @@ def main() -> int:
         for run in runs(specs):
             found.append(run)
             print(
-                f"{run.digest}  {run.seconds:6.1f} s  {run.compiler}, {run.library}, {run.target}, {run.level}",
+                f"{run.digest}  {run.seconds:6.1f} s  {run.compiler}, {run.library}, {run.target}, "
+                f"{run.level}",
                 flush=True,
             )
     digests = {run.digest for run in found}
     print(
-        f"{len(schemes)} schemes, {len(found)} runs: {'all agree' if len(digests) == 1 else f'{len(digests)} different outputs'}"
+        f"{len(schemes)} schemes, {len(found)} runs: "
+        f"{'all agree' if len(digests) == 1 else f'{len(digests)} different outputs'}"
     )
     if args.page and len(digests) == 1:
         text, count = re.subn(

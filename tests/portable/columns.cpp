@@ -16,7 +16,7 @@
 
 namespace {
 
-// A line a scheme.
+// One line per scheme.
 std::vector<std::string> specs_of(const std::string& path) {
     std::ifstream file(path);
     std::vector<std::string> specs;
@@ -53,9 +53,8 @@ void print_rows(const apscope::Results& results) {
 
 int main(int argc, char** argv) {
     if (argc != 3 && argc != 5) {
-        std::fprintf(
-            stderr,
-            "usage: apscope_columns TRACE SPECS [FIRST_STEP END_STEP], with a line a scheme in the file SPECS\n");
+        std::fprintf(stderr, "usage: apscope_columns TRACE SPECS [FIRST_STEP END_STEP], with a "
+                             "line a scheme in the file SPECS\n");
         return 2;
     }
     try {

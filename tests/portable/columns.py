@@ -1,4 +1,4 @@
-"""What tests/portable/columns.cpp prints, of results in Python."""
+"""The output of tests/portable/columns.cpp, from results in Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import apscope
 
 
 def columns_of(results: apscope.Results) -> Iterator[str]:
-    """A line with the names, then a line a row: texts as they are, numbers as the bits of fp64, with one pattern for a NaN or an empty cell."""
+    """A line with the names, then a line a row: texts as they are, numbers as the bits of fp64,
+    with one pattern for a NaN or an empty cell."""
     frame = results.frame
     cells = []
     for name in frame:

@@ -1,4 +1,5 @@
-"""The builds of the program that .ci/portable.sh makes, where they lie and how they are run."""
+"""The builds of the program that .ci/portable.sh makes, their places and the commands that run
+them."""
 
 from __future__ import annotations
 

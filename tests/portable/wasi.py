@@ -1,4 +1,5 @@
-"""Runs a WebAssembly program with this machine's files: python wasi.py PROGRAM ARGUMENT..., with PyPI's package wasmtime."""
+"""Runs a WebAssembly program with this machine's files: python wasi.py PROGRAM ARGUMENT..., with
+PyPI's package wasmtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forty and more kinds of broken dump: what makes each, and what is said of it."""
+"""More than forty kinds of broken dumps: how each is made, and its error message."""
 
 import json
 import pickle
@@ -255,7 +255,8 @@ def index_of_another(d):
     for i, name in ((1, "w"), (2, "b")):
         save_file({name: np.ones(3 + i, np.float32)}, d / f"step_0-0000{i}-of-00002.safetensors")
     (d / "step_0.safetensors.index.json").write_text(
-        '{"weight_map": {"w": "step_0-00002-of-00002.safetensors", "b": "step_0-00002-of-00002.safetensors"}}'
+        '{"weight_map": {"w": "step_0-00002-of-00002.safetensors", "b": '
+        '"step_0-00002-of-00002.safetensors"}}'
     )
 
 
@@ -362,59 +363,88 @@ BROKEN = {
     only_text: "has no array .*; it has log.txt",
     empty_file: "step_0/rank_1.npz is empty; dump it again",
     cut_npz: "step_1/rank_0.npz is a damaged npz or torch file",
-    flipped_npz: "step_1/rank_0.npz.* cannot be read: Bad CRC-32 .*; it may be damaged: dump it again or remove it$",
+    flipped_npz: "step_1/rank_0.npz.* cannot be read: Bad CRC-32 .*; it may be damaged: dump it "
+    "again or remove it$",
     npz_without_arrays: "step_0.npz is an npz file without arrays",
-    npz_of_two_under_one_name: "step_1/rank_0.npz cannot be read: it has two arrays with the name 'w'; save them under other keys",
+    npz_of_two_under_one_name: "step_1/rank_0.npz cannot be read: it has two arrays with the name "
+    "'w'; save them under other keys",
     npz_of_objects: "step_0.npz: array 'w' contains objects, not numbers",
-    cut_npy: "w_step_0.npy cannot be read: it has 508 bytes, its header needs 528; it may be damaged: dump it again or remove it$",
-    npy_header_of_code: "w_step_0.npy cannot be read: its header b.* is not a dict of plain values; it may be damaged",
+    cut_npy: "w_step_0.npy cannot be read: it has 508 bytes, its header needs 528; it may be "
+    "damaged: dump it again or remove it$",
+    npy_header_of_code: "w_step_0.npy cannot be read: its header b.* is not a dict of plain "
+    "values; it may be damaged",
     text_called_npz: "step_0.npz is not a valid npz file: it begins with b'this is '",
     text_called_pt: "step_0.pt is not a valid pt file: it begins with b'this is '",
     pickle_called_pt: "step_0.pt is a pickle that torch.save did not write; it is not opened",
     a_pickle: "step_0.pkl is a pickle that torch.save did not write; it is not opened",
-    flipped_pt: r"step_0.pt.* cannot be read: its record step_0/data/0 is damaged: the CRC-32 differs; dump it again$",
+    flipped_pt: r"step_0.pt.* cannot be read: its record step_0/data/0 is damaged: the CRC-32 "
+    r"differs; dump it again$",
     cut_pt: "step_0.pt is a damaged npz or torch file",
-    pt_of_a_class: "step_0.pt cannot be read: it contains a pickled .*Gradient, which is not opened because that can run code; save plain tensors",
+    pt_of_a_class: "step_0.pt cannot be read: it contains a pickled .*Gradient, which is not "
+    "opened because that can run code; save plain tensors",
     pt_of_a_model: "step_0.pt cannot be read: it contains a pickled torch.nn.modules.linear.Linear",
     pt_without_tensors: "step_0.pt cannot be read: it has no array",
-    pt_with_a_counter: "step_0.pt: array 'bn.num_batches_tracked' has dtype int64, which is not a gradient's; leave it out with --tensors",
+    pt_with_a_counter: "step_0.pt: array 'bn.num_batches_tracked' has dtype int64, which is not a "
+    "gradient's; leave it out with --tensors",
     pt_sparse: "step_0.pt: array 'emb' is a sparse_coo tensor; pass --densify",
     pt_complex: "step_0.pt: array 'w' has dtype complex64",
     torchscript: "step_0.pt is a TorchScript program",
-    checkpoint: "step_0 cannot be read: it is a torch distributed checkpoint, .* pass --trust-pickle",
+    checkpoint: "step_0 cannot be read: it is a torch distributed checkpoint, .* pass "
+    "--trust-pickle",
     scaled_without_a_word: "step_0.pt has the loss scale 1024, .*pass --loss-scale recorded",
-    cut_safetensors: "step_0.safetensors cannot be read: it has 172 bytes, its header needs 192; it may be damaged: dump it again or remove it$",
-    safetensors_overlap: "step_0.safetensors cannot be read: tensor 'b': its data_offsets .4, 12. must begin at 8",
-    safetensors_hole: "step_0.safetensors cannot be read: tensor 'b': its data_offsets .12, 20. must begin at 8",
+    cut_safetensors: "step_0.safetensors cannot be read: it has 172 bytes, its header needs 192; "
+    "it may be damaged: dump it again or remove it$",
+    safetensors_overlap: "step_0.safetensors cannot be read: tensor 'b': its data_offsets .4, 12. "
+    "must begin at 8",
+    safetensors_hole: "step_0.safetensors cannot be read: tensor 'b': its data_offsets .12, 20. "
+    "must begin at 8",
     safetensors_twice: "step_0.safetensors cannot be read: the key 'a' occurs twice",
     safetensors_no_json: "step_0.safetensors cannot be read: its JSON is damaged",
-    safetensors_wrong_shape: "step_0.safetensors cannot be read: tensor 'a': its shape .3. of F32 needs other data_offsets",
-    safetensors_negative_shape: "step_0.safetensors cannot be read: tensor 'a': its shape and data_offsets must be integers, 0 or more",
-    safetensors_dtype_of_number: "step_0.safetensors cannot be read: tensor 'a' has the dtype 5, which must be a word such as 'F32'",
-    safetensors_shape_of_number: "step_0.safetensors cannot be read: tensor 'a': its shape and data_offsets must be lists of integers",
-    index_of_a_list: "step_0.safetensors.index.json cannot be read: its weight_map must be an object of file names",
+    safetensors_wrong_shape: "step_0.safetensors cannot be read: tensor 'a': its shape .3. of F32 "
+    "needs other data_offsets",
+    safetensors_negative_shape: "step_0.safetensors cannot be read: tensor 'a': its shape and "
+    "data_offsets must be integers, 0 or more",
+    safetensors_dtype_of_number: "step_0.safetensors cannot be read: tensor 'a' has the dtype 5, "
+    "which must be a word such as 'F32'",
+    safetensors_shape_of_number: "step_0.safetensors cannot be read: tensor 'a': its shape and "
+    "data_offsets must be lists of integers",
+    index_of_a_list: "step_0.safetensors.index.json cannot be read: its weight_map must be an "
+    "object of file names",
     pt_of_two_under_one_name: "step_0.pt cannot be read: it has two arrays with the name 'a/b'",
     cut_old_pt: "step_0.pt cannot be read: torch cannot read it: .*dump it again",
     safetensors_unknown_dtype: "step_0.safetensors: array 'a' has dtype F4",
     shard_lost: "step_0-00001-of-00002.safetensors is one of 2 parts, and 1 of them",
     index_alone: "step_0.safetensors.index.json is an index of parts that are not in its folder",
-    index_of_another: "step_0.safetensors.index.json cannot be read: its weight_map has 'w' in step_0-00002-of-00002.safetensors, but it is in step_0-00001",
-    cut_hdf5: "step_0.h5 cannot be read: Unable to.*; it may be damaged: dump it again or remove it$",
+    index_of_another: "step_0.safetensors.index.json cannot be read: its weight_map has 'w' in "
+    "step_0-00002-of-00002.safetensors, but it is in step_0-00001",
+    cut_hdf5: "step_0.h5 cannot be read: Unable to.*; it may be "
+    "damaged: dump it again or remove it$",
     hdf5_of_texts: "step_0.h5: array 'w' contains objects, not numbers",
-    broken_zarr: "step_0.zarr cannot be read: Expecting.*; it may be damaged: dump it again or remove it$",
+    broken_zarr: "step_0.zarr cannot be read: Expecting.*; it may be "
+    "damaged: dump it again or remove it$",
     archive: "step_0.tar.gz is an archive; unpack it first",
-    worker_lost: "2 of 12 combinations are missing: .step 1, worker 1, w.*; select the 1 complete steps with --steps 0:1",
+    worker_lost: "2 of 12 combinations are missing: .step 1, worker 1, w.*; select the 1 complete "
+    "steps with --steps 0:1",
     rank_lost: "rank_2.npz: array 'w' is of a worker above 1, and no array is of worker 1",
-    tensor_lost: "1 of 8 combinations are missing: .step 1, worker 1, b.*or leave tensors out with --tensors",
-    shape_differs: "rank_1.npz: array 'w' is worker 1 at step 1: tensor 'w' has shape .3, 2., in .*rank_0.npz it is .2, 3.",
-    two_for_one_place: "rank_1.npz: array 'w' and .*rank_1.safetensors: array 'w' are both step 1, worker 1, tensor 'w'; give --pattern",
-    dangling_link: "{d}/step_1/rank_2.npz is a link to ../elsewhere.npz, which does not exist; restore it, or remove the link",
+    tensor_lost: "1 of 8 combinations are missing: .step 1, worker 1, "
+    "b.*or leave tensors out with --tensors",
+    shape_differs: "rank_1.npz: array 'w' is worker 1 at step 1: tensor 'w' has shape .3, 2., in "
+    ".*rank_0.npz it is .2, 3.",
+    two_for_one_place: "rank_1.npz: array 'w' and .*rank_1.safetensors: array 'w' are both step 1, "
+    "worker 1, tensor 'w'; give --pattern",
+    dangling_link: "{d}/step_1/rank_2.npz is a link to ../elsewhere.npz, which does not exist; "
+    "restore it, or remove the link",
     dangling_folder: "{d}/step_2 is a link to /nowhere/step_2, which does not exist",
     dangling_chunk: "{d}/w_step_0.zarr/.* is a link to /nowhere/chunk, which does not exist",
-    step_of_65_bits: "step_9223372036854775808/rank_0.npz: array 'w' is of step 9223372036854775808, but a step's number must be below 2.63",
-    stacked: "step_0.npz: array 'w' has shape .4, 2, 3., .*so they look stacked; pass --worker-axis N .*--workers 1 if",
-    stacked_by_step: "rank_0.npz: array 'w' has shape .6, 2, 3., .*no name contains a step, so they look stacked; pass --step-axis N",
+    step_of_65_bits: "step_9223372036854775808/rank_0.npz: array 'w' is of step "
+    "9223372036854775808, but a step's number must be below 2.63",
+    stacked: "step_0.npz: array 'w' has shape .4, 2, 3., .*so they look stacked; pass "
+    "--worker-axis N .*--workers 1 if",
+    stacked_by_step: "rank_0.npz: array 'w' has shape .6, 2, 3., .*no name contains a step, so "
+    "they look stacked; pass --step-axis N",
     names_say_nothing: "no default pattern matches all of the 4 arrays; the first is 'a/w'",
-    not_fp32: "step_0.npz: array 'w' has dtype float64 and its element 1 .* is not an fp32 value; pass --round-to-fp32",
-    all_the_same: "step_0/rank_0.npz: all 2 workers have the same gradients at step 0, as after an all-reduce; pass --stage reduced",
+    not_fp32: "step_0.npz: array 'w' has dtype float64 and its element 1 .* is not an fp32 value; "
+    "pass --round-to-fp32",
+    all_the_same: "step_0/rank_0.npz: all 2 workers have the same gradients at step 0, as after an "
+    "all-reduce; pass --stage reduced",
 }

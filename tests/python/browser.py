@@ -1,4 +1,5 @@
-"""Headless Chromium, driven through its DevTools protocol over two pipes: no port, no package, no driver."""
+"""Headless Chromium, driven through its DevTools protocol over two pipes: no port, no package, no
+driver."""
 
 from __future__ import annotations
 
@@ -19,12 +20,14 @@ CHROMIUM = (
 
 
 def busy() -> float:
-    """How many programs want each processor, at least 1: what waits lengthens what a clock on the wall shows."""
+    """How many programs want each processor, at least 1: what waits lengthens what a clock on the
+    wall shows."""
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 class Browser:
-    """One tab. `messages` holds what the page wrote to the console and its uncaught errors, `requests` the addresses it asked for."""
+    """One tab. `messages` holds what the page wrote to the console and its uncaught errors,
+    `requests` the addresses it asked for."""
 
     def __init__(self, width: int = 1400, height: int = 1000) -> None:
         self.profile = tempfile.mkdtemp(prefix="apscope-chromium-")
@@ -150,7 +153,8 @@ class Browser:
             time.sleep(0.02)
 
     def enter_frame(self) -> None:
-        """From now on `run` and `wait` speak of the page's sandboxed frame, which is a process of its own."""
+        """From now on `run` and `wait` speak of the page's sandboxed frame, which is a process of
+        its own."""
         self._session = None
         self._attach("iframe", ("Runtime", "Network", "Log"))
 

@@ -1,4 +1,5 @@
-"""What the tests of the loss scales' claims share: recorded gradients, scales step by step, z values."""
+"""What the tests of the loss scales' claims share: recorded gradients, scales step by step, z
+values."""
 
 import math
 from pathlib import Path

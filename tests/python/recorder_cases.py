@@ -1,4 +1,5 @@
-"""Models, batches and gradients computed apart, for the tests of Recorder under PyTorch in one process."""
+"""Models, batches and gradients computed apart, for the tests of Recorder under PyTorch in one
+process."""
 
 import contextlib
 import copy

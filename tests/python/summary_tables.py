@@ -1,4 +1,5 @@
-"""A RESULTS table of random rows that hold every odd thing, and the numbers of several rows in plain loops."""
+"""A RESULTS table of random rows with all special cases, and figures of several rows by plain
+loops."""
 
 import math
 
@@ -32,13 +33,20 @@ def row(random, trace, step, tensor, scheme, stage, topology, **given):
     n = int(random.integers(4, 40))
     reference = float(10.0 ** random.uniform(-8, 2))
     found = {
-        "trace": trace, "step": step, "tensor": tensor, "role": "", "scheme": scheme, "format": "e4m3", "topology": topology, "workers": 4,
-        "stage": stage, "count": n * (4 if stage == "wire" else 1), "counted": n, "nonzero": n - 1, "underflow": int(random.integers(0, n - 1)),
-        "subnormal": pd.NA, "saturated": pd.NA, "overflow": 0, "nan": 0, "infinite": 0, "sum_error": random.normal(),
-        "sum_signed_error": random.normal(), "sum_squared_error": reference * 10.0 ** random.uniform(-6, 0.5), "sum_absolute_reference": 1 + random.random(),
-        "sum_squared_reference": reference, "cosine": random.uniform(-1, 1), "expected_variance": random.random(),
+        "trace": trace, "step": step, "tensor": tensor, "role": "", "scheme": scheme,
+        "format": "e4m3", "topology": topology, "workers": 4,
+        "stage": stage, "count": n * (4 if stage == "wire" else 1), "counted": n, "nonzero": n - 1,
+        "underflow": int(random.integers(0, n - 1)),
+        "subnormal": pd.NA, "saturated": pd.NA, "overflow": 0, "nan": 0, "infinite": 0,
+        "sum_error": random.normal(),
+        "sum_signed_error": random.normal(),
+        "sum_squared_error": reference * 10.0 ** random.uniform(-6, 0.5),
+        "sum_absolute_reference": 1 + random.random(),
+        "sum_squared_reference": reference, "cosine": random.uniform(-1, 1),
+        "expected_variance": random.random(),
         "volume": np.nan if stage == "wire" or topology == "exact" else random.random(),
-        "wire_bits": 8 * n, "side_bits": 8, "skipped": False, "note": "", "block_count": n // 4 if scheme == MIXED else pd.NA, "block_saturated": pd.NA,
+        "wire_bits": 8 * n, "side_bits": 8, "skipped": False, "note": "",
+        "block_count": n // 4 if scheme == MIXED else pd.NA, "block_saturated": pd.NA,
     }  # fmt: skip
     found |= {part: np.nan if scheme == "qsgd" else random.normal() for part in pooling.PARTS}
     noise = {
@@ -61,18 +69,38 @@ def row(random, trace, step, tensor, scheme, stage, topology, **given):
     )
 
 
-SKIPPED = {"underflow": pd.NA, "overflow": pd.NA, "sum_error": np.nan, "sum_signed_error": np.nan, "sum_squared_error": np.nan,
-           "cosine": np.nan, "expected_variance": np.nan, "skipped": True} | dict.fromkeys(pooling.PARTS, np.nan)  # fmt: skip
-ZERO = {"counted": 5, "nonzero": 0, "underflow": 0, "sum_error": 0.0, "sum_signed_error": 0.0, "sum_squared_error": 0.0,
-        "sum_absolute_reference": 0.0, "sum_squared_reference": 0.0, "cosine": np.nan, "expected_variance": 0.0} | dict.fromkeys(pooling.PARTS, 0.0)  # fmt: skip
-UNMEASURED = dict.fromkeys(("counted", "nonzero", "underflow", "overflow", "nan", "infinite"), pd.NA) | dict.fromkeys(
-    ("sum_error", "sum_signed_error", "sum_squared_error", "sum_absolute_reference", "sum_squared_reference", "cosine", "expected_variance", "volume", *pooling.PARTS), np.nan
-) | {"note": "not measurable on this trace: needs weights"}  # fmt: skip
+SKIPPED = {"underflow": pd.NA, "overflow": pd.NA, "sum_error": np.nan, "sum_signed_error": np.nan,
+           "sum_squared_error": np.nan,
+           "cosine": np.nan, "expected_variance": np.nan,
+               "skipped": True} | dict.fromkeys(pooling.PARTS, np.nan)  # fmt: skip
+ZERO = {"counted": 5, "nonzero": 0, "underflow": 0, "sum_error": 0.0, "sum_signed_error": 0.0,
+        "sum_squared_error": 0.0,
+        "sum_absolute_reference": 0.0, "sum_squared_reference": 0.0, "cosine": np.nan,
+            "expected_variance": 0.0} | dict.fromkeys(pooling.PARTS, 0.0)  # fmt: skip
+UNMEASURED = (
+    dict.fromkeys(("counted", "nonzero", "underflow", "overflow", "nan", "infinite"), pd.NA)
+    | dict.fromkeys(
+        (
+            "sum_error",
+            "sum_signed_error",
+            "sum_squared_error",
+            "sum_absolute_reference",
+            "sum_squared_reference",
+            "cosine",
+            "expected_variance",
+            "volume",
+            *pooling.PARTS,
+        ),
+        np.nan,
+    )
+    | {"note": "not measurable on this trace: needs weights"}
+)
 LOST = {"cosine": np.nan, "underflow": 3}  # y = 0 everywhere
 
 
 def table():
-    """Three traces: two with reduced rows, one with the wire's only; every odd thing that rows can hold."""
+    """Three traces: two with reduced rows, one with the wire's only; every odd thing that rows can
+    hold."""
     random = np.random.default_rng(5)
     rows = []
     for trace in ("first", "second", "wire only"):
@@ -154,7 +182,8 @@ def held(value):
 
 
 def rows_of(frame, trace, scheme, topology):
-    """What a topology of a scheme covers: its rows, and those of tensors with a reduction of their own."""
+    """What a topology of a scheme covers: its rows, and those of tensors with a reduction of their
+    own."""
     mine = frame[(frame.trace == trace) & (frame.scheme == scheme)].to_dict("records")
     if not any(r["stage"] == "reduced" for r in mine):
         return mine
@@ -180,7 +209,8 @@ def overflowed(rows):
 
 
 def over_noise(rows):
-    """The geometric mean over the blocks of the error over the noise, and the mean over the steps of their sums' quotient."""
+    """The geometric mean over the blocks of the error over the noise, and the mean over the steps
+    of their sums' quotient."""
     if any(math.isnan(r["sum_noise"]) for r in rows):
         return math.nan, math.nan
     typical = 2.0 ** (

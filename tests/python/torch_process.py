@@ -1,4 +1,5 @@
-"""One process with torch for the conversions of a whole test file, which start one each: importing torch takes seconds."""
+"""One process with torch for all conversions of a test file, because importing torch takes
+seconds."""
 
 import pytest
 

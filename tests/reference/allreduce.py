@@ -1,4 +1,4 @@
-"""An all-reduce in a format: one rounding an addition, and the moments of the random ones."""
+"""An all-reduce in a format: one rounding per addition, and the moments of the random ones."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Arithmetic in exact integers: what one operation, a sum or a dot product becomes in a format.
+"""Arithmetic in exact integers: the result of one operation, a sum or a dot product in a format.
 
 Exact results are Python integers of units of 2^-1074 (see casts.py). Sums and products of fp32
-numbers are such integers; quotients and roots are cut to one and, if anything was cut off, made odd,
-which no format's rounding can tell from the exact number: its values, their middles and the
+numbers are such integers; quotients and roots are cut to one and, if anything was cut off, made
+odd, which no format's rounding can tell from the exact number: its values, their middles and the
 probabilities of 64 random bits all lie on much coarser grids.
 """
 

@@ -1,4 +1,4 @@
-"""What block formats mean: scales in exact fractions, NVFP4's in single fp32 operations.
+"""The definition of block formats: scales in exact fractions, NVFP4's in single fp32 operations.
 
 Read from the bottom: `quantize_line` cuts a line of numbers into blocks, `power_of_two` and
 `nvfp4_block` say what a block becomes. Elements are rounded by `rounding.py`.

@@ -1,4 +1,4 @@
-"""One rounding of many exact numbers: what a wire value or a hop of a reduction becomes.
+"""One rounding of many exact numbers: wire values or hops of a reduction.
 
 A number is a Python integer of units of 2^-1074, the smallest fp64 number, so products with a scale
 and sums of two values are exact whatever their exponents. Read from the bottom: `project` rounds an
@@ -197,14 +197,16 @@ def cast(x: np.ndarray, f: Format, r: Rounding, random: list[int] | None = None)
 def cast_units(
     k: np.ndarray, rough: np.ndarray, f: Format, r: Rounding, random: list[int] | None = None
 ) -> np.ndarray:
-    """`project` for numbers that come from outside: small ones are flushed first where the rule says so."""
+    """`project` for numbers that come from outside: small ones are flushed first where the rule
+    says so."""
     return project(*flushed(k, rough, f, r), f, r, random)
 
 
 def flushed(
     k: np.ndarray, rough: np.ndarray, f: Format, r: Rounding
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs as a cast, an operation or an addition takes them: those below the smallest normal as zeros."""
+    """Inputs as a cast, an operation or an addition takes them: those below the smallest normal as
+    zeros."""
     if not r.flushes_input:
         return k, rough
     least = Limits.of(f).smallest_normal
@@ -215,9 +217,11 @@ def flushed(
 
 
 def moments(k: np.ndarray, rounded: np.ndarray, f: Format, r: Rounding) -> tuple[list, list, bool]:
-    """Per element E[y] - v and Var[y] over the draws, exact; and whether some draw may not be finite.
+    """Per element E[y] - v and Var[y] over the draws, exact; and whether some draw may not be
+    finite.
 
-    `rounded` is what `project` gave, which a deterministic rounding always gives. Gradual underflow only.
+    `rounded` is what `project` gave, which a deterministic rounding always gives. Gradual underflow
+    only.
     """
     assert r.underflow == "gradual"
     scale, zero = 1 << UNIT, Fraction(0)

@@ -17,7 +17,8 @@ def as_cell(value):
 
 
 def differences(frame: pd.DataFrame, rows: list[dict]) -> list[str]:
-    """One sentence a cell that differs: bit for bit, but for the expectations' stated tolerance."""
+    """One sentence per differing cell: bit for bit, except for the stated tolerance of
+    expectations."""
     if len(frame) != len(rows):
         return [f"{len(frame)} rows, expected {len(rows)}"]
     found = []

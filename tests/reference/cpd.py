@@ -1,4 +1,5 @@
-"""CPD (drcut/CPD, master ddd9a67) restated from a description of its behaviour: casts in rationals, sums and products operation by operation."""
+"""CPD (drcut/CPD, master ddd9a67) restated from a description of its behaviour: casts in rationals,
+sums and products operation by operation."""
 
 import math
 from fractions import Fraction

@@ -1,9 +1,10 @@
-"""Arithmetic of any fp64 numbers in exact fractions: what one operation, or a sum in a stated order,
-becomes in a format.
+"""Arithmetic of any fp64 numbers in exact fractions: the result of one operation, or of a sum in a
+stated order, in a format.
 
-An exact result is a Fraction that is not zero, or else a float: an infinity, NaN, or a zero, which has
-a sign. Roots alone are no fractions: one that is irrational is replaced by a fraction between the same
-two multiples of 2^-800, of which nothing that a rounding compares with lies strictly between.
+An exact result is a Fraction that is not zero, or else a float: an infinity, NaN, or a zero, which
+has a sign. Roots alone are no fractions: one that is irrational is replaced by a fraction between
+the same two multiples of 2^-800, of which nothing that a rounding compares with lies strictly
+between.
 """
 
 from __future__ import annotations
@@ -168,7 +169,8 @@ class OrderedSum:
         return self.half(terms)
 
     def half(self, terms: list[Term]) -> Term:
-        """As wide a power of two of terms as leaves some for the right, so that pairs are added once complete."""
+        """As wide a power of two of terms as leaves some for the right, so that pairs are added
+        once complete."""
         if len(terms) == 1:
             return terms[0]
         middle = 1 << (len(terms) - 1).bit_length() - 1

@@ -1,7 +1,7 @@
-"""NaNs: which one a NaN becomes in a format, and its bits as an fp32 or fp64 number and as a code.
+"""NaNs: the result of a NaN in a format, and its bits as an fp32 or fp64 number and as a code.
 
-A NaN is its sign and 52 fraction bits, as fp64 has them; narrower ones stand at the left. Only here do
-bits of a NaN matter: everywhere else any NaN is `math.nan`.
+A NaN is its sign and 52 fraction bits, as fp64 has them; narrower ones stand at the left. Only here
+do bits of a NaN matter: everywhere else any NaN is `math.nan`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The noise of the batch and errors in its unit: definitions.md section 16, walked literally in fp64 with libm's log2."""
+"""The noise of the batch and errors in its unit: definitions.md section 16, walked literally in
+fp64 with libm's log2."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def block_sums(terms: np.ndarray) -> np.ndarray:
 
 
 def noise_of(g: np.ndarray, reduction: str) -> np.ndarray | None:
-    """g: (W, n). The variance of the workers' mean, or of their sum, over every noise block; None for one worker."""
+    """g: (W, n). The variance of the workers' mean, or of their sum, over every noise block; None
+    for one worker."""
     workers = len(g)
     if workers < 2:
         return None
@@ -65,14 +67,16 @@ def over_noise(noise: np.ndarray | None, reference: np.ndarray, y: np.ndarray) -
 
 
 def without(g: np.ndarray, reduction: str) -> list[tuple[float, float]]:
-    """Of every worker: the noise without it, added up, and the sum of log2 of its ratio to that with all, over blocks that are not lone."""
+    """Of every worker: the noise without it, added up, and the sum of log2 of its ratio to that
+    with all, over blocks that are not lone."""
     workers = len(g)
     full, factor = (
         noise_of(g, reduction),
         (workers - 1) / workers if reduction == "mean" else workers / (workers - 1),
     )
     finite = np.where(np.isfinite(g).all(axis=0), g, 0.0)
-    # Without w there are W - 1 workers, whose mean varies more than that of W: the factor takes that back.
+    # Without w there are W - 1 workers, whose mean varies more than that of W: the factor takes
+    # that back.
     left = np.array(
         [noise_of(np.delete(finite, w, axis=0), reduction) * factor for w in range(workers)]
     )

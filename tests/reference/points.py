@@ -1,4 +1,5 @@
-"""Numbers at which casts go wrong: values of a format, middles, quarters, their neighbours, edges, NaNs."""
+"""Numbers at which casts go wrong: values of a format, middles, quarters, their neighbours, edges,
+NaNs."""
 
 from __future__ import annotations
 

@@ -52,7 +52,8 @@ def random_integers(
 ) -> list[int]:
     """The `bits` random bits of each element: the top of its eighth, quarter or half of a block.
 
-    More than 64 are the digits of one number, highest word first: word k > 0 lies at stage DEEPER, hop k.
+    More than 64 are the digits of one number, highest word first: word k > 0 lies at stage DEEPER,
+    hop k.
     """
     if bits > 64:
         first = random_integers(key, elements, 64, stage, worker, hop)

@@ -1,4 +1,4 @@
-"""A replay, row by row: what `apscope.replay` must print for given gradients."""
+"""A replay, row by row: the correct results of `apscope.replay` for given gradients."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def replay(
 ) -> list[dict]:
     """gradients[step][tensor]: (W, n) fp32. Rows in order; empty is None.
 
-    Beside the columns, `expected_bias_tolerance` and `expected_variance_tolerance` bound the rounding
-    of an expectation computed in fp64; here it is exact until its last step.
+    Beside the columns, `expected_bias_tolerance` and `expected_variance_tolerance` bound the
+    rounding of an expectation computed in fp64; here it is exact until its last step.
     """
     scheme, rows = Scheme.parse(spec), []
     plan = scales(scheme, gradients)

@@ -1,4 +1,4 @@
-"""What a cast means, in exact fractions: the executable specification of apscope's rounding.
+"""Casts in exact fractions: the executable specification of apscope's rounding.
 
 Read it from the bottom: `project` is a cast of a number, `round_magnitude` the choice between two
 neighbours. Nothing here is fast, and nothing here rounds but the lines that say so.
@@ -12,7 +12,10 @@ from fractions import Fraction
 
 TWO = Fraction(2)
 HALF = Fraction(1, 2)
-DETERMINISTIC = "ties_to_even ties_to_away ties_to_zero toward_zero toward_positive toward_negative away_from_zero to_odd".split()
+DETERMINISTIC = (
+    "ties_to_even ties_to_away ties_to_zero toward_zero toward_positive "
+    "toward_negative away_from_zero to_odd"
+).split()
 COUNTED = [
     "stochastic",
     "stochastic_b",

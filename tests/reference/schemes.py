@@ -94,7 +94,8 @@ def emax(f: Format) -> int:
 def shift(
     largest_magnitude: float, f: Format, headroom: str, workers: int, rule: str = "ceil"
 ) -> int:
-    """ceil: E - ceil(log2(H amax)); tight: the largest s with H amax 2^s <= the largest value of F."""
+    """ceil: E - ceil(log2(H amax)); tight: the largest s with H amax 2^s <= the largest value of
+    F."""
     if largest_magnitude == 0:
         return 0
     square = headroom_squared(headroom, workers) * Fraction(max(largest_magnitude, 2.0**-126)) ** 2
@@ -113,7 +114,8 @@ def first_loss_scale(scheme: Scheme) -> np.float32:
 
 
 def step_overflows(tensors: list[np.ndarray], scale: float, scheme: Scheme) -> bool:
-    """Is some worker's value not finite, before or after encoding? What saturates does not overflow."""
+    """Is some worker's value not finite, before or after encoding? What saturates does not
+    overflow."""
     r, largest = scheme.wire_rounding, float(scheme.f.value(scheme.f.top))
     for g in tensors:
         v = scale * g.astype(np.float64)
@@ -132,7 +134,8 @@ def bytes_of(size: str) -> int:
 
 
 def units(scheme: Scheme, tensors: dict[str, np.ndarray]) -> list[list[str]]:
-    """The tensors (W, n) that share a scale, from the last to the first, as gradients come: the first of each pays for it."""
+    """The tensors (W, n) that share a scale, from the last to the first, as gradients come: the
+    first of each pays for it."""
     order, unit = list(tensors)[::-1], scheme.keys.get("unit", "tensor")
     if unit == "model":
         return [order]
@@ -271,7 +274,8 @@ def qsgd_decoded(g: np.ndarray, scheme: Scheme, key) -> tuple[np.ndarray, list, 
 
 
 def random_k_decoded(g: np.ndarray, scheme: Scheme, key) -> tuple[np.ndarray, list, list]:
-    """Decoded values (W, n) and their moments, of finite elements: places by words that all workers share."""
+    """Decoded values (W, n) and their moments, of finite elements: places by words that all workers
+    share."""
     n = g.shape[1]
     k = min(n, max(1, math.floor(float(scheme.keys["keep"]) * n)))
     words = random_integers(key, np.arange(n), 53, REDUCE)

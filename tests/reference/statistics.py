@@ -101,7 +101,8 @@ def statistics(x: np.ndarray, y: np.ndarray) -> dict:
 
 
 def rescaled_nmse(xx: float, yy: float, xe: float, ee: float) -> float | None:
-    """The least sum of (a y - x)^2 over x^2 that a factor a reaches; a result of zeros stays at 1."""
+    """The least sum of (a y - x)^2 over x^2 that a factor a reaches; a result of zeros stays at
+    1."""
     if xx == 0:
         return None
     return 1.0 if yy == 0 else min(max((xx * ee - xe * xe) / (xx * yy), 0.0), 1.0)
@@ -130,7 +131,8 @@ SPLIT = (
 
 
 def sent_errors(x: np.ndarray, y: np.ndarray, saturated: np.ndarray) -> list[np.ndarray]:
-    """The errors of sent elements, (workers, n), in three arrays of which each holds one class: underflow, rounding, saturation."""
+    """The errors of sent elements, (workers, n), in three arrays of which each holds one class:
+    underflow, rounding, saturation."""
     counted = np.isfinite(x) & np.isfinite(y)
     e = np.where(counted, np.where(counted, y, 0.0) - np.where(counted, x, 0.0), 0.0)
     lost = counted & (x != 0) & (y == 0)
@@ -169,7 +171,8 @@ def reduced_split(
 def max_ulp(
     x: np.ndarray, y: np.ndarray, scale: float, divisor: int, emin: int, mantissa_bits: int
 ) -> float | None:
-    """The largest error in ulp of the format at x over the counted pairs, before a mean's division."""
+    """The largest error in ulp of the format at x over the counted pairs, before a mean's
+    division."""
     counted = np.isfinite(x) & np.isfinite(y)
     if not counted.any():
         return None

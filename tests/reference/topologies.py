@@ -1,7 +1,8 @@
-"""All-reduce topologies, addition by addition, as definitions.md section 1 writes them.
+"""All-reduce topologies, addition by addition, by definitions.md, section 1.
 
 Every function takes the workers' values (W, n) and an `add(a, b, hop, elements)` that rounds one
-exact sum; the hop counts the additions of the topology from 0, subtractions of Kahan's sum included.
+exact sum; the hop counts the additions of the topology from 0, subtractions of Kahan's sum
+included.
 """
 
 from __future__ import annotations
@@ -101,7 +102,8 @@ def volumes(
     sum_bits: int | None,
     agreed: bool,
 ) -> tuple[float | None, float | None]:
-    """The columns volume and intra_volume of a float scheme or qsgd; sum_bits: of a value of a partial sum, None for exact ones."""
+    """The columns volume and intra_volume of a float scheme or qsgd; sum_bits: of a value of a
+    partial sum, None for exact ones."""
     name, _, group = topology.partition("+")[0].partition(":")
     if (
         workers == 1

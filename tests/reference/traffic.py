@@ -1,7 +1,8 @@
-"""Who sends what in a collective operation, played message by message; definitions.md section 12.
+"""The messages of every rank in a collective operation, one by one; definitions.md, section 12.
 
-Every function gives, per rank, how much of the vector it sends: a pair of fractions, in partial sums (or whole messages)
-and in results. Chunks are equal parts. `hierarchical` gives these between the nodes, and then inside them.
+Every function gives, per rank, how much of the vector it sends: a pair of fractions, in partial
+sums (or whole messages) and in results. Chunks are equal parts. `hierarchical` gives these between
+the nodes, and then inside them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ def nothing(workers: int) -> Sent:
 
 
 def ring(workers: int) -> Sent:
-    """Chunk c starts at rank c + 1 and passes on, summed up, to rank c, which has the result; that goes round again."""
+    """Chunk c starts at rank c + 1 and passes on, summed up, to rank c, which has the result; that
+    goes round again."""
     sent = nothing(workers)
     for chunk in range(workers):
         rank = (chunk + 1) % workers
@@ -29,7 +31,8 @@ def ring(workers: int) -> Sent:
 
 
 def tree(workers: int) -> Sent:
-    """Neighbours pair at each level, an odd last one waits for the next; the root's result goes back the same way."""
+    """Neighbours pair at each level, an odd last one waits for the next; the root's result goes
+    back the same way."""
     sent, level = nothing(workers), list(range(workers))
     while len(level) > 1:
         for leader, other in zip(level[::2], level[1::2]):
@@ -49,7 +52,8 @@ def gather(workers: int) -> Sent:
 
 
 def hierarchical(workers: int, group: int) -> tuple[Sent, Sent]:
-    """Rings inside the nodes leave each worker a part; rings between the nodes' holders of a piece; rings inside again."""
+    """Rings inside the nodes leave each worker a part; rings between the nodes' holders of a piece;
+    rings inside again."""
     nodes = [list(range(first, min(first + group, workers))) for first in range(0, workers, group)]
     between, inside = nothing(workers), nothing(workers)
     for members in nodes:

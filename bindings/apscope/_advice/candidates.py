@@ -28,10 +28,26 @@ WORDS = {
     "8-bit": tuple(_scaled(("e5m2", "e4m3fn", "e3m4", "e2m5"))),
     # APS at every width from 4 bits to 16.
     "widths": (
-        "none:fp32", "none:bf16", "none:fp16",
-        *(f"aps:{f},rule=tight" for f in ("e5m2", "e4m3fn", "e3m4", "e3m3", "e3m2fn", "e2m3fn", "e3m1", "e2m2", "e3m0", "e2m1fn")),
+        "none:fp32",
+        "none:bf16",
+        "none:fp16",
+        *(
+            f"aps:{f},rule=tight"
+            for f in (
+                "e5m2",
+                "e4m3fn",
+                "e3m4",
+                "e3m3",
+                "e3m2fn",
+                "e2m3fn",
+                "e3m1",
+                "e2m2",
+                "e3m0",
+                "e2m1fn",
+            )
+        ),
     ),
-}  # fmt: skip
+}
 
 
 def candidates_of(given: Scheme | str | Iterable[Scheme | str]) -> list[Scheme]:
@@ -55,6 +71,7 @@ def candidates_of(given: Scheme | str | Iterable[Scheme | str]) -> list[Scheme]:
     schemes = list(dict.fromkeys(schemes))
     if mixed := [s.spec for s in schemes if s.branches]:
         raise ValueError(
-            f"the candidate '{mixed[0]}' is a hybrid, which a plan cannot contain; give its schemes as candidates"
+            f"the candidate '{mixed[0]}' is a hybrid, which a plan cannot contain; give its "
+            "schemes as candidates"
         )
     return schemes

@@ -24,17 +24,33 @@ def _bound(value: Any) -> bool:
 
 #: Keys of every object of the file: key -> test of its value, and its description.
 _PLAN = {
-    "wish": OBJECT, "about": OBJECT, "layers": (_objects, "objects"),
-    "gap": (lambda v: is_number(v) and v >= 0, "a number, at least 0"), "single": TEXT, "best": (_texts, "texts"),
-    "not_mixed": (_texts, "texts"), "table": OBJECT,
+    "wish": OBJECT,
+    "about": OBJECT,
+    "layers": (_objects, "objects"),
+    "gap": (lambda v: is_number(v) and v >= 0, "a number, at least 0"),
+    "single": TEXT,
+    "best": (_texts, "texts"),
+    "not_mixed": (_texts, "texts"),
+    "table": OBJECT,
     "replayed": (lambda v: v is None or isinstance(v, dict), "an object or null"),
-}  # fmt: skip
+}
 _ABOUT = {
-    "trace": TEXT, "hash": TEXT, "workers": INTEGER, "topology": TEXT,
-    "groups": TEXT, "periods": INTEGER, "simplest": (lambda v: isinstance(v, bool), "true or false"),
-    "elements": NUMBER, "replay": TEXT, "version": TEXT, "tensors": (_objects, "objects"),
-    "fixed": (lambda v: isinstance(v, dict) and all(isinstance(one, str) for one in v.values()), "an object of texts"),
-}  # fmt: skip
+    "trace": TEXT,
+    "hash": TEXT,
+    "workers": INTEGER,
+    "topology": TEXT,
+    "groups": TEXT,
+    "periods": INTEGER,
+    "simplest": (lambda v: isinstance(v, bool), "true or false"),
+    "elements": NUMBER,
+    "replay": TEXT,
+    "version": TEXT,
+    "tensors": (_objects, "objects"),
+    "fixed": (
+        lambda v: isinstance(v, dict) and all(isinstance(one, str) for one in v.values()),
+        "an object of texts",
+    ),
+}
 _TENSOR = {
     "name": TEXT,
     "role": TEXT,
@@ -47,7 +63,8 @@ _UNIT = {
     "end": (_bound, "a step or null"),
 }
 _TABLE = {
-    "units": (_objects, "objects"), "candidates": (lambda v: _texts(v) and bool(v) and len(set(v)) == len(v), "different texts"),
+    "units": (_objects, "objects"),
+    "candidates": (lambda v: _texts(v) and bool(v) and len(set(v)) == len(v), "different texts"),
     "counts_bits": (lambda v: isinstance(v, bool), "true or false"), "latencies": OBJECT,
     "chosen": OBJECT, "held_out": (lambda v: v is None or isinstance(v, dict), "an object or null"),
 }  # fmt: skip
@@ -74,7 +91,8 @@ def check_plan(told: dict[str, Any]) -> None:
     for unit in table["units"]:
         if unknown := set(unit["tensors"]) - names:
             raise ValueError(
-                f"table.units names the tensor {clip(min(unknown))}, which about.tensors does not have"
+                f"table.units names the tensor {clip(min(unknown))}, "
+                "which about.tensors does not have"
             )
     if unknown := set(about["fixed"].values()) - set(table["candidates"]):
         raise ValueError(f"about.fixed names {clip(min(unknown))}, which is not a candidate")
@@ -102,9 +120,13 @@ def _check_table(table: dict[str, Any], where: str) -> None:
 
     def kinds(value: Any) -> bool:
         return (
-            isinstance(value, list) and len(value) in lengths
-            and all(isinstance(one, dict) and all(v is None or is_number(v) for v in one.values()) for one in value)
-        )  # fmt: skip
+            isinstance(value, list)
+            and len(value) in lengths
+            and all(
+                isinstance(one, dict) and all(v is None or is_number(v) for v in one.values())
+                for one in value
+            )
+        )
 
     def sides(value: Any) -> bool:
         return isinstance(value, list) and len(value) in lengths and all(map(is_number, value))

@@ -220,8 +220,14 @@ def _out_of_reach(problem: Problem) -> str:
             errors = unit_errors(problem.table.chosen, problem.wish.error)[lacking]
             least = np.where(np.isnan(errors), np.inf, errors).min(axis=1).max()
             if np.isfinite(least):
-                return f"max_layer_error={most:g} is out of reach: the least {problem.wish.error} of {names[0]} is above it; {least:.4g} can be met"
-        return f"no candidate was measured without overflow in {', '.join(names[:4])}{', ...' * (len(names) > 4)}; give other candidates"
+                return (
+                    f"max_layer_error={most:g} is out of reach: the least {problem.wish.error} "
+                    f"of {names[0]} is above it; {least:.4g} can be met"
+                )
+        return (
+            "no candidate was measured without overflow in "
+            f"{', '.join(names[:4])}{', ...' * (len(names) > 4)}; give other candidates"
+        )
     limits = problem.wish.limits
     within = (
         ""
@@ -231,7 +237,10 @@ def _out_of_reach(problem: Problem) -> str:
     for name, value in limits.items():
         low, high = _reached(problem, name)
         if (high < value) if name.startswith("min") else (low > value):
-            return f"{name}={value:g} is out of reach: the {LIMITS[name]} of these candidates{within} lies between {low:.4g} and {high:.4g}"
+            return (
+                f"{name}={value:g} is out of reach: the {LIMITS[name]} of these "
+                f"candidates{within} lies between {low:.4g} and {high:.4g}"
+            )
     for name in (
         limits
     ):  # each can be met alone: the reachable value of the first that conflicts with the others
@@ -250,8 +259,14 @@ def _out_of_reach(problem: Problem) -> str:
         if found is not None:
             got = figures(problem.table, problem.table.chosen, found.choice)[LIMITS[name]]
             rest = ", ".join(f"{n}={v:g}" for n, v in others.limits.items())
-            return f"{name}={limits[name]:g} is out of reach together with {rest}: under these the least {LIMITS[name]} is {got:.4g}"
-    return f"no mixture of these candidates meets {', '.join(f'{n}={v:g}' for n, v in limits.items())} together"
+            return (
+                f"{name}={limits[name]:g} is out of reach together with {rest}: under these "
+                f"the least {LIMITS[name]} is {got:.4g}"
+            )
+    return (
+        "no mixture of these candidates meets "
+        f"{', '.join(f'{n}={v:g}' for n, v in limits.items())} together"
+    )
 
 
 def _minimized(name: str) -> str:

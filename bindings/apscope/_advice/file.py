@@ -31,8 +31,10 @@ __all__ = ["plan_dict", "read_parts", "write_plan"]
 
 #: Dimensions of the arrays of `Sums`: units, candidates, blocks of steps.
 _SHAPES = {
-    "interval": "2", "losses": "B", "noise_blocks": "UB", "log2": "UKB", "nmse": "UKB", "volume": "UK", "cosine": "UK", "underflow": "UK",
-    "nonzero": "UK", "seconds": "UK", "elements": "U", "layers": "U", "overflow": "UK", "parts": "UKP",
+    "interval": "2", "losses": "B", "noise_blocks": "UB", "log2": "UKB", "nmse": "UKB",
+    "volume": "UK", "cosine": "UK", "underflow": "UK",
+    "nonzero": "UK", "seconds": "UK", "elements": "U", "layers": "U", "overflow": "UK",
+    "parts": "UKP",
 }  # fmt: skip
 
 
@@ -41,7 +43,8 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> Path:
     path = Path(path)
     if path.suffix != SUFFIX:
         raise ValueError(
-            f"the plan's file {path} does not end in {SUFFIX}, which distinguishes a plan from a spec; give such a name"
+            f"the plan's file {path} does not end in {SUFFIX}, which distinguishes a plan from a "
+            "spec; give such a name"
         )
     if path.is_dir():
         raise ValueError(f"{path} is a folder; give a file for the plan")
@@ -164,8 +167,10 @@ def read_parts(path: str | os.PathLike[str]) -> dict[str, Any]:
         if len(options) != len(table.units) or len(best) != len(table.units):
             raise ValueError(f"it has {len(options)} layers, but its table {len(table.units)}")
         parts = {
-            "table": table, "wish": Wish(**told["wish"]), "options": options, "best": best, "single": places[told["single"]] if told["single"] else None,
-            "gap": float(told["gap"]), "about": told["about"], "replayed": None if told["replayed"] is None else _table(told["replayed"]),
+            "table": table, "wish": Wish(**told["wish"]), "options": options, "best": best,
+            "single": places[told["single"]] if told["single"] else None,
+            "gap": float(told["gap"]), "about": told["about"],
+            "replayed": None if told["replayed"] is None else _table(told["replayed"]),
             "banned": frozenset(places[spec] for spec in told["not_mixed"]),
         }  # fmt: skip
         sizes = {t["name"]: t["size"] for t in told["about"]["tensors"]}
@@ -177,7 +182,8 @@ def read_parts(path: str | os.PathLike[str]) -> dict[str, Any]:
         )
         if as_scheme(made).spec != told["scheme"]:
             raise ValueError(
-                f"its layers make the scheme {clip(made)}, but scheme is {clip(told['scheme'])}; change both, or neither"
+                f"its layers make the scheme {clip(made)}, but scheme is {clip(told['scheme'])}; "
+                "change both, or neither"
             )
     except KeyError as error:
         raise ValueError(f"{path} is not a complete plan: it has no {error}") from None

@@ -1,4 +1,4 @@
-"""The exact choice: one option for every unit, least total cost, several totals within their limits.
+"""The exact choice: one option per unit, at the least total cost, with totals within limits.
 
 A dynamic programme over the units keeps the undominated partial choices whose bound, the total cost
 of the Lagrangian relaxation, is below the best complete choice known. With one limit (a knapsack)
@@ -14,8 +14,8 @@ import numpy as np
 
 __all__ = ["Solution", "multipliers", "solve"]
 
-#: Partial choices that are kept; beyond, the least promising are dropped, and the gap bounds the
-#: loss.
+#: Number of partial choices kept. If there are more, the least promising are dropped, and the gap
+#: bounds the loss.
 CAP = 40_000
 _FIRST_CAP = 256  # of the search for an initial complete choice
 _ROUNDINGS = 1e-12  # relative: rounding errors of a sum that meets a limit exactly
@@ -160,7 +160,7 @@ def _nondominated(cost: np.ndarray, uses: np.ndarray, options: np.ndarray) -> np
 def multipliers(
     cost: np.ndarray, uses: np.ndarray, limits: np.ndarray, allowed: np.ndarray
 ) -> np.ndarray:
-    """Multipliers that maximize the relaxation's bound, exactly for one limit, nearly for several."""
+    """Multipliers that maximize the relaxation's bound: exactly for one limit, nearly for more."""
     if not len(limits):
         return np.zeros(0)
     rows = np.arange(len(cost))

@@ -1,4 +1,4 @@
-"""A plan: every layer's scheme, the reasons, and the table, so a new budget is only a new choice."""
+"""A plan: every layer's scheme, the reasons, and the table, from which new limits choose again."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Plan:
 
     @property
     def gap(self) -> float:
-        """How far the table's optimum could be below this plan, as a share of the minimized figure."""
+        """How far the optimum could be below this plan, as a share of the minimized figure."""
         if self.wish.minimize == "error_over_noise":
             return 1.0 - 2.0**-self._gap
         value = figures(self._table, self._table.chosen, self._best)[self.wish.minimize]
@@ -125,9 +125,15 @@ class Plan:
                     }
                 )
         order = {"plan": 0, "plan replayed": 1, "optimum": 2, "single": 3}
-        return pd.DataFrame(rows, columns=["what", "steps", *FIGURES]).sort_values(
-            ["steps", "what"], key=lambda column: column.map(order) if column.name == "what" else column, kind="stable"
-        ).reset_index(drop=True)  # fmt: skip
+        return (
+            pd.DataFrame(rows, columns=["what", "steps", *FIGURES])
+            .sort_values(
+                ["steps", "what"],
+                key=lambda column: column.map(order) if column.name == "what" else column,
+                kind="stable",
+            )
+            .reset_index(drop=True)
+        )
 
     @property
     def single(self) -> str:
@@ -158,19 +164,23 @@ class Plan:
 
     @cached_property
     def layers(self) -> pd.DataFrame:
-        """One row per unit of the plan: ``layer`` (or group), ``tensors``, ``steps``, ``elements``, ``scheme``, ``volume`` (its share of the
-        plan's), ``error`` (of the layer, in the minimized figure), ``loses_by`` (the largest part
-        of its error), ``cheaper``, ``better`` and their figures, ``sure`` (how often resampled
-        steps give it the same of the plan's schemes).
-        """  # noqa: D205
+        """One row per unit of the plan.
+
+        ``layer`` (or group), ``tensors``, ``steps``, ``elements``, ``scheme``, ``volume`` (its
+        share of the plan's), ``error`` (of the layer, in the minimized figure), ``loses_by`` (the
+        largest part of its error), ``cheaper``, ``better`` and their figures, ``sure`` (how often
+        resampled steps give it the same of the plan's schemes).
+        """
         return layer_rows(self._table, self.wish, self._options)
 
     @cached_property
     def front(self) -> pd.DataFrame:
-        """The best mixtures for their volume: ``volume``, ``error_over_noise`` and ``step_nmse``, ``schemes`` (how many), ``largest`` (of most
-        elements). Corners of the front: each is an optimum; between two of them no mixture is below
-        the line.
-        """  # noqa: D205
+        """The best mixtures for their volume.
+
+        ``volume``, ``error_over_noise`` and ``step_nmse``, ``schemes`` (how many), ``largest`` (of
+        most elements). Corners of the front: each is an optimum; between two of them no mixture is
+        below the line.
+        """
         table, error = self._table, self.wish.error
         problem = Problem(
             table, Wish("volume", **{_limit_of(error): 1e300}), self._pinned, self._banned
@@ -236,7 +246,7 @@ class Plan:
         )
 
     def replayed(self, table: Table, changed: list[str]) -> Plan:
-        """The same plan with its replay: the replay's table, and the candidates that behaved differently."""
+        """The plan with its replay: the replay's table, and candidates that behaved differently."""
         about = self.about | {"changed": changed}
         return Plan(
             self._table,
@@ -303,7 +313,7 @@ class Plan:
         return written(tool, layers)
 
     def verdict(self) -> str:
-        """The answer in one or two sentences: the gain over the best single scheme, and its interval."""
+        """The answer in one or two sentences: the gain over the best single scheme, its interval."""
         return verdict(self)
 
     def __eq__(self, other: object) -> bool:
@@ -346,7 +356,8 @@ def made(
     """
     if table.counts_bits and (wish.minimize == "time" or wish.max_time is not None):
         raise ValueError(
-            "time needs an exchange between workers; these results have one worker, or no local gradients"
+            "time needs an exchange between workers; these results "
+            "have one worker, or no local gradients"
         )
     found: Choice = choose(Problem(table, wish, pinned, banned), about["simplest"])
     return Plan(

@@ -1,4 +1,4 @@
-"""From results to a plan: the table, the choice, and, if there is a trace, a replay of the choice."""
+"""From results to a plan: the table, the choice, and, with a trace, a replay of the choice."""
 
 from __future__ import annotations
 
@@ -87,8 +87,10 @@ def planned(
 
     table = tabled(frame, specs)
     about = {
-        "trace": name, "hash": told["hash"], "workers": told["workers"], "topology": topology, "groups": setting.groups,
-        "periods": setting.periods, "fixed": held, "simplest": bool(setting.simplest), "elements": setting.elements,
+        "trace": name, "hash": told["hash"], "workers": told["workers"], "topology": topology,
+        "groups": setting.groups,
+        "periods": setting.periods, "fixed": held, "simplest": bool(setting.simplest),
+        "elements": setting.elements,
         "replay": results.provenance["command"], "version": results.provenance["version"],
         "tensors": [{"name": t.name, "role": t.role, "size": t.size} for t in tensors],
     }  # fmt: skip
@@ -130,7 +132,8 @@ def _described(results: Results, frame: pd.DataFrame, name: str) -> dict[str, An
             else f"the trace {clip(name)}"
         )
         raise ValueError(
-            f"the results' provenance does not describe {what}; a plan needs its layers' names, roles and shapes: replay the trace again"
+            f"the results' provenance does not describe {what}; a plan needs its layers' names, "
+            "roles and shapes: replay the trace again"
         )
     return told
 
@@ -196,11 +199,13 @@ def _topology(frame: pd.DataFrame, topology: str | None) -> str:
         return headline_topology(frame)
     if topology not in held:
         raise ValueError(
-            f"the results have no topology '{topology}'; use one of {', '.join(t for t in held if not is_own(t))}"
+            f"the results have no topology '{topology}'; use one of "
+            f"{', '.join(t for t in held if not is_own(t))}"
         )
     if topology in ("exact", "sequential") and not (frame["workers"] == 1).all():
         raise ValueError(
-            f"the topology '{topology}' is not used by any real system and has no volume; use another, such as ring"
+            f"the topology '{topology}' is not used by any real system and has no volume; use "
+            "another, such as ring"
         )
     return topology
 
@@ -223,10 +228,12 @@ def _split(steps: list[int], holdout: Any) -> tuple[list[int], list[int]]:
         out = [s for s in steps if s in set(asked)]
         if wrong := sorted(set(asked) - set(steps)):
             raise ValueError(
-                f"holdout names step {wrong[0]}, which is not among those replayed: {steps[0]} to {steps[-1]}"
+                f"holdout names step {wrong[0]}, which is not among those replayed: {steps[0]} to "
+                f"{steps[-1]}"
             )
     if not out or len(out) == len(steps):
         raise ValueError(
-            f"holdout='{holdout}' selects {'none' if not out else 'all'} of the steps {steps[0]} to {steps[-1]}; the choice needs some"
+            f"holdout='{holdout}' selects {'none' if not out else 'all'} of the steps {steps[0]} "
+            f"to {steps[-1]}; the choice needs some"
         )
     return [s for s in steps if s not in set(out)], out

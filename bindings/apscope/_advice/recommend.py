@@ -1,4 +1,4 @@
-"""`apscope.recommend`: results of the candidates, given or replayed, and the plan made from them."""
+"""`apscope.recommend`: results of the candidates, given or replayed, and a plan made from them."""
 
 from __future__ import annotations
 
@@ -54,24 +54,25 @@ def recommend(
     threads: int = 0,
     progress: bool = False,
 ) -> Plan:
-    """Choose a scheme for every layer: the least error for a volume, or the least volume for an error.
+    """Choose a scheme for every layer: the least error for a volume, or the reverse.
 
     Parameters
     ----------
     source : Results, Trace, path-like or URL
-        Results of the candidates; or a trace, which is replayed through them, and then through the plan.
+        Results of the candidates; or a trace, which is replayed through them, and then through the
+        plan.
     candidates : schemes, optional
         Specs, or words for lists: ``main``, ``all``, ``hardware``, ``8-bit``, ``widths``
         (docs/advice.md). By default ``main``; for results all that they contain.
     minimize : {"step_nmse", "error_over_noise", "volume", "time"}
-        Trained, mixtures with the least ``step_nmse`` were never worse than one scheme; with the
-        least ``error_over_noise``, which needs the noise of the batch and so several workers, some
-        were (docs/insight.md).
+        In training runs, mixtures with the least ``step_nmse`` were never worse than one scheme;
+        with the least ``error_over_noise``, which is known for several workers only, some were
+        (docs/insight.md).
     max_volume, max_time, max_nmse, max_error_over_noise, min_cosine, max_underflow : float, optional
-        Limits of the figures of `Results.summary`: ``volume`` (0.25: a quarter of fp32's bytes, whatever side information is below 0.001),
-        ``time`` (modelled seconds), ``step_nmse``, ``error_over_noise``, ``layer_cosine``,
-        ``underflow_wire``. Without any: a volume of 0.25, or, if volume or time is minimized, a
-        ``step_nmse`` of 0.01.
+        Limits of the figures of `Results.summary`: ``volume`` (0.25: a quarter of fp32's bytes,
+        whatever side information is below 0.001), ``time`` (modelled seconds), ``step_nmse``,
+        ``error_over_noise``, ``layer_cosine``, ``underflow_wire``. Without any: a volume of 0.25,
+        or, if volume or time is minimized, a ``step_nmse`` of 0.01.
     max_layer_error : float, optional
         Limit for each layer, of the error that is minimized or limited: its part of
         ``step_nmse``, or its own ``error_over_noise``, whose mean of logarithms allows one bad
@@ -177,7 +178,8 @@ def _opened(source: str | os.PathLike[str]) -> Results | Trace:
     if (folder / "provenance.json").is_file():
         return Results.open(folder)
     raise ValueError(
-        f"{Path(folder)} is neither a trace nor a RESULTS folder: {what_is(folder, 'manifest.json and no provenance.json')}"
+        f"{Path(folder)} is neither a trace nor a RESULTS folder: "
+        f"{what_is(folder, 'manifest.json and no provenance.json')}"
     )
 
 
@@ -194,6 +196,7 @@ def _held(frame: pd.DataFrame, candidates: Any) -> list[str]:
     found = [spec for spec in asked if spec in there] if words else asked
     if not found:
         raise ValueError(
-            f"the results have none of the candidates {candidates}; they have {', '.join(there[:6])}{', ...' * (len(there) > 6)}"
+            f"the results have none of the candidates {candidates}; they have "
+            f"{', '.join(there[:6])}{', ...' * (len(there) > 6)}"
         )
     return found

@@ -38,7 +38,7 @@ def by_blocks(sums: Sums, figure: str, options: np.ndarray) -> np.ndarray:
 def ratio(
     sums: Sums, figure: str, one: np.ndarray, other: np.ndarray
 ) -> tuple[float, float, float]:
-    """The ratio of two errors and its 95 % interval, blocks as independent; NaN with fewer than four."""
+    """The ratio of two errors and its 95 % interval over independent blocks; NaN below four."""
     first, second = by_blocks(sums, figure, one), by_blocks(sums, figure, other)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = first - second if figure == "error_over_noise" else np.log2(first) - np.log2(second)
@@ -52,7 +52,7 @@ def ratio(
 
 
 def is_worse(problem: Problem, one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether a mixture is significantly worse by over 1 %; with fewer than four blocks, by over 10 %."""
+    """Whether a mixture is significantly worse by over 1 %; below four blocks, by over 10 %."""
     figure = problem.wish.minimize
     if figure == "volume":
         return problem.objective(one) - problem.objective(other) > SIDE
@@ -64,7 +64,7 @@ def is_worse(problem: Problem, one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def is_beaten(problem: Problem, single: np.ndarray, mixture: np.ndarray) -> bool:
-    """Whether a mixture is better than one scheme: by the interval, in every block, or by `ONE_STEP`."""
+    """Whether a mixture is better than one scheme: by interval, in all blocks, or by `ONE_STEP`."""
     sums, figure = problem.table.chosen, problem.wish.minimize
     blocks = len(sums.losses)
     if figure not in ERRORS or blocks >= _ENOUGH:
@@ -80,7 +80,7 @@ def is_beaten(problem: Problem, single: np.ndarray, mixture: np.ndarray) -> bool
 def sureness(
     sums: Sums, figure: str, options: np.ndarray, price: np.ndarray, seed: int = 0
 ) -> np.ndarray:
-    """How often each unit prefers the same of the used candidates when blocks of steps are resampled.
+    """How often each unit prefers the same used candidate when blocks of steps are resampled.
 
     It prefers the candidate with the least sum of error and price; a plan can have another one if
     the remaining volume decides.

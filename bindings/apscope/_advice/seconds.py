@@ -1,4 +1,7 @@
-"""Modelled seconds that add up over the units, and the latencies of messages, which do not: docs/definitions.md, section 12."""
+"""Modelled seconds, which add up over the units, and latencies of messages, which do not.
+
+docs/definitions.md, section 12.
+"""
 
 from __future__ import annotations
 
@@ -104,9 +107,11 @@ def linear_seconds(
     travels = side - agreed
     own = rates[of_row].T
     seconds = total(
-        own[0] * count * factor + own[1] * numbers(rows, "wire_bits") / 8 * factor
-        + own[2] * agreed * _growth(agreed, of_row, len(ways), factor) + own[3] * travels * _growth(travels, of_row, len(ways), factor)
-    )  # fmt: skip
+        own[0] * count * factor
+        + own[1] * numbers(rows, "wire_bits") / 8 * factor
+        + own[2] * agreed * _growth(agreed, of_row, len(ways), factor)
+        + own[3] * travels * _growth(travels, of_row, len(ways), factor)
+    )
     # A way with agreed scales scans all values, also of tensors that share another tensor's scale.
     agrees = np.bincount(of_row, agreed, len(ways)) > 0
     seconds += total(np.where(agrees[of_row], own[4] * count * factor, 0.0))
@@ -116,13 +121,16 @@ def linear_seconds(
 
 
 def _growth(side: np.ndarray, of_row: np.ndarray, count: int, factor: float) -> np.ndarray:
-    """Growth of side information in a larger model: none if it is one number per tensor or group."""
+    """Growth of side information in a larger model: none for one number per tensor or group."""
     fixed = one_number(side * 8, of_row, count)
     return np.where(fixed[of_row], 1.0, factor)
 
 
 def _rates(known: str, topology: str, grid: str, workers: int, free: Network) -> np.ndarray:
-    """Seconds a value, a byte of payload, of agreed and of other side information, and a value whose statistic is taken; NaN without an algorithm."""
+    """Seconds per value, per byte of each kind, and per scanned value.
+
+    The kinds of bytes are payload, agreed and other side information. NaN without an algorithm.
+    """
 
     def seconds(values: float, payload: float, agreed: float, travelling: float) -> float:
         told = part_cost(

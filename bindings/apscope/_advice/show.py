@@ -25,12 +25,13 @@ _CORNERS = 12
 #: Of the noise: an error equivalent to 9 % fewer samples per step (docs/definitions.md, section
 #: 16).
 _HIGH = 0.1
-#: A plan of so many times the volume asked for is near; it is told of where its error is so many times less.
+#: A plan of at most `_NEAR` times the requested volume is mentioned if its error is at least
+#: `_WORTH` times smaller.
 _NEAR, _WORTH = 1.1, 2.0
 
 
 def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[str]]]:
-    """Title, heads, rows and the heads of columns of words, of every table."""
+    """Of every table: title, heads, rows, and the heads of the columns with words."""
     error = plan.wish.error
     wide = {"error_over_noise": "error", "step_nmse": "NMSE"}[error]
     figures = [
@@ -45,8 +46,10 @@ def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[
     ]
     layers = [
         [
-            clip(row.layer, 40), row.steps, f"{row.elements:,}", clip(row.scheme, 44), _figure(row.error), row.loses_by,
-            _other(row.cheaper, row.cheaper_error, row.error, row.cheaper_loses_by), _other(row.better, row.better_error, row.error, ""),
+            clip(row.layer, 40), row.steps, f"{row.elements:,}", clip(row.scheme, 44),
+            _figure(row.error), row.loses_by,
+            _other(row.cheaper, row.cheaper_error, row.error, row.cheaper_loses_by),
+            _other(row.better, row.better_error, row.error, ""),
             "" if math.isnan(row.sure) else f"{row.sure:.0%}",
         ]
         for row in plan.layers.itertuples()
@@ -75,18 +78,31 @@ def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[
         "sure",
     ]
     tables = [
-        ("predicted from the table, replayed, and the best single candidate", ["", "steps", *_COLUMNS.values(), "95 %", "overflow"], figures, ["", "steps"]),
-        ("layers", heads, layers, ["layer", "steps", "scheme", "most of it", "next cheaper", "next better"]),
+        (
+            "predicted from the table, replayed, and the best single candidate",
+            ["", "steps", *_COLUMNS.values(), "95 %", "overflow"],
+            figures,
+            ["", "steps"],
+        ),
+        (
+            "layers",
+            heads,
+            layers,
+            ["layer", "steps", "scheme", "most of it", "next cheaper", "next better"],
+        ),
         (
             f"front: no mixture has less {error} for its volume ({len(front)} corners"
             + (f", {len(shown)} shown)" if len(shown) < len(front) else ")"),
-            ["volume", "error/noise", "step NMSE", "schemes", "most elements in"], corners, ["most elements in"],
+            ["volume", "error/noise", "step NMSE", "schemes", "most elements in"],
+            corners,
+            ["most elements in"],
         ),
-    ]  # fmt: skip
+    ]
     return [(title, *_filled(heads, rows), words) for title, heads, rows, words in tables]
 
 
-_COLUMNS = {"volume": "volume", "error_over_noise": "error/noise", "step_nmse": "step NMSE", "layer_cosine": "cosine", "underflow_wire": "underflow",
+_COLUMNS = {"volume": "volume", "error_over_noise": "error/noise", "step_nmse": "step NMSE",
+            "layer_cosine": "cosine", "underflow_wire": "underflow",
             "time": "time, s"}  # fmt: skip
 
 
@@ -132,15 +148,18 @@ def notes(plan: Plan) -> list[str]:
         said.append("one worker sends nothing: volumes are bits per value divided by fp32's 32")
     if plan._replayed is None:
         said.append(
-            "predicted only: the figures of schemes that depend on several layers change in a mixture; replay it on the trace"
+            "predicted only: the figures of schemes that depend on several layers change in a "
+            "mixture; replay it on the trace"
         )
     elif plan.about.get("changed"):
         said.append(
-            f"not separable: {', '.join(plan.about['changed'])} behaved differently in the mixture than alone, so 'plan replayed' counts"
+            f"not separable: {', '.join(plan.about['changed'])} behaved differently in the mixture "
+            "than alone, so 'plan replayed' counts"
         )
     if plan._banned:
         said.append(
-            f"only alone, not in mixtures: {', '.join(plan._table.candidates[k] for k in sorted(plan._banned))}"
+            "only alone, not in mixtures: "
+            f"{', '.join(plan._table.candidates[k] for k in sorted(plan._banned))}"
         )
     return said
 
@@ -180,7 +199,7 @@ def _in_training(plan: Plan) -> list[str]:
 
 
 def _near_the_limit(plan: Plan, limit: float) -> list[str]:
-    """That side information is tolerated, where the plan needs that; and what a little more volume would buy."""
+    """Remarks on tolerated side information, and on the gain of a little more volume."""
     used, error = plan.figures["volume"].iloc[0], plan.wish.error
     said = (
         [f"volume {used:.4g}: side information of up to {SIDE:g} counts as within {limit:g}"]
@@ -197,8 +216,9 @@ def _near_the_limit(plan: Plan, limit: float) -> list[str]:
     if len(above):
         nearest = above.loc[above["volume"].idxmin()]
         said.append(
-            f"just above {limit:g}: at volume {nearest['volume']:.4g} a plan, mostly of {clip(nearest['largest'], 60)}, "
-            f"has {error} {nearest[error]:.3g} instead of {inside:.3g}, on the steps it was chosen by"
+            f"just above {limit:g}: at volume {nearest['volume']:.4g} a plan, mostly of "
+            f"{clip(nearest['largest'], 60)}, has {error} {nearest[error]:.3g} instead of "
+            f"{inside:.3g}, on the steps it was chosen by"
         )
     return said
 

@@ -131,7 +131,7 @@ class Table:
         ) + self.latencies.sides(set(options.tolist()))
 
 
-#: What a table is made of; rows are selected several times, so the others are left out at once.
+#: The columns that a table needs. Rows are selected several times, so the others are dropped first.
 _COLUMNS = {
     "scheme", "stage", "topology", "step", "tensor", "skipped", "workers", "format",
     "count", "counted", "nan", "infinite", "overflow", "underflow", "nonzero", "cosine",

@@ -31,7 +31,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Unit:
-    """The tensors and steps of one choice: recorded steps `begin` <= step < `end`, None for no bound."""
+    """The tensors and steps of one choice: steps `begin` <= step < `end`, None for no bound."""
 
     name: str
     tensors: tuple[str, ...]
@@ -110,12 +110,14 @@ def _group_names(tensors: Sequence[Tensor], groups: str) -> list[str]:
         pattern = re.compile(groups)
     except re.error as error:
         raise ValueError(
-            f"groups '{groups}' is not one of {', '.join(GROUPS)}, bucket:SIZE or a regular expression: {error}"
+            f"groups '{groups}' is not one of {', '.join(GROUPS)}, bucket:SIZE or a regular "
+            f"expression: {error}"
         ) from None
     found = [pattern.search(t.name) for t in tensors]
     if not any(found):
         raise ValueError(
-            f"groups '{groups}' matches no layer's name; use one of {', '.join(GROUPS)}, bucket:SIZE or a regular expression"
+            f"groups '{groups}' matches no layer's name; use one of {', '.join(GROUPS)}, "
+            "bucket:SIZE or a regular expression"
         )
     return [
         (next((g for g in m.groups() if g), m[0]) or t.name) if m else t.name
@@ -133,7 +135,7 @@ def _bytes_of(groups: str) -> int:
 
 
 def _buckets(tensors: Sequence[Tensor], limit: int) -> list[str]:
-    """As in DDP: layers in reverse order until a bucket reaches its limit (docs/definitions.md, 8)."""
+    """As in DDP (definitions, section 8): layers in reverse order until a bucket is full."""
     names, filled, number = [], 0, 0
     for tensor in reversed(tensors):
         if filled >= (min(limit, _FIRST_BUCKET) if number == 0 else limit):
@@ -159,7 +161,8 @@ def pinned(tensors: Sequence[Tensor], fixed: Mapping[str, Any]) -> dict[str, Any
             raise ValueError(f"fixed '{pattern}' is not a regular expression: {error}") from None
         if not hits:
             raise ValueError(
-                f"fixed '{pattern}' matches none of the layers' names: {', '.join(t.name for t in tensors[:6])}{', ...' * (len(tensors) > 6)}"
+                f"fixed '{pattern}' matches none of the layers' names: "
+                f"{', '.join(t.name for t in tensors[:6])}{', ...' * (len(tensors) > 6)}"
             )
         for name in hits:
             held.setdefault(name, value)

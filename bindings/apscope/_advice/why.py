@@ -22,19 +22,21 @@ __all__ = ["FIGURES", "LAYERS", "layer_rows", "verdict"]
 
 #: Columns of `Plan.figures`.
 FIGURES = (
-    "volume", "time", "error_over_noise", "error_over_noise_low", "error_over_noise_high", "step_nmse", "layer_cosine", "underflow_wire", "overflowed",
+    "volume", "time", "error_over_noise", "error_over_noise_low", "error_over_noise_high",
+    "step_nmse", "layer_cosine", "underflow_wire", "overflowed",
 )  # fmt: skip
 #: Columns of `Plan.layers`.
 LAYERS = (
     "layer", "tensors", "steps", "elements", "scheme", "volume", "error", "loses_by",
-    "cheaper", "cheaper_volume", "cheaper_error", "cheaper_loses_by", "better", "better_volume", "better_error", "sure",
+    "cheaper", "cheaper_volume", "cheaper_error", "cheaper_loses_by", "better", "better_volume",
+    "better_error", "sure",
 )  # fmt: skip
 #: Of a volume: a candidate below this is cheaper by more than its scales.
 _CHEAPER = 0.85
 
 
 def layer_rows(table: Table, wish: Wish, options: np.ndarray) -> pd.DataFrame:
-    """One row per unit: its scheme, the parts of its error, the next cheaper and next better one."""
+    """One row per unit: its scheme, the parts of its error, the next cheaper and better ones."""
     sums, error = table.chosen, wish.error
     volume = total_of(sums, "volume").adds
     errors = unit_errors(sums, error)
@@ -47,12 +49,20 @@ def layer_rows(table: Table, wish: Wish, options: np.ndarray) -> pd.DataFrame:
         better = _first(lower, volume[u], errors[u])
         rows.append(
             {
-                "layer": unit.name, "tensors": len(unit.tensors), "steps": unit.steps, "elements": round(_elements(table, u)),
-                "scheme": table.candidates[k], "volume": volume[u, k], "error": errors[u, k], "loses_by": _most(sums.parts[u, k]),
+                "layer": unit.name,
+                "tensors": len(unit.tensors),
+                "steps": unit.steps,
+                "elements": round(_elements(table, u)),
+                "scheme": table.candidates[k],
+                "volume": volume[u, k],
+                "error": errors[u, k],
+                "loses_by": _most(sums.parts[u, k]),
             }
-            | _other("cheaper", table, u, cheaper, volume, errors) | {"cheaper_loses_by": "" if cheaper is None else _most(sums.parts[u, cheaper])}
-            | _other("better", table, u, better, volume, errors) | {"sure": sure[u]}
-        )  # fmt: skip
+            | _other("cheaper", table, u, cheaper, volume, errors)
+            | {"cheaper_loses_by": "" if cheaper is None else _most(sums.parts[u, cheaper])}
+            | _other("better", table, u, better, volume, errors)
+            | {"sure": sure[u]}
+        )
     return pd.DataFrame(rows, columns=list(LAYERS))
 
 
@@ -100,7 +110,7 @@ def _most(parts: np.ndarray) -> str:
 
 
 def verdict(plan: Plan) -> str:
-    """The plan's gain over the best single scheme, on which steps, and its interval; or why none."""
+    """The plan's gain over the best single scheme, its steps and interval; or why there is none."""
     held_out = plan._table.held_out
     side = "chosen" if held_out is None else "held out"
     figures = plan.figures[plan.figures["steps"] == side].set_index("what")
@@ -108,7 +118,10 @@ def verdict(plan: Plan) -> str:
     schemes = len(set(plan.layers["scheme"]))
     head = f"{error} {own[error]:.3g} at volume {own['volume']:.3g}"
     if held_out is not None:
-        head += f" on {count_of(len(held_out.steps), 'step')} held out, chosen by {(n := len(plan._table.chosen.steps))} other{'s' if n > 1 else ''}"
+        head += (
+            f" on {count_of(len(held_out.steps), 'step')} held out, chosen by "
+            f"{(n := len(plan._table.chosen.steps))} other{'s' if n > 1 else ''}"
+        )
     if schemes == 1:
         return f"{plan.layers['scheme'].iloc[0]} for every layer: {head}; {_why_one(plan)}"
     head = f"{schemes} schemes: {head}"
@@ -117,7 +130,10 @@ def verdict(plan: Plan) -> str:
     best = f"{plan.single}, the best single candidate within the limits"
     if plan.wish.minimize in ("volume", "time"):
         figure = plan.wish.minimize
-        return f"{head}; {figure} {own[figure]:.4g} instead of {figures.loc['single', figure]:.4g} with {best}"
+        return (
+            f"{head}; {figure} {own[figure]:.4g} instead of "
+            f"{figures.loc['single', figure]:.4g} with {best}"
+        )
     middle, low, high = plan.against_single(side)
     spread = "" if math.isnan(low) else f" (95 % over the steps: {low:.3g} to {high:.3g})"
     if abs(math.log(middle)) < math.log(SAME):
@@ -143,6 +159,12 @@ def _why_one(plan: Plan) -> str:
         0
     ]
     if best[figure] * SAME >= own[figure]:
-        return f"the best mixture has {figure} {best[figure]:.4g} instead of {own[figure]:.4g}, less than a hundredth below"
+        return (
+            f"the best mixture has {figure} {best[figure]:.4g} instead of {own[figure]:.4g}, "
+            "less than a hundredth below"
+        )
     steps = count_of(len(plan._table.chosen.steps), "step")
-    return f"the best mixture has {figure} {best[figure]:.3g} instead of {own[figure]:.3g} on the {steps} that it was chosen by: indistinguishable"
+    return (
+        f"the best mixture has {figure} {best[figure]:.3g} instead of {own[figure]:.3g} on the "
+        f"{steps} used for its choice: indistinguishable"
+    )

@@ -37,7 +37,7 @@ USUAL_VOLUME, USUAL_NMSE = 0.25, 0.01
 
 @dataclass(frozen=True)
 class Wish:
-    """A figure to minimize, and limits, or None. `max_layer_error` limits each unit, not a total."""
+    """A figure to minimize, and limits or None. `max_layer_error` limits each unit, not a total."""
 
     minimize: str = ERRORS[0]
     max_volume: float | None = None
@@ -128,7 +128,7 @@ class Wish:
 
 
 class Total(NamedTuple):
-    """A figure as a sum over the units: every option's term, the limit as a sum, and the inverse."""
+    """A figure as a sum over the units: every option's term, the limit as a sum, the inverse."""
 
     adds: np.ndarray  # (U, K)
     limit: float
@@ -158,7 +158,7 @@ def total_of(sums: Sums, figure: str, value: float = 0.0) -> Total:
 
 
 def unit_errors(sums: Sums, figure: str) -> np.ndarray:
-    """The error of every unit, (U, K): over its own noise (0 if none), or its part of the step's NMSE."""
+    """The error of every unit, (U, K): over its own noise (0 if none), or its part of the NMSE."""
     if figure != "error_over_noise":
         return total_of(sums, figure).adds
     blocks = sums.noise_blocks.sum(axis=1)[:, None]

@@ -56,8 +56,8 @@ def allreduce(
     Raises
     ------
     ValueError
-        No worker; a vector, which has no axis of workers; an unknown topology; +kahan for a topology
-        without an accumulator to compensate.
+        No worker; a vector, which has no axis of workers; an unknown topology; +kahan for a
+        topology without an accumulator to compensate.
     TypeError
         A dtype other than float32 and narrower floats.
     """

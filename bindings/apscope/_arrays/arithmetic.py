@@ -18,7 +18,7 @@ ARITHMETIC = Options(UnderflowOptions)
 
 
 def _operand(x: Any, what: str) -> np.ndarray:
-    """A contiguous array of the operand's values: float32 if all of them are float32 values, else float64."""
+    """A contiguous array of the operand's values: float32 if it can hold them, else float64."""
     a = _input(x, what)
     if a.dtype == np.float32:
         return a
@@ -30,7 +30,7 @@ def _operand(x: Any, what: str) -> np.ndarray:
 
 
 def _same_storage(arrays: list[np.ndarray], *formats: FloatFormat | None) -> list[np.ndarray]:
-    """float32 arrays if operands and formats fit; else float64, for which the exact path is used."""
+    """float32 arrays if operands and formats fit; else float64, with the exact path."""
     if all(a.dtype == np.float32 for a in arrays) and all(
         f is None or f.fits_fp32 for f in formats
     ):
@@ -62,12 +62,16 @@ def _like_one_of(operands: tuple[Any, ...]) -> Any:
             a.equals(b) for a, b in zip(x.axes, labelled[0].axes)
         ):
             raise ValueError(
-                f"the operands are {_pandas_kind(x)}s with different labels; align them first: a, b = a.align(b)"
+                f"the operands are {_pandas_kind(x)}s with different labels; align them first: a, "
+                "b = a.align(b)"
             )
     kinds = (
-        _is_torch, lambda x: _pandas_kind(x) == "DataFrame", lambda x: _pandas_kind(x) == "Series",
-        lambda x: isinstance(x, (np.ndarray, np.generic)), lambda x: not isinstance(x, (int, float)),
-    )  # fmt: skip
+        _is_torch,
+        lambda x: _pandas_kind(x) == "DataFrame",
+        lambda x: _pandas_kind(x) == "Series",
+        lambda x: isinstance(x, (np.ndarray, np.generic)),
+        lambda x: not isinstance(x, (int, float)),
+    )
     for is_kind in kinds:
         for x in operands:
             if is_kind(x):
@@ -128,18 +132,18 @@ def add(
     out : array or tensor, optional
         Written instead of a new array: the result's shape and dtype; an operand is allowed.
     **options
-        Not ``stochastic_exact``, which is for casts only. The overflow rule concerns exact infinities
-        too: in a format without infinity ``1 / 0`` is NaN, or the largest value if the format has
-        no NaN or the rule is ``saturate`` or ``propagate``. With ``flush_input`` operands below the
-        smallest normal number of `format` count as zeros. Element ``i`` of the result (in C order)
-        uses random word ``i``.
+        Not ``stochastic_exact``, which is for casts only. The overflow rule concerns exact
+        infinities too: in a format without infinity ``1 / 0`` is NaN, or the largest value if the
+        format has no NaN or the rule is ``saturate`` or ``propagate``. With ``flush_input``
+        operands below the smallest normal number of `format` count as zeros. Element ``i`` of the
+        result (in C order) uses random word ``i``.
 
     Returns
     -------
     array or tensor of the broadcast shape
-        float32 if the format's values are float32 numbers (``format.fits_fp32``), else float64. A tensor
-        if an operand is one; a number if all are. Every element is a value of `format`, an infinity or
-        NaN.
+        float32 if the format's values are float32 numbers (``format.fits_fp32``), else float64. A
+        tensor if an operand is one; a number if all are. Every element is a value of `format`, an
+        infinity or NaN.
 
     Notes
     -----
@@ -150,8 +154,8 @@ def add(
     Raises
     ------
     ValueError
-        Shapes that do not broadcast; an unknown format, rounding, overflow or underflow; a wrong `out`
-        shape; a read-only `out`.
+        Shapes that do not broadcast; an unknown format, rounding, overflow or underflow; a wrong
+        `out` shape; a read-only `out`.
     TypeError
         A dtype that is not a number's; a wrong `out` dtype.
 

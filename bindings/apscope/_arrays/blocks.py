@@ -71,7 +71,7 @@ def _scale_shape(shape: tuple[int, ...], axis: int, f: BlockFormat) -> tuple[int
 
 
 def _bytes(codes: Any, what: str) -> np.ndarray:
-    """Codes as contiguous uint8; one-byte dtypes (int8, those of ml_dtypes and torch) by their bits."""
+    """Codes as contiguous uint8; one-byte dtypes (int8, of ml_dtypes, of torch) by their bits."""
     if _is_torch(codes):
         if codes.element_size() == 1:
             import torch
@@ -93,7 +93,8 @@ def _bytes(codes: Any, what: str) -> np.ndarray:
 def _check_tensor_scale(f: BlockFormat, tensor_scale: float | None) -> None:
     if f.tensor_scale != (tensor_scale is not None):
         raise ValueError(
-            f"{f.name} {'needs a' if f.tensor_scale else 'has no'} tensor_scale; tensor_scale={tensor_scale} was given"
+            f"{f.name} {'needs a' if f.tensor_scale else 'has no'} tensor_scale; "
+            f"tensor_scale={tensor_scale} was given"
         )
     if tensor_scale is not None and not 0 < tensor_scale < np.inf:
         raise ValueError(f"tensor_scale={tensor_scale} is not a positive finite number")
@@ -200,7 +201,8 @@ def encode_blocks(
     --------
     >>> import numpy as np, apscope
     >>> apscope.encode_blocks(np.float32([500.0, 1.0, -0.5]), "mxfp8_e4m3")
-    EncodedBlocks(codes=array([126,  56, 176], dtype=uint8), scales=array([127], dtype=uint8), tensor_scale=None)
+    EncodedBlocks(codes=array([126,  56, 176], dtype=uint8), scales=array([127], dtype=uint8),
+    tensor_scale=None)
     """
     f, s = _as_block_format(format), BLOCKS.settings(options)
     if _on_gpu(x):
@@ -271,7 +273,8 @@ def decode_blocks(
     wanted = _scale_shape(a.shape, at, f)
     if s.shape != wanted:
         raise ValueError(
-            f"scales have shape {s.shape}; codes of shape {a.shape} in blocks of {f.block_size} need {wanted}"
+            f"scales have shape {s.shape}; codes of shape {a.shape} in blocks of {f.block_size} "
+            f"need {wanted}"
         )
     _check_tensor_scale(f, tensor_scale)
 

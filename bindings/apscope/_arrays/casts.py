@@ -48,7 +48,7 @@ def _random_words(random: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _values(x: Any, f: FloatFormat, s: Settings, random: Any) -> np.ndarray:
-    """x in the dtype of the results: float32 if the values and the format's fit it, else float64."""
+    """x in the dtype of the results: float32 if its values and the format's fit, else float64."""
     a = x if type(x) is np.ndarray else _as_array(x, "x")
     if a.dtype.kind in "iu" and beyond_float64(a):
         return _round_integers(a, f, s, random)
@@ -80,7 +80,7 @@ def _round_at_once(x: Any, format: Any, seed: Any, out: Any, options: Any) -> An
 def _rounder(
     x: Any, f: FloatFormat, s: Settings, random: Any
 ) -> tuple[Callable[..., None], np.ndarray]:
-    """The values of x, and call(function, target, *more), which runs a function of _core over them."""
+    """The values of x, and call(function, target, *more), which runs a function of _core."""
     values = _values(x, f, s, random)
     words = None if random is None else _random_words(random, values.shape)
 
@@ -98,7 +98,8 @@ def _round_integers(a: np.ndarray, f: FloatFormat, s: Settings, random: Any) -> 
         or s.projection.underflow in ("flush_input", "flush_both")
     ):
         raise ValueError(
-            "x has integers beyond 2^53, which do not support random=, stochastic_exact or flushed input; omit these or give floating-point numbers"
+            "x has integers beyond 2^53, which do not support random=, stochastic_exact or flushed "
+            "input; omit these or give floating-point numbers"
         )
     low = a & a.dtype.type(0x7FF)
     high = a - low
@@ -137,9 +138,9 @@ def quantize(
     Returns
     -------
     array or tensor of x's shape
-        Same kind of array as `x`, with the labels of a Series or DataFrame; float32 for float32 and narrower inputs if the format's values
-        are float32 numbers (``format.fits_fp32``), else float64. Every element is a value of
-        `format`, an infinity or NaN.
+        Same kind of array as `x`, with the labels of a Series or DataFrame; float32 for float32 and
+        narrower inputs if the format's values are float32 numbers (``format.fits_fp32``), else
+        float64. Every element is a value of `format`, an infinity or NaN.
 
     Notes
     -----
@@ -151,8 +152,9 @@ def quantize(
     Raises
     ------
     ValueError
-        Unknown format, rounding, overflow or underflow; a projection together with its parts; a wrong shape of `out` or `random`; a
-        read-only `out`; random integers beyond `random_bits`, or for a rounding that draws none.
+        Unknown format, rounding, overflow or underflow; a projection together with its parts; a
+        wrong shape of `out` or `random`; a read-only `out`; random integers beyond `random_bits`,
+        or for a rounding that draws none.
     TypeError
         A dtype that is not a number's; a wrong `out` dtype; random numbers that are not integers.
 

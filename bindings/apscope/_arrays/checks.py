@@ -22,7 +22,8 @@ def integer(name: str, value: Any, low: int, high: int) -> int:
         raise TypeError(f"{name}={value!r} must be an integer") from None
     if not low <= number <= high:
         raise ValueError(
-            f"{name}={number} is not between {low} and {high if high < 2**53 else f'2^{high.bit_length()} - 1'}"
+            f"{name}={number} is not between {low} and "
+            f"{high if high < 2**53 else f'2^{high.bit_length()} - 1'}"
         )
     return number
 
@@ -77,11 +78,17 @@ def workers_first(shape: tuple[int, ...]) -> tuple[int, ...]:
     Raises
     ------
     ValueError
-        No worker, or a vector: whether its numbers are workers or values of one nobody could tell.
+        No worker; a vector, whose numbers could be workers or the values of one worker.
     """
     if len(shape) < 2 or not shape[0]:
-        said = f"x has shape {tuple(shape)}; its first axis must be the workers, at least one: give (workers, ...)"
+        said = (
+            f"x has shape {tuple(shape)}; its first axis must be the workers, at least one: "
+            "give (workers, ...)"
+        )
         if len(shape) == 1 and shape[0]:
-            said += f"; x[None] is one worker with {shape[0]} values, x[:, None] {shape[0]} workers with one value each"
+            said += (
+                f"; x[None] is one worker with {shape[0]} values, x[:, None] {shape[0]} "
+                "workers with one value each"
+            )
         raise ValueError(said)
     return tuple(shape[1:])

@@ -23,7 +23,8 @@ def module(
         from .. import _cuda
     except ImportError as error:
         raise RuntimeError(
-            f"{why}, and this apscope was built without its CUDA module; build it with -DAPSCOPE_CUDA=ON, or {instead}"
+            f"{why}, and this apscope was built without its CUDA module; build it with "
+            f"-DAPSCOPE_CUDA=ON, or {instead}"
         ) from error
     return _cuda
 
@@ -46,7 +47,7 @@ class DeviceView:
 
 
 class DeviceArray:
-    """Memory of a GPU with ``__cuda_array_interface__`` (version 3), for results that are not tensors.
+    """GPU memory with ``__cuda_array_interface__`` (version 3), for results that are not tensors.
 
     Frameworks accept it without a copy; `get` copies it into a NumPy array.
     """
@@ -115,15 +116,17 @@ def _of_tensor(x: Any, what: str) -> DeviceView:
 
 
 def _of_interface(interface: dict[str, Any], owner: Any, what: str) -> DeviceView:
-    """By the CUDA array interface: https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html."""
+    """By https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html."""
     missing = [key for key in ("shape", "typestr", "data", "version") if key not in interface]
     if missing:
         raise ValueError(
-            f"{what}'s __cuda_array_interface__ has no '{missing[0]}', which its specification requires"
+            f"{what}'s __cuda_array_interface__ has no '{missing[0]}', "
+            "which its specification requires"
         )
     if interface["version"] < 2:
         raise ValueError(
-            f"{what}'s __cuda_array_interface__ is of version {interface['version']}; give one of version 2 or 3"
+            f"{what}'s __cuda_array_interface__ is of version {interface['version']}; give one of "
+            "version 2 or 3"
         )
     if interface.get("mask") is not None:
         raise TypeError(f"{what} has a mask, which a result cannot keep; give an array without one")
@@ -141,14 +144,15 @@ def _of_interface(interface: dict[str, Any], owner: Any, what: str) -> DeviceVie
         stream = LEGACY_STREAM  # nothing to wait for
     elif stream == 0:
         raise ValueError(
-            f"{what}'s __cuda_array_interface__ has stream 0, which is ambiguous; 1 is the legacy default stream, 2 the thread's"
+            f"{what}'s __cuda_array_interface__ has stream 0, which is ambiguous; 1 is the legacy "
+            "default stream, 2 the thread's"
         )
     address, read_only = interface["data"]
     return DeviceView(int(address or 0), shape, dtype, None, int(stream), bool(read_only), owner)
 
 
 def _check_strides(shape: tuple[int, ...], strides: tuple[int, ...], unit: int, what: str) -> None:
-    """The strides of C order, `unit` for the last axis; those of axes with one element do not matter."""
+    """Strides of C order, `unit` for the last axis; those of axes with one element are ignored."""
     if 0 in shape:
         return
     expected = unit
@@ -175,7 +179,8 @@ def _of_dlpack(x: Any, what: str) -> DeviceView:
     address, shape, strides, code, bits, lanes, _, number = module().read_dlpack(capsule)
     if code not in _DLPACK_TYPES or lanes != 1:
         raise TypeError(
-            f"{what} has DLPack's dtype (code {code}, {bits} bits, {lanes} lanes); give float32, float64 or integers"
+            f"{what} has DLPack's dtype (code {code}, {bits} bits, {lanes} lanes); give float32, "
+            "float64 or integers"
         )
     if strides is not None:
         _check_strides(tuple(shape), tuple(strides), 1, what)

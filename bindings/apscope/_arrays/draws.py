@@ -13,11 +13,11 @@ __all__ = ["Draws"]
 class Draws:
     """A seed that advances: every call with it draws different words.
 
-    A function that takes ``seed=`` an integer draws the same words at every call: element i of an array always gets
-    the word of (seed, i). Two calls with the same seed make the same errors, so errors of repeated
-    calls add up instead of averaging out. With a `Draws`, call number k (from 0) has its own seed:
-    the first two words of philox(counter = (FNV-1a 64 of the empty name, k), key = seed),
-    docs/definitions.md section 7.
+    A function that takes ``seed=`` an integer draws the same words at every call: element i of an
+    array always gets the word of (seed, i). Two calls with the same seed make the same errors, so
+    errors of repeated calls add up instead of averaging out. With a `Draws`, call number k (from 0)
+    has its own seed: the first two words of philox(counter = (FNV-1a 64 of the empty name, k), key
+    = seed), docs/definitions.md section 7.
 
     Parameters
     ----------

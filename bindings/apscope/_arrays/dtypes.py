@@ -73,7 +73,8 @@ def dtype_name(what: Any) -> str:
         name = str(what).removeprefix("torch.")
         if name.endswith("_x2"):
             raise TypeError(
-                f"{what} packs two values into an element; the format of one is '{name.removeprefix('float4_').removesuffix('_x2')}'"
+                f"{what} packs two values into an element; the format of one is "
+                f"'{name.removeprefix('float4_').removesuffix('_x2')}'"
             )
         return name
     dtype = numpy_dtype(what)

@@ -44,7 +44,7 @@ def _located(view: DeviceView, what: str = "x") -> int:
 
 
 def _floats(x: Any, what: str = "x", narrow: bool = False) -> DeviceView:
-    """A view of float32 or float64 numbers; a tensor of another dtype, or not contiguous, is converted on its GPU."""
+    """A view of float32 or float64 numbers; other and strided tensors are converted on their GPU."""
     if _is_torch(x):
         import torch
 
@@ -85,7 +85,9 @@ def _result(
         tensor = torch.empty(shape, dtype=getattr(torch, dtype.name), device=like.device)
     except torch.cuda.OutOfMemoryError as error:
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        raise MemoryError(f"the GPU has not enough memory for the result's {size} bytes") from error
+        raise MemoryError(
+            f"the GPU does not have enough memory for the result's {size} bytes"
+        ) from error
     return tensor, tensor.data_ptr()
 
 
@@ -95,7 +97,8 @@ def _result(
 def _prepared(x: Any, f: FloatFormat, random: Any) -> tuple[DeviceView, int]:
     if random is not None:
         raise ValueError(
-            "random= is not supported on a GPU; give seed and random_bits, or an array in the CPU's memory"
+            "random= is not supported on a GPU; give seed and random_bits, or an array in the "
+            "CPU's memory"
         )
     view = _floats(x)
     if view.dtype == np.float32 and not f.fits_fp32:
@@ -146,7 +149,8 @@ def encode(
     else:
         raise TypeError(f"{f.name} has codes of {f.storage_bits} bits; give x as float64")
     device_arrays.module().encode(
-        view.address, address, view.size, view.dtype.itemsize, dtype.itemsize, f.name, _projection(s), s.seed,
+        view.address, address, view.size, view.dtype.itemsize, dtype.itemsize, f.name,
+        _projection(s), s.seed,
         nan, device, view.stream,
     )  # fmt: skip
     return result
@@ -218,8 +222,10 @@ def allreduce(
     device_arrays.module().require_device(device)
     result, address = _result(x, view, device, shape, np.float64)
     device_arrays.module().allreduce(
-        view.address, view.shape[0], address, view.size // view.shape[0], f.name, text("topology", topology),
-        None if accumulate is None else accumulate.name, hop_rounding, input_cast, _projection(s), s.seed, device, view.stream,
+        view.address, view.shape[0], address, view.size // view.shape[0], f.name,
+        text("topology", topology),
+        None if accumulate is None else accumulate.name, hop_rounding, input_cast, _projection(s),
+        s.seed, device, view.stream,
     )  # fmt: skip
     return result if topology == "exact" else _narrowed(x, view, device, result, address)
 
@@ -258,7 +264,8 @@ def matmul(
         or left.shape[-1] != right.shape[-2]
     ):
         raise ValueError(
-            f"a has shape {left.shape}, b {right.shape}; on a GPU give (..., m, k) and (..., k, n) with the same leading axes"
+            f"a has shape {left.shape}, b {right.shape}; on a GPU give (..., m, k) and (..., k, n) "
+            "with the same leading axes"
         )
     device = _located(left, "a")
     if _located(right, "b") != device:
@@ -267,8 +274,10 @@ def matmul(
     shape = (*left.shape[:-1], right.shape[-1])
     result, address = _result(a, left, device, shape, np.float32, out)
     device_arrays.module().matmul(
-        left.address, right.address, address, int(np.prod(shape[:-2], dtype=np.int64)), shape[-2], left.shape[-1], shape[-1], f.name, text("order", order),
-        None if accumulate is None else accumulate.name, None if product is None else product.name, _projection(s), s.seed, device, left.stream,
+        left.address, right.address, address, int(np.prod(shape[:-2], dtype=np.int64)), shape[-2],
+        left.shape[-1], shape[-1], f.name, text("order", order),
+        None if accumulate is None else accumulate.name, None if product is None else product.name,
+        _projection(s), s.seed, device, left.stream,
     )  # fmt: skip
     return result
 
@@ -331,7 +340,8 @@ def decode_blocks(
     wanted = scale_shape(view.shape, at, f)
     if of_scales.shape != wanted:
         raise ValueError(
-            f"scales have shape {of_scales.shape}; codes of shape {view.shape} in blocks of {f.block_size} need {wanted}"
+            f"scales have shape {of_scales.shape}; codes of shape {view.shape} in blocks of "
+            f"{f.block_size} need {wanted}"
         )
     device = _located(view, "codes")
     device_arrays.module().require_device(device)

@@ -42,7 +42,8 @@ def as_format(format: Any) -> FloatFormat:
         else f"of type {type(format).__name__}"
     )
     raise TypeError(
-        f"format is {what}; give a FloatFormat, a format's name such as 'e4m3', or a floating-point dtype of NumPy, ml_dtypes or torch"
+        f"format is {what}; give a FloatFormat, a format's name such as 'e4m3', or a "
+        "floating-point dtype of NumPy, ml_dtypes or torch"
     )
 
 
@@ -53,7 +54,8 @@ def _named(name: str) -> FloatFormat:
     except ValueError:
         if name in {row["name"] for row in _core.named_block_formats()}:
             raise ValueError(
-                f"'{name}' is a block format; give a float format such as 'e4m3', or call quantize_blocks"
+                f"'{name}' is a block format; give a float format such as 'e4m3', or call "
+                "quantize_blocks"
             ) from None
         raise
 
@@ -86,7 +88,8 @@ def _without_gradient(x: Any, what: str) -> Any:
     """
     if x.requires_grad and sys.modules["torch"].is_grad_enabled():
         raise ValueError(
-            f"{what} requires grad, but results here have no gradient; give {what}.detach(), or call under torch.no_grad()"
+            f"{what} requires grad, but results here have no gradient; give {what}.detach(), or "
+            "call under torch.no_grad()"
         )
     return x.detach()
 
@@ -134,7 +137,8 @@ def _widen(a: np.ndarray, what: str) -> np.ndarray:
             )
         return a.astype(np.float64)
     raise TypeError(
-        f"{what} has dtype {a.dtype}; use float64, float32, float16, bfloat16, a float8 or narrower, or integers"
+        f"{what} has dtype {a.dtype}; use float64, float32, float16, bfloat16, a float8 or "
+        "narrower, or integers"
     )
 
 
@@ -151,7 +155,8 @@ def beyond_float64(a: np.ndarray) -> bool:
 def _as_array(x: Any, what: str) -> np.ndarray:
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(
-            f"{what} is a masked array, whose mask a result cannot keep; give {what}.filled(value) or {what}.compressed()"
+            f"{what} is a masked array, whose mask a result cannot keep; give {what}.filled(value) "
+            f"or {what}.compressed()"
         )
     return _torch_to_numpy(x, what) if _is_torch(x) else np.asarray(x)
 
@@ -184,7 +189,7 @@ def _output(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def _narrow(a: np.ndarray) -> np.ndarray:
-    """float64 values that are float32 numbers, as float32, even if the caller flushes subnormals."""
+    """float64 values that are float32 numbers, as float32, even if subnormals are flushed."""
     result = np.empty(a.shape, np.float32)
     _core.narrow(a.reshape(-1), result.reshape(-1))
     return result

@@ -50,7 +50,8 @@ class Settings(NamedTuple):
 
 
 _TYPES = {
-    "projection": "Projection | None", "rounding": "str", "overflow": "str", "underflow": "str", "keep_payload": "bool",
+    "projection": "Projection | None", "rounding": "str", "overflow": "str", "underflow": "str",
+    "keep_payload": "bool",
     "random_bits": "int", "seed": "int | Draws", "threads": "int",
 }  # fmt: skip
 _SEED = """seed : int or Draws
@@ -99,7 +100,7 @@ class Options:
         self._plain = self._check()
 
     def settings(self, options: Any) -> Settings:
-        """The checked arguments of a call. Takes the next seed of a `Draws`, even if an argument is refused.
+        """The checked arguments of a call. Takes the next seed of a `Draws`, even after an error.
 
         Raises
         ------
@@ -129,7 +130,8 @@ class Options:
 
                 near = difflib.get_close_matches(name, self.known, n=1)
                 raise TypeError(
-                    f"unexpected keyword argument '{name}'; {f'did you mean {near[0]}?' if near else 'there are ' + ', '.join(self.known)}"
+                    f"unexpected keyword argument '{name}'; "
+                    f"{f'did you mean {near[0]}?' if near else 'there are ' + ', '.join(self.known)}"
                 )
         threads = options.pop("threads", 1)
         p = self._projection(options.pop("projection", None), options)
@@ -161,7 +163,7 @@ class Options:
         return function
 
     def _entries(self, found: re.Match[str]) -> str:
-        """The entries of a docstring's list of parameters; a remark below ``**options`` joins the projection's."""
+        """A docstring's parameters; remarks below ``**options`` join those of the projection."""
         indent, remark = found[1], inspect.cleandoc(found[2])
         fields = [name for name in FIELDS if name in self.known]
         entries = [
@@ -179,7 +181,8 @@ class Options:
             words = [name for name in fields if name in ("rounding", "overflow", "underflow")]
             entries += [
                 f"{', '.join(words)} : str",
-                f"    As for `Projection`; by default {', '.join(f'``{self.defaults[name]}``' for name in words)}.",
+                "    As for `Projection`; by default "
+                f"{', '.join(f'``{self.defaults[name]}``' for name in words)}.",
             ]
             for name in fields:
                 if name not in words:
@@ -192,7 +195,8 @@ class Options:
                 if self.in_full
                 else [
                     "seed : int or Draws",
-                    "    For stochastic rounding, the same in every call unless it is a `Draws`: as for `quantize`.",
+                    "    For stochastic rounding, the same in every call unless it is a `Draws`: "
+                    "as for `quantize`.",
                 ]
             )
         if "threads" in self.known:

@@ -19,16 +19,20 @@ OPERATIONS = ("add", "subtract", "multiply", "divide", "sqrt", "fma")
 SUMS = ("sum", "dot", "matmul")
 
 # Path -> (computation, proof). Casts describe themselves.
-_PRODUCT = "a product is exact in fp32, or below half the format's smallest number, which ties to even make a zero either way"
+_PRODUCT = (
+    "a product is exact in fp32, or below half the format's smallest number, which ties to "
+    "even make a zero either way"
+)
 _TWICE = (
-    "24 bits are at least 2p + 1, or the sum is exact: rounding to them and then to the format is rounding once (Figueroa, 1995; Flocq, "
-    f"round_round_plus_FLT); {_PRODUCT}"
+    "24 bits are at least 2p + 1, or the sum is exact: rounding to them and then to the format is "
+    f"rounding once (Figueroa, 1995; Flocq, round_round_plus_FLT); {_PRODUCT}"
 )
 _ARITHMETIC = {
     "fp32": (
-        "the fp32 sum, rounded to odd, or the fp32 product wherever the factors are numbers of the format (elsewhere fp64's), then one "
-        "rounding in registers",
-        f"a sum rounded to odd with two bits more than the target, then rounded, is rounded once (Boldo and Melquiond, IEEE TC 57(4), 2008); {_PRODUCT}",
+        "the fp32 sum, rounded to odd, or the fp32 product wherever the factors are numbers of the "
+        "format (elsewhere fp64's), then one rounding in registers",
+        "a sum rounded to odd with two bits more than the target, then rounded, is rounded once "
+        f"(Boldo and Melquiond, IEEE TC 57(4), 2008); {_PRODUCT}",
     ),
     "exact": (
         "the fp64 result, which is exact, then one rounding",
@@ -36,26 +40,29 @@ _ARITHMETIC = {
     ),
     "odd": (
         "the fp64 result rounded to odd, then one rounding",
-        "rounding to odd with two bits more than the target (N + 2 for stochastic rounding with N bits), then rounding, is rounding once "
-        "(Boldo and Melquiond, IEEE TC 57(4), 2008)",
+        "rounding to odd with two bits more than the target (N + 2 for stochastic rounding with N "
+        "bits), then rounding, is rounding once (Boldo and Melquiond, IEEE TC 57(4), 2008)",
     ),
     "wide": (
         "128-bit integers with a sticky bit, then one rounding",
-        "the last bit says whether anything was cut off, and it lies more than N + 2 bits below the target's last one",
+        "the last bit says whether anything was cut off, and it lies more than N + 2 bits below "
+        "the target's last one",
     ),
 }
 _SUMS = {
     "fp32": ("fp32 products and sums, each rounded in registers", _TWICE),
     "fp64": (
         "fp64 products and sums, each rounded in registers",
-        "products of fp32 numbers are exact in fp64, and so are these sums, or they round twice safely (53 bits are at least 2p + 1; Figueroa, 1995)",
+        "products of fp32 numbers are exact in fp64, and so are these sums, or they round twice "
+        "safely (53 bits are at least 2p + 1; Figueroa, 1995)",
     ),
     "fp64_odd": (
         "exact fp64 products and fp64 sums rounded to odd, each then rounded in registers",
         _ARITHMETIC["odd"][1],
     ),
     "general": (
-        "rows of fp64 numbers, each product and sum on the path that it has by itself; exact sums in integers of hundreds of bits",
+        "rows of fp64 numbers, each product and sum on the path that it has by itself; exact sums "
+        "in integers of hundreds of bits",
         "every operation is exact, or rounded to odd, before its one rounding",
     ),
 }
@@ -72,8 +79,9 @@ class Plan:
     storage : str
         ``float32`` or ``float64``: the dtype of the results.
     path : str
-        ``addition``, ``split``, ``scaled``, ``rule``, ``stochastic`` or ``digits`` for casts; ``fp32``, ``exact``, ``odd`` or
-        ``wide`` for arithmetic; ``fp32``, ``fp64``, ``fp64_odd`` or ``general`` for sums.
+        ``addition``, ``split``, ``scaled``, ``rule``, ``stochastic`` or ``digits`` for casts;
+        ``fp32``, ``exact``, ``odd`` or ``wide`` for arithmetic; ``fp32``, ``fp64``, ``fp64_odd`` or
+        ``general`` for sums.
     how : str
         The computation.
     reason : str
@@ -91,7 +99,10 @@ class Plan:
     simd: str
 
     def __str__(self) -> str:
-        return f"{self.operation} to {self.format}, in {self.storage}: {self.how} ({self.path}, {self.simd}).\nRight because {self.reason}."
+        return (
+            f"{self.operation} to {self.format}, in {self.storage}: {self.how} ({self.path}, "
+            f"{self.simd}).\nRight because {self.reason}."
+        )
 
 
 @PLAN
@@ -111,8 +122,8 @@ def plan(
     Parameters
     ----------
     operation : str
-        ``quantize``, ``encode``, ``add``, ``subtract``, ``multiply``, ``divide``, ``sqrt``, ``fma``, ``sum``,
-        ``dot`` or ``matmul``.
+        ``quantize``, ``encode``, ``add``, ``subtract``, ``multiply``, ``divide``, ``sqrt``,
+        ``fma``, ``sum``, ``dot`` or ``matmul``.
     format : FloatFormat, str or dtype
         The format of the result.
     dtype : dtype

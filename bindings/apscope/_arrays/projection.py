@@ -144,15 +144,18 @@ def whole(projection: Any, given: Collection[str], known: Collection[str], what:
     """
     if not isinstance(projection, Projection):
         raise TypeError(
-            f"projection is of type {type(projection).__name__}; give a Projection, such as Projection('toward_zero')"
+            f"projection is of type {type(projection).__name__}; give a Projection, such as "
+            "Projection('toward_zero')"
         )
     if given:
         raise ValueError(
-            f"projection and {next(iter(given))} are both given, but one is a part of the other; omit one"
+            f"projection and {next(iter(given))} are both given, but "
+            "one is a part of the other; omit one"
         )
     for f in dataclasses.fields(Projection):
         if f.name not in known and (value := getattr(projection, f.name)) != f.default:
             raise ValueError(
-                f"the projection has {f.name}={value!r}, which {what} does not support; leave it at {f.default!r}"
+                f"the projection has {f.name}={value!r}, which {what} does not support; leave it "
+                f"at {f.default!r}"
             )
     return projection

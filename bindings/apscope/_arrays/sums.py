@@ -30,7 +30,7 @@ def _write_result(
     shape: tuple[int, ...],
     out: Any,
 ) -> Any:
-    """compute(flat result) in the operands' dtype, then in the format's; an operand may be `out`."""
+    """compute(flat result) in the operands' dtype, then the format's; an operand may be `out`."""
     computed = np.empty(shape, held)
     compute(computed.reshape(-1))
     result = _in_storage(computed, f)
@@ -88,8 +88,8 @@ def sum(
     Returns
     -------
     array or tensor of x's shape without `axis`; of shape () if all is summed
-        float32 if the format's values are float32 numbers (``format.fits_fp32``), else float64. Every
-        element is a value of `format`, an infinity or NaN. A sum of no terms is +0, rounded.
+        float32 if the format's values are float32 numbers (``format.fits_fp32``), else float64.
+        Every element is a value of `format`, an infinity or NaN. A sum of no terms is +0, rounded.
 
     Raises
     ------
@@ -243,7 +243,8 @@ def matmul(
             raise ValueError(f"{what} is a number; matmul takes vectors and matrices")
     if x.shape[-1] != y.shape[0 if y.ndim == 1 else -2]:
         raise ValueError(
-            f"a has shape {x.shape}, b {y.shape}; a's last axis must be as long as b's first of its last two"
+            f"a has shape {x.shape}, b {y.shape}; a's last axis must be as long as b's first of "
+            "its last two"
         )
     rows, columns = x.shape[-2:-1], y.shape[-1:] if y.ndim > 1 else ()
     left, right = (x if x.ndim > 1 else x[None, :]), (y if y.ndim > 1 else y[:, None])
@@ -261,7 +262,8 @@ def matmul(
 
     def compute(result: np.ndarray) -> None:
         _core.ordered_matmul(
-            left.reshape(-1), right.reshape(-1), int(np.prod(batch)), left.shape[-2], result, f, order, accumulator, products,
+            left.reshape(-1), right.reshape(-1), int(np.prod(batch)), left.shape[-2], result, f,
+            order, accumulator, products,
             *s,
         )  # fmt: skip
 

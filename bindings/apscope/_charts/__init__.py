@@ -1,1 +1,1 @@
-"""Charts, described once as data; `svg` draws them into the report's page, `figure` with matplotlib into notebooks."""
+"""Charts as data: `svg` draws them for the report's page, matplotlib for notebooks."""

@@ -1,26 +1,27 @@
-"""The colours of charts: one a family of schemes, one a format, two for a pair, five for the bands of an error."""
+"""Colours of charts: of families of schemes, formats, a pair, and the bands of an error."""
 
 from .._results.families import FAMILIES
 
 __all__ = ["BANDS", "COLOURS", "FAMILIES", "FORMATS", "PAIR", "SYMBOLS", "diverging"]
 
-#: Of lines that are no families (formats, topologies, roles): Okabe and Ito's without the yellow, which white paper
-#: swallows; then three as dark.
+#: For lines that are not families (formats, topologies, roles): the colours of Okabe and Ito
+#: without yellow, which is invisible on white paper, and three more that are as dark.
 COLOURS = (
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#882255", "#777777", "#999933",
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#882255",
+    "#777777", "#999933",
 )  # fmt: skip
 #: Their marks, in Observable Plot's words.
 SYMBOLS = ("circle", "square", "triangle", "diamond", "wye", "plus", "cross", "star")
-#: Of formats, whose lines have their names beside them: none is a family's colour.
+#: For formats, whose lines have their names beside them; none is the colour of a family.
 FORMATS = ("#7a4fa3", "#00827f", "#a8326e", "#6b5b4b", "#333a45")
-#: Of a map, by what they say of an error: far below a threshold, below, near, above it, above all.
+#: For maps of an error: far below a threshold, below, near, above it, above all.
 BANDS = ("#eef1f4", "#d3dae2", "#a7b3c0", "#e8a33d", "#c0392b")
-#: Of two schemes that are compared, A and B, whatever their families.
+#: For two compared schemes A and B, whatever their families.
 PAIR = ("#0f9a94", "#c2417f")
 
 
 def diverging(low: str, middle: str, high: str) -> tuple[str, ...]:
-    """Nine colours from `low` over `middle` to `high`, each ``#rrggbb``."""
+    """Nine colours from `low` through `middle` to `high`, each ``#rrggbb``."""
     ends = [[int(colour[k : k + 2], 16) for k in (1, 3, 5)] for colour in (low, middle, high)]
 
     def mixed(end: list[int], share: float) -> str:

@@ -1,4 +1,4 @@
-"""What a chart is: marks on two scales, in numbers and words. How it looks in a page or a notebook is elsewhere."""
+"""Charts as data: marks on two scales, in numbers and words, without their appearance."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Rule:
-    """A horizontal line, and what it means; all above it is shaded where it is a limit."""
+    """A horizontal line and its meaning; if it is a limit, the area above is shaded."""
 
     y: float
     label: str
@@ -65,7 +65,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Chart:
-    """Marks on a horizontal and a vertical scale; `says` is what it shows, in a sentence for those who do not see it."""
+    """Marks on a horizontal and a vertical scale; `says` describes it, for screen readers."""
 
     title: str
     says: str
@@ -76,39 +76,39 @@ class Chart:
     rules: Sequence[Rule] = ()
     legend: Sequence[
         tuple[str, str, str]
-    ] = ()  # a name, its colour and its symbol; the report says them once for all charts
+    ] = ()  # a name, its colour and its symbol; the report shows them once for all charts
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a map: its name and a number a column; in words its error, the largest part of that, and what helps."""
+    """A row of a map: name, one number per column; in words its error, main reason and remedy."""
 
     name: str
     values: Sequence[float]
     error: float = math.nan
     part: str = ""
     remedy: str = ""
-    reason: str = ""  # beside the row, of the worst ones
+    reason: str = ""  # beside the row, for the worst rows
     says: str = ""
 
     @property
     def peak(self) -> tuple[float, int] | None:
-        """The largest of the values and its place; None without any."""
+        """The largest of the values and its place; None if there is none."""
         held = [(value, -place) for place, value in enumerate(self.values) if not math.isnan(value)]
         return None if not held else (max(held)[0], -max(held)[1])
 
 
 @dataclass(frozen=True)
 class Cells:
-    """A map: rows down, the worst first, steps across, in bands of a colour each."""
+    """A map: rows down, the worst first, steps across, one colour per band."""
 
-    title: str  # whose errors these are
+    title: str  # the scheme that has these errors
     says: str
     rows: Sequence[Row]
     steps: Sequence[int]
     edges: Sequence[tuple[float, str]]  # between the bands
     unit: str
-    order: Sequence[int] = field(default=())  # by place in the model: the place here
+    order: Sequence[int] = field(default=())  # for each place in the model, the row here
 
 
 def number(value: float, digits: int = 2) -> str:
@@ -117,7 +117,7 @@ def number(value: float, digits: int = 2) -> str:
 
 
 def powers(low: float, high: float, most: int = 4) -> list[tuple[float, str]]:
-    """Ticks of a logarithmic axis: powers of ten in it, at most so many."""
+    """Ticks of a logarithmic axis: powers of ten within it, at most `most`."""
     held = list(range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1))
     every = -(-len(held) // most)
     shown = [k for k in held if (k - held[-1]) % every == 0]

@@ -1,7 +1,7 @@
 """The numbers of charts that notebooks and the page have in common.
 
 The page selects rows by its filters and by clicks, so it computes them itself: page/fill.js has the
-same functions, and tests/python/report/test_page_charts.py holds the two equal.
+same functions, and tests/python/report/test_page_charts.py compares the two.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["additions", "bias", "shares", "step_front"]
 
 
 def shares(exponents: pd.Series, counts: pd.Series) -> pd.Series:
-    """By exponent, ascending, its share of all counts."""
+    """Exponents, ascending, and their shares of all counts."""
     sums = counts.groupby(exponents.to_numpy()).sum()
     return sums / sums.sum()
 
@@ -35,7 +35,7 @@ def bias(pooled: pd.DataFrame) -> pd.DataFrame:
 
 
 def additions(pooled: pd.DataFrame, by: str) -> pd.DataFrame:
-    """What the additions of every order add to the error of the exact sum.
+    """The error that the additions of every order add to that of the exact sum.
 
     Parameters
     ----------

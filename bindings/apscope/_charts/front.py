@@ -1,4 +1,4 @@
-"""What is lost against what is sent: a point a scheme, and the step front of those that no other beats in both."""
+"""Error against volume: one point per scheme, and the front of undominated schemes as steps."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from .fill import step_front
 
 __all__ = ["COSTS", "FLOOR", "LEVEL", "MEASURES", "corners", "front_chart"]
 
-#: Errors below it stand at the lower edge: they tell nothing about narrow formats and would flatten the rest.
+#: Smaller errors are drawn at the lower edge: they are useless for narrow formats and would flatten
+#: the rest.
 FLOOR = 1e-7
 #: Errors within this factor are level.
 LEVEL = 1.01
-#: What can stand on the vertical axis: columns of `Results.summary` and what they are called.
+#: Columns of `Results.summary` for the vertical axis, and their names.
 MEASURES = {
-    "error_over_noise": "error over noise", "step_nmse": "step NMSE", "nmse": "NMSE, pooled over everything",
+    "error_over_noise": "error over noise", "step_nmse": "step NMSE",
+    "nmse": "NMSE, pooled over everything",
     "distance": "1 − layer cosine", "worst_nmse": "NMSE of the worst layer and step",
 }  # fmt: skip
-#: And on the horizontal one.
-COSTS = {"volume": "bytes sent, of fp32's", "time": "modelled seconds a step"}
+#: The same for the horizontal axis.
+COSTS = {"volume": "bytes sent, of fp32's", "time": "modelled seconds per step"}
 
 
 def corners(front: list[tuple[float, float]], right: float) -> list[tuple[float, float]]:
-    """The steps of the front: with more to spend the error stays until the next point is paid for, and then falls."""
+    """The front as steps: the error is constant up to the next point's cost, and then falls."""
     line: list[tuple[float, float]] = []
     for x, y in front:
         if line:
@@ -39,16 +41,17 @@ def corners(front: list[tuple[float, float]], right: float) -> list[tuple[float,
 
 
 def front_chart(
-    rows: pd.DataFrame, titles: Callable[[str], str] = str, links: Callable[[str], str] = lambda _: "", *, against: str = "volume",
+    rows: pd.DataFrame, titles: Callable[[str], str] = str,
+    links: Callable[[str], str] = lambda _: "", *, against: str = "volume",
     error: str | None = None, all_named: bool = False, mixtures: Iterable[tuple[float, float]] = (),
     floor: float = FLOOR, prefer: str = "",
 ) -> Chart:  # fmt: skip
-    """Rows of `Results.summary`, one a scheme of one trace, as a chart.
+    """Rows of `Results.summary`, one per scheme of one trace, as a chart.
 
     Parameters
     ----------
     rows : DataFrame
-        Without a volume or an error a row has no point.
+        A row without a volume or an error has no point.
     titles : callable
         A spec's name for people.
     links : callable
@@ -56,21 +59,21 @@ def front_chart(
     against : {"volume", "time"}
         The horizontal axis.
     error : str, optional
-        The vertical one; by default ``error_over_noise``, or ``step_nmse`` where that is not known.
+        The vertical axis; by default ``error_over_noise``, or ``step_nmse`` if that is unknown.
     all_named : bool
         Whether every point has its name beside it, or only those of the front.
     mixtures : pairs of floats
-        Cost and error of the front of mixtures, a scheme a layer, drawn as a line of its own.
+        Cost and error of the front of mixtures (one scheme per layer), drawn as a separate line.
     floor : float
-        Errors below it stand at the lower edge.
+        Smaller errors are drawn at the lower edge.
     prefer : str
-        A spec that takes the place of a point of the front whose error is at most 1 % less, at the
-        same bytes: it is the one that the page names.
+        The spec that the page names: it replaces a point of the front with the same bytes and an
+        error at most 1 % smaller.
 
     Returns
     -------
     Chart
-        Hollow: a step overflowed or was skipped; such schemes are not of the front.
+        Hollow points: a step overflowed or was skipped; such schemes are not in the front.
     """
     column = error or (
         "error_over_noise" if rows["error_over_noise"].notna().any() else "step_nmse"
@@ -101,12 +104,21 @@ def front_chart(
         named |= {(px, py)} if first else set()
         points.append(
             Point(
-                px, py, look.colour, look.symbol,
-                f"{row.scheme}\n{unit} {number(real, 3)}{', below the axis' if real < floor else ''}\n{against} {number(px, 3)}" + (f"\noverflow in {row.overflowed} steps" if row.overflowed else "")
+                px,
+                py,
+                look.colour,
+                look.symbol,
+                f"{row.scheme}\n{unit} "
+                f"{number(real, 3)}{', below the axis' if real < floor else ''}\n{against} "
+                f"{number(px, 3)}"
+                + (f"\noverflow in {row.overflowed} steps" if row.overflowed else "")
                 + (f"\nskipped {row.skipped} steps" if row.skipped else ""),
-                hollow=not whole, faint=not first, link=links(row.scheme), label=titles(row.scheme) if first or all_named else "",
+                hollow=not whole,
+                faint=not first,
+                link=links(row.scheme),
+                label=titles(row.scheme) if first or all_named else "",
             )
-        )  # fmt: skip
+        )
     beside = [(a, max(b, floor)) for a, b in mixtures if left <= a <= right and b > 0]
     lines = [
         Line(corners(front, right), ""),
@@ -122,10 +134,24 @@ def front_chart(
         if not p.faint
     )
     return Chart(
-        title="Error against volume", says=f"{unit} of {len(points)} schemes against {against}. None beats, from the least sent: {told}.",
-        x=Log(COSTS[against], left, right, _shares(left, right) if against == "volume" else powers(left, right)),
-        y=Log(unit, low, high, powers(low, high)), lines=lines, points=points, legend=[(f, FAMILIES[f].colour, FAMILIES[f].symbol) for f in FAMILIES if (held["family"] == f).any()],
-    )  # fmt: skip
+        title="Error against volume",
+        says=f"{unit} of {len(points)} schemes against {against}. The "
+        f"front, by increasing cost: {told}.",
+        x=Log(
+            COSTS[against],
+            left,
+            right,
+            _shares(left, right) if against == "volume" else powers(left, right),
+        ),
+        y=Log(unit, low, high, powers(low, high)),
+        lines=lines,
+        points=points,
+        legend=[
+            (f, FAMILIES[f].colour, FAMILIES[f].symbol)
+            for f in FAMILIES
+            if (held["family"] == f).any()
+        ],
+    )
 
 
 def _shares(low: float, high: float) -> list[tuple[float, str]]:

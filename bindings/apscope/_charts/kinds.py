@@ -1,6 +1,7 @@
-"""Charts of what is asked for at the moment: the page fills them with what its filters leave, notebooks with what they name.
+"""Charts without numbers: the page fills them with the filtered rows, notebooks with selected ones.
 
-Their axes, marks, bands and colours stand here once. The page has them as JSON (page/draw.js), `plots/_drawn.py` as they are.
+Their axes, marks, bands and colours are defined only here. The page has them as JSON
+(page/draw.js), `plots/_drawn.py` uses them directly.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Bands:
-    """The colours of a map: one below the first edge, one between two, one above the last; on a light and on a dark ground."""
+    """A map's colours, one more than there are edges, for a light and for a dark background."""
 
     label: str
     edges: tuple[float, ...]
@@ -39,13 +40,14 @@ class Bands:
     def __post_init__(self) -> None:
         if not len(self.edges) == len(self.ticks) == len(self.light) - 1 == len(self.dark) - 1:
             raise ValueError(
-                f"{self.label}: {len(self.edges)} edges, {len(self.light)} and {len(self.dark)} colours"
+                f"{self.label}: {len(self.edges)} edges, {len(self.light)} "
+                f"and {len(self.dark)} colours"
             )
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A chart without its numbers: a map, if it has `bands`; else marks, each of a series and in a shape."""
+    """A chart without numbers: a map if it has `bands`; else marks, each with series and shape."""
 
     caption: str
     bands: Bands | None = None
@@ -56,55 +58,76 @@ class Kind:
     ] = ()  # series, and "line", "step", "dashes", "dots", "band", "bar" or "symbols"
 
 
-#: By the names that the page and the plots know them by.
+#: The kinds, by the names that the page and the plots use.
 KINDS = {
     "underflow": Kind(
         "Nonzero values sent as 0, by layer and step",
-        Bands(  # in the first three bands training logs are read
-            "nonzero values sent as 0, %", (0.005, 0.02, 0.04, 0.1, 0.25, 0.5), ("0.5", "2", "4", "10", "25", "50"),
+        Bands(  # the first three bands are the range of training logs
+            "nonzero values sent as 0, %",
+            (0.005, 0.02, 0.04, 0.1, 0.25, 0.5),
+            ("0.5", "2", "4", "10", "25", "50"),
             ("#eef3f8", "#c9dff0", "#9cc5e3", "#f7d98b", "#f0ad5a", "#dd7a3a", "#a83226"),
-            ("#2b3138", "#31506b", "#3f7ba6", "#8a7226", "#b9822f", "#d9703a", "#ff8f8f"), percent=True,
+            ("#2b3138", "#31506b", "#3f7ba6", "#8a7226", "#b9822f", "#d9703a", "#ff8f8f"),
+            percent=True,
         ),
     ),
     "ratio": Kind(
-        "NMSE of A over NMSE of B, one layer at one step. × a value overflowed, which counts at least 1",
+        "NMSE of A over NMSE of B, one layer at one step. × a value "
+        "overflowed; its NMSE counts as at least 1",
         Bands(
-            "NMSE, A over B", (1 / 64, 1 / 16, 1 / 4, 1 / 1.25, 1.25, 4.0, 16.0, 64.0),
+            "NMSE, A over B",
+            (1 / 64, 1 / 16, 1 / 4, 1 / 1.25, 1.25, 4.0, 16.0, 64.0),
             ("1/64", "1/16", "1/4", "1/1.25", "1.25", "4", "16", "64"),
-            diverging("#00605c", "#f1f1f1", "#93205f"), diverging("#2cc4bd", "#3a3d42", "#f06bb0"),
+            diverging("#00605c", "#f1f1f1", "#93205f"),
+            diverging("#2cc4bd", "#3a3d42", "#f06bb0"),
         ),
     ),
     "bias": Kind(
-        "Relative bias after the reduction, sum of sign(x)(y − x) over sum of |x|; the band is ± 2 standard errors; a skipped step is a gap",
+        "Relative bias after the reduction, sum of sign(x)(y − x) over sum of |x|; the band is ± 2 "
+        "standard errors; a skipped step is a gap",
         Bands(
-            "relative bias, %", (-0.25, -0.05, -0.01, -0.002, 0.002, 0.01, 0.05, 0.25),
+            "relative bias, %",
+            (-0.25, -0.05, -0.01, -0.002, 0.002, 0.01, 0.05, 0.25),
             ("-25", "-5", "-1", "-0.2", "0.2", "1", "5", "25"),
-            diverging("#543005", "#f5f5f5", "#003c30"), diverging("#d8a860", "#3a3d42", "#5fd3c0"), percent=True,
+            diverging("#543005", "#f5f5f5", "#003c30"),
+            diverging("#d8a860", "#3a3d42", "#5fd3c0"),
+            percent=True,
         ),
-        y=Axis("relative bias, %", percent=True), marks=(("bias", "band"), ("bias", "line")),
+        y=Axis("relative bias, %", percent=True),
+        marks=(("bias", "band"), ("bias", "line")),
     ),
     "exponents": Kind(
-        "Exponents of the gradient, and what each format holds under its scale",
-        x=Axis("exponent of the value, log2 |g|"), y=Axis("share of values, % a binade", percent=True), marks=(("share", "bar"),),
+        "Exponents of the gradient, and the range of each format with its scale",
+        x=Axis("exponent of the value, log2 |g|"),
+        y=Axis("share of values, % per binade", percent=True),
+        marks=(("share", "bar"),),
     ),
-    "scale": Kind("Scale exponent s of Q(2ˢ g)", y=Axis("scale exponent s"), marks=(("scale", "step"),)),
+    "scale": Kind(
+        "Scale exponent s of Q(2ˢ g)", y=Axis("scale exponent s"), marks=(("scale", "step"),)
+    ),
     "origin": Kind(
         "Where the error is made: sent (dots), summed exactly (dashes), summed in the format (line)",
-        y=Axis("NMSE", log=True), marks=(("sent", "dots"), ("exact", "dashes"), ("summed", "line")),
+        y=Axis("NMSE", log=True),
+        marks=(("sent", "dots"), ("exact", "dashes"), ("summed", "line")),
     ),
     "order": Kind(
-        "Bar: the sent values summed exactly, which is the error of encoding alone. Mark: what the rounded additions of an order add"
-        " to it; hollow where they take from it. × overflow",
-        x=Axis("NMSE: bar = encoding, marker = additions", log=True), marks=(("exact", "bar"), ("added", "symbols")),
+        "Bar: the sent values summed exactly, the error of encoding alone. Mark: the error that "
+        "the rounded additions of an order add; hollow if they reduce it. × overflow",
+        x=Axis("NMSE: bar = encoding, marker = additions", log=True),
+        marks=(("exact", "bar"), ("added", "symbols")),
     ),
-}  # fmt: skip
+}
 
 
 def as_json() -> dict[str, Any]:
-    """All of it in what JSON holds: ``kinds``; ``front`` as of `front_chart`; colours and symbols of families, pairs and other series."""
+    """The definitions for JSON: kinds, `front_chart`, colours and symbols of the series."""
     return {
         "kinds": {name: asdict(kind) for name, kind in KINDS.items()},
         "front": {"floor": FLOOR, "same": SIDE, "measures": MEASURES, "costs": COSTS},
-        "families": {name: {"colour": look.colour, "symbol": look.symbol} for name, look in FAMILIES.items()},
-        "pair": PAIR, "colours": COLOURS, "symbols": SYMBOLS,
-    }  # fmt: skip
+        "families": {
+            name: {"colour": look.colour, "symbol": look.symbol} for name, look in FAMILIES.items()
+        },
+        "pair": PAIR,
+        "colours": COLOURS,
+        "symbols": SYMBOLS,
+    }

@@ -1,4 +1,4 @@
-"""The ladder of scales: what finer scaling buys, a line a format, in units of the batch's noise."""
+"""The ladder of scales: the gain of finer scales, one line per format, in units of the noise."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from .describe import Band, Chart, Line, Log, Point, Rule, number, powers
 
 __all__ = ["NO_MATTER", "ladder_chart"]
 
-#: The choice of scale hardly matters where the coarsest has at most so many times the error of the finest.
+#: The choice of scale hardly matters if the coarsest has at most this many times the error of the
+#: finest.
 NO_MATTER = 1.5
 
-#: Rungs that lie on one line from coarse to fine, and how the axis calls them; the others stand beside it.
+#: Rungs that form a line from coarse to fine, and their names on the axis; the others are not on
+#: it.
 _NAMES = {
     "constant": "all steps",
     "step": "a step",
@@ -30,14 +32,15 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
     Parameters
     ----------
     table : DataFrame
-        Its rungs beside the line from coarse to fine are left out.
+        Rungs that are not on the line from coarse to fine are left out.
 
     Returns
     -------
     Chart
-        A point a rung that was measured; one with overflow stands hollow at the upper edge. The rule at 1 is the noise of the batch, that at
-        0.1 what a batch smaller by 9 % costs; neither where the noise is not known. A line's name says how many times less error the finest scale
-        has than the coarsest, where that is more than `NO_MATTER`.
+        One point per measured rung; with overflow it is hollow, at the upper edge. The rule at 1 is
+        the noise of the batch, the rule at 0.1 the cost of a batch smaller by 9 %; without the
+        noise there are none. A line's name says how many times smaller the error of the finest
+        scale is than that of the coarsest, if that is more than `NO_MATTER`.
     """
     noisy = bool(table["error_over_noise"].notna().any())
     column, unit = ("error_over_noise", "error over noise") if noisy else ("step_nmse", "step NMSE")
@@ -59,9 +62,17 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
             Line(drawn, look, f"{name} ÷{number(gain)}" if gain > NO_MATTER else str(name))
         )
         points += [
-            Point(float(x), y if np.isfinite(y) else high, look, "circle", _says(r, y, unit), hollow=not np.isfinite(y))
-            for x, y, r in held if y > 0
-        ]  # fmt: skip
+            Point(
+                float(x),
+                y if np.isfinite(y) else high,
+                look,
+                "circle",
+                _says(r, y, unit),
+                hollow=not np.isfinite(y),
+            )
+            for x, y, r in held
+            if y > 0
+        ]
     rules = (
         [Rule(1.0, "the batch's noise", limit=True), Rule(0.1, "9 % fewer samples")]
         if noisy
@@ -73,8 +84,10 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
         if line.points
     )
     return Chart(
-        title="Finer scales", says=f"{unit} by format, from one scale for all steps to finer ones: {said}.",
-        x=Band("one scale for", [_NAMES[r] for r in rungs]), y=Log(unit, low, high, powers(low, high)),
+        title="Finer scales", says=f"{unit} by format, from one scale for all "
+                                   f"steps to finer ones: {said}.",
+        x=Band("one scale for", [_NAMES[r] for r in rungs]),
+        y=Log(unit, low, high, powers(low, high)),
         lines=lines, points=points, rules=[rule for rule in rules if rule.y >= low],
     )  # fmt: skip
 
@@ -82,5 +95,8 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
 def _says(row: object, value: float, unit: str) -> str:
     spread = ""
     if row.factor == row.factor and row.factor_low == row.factor_low:  # type: ignore[attr-defined]
-        spread = f"\n÷ {row.factor:.2g} [{row.factor_low:.2g}, {row.factor_high:.2g}] of the coarser scale"  # type: ignore[attr-defined]
+        spread = (
+            f"\n÷ {row.factor:.2g} [{row.factor_low:.2g}, {row.factor_high:.2g}] of the "
+            "coarser scale"
+        )  # type: ignore[attr-defined]
     return f"{row.scheme}\n{unit} {number(value, 3) if np.isfinite(value) else 'overflow'}{spread}"  # type: ignore[attr-defined]

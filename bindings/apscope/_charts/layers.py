@@ -1,4 +1,4 @@
-"""Where a scheme loses: a map of layers and steps, the worst layers with the reason and what would help."""
+"""A map of a scheme's errors by layer and step, with reasons and remedies of the worst layers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from .describe import Cells, Row, number
 
 __all__ = ["WORST", "by_layer", "layer_map"]
 
-#: Layers that are boxed.
+#: Number of layers that are framed.
 WORST = 5
-#: Parts of an error in one word each.
+#: The parts of an error, one word each.
 _CALLED = {"accumulation": "sums"}
-#: A remedy has at least so many times less error.
+#: A remedy's error must be smaller by at least this factor.
 _BETTER = 1.5
-#: Between the bands; of an NMSE the last is where quantized training loses its effect (docs/definitions.md, section 16).
+#: Edges between the bands; the last edge of an NMSE is where quantized training stops working
+#: (docs/definitions.md, section 16).
 _EDGES = {
     True: ((1e-3, ".001"), (1e-2, ".01"), (0.1, ".1"), (1.0, "1")),
     False: ((1e-4, "10⁻⁴"), (1e-3, ".001"), (1e-2, ".01"), (1 / 3, "1/3")),
@@ -39,17 +40,26 @@ def by_layer(rows: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``scheme``, ``layer``, ``error`` (over the noise, the geometric mean over its blocks; where that is not known the pooled NMSE; infinite with
-        overflow), ``volume``, ``reason`` (the largest part of its squared error) and ``share`` (of the parts).
+        ``scheme``, ``layer``, ``error`` (over the noise, the geometric mean over its blocks; where
+        that is unknown the pooled NMSE; infinite with overflow), ``volume``, ``reason`` (the
+        largest part of its squared error) and ``share`` (of the parts).
     """
     table = pool(rows, ["scheme", "tensor"])
     error = table["error_over_noise"] if table["error_over_noise"].notna().any() else table["nmse"]
     parts = np.nan_to_num(table[list(PARTS[:4])].to_numpy(float))
-    return pd.DataFrame({
-        "scheme": table["scheme"].astype(object), "layer": table["tensor"].astype(object), "error": infinite_with(table["overflow"], error), "volume": table["volume"],
-        "reason": [PARTS[k].removeprefix("split_") if row[k] > 0 else "" for row, k in zip(parts, parts.argmax(axis=1))],
-        "share": quotient(parts.max(axis=1), parts.sum(axis=1)),
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "scheme": table["scheme"].astype(object),
+            "layer": table["tensor"].astype(object),
+            "error": infinite_with(table["overflow"], error),
+            "volume": table["volume"],
+            "reason": [
+                PARTS[k].removeprefix("split_") if row[k] > 0 else ""
+                for row, k in zip(parts, parts.argmax(axis=1))
+            ],
+            "share": quotient(parts.max(axis=1), parts.sum(axis=1)),
+        }
+    )
 
 
 def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = str) -> Cells:
@@ -58,7 +68,7 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
     Parameters
     ----------
     rows : DataFrame
-        From `headline_rows`, of one trace, all schemes: remedies are among them.
+        From `headline_rows`, of one trace, all schemes, because the remedies are chosen from them.
     scheme : str
         A spec of these.
     titles : callable
@@ -67,8 +77,9 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
     Returns
     -------
     Cells
-        The layer with the largest error at a step first. NaN where a step has no number there. The `WORST` layers have a reason and a remedy: the scheme that
-        sends as much and loses least there, if that is less by half; else the first that does at more bytes.
+        The layer with the largest error at a step is first. NaN if a step has no number. The
+        `WORST` layers have a reason and a remedy: the scheme with the least error among those with
+        as many bytes, if it halves the error; else the first scheme with more bytes that does.
     """
     own = rows[rows["scheme"] == scheme]
     lost = losses(own)
@@ -118,25 +129,28 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
                 )
                 remedy, told = (
                     f"{better['scheme']}: {_error(better['error'])}{more}",
-                    f"{_CALLED.get(told, told)}; {_short(better['scheme'], scheme, titles)}{_cost(better, row)}",
+                    f"{_CALLED.get(told, told)}; "
+                    f"{_short(better['scheme'], scheme, titles)}{_cost(better, row)}",
                 )
                 says += f"\nwhat helps: {remedy}"
         made.append(Row(layer, values.tolist(), float(row["error"]), part, remedy, told, says))
     worst = "; ".join(f"{r.name} (at most {_error(r.peak[0])})" for r in made[:WORST] if r.peak)
     return Cells(
-        title=titles(scheme), says=f"{unit} of {scheme} in {len(layers)} layers at {len(steps)} steps, the worst layers first: {worst}.",
-        rows=made, steps=[int(s) for s in steps], edges=_EDGES[noisy], unit=unit, order=np.argsort(order).tolist(),
+        title=titles(scheme), says=f"{unit} of {scheme} in {len(layers)} layers at {len(steps)} "
+                                   f"steps, the worst layers first: {worst}.",
+        rows=made, steps=[int(s) for s in steps], edges=_EDGES[noisy], unit=unit,
+        order=np.argsort(order).tolist(),
     )  # fmt: skip
 
 
 def _short(better: str, scheme: str, titles: Callable[[str], str]) -> str:
-    """The format of a better scheme, where that is another; else its name."""
+    """The format of a better scheme, if it is different; else its name."""
     format = format_of(better)
     return format if format and format != format_of(scheme) else titles(better)
 
 
 def _cost(better: pd.Series, row: pd.Series) -> str:
-    """At how many times the bytes, where that is more than side information."""
+    """The factor of the bytes, if it is more than side information."""
     times = better["volume"] / row["volume"]
     return f" at {number(times)}×" if times >= 1.05 else ""
 

@@ -1,4 +1,4 @@
-"""Labels beside a chart that do not stand on each other."""
+"""Labels beside a chart, without overlap."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["spread"]
 def spread(
     places: Sequence[float], heights: Sequence[float], low: float = -np.inf, high: float = np.inf
 ) -> list[float]:
-    """Ascending centres of boxes of these heights, close to `places`, none over another, between `low` and `high` if they fit."""
+    """Ascending centres of boxes near `places`, without overlap, if possible in `low` to `high`."""
     fit = sum(heights) <= high - low
-    # Clusters of touching boxes, each centred on the mean of what its boxes want.
+    # Clusters of touching boxes, each centred on the mean of the places of its boxes.
     clusters: list[tuple[list[float], list[float]]] = []
 
     def bounds(cluster: tuple[list[float], list[float]]) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Charts as SVG text: in the page's own letters and colours, light and dark; names and numbers as tooltips."""
+"""Charts as SVG text in the page's font and colours, light and dark, with tooltips."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ from .spread import spread
 
 __all__ = ["cells_svg", "chart_svg", "symbol_path"]
 
-#: Pixels of the letters, and of one letter's width on average, plain and bold.
+#: Font size in pixels, and the average width of a letter, plain and bold.
 _SIZE, _LETTER, _BOLD = 10.5, 5.9, 6.7
 _TOP, _BOTTOM, _LEFT = 17.0, 29.0, 34.0
 #: Marks of about 8 pixels around 0, 0.
 _SYMBOLS = {
-    "circle": "M-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0-7.2 0z", "square": "M-3.2-3.2h6.4v6.4h-6.4z", "triangle": "M0-4.2L4 3H-4z", "diamond": "M0-4.4L4 0 0 4.4-4 0z",
-    "times": "M-3.4-3.4L3.4 3.4M-3.4 3.4L3.4-3.4", "plus": "M-4 0H4M0-4V4", "cross": "M-3.6-1.2h2.4v-2.4h2.4v2.4h2.4v2.4h-2.4v2.4h-2.4v-2.4h-2.4z",
-    "star": "M0-4.6L1.3-1.4 4.6-1.4 2 .8 2.9 4.2 0 2.2-2.9 4.2-2 .8-4.6-1.4-1.3-1.4z", "wye": "M0 4.2L4-3H-4z", "asterisk": "M0-4V4M-3.5-2L3.5 2M-3.5 2L3.5-2",
+    "circle": "M-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0-7.2 0z",
+    "square": "M-3.2-3.2h6.4v6.4h-6.4z", "triangle": "M0-4.2L4 3H-4z",
+    "diamond": "M0-4.4L4 0 0 4.4-4 0z",
+    "times": "M-3.4-3.4L3.4 3.4M-3.4 3.4L3.4-3.4", "plus": "M-4 0H4M0-4V4",
+    "cross": "M-3.6-1.2h2.4v-2.4h2.4v2.4h2.4v2.4h-2.4v2.4h-2.4v-2.4h-2.4z",
+    "star": "M0-4.6L1.3-1.4 4.6-1.4 2 .8 2.9 4.2 0 2.2-2.9 4.2-2 .8-4.6-1.4-1.3-1.4z",
+    "wye": "M0 4.2L4-3H-4z", "asterisk": "M0-4V4M-3.5-2L3.5 2M-3.5 2L3.5-2",
 }  # fmt: skip
 
 
@@ -86,7 +90,7 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
     ----------
     chart : Chart
     width, height : float
-        In CSS pixels at its own size; it may be shown at any.
+        Natural size in CSS pixels; the chart can be scaled.
     """
     pen = _picture(width, height, chart.says, "xy")
     ends = [line for line in chart.lines if line.label and line.points]
@@ -192,7 +196,7 @@ def _name_points(
     y: Callable[[float], float],
     right: float,
 ) -> None:
-    """Names beside their points; where two would lie on each other the tooltip alone has the second."""
+    """Names beside their points; if two would overlap, only the tooltip has the second."""
     taken: list[tuple[float, float, float]] = []
     for point in sorted(points, key=lambda p: p.x):
         wide = _BOLD * len(point.label)
@@ -218,15 +222,16 @@ def _name_points(
 def cells_svg(cells: Cells, width: float, height: float) -> str:
     """A map as one ``svg`` element.
 
-    The worst layers have their names at the left, boxes, and at the right the reason and the remedy; of the other layers those have names
-    that there is room for. Every row is a group whose attributes ``data-worst`` and ``data-model`` place it in the two orders.
+    The worst layers are framed, with names at the left, and reason and remedy at the right; other
+    layers have names if there is room. Every row is a group whose attributes ``data-worst`` and
+    ``data-model`` place it in the two orders.
     """
     pen = _picture(width, height, cells.says, "cells")
     marked = [row for row in cells.rows if row.reason]
     told = [row.reason for row in marked]
     if (
         _LETTER * max(map(len, told), default=0) + 8 > 0.4 * width
-    ):  # without room for both what helps is said
+    ):  # without room for both, the remedy is written
         told = [row.reason.partition("; ")[2] or row.reason for row in marked]
     right = width - min(_LETTER * max(map(len, told), default=0) + 8, 0.45 * width)
     names = short_names([row.name for row in cells.rows], int(0.27 * width / _LETTER))
@@ -332,7 +337,7 @@ def _legend(pen: _Pen, cells: Cells, width: float) -> None:
 
 
 def _rows(count: int, marked: int, room: float) -> tuple[list[float], list[float]]:
-    """Tops and heights: all alike where that leaves room for a name, else the marked ones as high as a name and the others what is left."""
+    """Tops and heights: equal if names fit; else marked rows fit a name, others share the rest."""
     heights = [room / max(count, 1)] * count
     name = 11.0
     if count > marked and room / count < name:
@@ -344,7 +349,7 @@ def _rows(count: int, marked: int, room: float) -> tuple[list[float], list[float
 
 
 def _gaps(steps: Sequence[int]) -> list[bool]:
-    """Behind which steps a gap is drawn: where the steps before are as close as any, and the next one is not."""
+    """Steps followed by a gap: the distance before is the smallest, the next one is larger."""
     apart = [b - a for a, b in zip(steps, steps[1:])]
     least = min(apart, default=0)
     return [
@@ -364,6 +369,6 @@ def _columns(steps: Sequence[int], width: float) -> list[tuple[float, float]]:
 
 
 def _labelled(count: int, width: float) -> list[int]:
-    """Places of the steps that have room for their numbers, the first and the last among them."""
+    """Places of the steps whose numbers fit, including the first and the last."""
     most = max(1, min(count, int(width / 40)))
     return sorted({round(i * (count - 1) / max(most - 1, 1)) for i in range(most)})

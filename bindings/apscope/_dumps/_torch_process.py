@@ -59,7 +59,8 @@ def put(tensors: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     name = "/".join(path)
     if name in tensors:
         raise RefusedError(
-            f"it has two arrays with the name {name!r}, their keys joined by slashes; save them under other keys"
+            f"it has two arrays with the name {name!r}, their keys joined by slashes; save them "
+            "under other keys"
         )
     tensors[name] = value
 
@@ -83,7 +84,7 @@ def walk(
 
 
 def check_records(path: str) -> None:
-    """Check every record of a torch.save archive against its CRC-32, which torch.load does not do."""
+    """Check every record of a torch.save archive against its CRC-32; torch.load does not."""
     with zipfile.ZipFile(path) as archive:
         for about in archive.infolist():
             if about.CRC != 0:
@@ -93,7 +94,8 @@ def check_records(path: str) -> None:
                             pass
                     except zipfile.BadZipFile:
                         raise RefusedError(
-                            f"its record {about.filename} is damaged: the CRC-32 differs; dump it again"
+                            f"its record {about.filename} is damaged: the "
+                            "CRC-32 differs; dump it again"
                         ) from None
 
 
@@ -210,7 +212,9 @@ def main() -> None:
             head, tensor = answer(json.loads(line), opened)
         except PermissionError:
             head, tensor = {"error": "it may not be opened", "kind": "untrusted"}, None
-        except BaseException as error:  # noqa: BLE001  # whatever torch says is told, in the other process; CheckpointException is no Exception
+        # every message of torch is reported by the other process; CheckpointException is not an
+        # Exception
+        except BaseException as error:  # noqa: BLE001
             first = next(
                 (failure for failure, _ in getattr(error, "failures", {}).values()), error
             )  # failures of reading a checkpoint, by rank

@@ -89,7 +89,7 @@ def convert(
     progress: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> Conversion:
-    """Converts a dump of gradients, in files of torch, NumPy, safetensors, HDF5 or zarr, to a trace.
+    """Converts a dump of gradients (torch, NumPy, safetensors, HDF5, zarr) to a trace.
 
     Files are recognised by their content, not by their extension. One step is in memory at a time.
     The trace is written in a hidden folder and renamed, so `destination` is complete or does not
@@ -99,7 +99,8 @@ def convert(
     Parameters
     ----------
     source : path-like or str
-        A folder, searched through all its folders, or one file; or an fsspec address, such as ``s3://bucket/dump``.
+        A folder, searched through all its folders, or one file; or an fsspec address, such as
+        ``s3://bucket/dump``.
     destination : path-like
         The trace's folder; it must not exist.
     reduction : {"mean", "sum"}
@@ -178,7 +179,7 @@ def convert(
     destination = Path(destination)
     workshop = Workshop(destination, dry_run)
     if os.path.lexists(destination):
-        if not dry_run:  # a kill at the end may have left something
+        if not dry_run:  # a kill at the end may have left files
             clear_left(destination, "apscope convert")
         raise ValueError(f"{destination} exists; convert into a new folder")
     options = Options(
@@ -269,7 +270,8 @@ def convert(
 
 #: Arguments that decide the content of the trace.
 _DECISIVE = (
-    "reduction", "pattern", "worker_axis", "step_axis", "workers", "steps", "tensors", "sample", "stage", "loss_divided_by_workers",
+    "reduction", "pattern", "worker_axis", "step_axis", "workers", "steps", "tensors", "sample",
+    "stage", "loss_divided_by_workers",
     "loss_scale", "accumulation", "name", "model", "round_to_fp32", "raw_dtype", "densify",
 )  # fmt: skip
 
@@ -335,13 +337,14 @@ class _Dump:
             raise left
         if not self.items:
             raise ValueError(
-                f"{source} has no array except {', '.join(taken)}, numbers of a step; dump the gradients beside them"
+                f"{source} has no array except {', '.join(taken)}, numbers of a step; dump the "
+                "gradients beside them"
             )
         if taken:
             self.notes.append(f"treated as numbers of a step, not as tensors: {', '.join(taken)}")
 
     def ordered(self, layout: Layout) -> bool:
-        """Whether the files of the first step and worker give the order of layers: one unsorted file."""
+        """Whether the first step and worker have one unsorted file, in the order of layers."""
         units = {
             place.item.unit.label
             for (step, worker, _), place in layout.places.items()
@@ -369,8 +372,10 @@ class _Dump:
             of = steps[unit.label] if own is None else steps[unit.label] & {own}
             if key == "loss_scale" and value != 1 and loss_scale is None and of:
                 raise ValueError(
-                    f"{unit.label} has the loss scale {value:g}, and nothing says whether its gradients still include it; "
-                    f"pass --loss-scale {'recorded' if len(of) == 1 else f'{value:g}'} if they do, --loss-scale 1 if they were unscaled"
+                    f"{unit.label} has the loss scale {value:g}, and nothing says whether its "
+                    "gradients still include it; pass --loss-scale "
+                    f"{'recorded' if len(of) == 1 else f'{value:g}'} if they do, --loss-scale 1 if "
+                    "they were unscaled"
                 )
             if len(of) == 1:
                 found[next(iter(of))].setdefault(key, []).append(value)
@@ -378,7 +383,8 @@ class _Dump:
             lost := [step for step, values in found.items() if "loss_scale" not in values]
         ):
             raise ValueError(
-                f"loss_scale is 'recorded', but the files of step {lost[0]} have no loss_scale; give the number"
+                f"loss_scale is 'recorded', but the files of step {lost[0]} have no loss_scale; "
+                "give the number"
             )
         numbers: dict[int, dict[str, float]] = {}
         for step, values in found.items():
@@ -388,7 +394,8 @@ class _Dump:
             if loss_scale == "recorded":
                 if len(set(values["loss_scale"])) > 1:
                     raise ValueError(
-                        f"the files of step {step} have several loss scales, {values['loss_scale'][0]:g} and others; a step has one"
+                        f"the files of step {step} have several loss scales, "
+                        f"{values['loss_scale'][0]:g} and others; a step has one"
                     )
                 numbers[step]["loss_scale"] = values["loss_scale"][0]
             elif loss_scale is not None and loss_scale != 1:
@@ -454,7 +461,8 @@ def _check_last(layout: Layout) -> None:
             place.item.label for (step, _, _), place in layout.places.items() if step == last
         )
         raise ValueError(
-            f"{label} is of step {last}, but a step's number must be below 2^63; give --pattern so that another number is the step"
+            f"{label} is of step {last}, but a step's number must be below 2^63; give --pattern so "
+            "that another number is the step"
         )
 
 
@@ -470,8 +478,9 @@ def _understood(layout: Layout, names: list[str], origin: str) -> str:
         origin, "the names, which is a guess; --order gives another"
     )
     return (
-        f"{count_of(files, 'file')}: {count_of(len(layout.steps), 'step')} x {count_of(layout.workers, 'worker')}, "
-        f"{count_of(len(names), 'tensor')}, order from {words}{ranks}"
+        f"{count_of(files, 'file')}: {count_of(len(layout.steps), 'step')} x "
+        f"{count_of(layout.workers, 'worker')}, {count_of(len(names), 'tensor')}, order from "
+        f"{words}{ranks}"
     )
 
 

@@ -44,7 +44,7 @@ def word_of(dtype: np.dtype | str) -> str:
 
 
 def numpy_dtype(word: str) -> np.dtype | None:
-    """The memory layout of `word`, little-endian; codes as unsigned integers; None if not a number."""
+    """The memory layout of `word`, little-endian; unsigned integers for codes; else None."""
     if word in CODES:
         return np.dtype("<u2" if word == "BF16" else "u1")
     return np.dtype(_PLAIN[word]).newbyteorder("<") if word in _PLAIN else None
@@ -93,18 +93,22 @@ def check_word(word: str, what: str) -> None:
             return
     elif word.startswith("void"):
         raise ValueError(
-            f"{what} has values of {int(word[4:]) // 8} bytes without a type, as NumPy writes bfloat16 and fp8; pass --raw-dtype NAME"
+            f"{what} has values of {int(word[4:]) // 8} bytes without a type, as NumPy writes "
+            "bfloat16 and fp8; pass --raw-dtype NAME"
         )
     elif word in _PLAIN:
         raise ValueError(
-            f"{what} has dtype {_PLAIN[word]}, which is not a gradient's; leave it out with --tensors, or pass --raw-dtype if it contains codes"
+            f"{what} has dtype {_PLAIN[word]}, which is not a gradient's; leave it out with "
+            "--tensors, or pass --raw-dtype if it contains codes"
         )
     elif word == "object":
         raise ValueError(
-            f"{what} contains objects, not numbers (pickles are not opened because that can run code); leave it out with --tensors"
+            f"{what} contains objects, not numbers (pickles are not opened because that can run "
+            "code); leave it out with --tensors"
         )
     raise ValueError(
-        f"{what} has dtype {word}; a trace has only real floating-point numbers; leave it out with --tensors"
+        f"{what} has dtype {word}; a trace has only real floating-point "
+        "numbers; leave it out with --tensors"
     )
 
 

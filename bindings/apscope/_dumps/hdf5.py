@@ -1,4 +1,4 @@
-"""HDF5 files, through h5py. Links to other files are not followed, external datasets are refused."""
+"""HDF5 files, through h5py, without links to other files and external datasets."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ class Hdf5Reader(Reader):
                 ordered &= self._walk(h5py, inner, f"{path}{name}/", entries, notes)
             elif isinstance(inner, h5py.Dataset) and (inner.external or inner.is_virtual):
                 raise ValueError(
-                    f"its dataset {path + name!r} is stored in other files, which are not read; write the values into the file itself"
+                    f"its dataset {path + name!r} is stored in other files, which are not read; "
+                    "write the values into the file itself"
                 )
             elif isinstance(inner, h5py.Dataset) and inner.shape is not None:
                 entries.append(Entry(path + name, word_of(inner.dtype), inner.shape))

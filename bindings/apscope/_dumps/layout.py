@@ -84,8 +84,9 @@ def lay_out(named: Sequence[Named], options: Options, source: str) -> Layout:
             before = places.setdefault((step, worker, n.tensor), place)
             if before is not place:
                 raise ValueError(
-                    f"{before.item.label} and {n.item.label} are both step {step}, worker {worker}, tensor {n.tensor!r}; "
-                    "give --pattern with groups that distinguish them"
+                    f"{before.item.label} and {n.item.label} are both step {step}, worker "
+                    f"{worker}, tensor {n.tensor!r}; give --pattern with groups that distinguish "
+                    "them"
                 )
     steps = _chosen_steps(sorted({step for step, _, _ in places}), options.steps, source)
     chosen = set(steps)
@@ -114,7 +115,8 @@ def _axes(named: Sequence[Named], options: Options) -> tuple[int | None, int | N
     for what, says in (("worker", says_worker), ("step", says_step)):
         if isinstance(axes[what], int) and says:
             raise ValueError(
-                f"{what}_axis is {axes[what]}, but the names already contain the {what}, as in {named[0].item.address!r}; give only one of them"
+                f"{what}_axis is {axes[what]}, but the names already contain the {what}, as in "
+                f"{named[0].item.address!r}; give only one of them"
             )
     if axes["worker"] == axes["step"] and isinstance(axes["worker"], int):
         raise ValueError(
@@ -128,19 +130,25 @@ def _axes(named: Sequence[Named], options: Options) -> tuple[int | None, int | N
         first = named[0].item
         shape = list(first.entry.shape)
         if not says_worker and axes["worker"] is None and not says_step and axes["step"] is None:
-            remedy = f"--worker-axis or --step-axis N if an axis counts the {length} workers or steps, --workers 1 --step-axis none if none does"
+            remedy = (
+                f"--worker-axis or --step-axis N if an axis counts the {length} workers or "
+                "steps, --workers 1 --step-axis none if none does"
+            )
             raise ValueError(
-                f"{first.label} has shape {shape}, and every array begins with the same {length}, so they look stacked; pass {remedy}"
+                f"{first.label} has shape {shape}, and every array begins with the same {length}, "
+                f"so they look stacked; pass {remedy}"
             )
         if not says_worker and axes["worker"] is None:
             raise ValueError(
-                f"{first.label} has shape {shape}, every array begins with the same {length}, and no name contains a worker, so they look stacked; "
-                f"pass --worker-axis N if an axis counts the {length} workers, --workers 1 if each array belongs to one worker"
+                f"{first.label} has shape {shape}, every array begins with the same {length}, and "
+                "no name contains a worker, so they look stacked; pass --worker-axis N if an axis "
+                f"counts the {length} workers, --workers 1 if each array belongs to one worker"
             )
         if not says_step and axes["step"] is None:
             raise ValueError(
-                f"{first.label} has shape {shape}, every array begins with the same {length}, and no name contains a step, so they look stacked; "
-                f"pass --step-axis N if an axis counts the {length} steps, --step-axis none if all are of one step"
+                f"{first.label} has shape {shape}, every array begins with the same {length}, and "
+                "no name contains a step, so they look stacked; pass --step-axis N if an axis "
+                f"counts the {length} steps, --step-axis none if all are of one step"
             )
     worker, step = (axis if isinstance(axis, int) else None for axis in axes.values())
     return worker, step
@@ -152,15 +160,18 @@ def _check_axis(named: Sequence[Named], what: str, axis: int) -> None:
         shape = n.item.entry.shape
         if axis >= len(shape):
             raise ValueError(
-                f"{n.item.label} has shape {list(shape)}, which has no axis {axis} to count the {what}s; leave it out with --tensors"
+                f"{n.item.label} has shape {list(shape)}, which has no axis {axis} to count the "
+                f"{what}s; leave it out with --tensors"
             )
         if shape[axis] != first.entry.shape[axis]:
             raise ValueError(
-                f"{n.item.label} has {shape[axis]} {what}s on axis {axis}, but {first.label} has {first.entry.shape[axis]}; give another --{what}-axis"
+                f"{n.item.label} has {shape[axis]} {what}s on axis {axis}, but {first.label} has "
+                f"{first.entry.shape[axis]}; give another --{what}-axis"
             )
         if shape[axis] == 0:
             raise ValueError(
-                f"{n.item.label} has shape {list(shape)}, so no {what} on axis {axis}; dump it again, or give another --{what}-axis"
+                f"{n.item.label} has shape {list(shape)}, so no {what} on axis {axis}; dump it "
+                f"again, or give another --{what}-axis"
             )
 
 
@@ -177,7 +188,8 @@ def _shared_length(named: Sequence[Named], taken: list[int]) -> int | None:
 def _check(item: Item, options: Options) -> None:
     if item.entry.layout != "dense" and not options.densify:
         raise ValueError(
-            f"{item.label} is a {item.entry.layout} tensor; pass --densify to fill it with zeros, or leave it out with --tensors"
+            f"{item.label} is a {item.entry.layout} tensor; pass --densify to fill it with zeros, "
+            "or leave it out with --tensors"
         )
     check_word(raw_word(item.entry.dtype, options.raw), item.label)
 
@@ -215,7 +227,8 @@ def _chosen_steps(steps: list[int], wanted: slice | list[int] | None, source: st
         ]
         if not chosen:
             raise ValueError(
-                f"{source} has no step in the range that --steps gives; it has steps {steps[0]} to {steps[-1]}"
+                f"{source} has no step in the range that --steps gives; it has steps {steps[0]} to "
+                f"{steps[-1]}"
             )
         return chosen
     if lost := [n for n in wanted if n not in set(steps)]:
@@ -229,11 +242,13 @@ def _workers(places: dict[tuple[int, int, str], Place], options: Options, source
         lost = next(i for i, worker in enumerate(found) if i != worker)
         label = next(place.item.label for (_, worker, _), place in places.items() if worker > lost)
         raise ValueError(
-            f"{label} is of a worker above {lost}, and no array is of worker {lost}; ranks count from 0, or all from 1, without gaps: find the missing files"
+            f"{label} is of a worker above {lost}, and no array is of worker {lost}; ranks count "
+            "from 0, or all from 1, without gaps: find the missing files"
         )
     if options.workers is not None and options.workers != len(found):
         raise ValueError(
-            f"{source} has {len(found)} workers, not {options.workers}; give --worker-axis or --pattern so that all are found, or another --workers"
+            f"{source} has {len(found)} workers, not {options.workers}; give --worker-axis or "
+            "--pattern so that all are found, or another --workers"
         )
     return len(found)
 
@@ -268,7 +283,8 @@ def _check_whole(
         remedies.append("leave tensors out with --tensors")
     remedy = " or ".join(remedies) or "dump them again"
     raise ValueError(
-        f"{source}: {len(missing)} of {total} combinations are missing: {shown}, beside {near}; {remedy}"
+        f"{source}: {len(missing)} of {total} combinations are "
+        f"missing: {shown}, beside {near}; {remedy}"
     )
 
 
@@ -286,6 +302,8 @@ def _check_shapes(places: dict[tuple[int, int, str], Place]) -> None:
         before = first.setdefault(tensor, place)
         if place.shape != before.shape:
             raise ValueError(
-                f"{place.item.label} is worker {worker} at step {step}: tensor {tensor!r} has shape {list(place.shape)}, "
-                f"in {before.item.unit.label} it is {list(before.shape)}; leave it out with --tensors, or select steps with equal shapes with --steps"
+                f"{place.item.label} is worker {worker} at step {step}: tensor {tensor!r} has "
+                f"shape {list(place.shape)}, in {before.item.unit.label} it is "
+                f"{list(before.shape)}; leave it out with --tensors, or select steps with equal "
+                "shapes with --steps"
             )

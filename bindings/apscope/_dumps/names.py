@@ -17,7 +17,8 @@ _SEPARATOR = "[/_.-]"
 
 #: Tried in this order if no pattern is given; the first that matches every array is used.
 DEFAULT_PATTERNS = (
-    # TransformerEngine's: rank_0/LAYER_wgrad_iter_000100.pt or rank_0/iter_000100/LAYER_wgrad.pt, under the key high_precision
+    # TransformerEngine's: rank_0/LAYER_wgrad_iter_000100.pt or rank_0/iter_000100/LAYER_wgrad.pt,
+    # under the key high_precision
     rf"(?:.*/)?{_WORKER}/(?P<tensor>[^/]+)_{_STEP}/high_precision",
     rf"(?:.*/)?{_WORKER}/{_STEP}/(?P<tensor>[^/]+)/high_precision",
     rf"{_BEFORE}{_STEP}{_SEPARATOR}{_BEFORE}{_WORKER}{_SEPARATOR}{_TENSOR}",
@@ -146,7 +147,8 @@ def name_all(
         tensor = groups.get("tensor") or (None if "tensor" in groups else item.entry.key)
         if not tensor:
             raise ValueError(
-                f"{item.label}: the pattern has no tensor group, and the file has no key to name its one array; add (?P<tensor>...)"
+                f"{item.label}: the pattern has no tensor group, and the file has no key to name "
+                "its one array; add (?P<tensor>...)"
             )
         numbers = [groups.get("step"), groups.get("worker")]
         if any(
@@ -182,13 +184,15 @@ def _chosen(
             raise ValueError(f"pattern {pattern!r} is not a regular expression: {error}") from None
         if unknown := set(regex.groupindex) - {"step", "worker", "tensor"}:
             raise ValueError(
-                f"pattern {pattern!r} has the group {min(unknown)!r}; it may have step, worker, tensor"
+                f"pattern {pattern!r} has the group {min(unknown)!r}; "
+                "it may have step, worker, tensor"
             )
         whole = "tensor" in regex.groupindex
         matches = [regex.fullmatch(item.address if whole else item.unit.stem) for item in items]
         if not any(matches):
             raise ValueError(
-                f"pattern {pattern!r} matches none of the {len(items)} arrays; the first is {_first(items[0], whole)}"
+                f"pattern {pattern!r} matches none of the {len(items)} arrays; the first is "
+                f"{_first(items[0], whole)}"
             )
         return pattern, matches
     bare = [BARE_PATTERN] if single or all(not item.entry.key for item in items) else []
@@ -203,12 +207,14 @@ def _chosen(
     if most[0]:
         lost = items[most[2].index(None)]
         raise ValueError(
-            f"{lost.label} has the address {lost.address!r}, which no default pattern matches together with the others; to leave out it and "
-            f"similar ones ({len(items) - most[0]} of {len(items)} arrays) pass --pattern '{most[1]}'"
+            f"{lost.label} has the address {lost.address!r}, which no default pattern matches "
+            f"together with the others; to leave out it and similar ones ({len(items) - most[0]} "
+            f"of {len(items)} arrays) pass --pattern '{most[1]}'"
         )
     raise ValueError(
-        f"no default pattern matches all of the {len(items)} arrays; the first is {items[0].address!r}; "
-        "give one with the named groups step, worker and tensor: --pattern 'it(?P<step>\\d+)/gpu(?P<worker>\\d+)/(?P<tensor>.+)'"
+        f"no default pattern matches all of the {len(items)} arrays; the first is "
+        f"{items[0].address!r}; give one with the named groups step, worker and tensor: --pattern "
+        "'it(?P<step>\\d+)/gpu(?P<worker>\\d+)/(?P<tensor>.+)'"
     )
 
 
@@ -223,7 +229,8 @@ def _selected(named: list[Named], plain: list[str], tensors: str) -> list[Named]
     if not chosen:
         known = list(dict.fromkeys(plain))
         raise ValueError(
-            f"tensors {tensors!r} matches none of {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}"
+            f"tensors {tensors!r} matches none of "
+            f"{', '.join(known[:12])}{', ...' if len(known) > 12 else ''}"
         )
     return chosen
 
@@ -232,8 +239,9 @@ def _check_optimizer(items: Sequence[Item]) -> None:
     for item in items:
         if _OPTIMIZER.fullmatch(item.entry.key):
             raise ValueError(
-                f"{item.label} is an optimizer's state, as in a checkpoint of weights, and not a gradient; "
-                "save p.grad of every parameter, or, if the gradients are among the arrays, select them with --tensors or --pattern"
+                f"{item.label} is an optimizer's state, as in a checkpoint of weights, and not a "
+                "gradient; save p.grad of every parameter, or, if the gradients are among the "
+                "arrays, select them with --tensors or --pattern"
             )
 
 
@@ -249,11 +257,13 @@ def _check_groups(names: list[str], named: list[Named], used: str) -> None:
         found = list(groups)
         if remedy := _numbered(names, named, used):
             raise ValueError(
-                f"{named[0].item.label}: the same tensors are under {', '.join(map(repr, found[:4]))}; {remedy}"
+                f"{named[0].item.label}: the same tensors are under "
+                f"{', '.join(map(repr, found[:4]))}; {remedy}"
             )
         raise ValueError(
-            f"{named[0].item.label}: the same tensors are under {', '.join(map(repr, found[:4]))}; one of them may be the gradients; "
-            f"select with --tensors '^{found[-1]}/', or give --pattern"
+            f"{named[0].item.label}: the same tensors are under {', '.join(map(repr, found[:4]))}; "
+            f"one of them may be the gradients; select with --tensors '^{found[-1]}/', or give "
+            "--pattern"
         )
 
 
@@ -274,7 +284,10 @@ def _numbered(names: list[str], named: list[Named], used: str) -> str:
         if len(groups) == 1 and used != BARE_PATTERN
         else "; swap the groups' names if they are the other way round"
     )
-    return f"if they are {' and '.join(f'{group}s' for group in groups)}, pass --pattern '{pattern}'{swap}"
+    return (
+        f"if they are {' and '.join(f'{group}s' for group in groups)}, pass --pattern "
+        f"'{pattern}'{swap}"
+    )
 
 
 def _first(item: Item, whole: bool) -> str:
@@ -282,7 +295,7 @@ def _first(item: Item, whole: bool) -> str:
 
 
 def _plain(names: list[str]) -> list[str]:
-    """The parameters' own names: without a common prefix up to a slash and without wrappers' parts."""
+    """The parameters' names, without a common prefix up to a slash and without wrappers' parts."""
     plain = [_WRAPPERS.sub("", name) for name in names]
     while (
         all("/" in name for name in plain) and len({name.partition("/")[0] for name in plain}) == 1

@@ -117,17 +117,20 @@ class NpzReader(Reader):
             )
 
     @cached_property
-    def entries(self) -> list[Entry]:  # type: ignore[override]  # computed on request: a file is opened again for its values
+    # computed on request: a file is opened again for its values
+    def entries(self) -> list[Entry]:  # type: ignore[override]
         found = []
         for key, name in self._members.items():
             with self._archive.open(name) as member:
-                shape, _, dtype, word = _header(member)  # type: ignore[arg-type]  # zipfile opens a stream
+                # zipfile opens a stream
+                shape, _, dtype, word = _header(member)  # type: ignore[arg-type]
                 needed = member.tell() + math.prod(shape) * dtype.itemsize
             if (
                 size := self._archive.getinfo(name).file_size
             ) != needed and not dtype.hasobject:  # before it is decompressed
                 raise ValueError(
-                    f"its array {key!r} has {size} bytes, its header's shape {list(shape)} of {dtype} needs {needed}"
+                    f"its array {key!r} has {size} bytes, its header's shape {list(shape)} of "
+                    f"{dtype} needs {needed}"
                 )
             found.append(Entry(key, word, shape))
         return found

@@ -42,15 +42,18 @@ def order_tensors(
         ]
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(
-            f"{given} cannot be read as a list of names: {getattr(error, 'strerror', None) or error}"
+            f"{given} cannot be read as a list of names: "
+            f"{getattr(error, 'strerror', None) or error}"
         ) from None
     places = {name: i for i, name in enumerate(names)}
     if len(places) != len(names):
         raise ValueError(
-            f"{given} has {next(name for name in names if names.count(name) > 1)!r} twice; name every tensor once"
+            f"{given} has {next(name for name in names if names.count(name) > 1)!r} twice; name "
+            "every tensor once"
         )
     if lost := [tensor for tensor in tensors if tensor not in places]:
         raise ValueError(
-            f"{given} lacks the tensor {lost[0]!r}, and {len(lost) - 1} others; name every tensor of the dump, one per line"
+            f"{given} lacks the tensor {lost[0]!r}, and {len(lost) - 1} others; name every tensor "
+            "of the dump, one per line"
         )
     return sorted(tensors, key=lambda tensor: places[tensor]), GIVEN

@@ -1,4 +1,4 @@
-"""safetensors files, read by ranges so that remote ones need not be fetched; single or in shards."""
+"""safetensors files, single or in shards; ranges are read, so remote files are not fetched."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class SafetensorsReader(Reader):
             length = int.from_bytes(stream.read(8), "little")
             if not 2 <= length <= min(SAFETENSORS_HEADER, file.size - 8):
                 raise ValueError(
-                    f"its header's length {length} is not one of 2 to {min(SAFETENSORS_HEADER, file.size - 8)}"
+                    f"its header's length {length} is not one of 2 to "
+                    f"{min(SAFETENSORS_HEADER, file.size - 8)}"
                 )
             header = parse_json(stream.read(length), SAFETENSORS_HEADER)
         if not isinstance(header, dict):
@@ -40,7 +41,8 @@ class SafetensorsReader(Reader):
                 )
             if not isinstance(about["dtype"], str):
                 raise ValueError(
-                    f"tensor {key!r} has the dtype {about['dtype']!r}, which must be a word such as 'F32'"
+                    f"tensor {key!r} has the dtype {about['dtype']!r}, "
+                    "which must be a word such as 'F32'"
                 )
             if not isinstance(about["shape"], list) or not isinstance(about["data_offsets"], list):
                 raise ValueError(
@@ -57,7 +59,8 @@ class SafetensorsReader(Reader):
             dtype = numpy_dtype(about["dtype"])
             if dtype is not None and math.prod(shape) * dtype.itemsize != offsets[1] - offsets[0]:
                 raise ValueError(
-                    f"tensor {key!r}: its shape {list(shape)} of {about['dtype']} needs other data_offsets than {offsets}"
+                    f"tensor {key!r}: its shape {list(shape)} of {about['dtype']} needs other "
+                    f"data_offsets than {offsets}"
                 )
             entries.append(Entry(key, about["dtype"], shape))
             self._ranges[key] = offsets
@@ -65,7 +68,8 @@ class SafetensorsReader(Reader):
         for key, offsets in sorted(self._ranges.items(), key=lambda item: item[1]):
             if offsets[0] != end or offsets[1] < end:
                 raise ValueError(
-                    f"tensor {key!r}: its data_offsets {offsets} must begin at {end}, the end of the tensor before"
+                    f"tensor {key!r}: its data_offsets {offsets} must begin at {end}, the end of "
+                    "the tensor before"
                 )
             end = offsets[1]
         if self._begin + end != file.size:
@@ -125,13 +129,15 @@ class ShardedReader(Reader):
                     )
                 if index is not None and weight_map.get(entry.key) != name:
                     raise ValueError(
-                        f"its weight_map has {entry.key!r} in {weight_map.get(entry.key)}, but it is in {name}"
+                        f"its weight_map has {entry.key!r} in {weight_map.get(entry.key)}, but it "
+                        f"is in {name}"
                     )
                 self._of[entry.key] = reader
         entries = {entry.key: entry for reader in self._shards for entry in reader.entries}
         if index is not None and (lost := [key for key in weight_map if key not in entries]):
             raise ValueError(
-                f"its weight_map has {lost[0]!r} in {weight_map[lost[0]]}, which does not contain it"
+                f"its weight_map has {lost[0]!r} in {weight_map[lost[0]]}, "
+                "which does not contain it"
             )
         self.entries = [entries[key] for key in (weight_map if index is not None else entries)]
         self.scalars = {

@@ -94,7 +94,8 @@ def _dangles(path: Path) -> bool:
 
 def _refuse(error: OSError) -> None:
     raise ValueError(
-        f"{error.filename} cannot be listed: {(error.strerror or '').lower()}; allow it, or remove the folder"
+        f"{error.filename} cannot be listed: {(error.strerror or '').lower()}; "
+        "allow it, or remove the folder"
     ) from None
 
 

@@ -62,7 +62,7 @@ def is_te_log(name: str) -> bool:
 
 
 def te_statistics(log: str | os.PathLike) -> pd.DataFrame:
-    """The statistics that TransformerEngine's ``LogTensorStats``, ``LogFp8TensorStats`` and the like logged.
+    """Statistics that TransformerEngine's ``LogTensorStats`` and ``LogFp8TensorStats`` logged.
 
     They come through Nvidia-DL-Framework-Inspect, with four decimals: numbers below 0.00005 are
     logged as 0.
@@ -103,7 +103,8 @@ def te_statistics(log: str | os.PathLike) -> pd.DataFrame:
                 if not line.strip() or (number == len(lines) and not line.endswith("\n")):
                     continue  # an incomplete line of a killed run
                 raise ValueError(
-                    f"{path}: line {number} is not a statistic of TransformerEngine: {line.strip()[:80]!r}"
+                    f"{path}: line {number} is not a statistic of TransformerEngine: "
+                    f"{line.strip()[:80]!r}"
                 )
             name = _NAME.fullmatch(found["name"])
             words = (
@@ -136,7 +137,8 @@ def _files(log: Path) -> list[tuple[Path, int]]:
     ]
     if not found:
         raise ValueError(
-            f"{log} neither is nor contains a {_FOLDER}/nvdlfw_inspect_globalrank-N.log, TransformerEngine's log of statistics"
+            f"{log} neither is nor contains a {_FOLDER}/nvdlfw_inspect_globalrank-N.log, "
+            "TransformerEngine's log of statistics"
         )
     return [(path, int(match["rank"])) for path, match in found]
 
@@ -144,10 +146,10 @@ def _files(log: Path) -> list[tuple[Path, int]]:
 def beside_te_statistics(trace: Trace, log: str | os.PathLike) -> pd.DataFrame:
     """`te_statistics`, with the number of the same tensor, step and rank in a trace beside each.
 
-    A layer's wgrad is the gradient of its weight, its activation, gradient and weight the trace's records ``layer_input``,
-    ``activation_gradient`` and ``weights``, if it has them. Names are compared with ``/ . : *`` and
-    blanks replaced by ``_``, as in TransformerEngine's tensor dumps: ``LAYER_wgrad``, or
-    ``LAYER.weight``, possibly below a module. Steps are matched by number.
+    A layer's wgrad is the gradient of its weight, its activation, gradient and weight the trace's
+    records ``layer_input``, ``activation_gradient`` and ``weights``, if it has them. Names are
+    compared with ``/ . : *`` and blanks replaced by ``_``, as in TransformerEngine's tensor dumps:
+    ``LAYER_wgrad``, or ``LAYER.weight``, possibly below a module. Steps are matched by number.
 
     Parameters
     ----------
@@ -197,8 +199,9 @@ def beside_te_statistics(trace: Trace, log: str | os.PathLike) -> pd.DataFrame:
                 columns["all_ranks"][i] = _of(STATISTICS[statistic], everything)
     if not any(columns["trace_tensor"]):
         raise ValueError(
-            f"no number in {log} matches a tensor and step of {trace.source}: it has layers such as {table['layer'][0]!r} at step {table['step'][0]}, "
-            f"the trace tensors such as {trace.tensors[0]!r} at step {trace.steps[0] if trace.steps else 'none'}"
+            f"no number in {log} matches a tensor and step of {trace.source}: it has layers such "
+            f"as {table['layer'][0]!r} at step {table['step'][0]}, the trace tensors such as "
+            f"{trace.tensors[0]!r} at step {trace.steps[0] if trace.steps else 'none'}"
         )
     return table.assign(**columns)
 

@@ -61,7 +61,8 @@ class TorchProcess:
         if not line:
             self.close()
             raise ValueError(
-                "the process that reads it with torch ended; it may be damaged, or too large for the memory"
+                "the process that reads it with torch ended; it may be "
+                "damaged, or too large for the memory"
             )
         head = json.loads(line)
         if "error" in head:
@@ -69,7 +70,8 @@ class TorchProcess:
         body = self._process.stdout.read(head.get("bytes", 0))
         if len(body) != head.get("bytes", 0):
             raise ValueError(
-                "the process that reads it with torch ended; it may be damaged, or too large for the memory"
+                "the process that reads it with torch ended; it may be "
+                "damaged, or too large for the memory"
             )
         return head, body
 
@@ -92,15 +94,27 @@ class TorchProcess:
 
 def _explained(kind: str, error: str) -> str:
     if kind == "missing":
-        return "it is a torch file, and torch is not installed here; pip install torch, or name an interpreter that has it with --python"
+        return (
+            "it is a torch file, and torch is not installed here; pip install torch, or name "
+            "an interpreter that has it with --python"
+        )
     if kind == "untrusted":
-        return "it is a torch distributed checkpoint, whose metadata is a pickle that runs code when it is opened; pass --trust-pickle if you trust it"
+        return (
+            "it is a torch distributed checkpoint, whose metadata is a pickle that runs code "
+            "when it is opened; pass --trust-pickle if you trust it"
+        )
     if kind == "RefusedError":
         return error
     if found := re.search(r"GLOBAL ([\w.]*\w)", error):
-        return f"it contains a pickled {found[1]}, which is not opened because that can run code; save plain tensors in dicts and lists"
+        return (
+            f"it contains a pickled {found[1]}, which is not opened because that can run code; "
+            "save plain tensors in dicts and lists"
+        )
     if "weights_only" in error:  # torch's own message advises to disable the check
-        return "torch cannot read it: it is damaged, or contains objects that are not opened because that can run code; dump it again, or save plain tensors"
+        return (
+            "torch cannot read it: it is damaged, or contains objects that are not opened "
+            "because that can run code; dump it again, or save plain tensors"
+        )
     words = " ".join(error.split())
     return f"torch cannot read it: {words[:200]}{'...' if len(words) > 200 else ''}"
 
@@ -126,7 +140,8 @@ class TorchReader(Reader):
         self.ordered, self.scalars = answer["ordered"], answer["scalars"]
         if checkpoint:
             self.notes = (
-                "a torch distributed checkpoint stores each tensor name once, whatever the number of ranks",
+                "a torch distributed checkpoint stores each tensor name "
+                "once, whatever the number of ranks",
             )
 
     def read(self, key: str, index: Index = ()) -> np.ndarray:

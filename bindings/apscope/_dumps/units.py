@@ -149,7 +149,8 @@ def find_units(source: Source, apart: Apart) -> tuple[list[Unit], list[str]]:
             apart.tell(
                 unit.stem,
                 ValueError(
-                    f"{lost.label} is a link to {lost.dangling()}, which does not exist; restore it, or remove the link"
+                    f"{lost.label} is a link to {lost.dangling()}, which does not exist; restore "
+                    "it, or remove the link"
                 ),
             )
             continue
@@ -168,11 +169,13 @@ def find_units(source: Source, apart: Apart) -> tuple[list[Unit], list[str]]:
             raise left
         if apart.left_out:
             raise ValueError(
-                f"pattern {apart.pattern!r} matches none of the {len(apart.left_out)} files; the first is {apart.left_out[0]!r}"
+                f"pattern {apart.pattern!r} matches none of the {len(apart.left_out)} files; the "
+                f"first is {apart.left_out[0]!r}"
             )
         if any(map(is_te_log, others)):
             raise ValueError(
-                f"{source.text} has statistics of TransformerEngine and no tensors; compare them with a trace's by apscope info TRACE --beside LOG"
+                f"{source.text} has statistics of TransformerEngine and no tensors; compare them "
+                "with a trace's by apscope info TRACE --beside LOG"
             )
         seen = (
             f"; it has {others[0]}"
@@ -200,7 +203,7 @@ def stem_of(name: str) -> str:
 
 
 def _stores(source: Source) -> tuple[list[Unit], list[File]]:
-    """Folders that are zarr stores or torch's distributed checkpoints, and the files outside of them."""
+    """Folders that are zarr stores or torch's distributed checkpoints, and all other files."""
     kinds: dict[str, str] = {}
     for file in source.files:
         folder, _, name = file.name.rpartition("/")
@@ -271,7 +274,10 @@ def _wrong_parts(parts: list[tuple[File, int]]) -> str:
     first, count = parts[0]
     for file, said in parts:
         if said != count:
-            return f"{file.label} is of {said} parts, {first.name} of {count}; keep the parts of one dump together"
+            return (
+                f"{file.label} is of {said} parts, {first.name} of {count}; keep the parts of "
+                "one dump together"
+            )
     lost = count - len(parts)
     return (
         f"{first.label} is one of {count} parts, and {lost} of them are not in its folder"
@@ -302,7 +308,8 @@ def _kind(file: File) -> str | None:
         return "torch"
     if head[:1] == b"\x80" and (promised or file.name.endswith((".pkl", ".pickle"))):
         raise ValueError(
-            "is a pickle that torch.save did not write; it is not opened, because that can run code: save it with torch.save or numpy.savez"
+            "is a pickle that torch.save did not write; it is not opened, because that can run "
+            "code: save it with torch.save or numpy.savez"
         )
     if headed:
         return "safetensors"
@@ -311,7 +318,8 @@ def _kind(file: File) -> str | None:
     if promised:
         suffix = next(suffix for suffix in SUFFIXES if file.name.lower().endswith(suffix))
         raise ValueError(
-            f"is not a valid {suffix[1:]} file: it begins with {head[:8]!r}; it may be damaged: dump it again or remove it"
+            f"is not a valid {suffix[1:]} file: it begins with {head[:8]!r}; it may be damaged: "
+            "dump it again or remove it"
         )
     return None
 

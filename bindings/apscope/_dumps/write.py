@@ -185,7 +185,8 @@ def write_trace(
                         )
                         if values.shape != place.shape:
                             raise ValueError(
-                                f"its shape is {list(values.shape)}, its header says {list(place.shape)}"
+                                f"its shape is {list(values.shape)}, its header says "
+                                f"{list(place.shape)}"
                             )
                         if tensor in blocks:
                             values = take_blocks(values, blocks[tensor])
@@ -211,6 +212,7 @@ def _check_unequal(digests: set[bytes], layout: Layout, step: int) -> None:
             place.item.unit.label for (s, _, _), place in layout.places.items() if s == step
         )
         raise ValueError(
-            f"{label}: all {layout.workers} workers have the same gradients at step {step}, as after an all-reduce; "
-            "pass --stage reduced or clipped, or --stage local if they are each worker's own"
+            f"{label}: all {layout.workers} workers have the same gradients at step {step}, as "
+            "after an all-reduce; pass --stage reduced or clipped, or --stage local if they are "
+            "each worker's own"
         )

@@ -73,7 +73,7 @@ class Lock:
         return self._inode == (about.st_dev, about.st_ino)
 
     def let_go(self) -> None:
-        """Removes the file, then unlocks it: a waiting process sees that it is gone and makes another."""
+        """Removes the file, then unlocks it: a waiting process sees that and makes another."""
         if self.held:
             with contextlib.suppress(OSError):
                 self.path.unlink()
@@ -101,6 +101,9 @@ def who(doing: str) -> dict[str, Any]:
 def _holder(path: Path) -> str:
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
-        return f"another {told['doing']} (process {told['process']} on {told['host']}, since {told['since']}) writes"
+        return (
+            f"another {told['doing']} (process {told['process']} on {told['host']}, since "
+            f"{told['since']}) writes"
+        )
     except (OSError, ValueError, LookupError, TypeError):
         return "another process of apscope writes"

@@ -26,5 +26,5 @@ def fresh(name: str) -> str:
 
 
 def waiting(names: str) -> re.Pattern[str]:
-    """The hidden names of files that match the expression `names`, also those of earlier versions."""
+    """The hidden names of files that match the expression `names`, of earlier versions too."""
     return re.compile(rf"\.(?:{names})\.apscope-[0-9a-f]{{8}}|(?:{names})\.part")

@@ -88,7 +88,7 @@ def remove_left(folder: Path, names: re.Pattern[str]) -> None:
 
 @contextlib.contextmanager
 def _new(path: Path) -> Iterator[tuple[int, Path]]:
-    """A new open file and its name; removed if the block raises. System errors name `path` instead."""
+    """A new open file and its name; removed if the block raises. System errors name `path`."""
     hidden = path.with_name(fresh(path.name))
     try:
         place = os.open(

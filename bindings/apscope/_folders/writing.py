@@ -153,7 +153,7 @@ class Writing:
         return path
 
     def put_folder(self, synced: Collection[Path] = ()) -> None:
-        """Renames the new folder to the destination, in one step; `synced` files are already on the disk.
+        """Renames the new folder to the destination, in one step; `synced` files are on the disk.
 
         Raises
         ------
@@ -168,7 +168,8 @@ class Writing:
                 if not os.path.lexists(self.place / self._name):
                     raise
                 raise ValueError(
-                    f"{self.destination} was made while this was written, and is left unchanged; give another destination"
+                    f"{self.destination} was made while this was written, and is left unchanged; "
+                    "give another destination"
                 ) from error
             sync_folder(self.place)
 
@@ -199,7 +200,7 @@ class Writing:
             raise
 
     def _undo(self, moves: list[tuple[Path, Path]]) -> None:
-        """Undoes moves, the last first, also one in progress; failures are left for the next writer."""
+        """Undoes moves, the last first, also one in progress; the next writer retries failures."""
         try:
             for source, target in reversed(moves):
                 if not os.path.lexists(source):
@@ -249,7 +250,8 @@ def refuse_dangling(destination: str | os.PathLike[str]) -> None:
     """Raises ValueError if the destination is a broken link."""
     if os.path.islink(destination) and not os.path.exists(destination):
         raise ValueError(
-            f"{destination} is a link to {os.readlink(destination)}, which does not exist; remove the link, or give another destination"
+            f"{destination} is a link to {os.readlink(destination)}, which does not exist; remove "
+            "the link, or give another destination"
         )
 
 
@@ -277,7 +279,7 @@ def clear_left(destination: str | os.PathLike[str], doing: str) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Removes a hidden folder as far as possible, its mark last: remains are still marked as ours."""
+    """Removes a hidden folder as far as possible, its mark last, so remains are still marked."""
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
             if entry.name != MARK:
@@ -290,7 +292,7 @@ def _remove(folder: Path) -> None:
 
 
 def halves(folder: Path, mark: str) -> Path | None:
-    """Remains of an interrupted write in a folder without the file `mark`, which is written last."""
+    """Remains of an interrupted write in a folder without `mark`, the file that is written last."""
     if os.path.lexists(folder / mark):
         return None
     absolute = Path(os.path.abspath(folder))
@@ -320,7 +322,7 @@ def _is_ours(path: Path, name: str) -> bool:
 
 
 def write_file(path: str | os.PathLike[str], text: str, doing: str) -> None:
-    """Writes a text to a file in one step, all or nothing; waits for another process that writes it."""
+    """Writes a text to a file, all or nothing; waits for another process that writes it."""
     with Writing(path, doing, into=False, patience=10) as writing:
         (writing.new / Path(path).name).write_text(text, encoding="utf-8")
         writing.put_file()

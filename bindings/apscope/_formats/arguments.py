@@ -14,11 +14,12 @@ __all__ = ["explained"]
 
 #: The fields, and their types.
 _KINDS = {
-    "exponent_bits": int, "mantissa_bits": int, "bias": int, "specials": str, "is_signed": bool, "subnormals": bool, "subnormal_exponent": int, "zero": str,
+    "exponent_bits": int, "mantissa_bits": int, "bias": int, "specials": str, "is_signed": bool,
+    "subnormals": bool, "subnormal_exponent": int, "zero": str,
     "nan_codes": int, "has_infinity": bool, "nan_at_negative_zero": bool, "even_code_ties": bool,
 }  # fmt: skip
 _NEEDED = ("exponent_bits", "mantissa_bits")
-#: What people call having no infinity.
+#: Words that people use for a format without infinities.
 _SPECIALS = (
     "inf",
     "infs",
@@ -32,7 +33,7 @@ _SPECIALS = (
     "finite",
     "fn",
 )
-#: What they mean by it.
+#: The arguments that they mean.
 _FINITE = "specials='fn' has no infinity and one NaN, specials='finite' neither"
 _WORDS = {int: "an integer", str: "a word", bool: "True or False"}
 
@@ -49,7 +50,10 @@ def explained(given: tuple[Any, ...], fields: dict[str, Any]) -> str:
     names = [*given, *(fields[key] for key in ("name", "dtype") if key in fields)]
     own = {key: value for key, value in fields.items() if key in _KINDS}
     if len(names) > 1 or (names and isinstance(names[0], (int, float))):
-        return "FloatFormat takes its fields by name, such as exponent_bits=4, mantissa_bits=3, or a format's name alone"
+        return (
+            "FloatFormat takes its fields by name, such as exponent_bits=4, mantissa_bits=3, "
+            "or a format's name alone"
+        )
     for key, value in own.items():
         kind = _KINDS[key]
         right = (
@@ -65,7 +69,10 @@ def explained(given: tuple[Any, ...], fields: dict[str, Any]) -> str:
             + _meant(names[0], own)
         )
     missing = [key for key in _NEEDED if key not in own]
-    return f"FloatFormat needs {' and '.join(missing)}, or a format's name alone, such as FloatFormat('e4m3')"
+    return (
+        f"FloatFormat needs {' and '.join(missing)}, or a format's name alone, such as "
+        "FloatFormat('e4m3')"
+    )
 
 
 def _meant(name: Any, own: dict[str, Any]) -> str:

@@ -102,7 +102,8 @@ def run_cast(cast: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
     result = np.asarray(result)
     if result.shape != x.shape:
         raise ValueError(
-            f"the cast returned an array of shape {result.shape} for one of shape {x.shape}; they must agree"
+            f"the cast returned an array of shape {result.shape} for "
+            f"one of shape {x.shape}; they must agree"
         )
     if result.dtype.kind in "iu":
         return result.astype(np.int64)

@@ -24,7 +24,7 @@ Run = Callable[[np.ndarray], np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Fingerprint:
-    """The result of `fingerprint`. `unknown` or `mixed (...)` mean that probes contradict each other.
+    """The result of `fingerprint`. `unknown` or `mixed (...)`: probes contradict each other.
 
     Attributes
     ----------
@@ -173,7 +173,8 @@ def _values_of(cast: Callable[[np.ndarray], Any], codes: FloatFormat | None) -> 
         agreeing, codes = max(scores, key=lambda s: s[0], default=(0, None))
         if codes is None or agreeing < len(x) // 2:
             raise ValueError(
-                "the cast returns integers that are not codes of a named format; give their format with codes="
+                "the cast returns integers that are not codes of a named format; give their format "
+                "with codes="
             )
     table = decode(np.arange(2**codes.storage_bits, dtype=np.uint32), codes).astype(np.float64)
 
@@ -190,7 +191,7 @@ def _values_of(cast: Callable[[np.ndarray], Any], codes: FloatFormat | None) -> 
 
 
 def _generic() -> np.ndarray:
-    """Probes for any format: fp32's limits, powers of two with neighbours, 8 patterns per binade."""
+    """Probes for any format: fp32's limits, powers of two, neighbours, 8 patterns per binade."""
     powers = (np.float32(2.0) ** np.arange(-149, 128, dtype=np.float32)).view(np.uint32)
     top = (np.arange(2048, dtype=np.uint32) << 20) & np.uint32(0x7FFFFFFF)
     mixed = top + (np.arange(2048, dtype=np.uint32) * np.uint32(80021)) % np.uint32(1 << 20)
@@ -219,7 +220,7 @@ Preset = tuple[FloatFormat, str, str]
 
 
 def _ranked(candidates: list[FloatFormat], x: np.ndarray, got: np.ndarray) -> list[Preset]:
-    """For each format its best rounding and overflow, the formats with the fewest differing probes first.
+    """Each format's best rounding and overflow, formats with the fewest differing probes first.
 
     Values decide before the signs of zeros; ties are broken by the order of the candidates.
     """
@@ -257,7 +258,10 @@ def _words(
     normal = usable & (size >= f.smallest_normal) & (size <= f.largest)
     how, closest = _rounding(f, x[normal], got[normal], rounding)
     if changed.any():
-        how = f"not deterministic ({np.count_nonzero(changed)} of {len(x)} probes changed from one run to the next)"
+        how = (
+            f"not deterministic ({np.count_nonzero(changed)} of {len(x)} probes changed from "
+            "one run to the next)"
+        )
     below = usable & (size < f.smallest_normal)
     return {
         "rounding": how,

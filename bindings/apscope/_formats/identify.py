@@ -105,7 +105,8 @@ def _narrow(what: Any) -> int:
     bits = dtype_bits(what)
     if bits > WIDEST:
         raise ValueError(
-            f"{name_of(what)} has {bits} bits per code; a table of at most {WIDEST} bits can be compared"
+            f"{name_of(what)} has {bits} bits per code; a table of "
+            f"at most {WIDEST} bits can be compared"
         )
     return bits
 
@@ -126,7 +127,8 @@ def _width(table: np.ndarray) -> int:
     bits = len(table).bit_length() - 1
     if len(table) != 1 << max(bits, 0) or not 1 <= bits <= WIDEST:
         raise ValueError(
-            f"the table has {len(table)} values; a format of K bits has 2^K, with K from 1 to {WIDEST}"
+            f"the table has {len(table)} values; a format of K bits "
+            f"has 2^K, with K from 1 to {WIDEST}"
         )
     return bits
 
@@ -181,9 +183,14 @@ def _candidates(
     if is_signed and table[len(magnitudes)] == 0:
         zero = "both_signs"
     common: dict[str, Any] = dict(
-        exponent_bits=exponent_bits, mantissa_bits=mantissa_bits, is_signed=is_signed, zero=zero, nan_codes=nan_codes,
-        has_infinity=has_infinity, nan_at_negative_zero=is_signed and math.isnan(table[len(magnitudes)]),
-    )  # fmt: skip
+        exponent_bits=exponent_bits,
+        mantissa_bits=mantissa_bits,
+        is_signed=is_signed,
+        zero=zero,
+        nan_codes=nan_codes,
+        has_infinity=has_infinity,
+        nan_at_negative_zero=is_signed and math.isnan(table[len(magnitudes)]),
+    )
     for subnormals in (True, False):
         lowest = (
             step + mantissa_bits if step is not None and mantissa_bits else None
@@ -229,4 +236,7 @@ def _nearest(table: np.ndarray, bits: int) -> str:
         )
         return f"no named format has {bits} bits, they have {', '.join(map(str, widths))}"
     count, name, code, value = near
-    return f"the nearest named one is {name}, which differs at {count} codes, first at code {code:#x}: {value:g} there, {table[code]:g} here"
+    return (
+        f"the nearest named one is {name}, which differs at {count} codes, first at code "
+        f"{code:#x}: {value:g} there, {table[code]:g} here"
+    )

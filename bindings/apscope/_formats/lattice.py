@@ -59,8 +59,10 @@ def infer_format(run: Run) -> FloatFormat | None:
     at_zero = bool(np.isnan(ends[2])) and spare == 0 and one_zero
     try:
         f = FloatFormat(
-            exponent_bits=exponent_bits, mantissa_bits=mantissa_bits, bias=1 - emin, nan_codes=spare,
-            has_infinity=has_infinity, zero="single" if at_zero else "both_signs", nan_at_negative_zero=at_zero,
+            exponent_bits=exponent_bits, mantissa_bits=mantissa_bits, bias=1 - emin,
+            nan_codes=spare,
+            has_infinity=has_infinity, zero="single" if at_zero else "both_signs",
+            nan_at_negative_zero=at_zero,
         )  # fmt: skip
     except ValueError:
         return None

@@ -58,7 +58,7 @@ def ranges_of(f: FloatFormat) -> list[Range]:
 
 
 def ruler(f: FloatFormat) -> str:
-    """The picture: ranges, a tick for every value (up to 8 bits) or binade, log2, and the limits."""
+    """The picture: ranges, ticks for all values (up to 8 bits) or binades, log2, and the limits."""
     ranges = ranges_of(f)
     edges = [r.high for r in ranges[:-1]]
     lowest = min(edges[0], math.log2(f.smallest_positive))
@@ -70,8 +70,11 @@ def ruler(f: FloatFormat) -> str:
             LEFT + (RIGHT - LEFT) * (min(max(exponent, low), high) - low) / (high - low), 1
         )
 
-    parts = [f'<svg viewBox="0 0 {WIDTH} 92" width="{WIDTH}" height="92" role="img" style="max-width:100%;height:auto;color:inherit" '
-             f'font-family="sans-serif" font-size="11" fill="currentColor"><title>{html.escape(told(f))}</title>']  # fmt: skip
+    parts = [
+        f'<svg viewBox="0 0 {WIDTH} 92" width="{WIDTH}" height="92" role="img" '
+        'style="max-width:100%;height:auto;color:inherit" font-family="sans-serif" '
+        f'font-size="11" fill="currentColor"><title>{html.escape(told(f))}</title>'
+    ]
     becomes = {
         "underflow": "0",
         "overflow": "inf" if f.has_infinity else "NaN" if f.has_nan else "largest",
@@ -79,7 +82,8 @@ def ruler(f: FloatFormat) -> str:
     for kind, left, right in ranges:
         x, width = at(left), at(right) - at(left)
         parts.append(
-            f'<rect x="{x}" y="17" width="{width:.1f}" height="26" fill="{_FILLS[kind]}" fill-opacity="0.5"/>'
+            f'<rect x="{x}" y="17" width="{width:.1f}" height="26" fill="{_FILLS[kind]}" '
+            'fill-opacity="0.5"/>'
         )
         middle = f'x="{x + width / 2:.1f}" text-anchor="middle"'
         if width > _LETTER * len(kind):
@@ -88,7 +92,8 @@ def ruler(f: FloatFormat) -> str:
             parts.append(f'<text {middle} y="34">{becomes[kind]}</text>')
     ticks = "".join(f"M{at(e)} 43v-{12 if whole else 7}" for e, whole in _ticks(f))
     parts.append(
-        f'<path d="M{LEFT} 43H{RIGHT}{ticks}" stroke="currentColor" stroke-width="0.8" fill="none"/>'
+        f'<path d="M{LEFT} 43H{RIGHT}{ticks}" stroke="currentColor" stroke-width="0.8" '
+        'fill="none"/>'
     )
     step = next(s for s in (1, 2, 5, 10, 20, 50, 100, 200, 500) if (high - low) / s <= 11)
     numbers = [
@@ -97,7 +102,8 @@ def ruler(f: FloatFormat) -> str:
         if LEFT + 8 < at(e) < RIGHT - 44
     ]
     parts += [
-        f'<text x="{at(e)}" y="55" text-anchor="middle" opacity="0.7">{str(e).replace("-", "−")}</text>'
+        f'<text x="{at(e)}" y="55" text-anchor="middle" '
+        f'opacity="0.7">{str(e).replace("-", "−")}</text>'
         for e in numbers
     ]
     parts.append(f'<text x="{RIGHT}" y="55" text-anchor="end" opacity="0.7">log2|x|</text>')
@@ -126,7 +132,8 @@ def _limits(f: FloatFormat, at: Callable[[float], float]) -> list[str]:
         )
         ends[y] = max(left + width, ends[y])
         parts.append(
-            f'<path d="M{x} 43V{y}" stroke="currentColor" stroke-width="0.8"/><text x="{max(left, 0):.1f}" y="{y}">{text}</text>'
+            f'<path d="M{x} 43V{y}" stroke="currentColor" stroke-width="0.8"/><text '
+            f'x="{max(left, 0):.1f}" y="{y}">{text}</text>'
         )
     return parts
 
@@ -139,7 +146,7 @@ def format_html(f: FloatFormat) -> str:
 
 
 def _ticks(f: FloatFormat) -> list[tuple[float, bool]]:
-    """log2 of the positive values, and whether a power of two; wide formats: about 60 powers of two."""
+    """log2 of positive values, and if a power of two; of wide formats about 60 powers of two."""
     if f.storage_bits <= _TICKED_BITS:
         values = np.unique(
             decode(np.arange(2**f.storage_bits, dtype=np.uint8), f).astype(np.float64)

@@ -34,8 +34,9 @@ def specials_of(f: FloatFormat) -> str:
 def told(f: FloatFormat) -> str:
     """Its fields, precision, range and special values in one line."""
     return (
-        f"{f.storage_bits} bits: {f.exponent_bits} exponent, {f.mantissa_bits} mantissa, bias {f.bias}; precision {f.precision}; "
-        f"{number(f.smallest_positive)} to {number(f.largest)}; {specials_of(f)}"
+        f"{f.storage_bits} bits: {f.exponent_bits} exponent, {f.mantissa_bits} mantissa, bias "
+        f"{f.bias}; precision {f.precision}; {number(f.smallest_positive)} to {number(f.largest)}; "
+        f"{specials_of(f)}"
     )
 
 

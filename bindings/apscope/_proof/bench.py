@@ -101,7 +101,8 @@ def bench(
     """
     rounds = integer("rounds", rounds, 1, 10_000)
     rows = _core.bench(
-        2**16, integer("elements", elements, 2**12, 2**33), 192, integer("threads", threads, 1, 1024), rounds,
+        2**16, integer("elements", elements, 2**12, 2**33), 192,
+        integer("threads", threads, 1, 1024), rounds,
         float(visit_seconds), text("only", only), progress,
     )  # fmt: skip
     if peers:
@@ -131,11 +132,19 @@ def _summary(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
             amount / t / (floor_amount / f) for t, f in zip(seconds, floor["seconds"], strict=True)
         )
     return {
-        "name": row["name"], "where": row["where"], "threads": row["threads"], "elements": int(row["elements"]), "floor": row["floor"],
-        "ns": median / row["elements"] * 1e9, "ns_per_operation": median / row["elements"] / row["operations"] * 1e9 if row["operations"] else None,
+        "name": row["name"],
+        "where": row["where"],
+        "threads": row["threads"],
+        "elements": int(row["elements"]),
+        "floor": row["floor"],
+        "ns": median / row["elements"] * 1e9,
+        "ns_per_operation": median / row["elements"] / row["operations"] * 1e9
+        if row["operations"]
+        else None,
         "spread": (quartiles[2] - quartiles[0]) / 2 / median,
-        "gb_per_s": row["elements"] * row["bytes"] / median / 1e9 if row["bytes"] else None, "ratio": ratio,
-    }  # fmt: skip
+        "gb_per_s": row["elements"] * row["bytes"] / median / 1e9 if row["bytes"] else None,
+        "ratio": ratio,
+    }
 
 
 def _machine() -> dict[str, Any]:
@@ -160,7 +169,7 @@ def _machine() -> dict[str, Any]:
 
 
 def _peers(rounds: int, visit_seconds: float) -> list[dict[str, Any]]:
-    """Peers' casts from and to fp32 through their own type, our small call, and memcpy, interleaved."""
+    """Peers' casts from and to fp32 through their type, our small call, and memcpy, interleaved."""
     from .._arrays.casts import quantize
 
     x = np.random.default_rng(7).standard_normal(2**16).astype(np.float32)
@@ -226,9 +235,18 @@ def _peers(rounds: int, visit_seconds: float) -> list[dict[str, Any]]:
     except ImportError:
         pass
     rows: list[dict[str, Any]] = [
-        {"name": name, "where": "peer", "floor": "" if name == "memcpy" else "memcpy", "threads": 1, "elements": a.size, "bytes": 8, "operations": 0, "seconds": []}
+        {
+            "name": name,
+            "where": "peer",
+            "floor": "" if name == "memcpy" else "memcpy",
+            "threads": 1,
+            "elements": a.size,
+            "bytes": 8,
+            "operations": 0,
+            "seconds": [],
+        }
         for name, a, _ in jobs
-    ]  # fmt: skip
+    ]
     for _, _, run in jobs:
         run()
     for _ in range(rounds):

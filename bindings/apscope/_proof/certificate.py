@@ -35,11 +35,11 @@ def certificate(results: Sequence[Verification], command: Sequence[str] = ()) ->
     Returns
     -------
     dict
-        ``kind``, ``version``, ``apscope`` (its version), ``command``, ``created`` (UTC), ``machine``
-        (processor, system, MPFR's version or null, vector
-        instructions, processors), ``formats`` (the fields of each format),
-        ``results`` (one object per row), ``cases`` and ``mismatches`` (sums), ``proved`` (true if
-        there are rows, none differs and all were compared with an oracle).
+        ``kind``, ``version``, ``apscope`` (its version), ``command``, ``created`` (UTC),
+        ``machine`` (processor, system, MPFR's version or null, vector instructions, processors),
+        ``formats`` (the fields of each format), ``results`` (one object per row), ``cases`` and
+        ``mismatches`` (sums), ``proved`` (true if there are rows, none differs and all were
+        compared with an oracle).
     """
     rows = [dataclasses.asdict(r) for r in results]
     return {

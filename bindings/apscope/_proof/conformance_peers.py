@@ -55,7 +55,8 @@ def peer_table(directory: str | Path) -> str:
             (check(directory, dtype, overflow=o) for o in OVERFLOWS), key=lambda c: c.differing
         )
         table.append(
-            f"| `{name}` | {version} | {found.format} | {found.overflow} | {found.inputs} | {found.differing} |"
+            f"| `{name}` | {version} | {found.format} | {found.overflow} | {found.inputs} | "
+            f"{found.differing} |"
         )
         reasons += [
             f"| `{name}` | {row} |" for row in _reasons(dtype, found.format, found.overflow)
@@ -74,10 +75,13 @@ def _reasons(dtype: Any, format: str, overflow: str) -> list[str]:
     size = np.abs(np.where(np.isnan(x), np.float32(0), x))
     kinds = [
         ("NaN", np.isnan(x),
-         "the format has no NaN: the dtype makes it a zero, apscope keeps the NaN of a value and refuses to encode it"),
-        ("zeros", x == 0, "the format has no zero: the dtype gives its smallest value, apscope NaN unless saturating"),
+         "the format has no NaN: the dtype makes it a zero, apscope keeps the NaN of a value and "
+         "refuses to encode it"),
+        ("zeros", x == 0, "the format has no zero: the dtype gives its smallest value, apscope NaN "
+                          "unless saturating"),
         ("negative", np.signbit(x) & (not f.is_signed),
-         "the format has no sign: the dtype drops it, apscope gives NaN, or the smallest value when saturating"),
+         "the format has no sign: the dtype drops it, apscope gives NaN, or the smallest value "
+         "when saturating"),
         ("fp32 subnormals", (size > 0) & (size < 2.0**-126),
          "rounded to the wrong neighbour: an input nearer to 2^-127 becomes 2^-126"),
         ("past the largest", size > f.largest,
@@ -90,6 +94,7 @@ def _reasons(dtype: Any, format: str, overflow: str) -> list[str]:
         wrong = wrong & ~of_kind
         if here.size:
             rows.append(
-                f"{kind} | {here.size} | {describe(x[here[0]], got[here[0]], right[here[0]])} | {why}"
+                f"{kind} | {here.size} | {describe(x[here[0]], got[here[0]], right[here[0]])} "
+                f"| {why}"
             )
     return rows

@@ -109,8 +109,8 @@ def verify(
     operation : str or iterable of str
         One of `OPERATIONS`, several, or ``"all"``.
     samples : int, optional
-        Random operands of an arithmetic operation, 100,000 if not given; random inputs of a format of
-        more than 19 bits, 1,000,000 if not given (narrower ones get a hundredth).
+        Random operands of an arithmetic operation, 100,000 if not given; random inputs of a format
+        of more than 19 bits, 1,000,000 if not given (narrower ones get a hundredth).
     exhaustive : bool
         Casts: the array path on all 2**32 fp32 inputs (overflow ``ieee``). For deterministic modes
         and formats of up to 19 bits it is compared with the steps that the oracle finds, else with
@@ -144,7 +144,8 @@ def verify(
     if projection is not None:
         if rounding != "all" or random_bits != 32:
             raise ValueError(
-                "projection is given together with rounding or random_bits, which are parts of it; omit one"
+                "projection is given together with rounding or random_bits, "
+                "which are parts of it; omit one"
             )
         rounding, random_bits = projection.rounding, projection.random_bits
     asked = [rounding] if isinstance(rounding, str) else list(rounding)
@@ -177,7 +178,8 @@ def verify(
                 else f"operation={operations[0]!r}"
             )
             raise ValueError(
-                f"{asked} needs the oracle module, and apscope was built without MPFR; install libmpfr-dev and build again"
+                f"{asked} needs the oracle module, and apscope was built without MPFR; install "
+                "libmpfr-dev and build again"
             )
         return [_compare_paths(name, mode, random_bits, threads, seed) for mode in modes]
 

@@ -1,4 +1,4 @@
-"""A replay on a Dask cluster: a part per Dask worker, by its share of the cost, with the same bytes.
+"""A replay on a Dask cluster: one part of the work per Dask worker, with the same bytes.
 
 Dask is not imported before a client is given.
 """
@@ -31,7 +31,9 @@ INSTALL = "install it with: pip install 'apscope[dask]'"
 #: only to divide the work.
 READ_A_VALUE = 3e-9
 POLL = 1.0  # seconds between two looks at a cluster
-STRANDED_AFTER = 5  # polls in which workers exist but none has a part: Dask reserves the tasks of the last worker that ended
+# polls in which workers exist but none has a part: Dask reserves the tasks of the last worker that
+# ended
+STRANDED_AFTER = 5
 NO_WORKERS = 60.0  # seconds without any worker
 ATTEMPTS = 3  # after the first, any worker may take a part
 LOST = "the connection to the Dask cluster was lost during the replay"
@@ -137,7 +139,7 @@ class _StrandedError(Exception):
 def replay_on(
     client: Client, trace: Trace, job: Job, update: Callable[[int, int], None] | None
 ) -> tuple[list[bytes], list[dict], list[dict], dict]:
-    """Parquet files of a shard's rows, columns of histograms and noise, from all parts, and kept states."""
+    """From all parts: Parquet files of a shard's rows, histograms, noise, and kept states."""
     check_client(client)
     if not client.nthreads():
         raise ValueError("the Dask cluster has no workers; start at least one")

@@ -10,7 +10,7 @@ from .._text import clip
 __all__ = ["memory_bytes"]
 
 UNITS = ("", "K", "M", "G", "T")
-#: More than any machine has.
+#: An upper limit, more than any machine has.
 MOST = 2**62
 
 
@@ -20,7 +20,8 @@ def memory_bytes(memory: int | str | None) -> int:
     Parameters
     ----------
     memory : int or str or None
-        Bytes, or a text: ``4G``, ``4GiB`` (1024^3 bytes each), ``4GB`` (1000^3), ``512M``, ``1.5T``.
+        Bytes, or a text: ``4G``, ``4GiB`` (1024^3 bytes each), ``4GB`` (1000^3), ``512M``,
+        ``1.5T``.
 
     Raises
     ------

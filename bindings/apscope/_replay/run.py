@@ -1,4 +1,4 @@
-"""The work of a replay: traces opened, arguments checked, rows given out as they come."""
+"""The work of a replay: opens traces, checks arguments, passes rows on as they are made."""
 
 from __future__ import annotations
 
@@ -84,7 +84,8 @@ def _select_steps(trace: Trace, steps: slice | list[int] | None) -> list[int]:
         chosen = [i for i, n in enumerate(numbers) if low <= n < high]
         if not chosen:
             raise ValueError(
-                f"no recorded step of trace '{trace.name}' is in {low}:{high}; it has steps {numbers[0]} to {numbers[-1]}"
+                f"no recorded step of trace '{trace.name}' is in {low}:{high}; it has steps "
+                f"{numbers[0]} to {numbers[-1]}"
             )
         return chosen
     for n in steps:
@@ -105,7 +106,8 @@ def _select_tensors(trace: Trace, pattern: str | None) -> list[int]:
     chosen = [i for i, name in enumerate(trace.tensors) if compiled.search(name)]
     if not chosen:
         raise ValueError(
-            f"tensors '{pattern}' matches no name in trace '{trace.name}'; {hint(pattern, trace.tensors, have='it has')}"
+            f"tensors '{pattern}' matches no name in trace '{trace.name}'; "
+            f"{hint(pattern, trace.tensors, have='it has')}"
         )
     return chosen
 
@@ -180,7 +182,7 @@ def run_replay(
     progress: bool,
     client: Client | None,
 ) -> Rest:
-    """`replay`, its rows given to `take`, which is called at least once, by any thread, one at a time."""
+    """`replay`, with rows passed to `take`: called at least once, serially, in any thread."""
     if client is not None:
         from .cluster import check_client, replay_on
         from .tasks import Job

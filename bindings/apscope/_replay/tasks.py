@@ -75,7 +75,7 @@ def _worker() -> Iterator[Any]:
 
 
 class OpenTrace:
-    """A trace on a Dask worker, with its fetched and checked files; another worker opens it again."""
+    """A trace on a Dask worker, with its fetched and checked files; others open it again."""
 
     def __init__(
         self, path: str, version: str, trace_hash: str, job: Job, steps: list[int]
@@ -130,7 +130,7 @@ class OpenTrace:
 def _telling(
     worker: Any, topic: str | None, part: tuple[str, int]
 ) -> Callable[[int, int], None] | None:
-    """Reports a part's progress to the client; None if nobody listens."""
+    """Reports a part's progress to the client; None if it does not want reports."""
     reported = 0.0
 
     def update(done: int, total: int) -> None:
@@ -163,7 +163,7 @@ def run_part(
     states: dict,
     topic: str | None,
 ) -> tuple[bytes, dict, dict]:
-    """Pass 2 of one part: some items' rows as a Parquet file, columns of their noise, and the states after them."""
+    """Pass 2 of one part: rows as a Parquet file, columns of noise, and the states after them."""
     job, core = opened.job, opened.trace.core
     with _worker() as worker:
         told = _telling(worker, topic, ("run", part))

@@ -1,4 +1,4 @@
-"""One self-contained HTML file that says which scheme loses least, where and why, and lets every knob be turned."""
+"""One self-contained, interactive HTML file: which scheme loses least, where and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .._results.results import Results
 
 __all__ = ["check_destination", "page", "report"]
 
-#: Stands in the head of every page that this package wrote.
+#: A mark in the head of every page that this package wrote.
 MARK = '<meta name="generator" content="apscope'
 
 
@@ -23,7 +23,7 @@ def report(
     Parameters
     ----------
     results : Results or path-like
-        Of a RESULTS folder, where it is a path.
+        A path is that of a RESULTS folder.
     out_path : path-like
         The HTML file; its folder must exist. An earlier report is replaced.
     against : Results or path-like, optional
@@ -39,39 +39,42 @@ def report(
     Raises
     ------
     ValueError
-        The results are empty, or `against` is of another trace, or the folder is missing or no folder, or the file is not one of apscope's.
+        The results are empty, `against` is of another trace, the folder is missing or is not a
+        folder, or the existing file is not a report of apscope.
     ImportError
         The package with the plotting library is missing.
     OSError
-        The file cannot be written. Nothing is left half-written.
+        The file cannot be written. No partial file remains.
     """
     out_path = check_destination(out_path, force=force)
     text = (
         page(results, against).encode(errors="backslashreplace").decode()
-    )  # a path's bytes that are not text
+    )  # bytes of a path that are not text
     write_file(out_path, text, "apscope report")
     return out_path
 
 
 def page(results: Any, against: Any = None) -> str:
-    """The report of a replay as HTML text, of results or paths as `report` takes them; `document.page`."""
+    """The report of a replay as HTML text; arguments as of `report` and `document.page`."""
     from .document import page as text
 
     return text(_results(results), None if against is None else _results(against))
 
 
 def check_destination(out_path: str | os.PathLike, *, force: bool = False) -> Path:
-    """The path, if a report can be written there.
+    """The path, after checks that a report can be written there.
 
     Raises
     ------
     ValueError
-        Its folder is missing or no folder, it would take the place of a folder, or, without `force`, of a file that is not a report.
+        Its folder is missing or not a folder; it would replace a folder, or, without `force`, a
+        file that is not a report.
     """
     out_path = Path(out_path)
     if not out_path.parent.is_dir():
         raise ValueError(
-            f"{out_path}: its folder {out_path.parent} does not exist or is not a folder; create it first"
+            f"{out_path}: its folder {out_path.parent} does not exist "
+            "or is not a folder; create it first"
         )
     if out_path.is_dir() or out_path.suffix not in (".html", ".htm"):
         raise ValueError(f"{out_path}: the report is an HTML file; give a name that ends in .html")
@@ -79,7 +82,8 @@ def check_destination(out_path: str | os.PathLike, *, force: bool = False) -> Pa
         with open(out_path, encoding="utf-8", errors="replace") as stream:
             if MARK not in stream.read(4096):
                 raise ValueError(
-                    f"{out_path} is there already and is not a report of apscope; give another name, or --force to replace it"
+                    f"{out_path} exists and is not a report of apscope; give another name, or "
+                    "--force to replace it"
                 )
     return out_path
 
@@ -89,6 +93,7 @@ def _results(results: Any) -> Results:
         return Results.open(results)
     if not isinstance(results, Results):
         raise TypeError(
-            f"results is of type {type(results).__name__}; give a Results or the path of a RESULTS folder"
+            f"results is of type {type(results).__name__}; give "
+            "Results, or the path of a RESULTS folder"
         )
     return results

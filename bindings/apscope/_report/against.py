@@ -1,4 +1,4 @@
-"""What changed between two RESULTS: settings that differ, and rows of their summaries beside each other."""
+"""What changed between two RESULTS: settings that differ, and their summaries side by side."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHOWN = (
 
 
 def meeting(here: list[dict[str, Any]], there: list[dict[str, Any]]) -> dict[str, str]:
-    """Which trace of the one side meets which of the other: by name, or the only one of each side, where they share a tensor.
+    """Pairs of traces of both sides: equal names, or the only ones, if they share a tensor.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def meeting(here: list[dict[str, Any]], there: list[dict[str, Any]]) -> dict[str
     Raises
     ------
     ValueError
-        None do: nothing can be compared.
+        There is no pair, so nothing can be compared.
     """
     sides = [
         {t["name"]: {(x["name"], tuple(x["shape"])) for x in t.get("tensors", ())} for t in side}
@@ -49,7 +49,8 @@ def meeting(here: list[dict[str, Any]], there: list[dict[str, Any]]) -> dict[str
     if not found:
         names = [clip(", ".join(side), 80) or "none" for side in sides]
         raise ValueError(
-            f"the other results are of another trace ({names[1]}, here {names[0]}), without a tensor in common; there is nothing to compare"
+            f"the other results are of another trace ({names[1]}, here {names[0]}) and have no "
+            "tensor in common with these; give results of the same model"
         )
     return found
 
@@ -64,9 +65,10 @@ def changes(here: Any, there: Any) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``settings``: name, value here, value there, of those that differ. ``rows``: trace and scheme here and there, and of
-        `_SHOWN` pairs of values; traces meet as `meeting` says; schemes
-        meet by spec, or by all but their format where one side has just one such scheme. ``alone``: schemes and traces of one side only.
+        ``settings``: name, value here, value there, of those that differ. ``rows``: trace and
+        scheme here and there, and of `_SHOWN` pairs of values; traces meet as `meeting` says;
+        schemes meet by spec, or by all but their format where one side has just one such scheme.
+        ``alone``: schemes and traces of one side only.
 
     Raises
     ------
@@ -86,11 +88,18 @@ def changes(here: Any, there: Any) -> dict[str, Any]:
         suffixes=("_here", "_there"),
     )
     rows = [
-        {"trace": r["trace_here"], "other_trace": r["trace_there"], "scheme": r["scheme_here"], "other": r["scheme_there"], "skipped": (r["skipped_here"], r["skipped_there"]),
-         "overflowed": (r["overflowed_here"], r["overflowed_there"]), **{c: (r[f"{c}_here"], r[f"{c}_there"]) for c in _SHOWN},
-         "ratio": answer.ratio_of(r["step_nmse_here"], r["step_nmse_there"])}
+        {
+            "trace": r["trace_here"],
+            "other_trace": r["trace_there"],
+            "scheme": r["scheme_here"],
+            "other": r["scheme_there"],
+            "skipped": (r["skipped_here"], r["skipped_there"]),
+            "overflowed": (r["overflowed_here"], r["overflowed_there"]),
+            **{c: (r[f"{c}_here"], r[f"{c}_there"]) for c in _SHOWN},
+            "ratio": answer.ratio_of(r["step_nmse_here"], r["step_nmse_there"]),
+        }
         for r in both.to_dict("records")
-    ]  # fmt: skip
+    ]
     return {
         "settings": settings(here, there),
         "rows": rows,
@@ -99,7 +108,7 @@ def changes(here: Any, there: Any) -> dict[str, Any]:
 
 
 def _partners(here: list[str], there: list[str]) -> dict[str, str]:
-    """Scheme here -> the one of the other side that it is compared with."""
+    """Scheme of this side -> the scheme of the other side that it is compared with."""
     partners = {s: s for s in here if s in there}
     rest = [[s for s in side if s not in partners] for side in (here, there)]
     for spec in rest[0]:
@@ -110,7 +119,7 @@ def _partners(here: list[str], there: list[str]) -> dict[str, str]:
 
 
 def _shape(spec: str) -> tuple[Any, ...]:
-    """A scheme but for its format."""
+    """A scheme without its format."""
     try:
         scheme = as_scheme(spec)
     except ValueError:
@@ -126,8 +135,10 @@ def _alone(
     for side, table, (known_traces, known_schemes) in zip(
         ("here", "there"), tables, met, strict=True
     ):
-        alone = [*(f"trace {t}" for t in dict.fromkeys(table["trace"]) if t not in known_traces),
-                 *(s for s in dict.fromkeys(table["scheme"]) if s not in known_schemes)]  # fmt: skip
+        alone = [
+            *(f"trace {t}" for t in dict.fromkeys(table["trace"]) if t not in known_traces),
+            *(s for s in dict.fromkeys(table["scheme"]) if s not in known_schemes),
+        ]
         if alone:
             out.append((side, alone))
     return out

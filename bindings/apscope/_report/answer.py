@@ -1,6 +1,6 @@
-"""What the page says first: the ladder of scales, the best scheme of each family, and schemes against rivals with what they differ in.
+"""The page's first results: the ladder of scales, the best of each family, pairs of schemes.
 
-Every number is one of `Results.summary` or of `compare`; here they are only chosen.
+Every number comes from `Results.summary` or `compare`; this module only selects.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from .text import gap
 
 __all__ = ["LEVEL", "best_of_families", "bits_of", "duels", "headline", "ladder_of", "measure"]
 
-#: Two schemes are called level where their errors differ by less than this.
+#: Two schemes are called level if their errors differ by less than this.
 LEVEL = 0.05
-#: With fewer steps than this an interval over the steps says nothing.
+#: With fewer steps an interval over the steps is useless.
 ENOUGH_STEPS = 6
-#: Widths of a value, without side information, that are compared with each other.
+#: Classes of schemes that are compared: bits of a value, without side information.
 CLASSES = (1, 2, 4, 8, 16, 32)
-#: Families by which the first table is told; all others are "others".
+#: Families that the first table names; all others are "others".
 FAMILIES = ("APS", "loss scaling", "stochastic", "others")
 
 
 def measure(table: pd.DataFrame) -> str:
-    """The column of a summary that ranks: ``error_over_noise``, or ``step_nmse`` where the noise is not known."""
+    """The column that ranks: ``error_over_noise``, or ``step_nmse`` if the noise is unknown."""
     return "error_over_noise" if table["error_over_noise"].notna().any() else "step_nmse"
 
 
 def ladder_of(results: Any, topology: str) -> dict[str, pd.DataFrame]:
-    """Of every trace whose results hold rungs of the ladder of scales (rule ``tight``): the table of `apscope.ladder`."""
+    """The table of `apscope.ladder` for every trace with two rungs of rule ``tight``."""
     if not topology or is_own(topology):
         return {}
     try:
         table = ladder(results, topology=topology)
     except ValueError:
-        return {}  # no two rungs
+        return {}  # fewer than two rungs
     return dict(iter(table.groupby("trace", sort=False)))
 
 
 def bits_of(frame: pd.DataFrame) -> dict[str, int]:
-    """Scheme -> the smallest of `CLASSES` that holds the bits it sends for a value, side information left out.
+    """Scheme -> the smallest of `CLASSES` that holds its bits per value, without side information.
 
     From rows at the wire: ``wire_bits`` of one worker over its number of elements.
     """
@@ -70,16 +70,19 @@ def bits_of(frame: pd.DataFrame) -> dict[str, int]:
 
 
 def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
-    """The baselines, then the best of each family at each width: rows of `headline` of one trace.
+    """The baselines, then the best of each family at each width, for one trace.
 
-    Best is the first in the order of the summary among those that no baseline beats, where a family has one: a scheme that sends as
-    much as fp32, because it gathers or adds in fp32, is no answer to which narrow format to send.
+    The best is the first in the order of the summary, if possible among those that no baseline
+    beats: a scheme that sends as much as fp32, because it gathers or adds in fp32, does not answer
+    which narrow format to send.
 
     Returns
     -------
     DataFrame
-        The rows with ``bits``, ``band`` (minus the same; -64 of a baseline), ``group`` (``baseline`` or one of `FAMILIES`) and ``beaten_by``: a baseline that loses
-        no more at no more volume, or "". Schemes of 32 bits that are no baselines send as much as fp32 and are left out.
+        The rows with ``bits``, ``band`` (minus the same; -64 of a baseline), ``group``
+        (``baseline`` or one of `FAMILIES`) and ``beaten_by``: a baseline that loses no more at no
+        more volume, or "". Schemes of 32 bits that are not baselines send as much as fp32 and are
+        left out.
     """
     rows = rows.assign(bits=rows["scheme"].map(bits))
     rows["group"] = [
@@ -116,20 +119,21 @@ def _beaten_by(row: Any, baselines: pd.DataFrame, error: str) -> str:
 
 
 def follows_amax(spec: str) -> bool:
-    """Whether the scheme can take its power of two from an amax, by the rule that `headroom` and `rule` are the keys of."""
+    """Whether the scheme can take its scale from an amax, by keys `headroom` and `rule`."""
     return family_of(spec) != "other" and {"headroom", "rule"} <= set(as_scheme(spec).keys)
 
 
 def one_scale(spec: str) -> bool:
-    """Whether it is one loss scale for all tensors, constant or by that rule."""
+    """Whether it has one loss scale for all tensors, constant or by that rule."""
     return family_of(spec) == "loss scaling" and follows_amax(spec)
 
 
 def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[tuple[str, str]]:
-    """Which schemes meet: those that differ in how they scale, not in format, rounding, headroom or sums.
+    """Pairs of schemes that differ in their scaling, not in format, rounding, headroom or sums.
 
-    APS meets loss scaling with the same keys, the rule among them, and at its defaults every stochastic scheme and
-    every dynamic loss scale of its format. Where there is no APS, the best scheme meets the best of each other family of its width.
+    APS is compared with loss scaling of the same keys, `rule` included; APS with default keys also
+    with every stochastic scheme and every dynamic loss scale of its format. Without any APS, the
+    best scheme is compared with the best of each other family of its width.
 
     Parameters
     ----------
@@ -144,7 +148,7 @@ def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[
     for one in (s for s in schemes if family_of(s) == "APS" and follows_amax(s)):
         a = as_scheme(one)
         if a.keys.get("unit", "tensor") != "tensor":
-            continue  # the ladder of scales has it
+            continue  # shown by the ladder of scales
         plain = one == f"{a.name}:{a.format}"
         for other in schemes:
             family = family_of(other)
@@ -172,23 +176,26 @@ def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[
 
 #: Columns that `compare` reads.
 _READ = (
-    "trace", "step", "tensor", "scheme", "topology", "stage", "skipped", "nonzero", "underflow", "overflow", "cosine", "sum_squared_error",
-    "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", "sum_noise", "noise_blocks", "sum_log2_error_over_noise", *PARTS,
+    "trace", "step", "tensor", "scheme", "topology", "stage", "skipped", "nonzero", "underflow",
+    "overflow", "cosine", "sum_squared_error",
+    "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", "sum_noise",
+    "noise_blocks", "sum_log2_error_over_noise", *PARTS,
 )  # fmt: skip
 
 
 def duels(frame: pd.DataFrame, pairs: list[tuple[str, str]], topology: str) -> pd.DataFrame:
-    """Each pair on each trace, in numbers of `compare`.
+    """Each pair on each trace, with the numbers of `compare`.
 
     Returns
     -------
     DataFrame
-        Of every trace that has both: ``trace``, ``a``, ``b``, ``format``, the columns of `compare` of all layers together, and
-        ``differ`` (`differences` of a and b), ``ratio`` (of the two errors over noise, or step NMSE where the noise is not known), ``cells``, ``cells_won``,
+        Of every trace that has both: ``trace``, ``a``, ``b``, ``format``, the columns of `compare`
+        of all layers together, and ``differ`` (`differences` of a and b), ``ratio`` (of the two
+        errors over noise, or step NMSE where the noise is not known), ``cells``, ``cells_won``,
         ``cells_lost`` (pairs of a layer and a step), ``verdict``: ``less``, ``more`` or ``level``.
     """
     records = []
-    # What `compare` reads and no more: it is called often.
+    # Only the columns that `compare` reads, because it is called often.
     others = [
         t for t in frame["topology"].unique() if t not in ("", "exact", topology) and not is_own(t)
     ]
@@ -204,18 +211,31 @@ def duels(frame: pd.DataFrame, pairs: list[tuple[str, str]], topology: str) -> p
         try:
             table = compare(two, a, b, wanted)
         except ValueError:
-            continue  # no trace has both, or they have no reduction in common
+            continue  # no trace has both schemes, or they have no reduction in common
         for _, rows in table.groupby("trace", sort=False):
             whole, layers = rows.iloc[0], rows.iloc[1:]
             if not whole["steps"]:
                 continue
             unit = "error_over_noise" if not np.isnan(whole["error_over_noise_a"]) else "step_nmse"
             ratio = ratio_of(whole[f"{unit}_a"], whole[f"{unit}_b"])
-            records.append({
-                **whole, "a": a, "b": b, "format": as_scheme(a).format, "ratio": ratio, "differ": differences(a, b),
-                "cells": layers["steps"].sum(), "cells_won": layers["wins"].sum(), "cells_lost": layers["losses"].sum(),
-                "verdict": "level" if gap(ratio) < np.log1p(LEVEL) else "less" if ratio < 1 else "more",
-            })  # fmt: skip
+            records.append(
+                {
+                    **whole,
+                    "a": a,
+                    "b": b,
+                    "format": as_scheme(a).format,
+                    "ratio": ratio,
+                    "differ": differences(a, b),
+                    "cells": layers["steps"].sum(),
+                    "cells_won": layers["wins"].sum(),
+                    "cells_lost": layers["losses"].sum(),
+                    "verdict": "level"
+                    if gap(ratio) < np.log1p(LEVEL)
+                    else "less"
+                    if ratio < 1
+                    else "more",
+                }
+            )
     return pd.DataFrame(records)
 
 
@@ -224,5 +244,5 @@ def ratio_of(one: float, other: float) -> float:
 
 
 def topology_of(frame: pd.DataFrame) -> str:
-    """The reduction by which the page judges: `headline_topology`, or "" where nothing was reduced."""
+    """The reduction that the page ranks by: `headline_topology`, or "" if nothing was reduced."""
     return headline_topology(frame) if (frame["stage"] == "reduced").any() else ""

@@ -1,4 +1,4 @@
-"""The page as one text: static answers by Python, rows and scripts inside it for the live parts."""
+"""The page as one text: answers computed here, and rows and scripts for the interactive parts."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from .use import use_of
 __all__ = ["page"]
 
 _HERE = Path(__file__).parent
-#: Columns that the page computes from the others: quotients of sums.
+#: Columns that the page computes from others, as quotients of sums.
 _DERIVED = columns_that_pool("quotient")
 
 
 def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> str:
-    """The report as HTML text: it needs nothing from outside and works in a frame of another page.
+    """The report as self-contained HTML text, which also works in a frame of another page.
 
     Parameters
     ----------
@@ -45,12 +45,13 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     against : Results, optional
         Earlier or other results; a section says what changed.
     max_bytes : int
-        Room for the rows, in bytes of the text. What does not fit is left out, and the page says what.
+        Space for the rows, in bytes of the text. Rows that do not fit are left out, and the page
+        says which.
 
     Raises
     ------
     ValueError
-        The results hold no row.
+        The results have no rows.
     ImportError
         The package with the plotting library is missing.
     """
@@ -58,7 +59,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
 
     frame = coded(results.frame.reset_index(drop=True))
     if not len(frame):
-        raise ValueError("the results hold no row, so there is nothing to report")
+        raise ValueError("the results have no rows, so there is nothing to report")
     topology, bits, summary = (
         answer.topology_of(frame),
         answer.bits_of(frame),
@@ -75,8 +76,10 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         trace, own = section["trace"], rows[rows["trace"] == section["trace"]]
         section["ladder"] = _ladder(ladders.get(trace))
         section["first"] = first.row_of(
-            trace, own, headline_rows(frame[frame["trace"] == trace].reset_index(drop=True)), ladders.get(trace), bits, topology, results.provenance,
-            {family["scheme"]: family["id"] for family in section["families"]}, alone=section["alone"],
+            trace, own, headline_rows(frame[frame["trace"] == trace].reset_index(drop=True)),
+            ladders.get(trace), bits, topology, results.provenance,
+            {family["scheme"]: family["id"] for family in section["families"]},
+            alone=section["alone"],
         )  # fmt: skip
         section["use"] = use_of(results, trace, own, topology)
     overview = _overview([s["trace"] for s in sections], duels)
@@ -100,15 +103,31 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         },
     }
     return render(
-        _HERE / "template.html", filters,
-        sections=sections, overview=overview, topology=topology, own_reductions=OWN_REDUCTIONS, provenance=results.provenance, words=glossary.WORDS, schemes=len(bits), rows=len(frame),
-        warnings=words.warnings(results.provenance, frame, left_out) if against is None or not against.incomplete
-        else [f"Of the other results: {against.incomplete}.", *words.warnings(results.provenance, frame, left_out)], against=None if against is None else changes(results, against),
-        noisy=bool(rows["error_over_noise"].notna().any()), families=_legend(set(rows["family"])),
+        _HERE / "template.html",
+        filters,
+        sections=sections,
+        overview=overview,
+        topology=topology,
+        own_reductions=OWN_REDUCTIONS,
+        provenance=results.provenance,
+        words=glossary.WORDS,
+        schemes=len(bits),
+        rows=len(frame),
+        warnings=words.warnings(results.provenance, frame, left_out)
+        if against is None or not against.incomplete
+        else [
+            f"Of the other results: {against.incomplete}.",
+            *words.warnings(results.provenance, frame, left_out),
+        ],
+        against=None if against is None else changes(results, against),
+        noisy=bool(rows["error_over_noise"].notna().any()),
+        families=_legend(set(rows["family"])),
         style=Markup((_HERE / "page/style.css").read_text(encoding="utf-8")),
         licences=(_HERE / "licences.txt").read_text(encoding="utf-8"),
-        script=Markup(script()), payload=base64_of(payload), library=base64_of(plot_script()),
-    )  # fmt: skip
+        script=Markup(script()),
+        payload=base64_of(payload),
+        library=base64_of(plot_script()),
+    )
 
 
 def _excess(row: dict[str, Any]) -> str:
@@ -119,7 +138,7 @@ def _excess(row: dict[str, Any]) -> str:
 
 
 def _legend(families: set[str]) -> list[tuple[str, dict[str, str]]]:
-    """The families that there are, with their colours and marks."""
+    """The families among the results, with their colours and marks."""
     return [
         (name, {"colour": look.colour, "path": symbol_path(look.symbol)})
         for name, look in FAMILIES.items()
@@ -140,9 +159,18 @@ def _section(
     table = answer.best_of_families(own, bits)
     met = duels[duels["trace"] == trace] if len(duels) else duels
     return {
-        "trace": trace, "place": place + 1, "alone": rows["trace"].nunique() == 1, "about": next((t for t in provenance.get("traces", ()) if t["name"] == trace), {}),
-        "families": [r | {"id": f"row-{place}-{i}"} for i, r in enumerate(table.astype(object).where(table.notna(), None).to_dict("records"))], "duels": met.to_dict("records"),
-    }  # fmt: skip
+        "trace": trace,
+        "place": place + 1,
+        "alone": rows["trace"].nunique() == 1,
+        "about": next((t for t in provenance.get("traces", ()) if t["name"] == trace), {}),
+        "families": [
+            r | {"id": f"row-{place}-{i}"}
+            for i, r in enumerate(
+                table.astype(object).where(table.notna(), None).to_dict("records")
+            )
+        ],
+        "duels": met.to_dict("records"),
+    }
 
 
 #: Of a ladder's table: a rung and its head.
@@ -156,7 +184,7 @@ _COLUMNS = {
 
 
 def _ladder(table: pd.DataFrame | None) -> dict[str, Any] | None:
-    """A trace's ladder of scales: a row a format with a cell a rung."""
+    """A trace's ladder of scales: one row per format, one cell per rung."""
     if table is None:
         return None
     error = answer.measure(table)
@@ -165,7 +193,8 @@ def _ladder(table: pd.DataFrame | None) -> dict[str, Any] | None:
     rows = []
     for name in dict.fromkeys(table["format"]):
         rows.append({
-            "format": name, "exponent_bits": FloatFormat(name).exponent_bits, "cells": [_rung(cells.get((name, r)), error) for r in rungs],
+            "format": name, "exponent_bits": FloatFormat(name).exponent_bits,
+            "cells": [_rung(cells.get((name, r)), error) for r in rungs],
         })  # fmt: skip
     return {
         "noisy": error == "error_over_noise",
@@ -192,7 +221,7 @@ def _rung(row: Any, error: str) -> dict[str, Any] | None:
 
 
 def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
-    """The comparisons with loss scaling, or all where there are none, a row each with a cell a trace."""
+    """The comparisons with loss scaling, or else all: one row each, one cell per trace."""
     records = duels.to_dict("records")
     chosen = [d for d in records if answer.one_scale(d["b"])] or records
     by_place = {(d["a"], d["b"], d["trace"]): d for d in chosen}
@@ -210,7 +239,7 @@ def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
 
 
 def _rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows as the page wants them: every topology with all tensors, no column that others give, none that is empty and that no part needs."""
+    """The page's rows: topologies of all tensors, without derived and unused empty columns."""
     wire = frame["stage"] == "wire"
     rows = pd.concat([frame[wire], whole_sums(frame[~wire])]).sort_index(kind="stable")
     empty = [c for c in rows if c not in NEEDED and rows[c].isna().all()]
@@ -228,7 +257,7 @@ def _facts(
     topology: str,
     sections: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    """What the page must know beside the rows."""
+    """What the page needs besides the rows."""
     named = frame.groupby("scheme", sort=False, observed=True)["format"].last()
     formats = dict(zip(named.index, named))
     schemes = [
@@ -245,7 +274,8 @@ def _facts(
     return {
         "schemes": schemes, "charts": as_json(), "modelled": modelled,
         "formats": _ranges(dict.fromkeys(formats.values())), "startOf": start_of,
-        "start": {"trace": first, "topology": topology, **start_of[first]}, "ownReductions": [t for t in frame["topology"].unique() if t and is_own(t)],
+        "start": {"trace": first, "topology": topology, **start_of[first]},
+        "ownReductions": [t for t in frame["topology"].unique() if t and is_own(t)],
     }  # fmt: skip
 
 
@@ -261,7 +291,7 @@ def _start(section: dict[str, Any], schemes: list[dict[str, Any]]) -> dict[str, 
 
 
 def _ranges(names: Any) -> dict[str, dict[str, int]]:
-    """Exponents of the smallest value, the smallest normal one and the largest, of the formats that are floats."""
+    """Exponents of the smallest, smallest normal and largest value, of each float format."""
     out = {}
     for name in names:
         try:
@@ -276,7 +306,7 @@ def _ranges(names: Any) -> dict[str, dict[str, int]]:
 
 
 def _breakable(name: str) -> Any:
-    """A name that a narrow cell may break where its parts meet."""
+    """A name with places where a narrow cell may break it."""
     from markupsafe import Markup, escape
 
     return Markup(re.sub(r"([,:/_.])(?=.)", r"\1<wbr>", str(escape(clip(name)))))

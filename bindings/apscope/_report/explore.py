@@ -9,14 +9,14 @@ __all__ = ["Explorer", "explore"]
 
 
 class Explorer:
-    """The report's page, shown by notebooks in a frame of its own; made by `explore`.
+    """The report's page for notebooks, which show it in a separate frame; made by `explore`.
 
     Attributes
     ----------
     page : str
-        The whole page: HTML with its data, scripts and styles, that loads nothing.
+        The whole page: HTML with its data, scripts and styles, which loads nothing.
     height : int
-        Of the frame, in CSS pixels.
+        Height of the frame, in CSS pixels.
     """
 
     def __init__(self, page: str, height: int) -> None:
@@ -24,33 +24,38 @@ class Explorer:
         self.height = height
 
     def __repr__(self) -> str:
-        return f"<Explorer: a page of {len(self.page) / 1e6:.1f} MB that notebooks show; apscope.report(results, 'report.html') writes it to a file>"
+        return (
+            f"<Explorer: a page of {len(self.page) / 1e6:.1f} MB that notebooks show; "
+            "apscope.report(results, 'report.html') writes it to a file>"
+        )
 
     def _repr_html_(self) -> str:
-        # A sandbox without allow-same-origin: scripts of the page run, and cannot reach the notebook around it.
+        # A sandbox without allow-same-origin: the page's scripts run but cannot reach the notebook.
         return (
-            f'<iframe srcdoc="{html.escape(self.page)}" sandbox="allow-scripts allow-downloads" title="apscope report" '
-            f'style="width:100%;height:{self.height}px;border:1px solid #8888;border-radius:4px" loading="lazy"></iframe>'
+            f'<iframe srcdoc="{html.escape(self.page)}" sandbox="allow-scripts allow-downloads" '
+            f'title="apscope report" style="width:100%;height:{self.height}px;border:1px solid '
+            '#8888;border-radius:4px" loading="lazy"></iframe>'
         )
 
 
 def explore(results: Any, *, against: Any = None, height: int = 800) -> Explorer:
-    """The report's page of results, to be filtered, sorted and clicked in a notebook cell.
+    """The report of results as an interactive page in a notebook cell.
 
     Parameters
     ----------
     results : Results or path-like
-        Of a RESULTS folder, where it is a path.
+        A path is that of a RESULTS folder.
     against : Results or path-like, optional
         Other results, for the section that compares the two; as in `apscope.report`.
     height : int
-        Of the frame, in CSS pixels, 200 to 10000.
+        Height of the frame, in CSS pixels, 200 to 10000.
 
     Returns
     -------
     Explorer
-        Shown where it is the last expression of a cell, in Jupyter and what reads its notebooks; works without a network. The
-        notebook keeps the page, some megabytes; clear the output before committing it.
+        Shown if it is the last expression of a cell, in Jupyter and compatible tools; works without
+        a network. The notebook keeps the page, some megabytes; clear the output before committing
+        it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The first screen: of every trace a verdict, the command that repeats it, and three charts that need no script."""
+"""The first screen: a verdict, its command and three static charts per trace."""
 
 from __future__ import annotations
 
@@ -23,28 +23,31 @@ from .text import figure
 
 __all__ = ["chosen", "command", "row_of", "verdict"]
 
-#: Shares of fp32's bytes at which a scheme is named, and what they are called.
+#: Shares of fp32's bytes for which the best scheme is named, and their names.
 _SHARES = ((0.25, "¼"), (0.5, "½"), (1.0, "all"))
-#: A name of more words than these is told by its spec.
+#: A scheme whose name has more words is named by its spec.
 _WORDS = 4
-#: Pixels of a chart: of one trace among several, and of the only one.
+#: Size of a chart in pixels: for one trace among several, and for the only one.
 _SMALL, _LARGE = (350.0, 158.0), (440.0, 300.0)
 
 
 def chosen(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.Series | None, str]:
-    """The scheme that loses least at a quarter of fp32's bytes (at half, or at as many, where none sends so little), and the share.
+    """The scheme with the least error at a quarter of fp32's bytes, and the share.
+
+    If no scheme sends so little, at half or all of fp32's bytes.
 
     Parameters
     ----------
     rows : DataFrame
         One trace, from `answer.headline`.
     bits : dict
-        From `answer.bits_of`: what counts where nothing was reduced, so that there is no volume.
+        From `answer.bits_of`; used if nothing was reduced, so there is no volume.
 
     Returns
     -------
     tuple
-        None where every scheme overflowed or skipped a step. Of errors that differ by at most 1 % the scheme that was asked for first.
+        None if every scheme overflowed or skipped a step. If errors differ by at most 1 %, the
+        scheme that was requested first.
     """
     share = rows["volume"] if rows["volume"].notna().any() else rows["scheme"].map(bits) / 32
     error = answer.measure(rows)
@@ -59,7 +62,7 @@ def chosen(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.Series | None, 
 
 
 def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
-    """What the template's sentence of at most 20 words is made of; empty where no scheme kept every step."""
+    """The parts of the template's sentence; empty if every scheme overflowed or skipped a step."""
     best, share = chosen(rows, bits)
     if best is None:
         return {}
@@ -69,13 +72,20 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
         best[f"error_over_noise{end}"] if noisy else best["step_nmse"] if not end else math.nan
         for end in ("", "_low", "_high")
     )
-    # The interval is corrected for the noise's own bias; it is widened to hold what the charts show.
+    # The interval is corrected for the noise's own bias; it is widened to contain the charts'
+    # value.
     low, high = min(low, value), max(high, value)
     return {
-        "scheme": best["scheme"], "name": name if len(name.split()) <= _WORDS else best["scheme"], "share": share,
-        "what": "bytes" if rows["volume"].notna().any() else "bits", "noisy": noisy, "plain": _told(value, noisy),
-        "error": _told(value, noisy) if math.isnan(low) or math.isnan(high) else f"{fraction(low)}–{fraction(high)}",
-    }  # fmt: skip
+        "scheme": best["scheme"],
+        "name": name if len(name.split()) <= _WORDS else best["scheme"],
+        "share": share,
+        "what": "bytes" if rows["volume"].notna().any() else "bits",
+        "noisy": noisy,
+        "plain": _told(value, noisy),
+        "error": _told(value, noisy)
+        if math.isnan(low) or math.isnan(high)
+        else f"{fraction(low)}–{fraction(high)}",
+    }
 
 
 def fraction(value: float) -> str:
@@ -91,7 +101,7 @@ def _told(value: float, noisy: bool) -> str:
 
 
 def command(trace: str, spec: str, topology: str, provenance: dict[str, Any]) -> str:
-    """A command that replays one scheme of the results again; the trace's path is the one of the command that made the results."""
+    """A command that replays one scheme of the results again, with the trace's original path."""
     try:
         words = shlex.split(provenance.get("command", ""))
     except ValueError:
@@ -103,13 +113,14 @@ def command(trace: str, spec: str, topology: str, provenance: dict[str, Any]) ->
 
 
 def _floor(rows: pd.DataFrame) -> float:
-    """Of the chart of error against bytes: fp16 and fp32 are so far below what is compared that they would flatten it."""
+    """The lower edge of error against bytes; fp16 and fp32, far below, would flatten the chart."""
     held = rows[at_most(rows["volume"], _SHARES[0][0])][answer.measure(rows)]
     return max(FLOOR, held[held > 0].min() / 50) if (held > 0).any() else FLOOR
 
 
 def row_of(
-    trace: str, rows: pd.DataFrame, compared: pd.DataFrame, ladder: pd.DataFrame | None, bits: dict[str, int], topology: str,
+    trace: str, rows: pd.DataFrame, compared: pd.DataFrame, ladder: pd.DataFrame | None,
+    bits: dict[str, int], topology: str,
     provenance: dict[str, Any], links: dict[str, str], *, alone: bool,
 ) -> dict[str, Any]:  # fmt: skip
     """One trace's row of the first screen.
@@ -122,13 +133,13 @@ def row_of(
     compared : DataFrame
         Its rows of `headline_rows`, all schemes.
     ladder : DataFrame or None
-        Its rows of `apscope.ladder`, where the results hold two rungs.
+        Its rows of `apscope.ladder`, if the results have two rungs.
     bits : dict
         From `answer.bits_of`.
     topology : str
     provenance : dict
     links : dict
-        Of schemes the ids of their rows in the tables below.
+        Scheme -> the id of its row in the tables below.
     alone : bool
         Whether it is the only trace, so that its charts are large.
     """
@@ -165,5 +176,10 @@ def row_of(
                 "worst_error": "overflow" if math.isinf(peak) else _told(peak, said["noisy"]),
                 "worst_step": cells.steps[place],
             }
-    return {"verdict": said, "command": command(trace, said.get("scheme", rows["scheme"].iloc[0]), topology, provenance),
-            "charts": [Markup(svg) for svg in drawn], "worst": worst, "steps": steps}  # fmt: skip
+    return {
+        "verdict": said,
+        "command": command(trace, said.get("scheme", rows["scheme"].iloc[0]), topology, provenance),
+        "charts": [Markup(svg) for svg in drawn],
+        "worst": worst,
+        "steps": steps,
+    }

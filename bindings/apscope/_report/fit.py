@@ -1,4 +1,4 @@
-"""What of a large replay fits into a page, and the sentences that say what does not."""
+"""Selects the part of a large replay that fits into a page, and describes the rest."""
 
 from __future__ import annotations
 
@@ -10,33 +10,36 @@ from .payload import pack
 
 __all__ = ["MAX_BYTES", "NEEDED", "fitted"]
 
-#: Room for the rows in a page, in bytes of base64 text.
+#: Space for the rows in a page, in bytes of base64 text.
 MAX_BYTES = 14_000_000
 #: Columns without which a part of the page has nothing to show.
 NEEDED = (
-    "trace", "step", "tensor", "role", "scheme", "format", "topology", "stage", "skipped", "counted", "nonzero", "underflow", "overflow",
-    "sum_squared_error", "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", "expected_variance", "cosine", "scale_exponent",
+    "trace", "step", "tensor", "role", "scheme", "format", "topology", "stage", "skipped",
+    "counted", "nonzero", "underflow", "overflow",
+    "sum_squared_error", "sum_squared_reference", "sum_signed_error", "sum_absolute_reference",
+    "expected_variance", "cosine", "scale_exponent",
     "sum_log2_error_over_noise", "noise_blocks", *PARTS,
 )  # fmt: skip
-#: Rows by which sizes are estimated.
+#: Number of rows from which sizes are estimated.
 _SAMPLE = 60_000
-#: Rows of histograms; above, those of a layer are added up over its steps.
+#: Maximum number of rows of histograms; if there are more, those of a layer are added up over its
+#: steps.
 _HISTOGRAM_ROWS = 100_000
 
 
 def fitted(
     rows: pd.DataFrame, histograms: pd.DataFrame, topology: str, max_bytes: int = MAX_BYTES
 ) -> tuple[dict[str, pd.DataFrame], list[str]]:
-    """The tables of the page, and a sentence for each thing that was left out.
+    """The tables of the page, and one sentence per omission.
 
-    First go columns that no part needs, then all topologies but `topology`, then steps, evenly. Part (a)
-    of the page is computed from all rows before any of this.
+    Columns that no part needs are dropped first, then all topologies but `topology`, then steps,
+    evenly. Part (a) of the page is computed from all rows before that.
 
     Parameters
     ----------
     rows, histograms : DataFrame
     topology : str
-        The reduction by which schemes are judged, which stays.
+        The reduction that ranks schemes; it is kept.
     max_bytes : int
         Of base64 text.
     """
@@ -47,14 +50,16 @@ def fitted(
             "count"
         ].sum()
         left_out.append(
-            "Exponent histograms of single steps are not in this page, only those of whole layers; all are in histograms.parquet."
+            "This page has the exponent histograms of whole layers, not those of single steps; "
+            "histograms.parquet has all."
         )
     room = max_bytes - _text_bytes(histograms)
     if _estimate(rows) > room:
         dropped = [c for c in rows if c not in NEEDED and not c.startswith("block_")]
         rows = rows.drop(columns=dropped)
         left_out.append(
-            f"{count_of(len(dropped), 'column')} of results.parquet are not in this page: {', '.join(dropped)}."
+            f"{count_of(len(dropped), 'column')} of results.parquet are not in this page: "
+            f"{', '.join(dropped)}."
         )
     if _estimate(rows) > room:
         kept = [t for t in rows["topology"].unique() if t in ("", "exact", topology) or is_own(t)]
@@ -62,7 +67,7 @@ def fitted(
         if gone:
             rows = rows[rows["topology"].isin(kept)].reset_index(drop=True)
             left_out.append(
-                f"The topologies {', '.join(gone)} are not in the live parts of this page."
+                f"The topologies {', '.join(gone)} are not in the interactive parts of this page."
             )
     if _estimate(rows) > room:
         steps = rows.groupby("trace", sort=False)["step"].unique()
@@ -75,13 +80,14 @@ def fitted(
         )
         rows = rows.merge(chosen, on=["trace", "step"])
         left_out.append(
-            f"The live parts of this page hold some of the steps, evenly chosen: {held}. The first part is computed from all."
+            f"The interactive parts of this page use some of the steps, evenly chosen: {held}. The "
+            "first part is computed from all."
         )
     return {"rows": rows, "histograms": histograms}, left_out
 
 
 def _evenly(values: list[int], share: float) -> list[int]:
-    """A share of the values, the first and the last among them; one at least."""
+    """A share of the values, at least one, including the first and the last."""
     count = max(1, int(share * len(values)))
     if count == 1:
         return values[-1:]
@@ -89,7 +95,7 @@ def _evenly(values: list[int], share: float) -> list[int]:
 
 
 def _estimate(rows: pd.DataFrame) -> float:
-    """Bytes of text that the rows will take, from a stretch in their middle."""
+    """Bytes of text that the rows will take, estimated from rows in the middle."""
     if len(rows) <= _SAMPLE:
         return _text_bytes(rows)
     start = (len(rows) - _SAMPLE) // 2

@@ -1,33 +1,49 @@
-"""Words that a reader of the page meets, in the order in which he does. Formulas: docs/definitions.md."""
+"""Terms of the page, in the order in which they appear. Formulas: docs/definitions.md."""
 
 from .._core import topologies
 
 WORDS = {
-    "step NMSE": "what ranks: the mean over the steps of the step's NMSE, sum of (y - x)² over sum of x², all layers of the step together; 1 where the "
-    "scheme skipped the step, at least 1 where something overflowed",
-    "pooled NMSE": "the same sums over all layers and all steps at once; the largest gradients outweigh all others, so it never ranks",
-    "layer cosine": "mean over layers and steps of the cosine between the true and the received gradient; 0 where skipped",
+    "step NMSE": "the ranking figure: the mean over the steps of the step's NMSE, sum of (y - x)² "
+    "over sum of x², all layers of the step together; 1 if the scheme skipped the "
+    "step, at least 1 if something overflowed",
+    "pooled NMSE": "the same sums over all layers and all steps at once; the largest gradients "
+    "dominate it, so it never ranks",
+    "layer cosine": "mean over layers and steps of the cosine between the true and the received "
+    "gradient; 0 for a skipped step",
     "worst layer": "the layer and step with the largest NMSE",
     "layer-step": "one layer at one step",
-    "underflow": "share of nonzero values that became 0: on the wire, of what each worker sends; reduced, of the sums that should not be 0",
+    "underflow": "share of nonzero values that became 0: on the wire, of what each worker sends; "
+    "reduced, of the sums that should not be 0",
     "relative bias": "sum of sign(x)(y - x) over sum of |x|: below 0 the gradient shrinks",
-    "expected variance": "mean of Var[y] over the random draws, over the mean of x²; 0 for deterministic schemes, empty where no closed form exists "
-    "(`--draws K` samples it)",
-    "volume": "bytes that the busiest rank sends in the whole exchange (payload, side information, both directions, the width of partial sums, all payloads "
-    "of a gather; in a hierarchy between its nodes) over those of an fp32 ring all-reduce",
-    "speed-up, time": "modelled, not measured: latencies, bytes over bandwidth, passes over memory, for 25.6 million parameters",
+    "expected variance": "mean of Var[y] over the random draws, over the mean of x²; 0 for "
+    "deterministic schemes, empty if no closed form exists (`--draws K` "
+    "samples it)",
+    "volume": "bytes that the busiest rank sends in the whole exchange (payload, side information, "
+    "both directions, the width of partial sums, all payloads of a gather; in a "
+    "hierarchy between its nodes), divided by those of an fp32 ring all-reduce",
+    "speed-up, time": "modelled, not measured: latencies, bytes over bandwidth, passes over "
+    "memory, for 25.6 million parameters",
     "beaten by": "a baseline that loses no more and sends no more",
-    "wire, reduced": "each worker's gradient against what it sent; the true sum or mean against what the all-reduce gives",
-    "exact": "the sent values added without rounding: what encoding alone costs. A topology's accumulation error is its error minus this one",
-    "underflow, rounding, saturation, accumulation, interaction": "what a squared error is made of: the squares of the workers' errors on values that "
-    "became 0, on all others and on clipped ones, of the errors of rounded additions, and twice the products of these",
+    "wire, reduced": "each worker's gradient compared with its message; the true sum or mean "
+    "compared with the all-reduce's result",
+    "exact": "the sent values added without rounding: the error of encoding alone. A topology's "
+    "accumulation error is its error minus this one",
+    "underflow, rounding, saturation, accumulation, interaction": "the parts of a squared error: "
+    "the squares of the workers' "
+    "errors on values that became 0, "
+    "on all others and on clipped "
+    "ones, of the errors of rounded "
+    "additions, and twice the "
+    "products of these",
     ", ".join(
         t for t in topologies() if t != "exact" and "+" not in t
     ): "orders in which the workers' values are added, each addition rounded to the format",
-    "gather, vote, code_sum, two_phase, linear": "reductions of a scheme's own: every worker receives all codes and adds in fp32; the sign that most sent; "
-    "integer codes added; the sum encoded a second time; factors added",
-    "rule=ceil, rule=tight": "how the power of two follows from the largest value: APS's rule, which leaves room for every sum, or the largest scale that "
-    "just fits",
+    "gather, vote, code_sum, two_phase, linear": "reductions that belong to a scheme: every worker "
+    "receives all codes and adds in fp32; the sign of "
+    "the majority; integer codes added; the sum "
+    "encoded a second time; factors added",
+    "rule=ceil, rule=tight": "how the power of two is computed from the largest value: APS's rule, "
+    "which leaves room for every sum, or the largest scale that just fits",
     "baseline": "fp32, bf16 and fp16 without a scale",
     "level": "within 5 % of each other in step NMSE",
 }

@@ -1,4 +1,4 @@
-"""The plotting library of the page: Observable Plot with d3, as the wheel of pyobsplot ships them."""
+"""The page's plotting library: Observable Plot with d3, from the wheel of pyobsplot."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 __all__ = ["plot_script"]
 
-#: The wheel's widget, an ECMAScript module that hands `Plot` and `d3` to `window`.
+#: The wheel's widget, an ECMAScript module that assigns `Plot` and `d3` to `window`.
 _SCRIPT = "pyobsplot/static/static-widget.js"
-#: The lines by which it does so: what the page needs of it, and all that it needs.
+#: The lines that do so; the page needs only these two.
 _HANDED = ("window.d3 = ", "window.Plot = ")
 
 
@@ -22,17 +22,16 @@ def plot_script() -> bytes:
     Raises
     ------
     ImportError
-        pyobsplot is not installed, or its script no longer gives `Plot` and `d3` to the page.
+        pyobsplot is not installed, or its script no longer provides `Plot` and `d3`.
     """
     try:
         path = Path(str(distribution("pyobsplot").locate_file(_SCRIPT)))
         text = path.read_text(encoding="utf-8")
     except (PackageNotFoundError, OSError):
         raise ImportError(
-            "the report draws with Observable Plot out of the package pyobsplot, which is not installed; pip install pyobsplot==0.5.4"
+            "the report draws with Observable Plot from the package pyobsplot, which is not "
+            "installed; pip install pyobsplot==0.5.4"
         ) from None
     if not all(line in text for line in _HANDED):
-        raise ImportError(
-            f"{path} gives no Plot and d3 to the page; the report needs pyobsplot 0.5.4"
-        )
+        raise ImportError(f"{path} does not provide Plot and d3; the report needs pyobsplot 0.5.4")
     return gzip.compress(text.encode(), compresslevel=9, mtime=0)

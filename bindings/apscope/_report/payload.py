@@ -1,9 +1,10 @@
-"""Tables as one compressed block of bytes, which page/decode.js takes apart again.
+"""Tables as one compressed block of bytes, which page/decode.js decodes.
 
-gzip of: the length of a JSON header (4 bytes, little-endian), the header, the columns' bytes one after
-another. Text is a dictionary and its codes; numbers are fp32, those of `EXACT` fp64, integers unsigned of 1, 2 or
-4 bytes. The bytes of a column are shuffled: first the lowest byte of every value, then the next, so that gzip
-finds the bytes that repeat. Rounding to fp32 moves a number by at most 6e-8 of itself.
+gzip of: the length of a JSON header (4 bytes, little-endian), the header, the columns' bytes one
+after another. Text is a dictionary and its codes; numbers are fp32, those of `EXACT` fp64, integers
+unsigned of 1, 2 or 4 bytes. The bytes of a column are shuffled: first the lowest byte of every
+value, then the next, so that gzip finds the bytes that repeat. Rounding to fp32 moves a number by
+at most 6e-8 of itself.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ import pandas as pd
 
 __all__ = ["base64_of", "pack"]
 
-#: Columns whose quotients are compared: rounded to fp32 they would make ties of what `Results.compare` calls wins and losses.
+#: Columns whose quotients are compared: rounding to fp32 would turn wins and losses of
+#: `Results.compare` into ties.
 EXACT = ("sum_squared_error", "sum_squared_reference")
 
 #: Above this power of two fp32 overflows, and below minus this one its numbers lose digits.
@@ -57,17 +59,17 @@ def pack(tables: Mapping[str, pd.DataFrame], **others: Any) -> bytes:
 
 
 def base64_of(data: bytes) -> str:
-    """Text that stands harmlessly between two tags."""
+    """Base64 text, which is safe between two tags."""
     return base64.b64encode(data).decode()
 
 
 def _encoded(column: pd.Series) -> tuple[np.ndarray, dict[str, Any]]:
-    """Values as they are stored, little-endian, and what decode.js needs to give them back."""
+    """Stored values, little-endian, and the facts that decode.js needs to restore them."""
     if pd.api.types.is_bool_dtype(column.dtype):
         return column.to_numpy(np.uint8), {}
     if not pd.api.types.is_numeric_dtype(column.dtype):
         if isinstance(column.dtype, pd.CategoricalDtype):
-            codes, levels = pd.factorize(column)  # those that there are
+            codes, levels = pd.factorize(column)  # the values present
         else:
             codes, levels = pd.factorize(column.astype(object).where(column.notna(), ""))
         return _unsigned(codes), {"levels": [str(level) for level in levels]}
@@ -75,7 +77,7 @@ def _encoded(column: pd.Series) -> tuple[np.ndarray, dict[str, Any]]:
         empty = column.isna().to_numpy()
         whole = column.to_numpy(np.int64, na_value=0)
         first = int(whole[~empty].min(initial=0))
-        # Code 0 is an empty cell where there is one.
+        # Code 0 is an empty cell, if there are any.
         return _unsigned(np.where(empty, 0, whole - first + bool(empty.any()))), {
             "first": first,
             "gaps": bool(empty.any()),

@@ -1,4 +1,4 @@
-"""The modules of page/ as one script, each in a scope of its own."""
+"""The modules of page/ as one script, each in its own scope."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ _EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.
 
 
 def script(first: str = "main.js") -> str:
-    """What `first` imports, then itself: a function a module, which returns what the module exports.
+    """The modules that `first` imports, then itself, as functions that return the exports.
 
-    A page without a server cannot import one of its scripts from another, so that they become one. The modules
-    hold to two forms for it: ``import { a, b } from "./file.js";`` and ``export`` before a declaration of one name.
+    Scripts of a page without a server cannot import each other, so they become one. The modules
+    therefore use only two forms: ``import { a, b } from "./file.js";`` and ``export`` before a
+    declaration of one name.
     """
     texts: dict[str, str] = {}
 

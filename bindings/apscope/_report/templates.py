@@ -1,4 +1,4 @@
-"""Pages from Jinja's templates: every name escaped, every missing one an error."""
+"""Pages from Jinja templates: all names are escaped, and a missing name is an error."""
 
 from __future__ import annotations
 

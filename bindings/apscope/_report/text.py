@@ -8,7 +8,7 @@ from .._text import raised
 
 
 def figure(value: float | None, digits: int = 3) -> str:
-    """A number for reading: `digits` significant digits, powers of ten written out, a dash for none."""
+    """A number for reading: `digits` significant digits, powers of ten, a dash for NaN."""
     if value is None or math.isnan(value):
         return "–"
     if math.isinf(value):
@@ -25,17 +25,17 @@ def figure(value: float | None, digits: int = 3) -> str:
 
 
 def over_noise(value: float | None, digits: int = 3) -> str:
-    """An error in units of the noise; below 2^-30 none is told (docs/definitions.md, section 16)."""
+    """An error in units of the noise; values below 2^-30 are not shown (definitions, section 16)."""
     return ("≤ " if value is not None and value < 2.0**-29.99 else "") + figure(value, digits)
 
 
 def nmse(value: float | None, digits: int = 3) -> str:
-    """An NMSE, which is infinite where values overflowed."""
+    """An NMSE, which is infinite if values overflowed."""
     return "overflow" if value is not None and math.isinf(value) else figure(value, digits)
 
 
 def percent(rate: float | None) -> str:
-    """A share in percent; a share that is not 0 never reads as 0, one that is not all never as 100."""
+    """A share in percent; only 0 reads as 0, and only 1 reads as 100."""
     if rate is None or math.isnan(rate):
         return "–"
     p, sign = 100 * abs(rate), "−" if rate < 0 else ""
@@ -58,5 +58,5 @@ def seconds(value: float | None) -> str:
 
 
 def gap(ratio: float) -> float:
-    """How far a ratio is from 1, either way: the size of its logarithm. Infinite for 0 and infinity, 0 where there is none."""
+    """Distance of a ratio from 1: the size of its logarithm. Infinite for 0 and inf, 0 for NaN."""
     return 0.0 if math.isnan(ratio) else abs(math.log(ratio)) if 0 < ratio < math.inf else math.inf

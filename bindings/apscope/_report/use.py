@@ -1,4 +1,4 @@
-"""What to use: of every trace the plan of `apscope recommend` at a quarter of fp32's bytes, and the front of plans beside single schemes."""
+"""What to use: a plan per trace at a quarter of fp32's bytes, and fronts of plans and schemes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .._schemes.titles import titles
 
 __all__ = ["VOLUME", "use_of"]
 
-#: Of fp32's bytes: the limit of the plan that the page shows.
+#: The limit of the plan that the page shows, as a share of fp32's bytes.
 VOLUME = 0.25
-#: Layers whose choice is shown; the file of a plan has all.
+#: Number of layers whose choice is shown; the plan's file has all.
 _LAYERS = 80
 
 
 def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[str, Any]:
-    """What one trace's section holds.
+    """The content of one trace's section.
 
     Parameters
     ----------
@@ -36,7 +36,8 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[
     Returns
     -------
     dict
-        ``refused`` alone, the sentence why there is no plan; or ``verdict``, ``layers``, ``more`` (how many are not shown), ``chart``, ``command``.
+        Only ``refused``, a sentence that says why there is no plan; or ``verdict``, ``layers``,
+        ``more`` (how many are not shown), ``chart``, ``command``.
     """
     from markupsafe import Markup
 
@@ -52,18 +53,46 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[
     named, table = titles([*rows["scheme"], *plan.candidates]), plan.layers
     layers = [
         {
-            "layer": row.layer, "elements": row.elements, "scheme": row.scheme, "name": named(row.scheme), "group": family_of(row.scheme).replace(" ", "-"),
-            "error": row.error, "why": row.loses_by, "sure": None if pd.isna(row.sure) else row.sure,
-            "cheaper": {"scheme": row.cheaper, "name": named(row.cheaper), "volume": row.cheaper_volume, "error": row.cheaper_error} if row.cheaper else None,
-            "better": {"scheme": row.better, "name": named(row.better), "volume": row.better_volume, "error": row.better_error} if row.better else None,
+            "layer": row.layer,
+            "elements": row.elements,
+            "scheme": row.scheme,
+            "name": named(row.scheme),
+            "group": family_of(row.scheme).replace(" ", "-"),
+            "error": row.error,
+            "why": row.loses_by,
+            "sure": None if pd.isna(row.sure) else row.sure,
+            "cheaper": {
+                "scheme": row.cheaper,
+                "name": named(row.cheaper),
+                "volume": row.cheaper_volume,
+                "error": row.cheaper_error,
+            }
+            if row.cheaper
+            else None,
+            "better": {
+                "scheme": row.better,
+                "name": named(row.better),
+                "volume": row.better_volume,
+                "error": row.better_error,
+            }
+            if row.better
+            else None,
         }
         for row in table.head(_LAYERS).itertuples()
-    ]  # fmt: skip
+    ]
     measure = plan.wish.error
     chart = front_chart(
         rows, named, error=measure, mixtures=zip(plan.front["volume"], plan.front[measure])
     )
     return {
-        "refused": "", "verdict": plan.verdict(), "notes": notes(plan)[1:], "error": measure, "layers": layers, "more": len(table) - len(layers), "chart": Markup(chart_svg(chart, 520.0, 300.0)),
-        "command": f"apscope recommend RESULTS --max-volume {VOLUME}" + (f" --trace {trace}" if results.frame["trace"].nunique() > 1 else "") + " -o plan.json",
-    }  # fmt: skip
+        "refused": "",
+        "verdict": plan.verdict(),
+        "notes": notes(plan)[1:],
+        "error": measure,
+        "layers": layers,
+        "more": len(table) - len(layers),
+        "chart": Markup(chart_svg(chart, 520.0, 300.0)),
+        "command": f"apscope recommend RESULTS --max-volume {VOLUME}"
+        + (f" --trace {trace}" if results.frame["trace"].nunique() > 1 else "")
+        + " -o plan.json",
+    }

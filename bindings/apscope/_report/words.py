@@ -1,6 +1,6 @@
-"""Sentences at the head of the page: what must be known before anything else is read.
+"""Sentences at the head of the page: facts that a reader needs first.
 
-Names stand in backquotes; the template sets them as code.
+Names are in backquotes; the template sets them as code.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from .._text import clip
 
 
 def code(name: str) -> str:
-    """A name between backquotes, short enough to read and without any of its own."""
+    """A name in backquotes, shortened, without backquotes inside."""
     return f"`{clip(name).replace('`', 'ˋ')}`"
 
 
 def warnings(provenance: dict[str, Any], frame: pd.DataFrame, left_out: list[str]) -> list[str]:
-    """What must be known before anything else is read."""
+    """Facts that a reader of the page needs first."""
     out = []
     shard, count = provenance.get("shard", [0, 1])
     if count > 1:
         out.append(
-            f"This is shard {shard} of {count}, not the whole replay: about {count - 1} of {count} parts of the layers and steps are missing from every number here. `apscope merge` joins the shards."
+            f"This is shard {shard} of {count}, not the whole replay: about {count - 1} of {count} "
+            "parts of the layers and steps are missing from every number here. `apscope merge` "
+            "joins the shards."
         )
     results = Results(frame, frame.iloc[:0], provenance)
     out += [

@@ -53,7 +53,8 @@ def against(first: Any, second: Any, topology: str | None = None) -> pd.DataFram
     if not meet:
         names = [", ".join(map(str, t["trace"].unique())) or "none" for t in tables]
         raise ValueError(
-            f"the results are of different traces ({names[0]}; {names[1]}); there is nothing to compare"
+            f"the results are of different traces ({names[0]}; "
+            f"{names[1]}); there is nothing to compare"
         )
     held = [dict(iter(table.groupby(["trace", "scheme"], sort=False))) for table in tables]
     back = {there: here for here, there in meet.items()}
@@ -96,7 +97,8 @@ def only(first: Any, second: Any) -> list[tuple[str, str, list[Any]]]:
         sides.append({
             "trace": [t for t in table["trace"].unique() if t not in names],
             "layer": list(shared["tensor"].unique()), "step": shared["step"].unique().tolist(),
-            "scheme": list(table["scheme"].unique()), "topology": [t for t in table["topology"].unique() if t],
+            "scheme": list(table["scheme"].unique()),
+            "topology": [t for t in table["topology"].unique() if t],
         })  # fmt: skip
     out = []
     for held_by, mine, others in (("first", sides[0], sides[1]), ("second", sides[1], sides[0])):

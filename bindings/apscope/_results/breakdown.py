@@ -69,7 +69,8 @@ def by(
         frame = frame[frame["scheme"].isin(specs_of(frame, schemes))].reset_index(drop=True)
     if topology is not None and topology not in (held := topologies_of(frame)):
         raise ValueError(
-            f"the results have no topology '{topology}'; use one of {', '.join(held) or 'none: they have only wire rows'}"
+            f"the results have no topology '{topology}'; use one of "
+            f"{', '.join(held) or 'none: they have only wire rows'}"
         )
     rows = of_topology(compared_rows(frame), topology or headline_topology(frame))
     noise, column = noise_of(results), BY[part]
@@ -87,7 +88,7 @@ def by(
 
 
 def across(table: pd.DataFrame, part: str, column: str) -> pd.DataFrame:
-    """One column of `by`: rows by trace and part, one column per scheme; NaN if it has no such part.
+    """One column of `by`: rows by trace and part, one column per scheme; NaN for missing parts.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A table as the columns from C++, converted to a pandas frame on request, or an Arrow table for files.
+"""A table as columns from C++, converted on request to a pandas frame, or to Arrow for files.
 
 Files are written without pandas, whose import takes longer than a small replay. pyarrow imports
 pandas when it makes an array from anything but buffers (``pa.array``), and importing
@@ -35,12 +35,13 @@ __all__ = [
 #: Columns of the table of results.
 TEXT_COLUMNS = ["trace", "tensor", "role", "scheme", "format", "topology", "stage", "note"]
 
-#: Name -> array, all of one length: objects are text, a pair (values, whether empty) is nullable integers, NaN an empty float.
+#: Name -> array, all of one length: objects are text, a pair (values, whether empty) is nullable
+#: integers, NaN an empty float.
 Columns: TypeAlias = Mapping[str, Any]
 
 
 def columns_that_pool(how: str) -> tuple[str, ...]:
-    """The numeric columns that pool in this way (analysis/statistics/result_columns.h), in order."""
+    """The numeric columns that pool this way (analysis/statistics/result_columns.h), in order."""
     return tuple(name for name, _, _, pools in _core.COLUMNS if pools == how)
 
 

@@ -45,7 +45,7 @@ _TEXT = (
 
 
 def write_csv(table: pa.Table, file: BinaryIO, *, header: bool = True) -> None:
-    """The table as CSV, with its names by default: numbers in the shortest exact digits, quoted text, empty missing cells."""
+    """The table as CSV: shortest exact digits, quoted text, empty fields for missing values."""
     import pyarrow as pa
     import pyarrow.csv as pa_csv
 
@@ -98,7 +98,7 @@ def _bits(bitmap: pa.Buffer) -> np.ndarray:
 
 
 def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Reads a CSV file of `write_csv`: removes apostrophes before formulas; empty fields are missing."""
+    """Reads a CSV file of `write_csv`: removes apostrophes before formulas; empty is missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.csv as pa_csv

@@ -1,4 +1,4 @@
-"""Errors step by step in logarithms, and the factor between two of them: docs/definitions.md, section 17."""
+"""Logarithms of the errors of steps, and factors between them: docs/definitions.md, section 17."""
 
 from __future__ import annotations
 

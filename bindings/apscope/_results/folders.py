@@ -39,7 +39,8 @@ TABLES = {
 #: The file that makes the tables valid: written last, it describes the others.
 MARK = "provenance.json"
 FILES = [*TABLES, MARK]
-#: The one file that a folder may lack: it is written where the table has at most so many rows, or where it is asked for.
+#: The one file that a folder may lack: it is written where the table has at most so many rows, or
+#: where it is asked for.
 CSV, CSV_ROWS = "results.csv", 200_000
 #: The remedy for a damaged file.
 AGAIN = "replay the trace again"
@@ -174,22 +175,27 @@ def check_results_folder(folder: str | os.PathLike[str], force: bool = False) ->
             return folder  # the remains of a killed write
         if not (ours := _provenance(folder)):
             raise ValueError(
-                f"{folder / there[0]} exists and is not from a replay; give another folder, or --force to replace it"
+                f"{folder / there[0]} exists and is not from a replay; give another folder, or "
+                "--force to replace it"
             )
         raise ValueError(
-            f"{folder} has results that would be replaced, of {_held(ours)}; give another folder, or --force (force=True in Python) to replace them"
+            f"{folder} has results that would be replaced, of {_held(ours)}; give another folder, "
+            "or --force (force=True in Python) to replace them"
         )
     return folder
 
 
 def differs(path: Path, what: str, found: object, said: object) -> str:
     """The message about a file that differs from provenance.json."""
-    return f"{path} is damaged or from another run: its {what} is {found}, but {MARK} says {said}; {AGAIN}"
+    return (
+        f"{path} is damaged or from another run: its {what} is "
+        f"{found}, but {MARK} says {said}; {AGAIN}"
+    )
 
 
 @contextlib.contextmanager
 def writing_results(folder: str | os.PathLike[str], force: bool = False) -> Iterator[Writing]:
-    """Checks and locks a RESULTS folder for `Results`, so that a second writer fails before its work.
+    """Checks and locks a RESULTS folder for `Results`, so a second writer fails at once.
 
     Raises
     ------

@@ -39,7 +39,7 @@ def student_t(freedom: float) -> float:
 
 
 def log_bias(freedom: float) -> float:
-    """E[log(v / sigma^2)] of a variance estimated from normal draws: digamma(f / 2) - log(f / 2) < 0."""
+    """E[log(v / sigma^2)] of a variance from normal draws: digamma(f / 2) - log(f / 2) < 0."""
     x, shifted = freedom / 2, 0.0
     while x < 6:
         shifted -= 1 / x

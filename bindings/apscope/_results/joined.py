@@ -38,7 +38,8 @@ class Joined(OnFile):
     def __init__(self, parts: Sequence[OnFile], provenance: dict[str, Any]) -> None:
         self._parts: list[Stored] = []
         for part in parts:
-            self._parts += part._parts if isinstance(part, Joined) else [part]  # type: ignore[list-item]  # there are two kinds
+            # there are two kinds
+            self._parts += part._parts if isinstance(part, Joined) else [part]  # type: ignore[list-item]
         self._provenance, self.columns = provenance, self._parts[0].columns
 
     def __len__(self) -> int:

@@ -78,7 +78,8 @@ RULES = ("tight", "ceil")
 #: Columns of `ladder`, in order.
 COLUMNS = (
     "trace", "format", "rung", "finer_than", "factor", "factor_low", "factor_high",
-    *(c for c in SUMMARY_COLUMNS if c not in ("trace", "format", "family", "scheme", "topology")), "steps", "scheme", "topology",
+    *(c for c in SUMMARY_COLUMNS if c not in ("trace", "format", "family", "scheme", "topology")),
+    "steps", "scheme", "topology",
 )  # fmt: skip
 
 
@@ -116,7 +117,7 @@ def ladder(
     progress: bool = False,
     threads: int = 0,
 ) -> pd.DataFrame:
-    """The gain of finer scales: the error of every rung of the ladder, and its ratio to a coarser one.
+    """The gain of finer scales: the error of every rung, and its ratio to a coarser one.
 
     Parameters
     ----------
@@ -222,12 +223,14 @@ def _held(
         formats = [n for n in names if len(specs & set(ladder_schemes([n], rule).values())) > 1]
         if not formats:
             raise ValueError(
-                f"the results do not have two rungs of the ladder with rule={rule}; apscope ladder TRACE replays all of them"
+                f"the results do not have two rungs of the ladder with rule={rule}; apscope ladder "
+                "TRACE replays all of them"
             )
     wanted = {place: spec for place, spec in ladder_schemes(formats, rule).items() if spec in specs}
     if not wanted:
         raise ValueError(
-            f"the results have no rung of the ladder with rule={rule} in these formats; apscope ladder TRACE replays all of them"
+            f"the results have no rung of the ladder with rule={rule} in these formats; apscope "
+            "ladder TRACE replays all of them"
         )
     return wanted
 

@@ -33,7 +33,7 @@ def _concatenate(
 
 
 def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
-    """Join shards of one replay, replays of one trace through different schemes, or replays of different traces.
+    """Join shards of one replay, or replays of other schemes or of other traces.
 
     Parameters
     ----------
@@ -52,7 +52,8 @@ def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
     Raises
     ------
     ValueError
-        Overlapping or missing shards, replays that differ in their settings, a trace or its scheme given twice.
+        Overlapping or missing shards, replays that differ in their settings, a trace or its scheme
+        given twice.
     """
     if isinstance(results, (str, os.PathLike, Results)):
         results = [results]
@@ -67,7 +68,8 @@ def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
         if settings != first:
             wrong = next(k for k in settings if settings[k] != first[k])
             raise ValueError(
-                f"the results differ in their {wrong} ({settings[wrong]} and {first[wrong]}) and cannot be merged"
+                f"the results differ in their {wrong} ({settings[wrong]} and {first[wrong]}) and "
+                "cannot be merged"
             )
         groups.setdefault(json.dumps([p["traces"], p["selection"]]), []).append(part)
     whole = [_join_schemes(group) for group in groups.values()]
@@ -75,12 +77,14 @@ def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
     for name in names:
         if names.count(name) > 1:
             raise ValueError(
-                f"trace '{name}' is in more than one of the results, with overlapping rows or another selection"
+                f"trace '{name}' is in more than one of the results, with overlapping rows or "
+                "another selection"
             )
     for part in whole:
         if (one := part.provenance["schemes"]) != (other := whole[0].provenance["schemes"]):
             raise ValueError(
-                f"the results differ in their schemes ({one} and {other}) and cannot be merged: every trace needs the same ones"
+                f"the results differ in their schemes ({one} and {other}) and cannot be merged: "
+                "every trace needs the same ones"
             )
     provenance = _provenance(whole)
     provenance["traces"] = [t for part in whole for t in part.provenance["traces"]]
@@ -109,7 +113,8 @@ def _join_schemes(group: list[Results]) -> Results:
     for scheme in provenance["schemes"]:
         if provenance["schemes"].count(scheme) > 1:
             raise ValueError(
-                f"scheme '{scheme}' is in more than one of the results of trace '{provenance['traces'][0]['name']}': its rows overlap"
+                f"scheme '{scheme}' is in more than one of the results of trace "
+                f"'{provenance['traces'][0]['name']}': its rows overlap"
             )
     return _concatenate(whole, provenance, histograms=whole[:1])  # they belong to the traces
 
@@ -118,7 +123,8 @@ def _join_shards(group: list[Results]) -> Results:
     of = {part.provenance["shard"][1] for part in group}
     if len(of) > 1:
         raise ValueError(
-            f"the results are shards of different splits ({sorted(of)}); merge the shards of one split"
+            f"the results are shards of different splits ({sorted(of)}); "
+            "merge the shards of one split"
         )
     (count,) = of
     seen = sorted(part.provenance["shard"][0] for part in group)
@@ -129,7 +135,8 @@ def _join_shards(group: list[Results]) -> Results:
             )
         if shard not in seen:
             raise ValueError(
-                f"shard {shard}/{count} is missing; the results have shards {', '.join(map(str, seen))}"
+                f"shard {shard}/{count} is missing; the results have shards "
+                f"{', '.join(map(str, seen))}"
             )
     provenance = dict(group[0].provenance)
     provenance["shard"] = [0, 1]

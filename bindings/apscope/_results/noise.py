@@ -1,4 +1,4 @@
-"""The noise of the batch: its uncertainty, and facts of a trace. docs/definitions.md, section 16."""
+"""The noise of the batch and its uncertainty: docs/definitions.md, section 16."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _jackknife(values: np.ndarray) -> tuple[np.ndarray, float, float]:
 
 
 def typical_interval(noise: pd.DataFrame | None) -> tuple[float, float]:
-    """Factors of an ``error_over_noise`` of these layers and steps at both ends of its 95 % interval.
+    """Factors of an ``error_over_noise`` of these rows at both ends of its 95 % interval.
 
     The error is taken as exact; only the noise, estimated from few workers, is uncertain. The
     jackknife over the workers, per step, gives the spread; the mean log of estimates is below the

@@ -15,11 +15,13 @@ __all__ = ["check_there", "opened", "read_provenance"]
 
 #: Keys of provenance.json, and of its entry for every trace.
 _KEYS = {
-    "command": TEXT, "command_of_whole": TEXT, "version": TEXT, "seed": INTEGER, "draws": INTEGER, "schemes": LIST, "topologies": LIST,
+    "command": TEXT, "command_of_whole": TEXT, "version": TEXT, "seed": INTEGER, "draws": INTEGER,
+    "schemes": LIST, "topologies": LIST,
     "selection": LIST, "shard": LIST, "traces": LIST,
 }  # fmt: skip
 _OF_TRACE = {
-    "name": TEXT, "hash": TEXT, "model": TEXT, "stage": TEXT, "reduction": TEXT, "workers": INTEGER, "steps": LIST, "loss": LIST,
+    "name": TEXT, "hash": TEXT, "model": TEXT, "stage": TEXT, "reduction": TEXT, "workers": INTEGER,
+    "steps": LIST, "loss": LIST,
     "learning_rate": LIST, "tensors": LIST,
 }  # fmt: skip
 _TEXT_LIST: Rule = (lambda v: all(isinstance(one, str) for one in v), "a list of texts")
@@ -64,13 +66,14 @@ def opened(folder: Path) -> tuple[dict[str, Stored], dict[str, Any]]:
                 others := set(tables[kind].frame([column])[column].cat.categories) - set(listed)
             ):
                 raise ValueError(
-                    f"{folder / name} has rows of {column} '{printable(min(others), 60)}', which {MARK} does not list; {AGAIN}"
+                    f"{folder / name} has rows of {column} '{printable(min(others), 60)}', which "
+                    f"{MARK} does not list; {AGAIN}"
                 )
     return tables, provenance
 
 
 def check_there(folder: Path, names: Iterable[str]) -> None:
-    """Raises ValueError if a write into the folder was interrupted, or one of these files is missing."""
+    """Raises ValueError if a write was interrupted, or one of these files is missing."""
     if half := half_written(folder):
         raise ValueError(f"{folder} {half}")
     for name in names:

@@ -24,7 +24,7 @@ _ITEM, _WAY = ["trace", "step", "tensor", "scheme"], ["stage", "topology"]
 
 
 def problems(folder: Path) -> Iterator[str]:
-    """A sentence for every difference from provenance.json, for wrong CSV, missing and double rows."""
+    """Sentences on differences from provenance.json, wrong CSV, missing and double rows."""
     damaged = False
     try:
         check_there(folder, [MARK])
@@ -46,7 +46,9 @@ def problems(folder: Path) -> Iterator[str]:
         if (folder / CSV).exists():
             yield f"{folder / CSV} is not a file of these results: {MARK} does not list it"
     elif (found_csv := _digest_of_csv(folder / "results.parquet")) != files[CSV]["sha256"]:
-        yield f"{folder / CSV} is not the table of results.parquet: its SHA-256 would be {found_csv}"
+        yield (
+            f"{folder / CSV} is not the table of results.parquet: its SHA-256 would be {found_csv}"
+        )
     yield from _of_rows(folder, tables["frame"].frame(_ITEM + _WAY), provenance)
 
 
@@ -74,7 +76,10 @@ def _digest_of_csv(path: Path) -> str:
 def _of_rows(folder: Path, frame: pd.DataFrame, provenance: dict[str, Any]) -> Iterator[str]:
     twice = int(frame.duplicated(_ITEM + _WAY).sum())
     if twice:
-        yield f"{folder / 'results.parquet'} has {count_of(twice, 'row')} twice; replay the trace again"
+        yield (
+            f"{folder / 'results.parquet'} has {count_of(twice, 'row')} "
+            "twice; replay the trace again"
+        )
     index, shards = provenance["shard"]
     if shards > 1:
         return  # only its own replay knows the items of a shard
@@ -84,6 +89,6 @@ def _of_rows(folder: Path, frame: pd.DataFrame, provenance: dict[str, Any]) -> I
     found = len(frame[_ITEM].drop_duplicates())
     if found != wanted:
         yield (
-            f"{folder / 'results.parquet'} has rows of {found} of {wanted} layers, steps and schemes that {MARK} lists: it is a part of a replay, "
-            "or damaged"
+            f"{folder / 'results.parquet'} has rows of {found} of {wanted} layers, steps and "
+            f"schemes that {MARK} lists: it is a part of a replay, or damaged"
         )

@@ -61,7 +61,7 @@ class Results:
 
     @property
     def states(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """States of schemes after the last step: by trace, then by scheme (and tensor), arrays by name.
+        """States of schemes after the last step: trace, then scheme (and tensor), then name.
 
         `replay(..., states=)` continues from there. Not saved.
 
@@ -103,7 +103,7 @@ class Results:
         )
 
     def as_columns(self, name: str) -> Columns:
-        """A table, ``frame``, ``histograms`` or ``noise``, as arrays, without pandas if possible."""
+        """The table ``frame``, ``histograms`` or ``noise`` as arrays; avoids pandas if possible."""
         if name not in self._tables:
             raise ValueError(
                 f"there is no table {name!r}; it must be one of {', '.join(self._tables)}"
@@ -115,7 +115,9 @@ class Results:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The table: one row per trace, step, tensor, scheme, stage and topology; the columns of docs/definitions.md, section 3, in that order.
+        """The table: one row per trace, step, tensor, scheme, stage and topology.
+
+        The columns are those of docs/definitions.md, section 3, in that order.
 
         Empty integers are ``<NA>``, empty floats NaN. Made at its first use.
         """
@@ -136,7 +138,9 @@ class Results:
 
     @property
     def noise(self) -> pd.DataFrame:
-        """The noise of the batch: per trace, step and tensor a row of all workers, then one without each; docs/definitions.md, section 16.
+        """The noise of the batch: docs/definitions.md, section 16.
+
+        Per trace, step and tensor: a row of all workers, then one row without each worker.
 
         Without rows where gradients are not local or of one worker.
         """
@@ -172,7 +176,8 @@ class Results:
         return (
             ""
             if count == 1
-            else f"these results are only shard {shard}/{count}; join all {count} with apscope merge before you use the numbers"
+            else f"these results are only shard {shard}/{count}; join all {count} with apscope "
+            "merge before you use the numbers"
         )
 
     @property
@@ -193,8 +198,9 @@ class Results:
             len(rows[["trace", "step", "tensor"]].drop_duplicates()) for rows in (odd, wire)
         )
         return (
-            f"{places} of {every} layer-steps have gradients that are NaN or infinite. They are omitted from every error, and a scheme that skips such "
-            "a step is charged with all of it."
+            f"{places} of {every} layer-steps have gradients that are NaN or infinite. They are "
+            "omitted from every error, and a scheme that skips such a step is charged with all of "
+            "it."
         )
 
     @property
@@ -205,7 +211,8 @@ class Results:
         sums = wire.groupby("trace", sort=False, observed=True).sum()
         names = [str(name) for name in sums.index[(sums["counted"] > 0) & (sums["nonzero"] == 0)]]
         return (
-            f"all gradients of {', '.join(names)} are zero, so no error can be relative to them: every NMSE and cosine is empty"
+            f"all gradients of {', '.join(names)} are zero, so no error can be relative to them: "
+            "every NMSE and cosine is empty"
             if names
             else ""
         )
@@ -231,14 +238,15 @@ class Results:
         topology: str | None = None,
         batch_factor: float = 1.0,
     ) -> pd.DataFrame:
-        """Errors by layer, role or step: a row per scheme and part, or `column` with a column per scheme.
+        """Errors by layer, role or step: a row per scheme and part, or `column` by scheme.
 
         Parameters
         ----------
         part : str
             ``layer``, ``role`` or ``step``.
         column : str, optional
-            One of the columns of the table without it, such as ``error_over_noise`` or ``underflow_wire``.
+            One of the columns of the table without it, such as ``error_over_noise`` or
+            ``underflow_wire``.
         schemes : sequence of Scheme or str, optional
             Which, in any spelling; by default all.
         topology : str, optional
@@ -273,7 +281,7 @@ class Results:
         *,
         against: Results | None = None,
     ) -> pd.DataFrame:
-        """Scheme `a` against `b`, or several, in total and by layer; `against`: other results with `b`."""
+        """Scheme `a` against `b`, or several, in total and by layer; `against`: results of `b`."""
         from .comparison import compare
 
         return compare(self, a, b, topology, layers, against)
@@ -306,7 +314,7 @@ class Results:
     def decompose(
         self, a: Scheme | str, b: Scheme | str, topology: str | None = None
     ) -> pd.DataFrame:
-        """The effect of every single difference between schemes `a` and `b` (with schemes in between)."""
+        """The effect of every single difference between schemes `a` and `b`."""
         from .differences import decompose
 
         return decompose(self, a, b, topology)
@@ -314,7 +322,7 @@ class Results:
     def noise_facts(
         self, by: str | Sequence[str] = ("trace",), batch_factor: float = 1.0
     ) -> pd.DataFrame:
-        """The noise of the batch, by trace, step or layer: ratio to the gradient, scale, uncertainty."""
+        """The noise of the batch, by trace, step or layer: ratio to the gradient, scale, error."""
         from .noise import facts
 
         return facts(self, by, batch_factor)
@@ -362,13 +370,13 @@ class Results:
 
     @staticmethod
     def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
-        """The table of a ``results.csv``, with original names: see docs/definitions.md, section 3."""
+        """The table of a ``results.csv``, with original names: docs/definitions.md, section 3."""
         return read_csv(path)
 
     def save(
         self, folder: str | os.PathLike[str], *, force: bool = False, csv: bool | None = None
     ) -> Path:
-        """Write the RESULTS folder: results.parquet, results.csv, histograms.parquet, noise.parquet, provenance.json.
+        """Write the RESULTS folder: Parquet tables, results.csv and provenance.json.
 
         All files are written into a hidden folder first and moved at the end, provenance.json last,
         with the size, SHA-256 and number of rows of the others: an error leaves nothing

@@ -1,4 +1,4 @@
-"""Results for notebooks and prompts: a line, and the ranking."""
+"""Results for notebooks and prompts: one line, and the ranking."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ __all__ = ["results_html", "results_text"]
 
 #: Shown columns of the summary, and their headings.
 _SHOWN = {
-    "trace": "trace", "scheme": "scheme", "topology": "topology", "error_over_noise": "error over noise", "step_nmse": "NMSE of a step",
-    "layer_cosine": "cosine of a layer", "worst_layer": "worst layer", "underflow_wire": "underflow, wire", "relative_bias": "relative bias",
-    "volume": "volume", "speedup": "speed-up", "skipped": "skipped", "overflowed": "overflowed", "nonfinite": "steps with NaN or inf",
+    "trace": "trace", "scheme": "scheme", "topology": "topology",
+    "error_over_noise": "error over noise", "step_nmse": "NMSE of a step",
+    "layer_cosine": "cosine of a layer", "worst_layer": "worst layer",
+    "underflow_wire": "underflow, wire", "relative_bias": "relative bias",
+    "volume": "volume", "speedup": "speed-up", "skipped": "skipped", "overflowed": "overflowed",
+    "nonfinite": "steps with NaN or inf",
 }  # fmt: skip
 #: The same at a prompt, the most important first: the last may not fit on a terminal.
 _AT_A_PROMPT = (
@@ -51,8 +54,10 @@ def headline(results: Results) -> str:
     ]
     shard, of = results.provenance.get("shard", [0, 1])
     parts = [
-        count_of(len(traces), "trace"), count_of(frame["scheme"].nunique(), "scheme"), count_of(frame["tensor"].nunique(), "layer"),
-        count_of(len(frame[["trace", "step"]].drop_duplicates()), "step"), count_of(len(frame), "row"),
+        count_of(len(traces), "trace"), count_of(frame["scheme"].nunique(), "scheme"),
+        count_of(frame["tensor"].nunique(), "layer"),
+        count_of(len(frame[["trace", "step"]].drop_duplicates()), "step"),
+        count_of(len(frame), "row"),
     ]  # fmt: skip
     return ", ".join(parts) + (
         f"; shard {shard} of {of}, merge it with the others" if of > 1 else ""
@@ -84,7 +89,8 @@ def results_text(results: Results) -> str:
                 )
         lines += [
             "",
-            "summary() has every scheme and column, by('layer') and compare(a, b) show where errors are",
+            "summary() has every scheme and column, by('layer') and "
+            "compare(a, b) show where errors are",
             "",
         ]
     return "\n".join(
@@ -113,7 +119,8 @@ def results_html(results: Results) -> str:
         )
         by = "the error over the noise" if "error_over_noise" in columns else "the NMSE of a step"
         parts.append(
-            f"Ranked by {by}, schemes without overflow first; <code>results.summary()</code> has every topology and column."
+            f"Ranked by {by}, schemes without overflow first; <code>results.summary()</code> has "
+            "every topology and column."
         )
     return paragraphs(parts)
 

@@ -1,7 +1,7 @@
-"""A table in a Parquet file, whose columns are decoded when they are asked for.
+"""A table in a Parquet file, whose columns are decoded on request.
 
-The bytes of the file are kept: they are a tenth of the table in memory, and what was compared with
-its digest is what is read, whatever becomes of the file.
+The bytes of the file are kept: they are a tenth of the table in memory, and the table is read from
+the bytes that were compared with the digest, even if the file changes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ __all__ = ["OnFile", "Stored", "stored"]
 
 #: Required columns.
 _COLUMNS = {
-    "results.parquet": "step workers count counted nonzero underflow overflow nan nmse sum_signed_error sum_squared_reference volume sum_noise skipped",
+    "results.parquet": "step workers count counted nonzero underflow overflow nan nmse "
+    "sum_signed_error sum_squared_reference volume sum_noise skipped",
     "histograms.parquet": "step exponent count",
     "noise.parquet": "step workers elements blocks sum_squared_reference sum_noise sum_log2_ratio",
 }
@@ -40,7 +41,7 @@ _TEXTS = {
 
 
 class OnFile(ABC):
-    """A table that is decoded from files when it is asked for."""
+    """A table that is decoded from files on request."""
 
     columns: list[str]
 
@@ -57,7 +58,7 @@ class OnFile(ABC):
 
     @abstractmethod
     def whole(self) -> pd.DataFrame:
-        """The table with the dtypes of `Results.frame`: texts are objects, integers may be empty."""
+        """The table with the dtypes of `Results.frame`: texts are objects, integers nullable."""
 
     @abstractmethod
     def groups(
@@ -101,7 +102,8 @@ class Stored(OnFile):
         needed = [*_COLUMNS[path.name].split(), *self._texts]
         if lacking := [c for c in needed if schema.names.count(c) != 1]:
             raise ValueError(
-                f"{path.parent} was written by an older apscope, without the column {lacking[0]}; {AGAIN}"
+                f"{path.parent} was written by an older apscope, without "
+                f"the column {lacking[0]}; {AGAIN}"
             )
         _check_columns(path, schema, self._texts)
         self.columns: list[str] = schema.names
@@ -146,7 +148,7 @@ class Stored(OnFile):
             yield group
 
     def _file(self, coded: Sequence[str]) -> Any:
-        """The file, to be read only on this thread: if none can be started pyarrow waits forever."""
+        """The file, for reading in this thread: pyarrow would wait forever for a new one."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -183,7 +185,8 @@ class Stored(OnFile):
             if is_of_memory(error):
                 raise
             raise ValueError(
-                f"{self.path} is damaged: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+                f"{self.path} is damaged: "
+                f"{str(error).splitlines()[0] if str(error) else type(error).__name__}"
             ) from None
 
 
@@ -260,7 +263,8 @@ def _check_columns(path: Path, schema: pa.Schema, texts: Collection[str]) -> Non
             pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
         ):
             raise ValueError(
-                f"{path}: the column {printable(field.name, 60)} has type {clip(str(kind))}; it must have numbers; {AGAIN}"
+                f"{path}: the column {printable(field.name, 60)} has type {clip(str(kind))}; it "
+                f"must have numbers; {AGAIN}"
             )
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 __all__ = ["SIDE", "at_most"]
 
-#: Of fp32's bytes. Side information below this does not change a volume's class; docs/definitions.md, section 12.
+#: Of fp32's bytes. Side information below this does not change a volume's class;
+#: docs/definitions.md, section 12.
 SIDE = 0.001
 
 

@@ -58,7 +58,8 @@ def _text(key: str, value: Any) -> str:
     if isinstance(value, (str, int, np.integer)):
         return str(value)
     raise TypeError(
-        f"{key}={value!r} is of type {type(value).__name__}; give text, a number, True or False, or a format"
+        f"{key}={value!r} is of type {type(value).__name__}; give text, a number, True or False, "
+        "or a format"
     )
 
 
@@ -117,7 +118,8 @@ def _arguments(
             else "of which it has none"
         )
         raise TypeError(
-            f"{own} takes {f'its {_FIRST[kind][0]} and then ' if kind else ''}keys by name, {known}; {given[bool(kind)]!r} has no name"
+            f"{own} takes {f'its {_FIRST[kind][0]} and then ' if kind else ''}keys by name, "
+            f"{known}; {given[bool(kind)]!r} has no name"
         )
     names = [key.name for key in d.keys]
     if "rounding" in names and (projection := keys.pop("projection", None)) is not None:
@@ -135,14 +137,16 @@ def _arguments(
 def _make_class(d: SchemeDefinition) -> type:
     signature = _signature(d)
 
-    def __init__(self: Scheme, *given: Any, **keys: Any) -> None:  # noqa: N807  # of the class made below
+    # of the class made below
+    def __init__(self: Scheme, *given: Any, **keys: Any) -> None:  # noqa: N807
         first, settings = _arguments(d, given, keys)
         if d.body == "scheme":
             spec = spec_of(d.name, "", settings, as_scheme(first).spec)
         elif d.body == "policy":
             if not isinstance(first, Mapping):
                 raise TypeError(
-                    f"branches is of type {type(first).__name__}; give a mapping of conditions to schemes, such as {_FIRST['policy'][2]}"
+                    f"branches is of type {type(first).__name__}; give a mapping of conditions to "
+                    f"schemes, such as {_FIRST['policy'][2]}"
                 )
             spec = spec_of(
                 d.name, "", settings, ";".join(f"{c}={as_scheme(s).spec}" for c, s in first.items())
@@ -185,7 +189,8 @@ def _make_class(d: SchemeDefinition) -> type:
         "TypeError",
         " A missing argument, or a key that the scheme does not have.",
         "ValueError",
-        f"    A value that a key does not take{_NOT_WHOLE if 'projection' in signature.parameters else ''}.",
+        "    A value that a key does not "
+        f"take{_NOT_WHOLE if 'projection' in signature.parameters else ''}.",
     ]
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     __init__.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])  # type: ignore[attr-defined]

@@ -27,7 +27,8 @@ class Exchange:
     )  #: (workers, ...): the values before encoding: gradients, possibly compensated
     sent: np.ndarray  #: (workers, ...): the decoded message of each worker
     reduced: np.ndarray  #: (...): the sum over the workers (never divided)
-    reduction: str  #: the topology, or the scheme's own reduction: gather, vote, code_sum, two_phase, linear
+    #: the topology, or the scheme's own reduction: gather, vote, code_sum, two_phase, linear
+    reduction: str
     payload: list[bytes]  #: each worker's packed codes
     payload_bits: list[int]  #: their lengths; a payload's last byte may have unused bits
     side_bits: list[int]  #: each worker's side information: scales, norms
@@ -113,7 +114,8 @@ def exchange(
             array = contiguous(array, np.float32)
             if array.shape != shape:
                 raise ValueError(
-                    f"{name} has shape {array.shape}; it must be that of one worker's gradient, {shape}"
+                    f"{name} has shape {array.shape}; it must be that "
+                    f"of one worker's gradient, {shape}"
                 )
             array = array.reshape(-1)
         extra.append(array)

@@ -1,4 +1,4 @@
-"""Reads the scheme of a plan's file: a plan's path is accepted wherever a spec is (docs/advice.md)."""
+"""Reads the scheme of a plan's file, whose path is accepted wherever a spec is (docs/advice.md)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def read_plan_file(path: str | os.PathLike[str]) -> dict[str, Any]:
         )
     if told[MARK] != SCHEMA or isinstance(told[MARK], bool):
         raise ValueError(
-            f"{path} is a plan of version {clip(json.dumps(told[MARK]))}; this apscope reads version {SCHEMA}"
+            f"{path} is a plan of version {clip(json.dumps(told[MARK]))}; this apscope reads "
+            f"version {SCHEMA}"
         )
     if not isinstance(told.get("scheme"), str):
         raise ValueError(

@@ -66,9 +66,10 @@ class Scheme:
     def family(self) -> str:
         """Its family, for summaries that show the best of each.
 
-        ``baseline`` (``none`` in fp32, bf16 or fp16), ``unscaled`` (``none`` in other formats), ``loss scaling``,
-        ``APS``, ``stochastic``, ``recipe``, ``one bit``, ``transform``, ``mixed`` (``hybrid``), ``other`` (made with
-        `define`). A combinator has the family of its inner scheme.
+        ``baseline`` (``none`` in fp32, bf16 or fp16), ``unscaled`` (``none`` in other formats),
+        ``loss scaling``, ``APS``, ``stochastic``, ``recipe``, ``one bit``, ``transform``, ``mixed``
+        (``hybrid``), ``other`` (made with `define`). A combinator has the family of its inner
+        scheme.
         """
         return self._parsed["family"]
 
@@ -84,7 +85,7 @@ class Scheme:
 
     @property
     def needs(self) -> list[str]:
-        """Inputs besides gradients that a trace must have: weights, full_batch, loss, learning_rate."""
+        """Records needed besides gradients: weights, full_batch, loss, learning_rate."""
         return list(self._parsed["needs"])
 
     @property
@@ -288,7 +289,8 @@ def define(
             raise TypeError(f"{part}={f!r} must be a function")
     if name in LISTS:
         raise ValueError(
-            f"'{name}' cannot name a new scheme: it is the name of a list of schemes; give another one"
+            f"'{name}' cannot name a new scheme: it is the name of "
+            "a list of schemes; give another one"
         )
     if keeps_state is None and "update" in parts:
         keeps_state = True
@@ -313,7 +315,8 @@ def _telling(name: str, part: str, f: Callable[..., Any]) -> Callable[..., Any]:
             return f(step, *rest)
         except Exception as error:
             error.add_note(
-                f"in {part} of the scheme '{name}', tensor {clip(step.tensor)} at step {step.number}"
+                f"in {part} of the scheme '{name}', tensor {clip(step.tensor)} at step "
+                f"{step.number}"
             )
             raise
 

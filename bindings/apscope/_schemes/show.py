@@ -52,6 +52,7 @@ def scheme_html(scheme: Scheme) -> str:
             )
         )
     needs = scheme.needs
-    parts.append(f"Family: {html.escape(scheme.family)}. Needs gradients{''.join(f', {html.escape(n)}' for n in needs)} recorded"
+    parts.append(f"Family: {html.escape(scheme.family)}. Needs "
+                 f"gradients{''.join(f', {html.escape(n)}' for n in needs)} recorded"
                  + ("; has memory from step to step." if scheme.keeps_state else "."))  # fmt: skip
     return paragraphs(parts)

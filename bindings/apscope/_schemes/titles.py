@@ -23,8 +23,8 @@ _NAMES = {
 _VALUES = {
     "scale=best": "best constant",
     "rounding=stochastic": "stochastic rounding",
-    "unit=model": "a scale a step",
-    "unit=row": "a scale a row",
+    "unit=model": "a scale per step",
+    "unit=row": "a scale per row",
 }
 
 

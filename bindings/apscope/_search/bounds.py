@@ -19,8 +19,8 @@ replayed on all steps: the rival ranks before it. Only rivals with the same numb
 count, so that the best of each number of exponent bits is kept, and with it the best of all.
 Without a rival that does not overflow none is dropped.
 
-Sums are rounded: a bound must exceed the rival by `MARGIN`, which is more than the error of two sums of four million terms (n 2^-53 times the sum
-of the magnitudes each).
+Sums are rounded: a bound must exceed the rival by `MARGIN`, which is more than the error of two
+sums of four million terms (n 2^-53 times the sum of the magnitudes each).
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Bounds:
         return tuple(step for step, i in self._steps.items() if not self._seen[split, i])
 
     def _scores(self) -> np.ndarray:
-        """(K, C): bounds; log for error_over_noise, negative for the cosine, infinite with overflow."""
+        """(K, C): bounds; log for error_over_noise, negative cosine, infinite with overflow."""
         left = np.where(self._seen[:, None], 0.0, self._least)
         if self._figure == "worst_nmse":
             worst = np.maximum(self._sums, left.max(axis=2, initial=0.0))

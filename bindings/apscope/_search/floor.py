@@ -82,7 +82,7 @@ def least_terms(
 def _batches(
     trace: Trace, steps: Sequence[int], tensors: Sequence[str], workers: int
 ) -> Iterator[tuple[np.ndarray, float, np.ndarray, np.ndarray]]:
-    """Exact sums, a row a block; the factor of their squares; each row's noise and place.
+    """Exact sums, one row per block; the factor of their squares; each row's noise and place.
 
     The noise is -1 where it is uncertain.
     """

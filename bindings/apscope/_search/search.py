@@ -73,7 +73,7 @@ def search(
     threads: int = 0,
     progress: bool = False,
 ) -> pd.DataFrame:
-    """Rank the splits of N bits into sign, exponent and mantissa by the error of a trace's gradients.
+    """Rank the splits of N bits into sign, exponent and mantissa by a trace's error.
 
     Parameters
     ----------
@@ -120,8 +120,8 @@ def search(
           steps; the figure if it was not stopped; infinite (``layer_cosine``: minus infinity) with
           overflow.
 
-        The best of every layer and number of exponent bits is never stopped, and every figure is that of a full replay (docs/search.md has the
-        proof).
+        The best of every layer and number of exponent bits is never stopped, and every figure is
+        that of a full replay (docs/search.md has the proof).
 
     Raises
     ------
@@ -190,8 +190,8 @@ def search(
     specs = [s.scheme.spec for s, kept in zip(splits, whole) if kept]
     rows = pd.concat(parts, ignore_index=True)
     rows = in_order(rows[rows["scheme"].isin(specs)], survey.provenance | {"schemes": specs})
-    # Every layer, or all together, as a separate trace. Without the table of noise: its intervals
-    # are the same for all splits.
+    # Every layer, or all together, as a separate trace. The table of noise is left out because its
+    # intervals are the same for all splits.
     found = headline(
         summary(rows.assign(trace=rows["tensor"] if by == "layer" else "all")), topology
     )
@@ -208,7 +208,8 @@ def _figure(minimize: str | None, survey: Results) -> str:
     known = bool((survey.frame["noise_blocks"].fillna(0) > 0).any())
     if minimize == "error_over_noise" and not known:
         raise ValueError(
-            "minimize='error_over_noise' needs the noise of the batch, which needs local gradients of several workers; use step_nmse for this trace"
+            "minimize='error_over_noise' needs the noise of the batch, which needs local gradients "
+            "of several workers; use step_nmse for this trace"
         )
     return minimize or ("error_over_noise" if known else "step_nmse")
 

@@ -83,7 +83,8 @@ def reach_of(histograms: pd.DataFrame, workers: int, by_layer: bool) -> Reach:
     finite = histograms[histograms["kind"] == "finite"]
     if not len(finite):
         raise ValueError(
-            "the gradients are zero wherever they are finite, so every format keeps them; give other steps"
+            "the gradients are zero wherever they are finite, so every format keeps them; give "
+            "other steps"
         )
     exponents = finite["exponent"].astype(int)
     counts = (
@@ -138,7 +139,8 @@ def splits_of(
         given = [place for place in _PLACES if place in text("schemes", template)]
         if len(given) != 1:
             raise ValueError(
-                f"the scheme '{template}' must have {{format}} in place of its format, or {{biased}} for every bias"
+                f"the scheme '{template}' must have {{format}} in place of its format, or "
+                f"{{biased}} for every bias"
             )
         for f in [*named, *(_biased(usual, reach) if given == ["{biased}"] else usual)]:
             scheme = as_scheme(template.replace(given[0], f.name))
@@ -149,7 +151,7 @@ def splits_of(
 
 
 def _usual(exponent_bits: int, mantissa_bits: int, kind: str) -> FloatFormat | None:
-    """With IEEE 754's bias, or the next one for which fp32 has all values; None if all are special."""
+    """With IEEE 754's bias, or the next one that fp32 can hold; None if all values are special."""
     # By fields, because names may be taken: e2m3fn has no NaN.
     fields: dict[str, Any] = {
         "exponent_bits": exponent_bits,
@@ -194,7 +196,8 @@ def nearest_named(f: FloatFormat) -> FloatFormat:
         return (g.nan_codes + g.has_infinity) / 2**g.storage_bits
 
     def distance(g: FloatFormat) -> tuple[float, ...]:
-        return (abs(g.storage_bits - f.storage_bits), abs(g.exponent_bits - f.exponent_bits), g.subnormals != f.subnormals, abs(lost(g) - lost(f)),
+        return (abs(g.storage_bits - f.storage_bits), abs(g.exponent_bits - f.exponent_bits),
+                g.subnormals != f.subnormals, abs(lost(g) - lost(f)),
                 abs(g.bias - f.bias))  # fmt: skip
 
     return min(_signed(), key=distance)

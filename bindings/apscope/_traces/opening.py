@@ -32,10 +32,10 @@ def open_trace(path: str | os.PathLike) -> Trace:
     Parameters
     ----------
     path : path-like, or URL
-        The trace's folder; or a URL of any file system of fsspec (``s3://bucket/run``, ``gs://...``, ``memory://...``), whose
-        files are fetched into a temporary folder when they are read (`replay`: those of the
-        selected steps and workers) and deleted with the trace. Needs ``apscope[remote]`` and
-        fsspec's package for the protocol, such as s3fs.
+        The trace's folder; or a URL of any file system of fsspec (``s3://bucket/run``,
+        ``gs://...``, ``memory://...``), whose files are fetched into a temporary folder when they
+        are read (`replay`: those of the selected steps and workers) and deleted with the trace.
+        Needs ``apscope[remote]`` and fsspec's package for the protocol, such as s3fs.
 
     Returns
     -------

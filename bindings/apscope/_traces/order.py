@@ -14,7 +14,7 @@ FILES, GIVEN, NATURAL = "the files", "a list", "the names"
 
 
 def warn_of_guessed_order(trace: Trace, specs: Iterable[str]) -> None:
-    """Warns if a ``hybrid`` uses the first or last layer of a trace with a guessed order of layers."""
+    """Warns if a ``hybrid`` uses the first or last layer of a trace with a guessed order."""
     if trace.manifest.metadata.get("tensor_order") != NATURAL:
         return
     for spec in specs:
@@ -27,8 +27,8 @@ def warn_of_guessed_order(trace: Trace, specs: Iterable[str]) -> None:
                     "record an OrderedDict in the order of layers",
                 )
             warnings.warn(
-                f"trace '{trace.name}' was {origin} that have no order of layers, so '{found[1]}' in {spec} is {layer}, "
-                f"by the order of the names; {remedy}, or use name:REGEX",
+                f"trace '{trace.name}' was {origin} that have no order of layers, so '{found[1]}' "
+                f"in {spec} is {layer}, by the order of the names; {remedy}, or use name:REGEX",
                 stacklevel=3,
             )
             return

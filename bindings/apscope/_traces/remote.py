@@ -122,7 +122,8 @@ def open_remote(url: str) -> RemoteTrace:
     Raises
     ------
     ValueError
-        fsspec, or its package for the URL's protocol, is not installed; there is no trace; its manifest is malformed.
+        fsspec, or its package for the URL's protocol, is not installed; there is no trace; its
+        manifest is malformed.
     OSError
         The file system cannot be read.
     """

@@ -62,7 +62,8 @@ def guess_role(name: str, shape: Sequence[int]) -> Guess:
     Returns
     -------
     Guess
-        A str, one of ``conv``, ``linear``, ``attention``, ``norm``, ``bias``, ``embedding``, ``head``, ``other``.
+        A str, one of ``conv``, ``linear``, ``attention``, ``norm``, ``bias``, ``embedding``,
+        ``head``, ``other``.
     """
     for role, pattern in _BY_NAME:
         if re.search(pattern, name, re.IGNORECASE):

@@ -24,11 +24,13 @@ def parse_steps(steps: slice | str | Iterable[int] | Integral | None) -> slice |
             return slice(*(int(g) if g else None for g in match.groups()))
         if re.fullmatch(r"\d+", steps):
             raise ValueError(
-                f"steps '{steps}' could be one step or a number of steps; give {steps}:{int(steps) + 1} for step {steps}, or a range A:B"
+                f"steps '{steps}' could be one step or a number of steps; give "
+                f"{steps}:{int(steps) + 1} for step {steps}, or a range A:B"
             )
         if not re.fullmatch(r"\d+(,\d+)+", steps):
             raise ValueError(
-                f"steps '{steps}' is not a range A:B of step numbers, such as 0:40 or 100:, nor a list A,B,C"
+                f"steps '{steps}' is not a range A:B of step numbers, "
+                "such as 0:40 or 100:, nor a list A,B,C"
             )
         steps = (int(n) for n in steps.split(","))
     numbers = sorted({int(n) for n in steps})

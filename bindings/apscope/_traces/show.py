@@ -19,11 +19,16 @@ def trace_html(trace: Trace) -> str:
     manifest = trace.manifest
     steps = trace.steps
     facts = {
-        "model": html.escape(manifest.model) or "not given", "workers": str(trace.workers),
-        "steps": f"{len(steps)}" + (f", {steps[0]} to {steps[-1]}" if steps else ""), "stage": html.escape(manifest.stage),
-        "reduction": html.escape(manifest.reduction), "elements": f"{sum(t.size for t in manifest.tensors):,}",
-        "recorded": ", ".join(f"{kind} ({count_of(len(at), 'step')})" for kind, at in trace.recorded().items() if at),
-    }  # fmt: skip
+        "model": html.escape(manifest.model) or "not given",
+        "workers": str(trace.workers),
+        "steps": f"{len(steps)}" + (f", {steps[0]} to {steps[-1]}" if steps else ""),
+        "stage": html.escape(manifest.stage),
+        "reduction": html.escape(manifest.reduction),
+        "elements": f"{sum(t.size for t in manifest.tensors):,}",
+        "recorded": ", ".join(
+            f"{kind} ({count_of(len(at), 'step')})" for kind, at in trace.recorded().items() if at
+        ),
+    }
     rows = [
         [
             name(t.name),
@@ -34,6 +39,7 @@ def trace_html(trace: Trace) -> str:
         for t in manifest.tensors
     ]
     return paragraphs([
-        f"<b>Trace</b> {name(trace.name)}", "; ".join(f"{key}: {value}" for key, value in facts.items() if value),
+        f"<b>Trace</b> {name(trace.name)}",
+        "; ".join(f"{key}: {value}" for key, value in facts.items() if value),
         table(["tensor", "role", "shape", "elements"], rows, numeric=[False, False, True, True]),
     ])  # fmt: skip

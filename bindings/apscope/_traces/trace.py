@@ -32,8 +32,8 @@ class Trace:
         The folder or URL from which it was opened.
     manifest
         The content of the manifest, by attribute: ``model``, ``stage``, ``reduction``,
-        ``loss_divided_by_workers``, ``workers``, ``metadata``, ``tensors`` (name, shape, role, size)
-        and ``steps`` (number, loss, learning_rate, loss_scale, files).
+        ``loss_divided_by_workers``, ``workers``, ``metadata``, ``tensors`` (name, shape, role,
+        size) and ``steps`` (number, loss, learning_rate, loss_scale, files).
     """
 
     def __init__(self, core: _core.Trace):
@@ -88,7 +88,7 @@ class Trace:
         ranks: Iterable[int] | None = None,
         kinds: Iterable[str] = KINDS,
     ) -> None:
-        """Makes files of these kinds, step indices and ranks available (default: all); here they are."""
+        """Makes files of these kinds, step indices and ranks available; local files already are."""
 
     def read(self, step: int, tensor: str, worker: int = 0, kind: str = "gradient") -> np.ndarray:
         """One recorded tensor.
@@ -204,7 +204,8 @@ class Trace:
         ):
             if found != sha256:
                 raise ValueError(
-                    f"{path}: its SHA-256 is {found}, but the manifest says {sha256}; the file is damaged"
+                    f"{path}: its SHA-256 is {found}, but the manifest "
+                    f"says {sha256}; the file is damaged"
                 )
             self._checked[path] = stamps[path]
             done += size
@@ -222,14 +223,16 @@ class Trace:
         for path, stamp in self._checked.items():
             if _stamp(path) != stamp:
                 raise ValueError(
-                    f"{path} changed while it was read; open the trace and repeat this when nothing writes to it"
+                    f"{path} changed while it was read; open the trace and repeat this when "
+                    "nothing writes to it"
                 )
         self.core.check_unchanged()
 
     def __repr__(self) -> str:
         return (
             f"<Trace {self.name!r}: {len(self.steps)} steps, {self.workers} workers, "
-            f"{len(self.tensors)} tensors, stage {self.manifest.stage}, reduction {self.manifest.reduction}>"
+            f"{len(self.tensors)} tensors, stage {self.manifest.stage}, reduction "
+            f"{self.manifest.reduction}>"
         )
 
     def _repr_html_(self) -> str:

@@ -100,15 +100,16 @@ def histogram(exponents: dict[int, int]) -> list[str]:
         a = low + i * width
         name = f"2^{a}" if width == 1 else f"2^{a}..{a + width - 1}"
         lines.append(
-            f"{name:>14}  {share_of(count, total):>7}  {'#' * max(round(WIDTH * count / most), count > 0)}".rstrip()
+            f"{name:>14}  {share_of(count, total):>7}  "
+            f"{'#' * max(round(WIDTH * count / most), count > 0)}".rstrip()
         )
     return lines
 
 
 def describe_values(trace: Trace, most: int = 20) -> str:
-    """The recorded gradients of the first, the middle and the last step: a table, largest tensors first, and a histogram.
+    """A table and a histogram of the gradients of the first, the middle and the last step.
 
-    Reads those steps. ``most``: the number of tensors shown; 0 for all.
+    Reads those steps. ``most``: the number of tensors shown, the largest first; 0 for all.
     """
     steps = (
         sorted({trace.steps[0], trace.steps[len(trace.steps) // 2], trace.steps[-1]})
@@ -170,7 +171,8 @@ def _oddities(values: Values) -> list[str]:
     odd = values.nan + values.infinite
     if odd:
         return [
-            f"{odd:,} of {values.count:,} values are NaN or infinite: a replay omits them from every error"
+            f"{odd:,} of {values.count:,} values are NaN or infinite: a replay omits them from "
+            "every error"
         ]
     return (
         ["all of these gradients are zero"] if values.count and values.zeros == values.count else []

@@ -31,7 +31,7 @@ def constant(spec: str, exponent: int) -> str:
 
 
 def of_trace(spec: str, trace: str | os.PathLike[str], topology: str) -> str:
-    """A spec ``in_hindsight`` with the constant that it chooses for a trace; any other unchanged."""
+    """A spec ``in_hindsight`` with the constant that it chooses for a trace; others unchanged."""
     if not in_hindsight(spec):
         return spec
     from .._replay.replay import replay

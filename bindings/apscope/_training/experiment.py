@@ -1,4 +1,4 @@
-"""An experiment: what its TOML file asks for, checked."""
+"""An experiment: the checked content of its TOML file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .._text import clip, hint
 
 __all__ = ["BASELINES", "DECAYS", "ENOUGH_SEEDS", "OPTIMIZERS", "TASKS", "Experiment", "Task"]
 
-#: They run first: all others are compared with the first.
+#: The baselines. They run first, and all other schemes are compared with the first of them.
 BASELINES = ("none:fp32", "none:bf16")
 OPTIMIZERS = ("sgd", "adam", "adamw", "lars")
 DECAYS = ("cosine", "linear", "none")
@@ -29,7 +29,7 @@ _LONGEST = 10_000_000  # bytes of an experiment's file
 
 @dataclass(frozen=True)
 class Task:
-    """A task with its model and how it is trained; a batch is that of all workers together."""
+    """A task, its model and its training; `batch` counts the examples of all workers together."""
 
     name: str
     model: str
@@ -64,7 +64,7 @@ class Task:
         return self.learning_rate * (left if self.decay == "linear" else 1.0)
 
 
-#: Every task's models, the first one its default, with what a file may leave out.
+#: Every task's models, the default first, with the values of the keys that a file omits.
 TASKS: dict[str, dict[str, Task]] = {
     "digits": {"convolutional": Task("digits", "convolutional", 64, 600, "sgd", 0.1)},
     "mnist": {"convolutional": Task("mnist", "convolutional", 64, 600, "sgd", 0.05)},
@@ -77,7 +77,7 @@ TASKS: dict[str, dict[str, Task]] = {
 
 @dataclass(frozen=True)
 class Experiment:
-    """Which tasks are trained through which schemes, and what may be lost.
+    """The tasks, the schemes that they are trained with, and the gate.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class Experiment:
     record_steps: int = 7
 
     def as_json(self) -> dict[str, Any]:
-        """All of it in what JSON holds."""
+        """The experiment as values that JSON can hold."""
         return asdict(self)
 
     @staticmethod
@@ -121,7 +121,7 @@ class Experiment:
         Raises
         ------
         ValueError
-            The file is too long or no TOML, has an unknown key, lacks one, or has an impossible
+            The file is too long or is not TOML, has an unknown key, lacks one, or has an impossible
             value; one sentence that names the file.
         """
         path = Path(path)
@@ -149,7 +149,7 @@ def parse(told: Mapping[str, Any]) -> Experiment:
     read = tuple(_task(task, workers) for task in tasks)
     if len({task.label for task in read}) < len(read):
         raise ValueError(
-            "a task stands twice with the same model; give one of them another `called`"
+            "a task occurs twice with the same model; give one of them another `called`"
         )
     formats, patterns = values.pop("formats", []), values.pop("schemes")
     seeds = values["seeds"]
@@ -158,7 +158,7 @@ def parse(told: Mapping[str, Any]) -> Experiment:
 
 
 def _specs(patterns: list[str], formats: list[str]) -> tuple[str, ...]:
-    """Every scheme in every format, each once; ``{format}`` is where the format stands."""
+    """Every scheme in every format, each once; ``{format}`` is replaced by the format."""
     found: dict[str, None] = {}
     for name in formats:
         FloatFormat(name)  # raises for an unknown one
@@ -188,16 +188,21 @@ def _task(told: Mapping[str, Any], workers: int) -> Task:
     }
     task = replace(models[model], **given)
     if "text" in given and not models[model].text:
-        raise ValueError(f"task.text is of the task characters, not of {name}")
+        raise ValueError(f"task.text is a key of the task characters, not of {name}; remove it")
     if "momentum" in given and task.optimizer not in ("sgd", "lars"):
-        raise ValueError(f"task.momentum is of sgd and lars, not of {task.optimizer}")
+        raise ValueError(
+            f"task.momentum is a key of sgd and lars, not of {task.optimizer}; remove it"
+        )
     if task.batch % workers:
         raise ValueError(
             f"task.batch={task.batch} cannot be divided among {workers} workers; "
             "give a multiple of them"
         )
     if task.warmup > task.steps:
-        raise ValueError(f"task.warmup={task.warmup} is more than the {task.steps} steps")
+        raise ValueError(
+            f"task.warmup={task.warmup} is more than the {task.steps} steps of the "
+            "task; give at most that"
+        )
     return task
 
 

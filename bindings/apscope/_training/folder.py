@@ -34,7 +34,7 @@ def check_folder(out: str | os.PathLike[str]) -> Path:
     Raises
     ------
     ValueError
-        It is a file, or holds something else.
+        It is a file, or a folder with other content.
     """
     if not os.fspath(out):
         raise ValueError("the folder's name is empty; give -o a folder")
@@ -46,7 +46,8 @@ def check_folder(out: str | os.PathLike[str]) -> Path:
         held = sorted(p.name for p in out.iterdir() if not p.name.startswith("."))
         if held:
             raise ValueError(
-                f"{out} holds {held[0]} and is not an experiment's folder; give another folder"
+                f"{out} contains {held[0]} and is not the folder of "
+                "an experiment; give another folder"
             )
     return out
 
@@ -57,11 +58,11 @@ def is_experiment(folder: Path) -> bool:
 
 
 def rows(found: Sequence[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
-    """A row a step of every run.
+    """One row per step of every run.
 
     ``loss`` is that of the step's batch before the step, in nats; ``validation_loss`` and
-    ``accuracy`` stand at the steps after which they were measured; ``skipped``: the scheme dropped
-    the step.
+    ``accuracy`` are in the rows of the steps after which they were measured; ``skipped``: the
+    scheme dropped the step.
     """
     parts = []
     for run, told in found:
@@ -69,10 +70,12 @@ def rows(found: Sequence[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
         held = {int(done) - 1: pair for done, pair in told["validation"].items()}
         skipped = set(told["skipped"])
         parts.append(pd.DataFrame({
-            "task": run.task.title, "model": run.task.model, "scheme": run.spec, "format": format_of(run.spec),
+            "task": run.task.title, "model": run.task.model, "scheme": run.spec,
+            "format": format_of(run.spec),
             "seed": run.seed, "step": steps, "loss": told["loss"],
             "validation_loss": [held.get(s, (None, None))[0] for s in steps],
-            "accuracy": [held.get(s, (None, None))[1] for s in steps], "skipped": [s in skipped for s in steps],
+            "accuracy": [held.get(s, (None, None))[1] for s in steps],
+            "skipped": [s in skipped for s in steps],
         }).astype({"validation_loss": float, "accuracy": float}))  # fmt: skip
     return pd.concat(parts, ignore_index=True)
 
@@ -84,7 +87,7 @@ def write(
     traces: Mapping[str, Path],
     about: Mapping[str, Any],
 ) -> None:
-    """Puts the tables into the folder: all or none."""
+    """Writes the tables into the folder: all or none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -108,7 +111,7 @@ def write(
 
 
 def _costs(label: str, trace: Path, experiment: Experiment) -> pd.DataFrame:
-    """Volume of every scheme by the cost model, and what replaying the fp32 run's trace says."""
+    """Volume of every scheme by the cost model, and figures from a replay of fp32's trace."""
     from .._replay.replay import replay
 
     results = replay(
@@ -132,16 +135,24 @@ def _costs(label: str, trace: Path, experiment: Experiment) -> pd.DataFrame:
 
 
 def _of_runs(found: Sequence[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
-    """A row a run: `STATISTICS` of its own recorded steps."""
-    return pd.DataFrame([
-        {"task": run.task.title, "model": run.task.model, "scheme": run.spec, "source": "run", "seed": run.seed}
-        | pool([StepSums(**sums) for sums in told["errors"].values()])
-        for run, told in found
-    ])  # fmt: skip
+    """One row per run: `STATISTICS` of its own recorded steps."""
+    return pd.DataFrame(
+        [
+            {
+                "task": run.task.title,
+                "model": run.task.model,
+                "scheme": run.spec,
+                "source": "run",
+                "seed": run.seed,
+            }
+            | pool([StepSums(**sums) for sums in told["errors"].values()])
+            for run, told in found
+        ]
+    )
 
 
 def _of_traces(experiment: Experiment, traces: Mapping[str, Path]) -> pd.DataFrame:
-    """A row a task and scheme: `STATISTICS` of the fp32 run's recorded steps."""
+    """One row per task and scheme: `STATISTICS` of the fp32 run's recorded steps."""
     rows = []
     for label, place in traces.items():
         task, model = label.split(" ", 1)
@@ -168,9 +179,7 @@ def read(folder: str | os.PathLike[str]) -> tuple[Experiment, pd.DataFrame, dict
     """
     folder = Path(folder)
     if not (folder / MARK).is_file():
-        raise ValueError(
-            f"{folder} holds an experiment that is not finished; run apscope train again"
-        )
+        raise ValueError(f"the experiment in {folder} is not finished; run apscope train again")
     try:
         told = json.loads((folder / MARK).read_text(encoding="utf-8"))
         experiment = Experiment.of_json(told.pop("experiment"))

@@ -1,4 +1,4 @@
-"""An experiment as one HTML page that needs nothing from outside: curves, excess against volume, verdicts."""
+"""An experiment as one self-contained HTML page: curves, excess against volume, verdicts."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from .statistics import STATISTICS
 __all__ = ["curves", "excess_chart", "relation_chart", "write_page"]
 
 _HERE = Path(__file__).parent
-#: Means of so many parts of a run are drawn.
+#: Number of parts of a run whose means are drawn.
 _PARTS = 40
-#: Excess below this share of the gate stands at the lower edge.
+#: An excess below this share of the gate is drawn at the lower edge.
 _FLOOR = 0.01
 
 
@@ -63,15 +63,21 @@ def write_page(
             relation_chart(found, experiment.gate, named),
             *curves(part, named),
         ]
-        tasks.append({
-            "label": f"{task} {model}", "said": _said(own, experiment), "data": about["data"].get(f"{task} {model}", ""),
-            "charts": [{"title": c.title, "svg": Markup(chart_svg(c, 520.0, 300.0))} for c in charts],
-            "rows": [
-                r | {"name": named(r["scheme"]), "css": r["verdict"]}
-                for r in own.astype(object).where(own.notna(), None).to_dict("records")
-            ],
-            "setting": next(t for t in experiment.tasks if (t.title, t.model) == (task, model)),
-        })  # fmt: skip
+        tasks.append(
+            {
+                "label": f"{task} {model}",
+                "said": _said(own, experiment),
+                "data": about["data"].get(f"{task} {model}", ""),
+                "charts": [
+                    {"title": c.title, "svg": Markup(chart_svg(c, 520.0, 300.0))} for c in charts
+                ],
+                "rows": [
+                    r | {"name": named(r["scheme"]), "css": r["verdict"]}
+                    for r in own.astype(object).where(own.notna(), None).to_dict("records")
+                ],
+                "setting": next(t for t in experiment.tasks if (t.title, t.model) == (task, model)),
+            }
+        )
     families = {family_of(spec) for spec in judged["scheme"]}
     filters: dict[str, Callable[..., Any]] = {
         "figure": text.figure,
@@ -80,18 +86,29 @@ def write_page(
         "count_of": count_of,
     }
     page = render(
-        _HERE / "page.html", filters,
-        tasks=tasks, ranking=_ranked(related), fewest=FEWEST, experiment=experiment, enough=ENOUGH_SEEDS, command=about.get("command", ""),
-        versions=about.get("versions", {}), floor=_FLOOR * experiment.gate,
-        families=[(f, FAMILIES[f].colour, symbol_path(FAMILIES[f].symbol)) for f in FAMILIES if f in families],
+        _HERE / "page.html",
+        filters,
+        tasks=tasks,
+        ranking=_ranked(related),
+        fewest=FEWEST,
+        experiment=experiment,
+        enough=ENOUGH_SEEDS,
+        command=about.get("command", ""),
+        versions=about.get("versions", {}),
+        floor=_FLOOR * experiment.gate,
+        families=[
+            (f, FAMILIES[f].colour, symbol_path(FAMILIES[f].symbol))
+            for f in FAMILIES
+            if f in families
+        ],
         style=Markup((_HERE.parent / "_report/page/style.css").read_text(encoding="utf-8")),
-    )  # fmt: skip
+    )
     write_file(out_path, page.encode(errors="backslashreplace").decode(), "apscope report")
     return out_path
 
 
 def _said(own: pd.DataFrame, experiment: Experiment) -> str:
-    """One sentence a task: the noise, and what passed at the least volume."""
+    """One sentence per task: the noise, and the scheme that passed with the least volume."""
     base = own[own["scheme"] == BASELINES[0]].iloc[0]
     noise = (
         ""
@@ -102,7 +119,8 @@ def _said(own: pd.DataFrame, experiment: Experiment) -> str:
         ["volume", "excess"], kind="stable"
     )
     least = (
-        f"the least volume that passes: {passed['scheme'].iloc[0]}, {text.figure(passed['volume'].iloc[0])} of fp32's bytes"
+        f"the least volume that passes: {passed['scheme'].iloc[0]}, "
+        f"{text.figure(passed['volume'].iloc[0])} of fp32's bytes"
         if len(passed)
         else "nothing passed"
     )
@@ -115,14 +133,14 @@ def _said(own: pd.DataFrame, experiment: Experiment) -> str:
 
 
 def excess_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
-    """Excess loss against volume: a point a scheme of one task; diverged ones hollow at the top.
+    """Excess loss against volume, one point per scheme; diverged ones are hollow, at the top.
 
     Parameters
     ----------
     own : DataFrame
         Of `verdicts.verdicts`, with their volumes.
     gate : float
-        Drawn as the limit. What is below a hundredth of it stands there.
+        Drawn as the limit. Values below a hundredth of it are drawn at a hundredth.
     named : f(spec)
         Short names.
     """
@@ -142,8 +160,8 @@ def excess_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
         )
         look = FAMILIES[family_of(row.scheme)]
         says = (
-            f"{row.scheme}\nexcess {number(row.excess)}{spread} nats\nvolume {number(row.volume, 3)}"
-            f"\n{row.verdict}{f': {row.note}' if row.note else ''}"
+            f"{row.scheme}\nexcess {number(row.excess)}{spread} nats\nvolume "
+            f"{number(row.volume, 3)}\n{row.verdict}{f': {row.note}' if row.note else ''}"
         )
         points.append(
             Point(
@@ -158,7 +176,8 @@ def excess_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
     ]
     return Chart(
         "Excess loss against volume",
-        f"Excess training loss in nats of {len(points)} schemes against the bytes sent; gate {gate:g}.",
+        f"Excess training loss in nats of {len(points)} schemes "
+        f"against the bytes sent; gate {gate:g}.",
         Log("bytes sent, of fp32's", low, high, ticks),
         Log("excess, nats", floor / 1.5, top * 1.5, powers(floor, top)),
         points=points,
@@ -174,7 +193,7 @@ def relation_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
     own : DataFrame
         Of `relation.combinations`. Schemes without noise, or with a lost run, are left out.
     gate : float
-        What is below a hundredth of it stands there.
+        Values below a hundredth of it are drawn at a hundredth.
     named : f(spec)
         Short names.
     """
@@ -184,7 +203,8 @@ def relation_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
         Point(
             row.typical_32, max(row.excess, floor), FAMILIES[family_of(row.scheme)].colour,
             FAMILIES[family_of(row.scheme)].symbol,
-            f"{row.scheme}\nexcess {number(row.excess)} nats\nerror over noise {number(row.typical_32, 3)}",
+            f"{row.scheme}\nexcess {number(row.excess)} nats\nerror over noise "
+            f"{number(row.typical_32, 3)}",
             hollow=not row.excess_low > 0, label=named(row.scheme),
         )
         for row in held.itertuples()
@@ -194,12 +214,18 @@ def relation_chart(own: pd.DataFrame, gate: float, named: Any = str) -> Chart:
     top = max([gate * 10, *(2 * held["excess"])])
     return Chart(
         "Excess loss against error over noise",
-        f"Excess training loss in nats of {len(points)} schemes against the typical error over noise.",
-        Log("typical error over noise, of the fp32 run's recorded steps", low, high, powers(low, high)),
+        f"Excess training loss in nats of {len(points)} schemes "
+        "against the typical error over noise.",
+        Log(
+            "typical error over noise, of the fp32 run's recorded steps",
+            low,
+            high,
+            powers(low, high),
+        ),
         Log("excess, nats", floor / 1.5, top * 1.5, powers(floor, top)),
         points=points,
         rules=[Rule(gate, "gate", limit=True)],
-    )  # fmt: skip
+    )
 
 
 def _ranked(related: pd.DataFrame) -> list[dict[str, Any]]:
@@ -210,7 +236,7 @@ def _ranked(related: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def curves(rows: pd.DataFrame, named: Any = str) -> list[Chart]:
-    """Training loss over the steps, a chart a format, each with fp32's curve; means over the seeds.
+    """Training loss over the steps, one chart per format, with fp32's curve; means over the seeds.
 
     Parameters
     ----------
@@ -241,23 +267,26 @@ def curves(rows: pd.DataFrame, named: Any = str) -> list[Chart]:
         charts.append(
             Chart(
                 f"Training loss, {name or 'other schemes'}",
-                f"Training loss in nats over the steps, the mean over the seeds, of {', '.join(shown)}.",
-                Log("step", max(first, 1.0), max(last, 2.0), powers(max(first, 1.0), max(last, 2.0))),
+                "Training loss in nats over the steps, the mean over the seeds, of "
+                f"{', '.join(shown)}.",
+                Log(
+                    "step", max(first, 1.0), max(last, 2.0), powers(max(first, 1.0), max(last, 2.0))
+                ),
                 Log("loss, nats", low, high, _ticks(low, high)),
                 lines=lines,
             )
-        )  # fmt: skip
+        )
     return charts
 
 
 def _group(spec: str) -> str:
-    """The format that a scheme's chart is of; of a combinator that in its brackets."""
+    """The format whose chart shows the scheme; of a combinator, that of its inner scheme."""
     inner = spec[spec.index("(") + 1 : spec.rindex(")")] if "(" in spec else spec
     return format_of(spec) or format_of(inner)
 
 
 def _ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """1, 2 and 5 times the powers of ten; of a longer axis the powers alone."""
+    """1, 2 and 5 times the powers of ten; on a long axis only the powers."""
     if high / low > 100:
         return powers(low, high)
     tens = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -270,7 +299,7 @@ def _short(name: str, format_name: str) -> str:
 
 
 def _curve(runs: pd.DataFrame) -> list[tuple[float, float]]:
-    """Means of parts of the steps, over all seeds; it ends where one has no finite loss."""
+    """Means of parts of the steps, over all seeds, up to the first loss that is not finite."""
     steps = int(runs["step"].max()) + 1
     width = max(steps // _PARTS, 1)
     means = runs.groupby(runs["step"] // width)["loss"].agg(lambda v: v.mean(skipna=False))

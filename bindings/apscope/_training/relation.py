@@ -1,4 +1,4 @@
-"""Which statistic of recorded errors orders schemes as training does, and what it predicts.
+"""Which statistic of recorded errors orders schemes as training does, and its prediction.
 
 A combination is a task and a scheme. Its excess is the mean over the seeds of the training loss at
 the end minus fp32's of the same seed; it is above the seeds' noise if its whole 95 % interval
@@ -35,22 +35,23 @@ __all__ = [
     "wrong_pairs",
 ]
 
-#: Combinations below which nothing is fitted.
+#: With fewer combinations nothing is fitted.
 FEWEST = 4
 _DRAWS = 2000  # of a bootstrap
 _KEY = ["task", "model", "scheme"]
 
 
 def combinations(folder: str | os.PathLike[str]) -> pd.DataFrame:
-    """A row a task and scheme of an experiment's folder, without the baselines.
+    """One row per task and scheme of an experiment's folder, without the baselines.
 
     Returns
     -------
     DataFrame
         ``task``, ``model``, ``scheme``, ``seeds``; ``lost``: runs whose loss was not finite at a
-        step; ``excess``, ``excess_low``, ``excess_high`` of the others, whether or not they count as
-        diverged; the same of ``excess_accuracy``; ``volume``, ``speedup``, ``verdict``; every statistic of the fp32 run's
-        trace, and as ``own_...`` the geometric mean over the seeds of that of the runs themselves.
+        step; ``excess``, ``excess_low``, ``excess_high`` of the others, whether or not they count
+        as diverged; the same of ``excess_accuracy``; ``volume``, ``speedup``, ``verdict``; every
+        statistic of the fp32 run's trace, and as ``own_...`` the geometric mean over the seeds of
+        that of the runs themselves.
     """
     _, rows, about = read(folder)
     counted = about["statistics"]
@@ -81,15 +82,17 @@ def _excesses(rows: pd.DataFrame) -> pd.DataFrame:
         mean, low, high = interval((sound["loss"] - sound["loss_base"]).to_numpy(float))
         gained = interval((sound["accuracy"] - sound["accuracy_base"]).to_numpy(float))
         found.append({
-            "task": task, "model": model, "scheme": scheme, "seeds": len(pairs), "lost": len(pairs) - len(sound),
+            "task": task, "model": model, "scheme": scheme, "seeds": len(pairs),
+            "lost": len(pairs) - len(sound),
             "excess": mean, "excess_low": low, "excess_high": high,
-            "excess_accuracy": gained[0], "excess_accuracy_low": gained[1], "excess_accuracy_high": gained[2],
+            "excess_accuracy": gained[0], "excess_accuracy_low": gained[1],
+            "excess_accuracy_high": gained[2],
         })  # fmt: skip
     return pd.DataFrame(found)
 
 
 def above_noise(table: pd.DataFrame, statistic: str) -> pd.DataFrame:
-    """The combinations that a relation can be fitted to: excess above the seeds' noise, no run lost."""
+    """Combinations that a line can be fitted to: excess above the seeds' noise, no run lost."""
     known = np.isfinite(table[statistic]) & (table[statistic] > 0)
     return table[known & (table["excess_low"] > 0) & (table["lost"] == 0)]
 
@@ -114,14 +117,14 @@ class Law(NamedTuple):
         return 10.0 ** (self.offset + self.slope * np.log10(statistic))
 
     def predict_interval(self, statistic: Any) -> tuple[Any, Any]:
-        """Ends of the 95 % interval of a new combination's excess, without the slope's own error."""
+        """The 95 % interval of a new combination's excess, without the slope's own error."""
         half = self.spread ** student_t(self.combinations - 2)
         middle = self.predict(statistic)
         return middle / half, middle * half
 
 
 def fit(statistic: Any, excess: Any) -> Law:
-    """A straight line in logarithms; NaN for fewer than `FEWEST` combinations, or one statistic for all.
+    """A straight line in logarithms; NaN for fewer than `FEWEST` combinations or equal statistics.
 
     Parameters
     ----------
@@ -151,7 +154,7 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 
 
 def fit_intervals(statistic: Any, excess: Any, seed: int = 0) -> dict[str, tuple[float, float]]:
-    """95 % intervals of slope, pearson and spearman: the bootstrap's over the combinations.
+    """95 % intervals of slope, pearson and spearman, by a bootstrap over the combinations.
 
     Draws with fewer than three different combinations are left out.
     """
@@ -169,7 +172,7 @@ def fit_intervals(statistic: Any, excess: Any, seed: int = 0) -> dict[str, tuple
 
 
 def _weighted(times: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Slope and correlation of every draw; NaN where x or y does not vary."""
+    """Slope and correlation of every draw; NaN if x or y does not vary."""
     n = times.shape[1]
     dx = x - (times * x).sum(axis=1, keepdims=True) / n
     dy = y - (times * y).sum(axis=1, keepdims=True) / n
@@ -185,7 +188,7 @@ def _ranks_drawn(times: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def wrong_pairs(table: pd.DataFrame, statistic: str) -> tuple[pd.DataFrame, int]:
-    """Pairs of one task's schemes that training orders and the statistic orders otherwise.
+    """Pairs of one task's schemes that the statistic orders otherwise than training does.
 
     Training orders two schemes if the intervals of their excess do not overlap.
 
@@ -214,15 +217,23 @@ def wrong_pairs(table: pd.DataFrame, statistic: str) -> tuple[pd.DataFrame, int]
                 })  # fmt: skip
     pairs = pd.DataFrame(
         found,
-        columns=["task", "model", "better", "worse", "excess_better", "excess_worse", "statistic_better",
-                 "statistic_worse"],
-    )  # fmt: skip
+        columns=[
+            "task",
+            "model",
+            "better",
+            "worse",
+            "excess_better",
+            "excess_worse",
+            "statistic_better",
+            "statistic_worse",
+        ],
+    )
     order = (pairs["excess_better"] - pairs["excess_worse"]).sort_values(kind="stable").index
     return pairs.loc[order].reset_index(drop=True), count
 
 
 def relations(table: pd.DataFrame, statistics: Sequence[str] = tuple(STATISTICS)) -> pd.DataFrame:
-    """A row a task and statistic: the line, its correlations with intervals, and wrong pairs.
+    """One row per task and statistic: the line, its correlations with intervals, and wrong pairs.
 
     Parameters
     ----------
@@ -239,10 +250,20 @@ def relations(table: pd.DataFrame, statistics: Sequence[str] = tuple(STATISTICS)
             wide = fit_intervals(held[statistic], held["excess"])
             wrong, pairs = wrong_pairs(own, statistic)
             found.append(
-                {"task": task, "model": model, "statistic": statistic, **law._asdict(), "factor": law.factor}
-                | {f"{n}_{end}": v for n, ends in wide.items() for end, v in zip(("low", "high"), ends, strict=True)}
+                {
+                    "task": task,
+                    "model": model,
+                    "statistic": statistic,
+                    **law._asdict(),
+                    "factor": law.factor,
+                }
+                | {
+                    f"{n}_{end}": v
+                    for n, ends in wide.items()
+                    for end, v in zip(("low", "high"), ends, strict=True)
+                }
                 | {"wrong": len(wrong), "pairs": pairs}
-            )  # fmt: skip
+            )
     return pd.DataFrame(found)
 
 
@@ -262,7 +283,8 @@ def ranking(table: pd.DataFrame, statistics: Sequence[str] = tuple(STATISTICS)) 
         law = fit(held[statistic], held["excess"])
         pairs, wrong = int(own["pairs"].sum()), int(own["wrong"].sum())
         found.append({
-            "statistic": statistic, "wrong": wrong, "pairs": pairs, "share": wrong / pairs if pairs else math.nan,
+            "statistic": statistic, "wrong": wrong, "pairs": pairs,
+            "share": wrong / pairs if pairs else math.nan,
             "pearson": own["pearson"].mean(), "spearman": own["spearman"].mean(),
             "slope": law.slope, "factor": law.factor, "spread": law.spread,
         })  # fmt: skip
@@ -273,14 +295,15 @@ def ranking(table: pd.DataFrame, statistics: Sequence[str] = tuple(STATISTICS)) 
 
 
 def ratios(table: pd.DataFrame, statistic: str, law: Law) -> pd.DataFrame:
-    """A row a task: how far the trained excess is from a law's prediction.
+    """One row per task: how far the trained excess is from a law's prediction.
 
     Returns
     -------
     DataFrame
         ``task``, ``model``, ``count`` of combinations above the noise; ``ratio``: trained over
-        predicted, geometric mean; ``spread``: 10^(standard deviation of its log10), the error that is
-        left if the task's own ratio is known; ``within``: combinations in the law's 95 % interval.
+        predicted, geometric mean; ``spread``: 10^(standard deviation of its log10), the error that
+        is left if the task's own ratio is known; ``within``: combinations in the law's 95 %
+        interval.
     """
     found = []
     for (task, model), own in table.groupby(["task", "model"], sort=False):
@@ -289,6 +312,7 @@ def ratios(table: pd.DataFrame, statistic: str, law: Law) -> pd.DataFrame:
         low, high = law.predict_interval(held[statistic])
         found.append({
             "task": task, "model": model, "count": len(held), "ratio": 10.0 ** log.mean(),
-            "spread": 10.0 ** log.std(ddof=1), "within": int(held["excess"].between(low, high).sum()),
+            "spread": 10.0 ** log.std(ddof=1),
+            "within": int(held["excess"].between(low, high).sum()),
         })  # fmt: skip
     return pd.DataFrame(found)

@@ -1,4 +1,4 @@
-"""Statistics of a step's error that may predict what it costs in training.
+"""Statistics of a step's error that may predict the excess loss in training.
 
 Of one tensor let m be the mean of the W workers' gradients g[w] in fp64, e the exchanged result
 minus m, and per element E = e^2 and N = (sum over w of (g[w] - m)^2) / (W (W - 1)), the variance of
@@ -9,9 +9,9 @@ result has neither. Over blocks of B consecutive elements of a tensor both are a
 q = max(sum E / sum N, 2^-30)            of the blocks with noise
 ```
 
-`StepSums` adds up over tensors; `pool` makes one number of many steps. ``signed`` compares the square of
-the sum of e over S steps, over S, with the sum of N: as large as ``elements`` for an error that is the
-same at every step, 1/S of it for one that averages out.
+`StepSums` adds up over tensors; `pool` makes one number of many steps. ``signed`` compares the
+square of the sum of e over S steps, over S, with the sum of N: as large as ``elements`` for an
+error that is the same at every step, 1/S of it for one that averages out.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ __all__ = ["BLOCKS", "STATISTICS", "StepSums", "of_step", "of_trace", "pool"]
 
 #: Elements per block; 1: every element by itself.
 BLOCKS = (1, 8, 32, 256)
-#: What `pool` gives, with what each is.
+#: The results of `pool`, and the definition of each.
 STATISTICS: dict[str, str] = {
     "typical_1": "error over noise, geometric mean over single elements",
     "typical_8": "error over noise, geometric mean over blocks of 8",
     "typical_32": "error over noise, geometric mean over blocks of 32",
     "typical_256": "error over noise, geometric mean over blocks of 256",
-    "lost_32": "q / (1 + q), arithmetic mean over blocks of 32: the share of the batch that the error is worth",
+    "lost_32": "q / (1 + q), arithmetic mean over blocks of 32: the share of the batch that the "
+    "error is worth",
     "elements": "error over noise of single elements, each summed over the steps first",
-    "signed": "errors of single elements added up over the steps, squared, over their noise: what does not average out",
+    "signed": "errors of single elements added up over the steps, squared, over their noise: the "
+    "part that does not average out",
     "pooled": "error over noise of a step's sums, mean over the steps",
     "step_nmse": "NMSE of a step, mean over the steps",
     "cosine_loss": "1 - cosine of a layer, mean over layers and steps",
@@ -46,7 +48,7 @@ _LEAST = 2.0**-30
 
 
 class ElementSums(NamedTuple):
-    """Of every element of a tensor, over several steps."""
+    """Sums for every element of a tensor, over several steps."""
 
     error: np.ndarray  # E
     noise: np.ndarray  # N
@@ -86,7 +88,7 @@ def of_step(
     results : mapping of str to array, shape (n,)
         The exchanged mean.
     sums : dict, optional
-        Gets those of every element added, by tensor.
+        The sums of every element, by tensor; those of this step are added.
     """
     total = StepSums(lost=0.0)
     for size in BLOCKS:
@@ -134,7 +136,7 @@ def _ratio(error: np.ndarray, noise: np.ndarray) -> tuple[float, int]:
 def pool(
     steps: Sequence[StepSums], sums: Mapping[str, ElementSums] | None = None
 ) -> dict[str, float]:
-    """`STATISTICS` of several steps; NaN where they have no noise or no gradient.
+    """`STATISTICS` of several steps; NaN if they have no noise or no gradient.
 
     Parameters
     ----------
@@ -188,7 +190,7 @@ def of_trace(trace: Any, spec: str, topology: str, seed: int = 0) -> dict[str, f
     Raises
     ------
     ValueError
-        A scheme that needs what the trace has not.
+        A scheme that needs records that the trace does not have.
     """
     from .._core import StepExchange
 

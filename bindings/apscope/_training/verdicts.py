@@ -1,4 +1,4 @@
-"""What a scheme's runs cost against fp32's: paired by seed, with intervals, and a verdict.
+"""The loss of a scheme's runs compared with fp32's: paired by seed, with intervals and a verdict.
 
 A run's loss is the mean of its training loss over the last tenth of its steps. Its excess is the
 difference to the fp32 run of the same seed: the same weights at the start and the same batches. A
@@ -21,7 +21,7 @@ __all__ = ["interval", "noise_sentences", "run_ends", "verdicts"]
 
 
 def run_ends(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row a run: its loss at the end, its last validation, and whether it diverged.
+    """One row per run: its loss at the end, its last validation, and whether it diverged.
 
     Parameters
     ----------
@@ -38,13 +38,14 @@ def run_ends(rows: pd.DataFrame) -> pd.DataFrame:
         found.append({
             "task": task, "model": model, "scheme": scheme, "seed": seed, "loss": end,
             "validation_loss": last["validation_loss"], "accuracy": last["accuracy"],
-            "diverged": not math.isfinite(end) or end > loss[0], "skipped": int(run["skipped"].sum()),
+            "diverged": not math.isfinite(end) or end > loss[0],
+            "skipped": int(run["skipped"].sum()),
         })  # fmt: skip
     return pd.DataFrame(found)
 
 
 def interval(differences: np.ndarray) -> tuple[float, float, float]:
-    """The mean of paired differences and its 95 % interval (Student's t); NaN where there is none."""
+    """The mean of paired differences and its 95 % interval (Student's t); NaN if undefined."""
     n = len(differences)
     mean = float(differences.mean()) if n else math.nan
     if n < 2:
@@ -54,11 +55,12 @@ def interval(differences: np.ndarray) -> tuple[float, float, float]:
 
 
 def verdicts(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
-    """A row a task and scheme: excess with its interval, and the verdict.
+    """One row per task and scheme: excess with its interval, and the verdict.
 
-    ``pass``: the whole interval is at most the gate. ``fail``: all of it is above, or a run diverged
-    whose fp32 run did not. ``undecided``: all else, one seed among it. fp32's own row is
-    ``baseline``; it has the standard deviation of its loss over the seeds as ``noise``.
+    ``pass``: the whole interval is at most the gate. ``fail``: the whole interval is above, or a
+    run diverged whose fp32 run did not. ``undecided``: all other cases, such as a single seed. The
+    row of fp32 is ``baseline``; it has the standard deviation of its loss over the seeds as
+    ``noise``.
     """
     ends = run_ends(rows)
     found = []
@@ -84,19 +86,32 @@ def verdicts(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
         if own["skipped"].sum():
             notes.append(f"{count_of(int(own['skipped'].sum()), 'step')} skipped")
         kept = own[~own["diverged"]]
-        found.append({
-            "task": task, "model": model, "scheme": scheme, "seeds": len(own), "diverged": int(own["diverged"].sum()),
-            "loss": kept["loss"].mean(), "noise": kept["loss"].std(ddof=1) if len(kept) > 1 else math.nan,
-            "excess": mean, "excess_low": low, "excess_high": high,
-            "excess_validation": (sound["validation_loss"] - sound["validation_loss_base"]).mean(),
-            "accuracy": kept["accuracy"].mean(), "excess_accuracy": (sound["accuracy"] - sound["accuracy_base"]).mean(),
-            "verdict": said, "note": "; ".join(notes),
-        })  # fmt: skip
+        found.append(
+            {
+                "task": task,
+                "model": model,
+                "scheme": scheme,
+                "seeds": len(own),
+                "diverged": int(own["diverged"].sum()),
+                "loss": kept["loss"].mean(),
+                "noise": kept["loss"].std(ddof=1) if len(kept) > 1 else math.nan,
+                "excess": mean,
+                "excess_low": low,
+                "excess_high": high,
+                "excess_validation": (
+                    sound["validation_loss"] - sound["validation_loss_base"]
+                ).mean(),
+                "accuracy": kept["accuracy"].mean(),
+                "excess_accuracy": (sound["accuracy"] - sound["accuracy_base"]).mean(),
+                "verdict": said,
+                "note": "; ".join(notes),
+            }
+        )
     return pd.DataFrame(found)
 
 
 def noise_sentences(rows: pd.DataFrame, experiment: Experiment) -> list[str]:
-    """The baselines' losses and their spread over the seeds, a sentence a task."""
+    """The baselines' losses and their spread over the seeds, one sentence per task."""
     table = verdicts(rows, experiment)
     told = []
     for (task, model), own in table.groupby(["task", "model"], sort=False):
@@ -104,10 +119,15 @@ def noise_sentences(rows: pd.DataFrame, experiment: Experiment) -> list[str]:
         fp32, bf16 = by.loc[BASELINES[0]], by.loc[BASELINES[1]]
         half = (bf16["excess_high"] - bf16["excess_low"]) / 2
         told.append(
-            f"{task} {model}: fp32 ends at {fp32['loss']:.4g} nats over {count_of(int(fp32['seeds']), 'seed')}"
-            + (f" (standard deviation {fp32['noise']:.2g})" if not math.isnan(fp32["noise"]) else "")
+            f"{task} {model}: fp32 ends at {fp32['loss']:.4g} nats over "
+            f"{count_of(int(fp32['seeds']), 'seed')}"
+            + (
+                f" (standard deviation {fp32['noise']:.2g})"
+                if not math.isnan(fp32["noise"])
+                else ""
+            )
             + f"; bf16 - fp32 {bf16['excess']:+.2g}"
             + (f" ± {half:.2g}, paired by seed" if not math.isnan(half) else "")
             + f"; gate {experiment.gate:g}"
-        )  # fmt: skip
+        )
     return told

@@ -49,7 +49,7 @@ ADDRESSES = 768 * 2**20
 
 
 class Parser(argparse.ArgumentParser):
-    """Errors are one sentence with the nearest word; no abbreviations; help ends with an example."""
+    """Errors are one sentence with the nearest word; no abbreviations; examples in the help."""
 
     example = ""
 
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check_addresses() -> None:
-    """Refuses to load libraries with too little address space, which may end the process."""
+    """Refuses to load the libraries if the address space is so small that loading could abort."""
     try:
         import resource
     except ImportError:
@@ -143,8 +143,9 @@ def _check_addresses() -> None:
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if 0 <= limit < ADDRESSES:
         raise ValueError(
-            f"there is not enough memory: ulimit -v allows this process {limit / 2**20:,.1f} MiB of address space, and apscope's libraries need "
-            f"{ADDRESSES / 2**20:,.1f} MiB to load; allow more"
+            f"there is not enough memory: ulimit -v allows this process {limit / 2**20:,.1f} MiB "
+            f"of address space, and apscope's libraries need {ADDRESSES / 2**20:,.1f} MiB to load; "
+            "allow more"
         )
 
 
@@ -155,13 +156,14 @@ def _run(arguments: list[str]) -> int:
         args = _parse(arguments)
         args.words = arguments
         with warnings.catch_warnings():
-            warnings.showwarning = _tell_warning  # type: ignore[assignment]  # uses only the first argument
+            # uses only the first argument
+            warnings.showwarning = _tell_warning  # type: ignore[assignment]
             return args.run(args)
     except (ValueError, TypeError) as error:
         _tell(str(error))
         return 2
     except BrokenPipeError:
-        # The reader is gone (apscope formats | head); nobody reads a message.
+        # The reader has closed the pipe (apscope formats | head), so a message would not be read.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -185,7 +187,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _written(error: UnicodeError) -> tuple[bytes, int]:
-    """Error handler of encodings: raw bytes of non-text paths, codes of other characters."""
+    """Error handler of encodings: writes a path's raw bytes, and codes of other characters."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end]

@@ -76,7 +76,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     m = found.machine
     print(
-        f"{m['processor']}, {m['processors']} processors, {m['simd']}, apscope {m['apscope']}, {found.created}"
+        f"{m['processor']}, {m['processors']} processors, {m['simd']}, apscope {m['apscope']}, "
+        f"{found.created}"
     )
     print(
         f"{'':46} {'where':5} {'thr':>3} {'ns/element':>10} {'±':>4} {'GB/s':>7} {'ratio':>6}  of"
@@ -91,6 +92,7 @@ def run(args: argparse.Namespace) -> int:
             else ""
         )
         print(
-            f"{r['name']:46} {r['where']:5} {r['threads']:3} {r['ns']:10.3f} {r['spread']:4.0%} {rate} {ratio:>6}  {r['floor']}".rstrip()
+            f"{r['name']:46} {r['where']:5} {r['threads']:3} {r['ns']:10.3f} {r['spread']:4.0%} "
+            f"{rate} {ratio:>6}  {r['floor']}".rstrip()
         )
     return 0

@@ -18,7 +18,8 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         "check",
         help="whether a trace or results are complete and undamaged",
         allow_abbrev=False,
-        description="Checks every digest, count and row. Prints every problem, and exits with 1 if there is one.",
+        description="Checks every digest, count and row. Prints every problem, and exits with 1 if "
+        "there is one.",
     )
     parser.add_argument(
         "folder",
@@ -37,10 +38,12 @@ def run(args: argparse.Namespace) -> int:
         print(f"does not belong to it: {printable(line)}")
     for path in _left(folder):
         print(
-            f"left by an interrupted run: {printable(str(path))}; the next write to {printable(folder.name)} removes it"
+            f"left by an interrupted run: {printable(str(path))}; the next write to "
+            f"{printable(folder.name)} removes it"
         )
     print(
-        f"{printable(str(folder))}: {what}, {count_of(len(problems), 'problem') if problems else 'whole'}"
+        f"{printable(str(folder))}: {what}, "
+        f"{count_of(len(problems), 'problem') if problems else 'whole'}"
     )
     return 1 if problems else 0
 
@@ -62,7 +65,8 @@ def _look(folder: Path) -> tuple[list[str], list[str], str]:
 
         return list(of_results(folder)), [], "results"
     raise ValueError(
-        f"{folder} is neither a trace nor a RESULTS folder: {what_is(folder, 'manifest.json and no provenance.json')}"
+        f"{folder} is neither a trace nor a RESULTS folder: "
+        f"{what_is(folder, 'manifest.json and no provenance.json')}"
     )
 
 

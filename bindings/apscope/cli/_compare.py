@@ -1,4 +1,4 @@
-"""``apscope compare RESULTS [RESULTS] [A [B ...]]``: one scheme against others, layer by layer; or two results."""
+"""``apscope compare RESULTS [RESULTS] [A [B ...]]``: schemes, or two results, layer by layer."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ apscope compare results aps:e4m3fn none:e4m3fn
 apscope compare results both"""
 
 #: Columns for a terminal, the most important first.
-SHORT = ("layer", "error_over_noise_a", "error_over_noise_b", "steps", "wins", "losses", "ties", "median_ratio",
-         "worst_ratio", "step_nmse_a", "step_nmse_b", "overflowed_a", "overflowed_b", "underflow_wire_a", "underflow_wire_b",
+SHORT = ("layer", "error_over_noise_a", "error_over_noise_b", "steps", "wins", "losses", "ties",
+         "median_ratio",
+         "worst_ratio", "step_nmse_a", "step_nmse_b", "overflowed_a", "overflowed_b",
+         "underflow_wire_a", "underflow_wire_b",
          "accumulation_a", "accumulation_b")  # fmt: skip
 
 #: Names for parts that only one of two results has.
@@ -30,12 +32,16 @@ LISTED = 50
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
-        "compare", help="one scheme against others, layer by layer; or two results", allow_abbrev=False,
-        usage="apscope compare [-h] RESULTS A B [C ...] [options]\n       apscope compare [-h] RESULTS RESULTS [A [B]] [options]",
-        description="Compares the NMSE of scheme A with that of B, and of C ..., at every layer and step. A ratio below 1, and a win, mean less error of A. "
-        "With two RESULTS: every scheme of the first against itself in the second, or A of the first against A or B of the second, layer by layer; on layers "
-        "and steps that both have; the rest is listed. docs/definitions.md, section 14, defines the columns. On a terminal columns that do not fit "
-        "are omitted.",
+        "compare", help="one scheme against others, layer by layer; or two results",
+        allow_abbrev=False,
+        usage="apscope compare [-h] RESULTS A B [C ...] [options]\n       apscope compare [-h] "
+              "RESULTS RESULTS [A [B]] [options]",
+        description="Compares the NMSE of scheme A with that of B, and of C ..., at every layer "
+                    "and step. A ratio below 1, and a win, mean less error of A. With two RESULTS: "
+                    "every scheme of the first against itself in the second, or A of the first "
+                    "against A or B of the second, layer by layer; on layers and steps that both "
+                    "have; the rest is listed. docs/definitions.md, section 14, defines the "
+                    "columns. On a terminal columns that do not fit are omitted.",
     )  # fmt: skip
     parser.add_argument("results", metavar="RESULTS", help="a folder written by apscope replay")
     parser.add_argument(
@@ -47,7 +53,8 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--topology",
         metavar="NAME",
-        help="by default the first that both have and that is not exact; exact or wire exclude rounded sums",
+        help="by default the first that both have and that is not exact; exact or wire exclude "
+        "rounded sums",
     )
     parser.add_argument(
         "--all-columns", action="store_true", help="all columns, not only the important ones"
@@ -99,7 +106,8 @@ def _check_count(words: list[str], folder: str | None) -> None:
         )
     if folder is not None and len(words) > 2:
         raise ValueError(
-            f"compare: {len(words)} schemes of two results are given; give none, A of both, or A of the first and B of the second"
+            f"compare: {len(words)} schemes of two results are given; give none, A of both, or A "
+            "of the first and B of the second"
         )
 
 
@@ -157,7 +165,8 @@ def _print_pair(
         ]
         if len(factors) > 1:
             print_frame(
-                f"{trace}: effect of each difference, from b to a: error before divided by error after, 95 % over the steps",
+                f"{trace}: effect of each difference, from b to a: error before divided by error "
+                "after, 95 % over the steps",
                 factors,
                 fit=False,
             )
@@ -165,7 +174,8 @@ def _print_pair(
     missing = [spec for _, spec in chain(a, b) if spec not in set(results.frame["scheme"])]
     if missing:
         print(
-            f"To give each difference its factor, replay the same trace with {' '.join(f'--scheme {spec}' for spec in missing)}, and merge."
+            "To give each difference its factor, replay the same trace with "
+            f"{' '.join(f'--scheme {spec}' for spec in missing)}, and merge."
         )
 
 
@@ -194,7 +204,7 @@ def _print_several(table: pd.DataFrame, args: argparse.Namespace) -> None:
 def _print_results(
     table: pd.DataFrame, first: Results, second: Results, args: argparse.Namespace, folder: str
 ) -> None:
-    """Two results: all schemes, or one pair by layer; then their differences, and what only one has."""
+    """Two results: all schemes, or one pair by layer; then differences, and parts of only one."""
     names = {"first": args.results, "second": folder}
     if "held_by" in table:
         for trace, part in table[table["held_by"] == "both"].groupby("trace", sort=False):
@@ -224,7 +234,8 @@ def _print_results(
             f" and {len(alone) - LISTED} more" if len(alone) > LISTED else ""
         )
         print(
-            f"Only {names[side]} has {count_of(len(alone), 'reduction' if what == 'topology' else what)}: {shown}"
+            f"Only {names[side]} has "
+            f"{count_of(len(alone), 'reduction' if what == 'topology' else what)}: {shown}"
         )
 
 

@@ -69,7 +69,8 @@ def run_write(args: argparse.Namespace) -> int:
     manifest = write(args.directory, args.format)
     total = sum(entry["count"] for entry in manifest["formats"].values())
     print(
-        f"{args.directory}: {len(manifest['formats'])} formats, {total} inputs, {len(ROUNDINGS) * len(OVERFLOWS)} results each"
+        f"{args.directory}: {len(manifest['formats'])} formats, {total} inputs, "
+        f"{len(ROUNDINGS) * len(OVERFLOWS)} results each"
     )
     return 0
 
@@ -86,7 +87,8 @@ def run_check(args: argparse.Namespace) -> int:
         print(json.dumps(dataclasses.asdict(found), indent=1))
     else:
         print(
-            f"{args.against}: {found.format} {found.rounding} {found.overflow}: {found.differing} of {found.inputs} inputs differ"
+            f"{args.against}: {found.format} {found.rounding} {found.overflow}: {found.differing} "
+            f"of {found.inputs} inputs differ"
         )
         if found.first:
             print(f"  first: {found.first}")

@@ -19,7 +19,7 @@ the dump is understood; --dry-run stops there.
 """
 
 _PATTERNS = """\
-Names. Without --pattern the first of these is used that matches folder/file/key of every array (no
+Names. Without --pattern, the first of these that matches folder/file/key of every array is used (no
 extension; keys of nested dicts are joined by /). A common prefix up to a slash, and parts inserted
 by DDP, FSDP and torch.compile (module., _orig_mod.), are removed.
 
@@ -66,7 +66,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--loss-scale",
         type=_loss_scale,
         metavar="X",
-        help="the factor that gradients still include, 1 for none; 'recorded': loss_scale of the files",
+        help="the factor that gradients still include, 1 for none; "
+        "'recorded': loss_scale of the files",
     )
     what.add_argument(
         "--accumulation",
@@ -120,7 +121,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--sample",
         type=float,
         metavar="X",
-        help="this fraction of every tensor, in whole blocks of 4096 elements; stored in the metadata",
+        help="this fraction of every tensor, in whole blocks of "
+        "4096 elements; stored in the metadata",
     )
 
     values = parser.add_argument_group("values")

@@ -16,7 +16,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
         "fingerprint",
         help="format, rounding, overflow, subnormals, NaN and zeros of an unknown cast",
-        description="Probe a cast of float32 arrays. Always exits with 0.",
+        description="Probes a cast of float32 arrays. Always exits with 0.",
         allow_abbrev=False,
     )
     parser.add_argument(

@@ -25,7 +25,8 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         "names",
         nargs="*",
         metavar="NAME",
-        help="a named format, e<E>m<M>[fn|fnuz|finite][u][b<bias>] or a block format; by default all",
+        help="a named format, e<E>m<M>[fn|fnuz|finite][u][b<bias>] "
+        "or a block format; by default all",
     )
     parser.add_argument(
         "--json",

@@ -16,7 +16,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "info",
         help="model, steps, workers, tensors, sizes and other records of a trace",
-        description="Prints the contents of a trace, and a summary of the gradients of its first, middle and last step.",
+        description="Prints the contents of a trace, and a summary of the gradients of its first, "
+        "middle and last step.",
     )
     parser.add_argument(
         "trace", metavar="TRACE", help="the trace's folder, or a URL that fsspec reads"
@@ -32,7 +33,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--beside",
         metavar="LOG",
-        help="the statistics that TransformerEngine logged, a file or folder, beside the trace's own; print nothing else",
+        help="the statistics that TransformerEngine logged, a file or folder, beside the trace's "
+        "own; print nothing else",
     )
     parser.add_argument(
         "--check", action="store_true", help="compare every file with its SHA-256 and shapes"

@@ -17,9 +17,11 @@ EXAMPLE = "apscope ladder notebooks/data/digits --formats e4m3,e3m4 --steps 0:8"
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
         "ladder", help="the gain of finer scales: the error by rung and format", allow_abbrev=False,
-        description="Prints the error of every rung of the ladder of scales, from one scale for all steps to one for 16 elements, in units of the "
-        "noise of the batch (1: as large as the noise; for a trace of one worker, the NMSE of a step), and the factor by which a finer scale "
-        "lowers it, with a 95 % interval over the steps. docs/definitions.md, section 17.",
+        description="Prints the error of every rung of the ladder of scales, from one scale for "
+                    "all steps to one for 16 elements, in units of the noise of the batch (1: as "
+                    "large as the noise; for a trace of one worker, the NMSE of a step), and the "
+                    "factor by which a finer scale lowers it, with a 95 % interval over the steps. "
+                    "docs/definitions.md, section 17.",
     )  # fmt: skip
     parser.add_argument(
         "source",
@@ -35,7 +37,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         "--rule",
         default="tight",
         choices=RULES,
-        help="of every scale: the largest that fits (tight), or APS's own (ceil)",
+        help="rule of every scale: the largest that fits (tight), or APS's own (ceil)",
     )
     parser.add_argument(
         "--topology",
@@ -56,7 +58,11 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         help="the noise of a batch K times as large",
     )
     parser.add_argument(
-        "--threads", type=int, default=0, metavar="N", help="of a replay; 0: all of the machine's"
+        "--threads",
+        type=int,
+        default=0,
+        metavar="N",
+        help="threads of a replay; 0: all of the machine",
     )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument(
@@ -92,7 +98,8 @@ def run(args: argparse.Namespace) -> int:
             )
         )
         replayed = replay(
-            args.source, specs, topology=args.topology or "ring", steps=args.steps, workers=args.workers, threads=args.threads,
+            args.source, specs, topology=args.topology or "ring", steps=args.steps,
+            workers=args.workers, threads=args.threads,
             progress=on_terminal(),
         )  # fmt: skip
         warn(replayed)

@@ -1,4 +1,4 @@
-"""``apscope merge RESULTS... -o RESULTS``: join shards, or replays of different schemes or traces."""
+"""``apscope merge RESULTS... -o RESULTS``: join shards, or replays of several schemes or traces."""
 
 from __future__ import annotations
 

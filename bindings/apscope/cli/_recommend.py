@@ -1,4 +1,4 @@
-"""``apscope recommend TRACE|RESULTS -o plan.json``: a scheme for every layer, chosen exactly, with its reasons."""
+"""``apscope recommend TRACE|RESULTS -o plan.json``: an exact choice of a scheme for every layer."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ apscope replay notebooks/data/digits --scheme plan.json -o run"""
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
-        "recommend", help="a scheme for every layer: the least error for a volume, or the least volume for an error", allow_abbrev=False,
-        description="Replays a trace through candidates, chooses one for every layer so that a figure is least within limits, replays that "
-        "choice and writes it as plan.json, which is accepted wherever a spec is. Errors of layers add up, so the choice is exact; it is "
-        "evaluated on held-out steps. docs/advice.md.",
+        "recommend", help="a scheme for every layer: the least error for a volume, or the least "
+                          "volume for an error", allow_abbrev=False,
+        description="Replays a trace through candidates, chooses one for every layer so that a "
+                    "figure is least within limits, replays that choice and writes it as "
+                    "plan.json, which is accepted wherever a spec is. Errors of layers add up, so "
+                    "the choice is exact; it is evaluated on held-out steps. docs/advice.md.",
     )  # fmt: skip
     parser.add_argument(
         "source",
@@ -59,7 +61,8 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--candidates", action="append", metavar="SPEC",
-        help=f"a scheme, or a list: {', '.join((*LISTS, *WORDS))}; repeatable; by default main, for results all that they have",
+        help=f"a scheme, or a list: {', '.join((*LISTS, *WORDS))}; repeatable; by default main, "
+             "for results all that they have",
     )  # fmt: skip
     parser.add_argument(
         "--groups",
@@ -84,7 +87,8 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--holdout",
         metavar="A:B",
-        help="steps that are not used for the choice; by default every second one; none: all are used",
+        help="steps that are not used for the choice; by default "
+        "every second one; none: all are used",
     )
     parser.add_argument(
         "--any-schemes",
@@ -111,7 +115,11 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         help="time is for a model of N parameters; default %(default)g",
     )
     parser.add_argument(
-        "--threads", type=int, default=0, metavar="N", help="of a replay; 0: all of the machine's"
+        "--threads",
+        type=int,
+        default=0,
+        metavar="N",
+        help="threads of a replay; 0: all of the machine",
     )
     parser.add_argument(
         "--as",
@@ -125,7 +133,8 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     if not args.output.endswith(".json"):
         raise ValueError(
-            f"-o {args.output} does not end in .json, which distinguishes a plan from a spec; give such a name"
+            f"-o {args.output} does not end in .json, which distinguishes a plan from a spec; give "
+            "such a name"
         )
     if args.tool is not None and args.tool not in TOOLS:
         raise ValueError(
@@ -142,18 +151,22 @@ def run(args: argparse.Namespace) -> int:
     say(str(plan))
     say(f"\nagain: {shlex.join(['apscope', *args.words])}")
     say(
-        f"{args.output}: accepted wherever a spec is, as in apscope replay TRACE --scheme {shlex.quote(args.output)} -o RESULTS"
+        f"{args.output}: accepted wherever a spec is, as in apscope replay TRACE --scheme "
+        f"{shlex.quote(args.output)} -o RESULTS"
     )
     return 0
 
 
 def _solved(args: argparse.Namespace, limits: dict[str, float | None]) -> Plan:
     """Makes another choice from a plan's table."""
-    given = {"--candidates": args.candidates, "--fix": args.fix, "--holdout": args.holdout, "--topology": args.topology, "--steps": args.steps,
-             "--workers": args.workers, "--trace": args.trace, "--periods": args.periods != 1, "--groups": args.groups != "layer"}  # fmt: skip
+    given = {"--candidates": args.candidates, "--fix": args.fix, "--holdout": args.holdout,
+             "--topology": args.topology, "--steps": args.steps,
+             "--workers": args.workers, "--trace": args.trace, "--periods": args.periods != 1,
+                 "--groups": args.groups != "layer"}  # fmt: skip
     if wrong := [option for option, value in given.items() if value]:
         raise ValueError(
-            f"{wrong[0]} changes the table in the plan {args.source}; give the trace, or results, instead"
+            f"{wrong[0]} changes the table in the plan {args.source}; "
+            "give the trace, or results, instead"
         )
     return Plan.open(args.source).solve(args.minimize, simplest=not args.any_schemes, **limits)
 
@@ -169,9 +182,12 @@ def _recommended(args: argparse.Namespace, limits: dict[str, Any]) -> Plan:
         source = Results.open(folder)
         warn(source)
     return recommend(
-        source, args.candidates, minimize=args.minimize or "step_nmse", **limits, groups=args.groups, periods=args.periods,
-        fixed=_fixed(args.fix), holdout={None: True, "none": False}.get(args.holdout, args.holdout), simplest=not args.any_schemes,
-        topology=args.topology, trace=args.trace, steps=args.steps, workers=args.workers, elements=args.elements, threads=args.threads,
+        source, args.candidates, minimize=args.minimize or "step_nmse", **limits,
+        groups=args.groups, periods=args.periods,
+        fixed=_fixed(args.fix), holdout={None: True, "none": False}.get(args.holdout, args.holdout),
+        simplest=not args.any_schemes,
+        topology=args.topology, trace=args.trace, steps=args.steps, workers=args.workers,
+        elements=args.elements, threads=args.threads,
         progress=on_terminal(),
     )  # fmt: skip
 

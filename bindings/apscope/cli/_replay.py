@@ -14,7 +14,10 @@ from .._results.saving import NewResults, csv_left_out
 from .._text import count_of
 from ._table import on_terminal
 
-EXAMPLE = "apscope replay notebooks/data/digits --scheme aps:e4m3fn --scheme none:e4m3fn --steps 0:8 -o results"
+EXAMPLE = (
+    "apscope replay notebooks/data/digits --scheme aps:e4m3fn --scheme none:e4m3fn --steps "
+    "0:8 -o results"
+)
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
@@ -45,7 +48,8 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         "--scheme",
         action="append",
         metavar="SPEC",
-        help="name[:format][,key=value...], main or all; repeatable; by default main; see apscope schemes",
+        help="name[:format][,key=value...], main or all; repeatable; "
+        "by default main; see apscope schemes",
     )
     parser.add_argument(
         "--topology",
@@ -64,7 +68,11 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         help="cpu, or cuda: schemes with a float format run on a GPU; the same rows",
     )
     parser.add_argument(
-        "--threads", type=int, default=0, metavar="N", help="0: all of the machine's"
+        "--threads",
+        type=int,
+        default=0,
+        metavar="N",
+        help="number of threads; 0: all of the machine",
     )
     parser.add_argument(
         "--memory",
@@ -76,7 +84,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         action="store_true",
         help="read files without comparing them with their SHA-256 in the manifest",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random draws")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the random draws")
     parser.add_argument(
         "--draws",
         type=int,
@@ -123,7 +131,8 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(str(error)) from error  # the GPU's error, in one sentence
         rows = new.finish({"histograms": rest.histograms, "noise": rest.noise}, rest.provenance)
     print(
-        f"{args.output}: {count_of(rows, 'row')}; apscope summary {shlex.quote(args.output)} ranks the schemes"
+        f"{args.output}: {count_of(rows, 'row')}; apscope summary {shlex.quote(args.output)} ranks "
+        "the schemes"
     )
     if left_out := csv_left_out(rows, args.csv):
         print(left_out)

@@ -1,4 +1,4 @@
-"""``apscope report TRACE|RESULTS|DIR [-o FILE.html]``: one HTML file that ranks schemes and says why."""
+"""``apscope report TRACE|RESULTS|DIR [-o FILE.html]``: an HTML file that ranks schemes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         "report",
         help="one HTML file of a replay's results, or of an experiment of training",
         allow_abbrev=False,
-        description="Writes a self-contained HTML report. A trace is first replayed through --scheme main and the default topologies.",
+        description="Writes a self-contained HTML report. A trace is first replayed through "
+        "--scheme main and the default topologies.",
     )
     parser.add_argument(
         "source",
         metavar="TRACE|RESULTS|DIR",
-        help="a recorded trace (a folder, or a URL), or the folder of a replay's results, or that of "
-        "apscope train",
+        help="a recorded trace (a folder, or a URL), or the folder of a replay's results, or that "
+        "of apscope train",
     )
     parser.add_argument(
         "-o",
@@ -43,7 +44,8 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--memory",
         metavar="BYTES",
-        help="limit on the memory of a trace's tensors, such as 4G; by default half of the machine's",
+        help="limit on the memory of a trace's tensors, such as "
+        "4G; by default half of the machine's",
     )
     parser.add_argument(
         "--force",
@@ -54,7 +56,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
 
 
 def _check_common(source: str, against: Results) -> None:
-    """Checks before a long replay that the other results are of such a trace."""
+    """Checks, before a long replay, that the other results are of the same trace."""
     from .._report.against import meeting
 
     trace = open_trace(source)
@@ -71,7 +73,8 @@ def _is_trace(source: str) -> bool:
         return True
     if not (folder / "provenance.json").is_file():
         raise ValueError(
-            f"{folder} is neither a trace nor a RESULTS folder: {what_is(folder, 'manifest.json and no provenance.json')}"
+            f"{folder} is neither a trace nor a RESULTS folder: "
+            f"{what_is(folder, 'manifest.json and no provenance.json')}"
         )
     return False
 
@@ -92,7 +95,7 @@ def _experiment(args: argparse.Namespace) -> int:
 
 
 def _reserve_blas() -> None:
-    """Makes OpenBLAS take its memory before the tables do: it ends the process if none is left."""
+    """Makes OpenBLAS allocate its memory first: if none is left, it ends the process."""
     import numpy as np
 
     square = np.zeros((256, 256))
@@ -106,7 +109,8 @@ def run(args: argparse.Namespace) -> int:
     is_trace = _is_trace(args.source)
     if is_trace and args.output is None:
         raise ValueError(
-            f"report: {args.source} is a trace, and no report may be written into its folder; give -o FILE.html"
+            f"report: {args.source} is a trace, and no report may be written into its folder; give "
+            "-o FILE.html"
         )
     out_path = check_destination(
         Path(args.source, "report.html") if args.output is None else args.output, force=args.force

@@ -1,4 +1,4 @@
-"""``apscope search TRACE --bits N``: which split of N bits between exponent and mantissa loses least."""
+"""``apscope search TRACE --bits N``: the best split of N bits into exponent and mantissa."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ apscope search notebooks/data/digits --bits 6 --scheme 'aps:{format}' --by layer
 
 #: Columns of the best splits for a terminal.
 _SHORT = (
-    "scheme", "exponent_bits", "mantissa_bits", "error_over_noise", "step_nmse", "layer_cosine", "worst_nmse", "underflow_wire", "volume", "overflowed",
+    "scheme", "exponent_bits", "mantissa_bits", "error_over_noise", "step_nmse", "layer_cosine",
+    "worst_nmse", "underflow_wire", "volume", "overflowed",
     "nonfinite",
 )  # fmt: skip
 _BEST = 10
@@ -31,10 +32,12 @@ _BEST = 10
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
-        "search", help="which split of N bits between exponent and mantissa loses least", allow_abbrev=False,
-        description="Replays a trace through every split of N bits into sign, exponent and mantissa, with the special values and biases that can matter, "
-        "ranks them, and names the format that differs least. A split is stopped once it provably ranks behind another with as many "
-        "exponent bits. docs/search.md.",
+        "search", help="which split of N bits between exponent and mantissa loses least",
+        allow_abbrev=False,
+        description="Replays a trace through every split of N bits into sign, exponent and "
+                    "mantissa, with the special values and biases that can matter, ranks them, and "
+                    "names the format that differs least. A split is stopped once it provably "
+                    "ranks behind another with as many exponent bits. docs/search.md.",
     )  # fmt: skip
     parser.add_argument("trace", metavar="TRACE", help="a recorded trace")
     parser.add_argument(
@@ -46,7 +49,8 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--scheme", action="append", metavar="SPEC",
-        help="a scheme with {format} (every split, its usual bias) or {biased} (also every useful bias) in place of the format; repeatable; by "
+        help="a scheme with {format} (every split, its usual bias) or {biased} (also every useful "
+             "bias) in place of the format; repeatable; by "
         f"default {' and '.join(SCHEMES)}",
     )  # fmt: skip
     parser.add_argument(
@@ -57,7 +61,8 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--minimize",
         metavar="FIGURE",
-        help=f"one of {', '.join(FIGURES)} (maximized); by default error_over_noise, for one worker step_nmse",
+        help=f"one of {', '.join(FIGURES)} (maximized); by default error_over_noise, for one "
+        "worker step_nmse",
     )
     parser.add_argument(
         "--by",
@@ -79,13 +84,18 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         "--no-stop", action="store_true", help="replay every split on all steps, for all figures"
     )
     parser.add_argument(
-        "--threads", type=int, default=0, metavar="N", help="of a replay; 0: all of the machine's"
+        "--threads",
+        type=int,
+        default=0,
+        metavar="N",
+        help="threads of a replay; 0: all of the machine",
     )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument(
         "--json",
         action="store_true",
-        help='print {"splits": [...]}, the best first; null if a split was stopped or a number is infinite',
+        help='print {"splits": [...]}, the best first; null if a split '
+        "was stopped or a number is infinite",
     )
     shape.add_argument("--csv", action="store_true", help="print CSV: all columns, every digit")
     parser.set_defaults(run=run)
@@ -94,8 +104,10 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     trace = open_trace(args.trace)
     table = search(
-        trace, args.bits, schemes=args.scheme or SCHEMES, specials=args.specials, minimize=args.minimize, by=args.by, topology=args.topology,
-        steps=args.steps, workers=args.workers, stop=not args.no_stop, threads=args.threads, progress=on_terminal(),
+        trace, args.bits, schemes=args.scheme or SCHEMES, specials=args.specials,
+        minimize=args.minimize, by=args.by, topology=args.topology,
+        steps=args.steps, workers=args.workers, stop=not args.no_stop, threads=args.threads,
+        progress=on_terminal(),
     )  # fmt: skip
     if args.json:
         print(json.dumps({"splits": json_rows(table)}, indent=1))
@@ -112,7 +124,10 @@ def run(args: argparse.Namespace) -> int:
 def _print(name: str, table: pd.DataFrame, figure: str, args: argparse.Namespace) -> None:
     layers = list(dict.fromkeys(table["layer"]))
     first = table[table["layer"] == layers[0]]
-    title = f"{name}: {count_of(len(first), 'split')} of {args.bits} bits, {args.topology}, {count_of(int(table['steps'].max()), 'step')}"
+    title = (
+        f"{name}: {count_of(len(first), 'split')} of {args.bits} bits, {args.topology}, "
+        f"{count_of(int(table['steps'].max()), 'step')}"
+    )
     if args.by == "all":
         quiet = [c for c in ("overflowed", "nonfinite") if not first[c].fillna(0).any()]
         best = first[~first["stopped"]].head(_BEST)[[c for c in _SHORT if c not in quiet]]
@@ -133,13 +148,14 @@ def _print(name: str, table: pd.DataFrame, figure: str, args: argparse.Namespace
     stopped = int(first["stopped"].sum())
     work = first["steps"].sum() / (len(first) * first["steps"].max())
     print(
-        f"\n{stopped} of {count_of(len(first), 'split')} stopped early, none of them a winner; {100 * work:.0f} % of all splits and steps replayed"
+        f"\n{stopped} of {count_of(len(first), 'split')} stopped early, none of them a winner; "
+        f"{100 * work:.0f} % of all splits and steps replayed"
     )
     print(f"again: {shlex.join(['apscope', *args.words])}")
 
 
 def _line(layer: str, table: pd.DataFrame, widths: list[int], figure: str) -> list[str]:
-    """For one layer: the least figure by exponent bits, the best split, and the nearest named format."""
+    """For one layer: least figures by exponent bits, the best split, its nearest named format."""
     known = table[~table["stopped"] & table[figure].notna()]
     cells = []
     for width in widths:

@@ -19,7 +19,8 @@ apscope summary results
 apscope summary results --by layer --column underflow_wire"""
 
 #: Columns for a terminal, the most important first.
-SHORT = ("scheme", "topology", "error_over_noise", "step_nmse", "skipped", "overflowed", "nonfinite", "underflow_wire", "underflow_reduced", "volume", "speedup",
+SHORT = ("scheme", "topology", "error_over_noise", "step_nmse", "skipped", "overflowed",
+         "nonfinite", "underflow_wire", "underflow_reduced", "volume", "speedup",
          "layer_cosine", "worst_nmse", "relative_bias", "worst_layer")  # fmt: skip
 #: The same for one scheme by layer, role or step.
 SHORT_BY = (*SHORT[2:], "worst_step")
@@ -28,10 +29,13 @@ SHORT_BY = (*SHORT[2:], "worst_step")
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
         "summary", help="schemes ranked by error: a table", allow_abbrev=False,
-        description="Ranks the schemes of a replay by error_over_noise, the typical block's squared error over the noise of the batch (1: as large as "
-        "the noise); for a trace of one worker by step_nmse, the mean over the steps of the step's NMSE. A skipped step counts as lost, and "
-        "schemes with overflow come last. --by shows layers, roles or steps: one --column, schemes across; all columns for a single --scheme. "
-        "docs/definitions.md, sections 14 and 16, defines the columns. On a terminal columns that do not fit are omitted.",
+        description="Ranks the schemes of a replay by error_over_noise, the typical block's "
+                    "squared error over the noise of the batch (1: as large as the noise); for a "
+                    "trace of one worker by step_nmse, the mean over the steps of the step's NMSE. "
+                    "A skipped step counts as lost, and schemes with overflow come last. --by "
+                    "shows layers, roles or steps: one --column, schemes across; all columns for a "
+                    "single --scheme. docs/definitions.md, sections 14 and 16, defines the "
+                    "columns. On a terminal columns that do not fit are omitted.",
     )  # fmt: skip
     parser.add_argument("results", metavar="RESULTS", help="a folder written by apscope replay")
     parser.add_argument(
@@ -46,13 +50,14 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--column",
         metavar="NAME",
-        help="with --by: the figure; by default error_over_noise, step_nmse for a trace of one worker",
+        help="with --by: the figure; by default error_over_noise, "
+        "step_nmse for a trace of one worker",
     )
     parser.add_argument(
         "--topology",
         metavar="NAME",
-        help="rows of this topology, or all; by default the first replayed "
-        "that adds in a format, or, with --csv or --json without --by, all. Schemes with their own reduction keep it",
+        help="rows of this topology, or all; by default the first replayed that adds in a format, "
+        "or, with --csv or --json without --by, all. Schemes with their own reduction keep it",
     )
     parser.add_argument(
         "--elements",
@@ -84,7 +89,8 @@ def run(args: argparse.Namespace) -> int:
     warn(results)
     if args.column is not None and args.by is None:
         raise ValueError(
-            f"--column {args.column} is for --by layer, role or step; without, --all-columns shows all"
+            f"--column {args.column} is for --by layer, role or "
+            "step; without, --all-columns shows all"
         )
     table = (
         _whole(results, args)
@@ -166,7 +172,7 @@ def _print_scales(table: pd.DataFrame) -> None:
 
 
 def _print_across(trace: str, table: pd.DataFrame, args: argparse.Namespace) -> None:
-    """One column of one trace, schemes across up to the terminal's width; overflow and skips marked."""
+    """One column of one trace, as many schemes as fit; overflow and skips are marked."""
     column = args.column or (
         "error_over_noise" if table["error_over_noise"].notna().any() else "step_nmse"
     )
@@ -181,7 +187,8 @@ def _print_across(trace: str, table: pd.DataFrame, args: argparse.Namespace) -> 
     shown = print_table(heads, rows, [args.by], fit=True)
     if shown < len(heads):
         print(
-            f"and {count_of(len(heads) - shown, 'more scheme')} with larger errors; --scheme selects, --csv and --json have all"
+            f"and {count_of(len(heads) - shown, 'more scheme')} with larger errors; --scheme "
+            "selects, --csv and --json have all"
         )
     print()
 

@@ -38,7 +38,7 @@ def print_table(
     words: Collection[str] = (),
     fit: bool = False,
 ) -> int:
-    """Print a table with `_text.aligned`; returns its columns. `fit`: not wider than the terminal."""
+    """Print a table by `_text.aligned`; returns its columns. `fit`: no wider than the terminal."""
     lines, shown = aligned(
         heads,
         rows,

@@ -12,27 +12,39 @@ EXAMPLE = "apscope train experiment.toml -o trained"
 
 #: Columns of the verdicts for a terminal.
 _SHORT = (
-    "task", "model", "scheme", "seeds", "loss", "excess", "excess_low", "excess_high", "accuracy", "volume",
+    "task", "model", "scheme", "seeds", "loss", "excess", "excess_low", "excess_high", "accuracy",
+    "volume",
     "verdict", "note",
 )  # fmt: skip
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
-        "train", help="what schemes cost in training, with verdicts", allow_abbrev=False,
-        description="Trains the experiment's tasks through its schemes, from every seed, fp32 and bf16 first, and compares the losses with "
-        "fp32's, paired by seed. Run again after a kill, it goes on with the same bits. docs/training.md.",
-    )  # fmt: skip
+        "train",
+        help="what schemes cost in training, with verdicts",
+        allow_abbrev=False,
+        description="Trains the experiment's tasks with its schemes, once per seed, fp32 and bf16 "
+        "first, and compares the losses with those of fp32, paired by seed. If it was "
+        "interrupted, the same command continues, with the same bits. docs/training.md.",
+    )
     parser.add_argument("experiment", metavar="EXPERIMENT.toml", help="docs/training.md shows one")
     parser.add_argument(
-        "-o", "--output", metavar="DIR", required=True, help="a new folder, or an experiment's"
+        "-o",
+        "--output",
+        metavar="DIR",
+        required=True,
+        help="a new folder, or the folder of an experiment",
     )
     parser.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="processes; by default 1; same bits"
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of processes; by default 1; the bits do not depend on it",
     )
     parser.add_argument(
         "--checkpoint", type=float, default=5.0, metavar="SECONDS",
-        help="between two checkpoints of a run; by default 5",
+        help="seconds between two checkpoints of a run; by default 5",
     )  # fmt: skip
     parser.set_defaults(run=run)
 

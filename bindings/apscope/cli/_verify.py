@@ -21,8 +21,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "verify",
         help="prove the emulator on this machine",
-        description="Compare the rounding rule with exact oracles, the array path with the rule, codes "
-        "with values, and arithmetic with MPFR. Exits with 1 if anything differs.",
+        description="Compare the rounding rule with exact oracles, the array path with the rule, "
+        "codes with values, and arithmetic with MPFR. Exits with 1 if anything differs.",
     )
     parser.add_argument(
         "format", metavar="FORMAT", help="a format's name, or 'all' for every named format"
@@ -50,7 +50,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="with --exhaustive: also compare the rule with MPFR on all of them",
     )
     parser.add_argument(
-        "--random-bits", type=int, default=32, metavar="N", help="of stochastic rounding, 1 to 64"
+        "--random-bits",
+        type=int,
+        default=32,
+        metavar="N",
+        help="random bits of stochastic rounding, 1 to 64",
     )
     parser.add_argument(
         "--samples",
@@ -61,7 +65,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--threads", type=int, metavar="N", help="worker threads (default: all processors)"
     )
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the random inputs")
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="seed of the random inputs"
+    )
     parser.add_argument("--json", action="store_true", help="print a list of objects")
     parser.add_argument(
         "--certificate",
@@ -74,7 +80,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.certificate and not Path(args.certificate).absolute().parent.is_dir():
         raise ValueError(
-            f"--certificate {args.certificate}: the folder {Path(args.certificate).parent} does not exist"
+            f"--certificate {args.certificate}: the folder "
+            f"{Path(args.certificate).parent} does not exist"
         )
     formats = list(named_formats()) if args.format == "all" else [args.format]
     results: list[Verification] = []
@@ -108,11 +115,13 @@ def run(args: argparse.Namespace) -> int:
 def _print_rows(results: list[Verification], header: bool) -> None:
     if header:
         print(
-            f"{'format':<14} {'operation':<9} {'rounding':<16} {'cases':>12} {'mismatches':>10}  {'oracle':<14} {'seconds':>8}"
+            f"{'format':<14} {'operation':<9} {'rounding':<16} {'cases':>12} {'mismatches':>10}  "
+            f"{'oracle':<14} {'seconds':>8}"
         )
     for r in results:
         print(
-            f"{r.format:<14} {r.operation:<9} {r.rounding:<16} {r.cases:>12} {r.mismatches:>10}  {r.oracle:<14} {r.seconds:>8.1f}"
+            f"{r.format:<14} {r.operation:<9} {r.rounding:<16} {r.cases:>12} {r.mismatches:>10}  "
+            f"{r.oracle:<14} {r.seconds:>8.1f}"
         )
         if r.first:
             print(f"  first mismatch: {r.first}")

@@ -1,10 +1,11 @@
-"""Plots of RESULTS: one function a plot, each returns a matplotlib Axes.
+"""Plots of RESULTS: one function per plot, each returns a matplotlib Axes.
 
-Every function takes a Results, or its table (but the exponent histograms, which a table lacks), draws into `ax` where one is
-given and into a figure of its own otherwise, and leaves pyplot's state alone (``ax.figure`` is what a notebook shows).
-Schemes are given as specs in any spelling, or as Scheme objects, and labelled by their specs. Colours mean families of
-schemes (`Scheme.family`), schemes of one family differ in shade, marker and dashes. What is not there, a scheme, a layer, a
-trace, is told in one sentence, a ValueError or TypeError.
+Every function takes Results, or their table (except the exponent histograms, which a table lacks),
+draws into `ax` if given and otherwise into a new figure, and does not change pyplot's state (a
+notebook shows ``ax.figure``). Schemes are given as specs in any spelling, or as Scheme objects, and
+labelled by their specs. Colours are those of families of schemes (`Scheme.family`); schemes of one
+family differ in shade, marker and dashes. For a missing scheme, layer or trace, a ValueError or
+TypeError says so in one sentence.
 
 | all layers together, or one by ``layer=`` | layer by layer |
 |---|---|
@@ -14,7 +15,7 @@ trace, is told in one sentence, a ValueError or TypeError.
 | `scale_series` | the same |
 | `bias_over_steps`, `variance_over_steps` | `bias_by_layer` |
 | `accumulation_error` | `accumulation_by_layer` |
-| `ladder` (what finer scaling buys) | |
+| `ladder` (the gain of finer scales) | |
 | `nmse_against_cost` (volume or time), `sqnr_against_bits` | |
 """
 

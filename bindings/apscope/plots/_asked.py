@@ -1,4 +1,4 @@
-"""What a caller asks to see: rows of a trace or a layer, schemes in any spelling; one sentence where they are not there."""
+"""The requested data: rows of a trace or a layer, and schemes in any spelling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .._results.pooling import one_trace
 from .._results.results import Results
 from .._schemes.scheme import Scheme, as_scheme
 
-#: Without these columns no row can be placed.
+#: Columns that every plot needs.
 _NEEDED = (
     "trace",
     "step",
@@ -31,40 +31,39 @@ _NEEDED = (
 
 
 def rows_of(results: Any, trace: str | None = None, layer: str | None = None) -> pd.DataFrame:
-    """The table's rows of one trace, and of one layer where it is named.
+    """The table's rows of one trace, and of one layer if it is given.
 
     Raises
     ------
     TypeError
         Neither a Results nor a table.
     ValueError
-        No rows, a table without the columns of `Results.frame`, no such trace or layer, several traces and none named.
+        No rows, a table without the columns of `Results.frame`, no such trace or layer, several
+        traces and none given.
     """
     if not isinstance(results, (Results, pd.DataFrame)):
-        raise TypeError(f"results is of type {type(results).__name__}; give a Results or its frame")
+        raise TypeError(f"results is of type {type(results).__name__}; give Results or their frame")
     frame = results.frame if isinstance(results, Results) else results
     missing = [column for column in _NEEDED if column not in frame]
     if missing:
         raise ValueError(
-            f"the table has no column {', '.join(missing)}; give a Results, its frame or rows of it"
+            f"the table has no column {', '.join(missing)}; give Results, their frame or rows of it"
         )
     frame = one_trace(frame, trace)
     if not len(frame):
-        raise ValueError("the results hold no rows")
+        raise ValueError("the results have no rows; replay a trace")
     return _of_layer(frame, layer)
 
 
 def histograms_of(results: Any, trace: str | None = None, layer: str | None = None) -> pd.DataFrame:
-    """The exponent histograms of one trace, and of one layer where it is named; errors as in `rows_of`."""
+    """The exponent histograms of one trace, or of one layer of it; errors as in `rows_of`."""
     if isinstance(results, pd.DataFrame):
-        raise TypeError(
-            "results is a table, which holds no exponent histograms; give the Results themselves"
-        )
+        raise TypeError("results is a table, which has no exponent histograms; give the Results")
     if not isinstance(results, Results):
-        raise TypeError(f"results is of type {type(results).__name__}; give a Results")
+        raise TypeError(f"results is of type {type(results).__name__}; give Results")
     table = one_trace(results.histograms, trace)
     if not len(table):
-        raise ValueError("the results hold no exponent histograms")
+        raise ValueError("the results have no exponent histograms; replay the trace again")
     return _of_layer(table, layer)
 
 
@@ -74,7 +73,7 @@ def _of_layer(table: pd.DataFrame, layer: str | None) -> pd.DataFrame:
     rows = table[table["tensor"] == layer]
     if not len(rows):
         raise ValueError(
-            f"the results hold no layer '{layer}'; {hint(str(layer), layers_of(table))}"
+            f"the results have no layer '{layer}'; {hint(str(layer), layers_of(table))}"
         )
     return rows
 
@@ -89,7 +88,7 @@ def steps_of(table: pd.DataFrame) -> list[int]:
 
 
 def specs_in(frame: pd.DataFrame, schemes: Iterable[Scheme | str] | None) -> list[str]:
-    """The specs of the schemes asked for, by default all that the table has, in its order."""
+    """The specs of the requested schemes, by default all of the table, in its order."""
     if schemes is None:
         return list(dict.fromkeys(frame["scheme"]))
     if isinstance(schemes, (str, Scheme)):
@@ -108,16 +107,17 @@ def _is_scheme(text: str) -> bool:
 def float_format(
     format: Any, frame: pd.DataFrame | None = None, spec: str | None = None
 ) -> FloatFormat:
-    """The format asked for; where none is, that of the scheme.
+    """The requested format, or else that of the scheme.
 
     Raises
     ------
     ValueError
-        None is given, and the scheme rounds to no float format.
+        None is given, and the scheme does not round to a float format.
     """
     if isinstance(format, Scheme):
         raise TypeError(
-            f"format is the scheme '{format}'; give scheme='{format}' to draw what its scale does, in its format"
+            f"format is the scheme '{format}'; give scheme='{format}' to draw the effect of its "
+            "scale, in its format"
         )
     if format is not None:
         try:
@@ -125,12 +125,13 @@ def float_format(
         except ValueError:
             if frame is None and _is_scheme(format):
                 raise ValueError(
-                    f"'{format}' is a scheme and no format; give scheme='{format}' to draw what its scale does, in its format"
+                    f"'{format}' is a scheme and not a format; give scheme='{format}' to draw the "
+                    "effect of its scale, in its format"
                 ) from None
             raise
     if spec is None or frame is None:
         raise ValueError(
-            "neither a format nor a scheme is given; give the format whose ranges are to be shown"
+            "neither a format nor a scheme is given; give the format whose ranges to draw"
         )
     name = str(frame.loc[frame["scheme"] == spec, "format"].iloc[0])
     try:

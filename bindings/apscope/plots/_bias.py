@@ -48,11 +48,11 @@ def bias_over_steps(
     """Relative bias of the reduced gradient, step by step, with a band of two standard errors.
 
     It is sum(sign(x)(y-x)) / sum|x|. All layers of a step are pooled, or one is drawn, `layer`. The
-    band takes the elements' errors as independent: a bias outside its own width of zero is more
-    than chance. Reduced rows of the
-    headline topology (ring, where replayed), or of the scheme's own reduction; the wire's of a trace
-    without. A skipped step is a gap; a cross is one with overflow, whose bias is that of the values
-    that are left, and which has no band. The report draws the same for a layer.
+    band assumes independent errors of the elements: a bias is significant if its band does not
+    contain zero. Rows are the reduced ones of the headline topology (ring, if replayed), or of the
+    scheme's own reduction; the wire's for a trace without reduced rows. A skipped step is a gap; a
+    cross is a step with overflow, whose bias is that of the remaining values, without a band. The
+    report draws the same for a layer.
     """
     frame = rows_of(results, trace, layer)
     spec, steps = scheme_in(frame, scheme), steps_of(frame)
@@ -78,9 +78,10 @@ def bias_over_steps(
 def bias_by_layer(
     results: Any, scheme: Any, *, trace: str | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Relative bias of the reduced gradient, sum(sign(x)(y-x)) / sum|x|, layers down and steps across.
+    """Relative bias of the reduced gradient, sum(sign(x)(y-x)) / sum|x|, by layer and step.
 
-    Brown: values shrink, green: they grow. Hatched: step skipped, or nothing but zeros. Rows as of `bias_over_steps`.
+    Brown: values shrink; green: they grow. Hatched: the step was skipped, or has only zeros. Rows
+    as for `bias_over_steps`.
     """
     frame = rows_of(results, trace)
     spec = scheme_in(frame, scheme)
@@ -99,17 +100,18 @@ def variance_over_steps(
     trace: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Variance of the error of the reduced gradient, step by step, one line a scheme.
+    """Variance of the error of the reduced gradient, step by step, one line per scheme.
 
-    All layers of a step are pooled, or one is drawn, `layer`; ``variance`` is divided by the mean square of the
-    reference, so 1 means an error as large as the gradient. Rows as of `bias_over_steps`; crosses are steps with overflow, which have none.
+    All layers of a step are pooled, or one is drawn, `layer`; ``variance`` is divided by the mean
+    square of the reference, so 1 means an error as large as the gradient. Rows as for
+    `bias_over_steps`; crosses are steps with overflow, which have no variance.
     """
     frame = rows_of(results, trace, layer)
     specs, steps = specs_in(frame, schemes), steps_of(frame)
     names = {s: wrapped(s) for s in specs}
     ax = axes(ax, height=room_for(list(names.values()), HEIGHT))
     rows, ends, shapes, flawed = _pooled(frame[frame["scheme"].isin(specs)]), [], looks(specs), {}
-    # Of a skipped step there are no errors whose variance this could be.
+    # A skipped step has no errors and so no variance.
     rows = rows[rows["skipped_steps"] == 0]
     for spec in specs:
         own = rows[rows["scheme"] == spec].set_index("step").reindex(steps)

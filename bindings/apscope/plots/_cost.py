@@ -1,4 +1,4 @@
-"""What a scheme keeps against what it sends."""
+"""The error of schemes against their cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._drawn import draw_chart
 from ._names import shown, wrapped
 from ._style import WIDTH, axes, label_lines, looks, note, room_for, styled
 
-#: More schemes than these are not all named.
+#: If there are more schemes, not all are named.
 CROWD = 12
 
 
@@ -30,7 +30,7 @@ def nmse_against_cost(
     trace: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """NMSE of a step against what a step costs, one point a scheme; the line joins those that no other beats in both.
+    """NMSE against cost of a step, one point per scheme; the line joins undominated ones.
 
     Parameters
     ----------
@@ -40,21 +40,22 @@ def nmse_against_cost(
     against : {"volume", "time"}
         The column of `Results.summary`.
     trace : str, optional
-        Needed where the results hold several.
+        Required if the results have several.
     ax : Axes, optional
-        Drawn into, where given.
+        The Axes to draw into; by default new ones.
 
     Returns
     -------
     Axes
-        ``step_nmse`` of the scheme's own reduction, else of the first topology replayed. Hollow: a step
-        overflowed or was skipped. Errors below 1e-7 stand at it. A scheme without an error, or whose reduction no system runs, has no point. Of more
-        than 12 schemes those that no other beats have names.
+        ``step_nmse`` of the scheme's own reduction, else of the first topology replayed. Hollow: a
+        step overflowed or was skipped. Errors below 1e-7 are drawn there. A scheme without an
+        error, or with a reduction that no real system uses, has no point. If there are more than 12
+        schemes, only undominated ones are named.
 
     Raises
     ------
     TypeError, ValueError
-        What is not there, in a sentence.
+        Missing data; the sentence says which.
     """
     if against not in ("volume", "time"):
         raise ValueError(f"against={against!r} is neither 'volume' nor 'time'")
@@ -78,12 +79,13 @@ def sqnr_against_bits(
     trace: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """SQNR in dB against bits a value, one point a scheme at the wire and one after the reduction.
+    """SQNR in dB against bits per value, for each scheme one point at the wire and one reduced.
 
-    Bits a value: payload and side information of one worker over the number of elements; what a
-    reduction moves over the links is another matter. Filled: reduced gradient (headline topology, or
-    the scheme's own reduction); hollow: each worker's values as sent. All layers, or one, `layer`, and all steps
-    pooled; a scheme without error (``inf``), with overflow (``-inf``) or without a kept step has no point.
+    Bits per value: payload and side information of one worker divided by the number of elements,
+    without the traffic of the reduction. Filled: reduced gradient (headline topology, or the
+    scheme's own reduction); hollow: the values that each worker sends. All layers, or one, `layer`,
+    and all steps pooled; a scheme without error (``inf``), with overflow (``-inf``) or without a
+    kept step has no point.
     """
     frame = rows_of(results, trace, layer)
     specs = specs_in(frame, schemes)
@@ -112,7 +114,7 @@ def sqnr_against_bits(
             )
             if filled or scheme not in reduced.index:
                 ends.append((x, y, names[scheme], look.colour))
-    ax.set_xlabel("bits a value (payload and side information)")
+    ax.set_xlabel("bits per value (payload and side information)")
     ax.set_ylabel("SQNR, dB")
     overflowed = sum(s in reduced.index and reduced.at[s, "overflow"] > 0 for s in specs)
     if not seen:
@@ -138,7 +140,7 @@ def sqnr_against_bits(
 
 
 def _columns(points: list[tuple], left: float, right: float) -> list[tuple[float, list[tuple]]]:
-    """Where names stand, in axes fractions, and which: beside their points where the axis is free, else at the next free place to the right."""
+    """Names and their places in axes fractions: beside the points if free, else further right."""
     columns: list[tuple[float, list[tuple]]] = []
     waiting: list[tuple] = []
     ordered = sorted(points)

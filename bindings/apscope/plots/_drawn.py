@@ -21,7 +21,7 @@ __all__ = ["draw_cells", "draw_chart", "draw_map"]
 def draw_chart(
     chart: Chart, ax: Axes | None = None, width: float = 5.2, height: float = 3.4
 ) -> Axes:
-    """The chart in `ax`, or in a figure of its own of so many inches."""
+    """The chart in `ax`, or in a new figure of this size in inches."""
     ax = axes(ax, width, height)
     for scale, axis in ((chart.x, ax.xaxis), (chart.y, ax.yaxis)):
         _scale(ax, scale, "x" if axis is ax.xaxis else "y")
@@ -44,7 +44,8 @@ def draw_chart(
             )
     for point in chart.points:
         ax.plot(
-            point.x, point.y, MARKER_OF[point.symbol], color=point.colour, markerfacecolor="white" if point.hollow else point.colour, markersize=5.5,
+            point.x, point.y, MARKER_OF[point.symbol], color=point.colour,
+            markerfacecolor="white" if point.hollow else point.colour, markersize=5.5,
             clip_on=False, zorder=3,
         )  # fmt: skip
         ends += [(point.x, point.y, wrapped(point.label), point.colour)] if point.label else []
@@ -100,13 +101,13 @@ def draw_map(
     Parameters
     ----------
     kind : Kind
-        With bands. Shares are drawn in percent where they say so.
+        With bands. Shares are drawn in percent if the kind says so.
     grid : DataFrame
         NaN is hatched.
     ax : Axes, optional
-        Drawn into, where given; else ones as high as the layers need.
+        The Axes to draw into; by default new ones, as high as the layers need.
     empty : str
-        What stands there where every number is NaN.
+        The text that is drawn if every number is NaN.
     """
     bands = kind.bands
     assert bands is not None
@@ -120,7 +121,7 @@ def draw_map(
 
 
 def draw_cells(cells: Cells, ax: Axes | None = None) -> Axes:
-    """The map in `ax`, or in a figure as high as its rows need: the worst rows first, framed, their reasons in their names."""
+    """The map in `ax` or a new figure: the worst rows first, framed, with reasons in their names."""
     grid = grid_of_rows(cells)
     ax = map_axes(ax, grid.index)
     edges, ticks = zip(*cells.edges)

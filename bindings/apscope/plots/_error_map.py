@@ -22,13 +22,16 @@ from ._style import note, styled
 def error_map(
     results: Any, scheme: Any, *, trace: str | None = None, ax: Axes | None = None
 ) -> Axes:
-    """The error of every layer at every step, the layer that lost most first; the five worst framed, with the largest part of their error.
+    """The error of every layer at every step, the worst layer first.
+
+    The five worst layers are framed, with the largest part of their error.
 
     Returns
     -------
     Axes
-        The error over the noise of the layer's blocks, or the NMSE where the noise is not known; of the scheme's own reduction, else of the first
-        topology replayed. Hatched: no number. The report draws the same map.
+        The error over the noise of the layer's blocks, or the NMSE if the noise is unknown; of the
+        scheme's own reduction, else of the first topology replayed. Hatched: no number. The report
+        draws the same map.
     """
     frame = rows_of(results, trace)
     scheme = scheme_in(frame, scheme)

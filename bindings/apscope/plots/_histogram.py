@@ -29,7 +29,7 @@ _RANGES = (
     ("normal", "#d5ecdf"),
     ("overflow", "#eec3d3"),
 )
-#: From nothing to dark: the ranges shine through where there are few values.
+#: From transparent to dark, so the ranges are visible behind few values.
 _INK = LinearSegmentedColormap.from_list("ink", [(0.05, 0.1, 0.3, 0.04), (0.05, 0.1, 0.3, 1.0)])
 
 
@@ -48,30 +48,30 @@ def exponent_histogram(
     Parameters
     ----------
     results : Results
-        Its ``histograms`` are drawn, which the frame alone lacks; its ``frame`` knows the scales.
+        Its ``histograms`` are drawn; the scales come from its ``frame``.
     format : FloatFormat, str or dtype
-        By default that of `scheme`. Its ranges are shaded: underflow (below half the smallest value: rounding to nearest gives 0),
-        subnormal, normal, overflow (above the largest value).
+        By default that of `scheme`. Its ranges are shaded: underflow (below half the smallest
+        value: rounding to nearest gives 0), subnormal, normal, overflow (above the largest value).
     scheme : Scheme or str, optional
-        In any spelling. Draws a second line: exponents after this scheme's scale (each histogram moved by the
-        ``scale_exponent`` of its layer and step). Rows without one, skipped steps included, are left
-        out of it.
+        In any spelling. Draws a second line: exponents after this scheme's scale (each histogram
+        moved by the ``scale_exponent`` of its layer and step). Rows without one, skipped steps
+        included, are left out of it.
     layer : str, optional
-        Only this one; `exponents_by_layer` has them all.
+        Only this layer; `exponents_by_layer` draws all.
     trace : str, optional
-        Needed where the results hold several.
+        Required if the results have several.
     ax : Axes, optional
-        Drawn into, where given.
+        The Axes to draw into; by default new ones.
 
     Returns
     -------
     Axes
-        y: share of all finite nonzero values, in percent a binade.
+        y: share of all finite nonzero values, in percent per binade.
 
     Raises
     ------
     TypeError, ValueError
-        What is not there, in a sentence.
+        Missing data; the sentence says which.
     """
     finite = _finite(results, trace, layer)
     frame = None if scheme is None else rows_of(results, trace, layer)
@@ -88,14 +88,14 @@ def exponent_histogram(
         return ax
 
     edges = _edges(f)
-    # Far tails are cut where they hold less than 2 values in 1000; the ranges stay in view.
+    # Tails with less than 2 of 1000 values are cut off; the ranges remain visible.
     low = min(*(_visible(shares)[0] for _, shares, _ in lines), math.floor(edges[0]) - 2)
     high = max(max(_visible(shares)[1] for _, shares, _ in lines) + 1, math.ceil(edges[-1]) + 2)
     bounds = [low, *edges, high]
     wide_ones = [(right - left) > 0.17 * (high - low) for left, right in zip(bounds, bounds[1:])]
     top = (1.6 if all(wide_ones) else 1.9) * max(
         shares.max() for _, shares, _ in lines
-    )  # room for names that stand upright
+    )  # room for vertical names
     for (name, fill), left, right, wide in zip(_RANGES, bounds, bounds[1:], wide_ones):
         if right <= left:
             continue
@@ -151,9 +151,12 @@ def exponents_by_layer(
     trace: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """The histograms of `exponent_histogram`, one a row: layers down, exponents across, the format's ranges marked.
+    """The histograms of `exponent_histogram` by layer, with the format's ranges.
 
-    With `scheme`, exponents after its scale; layers without one are empty rows. Darker: more of the layer's values.
+    Layers are rows, exponents columns.
+
+    With `scheme`, exponents after its scale; layers without one are empty rows. Darker: more of the
+    layer's values.
     """
     finite, layers = _finite(results, trace, None), layers_of(histograms_of(results, trace))
     frame = None if scheme is None else rows_of(results, trace)
@@ -198,7 +201,8 @@ def exponents_by_layer(
                 color="#444444",
             )
     image = ax.pcolormesh(
-        np.arange(low, high + 1), np.arange(len(layers) + 1) - 0.5, np.ma.masked_invalid(cells), cmap=_INK, norm=PowerNorm(0.6, 0.0, np.nanmax(cells)),
+        np.arange(low, high + 1), np.arange(len(layers) + 1) - 0.5, np.ma.masked_invalid(cells),
+        cmap=_INK, norm=PowerNorm(0.6, 0.0, np.nanmax(cells)),
         rasterized=True, zorder=1,
     )  # fmt: skip
     for edge in edges:
@@ -257,14 +261,14 @@ def _shares(exponents: pd.Series, counts: pd.Series) -> pd.Series:
 
 
 def _visible(shares: pd.Series) -> tuple[int, int]:
-    """First and last bin, a tail of 0.2 % at either end left out."""
+    """First and last bin, without a tail of 0.2 % at each end."""
     below = shares.sort_index().cumsum()
     inside = below.index[(below > 0.2) & (below - shares.sort_index() < 99.8)]
     return int(min(inside)), int(max(inside))
 
 
 def _apart(ax: Axes) -> None:
-    """Moves the two names to the outer sides of their peaks where the peaks are close."""
+    """Moves the two names to the outer sides of their peaks if the peaks are close."""
     names = [
         t
         for t in ax.texts

@@ -1,4 +1,4 @@
-"""The ladder of scales as a picture: what finer scaling buys, and whether it matters."""
+"""The ladder of scales as a plot: the gain of finer scales."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from ._style import styled
 
 @styled
 def ladder(results: Any, *, trace: str | None = None, ax: Axes | None = None) -> Axes:
-    """Error in units of the noise of the batch against the rung of the ladder of scales, a line a format.
+    """Error over the noise against the rung of the ladder of scales, one line per format.
 
-    The line at 1 is the noise of the batch, the dotted one at 0.1 what a batch smaller by 9 % costs. Of a trace of one worker the axis is the
-    NMSE of a step. Hollow, at the upper edge: something overflowed there. Only rungs that the table holds are drawn.
+    The line at 1 is the noise of the batch, the dotted line at 0.1 the cost of a batch smaller by 9
+    %. For a trace of one worker the axis is the NMSE of a step. Hollow marks at the upper edge:
+    something overflowed. Only rungs in the table are drawn.
 
     Parameters
     ----------
     results : Results or DataFrame
-        A table of `apscope.ladder`, or what it takes.
+        A table of `apscope.ladder`, or an argument of it.
     trace : str, optional
-        Needed where there are several.
+        Required if there are several.
     ax : Axes, optional
-        Drawn into, where given.
+        The Axes to draw into; by default new ones.
 
     Returns
     -------
@@ -40,12 +41,12 @@ def ladder(results: Any, *, trace: str | None = None, ax: Axes | None = None) ->
     TypeError
         Neither a Results nor a table.
     ValueError
-        No such trace, or several and none named; no two rungs.
+        No such trace, or several and none given; fewer than two rungs.
     """
     if isinstance(results, pd.DataFrame) and "rung" in results:
         table = results
     else:
-        rows_of(results, trace)  # says what is not there
+        rows_of(results, trace)  # raises an error if rungs are missing
         table = ladder_table(results)
     table = one_trace(table, trace)
     ax = draw_chart(ladder_chart(table), ax)

@@ -23,11 +23,13 @@ from ._style import FLOOR, axes, legend_below, looks, note, overflow_marks, styl
 
 
 def layer_losses(frame: pd.DataFrame) -> pd.DataFrame:
-    """The mean over the steps of every layer's NMSE, by scheme: scheme, layer, step_nmse, overflowed (steps with overflow).
+    """The mean over the steps of every layer's NMSE, by scheme.
 
-    By the rules of `Results.summary`: a skipped step counts 1, one with overflow at least 1, one with a
-    reference of zero not at all. Rows of the scheme's own reduction, else of the headline topology; the
-    wire's of a trace without reduced rows.
+    Columns: scheme, layer, step_nmse, overflowed (steps with overflow).
+
+    The rules are those of `Results.summary`: a skipped step counts as 1, a step with overflow as at
+    least 1, a step with a reference of zero is left out. Rows of the scheme's own reduction, else
+    of the headline topology; the wire's for a trace without reduced rows.
     """
     rows = headline_rows(frame.reset_index(drop=True))
     lost = losses(rows)
@@ -55,13 +57,14 @@ def nmse_by_layer(
     trace: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """NMSE of every layer, the mean over the steps: layers down, one mark a scheme.
+    """NMSE of every layer, the mean over the steps: layers down, one mark per scheme.
 
     Returns
     -------
     Axes
-        Numbers of `layer_losses`. Colours mean families; a mark at the left end is a layer without error, or below
-        `FLOOR`. Hollow: a step overflowed, which counts at least 1.
+        Numbers of `layer_losses`. Colours are those of families; a mark at the left end is a layer
+        without error, or with one below `FLOOR`. Hollow: a step overflowed and counts as at least
+        1.
     """
     frame = rows_of(results, trace)
     specs, layers = specs_in(frame, schemes), layers_of(frame)
@@ -90,7 +93,7 @@ def nmse_by_layer(
     high = max(positive.max() * 2, low * 10)
     ax.set_xlim(low, high)
     shapes = looks(specs)
-    apart = 0.7 / max(len(specs), 2)  # schemes with the same error stand below each other
+    apart = 0.7 / max(len(specs), 2)  # schemes with the same error are drawn below each other
     for i, spec in enumerate(specs):
         y = np.array([table.get((spec, layer), np.nan) for layer in layers])
         x = np.maximum(y, low)
@@ -127,7 +130,9 @@ def nmse_ratio(
     trace: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """The NMSE of scheme `a` over that of scheme `b`, at every layer and step: teal where `a` loses less, magenta where `b` does.
+    """The NMSE of scheme `a` divided by that of `b`, at every layer and step.
+
+    Teal: `a` has less error; magenta: `b` has.
 
     Parameters
     ----------
@@ -137,20 +142,20 @@ def nmse_ratio(
     topology : str, optional
         As in `Results.compare`; ``wire`` compares what is sent.
     trace : str, optional
-        Needed where the results hold several.
+        Required if the results have several.
     ax : Axes, optional
-        Drawn into, where given.
+        The Axes to draw into; by default new ones.
 
     Returns
     -------
     Axes
-        One cell a layer and step, in bands of the ratio. Hatched: a reference of zero, or no numbers. Crosses: one of the two overflowed,
-        which counts at least 1.
+        One cell per layer and step, in bands of the ratio. Hatched: a reference of zero, or no
+        numbers. Crosses: one of the two overflowed and counts as at least 1.
 
     Raises
     ------
     TypeError, ValueError
-        What is not there, in a sentence.
+        Missing data; the sentence says which.
     """
     frame = rows_of(results, trace)
     a, b = scheme_in(frame, a), scheme_in(frame, b)

@@ -1,4 +1,4 @@
-"""Maps: layers down, steps across, one colour a cell; what all of them share."""
+"""Common parts of maps: layers down, steps across, one colour per cell."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ._asked import layers_of, steps_of
 from ._names import name_ticks, shown, width_beside, wrapped
 from ._style import WIDTH, axes, step_axis
 
-#: Inches of a map's row, and the most that all rows together take.
+#: Height in inches of a map's row, and the maximum of all rows together.
 _ROW, _TALLEST = 0.2, 14.0
-#: Letters of a title on one line.
+#: Number of letters of a title on one line.
 TITLE = 40
-#: Stands for infinity, which a mask would hide.
+#: Replaces infinity, which a mask would hide.
 _BEYOND = 1e300
 
 
 def grid_of(rows: pd.DataFrame, values: pd.Series) -> pd.DataFrame:
-    """The values of rows, one a layer and step, as layers down and steps across; NaN where there is none."""
+    """Values of rows, one per layer and step, as a table of layers by steps; NaN if missing."""
     table = rows[["tensor", "step"]].assign(value=np.asarray(values, float))
     wide = table.pivot_table(
         index="tensor", columns="step", values="value", aggfunc="first", dropna=False
@@ -42,7 +42,7 @@ def grid_of_rows(cells: Cells) -> pd.DataFrame:
 
 
 def map_axes(ax: Axes | None, layers: Sequence[str], width: float = WIDTH) -> Axes:
-    """`ax`, or new ones that are as high as the layers need."""
+    """`ax`, or new Axes that are as high as the layers need."""
     return axes(
         ax,
         width_beside([shown(str(layer)) for layer in layers], width),
@@ -58,21 +58,23 @@ def draw_bands(
     label: str,
     ticks: Sequence[str],
 ) -> None:
-    """The grid in bands of one colour each, its names and steps, and a bar that tells the bands' edges. NaN is hatched.
+    """The grid in bands of one colour each, with names, steps and a bar of the bands' edges.
+
+    NaN is hatched.
 
     Parameters
     ----------
     ax : Axes
     grid : DataFrame
-        Infinite numbers lie in the outermost bands.
+        Infinite numbers are in the outermost bands.
     edges : sequence of float
         Between the bands, ascending.
     colours : sequence of str
-        One more than edges: of what is below the first, between two, above the last.
+        One more than there are edges: for values below the first, between two, above the last.
     label : str
-        Of the bar.
+        The label of the bar.
     ticks : sequence of str
-        Of the edges.
+        The labels of the edges.
     """
     ax.set_facecolor("#eeeeee")
     ax.patch.set_hatch("////")
@@ -80,7 +82,8 @@ def draw_bands(
     image = ax.pcolormesh(
         np.arange(grid.shape[1] + 1) - 0.5, np.arange(grid.shape[0] + 1) - 0.5,
         np.ma.masked_invalid(grid.to_numpy(float).clip(-_BEYOND, _BEYOND)),
-        norm=BoundaryNorm(edges, len(colours), extend="both"), cmap=ListedColormap(colours), rasterized=True,
+        norm=BoundaryNorm(edges, len(colours), extend="both"), cmap=ListedColormap(colours),
+        rasterized=True,
     )  # fmt: skip
     ax.set_ylim(grid.shape[0] - 0.5, -0.5)
     name_ticks(ax.yaxis, [str(layer) for layer in grid.index])
@@ -121,9 +124,9 @@ def box(ax: Axes, cells: Sequence[tuple[int, int]]) -> None:
 
 
 def largest(grid: pd.DataFrame, count: int) -> list[tuple[int, int]]:
-    """Places of the largest value above 0 of a row each, the largest first.
+    """Places of the largest value of each row, if above 0, the largest first.
 
-    Five cells of one row would say one thing five times.
+    At most one per row, so that five cells are not those of one layer.
     """
     values = np.nan_to_num(grid.to_numpy(float), nan=-1.0)
     columns = values.argmax(axis=1)

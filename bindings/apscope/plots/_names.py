@@ -11,18 +11,20 @@ from matplotlib.axis import Axis
 
 from .._text import clip
 
-#: Letters of a name beside an axis; a longer one keeps its two ends.
+#: Maximum length of a name beside an axis; the middle of a longer one is left out.
 LONGEST = 30
-#: Families that have what DejaVu Sans lacks, used where they are installed.
+#: Families with glyphs that DejaVu Sans lacks, used if they are installed.
 _WIDER = (
-    "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Serif CJK SC", "Noto Serif CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei",
-    "IPAGothic", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "PingFang SC", "Hiragino Sans", "Arial Unicode MS", "Noto Sans Arabic",
+    "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Serif CJK SC", "Noto Serif CJK JP",
+    "Source Han Sans SC", "WenQuanYi Zen Hei",
+    "IPAGothic", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "PingFang SC", "Hiragino Sans",
+    "Arial Unicode MS", "Noto Sans Arabic",
 )  # fmt: skip
 
 
 @functools.cache
 def font_families() -> tuple[str, ...]:
-    """DejaVu Sans, which matplotlib brings along, and after it what is installed of `_WIDER`."""
+    """DejaVu Sans, which comes with matplotlib, and then the installed families of `_WIDER`."""
     installed = {font.name for font in font_manager.fontManager.ttflist}
     return ("DejaVu Sans", *(name for name in _WIDER if name in installed))
 
@@ -36,7 +38,7 @@ def _glyphs() -> frozenset[int]:
 
 
 def shown(name: str, longest: int = LONGEST) -> str:
-    """The name with its middle left out where it is long; what no font can draw stands as its code."""
+    """The name, without its middle if long, and with codes for characters that no font has."""
     name = clip(str(name), longest)
     return "".join(
         c if c.isprintable() and ord(c) in _glyphs() else c.encode("unicode_escape").decode()
@@ -45,7 +47,7 @@ def shown(name: str, longest: int = LONGEST) -> str:
 
 
 def wrapped(spec: str, width: int = 30, lines: int = 3) -> str:
-    """A spec on as few lines as it needs, broken after a comma, a semicolon, a colon or a parenthesis, else where the line ends.
+    """A spec on as few lines as possible, broken after punctuation if there is any.
 
     The middle of a very long one is left out.
     """
@@ -60,13 +62,13 @@ def wrapped(spec: str, width: int = 30, lines: int = 3) -> str:
 
 
 def width_beside(names: Sequence[str], width: float) -> float:
-    """Inches that a figure needs with these names at its left, where `width` has room for 14 letters."""
+    """Width in inches of a figure with these names at its left; `width` has room for 14 letters."""
     longest = max((len(line) for name in names for line in name.split("\n")), default=0)
     return width + 0.085 * max(0, longest - 14)
 
 
 def name_ticks(axis: Axis, names: Sequence[str], max_labels: int = 60) -> None:
-    """Labels the places 0, 1, ... with names; of very many, every second, third, ... has one."""
+    """Labels the places 0, 1, ... with names; if there are too many, only every second, third, ..."""
     stride = -(-len(names) // max_labels)
     places = range(0, len(names), stride)
     axis.set_ticks(places, [shown(names[i]) for i in places], parse_math=False)

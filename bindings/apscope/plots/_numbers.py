@@ -1,6 +1,7 @@
 """Tick labels as plain text: powers of ten in Unicode's superscripts.
 
-Matplotlib's own go through its parser of formulas, label by label and figure by figure.
+Matplotlib's own labels go through its parser of formulas, for every label and figure, which is
+slow.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Numbers(ScalarFormatter):
 
 
 class Powers(LogFormatterSciNotation):
-    """10⁻³, 2×10⁻³; empty where matplotlib leaves a label out."""
+    """10⁻³, 2×10⁻³; empty if matplotlib leaves a label out."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         text = super().__call__(x, pos)
@@ -47,6 +48,7 @@ def plain_numbers(ax: Axes) -> None:
 
 def logarithmic(axis: Axis) -> None:
     """A logarithmic axis with plain labels."""
-    {"x": axis.axes.set_xscale, "y": axis.axes.set_yscale}[axis.axis_name]("log")  # type: ignore[attr-defined]  # matplotlib's stubs lack it
+    # missing in matplotlib's stubs
+    {"x": axis.axes.set_xscale, "y": axis.axes.set_yscale}[axis.axis_name]("log")  # type: ignore[attr-defined]
     axis.set_major_formatter(Powers())
     axis.set_minor_formatter(Powers())

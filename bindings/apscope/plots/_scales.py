@@ -25,10 +25,13 @@ def scale_series(
     trace: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Exponent s of the scale 2^s of every layer, or of one, over the steps; crosses mark skipped steps.
+    """Exponent s of the scale 2^s of every layer, or of one, over the steps.
 
-    Layers that share one scale throughout are one line. More than eight different lines are coloured
-    by the layer's role. Schemes without a power-of-two scale have nothing to draw and say so.
+    Crosses mark skipped steps.
+
+    Layers that share one scale throughout are one line. More than eight different lines are
+    coloured by the layer's role. For schemes without a power-of-two scale the plot says that there
+    is none.
     """
     frame = rows_of(results, trace, layer)
     spec = scheme_in(frame, scheme)

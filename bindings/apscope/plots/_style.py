@@ -1,4 +1,4 @@
-"""What all plots share: sizes, colours, labels beside lines, the axis of recorded steps."""
+"""Common parts of all plots: sizes, colours, labels beside lines, the axis of recorded steps."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from ._numbers import plain_numbers
 #: Inches; 4.6 in are 442 CSS pixels, so a phone shows the figure at four fifths of its size.
 WIDTH, HEIGHT = 4.6, 3.0
 
-#: An NMSE below is that of fp32 sums: it stands at the axis' end and leaves the room to the others.
+#: A smaller NMSE is that of fp32 sums; it is drawn at the axis' end, to leave room for the others.
 FLOOR = 1e-8
 
 STYLE = {
-    "text.parse_math": False,  # names are no formulas
+    "text.parse_math": False,  # names are not formulas
     "font.size": 9.0,
     "axes.titlesize": 9.5,
     "axes.titleweight": "bold",
@@ -56,18 +56,20 @@ STYLE = {
 
 #: Observable Plot's names of marks, by which charts call them -> matplotlib's.
 MARKER_OF = {
-    "circle": "o", "square": "s", "triangle": "^", "diamond": "D", "times": "x", "plus": "P", "cross": "X", "star": "*",
+    "circle": "o", "square": "s", "triangle": "^", "diamond": "D", "times": "x", "plus": "P",
+    "cross": "X", "star": "*",
     "wye": "v", "asterisk": "h",
 }  # fmt: skip
-#: Of `COLOURS`, in their order.
+#: The markers of `COLOURS`, in their order.
 MARKERS = (*(MARKER_OF[symbol] for symbol in SYMBOLS), "<", ">")
 _LINES = ("-", "--", "-.", ":")
-#: Of the family's colour for its first, second, ... scheme: so much light taken away or added. After these the markers change.
+#: Shades of the family's colour for its first, second, ... scheme: lightness subtracted or added.
+#: Further schemes have other markers.
 _SHADES = (0.0, -0.42, 0.38, -0.68)
 
 
 class SchemeLook(NamedTuple):
-    """How a scheme is drawn."""
+    """The appearance of a scheme."""
 
     colour: str
     marker: str
@@ -75,7 +77,7 @@ class SchemeLook(NamedTuple):
 
 
 def looks(specs: Sequence[str]) -> dict[str, SchemeLook]:
-    """The colour and marker of the scheme's family, in a shade and with dashes of the scheme's own."""
+    """The colour and marker of the scheme's family, with the scheme's own shade and dashes."""
     families: dict[str, list[str]] = {}
     for spec in specs:
         families.setdefault(family_of(spec), []).append(spec)
@@ -94,7 +96,7 @@ def looks(specs: Sequence[str]) -> dict[str, SchemeLook]:
     return {spec: found[spec] for spec in specs}
 
 
-#: What plots take, said once: `styled` puts it into the docstrings of those that do not say it themselves.
+#: Common parameters of plots: `styled` adds them to the docstrings that lack them.
 _ARGUMENTS = {
     "results": ("Results or its frame", ""),
     "scheme": ("Scheme or str", "In any spelling."),
@@ -104,23 +106,23 @@ _ARGUMENTS = {
     ),
     "format": (
         "FloatFormat, str or dtype, optional",
-        "Whose ranges are shaded; by default that of `scheme`.",
+        "The format whose ranges are shaded; by default that of `scheme`.",
     ),
     "layer": ("str, optional", "Only this one."),
-    "trace": ("str, optional", "Needed where the results hold several."),
-    "ax": ("Axes, optional", "Drawn into, where given."),
+    "trace": ("str, optional", "Required if the results have several."),
+    "ax": ("Axes, optional", "The Axes to draw into; by default new ones."),
 }
 
 
 def _documented(plot: Callable[..., Axes]) -> str | None:
-    """The docstring, with those of the sections of what it takes, gives and raises that it does not have itself."""
+    """The docstring, with those of its sections on parameters, results and errors that are missing."""
     if plot.__doc__ is None:
         return None
     head, *own = re.split(r"\n\n    (?=\w+\n    -+\n)", plot.__doc__.rstrip())
     held = {section.partition("\n")[0]: section for section in own}
     said = {
         "Returns": ["Axes"],
-        "Raises": ["TypeError, ValueError", "    What is not there, in a sentence."],
+        "Raises": ["TypeError, ValueError", "    Missing data; the sentence says which."],
     }
     if "Parameters" not in held:
         taken = [(name, *_ARGUMENTS[name]) for name in inspect.signature(plot).parameters]
@@ -145,7 +147,7 @@ def _documented(plot: Callable[..., Axes]) -> str | None:
 
 
 def styled(plot: Callable[..., Axes]) -> Callable[..., Axes]:
-    """Draws under STYLE, in fonts that have the names' letters, and puts the caller's matplotlib settings back."""
+    """Draws with STYLE and fonts for the names, and restores the caller's matplotlib settings."""
     plot.__doc__ = _documented(plot)
 
     @functools.wraps(plot)
@@ -157,7 +159,7 @@ def styled(plot: Callable[..., Axes]) -> Callable[..., Axes]:
 
 
 def axes(ax: Axes | None, width: float = WIDTH, height: float = HEIGHT) -> Axes:
-    """`ax`, or the Axes of a new figure that no pyplot knows."""
+    """`ax`, or the Axes of a new figure outside of pyplot."""
     if ax is not None:
         return ax
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -168,8 +170,8 @@ def axes(ax: Axes | None, width: float = WIDTH, height: float = HEIGHT) -> Axes:
 
 
 def room_for(texts: Sequence[str], min_inches: float, size: float = 8.0) -> float:
-    """Inches of height in which these labels stand one below the other."""
-    axes_share = 0.77  # of the height, before the layout makes it larger
+    """Height in inches that these labels need below each other."""
+    axes_share = 0.77  # share of the height, before the layout enlarges it
     return max(
         min_inches, sum(text.count("\n") + 1 for text in texts) * size * 1.3 / 72 / axes_share
     )
@@ -184,9 +186,10 @@ def marker(index: int) -> str:
 
 
 def step_axis(ax: Axes, steps: Sequence[int], max_labels: int = 7) -> None:
-    """Labels positions 0, 1, ... with step numbers: recorded steps stand equally far apart.
+    """Labels positions 0, 1, ... with step numbers: recorded steps are equally spaced.
 
-    Training is often recorded densely early and sparsely late; a linear axis would hide the early part.
+    Training is often recorded densely early and sparsely late; a linear axis would hide the early
+    part.
     """
     n = len(steps)
     chosen = sorted({round(i) for i in np.linspace(0, n - 1, min(max_labels, n))})
@@ -199,9 +202,11 @@ def step_axis(ax: Axes, steps: Sequence[int], max_labels: int = 7) -> None:
 def label_lines(
     ax: Axes, labels: Sequence[tuple[float, float, str, str]], size: float = 8.0, at: float = 1.045
 ) -> None:
-    """Writes text joined to its point, (x, y, text, colour), spread so that none overlap; `at`: left end in axes fractions.
+    """Writes labels (x, y, text, colour) joined to their points, without overlap.
 
-    Limits and scales of the axes must be final. A y that cannot be shown puts no label.
+    `at` is the left end in axes fractions.
+
+    Limits and scales of the axes must be final. A y that cannot be shown has no label.
     """
     places = []
     for x, y, text, line_colour in labels:
@@ -241,7 +246,7 @@ def label_lines(
 def overflow_marks(
     ax: Axes, x: np.ndarray, y: np.ndarray | None = None, colour: str = "#444444"
 ) -> None:
-    """A cross at every place where something overflowed, of which no error is drawn: at the upper edge, or at `y`; and what crosses mean."""
+    """A cross at the upper edge, or at `y`, of every x with overflow, which has no error; and a legend."""
     if not len(x):
         return
     (marks,) = ax.plot(
@@ -260,7 +265,7 @@ def overflow_marks(
 
 
 def legend_below(ax: Axes, handles: Sequence[Line2D], columns: int) -> None:
-    """What the marks mean, below the axes: of a figure of its own outside of them, in a grid of axes below its own, where it meets no other."""
+    """A legend below the axes: outside of them in a single figure, below its own axes in a grid."""
     alone = len(ax.figure.axes) == 1
     place = (
         {"loc": "outside lower center"}

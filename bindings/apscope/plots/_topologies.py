@@ -1,4 +1,4 @@
-"""What encoding costs and what adding costs, apart."""
+"""The errors of encoding and of adding, separately."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ def accumulation_error(
     trace: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """NMSE of the reduced gradient, split: a bar for encoding, a marker a topology for the additions.
+    """NMSE of the reduced gradient: a bar for encoding, one marker per topology for the additions.
 
-    The bar is the row ``exact`` (codes added without rounding): what encoding alone costs. A marker
-    is a topology's reduced NMSE minus the ``exact`` one: what its rounded additions add. Hollow: the
-    difference is negative (its size is shown). Differences too small for the axis stand at its left
-    end, as those of schemes that gather and add in fp32 do. A cross at the right: values overflowed
-    in that topology's sums, or on the wire, so that it has no finite NMSE. All layers, or one, `layer`, and all steps pooled.
+    The bar is the row ``exact`` (codes added without rounding): the error of encoding alone. A
+    marker is a topology's reduced NMSE minus that of ``exact``: the error of its rounded additions.
+    Hollow: the difference is negative (its size is drawn). Differences that are too small for the
+    axis are drawn at its left end, such as those of schemes that gather and add in fp32. A cross at
+    the right: values overflowed in that topology's sums, or on the wire, so it has no finite NMSE.
+    All layers, or one, `layer`, and all steps pooled.
     """
     frame = rows_of(results, trace, layer)
     specs = specs_in(frame, schemes)
@@ -65,11 +66,12 @@ def accumulation_by_layer(
 def _split(
     frame: pd.DataFrame, by: str, groups: Sequence[str], names: Sequence[str], ax: Axes | None
 ) -> Axes:
-    """The picture, a row for every group of the column `by`."""
+    """The plot, one row per group of the column `by`."""
     reduced = frame[frame["stage"] == "reduced"].reset_index(drop=True)
     if not len(reduced):
         raise ValueError(
-            "the results hold no reduced rows: the trace was not recorded before an all-reduce"
+            "the results have no reduced rows, because the trace was not recorded before an "
+            "all-reduce; record local gradients"
         )
     reduced = whole_sums(reduced)
     topologies = [t for t in topologies_of(reduced) if t != "exact"]

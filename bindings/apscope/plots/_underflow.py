@@ -32,23 +32,24 @@ def underflow_heat_map(
     scheme : Scheme or str
         Its spec, in any spelling.
     trace : str, optional
-        Needed where the results hold several.
+        Required if the results have several.
     stage : {"wire", "exact"}
-        What each worker sends, or the workers' sum without rounded additions.
+        Each worker's sent values, or the workers' sum without rounded additions.
     worst : int
-        The largest rates of so many layers, one cell each, are framed.
+        Number of layers whose largest rate is framed, one cell each.
     ax : Axes, optional
-        Drawn into, where given.
+        The Axes to draw into; by default new ones.
 
     Returns
     -------
     Axes
-        One cell a layer and step, in the bands that the report has too. Hatched: step skipped, or no nonzero value.
+        One cell per layer and step, in the bands of the report. Hatched: the step was skipped, or
+        has no nonzero value.
 
     Raises
     ------
     TypeError, ValueError
-        What is not there, in a sentence.
+        Missing data; the sentence says which.
     """
     frame = rows_of(results, trace)
     spec = scheme_in(frame, scheme)
@@ -59,7 +60,10 @@ def underflow_heat_map(
         & (frame["stage"] == "wire" if stage == "wire" else frame["topology"] == "exact")
     ]
     if not len(rows):
-        raise ValueError(f"the results hold no rows of '{spec}' at stage {stage}")
+        raise ValueError(
+            f"the results have no rows of '{spec}' at stage {stage}; replay it, or "
+            "give the other stage"
+        )
     grid = grid_of(rows, rows["underflow_rate"].astype("Float64").astype(float))
     ax = draw_map(KINDS["underflow"], grid, ax, "every step skipped, or no value but 0")
     title(ax, spec, "" if stage == "wire" else "of the workers' sum")

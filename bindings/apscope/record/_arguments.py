@@ -50,7 +50,8 @@ def check_arguments(
         )
     if isinstance(what, str) or not set(what) <= WHAT:
         raise ValueError(
-            f"what is {what!r}; it must be a list of 'weights', 'layer_input' or 'activation_gradient'"
+            f"what is {what!r}; it must be a list of 'weights', 'layer_input' or "
+            "'activation_gradient'"
         )
 
 
@@ -66,6 +67,7 @@ def chooser(tensors: Chosen) -> Callable[[str], bool] | None:
         return lambda name: pattern.search(name) is not None
     if not isinstance(tensors, Collection):
         raise ValueError(
-            f"tensors is {tensors!r}; it must be a regular expression, a list of names or a function of a name"
+            f"tensors is {tensors!r}; it must be a regular expression, a list of names or a "
+            "function of a name"
         )
     return frozenset(tensors).__contains__

@@ -67,7 +67,7 @@ class Background:
         self._thread.start()
 
     def buffers(self) -> dict[str, Any] | None:
-        """A free place: the buffers of an earlier step, or an empty dict; None if the recording ended."""
+        """A free place: an earlier step's buffers, or an empty dict; None if recording ended."""
         start = time.perf_counter()
         try:
             return None if self.stopped else self._free.get(timeout=self.patience)
@@ -98,7 +98,7 @@ class Background:
             self._steps.put(reason)
 
     def finish(self, whole: bool) -> None:
-        """Waits for pending steps; `whole` False, after an exception, does not wait for other processes."""
+        """Waits for pending steps; if not `whole` (after an exception), not for other processes."""
         self._steps.put(whole)
         self._thread.join(min(self.patience, 5.0) if self.stopped else 2 * self.patience)
         if self._thread.is_alive():
@@ -147,7 +147,8 @@ class Background:
             self.stop(str(error))
         except OSError as error:
             self.stop(f"{error.filename or self.session.path}: {error.strerror or error}")
-        except Exception as error:  # noqa: BLE001  # recording may fail in any way; training goes on
+        # recording may fail in any way; training goes on
+        except Exception as error:  # noqa: BLE001
             self.stop(" ".join(str(error).split()) or type(error).__name__)
 
 

@@ -106,7 +106,8 @@ class Manifest:
         """Raises ValueError if another process has written the manifest since this one did."""
         if self._bytes() != self._read:
             raise ValueError(
-                f"{self.path} now has another trace, written by another process; record into a new folder"
+                f"{self.path} now has another trace, written by another "
+                "process; record into a new folder"
             )
 
     def _take_over(self, first: int) -> None:
@@ -119,7 +120,8 @@ class Manifest:
         for key in ("workers", "stage", "reduction"):
             if old.get(key) != self.head[key]:
                 raise ValueError(
-                    f"{self.path} has a trace with {key} {old.get(key)!r}, not {self.head[key]!r}; record into a new folder"
+                    f"{self.path} has a trace with {key} {old.get(key)!r}, not {self.head[key]!r}; "
+                    "record into a new folder"
                 )
         self.shapes = {tensor["name"]: tuple(tensor["shape"]) for tensor in old["tensors"]}
         self.metadata = {**old.get("metadata", {}), **self.metadata}
@@ -159,7 +161,7 @@ class Manifest:
         learning_rate: float | None = None,
         loss_scale: float | None = None,
     ) -> None:
-        """Adds `step` with its existing `files` (name -> ``{"bytes", "sha256"}``) to the manifest."""
+        """Adds `step` with its existing `files` (name -> ``{"bytes", "sha256"}``)."""
         self.check(step, files)
         entry: dict = {"number": step}
         for key, value in (
@@ -222,7 +224,8 @@ def _guessed(roles: Mapping[str, str], shown: int = 6) -> dict[str, str]:
     which = (
         "all"
         if len(names) == len(roles)
-        else f"{len(names)} of {len(roles)}: {', '.join(names[:shown])}{', ...' if len(names) > shown else ''}"
+        else f"{len(names)} of {len(roles)}: "
+        f"{', '.join(names[:shown])}{', ...' if len(names) > shown else ''}"
     )
     return {"roles_guessed_by_name_and_shape": which}
 

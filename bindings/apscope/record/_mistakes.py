@@ -33,8 +33,9 @@ class Unattached:
         self._seen: Counter[int] = Counter()
         self._told, self._process = told, os.getpid()
         self._sentence = (
-            f"nothing is recorded into {os.fspath(path)} because no model is attached: call rec.attach(model) before the first step, "
-            "or begin the with-block where the recording should begin"
+            f"nothing is recorded into {os.fspath(path)} because no model is attached: call "
+            "rec.attach(model) before the first step, or begin the with-block where the recording "
+            "should begin"
         )
         optimizer: Any = sys.modules.get("torch.optim.optimizer")
         self._handle = (

@@ -31,4 +31,7 @@ class Overhead:
         return self.seconds / self.total if self.total else 0.0
 
     def __str__(self) -> str:
-        return f"{self.seconds:.2f} s of {self.total:.2f} s ({100 * self.share:.1f} %), {self.waited:.2f} s of them waiting for the disk"
+        return (
+            f"{self.seconds:.2f} s of {self.total:.2f} s ({100 * self.share:.1f} %), "
+            f"{self.waited:.2f} s of them waiting for the disk"
+        )

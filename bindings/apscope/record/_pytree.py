@@ -18,7 +18,7 @@ Path = tuple[tuple[Any, Any], ...]
 
 
 def flatten(tree: Any) -> tuple[dict[str, Any], bool]:
-    """The arrays of nested containers, named by their keys joined by dots, and whether order is a guess.
+    """The arrays of nested containers, named by dotted keys, and whether their order is a guess.
 
     Mappings, sequences, named tuples and dataclasses are traversed in their own order; None is
     skipped. If JAX is loaded, other containers registered there are traversed as in JAX. JAX sorts
@@ -44,7 +44,8 @@ def flatten(tree: Any) -> tuple[dict[str, Any], bool]:
         name = ".".join(_word(key) for _, key in path) or "value"
         if name in leaves:
             raise ValueError(
-                f"two arrays have the name {name!r}, their keys joined by dots; rename a key of one of them"
+                f"two arrays have the name {name!r}, their keys joined by dots; rename a key of "
+                "one of them"
             )
         leaves[name] = leaf
     return leaves, guessed
@@ -70,7 +71,7 @@ class Leaves:
     def arrays(
         self, tree: Any, step: int
     ) -> tuple[dict[int, dict[str, np.ndarray]], list[str], bool]:
-        """Worker -> name -> a copy of the values, the names without values, and whether order is a guess.
+        """Worker -> name -> a copy of the values; the missing names; whether order is a guess.
 
         Raises
         ------
@@ -98,7 +99,8 @@ class Leaves:
             for name, array in arrays.items():
                 if array.shape[:1] != (self._workers,):
                     raise ValueError(
-                        f"gradient {name!r} has shape {array.shape}; its first axis must be the {self._workers} workers"
+                        f"gradient {name!r} has shape {array.shape}; its first axis must be the "
+                        f"{self._workers} workers"
                     )
         if self._shapes is None:
             self._shapes = {name: array.shape for name, array in arrays.items()}

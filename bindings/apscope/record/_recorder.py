@@ -116,7 +116,8 @@ class Recorder:
             )
         every = 100 if every is None else every
         check_arguments(
-            every=every, steps=steps, what=what, workers=workers, process=process, processes=processes,
+            every=every, steps=steps, what=what, workers=workers, process=process,
+            processes=processes,
             first_step=first_step, places=places, patience=patience, name=name,
         )  # fmt: skip
         self.path = Path(path)
@@ -221,7 +222,7 @@ class Recorder:
             self._unattached = None
 
     def log(self, *, loss: Any = None, learning_rate: float | None = None) -> None:
-        """Sets the loss and learning rate of the current step; tensors are read only at recorded steps.
+        """Sets loss and learning rate of the current step; tensors are read only at recorded steps.
 
         Parameters
         ----------
@@ -245,7 +246,7 @@ class Recorder:
     def record_pytree(
         self, gradients: Any, *, loss: Any = None, learning_rate: float | None = None
     ) -> None:
-        """Records one step's gradients: any nesting of dicts, lists, tuples, dataclasses and arrays.
+        """Records one step's gradients: nested dicts, lists, tuples, dataclasses and arrays.
 
         Call it once per step with that step's gradients, before the average over the workers; steps
         that are not recorded take almost no time. Names are the keys on the path, joined by dots.
@@ -330,7 +331,7 @@ class Recorder:
         self.close(whole=kind is None)
 
     def close(self, whole: bool = True) -> None:
-        """Ends the recording: waits until all is on disk, and prints a line. Automatic at program exit.
+        """Ends the recording: waits until all is on disk, prints a line. Called at exit.
 
         Parameters
         ----------
@@ -356,7 +357,8 @@ class Recorder:
                 if unattached is not None and unattached.steps:
                     unattached.say()
                 logger.warning(
-                    "apscope: nothing was recorded into %s: neither attach(model) nor record_pytree(gradients) was called",
+                    "apscope: nothing was recorded into %s: neither attach(model) nor "
+                    "record_pytree(gradients) was called",
                     self.path,
                 )
             return
@@ -380,10 +382,10 @@ class Recorder:
         if not self._quiet and sys.stderr is not None:
             of = f" of {session.processes} processes" if session.processes > 1 else ""
             where = f"{self.path}{', which has no trace' if none else ''}"
-            with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+            with contextlib.suppress(OSError, ValueError):  # the reader has closed it
                 print(
-                    f"apscope: {0 if none else session.committed} steps{of} recorded in {where}, {session.bytes / 1e6:.1f} MB by this process; "
-                    f"recording took {self.overhead}",
+                    f"apscope: {0 if none else session.committed} steps{of} recorded in {where}, "
+                    f"{session.bytes / 1e6:.1f} MB by this process; recording took {self.overhead}",
                     file=sys.stderr,
                 )
 
@@ -442,7 +444,7 @@ class Recorder:
         self._skipped, self._late, self._recorded = [], False, True
 
     def _skip(self) -> None:
-        """The training dropped the current step: it is omitted, and the next one is recorded instead."""
+        """The training dropped the current step: the next one is recorded instead."""
         if self.due:
             self._skipped, self._late = [*self._skipped, self.number], True
         self._advance()
@@ -452,7 +454,7 @@ class Recorder:
         self._told = {}
 
     def _refuse(self, mistake: ValueError) -> None:
-        """A mistake in the script: raised before the first recorded step, ends the recording afterwards."""
+        """A mistake in the script: raised before the first recorded step; ends later recordings."""
         if self._recorded or os.getpid() != self._home:
             self._stop(str(mistake))
             return

@@ -19,7 +19,7 @@ BFLOAT16 = np.dtype([("bfloat16", "<u2")])
 
 
 def code_of(dtype: np.dtype) -> str | None:
-    """The dtype's name in a safetensors header; None for one that a trace does not store directly."""
+    """The dtype's name in a safetensors header; None if a trace does not store it directly."""
     return "BF16" if dtype == BFLOAT16 else _DTYPES.get(dtype.name)
 
 
@@ -77,7 +77,8 @@ def storable(
         )
     except TypeError:  # packed fp4, quantized integers
         raise ValueError(
-            f"{what} has dtype {getattr(array, 'dtype', type(array).__name__)}; a trace has real numbers"
+            f"{what} has dtype {getattr(array, 'dtype', type(array).__name__)}; "
+            "a trace has real numbers"
         ) from None
     if values.dtype.name.startswith("float8_"):  # ml_dtypes', JAX's
         values = widened(values.astype(np.float32), values.dtype.name)
@@ -97,7 +98,8 @@ def storable(
     if not exact.all():
         index = int(np.flatnonzero(~exact.ravel())[0])
         raise ValueError(
-            f"{what} has dtype {values.dtype} and its element {index} ({values.ravel()[index]!r}) is not an fp32 value; {remedy}"
+            f"{what} has dtype {values.dtype} and its element {index} ({values.ravel()[index]!r}) "
+            f"is not an fp32 value; {remedy}"
         )
     return rounded
 

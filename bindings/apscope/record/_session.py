@@ -47,7 +47,8 @@ from ._shards import Part, join
 _POLL = 0.05  # seconds between two polls of the other processes' files
 
 
-class StopRecording(Exception):  # noqa: N818  # no error of the caller's: why a recording ends before the training
+# no error of the caller's: why a recording ends before the training
+class StopRecording(Exception):  # noqa: N818
     """Why a recording cannot continue, as half a sentence."""
 
 
@@ -134,7 +135,8 @@ class Session:
     def _lead(self, first_step: int, resume: bool, about: dict) -> None:
         if (self.path / "manifest.json").exists() and not resume:
             raise ValueError(
-                f"{self.path} already has a trace; record into a new folder, or continue this one with resume=True"
+                f"{self.path} already has a trace; record into a new folder, or continue this one "
+                "with resume=True"
             )
         self._lock = lock_of_trace(self.path, "recording")
         # A regular end leaves neither.
@@ -184,12 +186,12 @@ class Session:
         parts: Mapping[str, Part] | None = None,
         others: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     ) -> None:
-        """Writes this process's `tensors` (worker -> name -> values) of a step, `others` and its note."""
+        """Writes a step's `tensors` (worker -> name -> values), `others`, and the note on them."""
         self._check_own() if self.process == 0 else self._wait_for_the_leader()
         if step <= self._last:  # its files are in the trace
             raise StopRecording(
-                f"step {step} comes again, after step {self._last}; a run that goes back to a checkpoint needs a new recorder with "
-                "first_step= and resume=True"
+                f"step {step} comes again, after step {self._last}; a run that goes back to a "
+                "checkpoint needs a new recorder with first_step= and resume=True"
             )
         self._last = step
         about = {"step": str(step)}
@@ -282,7 +284,7 @@ class Session:
                 )
 
     def collect(self, patience: float = 0.0) -> None:
-        """Process 0: commits the steps that all have written; waits up to `patience` seconds for the others."""
+        """Process 0: commits steps that all have written; waits for others up to `patience` s."""
         if self.process:
             self._heed()
             return
@@ -358,7 +360,7 @@ class Session:
         return True
 
     def _remember(self, step: int, facts: list[dict]) -> None:
-        """Adds facts that vary from step to step, without a field in the manifest, to the metadata."""
+        """Adds facts that vary by step, and have no field in the manifest, to the metadata."""
         about = self.manifest.metadata
         if (scale := facts[0].get("divided_by")) is not None:
             about["divided_by_loss_scale"] = _more(
@@ -394,7 +396,7 @@ class Session:
             self._say("stopped", reason)
 
     def finish(self, whole: bool) -> None:
-        """Ends the recording: process 0 accepts the last steps and removes the notes; the others wait."""
+        """Ends recording: process 0 accepts the last steps and removes the notes; others wait."""
         while self.process and whole and not self._taken():
             self._heed()
             time.sleep(_POLL)
@@ -403,7 +405,7 @@ class Session:
             shutil.rmtree(self._notes)
 
     def close(self) -> None:
-        """Releases the folder; after a stop the last process removes uncommitted files and the notes."""
+        """Releases the folder; after a stop the last process removes uncommitted files, notes."""
         if self._stopped:
             with contextlib.suppress(OSError, ValueError):
                 self._leave()

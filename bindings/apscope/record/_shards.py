@@ -15,7 +15,7 @@ from ._safetensors import dtype_of
 
 
 class Part(NamedTuple):
-    """The position of a part in the whole tensor: the whole's shape, the index of the first element."""
+    """The position of a part in its tensor: the tensor's shape, the index of the first element."""
 
     whole: tuple[int, ...]
     offset: tuple[int, ...]
@@ -68,7 +68,8 @@ def join(shapes: Shapes, sources: list[tuple[Path, Mapping[str, list[int]]]]) ->
         size = sum(values.size for values, _ in found[name])
         if dtypes or size != np.prod(shape, dtype=np.int64):
             raise ValueError(
-                f"tensor {name!r} has {size} values of {sorted(map(str, dtypes))} in its parts, which do not fit its shape {shape}"
+                f"tensor {name!r} has {size} values of {sorted(map(str, dtypes))} in its parts, "
+                f"which do not fit its shape {shape}"
             )
         joined[name] = whole
     return joined

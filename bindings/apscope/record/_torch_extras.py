@@ -1,4 +1,4 @@
-"""Further records besides gradients: weights before the update, layer inputs, activation gradients."""
+"""Records besides gradients: weights before the update, layer inputs, activation gradients."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Extras:
         self._seen[key] = _copy(gradient)
 
     def begin(self) -> None:
-        """A recorded step's first gradient has arrived: the weights are still those before the update."""
+        """A recorded step's first gradient has arrived; the weights are not updated yet."""
         if "weights" in self._what:
             self._weights = {name: _copy(p) for name, p in self._parameters.items()}
 

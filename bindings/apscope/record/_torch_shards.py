@@ -36,7 +36,8 @@ def shards_of(parameters: dict[str, torch.Tensor]) -> dict[str, Shard] | None:
         return None
     if rest := set(parameters) - set(sharded):
         raise ValueError(
-            f"{min(rest)!r} is not sharded, but {sharded[0]!r} is; select tensors of one kind with tensors="
+            f"{min(rest)!r} is not sharded, but {sharded[0]!r} is; "
+            "select tensors of one kind with tensors="
         )
     return {name: _shard(name, p) for name, p in parameters.items()}
 
@@ -46,7 +47,8 @@ def _shard(name: str, p: Any) -> Shard:
 
     if any(placement.is_partial() for placement in p.placements):
         raise ValueError(
-            f"{name!r} has partial sums over processes; there is no gradient to record before they are added"
+            f"{name!r} has partial sums over processes; there is no "
+            "gradient to record before they are added"
         )
     _, offset = compute_local_shape_and_global_offset(p.shape, p.device_mesh, p.placements)
     place = p.device_mesh.get_coordinate()
@@ -65,9 +67,11 @@ def refuse_flat(model: torch.nn.Module) -> None:
         isinstance(module, fsdp.FullyShardedDataParallel) for module in model.modules()
     ):
         raise ValueError(
-            "FullyShardedDataParallel's flat parameters belong to no layer; shard with torch.distributed.fsdp.fully_shard to record"
+            "FullyShardedDataParallel's flat parameters belong to no layer; shard with "
+            "torch.distributed.fsdp.fully_shard to record"
         )
     if type(model).__module__.startswith("deepspeed"):
         raise ValueError(
-            "a DeepSpeed engine keeps gradients in its own buffers; record with its ZeRO stage 0 and attach(engine.module)"
+            "a DeepSpeed engine keeps gradients in its own buffers; record with its ZeRO stage 0 "
+            "and attach(engine.module)"
         )

@@ -56,7 +56,8 @@ class TorchTap:
     ):
         if not isinstance(model, torch.nn.Module):
             raise ValueError(
-                f"attach takes a torch.nn.Module, not {type(model).__name__}; other loops call record_pytree(gradients)"
+                f"attach takes a torch.nn.Module, not {type(model).__name__}; other loops call "
+                "record_pytree(gradients)"
             )
         self.recorder, self._loss_scale = recorder, loss_scale
         self.process, self.processes, self.stage, runs_in = 0, 1, "local", "one process"
@@ -87,7 +88,8 @@ class TorchTap:
         if not picked:
             what = "requires a gradient" if chosen is None else "is selected by tensors="
             raise ValueError(
-                f"none of the model's {len(named)} parameters {what}; the first is {next(iter(named), 'missing')!r}"
+                f"none of the model's {len(named)} parameters {what}; the first is "
+                f"{next(iter(named), 'missing')!r}"
             )
         self.parameters = picked
         self.shards = shards_of(picked)
@@ -98,7 +100,8 @@ class TorchTap:
             )
         if self.joined and what:
             raise ValueError(
-                f"what={sorted(what)} cannot be recorded from shards; record them in one process or under DistributedDataParallel"
+                f"what={sorted(what)} cannot be recorded from shards; record them in one process "
+                "or under DistributedDataParallel"
             )
         self._inner, self._extras = inner, Extras(what, picked, lambda: recorder.due)
         self.roles = {_plain(name): role for name, role in roles(inner).items()}
@@ -159,11 +162,12 @@ class TorchTap:
         _grad_scaler.unwatch(self)
         if whole and self._ever and not self._steps and self.recorder.stopped is None:
             logger.warning(
-                "apscope: no step was recorded: gradients arrived, but no torch.optim.Optimizer stepped with them; end each step with step()"
+                "apscope: no step was recorded: gradients arrived, but no torch.optim.Optimizer "
+                "stepped with them; end each step with step()"
             )
 
     def _guarded(self, what: Callable[..., None], *first: Any) -> Callable[..., None]:
-        """Runs `what`, timed; errors end only the recording, except mistakes before the first step."""
+        """Runs `what`, timed; errors end only the recording, but early mistakes are raised."""
 
         def call(*arguments: Any) -> None:
             start = time.perf_counter()
@@ -184,7 +188,8 @@ class TorchTap:
             return
         if p.grad is None:
             raise Mistake(
-                f"another hook removes the gradient of {name!r}; attach the recorder before that hook is registered"
+                f"another hook removes the gradient of {name!r}; attach the recorder before that "
+                "hook is registered"
             )
         # Each pass that adds to .grad increments its version by one; removing it in between changes
         # the count.
@@ -229,7 +234,8 @@ class TorchTap:
                 not self._ever and self._empty > 1
             ):  # a first step without gradients initialises an optimizer's state
                 raise Mistake(
-                    "the optimizer steps with gradients that were not computed by backward(); pass them to record_pytree(gradients)"
+                    "the optimizer steps with gradients that were not computed by backward(); pass "
+                    "them to record_pytree(gradients)"
                 )
             return
         if (
@@ -256,8 +262,9 @@ class TorchTap:
         if self._strangers[id(optimizer)] == 2 and not any(self._ours(one) for one in optimizers()):
             count = sum(len(group["params"]) for group in optimizer.param_groups)
             raise Mistake(
-                f"no optimizer has a parameter of the attached model, and {type(optimizer).__name__} steps with {count} others; attach the "
-                "model whose parameters the optimizer has, after it is wrapped and moved"
+                "no optimizer has a parameter of the attached model, and "
+                f"{type(optimizer).__name__} steps with {count} others; attach the model whose "
+                "parameters the optimizer has, after it is wrapped and moved"
             )
 
     def _after_backward(self, optimizer: torch.optim.Optimizer) -> None:
@@ -330,14 +337,16 @@ class TorchTap:
         )
         if late := [name for name, p in self._unpicked.items() if p.grad is not None]:
             logger.warning(
-                "apscope: %d tensors unfrozen after attach() are not recorded; the first is %r; Recorder(tensors='.*') records all",
+                "apscope: %d tensors unfrozen after attach() are not recorded; the first is %r; "
+                "Recorder(tensors='.*') records all",
                 len(late),
                 late[0],
             )
             self._unpicked = {}
         if self._wanted is not None and (new := self._new()):
             logger.warning(
-                "apscope: %d tensors added after attach() are not recorded; the first is %r; attach a recorder to the whole model",
+                "apscope: %d tensors added after attach() are not recorded; the first is %r; "
+                "attach a recorder to the whole model",
                 len(new),
                 new[0],
             )

@@ -175,11 +175,13 @@ class TraceWriter:
             name.encode()
         except UnicodeEncodeError:
             raise ValueError(
-                f"the name {name!r} contains half a surrogate pair, which cannot be stored; remove it"
+                f"the name {name!r} contains half a surrogate pair, "
+                "which cannot be stored; remove it"
             ) from None
         if len(name.encode()) > NAME_LENGTH:
             raise ValueError(
-                f"the name {clip(name)!r} has {len(name.encode())} bytes; names in a trace have at most {NAME_LENGTH}"
+                f"the name {clip(name)!r} has {len(name.encode())} bytes; names in a trace have at "
+                f"most {NAME_LENGTH}"
             )
         group = self._pending.setdefault((kind, 0 if kind in _PER_STEP else worker), {})
         if name in group:
@@ -195,7 +197,8 @@ class TraceWriter:
         Raises
         ------
         ValueError
-            Nothing was added for the step, or names or shapes of tensors differ from those of the first.
+            Nothing was added for the step, or names or shapes of tensors differ from those of the
+            first.
         """
         return self._write(step, at_once=False)
 
@@ -251,7 +254,8 @@ class TraceWriter:
         Raises
         ------
         ValueError
-            A worker's file is missing, the step is not above the last one, or another process records into the folder.
+            A worker's file is missing, the step is not above the last one, or another process
+            records into the folder.
         """
         self._hold()
         self._manifest.check(step, files)
@@ -261,7 +265,8 @@ class TraceWriter:
                 os.replace(waits, folder / name)
             if not (folder / name).is_file() or (folder / name).stat().st_size != told["bytes"]:
                 raise ValueError(
-                    f"{folder / name} of {told['bytes']} bytes is missing; write_files writes it, into the same folder"
+                    f"{folder / name} of {told['bytes']} bytes is missing; write_files writes it, "
+                    "into the same folder"
                 )
         self._manifest.commit(
             step, files, loss=loss, learning_rate=learning_rate, loss_scale=loss_scale
@@ -308,8 +313,8 @@ class TraceWriter:
         Raises
         ------
         ValueError
-            A worker is missing, its tensors' names or shapes differ from the first's, or another process records into the
-            folder; then nothing is written.
+            A worker is missing, its tensors' names or shapes differ from the first's, or another
+            process records into the folder; then nothing is written.
         """
         for worker in range(self.workers):
             if ("gradient", worker) not in self._pending:
@@ -326,7 +331,7 @@ class TraceWriter:
         )
 
     def close(self) -> None:
-        """Drops an unfinished step and releases the folder; if not `durable`, writes the manifest."""
+        """Drops an unfinished step, releases the folder; if not `durable`, writes the manifest."""
         self._pending, self._step = {}, None
         if self._lock is None:
             if not self._durable:  # only the caller uses the folder

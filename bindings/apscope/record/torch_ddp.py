@@ -43,7 +43,8 @@ class DDPRecorder:
         """Writes this process's file; process 0 commits, passing the keywords to ``commit``."""
         if self.step is None:
             raise ValueError(
-                "end_step without begin_step: call begin_step(n) before the backward pass of the step to record"
+                "end_step without begin_step: call begin_step(n) before the backward pass of the "
+                "step to record"
             )
         step, self.step = self.step, None
         parts: list[Any] = [None] * dist.get_world_size()

@@ -1,4 +1,4 @@
-"""Recording under Hugging Face's Trainer: a callback that attaches a recorder when training begins."""
+"""Recording under Hugging Face's Trainer: a callback attaches a recorder when training begins."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def roles(model: torch.nn.Module) -> dict[str, str]:
 def record_activations(
     model: torch.nn.Module, writer: TraceWriter, step: int, worker: int
 ) -> Iterator[None]:
-    """While active, one forward and backward pass of `model` records every layer that has parameters.
+    """While active, one forward and backward pass of `model` records its layers with parameters.
 
     ``layer_input`` is the layer's first argument, ``activation_gradient`` the gradient with respect
     to its output. A layer that is called twice within one pass is refused by the writer.

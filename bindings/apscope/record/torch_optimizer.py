@@ -32,8 +32,8 @@ def record_optimizer(
     loss : callable
         Returns the current step's loss, or None.
     frozen : bool
-        Record every parameter, so that one may be unfrozen later; by default those that require a gradient at
-        the first recorded step. One without a gradient is recorded as zeros.
+        Record every parameter, so that one may be unfrozen later; by default those that require a
+        gradient at the first recorded step. One without a gradient is recorded as zeros.
 
     Returns
     -------

@@ -79,7 +79,8 @@ def layer_scale(
     fan : int, optional
         Terms summed; by default the weights' first axis times all but the first two.
     element_wise : bool
-        Rescue the smallest product instead: l = u_min / min abs(g w), over nonzero products of any g with any w.
+        Rescue the smallest product instead: l = u_min / min abs(g w), over nonzero products of any
+        g with any w.
     sparsity : float
         Share of products that pass a ReLU.
     u_min : float, optional
@@ -158,7 +159,8 @@ def join_scales(
     limit = as_format(format).largest
     if not scales or len(scales) != len(largest):
         raise ValueError(
-            f"{len(scales)} scales and {len(largest)} largest magnitudes; give one of each per gradient, at least one"
+            f"{len(scales)} scales and {len(largest)} largest magnitudes; give one of each per "
+            "gradient, at least one"
         )
     halved = [min(scales) * 0.5**k for k in range(1, 60) if 0.5**k >= min_factor]
     candidates = sorted(set(scales), reverse=True) + halved
@@ -179,10 +181,10 @@ def layer_scales(
 ) -> pd.DataFrame:
     """Adaptive loss scaling on one step's recorded activation gradients, layer by layer backwards.
 
-    Layers with weights of two axes or more (linear, convolution) and recorded gradients, in the reverse of
-    the trace's order, form a chain: the result of `layer_scale` for one multiplies all below it. A
-    recorded gradient is not changed by the rounding of layers above (open loop), and branches are
-    treated as a chain; see `join_scales`.
+    Layers with weights of two axes or more (linear, convolution) and recorded gradients, in the
+    reverse of the trace's order, form a chain: the result of `layer_scale` for one multiplies all
+    below it. A recorded gradient is not changed by the rounding of layers above (open loop), and
+    branches are treated as a chain; see `join_scales`.
 
     Parameters
     ----------
@@ -215,7 +217,8 @@ def layer_scales(
     for kind in ("activation_gradient", "weights"):
         if not trace.names(step, kind):
             raise ValueError(
-                f"{trace.path}: step {step} has no {kind} recorded; steps with it are {trace.recorded()[kind]}"
+                f"{trace.path}: step {step} has no {kind} recorded; steps with it are "
+                f"{trace.recorded()[kind]}"
             )
     f = as_format(format)
     gradients = set(trace.names(step, "activation_gradient"))

@@ -38,10 +38,11 @@ def loss_change(
 ) -> pd.DataFrame:
     """First-order change of the loss by one step of gradient descent, with and without a scheme.
 
-    Descent by h = -eta g would change the loss by sum G h to first order, with eta the learning rate, g the fp64
-    reference of the reduced gradient and G the gradient of the loss. With the scheme's reduced gradient g' it changes
-    by sum -eta G g': that is -eta sum G g plus the damage, the sum of eta G (g - g'). Positive
-    damage is harm. Elements with g or g' not finite are omitted.
+    Descent by h = -eta g would change the loss by sum G h to first order, with eta the learning
+    rate, g the fp64 reference of the reduced gradient and G the gradient of the loss. With the
+    scheme's reduced gradient g' it changes by sum -eta G g': that is -eta sum G g plus the damage,
+    the sum of eta G (g - g'). Positive damage is harm. Elements with g or g' not finite are
+    omitted.
 
     Parameters
     ----------
@@ -92,7 +93,8 @@ def loss_change(
         indices = [i for i in indices if m.steps[i].number in has["full_batch"]]
         if not indices:
             raise ValueError(
-                f"trace '{opened.name}' has no full-batch gradient at these steps; it has some at {has['full_batch'] or 'none'}"
+                f"trace '{opened.name}' has no full-batch gradient at these steps; it has some at "
+                f"{has['full_batch'] or 'none'}"
             )
     states: dict[str, dict[str, np.ndarray]] = {}
     rows = []
@@ -101,7 +103,8 @@ def loss_change(
         eta = step.learning_rate if learning_rate is None else float(learning_rate)
         if eta is None or math.isnan(eta):
             raise ValueError(
-                f"trace '{opened.name}' has no learning rate at step {step.number}; give learning_rate="
+                f"trace '{opened.name}' has no learning rate at step {step.number}; give "
+                "learning_rate="
             )
         for t in (m.tensors[i] for i in _select_tensors(opened, tensors)):
             g = np.stack([opened.read(step.number, t.name, w) for w in range(used)])
@@ -111,7 +114,8 @@ def loss_change(
                 if step.number in has[kind]
             }
             made = exchange(
-                chosen, g, topology=text("topology", topology), state=states.get(t.name, {}), step=step.number, index=place, tensor=t.name, role=t.role,
+                chosen, g, topology=text("topology", topology), state=states.get(t.name, {}),
+                step=step.number, index=place, tensor=t.name, role=t.role,
                 seed=seed, loss=_number(step.loss), learning_rate=eta, **given,
             )  # fmt: skip
             states[t.name] = made.state
@@ -124,7 +128,8 @@ def loss_change(
             truth = reference if gradient == "reduced" else given["full_batch"].astype(np.float64)
             rows.append(
                 {
-                    "trace": opened.name, "step": step.number, "tensor": t.name, "role": t.role, "scheme": chosen.spec,
+                    "trace": opened.name, "step": step.number, "tensor": t.name, "role": t.role,
+                    "scheme": chosen.spec,
                     "topology": made.reduction, **_first_order(eta, truth, reference, reduced),
                 }
             )  # fmt: skip
@@ -183,9 +188,9 @@ def path_loss_change(
 ) -> PathLossChange:
     """Loss Change Allocation along the straight path between two settings of the weights.
 
-    The loss changes by the integral over the path of gradient times displacement; each parameter's term of that
-    scalar product, integrated by the composite Simpson rule, is its share. It needs the loss's
-    gradient: a trace has none between its steps.
+    The loss changes by the integral over the path of gradient times displacement; each parameter's
+    term of that scalar product, integrated by the composite Simpson rule, is its share. It needs
+    the loss's gradient: a trace has none between its steps.
 
     Parameters
     ----------
@@ -194,7 +199,8 @@ def path_loss_change(
     start, end : array_like
         Weights before and after.
     change : float, optional
-        The true change L(end) - L(start). With it, intervals are doubled until the shares add up to it.
+        The true change L(end) - L(start). With it, intervals are doubled until the shares add up to
+        it.
     intervals : int
         The initial number; even.
     tolerance : float

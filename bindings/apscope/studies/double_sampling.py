@@ -34,8 +34,9 @@ class DoubleSampling:
 def gradients(a: Any, x: Any, b: Any, levels: Any, *, seed: int | Draws = 0) -> DoubleSampling:
     """Round samples stochastically, twice, and compute the gradient of (a.x - b)^2 / 2.
 
-    With one draw the gradient contains a draw's square, whose mean is too large by its variance: the bias is
-    D x, D diagonal with the mean over the samples of (a_i - below)(above - a_i). Two independent draws have none.
+    With one draw the gradient contains a draw's square, whose mean is too large by its variance:
+    the bias is D x, D diagonal with the mean over the samples of (a_i - below)(above - a_i). Two
+    independent draws have none.
 
     Parameters
     ----------
@@ -48,7 +49,8 @@ def gradients(a: Any, x: Any, b: Any, levels: Any, *, seed: int | Draws = 0) -> 
     levels : array_like
         Ascending, the same for all elements, at least two.
     seed : int or Draws
-        Of the draws: element i of the flattened samples has word i of worker 0's stream, hop 0 and 1.
+        Of the draws: element i of the flattened samples has word i of worker 0's stream, hop 0 and
+        1.
 
     Returns
     -------
@@ -72,13 +74,15 @@ def gradients(a: Any, x: Any, b: Any, levels: Any, *, seed: int | Draws = 0) -> 
     m, n = samples.shape
     if model.shape != (n,) or target.shape != (m,):
         raise ValueError(
-            f"x and b have shapes {model.shape} and {target.shape}; with a of {samples.shape} they must be {(n,)} and {(m,)}"
+            f"x and b have shapes {model.shape} and {target.shape}; with a of {samples.shape} they "
+            f"must be {(n,)} and {(m,)}"
         )
     if grid.ndim != 1 or grid.size < 2 or not (np.diff(grid) > 0).all():
         raise ValueError("levels must be two or more ascending numbers")
     if not ((samples >= grid[0]) & (samples <= grid[-1])).all():
         raise ValueError(
-            f"a goes from {samples.min()} to {samples.max()}; it must stay within the levels, {grid[0]} to {grid[-1]}"
+            f"a goes from {samples.min()} to {samples.max()}; it must stay within the levels, "
+            f"{grid[0]} to {grid[-1]}"
         )
     above = np.clip(np.searchsorted(grid, samples, side="right"), 1, grid.size - 1)
     low, high = grid[above - 1], grid[above]

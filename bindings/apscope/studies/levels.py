@@ -24,7 +24,7 @@ class OptimalLevels:
 
 
 def optimal_levels(x: Any, k: int, method: str = "fast", *, candidates: int = 512) -> OptimalLevels:
-    """The k levels, smallest and largest element among them, with the minimum sum of (x - below)(above - x).
+    """The k levels with the minimum sum of (x - below)(above - x), including min and max of x.
 
     Parameters
     ----------

@@ -33,14 +33,14 @@ class UnitScales:
 def unit_scales(weight_shape: Sequence[int], batch: int, *, constrained: bool = True) -> UnitScales:
     """The scales of a linear layer or convolution that preserve unit variance.
 
-    A sum of n independent products of variance 1 has variance n; each scale is one over the root of the
-    number of terms in its sum.
+    A sum of n independent products of variance 1 has variance n; each scale is one over the root of
+    the number of terms in its sum.
 
     Parameters
     ----------
     weight_shape : sequence of int
-        (outputs, inputs, kernel...). A kernel's positions count as inputs and as outputs: an extension of
-        the rule for linear layers, whose kernel is a single position.
+        (outputs, inputs, kernel...). A kernel's positions count as inputs and as outputs: an
+        extension of the rule for linear layers, whose kernel is a single position.
     batch : int
         Terms of the weights' gradient: samples times output positions.
     constrained : bool
@@ -57,7 +57,8 @@ def unit_scales(weight_shape: Sequence[int], batch: int, *, constrained: bool = 
     """
     if len(weight_shape) < 2 or min(weight_shape) < 1 or batch < 1:
         raise ValueError(
-            f"weight_shape={tuple(weight_shape)}, batch={batch}: give outputs and inputs, all at least 1"
+            f"weight_shape={tuple(weight_shape)}, batch={batch}: give "
+            "outputs and inputs, all at least 1"
         )
     kernel = math.prod(weight_shape[2:])
     output = (weight_shape[1] * kernel) ** -0.5
@@ -88,8 +89,8 @@ def layer_deviations(
     Returns
     -------
     pandas.DataFrame
-        layer, batch, the three scales; std_input, std_output_gradient (as recorded); std_scaled: of the weight
-        gradient times its scale; ratio: std_scaled divided by the product of both, 1 for
+        layer, batch, the three scales; std_input, std_output_gradient (as recorded); std_scaled: of
+        the weight gradient times its scale; ratio: std_scaled divided by the product of both, 1 for
         independent factors of mean zero; underflow: share of nonzero weight gradient elements that
         round to 0 in the format at that scale, and underflow_unit the same once the gradient at the
         output is divided by its standard deviation.
@@ -104,7 +105,8 @@ def layer_deviations(
     if not layers:
         have = trace.recorded()["layer_input"]
         raise ValueError(
-            f"{trace.path}: step {step} has no layer inputs and activation gradients; steps with them are {have}"
+            f"{trace.path}: step {step} has no layer inputs and activation gradients; steps with "
+            f"them are {have}"
         )
     f = as_format(format)
     rows = []

@@ -29,7 +29,7 @@ __dir__ = __all__.copy
 
 
 def _update(trace: Trace, step: int, tensor: str, learning_rate: float | None) -> np.ndarray:
-    """eta g, fp64: g the exact sum or mean of the workers' gradients, whatever the trace's reduction."""
+    """eta g in fp64; g is the exact sum or mean of the workers' gradients."""
     if learning_rate is None:
         learning_rate = trace.manifest.steps[trace.steps.index(step)].learning_rate
         if learning_rate is None or not np.isfinite(learning_rate):
@@ -76,8 +76,9 @@ def update_underflow(
     Returns
     -------
     pandas.DataFrame
-        step, tensor, updates (finite, not zero), lost, lost_with_master (counts), share, share_with_master, and kept_by_master:
-        the part of the lost updates that the master copy keeps.
+        step, tensor, updates (finite, not zero), lost, lost_with_master (counts), share,
+        share_with_master, and kept_by_master: the part of the lost updates that the master copy
+        keeps.
 
     Raises
     ------
@@ -136,9 +137,9 @@ def underflow_curve(
 ) -> pd.DataFrame:
     """Underflow against a loss scale 2^k, from one histogram of exponents.
 
-    A power of two shifts the histogram. In a format whose smallest positive value q is a power of two, a nonzero x
-    with abs(x) 2^k <= q / 2 becomes 0 (also in a tie): all of the bins below that of q / 2, and in
-    that bin the elements equal to q / 2, which are counted separately.
+    A power of two shifts the histogram. In a format whose smallest positive value q is a power of
+    two, a nonzero x with abs(x) 2^k <= q / 2 becomes 0 (also in a tie): all of the bins below that
+    of q / 2, and in that bin the elements equal to q / 2, which are counted separately.
 
     Parameters
     ----------
@@ -152,7 +153,8 @@ def underflow_curve(
     Returns
     -------
     pandas.DataFrame
-        scale_exponent, below (bins below), at_threshold, zeros (their sum), underflow (share of the nonzero elements).
+        scale_exponent, below (bins below), at_threshold, zeros (their sum), underflow (share of the
+        nonzero elements).
 
     Raises
     ------
@@ -163,7 +165,8 @@ def underflow_curve(
     fraction, exponent = np.frexp(f.smallest_positive)
     if fraction != 0.5:
         raise ValueError(
-            f"format {f.name}: its smallest positive value {f.smallest_positive} is not a power of two; count by casting instead"
+            f"format {f.name}: its smallest positive value {f.smallest_positive} is not a power of "
+            "two; count by casting instead"
         )
     threshold = int(exponent) - 2  # exponent of q / 2
     a = np.abs(np.asarray(x, np.float64).ravel())
@@ -243,7 +246,7 @@ def sgd_updates(
 
 @dataclass(frozen=True)
 class WeightResidual:
-    """Low-precision weights, with and without a residual: float64, a row per step, row 0 the start."""
+    """Low-precision weights with and without a residual: float64, one row per step from 0."""
 
     weights: np.ndarray  #: in the format
     residual: np.ndarray  #: their rounding error, kept by each worker
@@ -272,8 +275,9 @@ def weight_residual(
     updates : array_like, shape (steps, ...)
         The update of each step, such as from `sgd_updates`.
     format : FloatFormat, str or dtype
-        Of the weights, saturating: ``hfp8_forward`` is 1-4-3, bias 11, all exponents normal: 1.125 2^-11 to 30;
-        ``e4m3b11fnuz`` has its values with subnormals, from 2^-13, 2^-10 the smallest normal one.
+        Of the weights, saturating: ``hfp8_forward`` is 1-4-3, bias 11, all exponents normal: 1.125
+        2^-11 to 30; ``e4m3b11fnuz`` has its values with subnormals, from 2^-13, 2^-10 the smallest
+        normal one.
     residual_format : FloatFormat, str or dtype, optional
         The residual is rounded to it; by default it stays fp64.
 

@@ -1,9 +1,10 @@
 """Emulated formats on PyTorch's tensors, with gradients (extra ``torch``).
 
-`quantize`, `quantize_blocks`, `matmul`, `linear` and `conv2d` give the numbers of `apscope.quantize`,
-`apscope.quantize_blocks` and `apscope.matmul`, bit for bit, and are part of the graph: under
-``autograd``, ``torch.func`` (``grad``, ``vmap``) and ``torch.compile``. Nothing is changed in
-place. `LowPrecisionWeights` keeps a model's weights in a format while any optimizer trains them.
+`quantize`, `quantize_blocks`, `matmul`, `linear` and `conv2d` give the numbers of
+`apscope.quantize`, `apscope.quantize_blocks` and `apscope.matmul`, bit for bit, and are part of the
+graph: under ``autograd``, ``torch.func`` (``grad``, ``vmap``) and ``torch.compile``. Nothing is
+changed in place. `LowPrecisionWeights` keeps a model's weights in a format while any optimizer
+trains them.
 """
 
 try:

@@ -23,8 +23,8 @@ def quantize(
     Parameters
     ----------
     x : floating-point tensor of any shape
-        On the CPU, without a copy if it is contiguous fp32 or fp64; on a GPU as `apscope.cuda` takes it.
-        Not changed.
+        On the CPU, without a copy if it is contiguous fp32 or fp64; on a GPU as `apscope.cuda`
+        takes it. Not changed.
     format : FloatFormat, str or dtype
     backward : FloatFormat, str or dtype, optional
         The gradient is rounded to this format, with the same options; by default it passes
@@ -37,7 +37,7 @@ def quantize(
     -------
     tensor of x's shape, contiguous
         float64 for float64 and for formats beyond float32, else float32. Under ``vmap`` each entry
-        of a batch is a call of its own: with the same random words.
+        of a batch is a separate call, with the same random words.
 
     Raises
     ------
@@ -76,8 +76,8 @@ def quantize_blocks(
     Returns
     -------
     tensor of x's shape, contiguous
-        float64 for float64, else float32. Under ``vmap`` each entry of a batch is a call of its own:
-        a scale of a tensor (NVFP4) is one an entry.
+        float64 for float64, else float32. Under ``vmap`` each entry of a batch is a separate call:
+        a tensor scale (NVFP4) is one per entry.
 
     Raises
     ------
@@ -135,8 +135,8 @@ def matmul(
     y = b.unsqueeze(1) if b.dim() == 1 else b
     if x.shape[-1] != y.shape[-2]:
         raise ValueError(
-            f"a of shape {tuple(a.shape)} and b of shape {tuple(b.shape)} cannot be multiplied: "
-            f"k is {x.shape[-1]} and {y.shape[-2]}"
+            f"a of shape {tuple(a.shape)} and b of shape {tuple(b.shape)} cannot be multiplied: k "
+            f"is {x.shape[-1]} and {y.shape[-2]}; give equal k"
         )
     result = product(x, y, how, back, seed)
     if b.dim() == 1:
@@ -201,7 +201,8 @@ def conv2d(
 
     The terms of an output are in the order of channel, row and column of the kernel; places in the
     padding are zeros among them. Those of a weight's gradient are in the order of image, row and
-    column of the output. Element i of (groups, n / groups, batch, height, width) uses random word i.
+    column of the output. Element i of (groups, n / groups, batch, height, width) uses random word
+    i.
 
     Parameters
     ----------
@@ -220,14 +221,14 @@ def conv2d(
     Raises
     ------
     ValueError, TypeError
-        As `matmul`; shapes that do not belong together.
+        As `matmul`; shapes that do not match.
     """
     _check(x=x, weight=weight)
     fits = x.dim() == weight.dim() == 4 and groups >= 1
     if not fits or x.shape[1] != groups * weight.shape[1] or weight.shape[0] % groups != 0:
         raise ValueError(
-            f"x of shape {tuple(x.shape)} and weight of shape {tuple(weight.shape)} do not belong "
-            f"together in {groups} groups; give (batch, c, h, w) and (n, c / groups, rows, columns)"
+            f"x of shape {tuple(x.shape)} and weight of shape {tuple(weight.shape)} do not match "
+            f"for {groups} groups; give (batch, c, h, w) and (n, c / groups, rows, columns)"
         )
     step, edge, gap = (
         _pair("stride", stride),
@@ -283,8 +284,8 @@ def _check(**tensors: Any) -> None:
     for name, value in tensors.items():
         if not isinstance(value, torch.Tensor):
             raise TypeError(
-                f"{name} is {type(value).__name__}; give a torch.Tensor, or call apscope's function "
-                "of the same name"
+                f"{name} is {type(value).__name__}; give a torch.Tensor, or call apscope's "
+                "function of the same name"
             )
         if not value.is_floating_point():
             raise TypeError(f"{name} has dtype {value.dtype}; give a floating-point tensor")

@@ -36,7 +36,7 @@ def _cast(x: torch.Tensor, how: str, back: str, seed: int) -> torch.Tensor:
 def _cast_batched(
     x: torch.Tensor, dim: int, run: Callable[[torch.Tensor], torch.Tensor], how: str
 ) -> torch.Tensor:
-    """Every entry of a batch as a call of its own: with its own scale, and the same random words."""
+    """Every entry of a batch as a separate call: with its own scale, and the same random words."""
     x = x.movedim(dim, 0)
     if '"quantize"' in how and not draws(how):  # element by element
         return run(x)

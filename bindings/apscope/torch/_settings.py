@@ -31,9 +31,10 @@ _FORMATS = ("product", "accumulate")
 
 
 def seed_of(seed: Any) -> int:
-    """The seed of one call as a signed number of 64 bits: an operator's argument; a `Draws` gives its next.
+    """The seed of one call as a signed 64-bit number, for operators; a `Draws` gives its next.
 
-    The text does not contain it, so that a compiled function is not compiled again for another seed.
+    The text does not contain it, so that a compiled function is not compiled again for another
+    seed.
     """
     if torch.compiler.is_compiling():
         if isinstance(seed, Draws):
@@ -42,7 +43,7 @@ def seed_of(seed: Any) -> int:
                 "or call this outside of torch.compile"
             )
         if seed < 0:
-            raise ValueError("seed is negative; give a number between 0 and 2^64 - 1")
+            raise ValueError("seed is negative; give a number from 0 to 2^64 - 1")
     else:
         seed = integer("seed", taken(seed), 0, 2**64 - 1)
     return seed if seed < 2**63 else seed - 2**64

@@ -19,7 +19,7 @@ UPDATES = ("nearest", "stochastic", "kahan", "residual")
 
 
 class LowPrecisionWeights:
-    """Keeps an optimizer's parameters in a format: every step ends with weights that it holds.
+    """Keeps an optimizer's parameters in a format: after every step the weights are its values.
 
     The optimizer computes an update d = w' - w of the weights w in their own dtype; then
 
@@ -78,8 +78,8 @@ class LowPrecisionWeights:
         for p in self._kept_parameters():
             if p.dtype not in (torch.float32, torch.float64) or p.device.type != "cpu":
                 raise TypeError(
-                    f"a parameter of {p.dtype} on {p.device} cannot be kept here; give fp32 or fp64 "
-                    "parameters on the CPU"
+                    f"a parameter of {p.dtype} on {p.device} cannot be kept here; give fp32 or "
+                    "fp64 parameters on the CPU"
                 )
         self._left: list[torch.Tensor] = []
         with torch.no_grad():
@@ -113,7 +113,7 @@ class LowPrecisionWeights:
         Raises
         ------
         RuntimeError
-            The optimizer got other parameters since.
+            The optimizer's parameters were changed since.
         """
         if list(map(id, self._given())) != list(map(id, self._parameters)):
             raise RuntimeError(
@@ -156,7 +156,7 @@ class LowPrecisionWeights:
         return rounded
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the next step depends on, but the weights."""
+        """Everything that the next step depends on, except the weights."""
         return {
             "optimizer": self.optimizer.state_dict(),
             "format": self.format.to_json(),
@@ -167,7 +167,7 @@ class LowPrecisionWeights:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues where another run stood, with the same bits.
+        """Continues from another run's state, with the same bits.
 
         Raises
         ------
@@ -178,8 +178,8 @@ class LowPrecisionWeights:
         mine = self.state_dict()
         if state.keys() != mine.keys():
             raise ValueError(
-                f"the state has {', '.join(map(str, state))}; give one made by state_dict, which has "
-                f"{', '.join(mine)}"
+                f"the state has {', '.join(map(str, state))}; give one made by state_dict, which "
+                f"has {', '.join(mine)}"
             )
         for key in ("format", "update", "seed"):
             if state[key] != mine[key]:

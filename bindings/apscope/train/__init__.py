@@ -4,9 +4,9 @@
 several processes: with `exchange_hook` under PyTorch's ``DistributedDataParallel``, with
 `exchange_fsdp` under ``fully_shard``. All give the same bits.
 
-Methods of training, each with its source (docs/methods.md): `AdaptiveLossScaling`, `FracTrain` (contexts
-around a model's layers), `HALP` (an optimizer), `DoubleSampledLinear` (a layer), `multipoint` (a
-trained model's weights); `apscope.train.unit_scaling` has layers of unit variance.
+Methods of training, each with its source (docs/methods.md): `AdaptiveLossScaling`, `FracTrain`
+(contexts around a model's layers), `HALP` (an optimizer), `DoubleSampledLinear` (a layer),
+`multipoint` (a trained model's weights); `apscope.train.unit_scaling` has layers of unit variance.
 """
 
 try:

@@ -19,7 +19,7 @@ __all__ = ["AdaptiveLossScaling", "LayerScale"]
 
 @dataclass
 class LayerScale:
-    """What a layer did in the last backward pass."""
+    """Scales and counts of a layer in the last backward pass."""
 
     layer: str
     arrived: float  #: P, the scale of the gradient that arrived
@@ -42,36 +42,36 @@ class _Call:
 class AdaptiveLossScaling(LayerMode):
     """Scales of gradients, layer by layer, chosen where backpropagation reaches the layer.
 
-    Inside the context, a linear layer or convolution with weights W and inputs x computes as
-    before; its backward pass reads the gradient g of its output at the scale P at which it arrives
-    (`start` at the end of the model), and passes on another:
+    Inside the context, the forward pass of a linear layer or convolution with weights W and inputs
+    x is unchanged; its backward pass receives the gradient g of its output at a scale P (`start` at
+    the end of the model), and passes on a gradient at another scale:
 
         g  = Q(P g)                        what a gradient in the format is
         l  = `apscope.studies.activation_scales.layer_scale`(g, W, cumulative=P / start)
         gx = Q(Q(l g) W) / (P l)           passed on at the scale P l
         gW = Q(g x) / P,  gb = Q(sum g) / P
 
-    Q rounds to the format, sums are fp32. P l is a power of two, so that the division is exact.
-    Where several layers read an output, P is `join_scales` of theirs. All tensors between the
+    Q rounds to the format, sums are fp32. P l is a power of two, so the division is exact. If
+    several layers read an output, P is `join_scales` of their scales. All tensors between the
     layers hold the unscaled numbers, which have the same bits: only Q depends on P.
 
     Source: R. Zhao, B. Vogel, T. Ahmed, arXiv:1910.12385, and the code ada-loss, whose rule, bounds
-    (16 of a layer, 1024 of all) and join are these. At a join they hold each gradient at its own
-    scale; here the limit is applied to their sum.
+    (16 of a layer, 1024 of all) and join are these. At a join the code limits each gradient at its
+    own scale; here the limit applies to their sum.
 
     Parameters
     ----------
     model : torch.nn.Module
         Not changed. Its parameters are fp32 or fp64, on the CPU.
     format : FloatFormat, str or dtype
-        Of gradients in the backward pass. Weights and activations stay as they are.
+        Format of gradients in the backward pass. Weights and activations are not rounded.
     scale : float, optional
         A constant loss scale instead, a power of two: P = scale, l = 1.
     start : float
         P at the end of the model, a power of two. A loop may change the attribute between passes,
-        such as halve it after an overflow.
+        for example halve it after an overflow.
     every : int
-        l is computed at every so many forward passes, and kept between.
+        l is computed once per this number of forward passes, and kept in between.
     **options
         Of `layer_scale`: share, upper, total, sparsity, element_wise, u_min.
 
@@ -80,22 +80,23 @@ class AdaptiveLossScaling(LayerMode):
     layers : list of LayerScale
         Of the last backward pass, in its order.
     overflowed : bool
-        Whether an element of a gradient was not finite in it: leave out the optimizer's step.
+        Whether a gradient of the last backward pass had an element that is not finite; the
+        optimizer's step should then be left out.
 
     Raises
     ------
     TypeError
-        Not a module, an unknown option.
+        `model` is not a module; an unknown option.
     ValueError
         An unknown format, a scale that is not a power of two.
 
     Notes
     -----
     One context per forward pass; ``backward`` may be called inside or after it, once. A compiled
-    model runs inside the context as if it were not. Layers are found by
-    their weights; ``nn.LSTM`` and ``nn.MultiheadAttention`` do not call ``linear`` with them. A
-    layer whose output also reaches the loss past all layers takes the scale of its readers alone.
-    In `Workers` set ``batched=False``.
+    model runs uncompiled inside the context. Layers are found by their weights; ``nn.LSTM`` and
+    ``nn.MultiheadAttention`` do not call ``linear`` with them. If an output also reaches the loss
+    without another layer, the layer takes only the scale of the layers that read it. In `Workers`
+    set ``batched=False``.
 
     Examples
     --------
@@ -149,7 +150,7 @@ class AdaptiveLossScaling(LayerMode):
     def layer(
         self, name: str, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, product: Product
     ) -> torch.Tensor:
-        """The layer, whose backward pass is this method's."""
+        """The layer, with the backward pass of this method."""
         call = _Call(name, self._calls.get(name, 0))
         self._calls[name] = call.number + 1
         for earlier in _calls_before(x.grad_fn):
@@ -231,7 +232,7 @@ class _Layer(torch.autograd.Function):
 
 
 def _calls_before(node: Any) -> list[_Call]:
-    """The layers' calls from which this node of the graph is reached without another between."""
+    """The layers' calls that reach this node of the graph without another layer in between."""
     found: dict[int, _Call] = {}
     seen, left = set(), [node]
     while left:

@@ -16,7 +16,7 @@ __all__ = ["DoubleSampledLinear"]
 
 
 class _DoubleSampled(torch.autograd.Function):
-    """x W^T of one draw of x; W's gradient of another."""
+    """x W^T with one draw of x; the gradient of W with another."""
 
     @staticmethod
     def forward(
@@ -39,14 +39,15 @@ class DoubleSampledLinear(nn.Linear):
         y = Q2(x) W^T + b,  gradient of W = g^T Q1(x)
 
     where g is the gradient of y. If g is linear in y (a squared error of y itself), the gradient of
-    W is unbiased: E = (E Q1)(E Q2). With one draw (`double` False) it contains the draw's square,
-    and is off by D W with D the diagonal of the sums of (x - below)(above - x), so that training
-    converges to another point: `apscope.studies.double_sampling.gradients` has the closed form, and
-    the estimate that takes both draws in both places.
+    W is unbiased: E = (E Q1)(E Q2). With one draw (`double` False) it contains the square of the
+    draw and has the bias D W, where D is the diagonal matrix of the sums of (x - below)(above - x),
+    so training converges to another point: `apscope.studies.double_sampling.gradients` has the
+    closed form, and the estimate that takes both draws in both places.
 
     Source: H. Zhang et al., ZipML, arXiv:1611.05402. Here both draws are new at every call; that
-    the second needs one more bit of storage is recalled, and follows from their distance of at most
-    one level. For other losses (logistic, hinge) the paper uses polynomials; they are not here.
+    the second draw needs only one more bit of storage is recalled, and follows because the two
+    differ by at most one level. The paper's polynomials for other losses (logistic, hinge) are not
+    implemented.
 
     Parameters
     ----------
@@ -54,13 +55,13 @@ class DoubleSampledLinear(nn.Linear):
     bias : bool
     bits : int, 1 to 16
     low, high : float
-        The least and the greatest level. Inputs beyond them saturate, which is biased.
+        The smallest and the largest level. Inputs beyond them saturate, which adds a bias.
     double : bool
-        False: one draw serves both.
+        False: one draw is used in both places.
     stochastic : bool
         False: both are rounded to nearest, ties to even.
     seed : int, 0 to 2**64 - 1
-        Call t draws with calls 2 t and 2 t + 1 of ``Draws(seed)``. In ``eval`` mode inputs are not
+        Call t uses calls 2 t and 2 t + 1 of ``Draws(seed)``. In ``eval`` mode inputs are not
         rounded.
     dtype
         Of the weights.
@@ -68,17 +69,17 @@ class DoubleSampledLinear(nn.Linear):
     Attributes
     ----------
     calls : int
-        In training mode so far; with the seed, all that later draws depend on. It is in the state
-        dict.
+        Number of calls in training mode; later draws depend only on it and the seed. It is in the
+        state dict.
 
     Raises
     ------
     ValueError
-        A number out of range.
+        A number is out of range.
 
     Notes
     -----
-    No gradient passes on to the inputs, which are data: the layer is a model's first.
+    The inputs get no gradient because they are data, so the layer must be the first of a model.
 
     Examples
     --------
@@ -112,7 +113,7 @@ class DoubleSampledLinear(nn.Linear):
         self.seed, self.calls = integer("seed", seed, 0, 2**64 - 1), 0
 
     def drawn(self, x: torch.Tensor, call: int) -> torch.Tensor:
-        """The inputs rounded as call number `call` of the draws does."""
+        """The inputs, rounded with call number `call` of the draws."""
         step = (self.high - self.low) / (2**self.bits - 1)
         seed = Draws(self.seed, call).next() if self.stochastic else None
         codes = to_integers((x.double() - self.low) / step, self.bits, seed)
@@ -129,13 +130,16 @@ class DoubleSampledLinear(nn.Linear):
         return y if self.bias is None else y + self.bias
 
     def get_extra_state(self) -> torch.Tensor:
-        """The calls so far."""
+        """The number of calls."""
         return torch.tensor(self.calls)
 
     def set_extra_state(self, state: torch.Tensor) -> None:
-        """Continues after as many calls."""
+        """Continues after this number of calls."""
         self.calls = int(state)
 
     def extra_repr(self) -> str:
         """Its settings."""
-        return f"{super().extra_repr()}, bits={self.bits}, low={self.low:g}, high={self.high:g}, double={self.double}"
+        return (
+            f"{super().extra_repr()}, bits={self.bits}, low={self.low:g}, high={self.high:g}, "
+            f"double={self.double}"
+        )

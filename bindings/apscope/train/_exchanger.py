@@ -20,7 +20,7 @@ __all__ = ["Exchanger", "fsdp_factors"]
 
 
 def fsdp_factors(workers: int) -> tuple[float, float]:
-    """What FSDP2 divides an fp16 reduction by, before it and after it: about the square root each.
+    """The divisors of FSDP2 before and after an fp16 reduction: each about the square root of W.
 
     The first is the least power of two 2^k with workers / 2^k <= 2^k, or the greatest that divides
     2 workers if that is smaller.
@@ -32,7 +32,7 @@ def fsdp_factors(workers: int) -> tuple[float, float]:
 
 
 class Exchanger:
-    """The exchange that stands in place of an all-reduce, and its memory.
+    """The exchange that replaces an all-reduce, and its memory.
 
     Parameters
     ----------
@@ -43,14 +43,14 @@ class Exchanger:
         The parameters' names, in the model's order.
     workers : int
     topology : str
-        For schemes that add in a format; the others have their own reduction.
+        Order of additions of schemes that add in a format; other schemes have their own reduction.
     seed : int, 0 to 2**64 - 1
-        Of all random draws, with the parameter's name and the step's number.
+        Seed of all random draws, together with the parameter's name and the step's number.
     divide : bool or "fsdp"
         Whether the result is the sum over the workers divided by their number; "fsdp": as FSDP2
         divides an fp16 reduction, in fp16, before it (`sent`) and after it.
     roles : mapping or function, optional
-        The parameters' roles, for hybrids; guessed from names and shapes where not given.
+        The parameters' roles, for hybrids; missing ones are guessed from names and shapes.
     threads : int
         0: as many as the machine has.
 
@@ -73,7 +73,7 @@ class Exchanger:
         threads: int = 0,
     ) -> None:
         if not isinstance(divide, bool) and divide != "fsdp":
-            raise ValueError(f"divide={divide!r} is not True, False or 'fsdp'")
+            raise ValueError(f"divide={divide!r} is not one of True, False and 'fsdp'")
         self.divide = divide
         self.spec, self.topology = as_scheme(spec).spec, text("topology", topology)
         self.names = list(shapes)
@@ -99,7 +99,7 @@ class Exchanger:
         self.step = 0  #: Number of the next step.
 
     def sent(self, gradients: torch.Tensor) -> torch.Tensor:
-        """What a worker sends of a gradient: with ``divide="fsdp"`` divided once, in fp16."""
+        """The gradient that a worker sends; with ``divide="fsdp"`` divided once, in fp16."""
         if self.divide != "fsdp":
             return gradients
         return gradients.half().div_(self._before).float()
@@ -120,8 +120,8 @@ class Exchanger:
         gradients : sequence of float32 tensors, shape (workers, n) each
             One per parameter, on the CPU, as `sent` gives them. Not changed.
         out : sequence of contiguous float32 tensors of n elements
-            Gets the sum over the workers, divided by their number: reduced as the scheme does,
-            divided in fp64, rounded to fp32; as `divide` says.
+            Receives the scheme's sum over the workers, divided by their number in fp64 and rounded
+            to fp32, or as `divide` says.
         loss, learning_rate, weights : optional
             For schemes that need them.
 
@@ -162,12 +162,12 @@ class Exchanger:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues where another exchange stood.
+        """Continues from another exchange's state.
 
         Raises
         ------
         ValueError
-            The state of another scheme, topology, seed, division or number of workers.
+            The state has another scheme, topology, seed, division or number of workers.
         """
         for key in ("spec", "topology", "workers", "seed", "divide"):
             if state[key] != getattr(self, key):

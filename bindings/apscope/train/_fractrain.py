@@ -22,7 +22,7 @@ _NOTHING = np.zeros((1, 1), np.float32)
 
 
 class FracTrain(LayerMode):
-    """Layers whose weights, activations and gradients are integers of a width that follows the loss.
+    """Layers with integer weights, activations and gradients, of a width that follows the loss.
 
     Inside the context, of every linear layer and convolution with inputs x, weights W and gradient
     g of its output,
@@ -31,47 +31,47 @@ class FracTrain(LayerMode):
         x', W' = A(x), A(W) with `bits`[stage], to nearest;  g' = A(g) with `gradient_bits`[stage],
         stochastically;  A(v) = min + step round((v - min) / step), step = (max - min) / (2^b - 1)
 
-    with the smallest and largest element of the tensor. `observe` is told a loss per epoch (or at
-    other intervals): the stage grows by one where the last 5 losses stalled, by the rule of the
-    scheme `fractrain` (docs/definitions.md, section 8), which this calls.
+    with the smallest and largest element of the tensor. `observe` receives a loss per epoch (or
+    other interval): the stage grows by one when the last 5 losses stall, by the code of the scheme
+    `fractrain` (docs/definitions.md, section 8).
 
     Source: Y. Fu et al., FracTrain, arXiv:2012.13113, and its code: the quantizer, the indicator
-    and the widths 3/4/6/8 and 6/6/8/8 with epsilon 0.05, alpha 0.3 are its example. This is PFQ,
-    the progressive half. The dynamic half (DFQ), in which a trained gate chooses every layer's
-    widths for every input, is not built.
+    and the widths 3/4/6/8 and 6/6/8/8 with epsilon 0.05, alpha 0.3 are its example. This is the
+    progressive part, PFQ. The dynamic part, DFQ, in which a trained gate chooses every layer's
+    widths for every input, is not implemented.
 
     Parameters
     ----------
     model : torch.nn.Module
         Not changed. Its parameters are fp32 or fp64, on the CPU.
     bits, gradient_bits : sequence of int
-        Widths of the stages, 1 to 16, as many of each. A sequence of one width is a constant.
+        Widths of the stages, 1 to 16, in two sequences of equal length. One width is constant.
     epsilon : float
-        Losses closer than this share of the first ones' mean stall.
+        Losses stall if they are closer than this share of the mean of the first ones.
     alpha : float
         Factor on epsilon at the first and second turning point.
     skip : sequence of str
-        Layers that stay as they are.
+        Layers that are not rounded.
     seed : int, 0 to 2**64 - 1
-        Of gradients: each draws with the next call of ``Draws(seed)``.
+        Seed of the gradients: each uses the next call of ``Draws(seed)``.
 
     Attributes
     ----------
     stage : int
         Number of turning points so far.
     cost : float
-        Of all passes so far, in multiplications of 32 by 32 bits: one of b and c bits costs
-        b c / 32^2; a layer's two backward products have as many as its forward product.
+        Cost of all passes so far, in multiplications of 32 by 32 bits: one of b and c bits costs b
+        c / 32^2; each of a layer's two backward products costs as many as its forward product.
     full_cost : float
-        The same with 32 bits everywhere. Both count the layers' three products, all of them in
-        every pass.
+        The same with 32 bits everywhere. Both count all three products of every layer in every
+        pass.
 
     Raises
     ------
     TypeError
         Not a module.
     ValueError
-        Widths out of range, not as many of each, a layer to skip that is not in the model.
+        Widths out of range or in different numbers; a layer to skip that is not in the model.
 
     Examples
     --------
@@ -100,8 +100,8 @@ class FracTrain(LayerMode):
         self.gradient_bits = tuple(integer("gradient_bits", b, 1, 16) for b in gradient_bits)
         if not self.bits or len(self.bits) != len(self.gradient_bits):
             raise ValueError(
-                f"bits has {len(self.bits)} widths and gradient_bits {len(self.gradient_bits)}; "
-                "give one of each per stage"
+                f"bits has {len(self.bits)} widths and gradient_bits has "
+                f"{len(self.gradient_bits)}; give one of each per stage"
             )
         unknown = set(skip) - set(self._names.values())
         if unknown:
@@ -121,11 +121,11 @@ class FracTrain(LayerMode):
 
     @property
     def widths(self) -> tuple[int, int]:
-        """Bits of activations and weights, and of gradients, now."""
+        """The current widths: of activations and weights, and of gradients."""
         return self.bits[self.stage], self.gradient_bits[self.stage]
 
     def observe(self, loss: float) -> int:
-        """Tells the schedule the loss of an epoch; returns the stage of the next."""
+        """Passes the loss of an epoch to the schedule; returns the stage of the next epoch."""
         made = exchange(
             self._spec, _NOTHING, loss=float(loss), step=self.observed, state=self._memory
         )
@@ -146,7 +146,7 @@ class FracTrain(LayerMode):
         return y
 
     def state_dict(self) -> dict[str, Any]:
-        """What later passes depend on; tensors and numbers only."""
+        """Everything that later passes depend on, as tensors and numbers."""
         return {
             "spec": self._spec,
             "gradient_bits": list(self.gradient_bits),
@@ -158,7 +158,7 @@ class FracTrain(LayerMode):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues where another run stood, with the same bits.
+        """Continues from another run's state, with the same bits.
 
         Raises
         ------
@@ -175,7 +175,7 @@ class FracTrain(LayerMode):
 
 
 def _affine(x: torch.Tensor, bits: int, seed: int | None = None) -> torch.Tensor:
-    """The nearest of 2^bits even levels between the smallest and largest element, or a draw of the two."""
+    """The nearest of 2^bits even levels from the smallest to the largest element, or a draw."""
     if x.numel() == 0:
         return x.clone()
     wide = x.detach().double()

@@ -24,9 +24,9 @@ __all__ = ["exchange_fsdp"]
 def exchange_fsdp(model: torch.nn.Module, state: ExchangeState) -> None:
     """Puts an exchange in place of the reduce-scatter of a model under ``fully_shard``.
 
-    Every rank gathers all gradients and computes the emulated result, of which it keeps its shards:
-    the bits of `Workers` with as many workers. A scheme's memory is kept by the parameter's name,
-    and is the same on every rank. The gradients are those of the exchange when ``backward()``
+    Every rank gathers all gradients, computes the emulated result and keeps its shards of it. The
+    bits are those of `Workers` with as many workers. A scheme's memory is kept by the parameter's
+    name, and is the same on every rank. The gradients are those of the exchange when ``backward()``
     returns.
 
     Parameters
@@ -35,8 +35,9 @@ def exchange_fsdp(model: torch.nn.Module, state: ExchangeState) -> None:
         The root, after ``fully_shard`` of it and of its parts. Every parameter that needs a
         gradient must take part in each backward pass.
     state : ExchangeState
-        Its ``process_group`` and ``module`` are not used: FSDP2 has its own. With a ``reduce_dtype``
-        of fp16 it has ``divide="fsdp"``; otherwise results are divided as in `Workers`.
+        Its ``process_group`` and ``module`` are not used: FSDP2 has its own. With a
+        ``reduce_dtype`` of fp16 it has ``divide="fsdp"``; otherwise results are divided as in
+        `Workers`.
 
     Raises
     ------
@@ -117,7 +118,7 @@ class _Group:
         op: Any,
         async_op: bool = False,  # noqa: ARG002  # FSDP2's signature
     ) -> None:
-        """Gathers what the ranks have; the result comes after the backward pass."""
+        """Gathers the ranks' gradients; the result is written after the backward pass."""
         workers, rank, dtype = group.size(), group.rank(), input_tensor.dtype
         lengths = [
             -(-p.shape[0] // workers) * math.prod(p.shape[1:]) for p in self._parameters.values()
@@ -162,7 +163,7 @@ class _Sharded:
         self._waiting: dict[str, _Waiting] = {}
 
     def factor_after(self, workers: int, dtype: torch.dtype, op: Any) -> float:
-        """What FSDP2 divides the result by, when the reduction is done."""
+        """The divisor that FSDP2 applies to the result of the reduction."""
         halves, divide = dtype == torch.float16, self._state.divide
         if halves != (divide == "fsdp"):
             raise ValueError(
@@ -177,7 +178,7 @@ class _Sharded:
         return fsdp_factors(workers)[1] if halves else 1.0
 
     def take(self, name: str, waiting: _Waiting) -> None:
-        """Asks for the end of the backward pass; what waits of one that failed is forgotten."""
+        """Registers a callback at the end of the backward pass; drops a failed pass's gradients."""
         if name in self._waiting:
             self._waiting.clear()
         self._waiting[name] = waiting
@@ -187,13 +188,13 @@ class _Sharded:
     def finish(self) -> None:
         """Exchanges everything, and writes this rank's shards."""
         waiting, self._waiting = self._waiting, {}
-        if not waiting:  # an earlier call of the same backward pass has done it
+        if not waiting:  # an earlier call of the same backward pass has finished
             return
         missing = [name for name in self._names if name not in waiting]
         if missing:
             raise ValueError(
-                f"{missing[0]!r} has no gradient, as {len(missing)} of {len(self._names)} "
-                "parameters; each must take part in every backward pass"
+                f"{len(missing)} of {len(self._names)} parameters have no gradient, the first is "
+                f"{missing[0]!r}; each must take part in every backward pass"
             )
         for name, w in waiting.items():
             if w.mark is not None and not bool((w.parameter.grad.to_local() == w.mark).all()):

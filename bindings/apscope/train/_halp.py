@@ -1,4 +1,4 @@
-"""HALP: SVRG whose steps are integers around a centre, on a scale that shrinks with the gradient."""
+"""HALP: SVRG with integer steps around a centre, on a scale that shrinks with the gradient."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ class HALP:
         z = delta clip(round((z - rate v) / delta), -2^(bits-1), 2^(bits-1) - 1),  w = w~ + z
 
     rounded stochastically. z is the only number that changes from step to step, and it has `bits`
-    bits; delta shrinks with the gradient, so that the steps become finer towards the optimum.
+    bits; delta shrinks with the gradient, so the steps become finer towards the optimum.
 
     Source: C. De Sa et al., arXiv:1803.03383, and the code torchhalp (the range, delta, the
-    asymmetric box, mu = 0.1 and 8 bits are its defaults). There delta is of a tensor (`unit`);
-    with one for the model the optimum of a mu-strongly convex loss is always within the range.
+    asymmetric box, mu = 0.1 and 8 bits are its defaults). The code has one delta per tensor
+    (`unit`); with one for the model, the optimum of a mu-strongly convex loss is always within the
+    range.
 
     Parameters
     ----------
@@ -45,9 +46,9 @@ class HALP:
     bits : int, 2 to 24, or None
         None: z is not rounded, which is SVRG.
     mu : float
-        The loss's strong convexity, or a number tuned in its place.
+        The strong convexity of the loss, or a tuned number instead.
     unit : {"model", "tensor"}
-        Whether one delta serves all parameters.
+        Whether all parameters share one delta, or each has its own.
     delta : float, optional
         A constant instead, for all steps; then w itself is kept as an integer times delta, in the
         same box: plain low-precision SVRG. The weights are rounded to nearest at the beginning.
@@ -57,7 +58,7 @@ class HALP:
     Attributes
     ----------
     delta : list of float
-        Of every parameter, since the last centre.
+        The delta of every parameter, since the last centre.
     clipped : int
         Elements of z (of w if delta is constant) that the box has clipped since the last centre.
     steps : int
@@ -111,7 +112,7 @@ class HALP:
         self.unit, self.seed = unit, integer("seed", seed, 0, 2**64 - 1)
         self._constant = None if delta is None else _positive("delta", delta)
         if self._constant is not None and self.bits is None:
-            raise ValueError("delta is of rounded steps; give bits")
+            raise ValueError("delta is for rounded steps, but bits is None; give bits")
         self.steps, self.clipped = 0, 0
         self.delta = [self._constant or 0.0] * len(self._parameters)
         self._z = [torch.zeros_like(p, dtype=torch.float64) for p in self._parameters]
@@ -123,7 +124,7 @@ class HALP:
         self._centre = [p.detach().clone() for p in self._parameters]
 
     def centre(self, closure: Closure) -> float:
-        """A new centre where the weights are.
+        """Makes the current weights the new centre.
 
         Parameters
         ----------
@@ -133,7 +134,7 @@ class HALP:
         Returns
         -------
         float
-            The norm of its gradient. If it is 0 the steps after it change nothing.
+            The norm of its gradient. If it is 0, the following steps change nothing.
         """
         self._centre = [p.detach().clone() for p in self._parameters]
         self._full = [g.double() for g in self._gradients(closure)[1]]
@@ -208,7 +209,7 @@ class HALP:
         return loss.detach(), [torch.zeros_like(p) if g is None else g for p, g in given]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the next step depends on, but the weights; tensors and numbers only."""
+        """Everything that the next step depends on, except the weights, as tensors and numbers."""
         return {
             "settings": [self.rate, self.mu, self.bits, self.unit, self._constant, self.seed],
             "steps": self.steps,
@@ -220,7 +221,7 @@ class HALP:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues where another run stood, with the same bits.
+        """Continues from another run's state, with the same bits.
 
         Raises
         ------

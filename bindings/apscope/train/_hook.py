@@ -1,6 +1,6 @@
 """The exchange as a communication hook of PyTorch's ``DistributedDataParallel``.
 
-DDP reads the annotations of a hook as types: they are not texts here.
+DDP reads the annotations of a hook as types, so here they are not strings.
 """
 
 import gc
@@ -24,21 +24,20 @@ class ExchangeState:
 
     Under ``fully_shard``: ``exchange_fsdp(model, ExchangeState(...))``.
 
-    Every rank gathers what the ranks' gradients are and computes the emulated result, so that all
-    have the same bits, those of `Workers` with as many workers. Nothing that a scheme remembers
-    depends on DDP's buckets, which are rebuilt after the first step: it is kept by the parameter's
-    name.
+    Every rank gathers the gradients of all ranks and computes the emulated result, so all have the
+    same bits, those of `Workers` with as many workers. A scheme's memory is kept by the parameter's
+    name, so it does not depend on DDP's buckets, which are rebuilt after the first step.
 
     Parameters
     ----------
     process_group : torch.distributed.ProcessGroup, optional
-        The ranks are the workers; by default all processes. `exchange_fsdp` takes the model's.
+        The ranks are the workers; by default all processes. `exchange_fsdp` uses the model's group.
     spec : Scheme, Plan or str
         As `Workers` takes it.
     topology, seed, divide, roles, threads
         As `Workers` takes them.
     module : DistributedDataParallel, optional
-        Whose hook it is; by default the one that holds the parameters.
+        The module of the hook; by default the one that has the parameters.
 
     Attributes
     ----------
@@ -86,20 +85,20 @@ class ExchangeState:
         return self.exchanger.state_dict() if self.exchanger else dict(self._loaded or {})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues where another run stood, with the same bits, at the next step.
+        """Continues from another run's state at the next step, with the same bits.
 
         Raises
         ------
         ValueError
-            The state of another scheme, topology, seed, division or number of workers: at the next step if
-            there was none yet.
+            The state of another scheme, topology, seed, division or number of workers: at the next
+            step if there was none yet.
         """
         self._loaded = dict(state)
         if self.exchanger and self._loaded:
             self.exchanger.load_state_dict(self._loaded)
 
     def _begin(self, some: torch.Tensor) -> Exchanger:
-        """At the first step: finds the module, and what its parameters are called."""
+        """At the first step: finds the module and the names of its parameters."""
         module = self._module or next(
             (
                 found
@@ -111,7 +110,7 @@ class ExchangeState:
         )
         if module is None:
             raise ValueError(
-                "no DistributedDataParallel holds the parameters; give ExchangeState module="
+                "no DistributedDataParallel module has the parameters; give ExchangeState module="
             )
         trained = {n: p for n, p in module.module.named_parameters() if p.requires_grad}
         self._names = {p: name for name, p in trained.items()}
@@ -121,7 +120,7 @@ class ExchangeState:
         )
 
     def _start(self, shapes: Mapping[str, tuple[int, ...]], workers: int) -> Exchanger:
-        """The exchange of the first step, or that of the steps before."""
+        """The exchange; the first step makes it."""
         if self.exchanger is None:
             exchanger = Exchanger(self.spec, shapes, workers=workers, **self._options)
             if self._loaded:
@@ -130,7 +129,7 @@ class ExchangeState:
         return self.exchanger
 
     def _take(self, bucket: dist.GradBucket) -> torch.futures.Future[Any]:
-        """A bucket waits for the others of its step: a scheme may scale all tensors together."""
+        """Keeps a bucket until its step is complete: a scheme may scale all tensors together."""
         flat = bucket.buffer()
         parts = [torch.empty_like(flat) for _ in range(dist.get_world_size(self.process_group))]
         dist.all_gather(parts, flat, group=self.process_group)

@@ -1,4 +1,4 @@
-"""Rounding to integers, which are formats: one exponent bit, all values a unit apart."""
+"""Rounding to integers, as formats with one exponent bit, whose values are one unit apart."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _integers(bits: int, signed: bool) -> FloatFormat:
 def to_integers(
     x: torch.Tensor, bits: int, seed: int | None = None, *, signed: bool = False
 ) -> torch.Tensor:
-    """x, rounded by `apscope.quantize` to 0, ..., 2^bits - 1, or to those and their negatives; saturates.
+    """x, rounded by `apscope.quantize` to 0, ..., 2^bits - 1, or also to negatives; saturates.
 
     Stochastically with the words of `seed`, or to nearest, ties to even, if there is none.
     """

@@ -20,7 +20,7 @@ class LARS(torch.optim.Optimizer):
     ```
 
     A tensor whose weights or gradient are all 0 has `rate` = lr trust. Every tensor is adapted,
-    biases and norms among them.
+    including biases and norms.
 
     Parameters
     ----------

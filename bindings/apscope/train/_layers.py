@@ -1,7 +1,7 @@
-"""A model's linear layers and convolutions, each call replaced by a method's own.
+"""Replaces the calls of a model's linear layers and convolutions by those of a method.
 
-`LayerMode` is a context: inside it every ``linear`` and ``conv2d`` with a weight of the model goes to
-the method's `layer`. The model itself, its weights and its state dict are not changed.
+`LayerMode` is a context: inside it every ``linear`` and ``conv2d`` with a weight of the model goes
+to the method's `layer`. The model itself, its weights and its state dict are not changed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Product:
         return grad.conv2d_weight(x, shape, g, *self.convolution)
 
     def bias_gradient(self, g: torch.Tensor) -> torch.Tensor:
-        """The sum of the output's gradient over all but its outputs."""
+        """The sum of the output's gradient over all axes but that of the outputs."""
         return g.reshape(-1, g.shape[-1]).sum(0) if self.convolution is None else g.sum((0, 2, 3))
 
     def with_bias(self, y: torch.Tensor, b: torch.Tensor | None) -> torch.Tensor:
@@ -86,7 +86,7 @@ class LayerMode(TorchFunctionMode):
         self._uncompiled = contextlib.ExitStack()
 
     def __enter__(self) -> Any:
-        """Until the end, compiled models run as if they were not, with the same bits."""
+        """Until the context ends, compiled models run uncompiled, with the same bits."""
         if "torch._dynamo" in sys.modules and hasattr(torch.compiler, "set_stance"):
             self._uncompiled.enter_context(torch.compiler.set_stance("force_eager"))
         return super().__enter__()
@@ -116,8 +116,8 @@ class LayerMode(TorchFunctionMode):
             return func(*args, **kwargs)
         if torch.compiler.is_compiling():
             raise RuntimeError(
-                f"{type(self).__name__} cannot be compiled; call torch.compile before its context, with "
-                "PyTorch 2.6 or later"
+                f"{type(self).__name__} cannot be compiled; call torch.compile before its context, "
+                "with PyTorch 2.6 or later"
             )
         return self.layer(name, *given, Product(convolution))
 

@@ -1,4 +1,4 @@
-"""Multipoint quantization of a trained model's weights: sums of few-bit vectors, channel by channel."""
+"""Multipoint quantization of a trained model's weights: sums of few-bit vectors per channel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["multipoint"]
 
 
 class _Seen(LayerMode):
-    """Adds up x x^T of every layer's inputs, in fp64: all that an output's squared error depends on."""
+    """Adds up x x^T of every layer's inputs, in fp64; the outputs' squared errors follow."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__(model)
@@ -27,7 +27,7 @@ class _Seen(LayerMode):
     def layer(
         self, name: str, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, product: Product
     ) -> torch.Tensor:
-        """The layer as it is."""
+        """The unchanged layer."""
         groups = 1 if product.convolution is None else product.convolution[3]
         rows = _rows(x.double(), w, product).reshape(-1, groups, w[0].numel())
         found = torch.einsum("ngi,ngj->gij", rows, rows).numpy()
@@ -37,7 +37,7 @@ class _Seen(LayerMode):
 
 
 def _rows(x: torch.Tensor, w: torch.Tensor, product: Product) -> torch.Tensor:
-    """The inputs of the layer's sums, one sum's per row."""
+    """The inputs of the layer's sums, one row per sum."""
     if product.convolution is None:
         return x.reshape(-1, x.shape[-1])
     stride, padding, dilation, _ = product.convolution
@@ -63,30 +63,30 @@ def multipoint(
 
         w' = a1 z1 + a2 z2 + ...,   z of `bits` bits, a fp32
 
-    greedily: each point is the one of the scheme `multipoint` (docs/definitions.md, section 8) for
-    what the earlier ones left over. Points are added while the error of the output,
-    sum (w'.x - w.x)^2 / sum (w.x)^2, is above `error` and there are fewer than `points`: channels
-    that matter to the output get more.
+    greedily: each point is that of the scheme `multipoint` (docs/definitions.md, section 8) for the
+    remainder of the earlier ones. Points are added while the error of the output, sum (w'.x -
+    w.x)^2 / sum (w.x)^2, is above `error` and there are fewer than `points`: channels that matter
+    to the output get more.
 
-    Source: X. Liu, M. Ye, D. Zhou, Q. Liu, arXiv:2002.09049. Read were its abstract and a summary;
-    that the error is relative to the channel's output is our choice.
+    Source: X. Liu, M. Ye, D. Zhou, Q. Liu, arXiv:2002.09049. Only its abstract and a summary were
+    read; that the error is relative to the channel's output is our choice.
 
     Parameters
     ----------
     model : torch.nn.Module
         In evaluation mode, on the CPU. Its biases, norms and embeddings are not changed.
     inputs
-        What the model is called with, once: the calibration data.
+        The calibration data; the model is called with it once.
     bits : int, 1 to 8
         Of an element of a point; 1: signs.
     error : float
         0: every channel gets all `points`.
     points : int, 1 to 64
-        At most, of a channel.
+        The largest number of points per channel.
     zero : bool
         Whether 0 is a level: 2^bits - 1 levels; False: all 2^bits from -1 to 1, the paper's.
     search : int
-        Scales that the line search of a point tries.
+        Number of scales that the line search of a point tries.
 
     Returns
     -------
@@ -136,7 +136,7 @@ def multipoint(
 def _sum_of_points(
     row: np.ndarray, gram: np.ndarray, count: int, bits: int, zero: bool, search: int
 ) -> tuple[np.ndarray, float, float]:
-    """The sum of so many points, the bits of a weight, and the output's relative squared error."""
+    """The sum of `points` points, the bits per weight, and the output's relative squared error."""
     spec = f"multipoint:bits={bits},points={count},zero={str(zero).lower()},search={search}"
     made = exchange(spec, row[None])
     difference, whole = made.sent[0] - row, row.astype(np.float64)

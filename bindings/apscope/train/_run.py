@@ -40,7 +40,7 @@ class Run:
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """PyTorch's sums depend on its threads."""
+    """PyTorch's sums depend on the number of its threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -61,7 +61,7 @@ def optimizer_of(task: Task, model: torch.nn.Module) -> torch.optim.Optimizer:
 
 
 def indices_of(run: Run, step: int, examples: int) -> torch.Tensor:
-    """The examples of a step's batch: of every scheme the same."""
+    """The examples of a step's batch, which are the same for every scheme."""
     drawn = np.random.default_rng([run.seed, step]).integers(examples, size=run.task.batch)
     return torch.from_numpy(drawn)
 
@@ -74,7 +74,7 @@ def train(
     record: tuple[int, ...] = (),
     key: str = "",
 ) -> dict[str, Any]:
-    """Trains, from the checkpoint if there is one, with the same bits as in one go.
+    """Trains, from the checkpoint if there is one; the bits are those of an uninterrupted run.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def train(
     trace : pathlib.Path, optional
         A folder for the gradients of the steps `record`; then nothing is resumed.
     record : tuple of int
-        Steps whose error is counted.
+        Steps whose errors are measured.
     key : str
         The run's name in the trace's metadata.
 

@@ -22,11 +22,11 @@ __all__ = ["Workers"]
 
 
 class Workers:
-    """Trains a model with W workers in one process, whose gradients a scheme exchanges.
+    """Trains a model with W workers in one process; a scheme exchanges their gradients.
 
     Each worker computes the gradient of its part of a batch; the exchange takes the place of the
-    all-reduce; the optimizer steps with the result. The same bits as `exchange_hook` in W
-    processes, if PyTorch's kernels give the same gradients there.
+    all-reduce; the optimizer steps with the result. The bits are those of `exchange_hook` in W
+    processes, if PyTorch's kernels compute the same gradients there.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Workers:
         Trained in place. Its parameters may be of any floating dtype and device; gradients are
         exchanged as fp32 numbers on the CPU.
     loss : f(output, targets) -> scalar tensor
-        Of one worker's part, as a mean over it.
+        The mean loss over one worker's part.
     optimizer : torch.optim.Optimizer
         Of the model's parameters.
     workers : int
@@ -45,19 +45,19 @@ class Workers:
     topology : str
         For schemes that add in a format; the others have their own reduction.
     seed : int, 0 to 2**64 - 1
-        Of the exchange's random draws.
+        Seed of the exchange's random draws.
     batched : bool, optional
-        Whether the workers' gradients are computed together, by ``torch.func.vmap``; by default
-        where the model allows it: not if it has buffers that change while it computes (BatchNorm's
-        statistics), or is quantized. The two differ by the rounding errors of PyTorch's kernels.
+        Whether the workers' gradients are computed together, by ``torch.func.vmap``; by default if
+        the model allows it: not if it has buffers (such as BatchNorm's statistics) or is quantized.
+        The two differ by the rounding errors of PyTorch's kernels.
     node : function with an attribute ``batches``, optional
-        Each worker's gradient is made by it from those of so many parts of its batch, as rows of
-        ``(batches, n)``: a two-level exchange, such as `apscope.train.cpd.EmulatedNode`.
+        Makes each worker's gradient from those of the parts of its batch, as rows of ``(batches,
+        n)``: a two-level exchange, such as `apscope.train.cpd.EmulatedNode`.
     divide : bool or "fsdp"
-        False: the optimizer gets the sum over the workers, whose losses were divided beforehand.
-        "fsdp": as FSDP2 divides an fp16 reduction, in fp16, before it and after it.
+        False: the optimizer receives the sum over the workers, for losses that were already
+        divided. "fsdp": as FSDP2 divides an fp16 reduction, in fp16, before it and after it.
     roles : mapping or function, optional
-        The parameters' roles, for hybrids; guessed from names and shapes where not given.
+        The parameters' roles, for hybrids; missing ones are guessed from names and shapes.
     threads : int
         Of the exchange; 0: as many as the machine has.
 
@@ -150,7 +150,7 @@ class Workers:
         return loss
 
     def backward(self, inputs: Any, targets: Any, *, accumulate: bool = False) -> torch.Tensor:
-        """Computes every worker's gradient; adds it to the last one's if `accumulate`."""
+        """Computes every worker's gradient; adds it to the previous one if `accumulate`."""
         parts = [self._parts("inputs", inputs), self._parts("targets", targets)]
         earlier = self.gradients if accumulate else {}
         with torch.enable_grad():
@@ -162,7 +162,7 @@ class Workers:
         return mean
 
     def exchange(self) -> None:
-        """Exchanges `gradients`, and puts the result into the parameters' ``grad``."""
+        """Exchanges `gradients`, and writes the result into the parameters' ``grad``."""
         shared = {name: torch.empty(p.numel()) for name, p in self._parameters.items()}
         weights = (
             [p.detach().float().cpu().contiguous() for p in self._parameters.values()]
@@ -205,7 +205,7 @@ class Workers:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues where another run stood, with the same bits.
+        """Continues from another run's state, with the same bits.
 
         Raises
         ------

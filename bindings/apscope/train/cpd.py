@@ -3,7 +3,7 @@
 CPD (drcut/CPD) is the published code of Auto Precision Scaling; its kernels need a GPU. Formats are
 ``exp`` exponent and ``man`` significand bits, and the cast is CPD's own, which differs from IEEE
 754 near overflow and below the smallest normal number (docs/cpd.md). (8, 23) is fp32: nothing is
-cast. Nothing is changed in place, where CPD's kernel writes into its input.
+cast. Nothing is changed in place, whereas CPD's kernel writes into its input.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ FP32 = (8, 23)
 
 
 def _format(exp: int, man: int) -> tuple[int, int]:
-    """Checked: CPD's kernel shifts by a negative number for man = 23 with fewer exponent bits."""
+    """Checks a format: for man = 23 with exp < 8, CPD's kernel shifts by a negative number."""
     e, m = integer("exp", exp, 2, 8), integer("man", man, 0, 23)
     if m == 23 and e != 8:
-        raise ValueError(f"exp={e}, man=23 is none of CPD's formats; give man up to 22, or (8, 23)")
+        raise ValueError(f"exp={e}, man=23 is not a format of CPD; give man up to 22, or (8, 23)")
     return e, m
 
 
@@ -159,7 +159,7 @@ def quant_gemm(a: torch.Tensor, b: torch.Tensor, man: int = 23, exp: int = 8) ->
     a, b : float32 tensors of shapes (m, k) and (k, n)
         Not cast before.
     man, exp : int
-        In this order, as CPD has it.
+        In this order, as in CPD.
 
     Returns
     -------
@@ -248,7 +248,7 @@ class Quant_Conv(nn.Conv2d):  # noqa: N801  # CPD's name
     in_channels, out_channels, kernel_size, stride, padding
         As for ``torch.nn.Conv2d``.
     dilation, groups : int
-        1 only: CPD takes and ignores others, which is refused here.
+        Only 1. CPD accepts and ignores other values; here they are errors.
     bias : bool
     exp, man : int
 
@@ -304,7 +304,7 @@ def reduce_gradients(
     grad_man: int = 2,
     use_kahan: bool = False,
 ) -> torch.Tensor:
-    """The sum that CPD's `sum_gradients` makes of one parameter's gradients: the scheme ``cpd``.
+    """The sum of one parameter's gradients by CPD's `sum_gradients`: the scheme ``cpd``.
 
     Parameters
     ----------
@@ -314,7 +314,7 @@ def reduce_gradients(
         Scaled by 2^shift, shift = 2^(exp-1) - 1 - max ceil(log2 max abs(g W)), and cast, before the
         sum; without it gradients enter the sum as they are.
     grad_exp, grad_man : int
-        (8, 23): the sum in fp32, in rank order, where CPD without Kahan calls the library's
+        (8, 23): the sum is in fp32, in rank order; CPD without Kahan calls the library's
         all-reduce.
     use_kahan : bool
 
@@ -333,7 +333,8 @@ def reduce_gradients(
     if (e, m) == FP32:
         if use_APS:
             raise ValueError(
-                "use_APS with (8, 23) scales by powers of two that fp32 lacks; leave one of them"
+                "use_APS with (8, 23) scales by powers of two that fp32 lacks; give another "
+                "format, or no APS"
             )
         total = allreduce(a, "fp32", topology="sequential+kahan" if use_kahan else "sequential")
         total = total + np.float32(0)  # CPD adds to +0, so that no result is -0
@@ -350,7 +351,7 @@ def emulate_node(
     grad_man: int = 2,
     casts_alone: bool = False,
 ) -> torch.Tensor:
-    """CPD's ``emulate_node``: the gradients of N micro-batches of a process as one, of a parameter.
+    """CPD's ``emulate_node``: one gradient of a parameter from those of N micro-batches.
 
     max_exp starts at -100 and becomes the largest ceil(log2 max abs(g N)) that is greater; shift =
     2^(exp-1) - 1 - max_exp, or 0 without APS and where max_exp stayed at -100. Each g 2^shift is
@@ -432,12 +433,12 @@ def sum_gradients(
     use_kahan: bool = False,
     process_group: Any = None,
 ) -> None:
-    """Replaces every parameter's gradient by the sum over the processes, as CPD's function does.
+    """Replaces every parameter's gradient by the sum over the processes, like CPD's function.
 
     Parameters
     ----------
     model : torch.nn.Module
-        Parameters without a gradient are left alone, where CPD fails with APS.
+        Parameters without a gradient are not changed; CPD with APS fails for them.
     use_APS, grad_exp, grad_man, use_kahan
         As for `reduce_gradients`.
     process_group : optional

@@ -1,9 +1,9 @@
-"""Unit scaling: layers whose results and gradients have unit variance at the start, by their shapes alone.
+"""Unit scaling: layers whose results and gradients have unit variance at the start.
 
 A sum of n independent products of variance 1 has variance n. Each operation here multiplies its
-result, and each of its gradients, by one over the root of that number, so that a model of these
-operations starts with numbers near 1 in every tensor of both passes: formats of few bits need no
-loss scale. `Linear` and `Conv2d` also round their operands and the gradient of their output.
+result, and each of its gradients, by 1 / sqrt(n), which depends only on shapes. So a model of these
+operations starts with numbers near 1 in every tensor of both passes, and formats of few bits need
+no loss scale. `Linear` and `Conv2d` also round their operands and the gradient of their output.
 
 Source: C. Blake, D. Orr, C. Luschi, arXiv:2303.11257, and the code unit-scaling: the factors of a
 linear layer are theirs (`apscope.studies.unit_scaling.unit_scales`). Those of `relu` and
@@ -11,7 +11,7 @@ linear layer are theirs (`apscope.studies.unit_scaling.unit_scales`). Those of `
 
 In a chain of operations the factor of a gradient may differ from that of the result: it multiplies
 the gradients of all earlier weights by the same positive number, which changes no direction, and
-which an optimizer such as Adam ignores. If a tensor is read twice (a residual connection), both
+has no effect on an optimizer such as Adam. If a tensor is read twice (a residual connection), both
 ways must have equal factors in both passes, or their gradients do not add up to a gradient:
 `constrained` layers have them. The scaled residual sum, attention and norms of the code
 unit-scaling are not here.
@@ -73,7 +73,7 @@ def scaled(x: torch.Tensor, forward: float = 1.0, backward: float = 1.0) -> torc
 
 
 class _Layer:
-    """What both layers share: initial weights, and the product in the formats between its factors."""
+    """Common parts of both layers: initial weights, and the rounded product with its factors."""
 
     weight: torch.Tensor
     bias: torch.Tensor | None
@@ -89,7 +89,7 @@ class _Layer:
                 self.bias.zero_()
 
     def _product(self, x: torch.Tensor, product: Any, places: Any) -> torch.Tensor:
-        """`product` of the operands; `places`: from the result's shape the terms of a weight's gradient."""
+        """`product` of the operands; `places`: terms of the weight's gradient."""
         rounded = [v if self.format is None else quantize(v, self.format, overflow="saturate")
                    for v in (x, self.weight)]  # fmt: skip
         terms = places(x)
@@ -124,11 +124,11 @@ class Linear(_Layer, nn.Linear):
     format : FloatFormat, str or dtype, optional
         x and W are rounded to it, saturating; by default they are not rounded.
     gradient : FloatFormat, str or dtype, optional
-        So is the gradient of y.
+        The gradient of y is rounded to it, saturating; by default it is not rounded.
     constrained : bool
-        Whether the gradient of x takes the factor of y.
+        Whether the gradient of x has the same factor as y.
     dtype
-        Of the weights, which are drawn from N(0, 1); biases start at 0.
+        Dtype of the weights, which are drawn from N(0, 1); biases start at 0.
 
     Examples
     --------
@@ -154,7 +154,7 @@ class Linear(_Layer, nn.Linear):
 
 
 class Conv2d(_Layer, nn.Conv2d):
-    """As `Linear`: y is divided by sqrt(inputs kernel), a weight's gradient by sqrt(samples positions).
+    """As `Linear`, divided by sqrt(inputs kernel), the weight's gradient by sqrt(samples positions).
 
     That a kernel's positions count as inputs and as outputs is our choice, see
     `apscope.studies.unit_scaling.unit_scales`.
@@ -181,7 +181,8 @@ class Conv2d(_Layer, nn.Conv2d):
     ) -> None:  # fmt: skip
         if isinstance(padding, str):
             raise ValueError(f"padding={padding!r} is not supported here; give it in numbers")
-        nn.Conv2d.__init__(self, in_channels, out_channels, kernel_size, stride, padding, bias=bias, dtype=dtype)  # fmt: skip
+        nn.Conv2d.__init__(self, in_channels, out_channels, kernel_size, stride, padding, bias=bias,
+                           dtype=dtype)  # fmt: skip
         self._begin(format, gradient, constrained)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -201,12 +202,13 @@ class Conv2d(_Layer, nn.Conv2d):
         return self._product(x, product, places)
 
 
-#: The standard deviation of max(x, 0) for x from N(0, 1), whose mean square is 1/2 and mean 1/sqrt(2 pi).
+#: The standard deviation of max(x, 0) for x from N(0, 1), whose mean square is 1/2 and mean
+#: 1/sqrt(2 pi).
 _RELU = math.sqrt((1 - 1 / math.pi) / 2)
 
 
 def relu(x: torch.Tensor) -> torch.Tensor:
-    """max(x, 0) over its standard deviation for normal x, 0.584; the gradient times sqrt(2), as half of it is 0.
+    """max(x, 0) over its standard deviation for normal x, 0.584; the gradient times sqrt(2).
 
     Parameters
     ----------
@@ -227,7 +229,8 @@ def relu(x: torch.Tensor) -> torch.Tensor:
 def cross_entropy(output: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """The mean cross-entropy; its gradient is (p - y) s / sqrt(s - 1), not divided by the examples.
 
-    With s classes of equal probability p = 1/s, the elements of p - y have mean square (s - 1) / s^2.
+    With s classes of equal probability p = 1/s, the elements of p - y have mean square (s - 1) /
+    s^2.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ namespace apscope {
 /// @addtogroup exchange Exchanges
 /// @{
 
-/// What a scheme remembers: numbers by name, as in `apscope.exchange`'s `state`.
+/// The memory of a scheme: numbers by name, as in `apscope.exchange`'s `state`.
 using Memory = std::map<std::string, std::vector<double>>;
 
 /// Of one tensor at one step.
@@ -37,7 +37,7 @@ struct ExchangeInputs {
     bool packs = false;  ///< whether messages are packed, into `payload`
 };
 
-/// What came of it: a row per worker.
+/// The result: one row per worker.
 struct ExchangeResult {
     std::vector<std::vector<double>> intended;  ///< before encoding: gradients, or compensated ones
     std::vector<std::vector<double>> sent;  ///< the decoded messages
@@ -59,7 +59,7 @@ struct ExchangeResult {
 ///                   unchanged, and count as 0 in the scheme, which learns how many there are:
 ///                   a loss scale drops such a step.
 /// @param inputs     Topology, step, tensor, draws.
-/// @param memory     What the scheme remembers of the step before, empty at first; becomes that of
+/// @param memory     The scheme's memory of the step before, empty at first; becomes that of
 ///                   this step.
 /// @throws std::invalid_argument  An unknown scheme or topology, no worker, rows of different
 ///                                lengths, a missing input of the scheme, the memory of another
@@ -78,14 +78,14 @@ struct TrainedTensor {
 struct TrainedStep {
     std::int64_t step = 0;  ///< its number, from 0
     std::vector<std::vector<std::span<const float>>> gradients;  ///< a row per worker
-    /// Gets the sums over the workers, rounded to fp32.
+    /// Receives the sums over the workers, rounded to fp32.
     std::vector<std::span<float>> out;
     std::vector<std::span<const float>> weights = {};  ///< for schemes that need them
     double loss = std::numeric_limits<double>::quiet_NaN();
     double learning_rate = std::numeric_limits<double>::quiet_NaN();
 };
 
-/// The exchange of all tensors of a step, in place of a training loop's all-reduce: any scheme or
+/// The exchange of all tensors of a step, instead of a training loop's all-reduce: any scheme or
 /// hybrid, with its memory. The same bits as `apscope.train.Workers`, on any number of threads.
 class APSCOPE_API TrainingExchange {
 public:
@@ -97,7 +97,7 @@ public:
     /// @param topology  For schemes that add in a format.
     /// @param seed      Of the draws.
     /// @param divide    Whether sums are divided by the number of workers, in fp64.
-    /// @throws std::invalid_argument  What is said above does not hold.
+    /// @throws std::invalid_argument  An argument does not meet these conditions.
     TrainingExchange(std::string_view scheme, std::vector<TrainedTensor> tensors, int workers,
                      std::string_view topology = "ring", std::uint64_t seed = 0,
                      bool divide = true);
@@ -112,7 +112,7 @@ public:
     /// @throws std::invalid_argument  Rows of other lengths, a missing input of the scheme.
     std::vector<bool> run(const TrainedStep& step, int threads = 0);
 
-    /// What the scheme remembers, by scheme and tensor; set_memory() continues from it.
+    /// The scheme's memory, by scheme and tensor; set_memory() continues from it.
     std::map<std::string, Memory> memory() const;
     void set_memory(const std::map<std::string, Memory>& memory);
 

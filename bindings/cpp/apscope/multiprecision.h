@@ -120,7 +120,7 @@ double round(const boost::multiprecision::number<Backend, Option>& value, const 
         constexpr int radix =
             std::numeric_limits<boost::multiprecision::number<Backend, Option>>::radix;
         static_assert(radix == 2 || radix == 0,
-                      "decimal numbers are no binary ones: give a cpp_rational");
+                      "decimal numbers are not binary ones: give a cpp_rational");
         if (isnan(value)) return q(std::numeric_limits<double>::quiet_NaN(), element);
         if (isinf(value))
             return q(value < 0 ? -std::numeric_limits<double>::infinity()

@@ -1,4 +1,4 @@
-// Schemes: what there is, what a spec says, and the lists of specs.
+// Schemes: the registered ones, parsed specs, and the lists of specs.
 #pragma once
 
 #include <map>
@@ -22,12 +22,12 @@ struct SchemeKey {
 /// A registered scheme: docs/schemes.md has them all.
 struct SchemeDefinition {
     std::string_view name;      ///< in specs: aps
-    std::string_view family;    ///< what it competes as; empty for a combinator
+    std::string_view family;    ///< the family; empty for a combinator
     std::string_view summary;   ///< one line
     std::string_view source;    ///< where the algorithm comes from
-    std::string_view needs;     ///< what a trace must have recorded
+    std::string_view needs;     ///< records that a trace must have
     bool takes_format = false;  ///< NAME:FORMAT
-    std::string_view body;      ///< what its parentheses hold: scheme, policy or nothing
+    std::string_view body;      ///< the content of its parentheses: scheme, policy or nothing
     std::vector<SchemeKey> keys;
 };
 
@@ -41,7 +41,7 @@ struct Scheme {
     std::string family;  ///< for summaries that show the best of each
     std::string format;  ///< the format's name; empty without one
     std::string grid;    ///< column `format`: the float format or another grid
-    std::map<std::string, std::string> keys;  ///< every key, defaults included
+    std::map<std::string, std::string> keys;  ///< every key, including defaults
     std::vector<std::string> needs;           ///< of weights, full_batch, loss, learning_rate
     bool keeps_state = false;                 ///< has a memory from step to step
 };

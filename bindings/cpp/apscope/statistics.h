@@ -54,9 +54,9 @@ struct BasicCastStatistics {
 /// Those of one array.
 using CastStatistics = BasicCastStatistics<std::int64_t, double>;
 
-/// What rounding every element loses, as `apscope.cast_statistics` in Python says it, bit for bit.
+/// The errors of rounding every element, bit for bit those of `apscope.cast_statistics` in Python.
 ///
-/// One pass over the numbers. Multiply x by a scale beforehand where a scheme would.
+/// One pass over the numbers. Multiply x by a scale beforehand if a scheme would.
 ///
 /// @param x    The numbers; they may be none.
 /// @param q    The format, whose values must be fp32 numbers, and how to round to it; element i

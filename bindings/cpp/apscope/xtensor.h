@@ -91,8 +91,9 @@ struct AxisPlace {
 inline AxisPlace place_of(const std::vector<std::size_t>& shape, std::ptrdiff_t axis) {
     const auto axes = static_cast<std::ptrdiff_t>(shape.size());
     if (axis < -axes || axis >= axes) {
-        throw std::invalid_argument("axis=" + std::to_string(axis) + " is none of an array of " +
-                                    std::to_string(axes) + " axes");
+        throw std::invalid_argument("axis=" + std::to_string(axis) +
+                                    " does not exist in an array of " + std::to_string(axes) +
+                                    " axes");
     }
     AxisPlace place;
     const auto along = static_cast<std::size_t>(axis < 0 ? axis + axes : axis);

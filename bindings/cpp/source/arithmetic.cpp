@@ -40,7 +40,7 @@ detail::SumOptions options_of(const Summation& how) {
 void check(std::string_view what, std::size_t length, std::size_t expected) {
     if (length == expected) return;
     throw std::invalid_argument(std::string(what) + " has " + std::to_string(length) +
-                                " numbers; the sizes given make " + std::to_string(expected));
+                                " numbers; the given sizes need " + std::to_string(expected));
 }
 
 template <class Real>

@@ -42,7 +42,7 @@ BlockQuantizer::BlockQuantizer(const BlockFormat& format, const Projection& proj
     validate(projection, format.element);
     if (threads < 0)
         throw std::invalid_argument("threads=" + std::to_string(threads) +
-                                    " is negative; 0 takes all of the machine's");
+                                    " is negative; 0 uses all of the machine's");
     (*this)(std::span<const float>{}, std::span<float>{});  // further requirements of blocks
 }
 

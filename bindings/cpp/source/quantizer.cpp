@@ -108,7 +108,7 @@ std::size_t size_of(const StridedView<Real>& view) {
     if (view.shape.size() != view.strides.size()) {
         throw std::invalid_argument("a view has " + std::to_string(view.shape.size()) +
                                     " sizes and " + std::to_string(view.strides.size()) +
-                                    " strides; give one stride an axis");
+                                    " strides; give one stride per axis");
     }
     std::size_t size = 1;
     for (const std::size_t length : view.shape) size *= length;
@@ -160,7 +160,7 @@ Quantizer::Quantizer(const FloatFormat& format, const Projection& projection, st
     validate(projection, format);
     if (threads < 0)
         throw std::invalid_argument("threads=" + std::to_string(threads) +
-                                    " is negative; 0 takes all of the machine's");
+                                    " is negative; 0 uses all of the machine's");
     auto prepared = std::make_shared<Prepared>();
     prepared->format = format;
     prepared->projection = projection;

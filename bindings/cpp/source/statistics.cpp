@@ -27,8 +27,8 @@ void take(std::int64_t& to, const std::optional<std::int64_t>& from) { to = from
 void refuse_overlap(std::span<const float> x, std::span<const float> out) {
     const std::less<const float*> before;
     if (before(x.data(), out.data() + out.size()) && before(out.data(), x.data() + x.size())) {
-        throw std::invalid_argument(
-            "the output overlaps the input, which the statistics compare it with; give another array");
+        throw std::invalid_argument("the output overlaps the input, which the statistics compare "
+                                    "it with; give another array");
     }
 }
 
@@ -39,7 +39,7 @@ float as_float(double value, std::size_t place) {
     throw std::invalid_argument(
         "element " + std::to_string(place) + " is " +
         std::string(text, std::to_chars(text, text + sizeof text, value).ptr) +
-        ", which is not an fp32 number; statistics are those of fp32 numbers, so make floats of them first");
+        ", which is not an fp32 number; statistics need fp32 numbers, so convert to float first");
 }
 
 }  // namespace

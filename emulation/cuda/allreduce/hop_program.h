@@ -66,14 +66,14 @@ struct RingPlace {
     }
 };
 
-// What a thread keeps: a partial sum, Kahan's compensation.
+// The data that a thread keeps: a partial sum, Kahan's compensation.
 template <class Number>
 struct HopValue {
     Number value, compensation;
 };
 using HopSlot = HopValue<double>;
 
-// What the hops' draws add to a sum's bias and variance.
+// The bias and variance that the hops' draws add to a sum.
 struct HopSumMoments {
     double bias = 0.0, variance = 0.0;
     bool defined = true;
@@ -101,8 +101,8 @@ struct RuleAdder {
 };
 
 // An addition of fp32 numbers and a step of a few operations, where emulation/allreduce/fp32_sums.h
-// allows it. What canonicalize_nan_and_zero() would mend, the sign of a zero and the bits of a NaN,
-// no statistic sees.
+// allows it. No statistic depends on what canonicalize_nan_and_zero() would correct: the sign of a
+// zero and the bits of a NaN.
 struct StepAdder {
     using Number = float;
     StepCast<float> step;  // none: the addition is the rounding

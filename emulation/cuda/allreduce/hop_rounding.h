@@ -1,5 +1,5 @@
-// The additions of an all-reduce on a GPU, and what a stochastic rounding does on average, of which
-// there is one copy a kernel, as of the rounding of one number (group_rounding.h).
+// The additions of an all-reduce on a GPU, and the moments of stochastic rounding, with one copy
+// per kernel, as for the rounding of one number (group_rounding.h).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The steps of an all-reduce, one a chunk of equal program, and their programs. Host only.
+// The steps of an all-reduce, one per chunk of equal program, and their programs. Host only.
 #pragma once
 
 #include <cmath>

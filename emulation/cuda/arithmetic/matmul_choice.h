@@ -22,8 +22,8 @@ void with_matmul_step(const float* a, const float* b, float* out, std::size_t ba
                       const SumOptions& options, F&& f) {
     using Kind = SumOrder::Kind;
     if (options.order.kind == Kind::exact) {
-        throw std::invalid_argument(
-            "order=exact is not served on a GPU; use sequential, pairwise, chunked:N or kahan, or the CPU");
+        throw std::invalid_argument("order=exact is not supported on a GPU; use sequential, "
+                                    "pairwise, chunked:N or kahan, or the CPU");
     }
     if (is_stochastic(options.projection.rounding) && terms >= std::size_t{1} << 26) {
         throw std::invalid_argument(
@@ -38,9 +38,9 @@ void with_matmul_step(const float* a, const float* b, float* out, std::size_t ba
     const StepRounder product =
         options.product ? make_step_rounder(*options.product, options.projection) : sum;
     if (!options.product && sum.operand_floor != 0 && options.order.kind == Kind::pairwise) {
-        throw std::invalid_argument(
-            "order=pairwise adds two products at once, which are exact for fp32 numbers without flushed inputs only; "
-            "give product, or use another order");
+        throw std::invalid_argument("order=pairwise adds two products at once, which are exact for "
+                                    "fp32 numbers without flushed inputs only; "
+                                    "give product, or use another order");
     }
     const auto make = [&]<bool Nearest>() {
         f(MatmulStep<Nearest>{a, b, out, batches, rows, terms, columns, options.order.kind,

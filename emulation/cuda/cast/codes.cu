@@ -40,7 +40,7 @@ void encode_array(const Real* in, void* out, int code_bytes, std::size_t n,
                                     std::to_string(code_bytes * 8));
     }
     if (nan_code && bits < 64 && *nan_code >> bits != 0) {
-        throw std::invalid_argument("nan=" + std::to_string(*nan_code) + " is no code of " +
+        throw std::invalid_argument("nan=" + std::to_string(*nan_code) + " is not a code of " +
                                     format.name() + ", which has " + std::to_string(bits) +
                                     " bits");
     }
@@ -55,7 +55,8 @@ void encode_array(const Real* in, void* out, int code_bytes, std::size_t n,
     });
     if (const unsigned long long index = nan_at.read(); index != nowhere) {
         throw std::invalid_argument("element " + std::to_string(index) + " is NaN, which " +
-                                    format.name() + " cannot hold; give nan= a code to put there");
+                                    format.name() +
+                                    " does not have; give nan= a code to use instead");
     }
 }
 

@@ -94,7 +94,7 @@ APSCOPE_HD void store_group(T* array, const ElementRange& range, std::uint64_t o
     }
 }
 
-// The smallest of the indices that threads hand in.
+// The smallest of the threads' indices.
 APSCOPE_HD void note_first(unsigned long long* min, std::uint64_t index) {
 #if defined(__CUDA_ARCH__)
     atomicMin(min, static_cast<unsigned long long>(index));
@@ -103,7 +103,7 @@ APSCOPE_HD void note_first(unsigned long long* min, std::uint64_t index) {
 #endif
 }
 
-// The largest of the numbers that threads hand in; most read that theirs is not.
+// The largest of the threads' numbers; most threads see by a read that theirs is not.
 APSCOPE_HD void note_largest(std::uint32_t* largest, std::uint32_t number) {
 #if defined(__CUDA_ARCH__)
     if (number > cuda::atomic_ref<std::uint32_t, cuda::thread_scope_device>(*largest).load(

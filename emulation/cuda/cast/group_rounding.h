@@ -5,7 +5,7 @@
 //      emulation/cast/quantize_split.h, emulation/cast/stochastic_split.h RuleRounding       every
 //      format, mode and width: the rule itself
 //
-// Fast roundings look at the mode once a group. With stochastic rounding, elements that share a
+// Fast roundings test the mode once per group. With stochastic rounding, elements that share a
 // Philox block are in one group, whose first element's number in the stream is a multiple of its
 // size.
 #pragma once
@@ -20,8 +20,8 @@
 
 namespace apscope::detail {
 
-// The rule for one number, of which there is one copy a kernel: in every place of every loop its
-// thirteen modes would be a hundred kilobytes of code, and minutes of compiling.
+// The rule for one number, with one copy per kernel: inlined everywhere, its thirteen modes would
+// take a hundred kilobytes of code, and minutes of compiling.
 #if defined(__CUDACC__)
 #define APSCOPE_HD_CALL inline __host__ __device__ __noinline__
 #else

@@ -2,9 +2,9 @@
 // emulation/cast/quantize.h gives on the host.
 //
 // Arrays are device pointers to n elements of the current device. The work is put on `stream`
-// (null: the legacy default one), and calls return without waiting for it but where they say so.
-// All throw std::invalid_argument for a projection the format cannot follow, DeviceOutOfMemory
-// where the GPU has no room, std::runtime_error where CUDA refuses.
+// (null: the legacy default one), and calls return without waiting for it unless they say so. All
+// throw std::invalid_argument for a projection that the format does not support, DeviceOutOfMemory
+// if the GPU's memory is too small, std::runtime_error if CUDA fails.
 #pragma once
 
 #include <cstddef>

@@ -11,8 +11,9 @@ namespace apscope::detail {
 inline void check_cuda(cudaError_t error, const char* call) {
     if (error == cudaSuccess) return;
     if (error == cudaErrorInsufficientDriver) {
-        throw std::runtime_error(std::string(
-            "the driver of this machine's GPU is older than the CUDA that apscope was built with; update the driver"));
+        throw std::runtime_error(
+            std::string("the driver of this machine's GPU is older than the CUDA that apscope was "
+                        "built with; update the driver"));
     }
     throw std::runtime_error(std::string("the CUDA call ") + call + " failed with " +
                              cudaGetErrorName(error) + ": " + cudaGetErrorString(error));

@@ -1,5 +1,5 @@
-// The GPUs of this machine, for callers without CUDA's headers: is there one that serves, and
-// memory of it.
+// The GPUs of this machine, for callers without CUDA's headers: whether one is supported, and its
+// memory.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace apscope::detail {
 // Throws std::runtime_error with one sentence if this machine has no GPU number `device`, or one of
 // a compute capability below those that apscope was compiled for.
 void require_device(int device);
-int device_count();  // 0 where CUDA finds no driver or no GPU
+int device_count();  // 0 if CUDA finds no driver or no GPU
 
 // Makes a device the current one, as long as it lives.
 class CurrentDevice {

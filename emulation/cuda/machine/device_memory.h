@@ -1,4 +1,4 @@
-// Memory of the current device that a call needs for itself, and what is read back of it.
+// Memory of the current device for the duration of a call, and reading it back.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,9 +17,10 @@ class DeviceOutOfMemory : public std::bad_alloc {
 public:
     explicit DeviceOutOfMemory(std::size_t bytes) {
         std::size_t free = 0, total = 0;
-        cudaGetLastError();  // the refusal is told here, not by the next call
+        cudaGetLastError();  // the error is reported here, not by the next call
         const bool known = cudaMemGetInfo(&free, &total) == cudaSuccess;
-        text_ = "the GPU has no room for an allocation of " + std::to_string(bytes) + " bytes";
+        text_ = "the GPU does not have enough memory for an allocation of " +
+                std::to_string(bytes) + " bytes";
         if (known)
             text_ += "; " + std::to_string(free) + " of its " + std::to_string(total) +
                      " bytes are free";

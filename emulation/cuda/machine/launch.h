@@ -1,6 +1,6 @@
 // The one kernel. A step is a host-device function object: count() items of work, operator()(i)
-// does the i-th. What a GPU computes is therefore what the same object gives item by item on a CPU,
-// in any order, which is how tests/emulation/cuda/test_cuda_rule.cpp runs it.
+// does the i-th. So a GPU computes the results that the same object computes item by item on a CPU,
+// in any order; tests/emulation/cuda/test_cuda_rule.cpp runs it so.
 //
 // The grid is as large as the work, up to 32 blocks a multiprocessor, whose threads then stride
 // through the rest: neighbouring threads take neighbouring items.

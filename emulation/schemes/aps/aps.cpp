@@ -29,7 +29,7 @@ namespace {
 
 struct Memory {  // of units over tensors, or of every tensor's units
     std::map<std::string, std::vector<int>> shift;  // the last one
-    std::map<std::string, std::vector<long>> run;  // how often in a row it was that
+    std::map<std::string, std::vector<long>> run;  // the number of consecutive steps with it
 
     void fields(Fields& f) {
         f.each("shift", shift);
@@ -64,7 +64,7 @@ std::vector<Decision> decide(const ShiftRule& rule, const TensorUnits& units,
     return decisions;
 }
 
-// Consecutive elements of a tensor that share a shift: so many, or a row.
+// Consecutive elements of a tensor that share a shift: this number, or a row.
 struct Run {
     std::optional<std::size_t> length;
 
@@ -90,7 +90,7 @@ Row unit_scales(const ShiftRule& rule, std::size_t unit, const TrainingStep& ste
     return scales;
 }
 
-// The same scheme with a scale a unit.
+// The same scheme with one scale per unit.
 TensorScheme in_units(const FloatScheme& scheme, const ShiftRule& rule, const Run& run) {
     TensorScheme t = as_tensor_scheme(scheme);
     SchemeParts& part = t.parts;
@@ -126,8 +126,8 @@ SchemeDefinition aps_definition() {
         .class_name = "APS",
         .summary =
             "a power of two per tensor and step, from the agreed amax with headroom for the sum",
-        .source =
-            "Han, Demmel, You, Auto-Precision Scaling for Distributed Deep Learning (arXiv:1911.08907); its code, CPD",
+        .source = "Han, Demmel, You, Auto-Precision Scaling for Distributed Deep Learning "
+                  "(arXiv:1911.08907); its code, CPD",
         .needs = "gradients; with frozen or delay, of consecutive steps",
         .takes_format = true,
         .keys = float_keys(
@@ -135,12 +135,15 @@ SchemeDefinition aps_definition() {
              {"rule", "ceil",
               "ceil: E - ceil(log2(H amax)); tight: the largest shift with H amax 2^s <= largest"},
              {"unit", "tensor",
-              "what shares a shift: model (all tensors), bucket:SIZE (as 25MB: tensors as DDP's buckets hold them), tensor, row "
-              "(of the first axis), or a number of consecutive elements"},
+              "elements that share a shift: model (all tensors), bucket:SIZE (such as 25MB: "
+              "tensors as in DDP's buckets), tensor, row (of the first axis), or a number of "
+              "consecutive elements"},
              {"frozen", "0",
-              "a shift that was the same in so many consecutive steps stays for good; 0: none does"},
+              "number of consecutive steps with the same shift after which it is constant; 0: "
+              "never"},
              {"delay", "0",
-              "1: the shift of the step before, which needs no agreement before sending; the first step uses its own"}}),
+              "1: the shift of the step before, which needs no agreement before sending; the first "
+              "step uses its own"}}),
         .build = [](const SchemeArguments& arguments) -> SchemeKind {
         FloatScheme scheme = float_scheme(arguments);
         ShiftRule rule = ShiftRule::of(arguments);

@@ -1,7 +1,6 @@
-// cpd: what the published code of Auto Precision Scaling does to a tensor, deviations included.
-// `aps` is the algorithm; this is for meeting numbers that the code gave. Everything is fp32
-// arithmetic and the cast of emulation/schemes/codecs/cpd_cast.h, Q, to a format of e exponent and
-// m significand bits.
+// cpd: the published code of Auto Precision Scaling on a tensor, including its deviations. `aps` is
+// the algorithm; this reproduces numbers of the code. Everything is fp32 arithmetic and the cast of
+// emulation/schemes/codecs/cpd_cast.h, Q, to a format of e exponent and m significand bits.
 //
 //      k = max over workers of ceil(fl32(log2(max |fl32(W g)|)))      NaNs do not take part, unless
 //      all are s = 2^(E - k), an fp32 number, 0 or inf;  c_w = Q(fl32(s g_w)) sum = 0, then
@@ -9,8 +8,8 @@
 //
 // So an all-zero tensor becomes NaN, one infinity makes all of its tensor NaN, and with e = 8 so
 // does k < 0: the scale is not an fp32 number. aps=false casts no inputs: the first worker's value
-// is cast when it is added to 0. The code sends fp32 numbers whatever the format, and one more a
-// tensor for k; so the bits here.
+// is cast when it is added to 0. The code sends fp32 numbers for every format, and one more per
+// tensor for k, and so do the bits here.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -135,7 +134,7 @@ TensorScheme cpd_scheme(const Cpd& cpd, std::string grid) {
 SchemeDefinition cpd_definition() {
     return {
         .class_name = "CPD",
-        .summary = "the published code of APS, its deviations from the algorithm included",
+        .summary = "the published code of APS, including its deviations from the algorithm",
         .source = "the code drcut/CPD: CPDtorch/utils/dist_util.py, quant_cuda/float_kernel.cu",
         .needs = "gradients",
         .takes_format = true,
@@ -151,8 +150,8 @@ SchemeDefinition cpd_definition() {
             f != make_format(f.exponent_bits, f.mantissa_bits)) {
             throw std::invalid_argument(
                 "format '" + f.name() +
-                "' is none of CPD's: it has IEEE 754's rules with 2 to 8 exponent and "
-                "0 to 22 significand bits, such as e5m2");
+                "' is not a format of CPD: use one by IEEE 754's rules with 2 to 8 exponent and 0 "
+                "to 22 significand bits, such as e5m2");
         }
         const bool scales = arguments.flag("aps");
         const Cpd cpd{f.exponent_bits, f.mantissa_bits, scales,

@@ -1,8 +1,9 @@
-// error_feedback(SPEC): what the inner scheme loses at a step is added to what is sent at the next.
+// error_feedback(SPEC): the error of the inner scheme at a step is added to the values of the next
+// step.
 //
 //      p = g + e       C(p) is sent       e = p - C(p)        one e a worker, fp64
 //
-// So the sum of all that was sent is the sum of all gradients less the last e.
+// So the sum of all sent values is the sum of all gradients minus the last e.
 #include <stdexcept>
 
 #include "emulation/schemes/as_tensor.h"
@@ -22,7 +23,7 @@ void keep_errors(const Exchange& e, std::size_t worker, std::span<double> errors
     const Row &intended = e.intended[worker], &sent = e.sent[worker].values;
     for (std::size_t i = 0; i < errors.size(); ++i) {
         const double left = intended[i] - sent[i];
-        errors[i] = left - left == 0.0 ? left : 0.0;  // an overflow is not made up for
+        errors[i] = left - left == 0.0 ? left : 0.0;  // an overflow is not compensated
     }
 }
 
@@ -58,7 +59,7 @@ SchemeParts with_errors(const SchemeParts& inner, double decay) {
 
 SchemeDefinition error_feedback_definition() {
     return {.class_name = "ErrorFeedback",
-            .summary = "what a scheme loses at a step is added to what it sends at the next",
+            .summary = "the error of a scheme at a step is added to the values of the next step",
             .source =
                 "Karimireddy et al., Error Feedback Fixes SignSGD, ICML 2019 (arXiv:1901.09847)",
             .needs = "gradients of consecutive steps",
@@ -69,14 +70,14 @@ SchemeDefinition error_feedback_definition() {
             f != nullptr && f->keeps_state) {
             throw std::invalid_argument(
                 "scheme '" + arguments.inner->spec +
-                "' decides over all tensors of a step, which "
-                "error_feedback does not see; use a scheme that scales each tensor by itself");
+                "' decides over all tensors of a step, which error_feedback does not see; use a "
+                "scheme that scales each tensor separately");
         }
         TensorScheme t = inner_tensor_scheme(*arguments.inner);
         if (t.feeds_errors_back) {
-            throw std::invalid_argument(
-                "scheme '" + arguments.inner->spec +
-                "' feeds its errors back by itself; use it without error_feedback, or another scheme in it");
+            throw std::invalid_argument("scheme '" + arguments.inner->spec +
+                                        "' has its own error feedback; use it without "
+                                        "error_feedback, or put another scheme in it");
         }
         t.keeps_state = t.feeds_errors_back = true;
         const double decay = arguments.number("decay", 0.0, 1.0);

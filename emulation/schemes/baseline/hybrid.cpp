@@ -8,10 +8,10 @@ SchemeDefinition hybrid_definition() {
     return {
         .class_name = "Hybrid",
         .summary =
-            "a scheme of its own for some layers, roles or steps: hybrid(last=none:fp16;else=aps:e4m3)",
-        .source =
-            "the hybrid precision of Auto Precision Scaling (arXiv:1911.08907); which layers it mixes is not known here",
-        .needs = "what its branches need",
+            "different schemes for layers, roles or steps: hybrid(last=none:fp16;else=aps:e4m3)",
+        .source = "the hybrid precision of Auto Precision Scaling (arXiv:1911.08907); which layers "
+                  "it mixes is not known here",
+        .needs = "the inputs of its branches",
         .body = SchemeDefinition::Body::policy,
         .build = [](const SchemeArguments& arguments) -> SchemeKind { return arguments.policy; }};
 }

@@ -1,13 +1,13 @@
-// none: quantise what is sent, unscaled. The honest baseline: every worker's value is rounded
-// before the wire, and so is every partial sum. In the formats that training systems use it is what
-// others are measured by.
+// none: rounds the sent values, without a scale. The baseline: every worker's value is rounded
+// before the wire, and so is every partial sum. In the formats of training systems it is the
+// reference for other schemes.
 #include "emulation/schemes/shared/float_scheme.h"
 
 namespace apscope::detail {
 
 SchemeDefinition none_definition() {
     return {.class_name = "Unscaled",
-            .summary = "rounds what is sent to the format, without a scale",
+            .summary = "rounds the sent values to the format, without a scale",
             .source = "baseline",
             .needs = "gradients",
             .takes_format = true,

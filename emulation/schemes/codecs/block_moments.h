@@ -1,5 +1,4 @@
-// What stochastic rounding does on average to a row in a block format, from the scale each block
-// got.
+// The moments of stochastic rounding of a row in a block format, from the scale of each block.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// What runs of elements that share a scale look like: the columns that speak of blocks.
+// Statistics of runs of elements that share a scale, for the columns about blocks.
 #pragma once
 
 #include <algorithm>

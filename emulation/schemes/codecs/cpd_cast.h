@@ -8,7 +8,7 @@
 //   ties;
 //   - fp32's own subnormal inputs give +0, whatever their sign and the format.
 //
-// Infinities, NaNs and zeros come out as they are. core/rounding.h knows nothing of this.
+// Infinities, NaNs and zeros come out as they are. core/rounding.h does not use this.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// A float grid under one scale, for rows of fp64 values: what a Scheme's FloatGrid is to a whole
-// tensor that was compensated or transformed before.
+// A float grid under one scale, for rows of fp64 values: the FloatGrid of a scheme for tensors that
+// were compensated or transformed first.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// How values lie in the float grid they are rounded to: what the columns subnormal, saturated and
-// max_ulp are made of.
+// The position of values in the float grid that they are rounded to, for the columns subnormal,
+// saturated and max_ulp.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace apscope::detail {
 
-// What of a format the three speak of.
+// The limits of a format that these columns need.
 struct GridLimits {
     int emin = 0, mantissa_bits = 0;
     double smallest_normal = 0.0, largest = 0.0;  // 0: no normal number

@@ -48,7 +48,7 @@ LevelSearch parse_level_search(std::string_view name) {
     if (name == "fast") return LevelSearch::fast;
     if (name == "candidates") return LevelSearch::candidates;
     throw std::invalid_argument("method '" + std::string(name) +
-                                "' is none of exact, fast and candidates");
+                                "' is not one of exact, fast and candidates");
 }
 
 LevelChooser::LevelChooser(std::size_t k, LevelSearch search, std::size_t candidates)

@@ -17,7 +17,7 @@ using QuarterLanes = double __attribute__((vector_size(2 * lanes)));
 static_assert(lanes == 8);
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// A vector is no argument and no result: those of 64 bytes depend on the instruction set.
+// Vectors are not passed or returned: those of 64 bytes depend on the instruction set.
 APSCOPE_INLINE void load(const double* x, Lanes& v) { __builtin_memcpy(&v, x, sizeof v); }
 
 APSCOPE_INLINE double least_of(const Lanes& v) {

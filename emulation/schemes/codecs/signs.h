@@ -1,4 +1,4 @@
-// Signs under one scale: a bit an element, zeros included. (A codebook of -1 and 1 would take a
+// Signs under one scale: one bit per element, including zeros. (A codebook of -1 and 1 would take a
 // negative number far below the scale for the tie between the two.)
 #pragma once
 

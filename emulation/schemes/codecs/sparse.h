@@ -35,7 +35,7 @@ template <class Visit>
 Cutoff cutoff_of(std::size_t n, std::size_t count, Visit&& visit) {
     if (count >= n) return {};
     if (count == 0) return {std::numeric_limits<double>::infinity(), -1.0};
-    const std::size_t few = n / 16 + (std::size_t{1} << 12);  // at most a byte an element
+    const std::size_t few = n / 16 + (std::size_t{1} << 12);  // at most a byte per element
     Buffer<std::size_t> counts;
     std::uint64_t leading = 0;  // of the sizes that are left, their bits from `shift` on
     int shift = 64;

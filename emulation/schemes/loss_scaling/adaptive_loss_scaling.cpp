@@ -74,27 +74,27 @@ double limit(const SchemeArguments& arguments, std::string_view key, double of_f
 }  // namespace
 
 SchemeDefinition adaptive_loss_scaling_definition() {
-    return {
-        .class_name = "AdaptiveLossScaling",
-        .summary =
-            "a power of two per tensor that leaves a target share of a normal or lognormal distribution below the format",
-        .source =
-            "Zhao, Vogel, Ahmed, Adaptive Loss Scaling for Mixed Precision Training (arXiv:1910.12385); its code, ada-loss",
-        .needs =
-            "gradients (activation gradients and weights for the layers' own scales: apscope.studies.activation_scales)",
-        .takes_format = true,
-        .keys = float_keys(
-            {{"distribution", "lognormal", "of the elements: normal or lognormal"},
-             {"target", "0.001", "share of elements that may underflow, 1e-6 to 0.5"},
-             {"u_min", "format",
-              "smallest magnitude that counts as kept: format (its smallest positive value) or a number"},
-             {"u_max", "format", "largest magnitude: format or a number"},
-             {"upper", "16",
-              "largest scale: 16 for a layer in ada-loss, 1024 for all layers' product"},
-             {"interval", "1", "steps between two choices of a tensor's scale"},
-             headroom_key()}),
-        .note = "lower bound",
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {.class_name = "AdaptiveLossScaling",
+            .summary = "a power of two per tensor that leaves a target share of a normal or "
+                       "lognormal distribution below the format",
+            .source = "Zhao, Vogel, Ahmed, Adaptive Loss Scaling for Mixed Precision Training "
+                      "(arXiv:1910.12385); its code, ada-loss",
+            .needs = "gradients (activation gradients and weights for the layers' own scales: "
+                     "apscope.studies.activation_scales)",
+            .takes_format = true,
+            .keys = float_keys(
+                {{"distribution", "lognormal", "distribution of the elements: normal or lognormal"},
+                 {"target", "0.001", "share of elements that may underflow, 1e-6 to 0.5"},
+                 {"u_min", "format",
+                  "smallest magnitude that counts as kept: format (its smallest positive value) or "
+                  "a number"},
+                 {"u_max", "format", "largest magnitude: format or a number"},
+                 {"upper", "16",
+                  "largest scale: 16 for a layer in ada-loss, 1024 for all layers' product"},
+                 {"interval", "1", "steps between two choices of a tensor's scale"},
+                 headroom_key()}),
+            .note = "lower bound",
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
         FloatScheme scheme = float_scheme(arguments);
         const FloatFormat& format = *arguments.format;
         const AdaptiveRule rule{arguments.choice("distribution", distributions) == "lognormal",

@@ -1,6 +1,6 @@
-// deepspeed_loss_scaling: the DynamicLossScaler of DeepSpeed. S starts at `init`; `left` overflows
-// are forgiven at `hysteresis`; i counts steps from 0, `last` is the step of the last overflow, -1
-// at first.
+// deepspeed_loss_scaling: the DynamicLossScaler of DeepSpeed. S starts at `init`; `left` is the
+// number of overflows until S falls, at first `hysteresis`; i counts steps from 0, `last` is the
+// step of the last overflow, -1 at first.
 //
 //      overflow:  the step is dropped; if left = 1: S = max(S / factor, min_scale), else left -= 1;
 //      last = i none:      (consecutive_hysteresis: left = hysteresis;) if the growth test holds: S
@@ -81,8 +81,8 @@ struct DeepSpeedScaler {
 SchemeDefinition deepspeed_loss_scaling_definition() {
     return {
         .class_name = "DeepSpeedLossScaling",
-        .summary =
-            "DeepSpeed's dynamic loss scale: overflows are forgiven `hysteresis` - 1 times, growth is counted from the last",
+        .summary = "DeepSpeed's dynamic loss scale: `hysteresis` - 1 overflows do not lower it, "
+                   "and growth is counted from the last one",
         .source = "DeepSpeed, deepspeed/runtime/fp16/loss_scaler.py",
         .needs =
             "gradients of consecutive steps (activation gradients for more than a lower bound)",
@@ -96,7 +96,7 @@ SchemeDefinition deepspeed_loss_scaling_definition() {
               "whether every step without overflow starts that count anew"},
              {"min_scale", "1", "the minimum of S"},
              {"at_minimum", "stop",
-              "an overflow at the minimum of S: stop drops all steps from there on, keep that one"},
+              "an overflow at the minimum of S: stop drops all later steps, keep only that one"},
              {"version", "2025", "growth test: 2025, since June of that year, or 2020, before"}}),
         .note = "lower bound",
         .build = [](const SchemeArguments& arguments) -> SchemeKind {

@@ -9,17 +9,16 @@
 namespace apscope::detail {
 
 SchemeDefinition dynamic_loss_scaling_definition() {
-    return {
-        .class_name = "DynamicLossScaling",
-        .summary =
-            "a loss scale that halves when a step overflows (the step is dropped) and grows after quiet ones",
-        .source = "torch.amp.GradScaler (PyTorch torch/amp/grad_scaler.py)",
-        .needs =
-            "gradients of consecutive steps (activation gradients for more than a lower bound)",
-        .takes_format = true,
-        .keys = float_keys(grad_scaler_keys()),
-        .note = "lower bound",
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {.class_name = "DynamicLossScaling",
+            .summary = "a loss scale that halves when a step overflows (the step is dropped) and "
+                       "grows after quiet ones",
+            .source = "torch.amp.GradScaler (PyTorch torch/amp/grad_scaler.py)",
+            .needs =
+                "gradients of consecutive steps (activation gradients for more than a lower bound)",
+            .takes_format = true,
+            .keys = float_keys(grad_scaler_keys()),
+            .note = "lower bound",
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
         return grad_scaler(arguments);
     }};
 }

@@ -18,8 +18,8 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& text, const std::string& part) {
     throw std::invalid_argument("minimum=" + text + " has '" + part +
-                                "' where STEP:VALUE belongs, the steps ascending, "
-                                "the values positive fp32 numbers (such as 0:1024/5000:8192)");
+                                "' in the place of STEP:VALUE, with ascending steps and positive "
+                                "fp32 numbers (such as 0:1024/5000:8192)");
 }
 
 // STEP:VALUE/STEP:VALUE..., steps ascending; or none.
@@ -50,17 +50,16 @@ SchemeDefinition enhanced_loss_scaling_definition() {
     std::vector<SchemeKey> keys = grad_scaler_keys();
     keys.push_back({"minimum", "0:1024",
                     "the minimum of S from a step on: STEP:VALUE/STEP:VALUE..., or none"});
-    return {
-        .class_name = "EnhancedLossScaling",
-        .summary = "a dynamic loss scale above a scheduled minimum, stochastic rounding",
-        .source =
-            "Mellempudi, Srinivasan, Das, Kaul, Mixed Precision Training With 8-bit Floating Point (arXiv:1905.12334)",
-        .needs =
-            "gradients of consecutive steps (activation gradients for more than a lower bound)",
-        .takes_format = true,
-        .keys = float_keys(keys, {.rounding = "stochastic"}),
-        .note = "lower bound",
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {.class_name = "EnhancedLossScaling",
+            .summary = "a dynamic loss scale above a scheduled minimum, stochastic rounding",
+            .source = "Mellempudi, Srinivasan, Das, Kaul, Mixed Precision Training With 8-bit "
+                      "Floating Point (arXiv:1905.12334)",
+            .needs =
+                "gradients of consecutive steps (activation gradients for more than a lower bound)",
+            .takes_format = true,
+            .keys = float_keys(keys, {.rounding = "stochastic"}),
+            .note = "lower bound",
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
         return grad_scaler(arguments, read_schedule(arguments.text("minimum")));
     }};
 }

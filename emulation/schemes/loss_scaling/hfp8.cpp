@@ -1,4 +1,4 @@
-// hfp8: what Hybrid FP8 does to gradients: 1-5-2 (hfp8:e5m2) on the wire with a constant loss
+// hfp8: Hybrid FP8 for gradients: 1-5-2 (hfp8:e5m2) on the wire with a constant loss
 // scale, partial sums in a 16-bit float of six exponent bits, 1-6-9 (dlfloat16). Sums in chunks are
 // the topology `hierarchical:CHUNK`. The forward format 1-4-3, bias 11, is hfp8_forward without
 // subnormals, e4m3b11fnuz with them; residuals of weights are apscope.studies.weight_updates.
@@ -7,17 +7,17 @@
 namespace apscope::detail {
 
 SchemeDefinition hfp8_definition() {
-    return {
-        .class_name = "HFP8",
-        .summary = "a constant loss scale, eight bits on the wire, sums in the 16-bit float 1-6-9",
-        .source =
-            "Sun et al., Hybrid 8-bit Floating Point (HFP8) Training and Inference for Deep Neural Networks, NeurIPS 2019",
-        .needs = "gradients (activation gradients for more than a lower bound)",
-        .takes_format = true,
-        .keys = float_keys({{"scale", "1024", "S: a positive fp32 number or a power of two"}},
-                           {.accumulate = "dlfloat16"}),
-        .note = "lower bound",
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {.class_name = "HFP8",
+            .summary =
+                "a constant loss scale, eight bits on the wire, sums in the 16-bit float 1-6-9",
+            .source = "Sun et al., Hybrid 8-bit Floating Point (HFP8) Training and Inference for "
+                      "Deep Neural Networks, NeurIPS 2019",
+            .needs = "gradients (activation gradients for more than a lower bound)",
+            .takes_format = true,
+            .keys = float_keys({{"scale", "1024", "S: a positive fp32 number or a power of two"}},
+                               {.accumulate = "dlfloat16"}),
+            .note = "lower bound",
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
         FloatScheme scheme = float_scheme(arguments);
         scheme.select = select_constant(scale_of(arguments.scale("scale")));
         return scheme;

@@ -10,20 +10,20 @@
 namespace apscope::detail {
 
 SchemeDefinition loss_scaling_definition() {
-    return {
-        .class_name = "LossScaling",
-        .summary = "one constant scale S: rounds S g, divides the sum by S",
-        .source = "Micikevicius et al., Mixed Precision Training, ICLR 2018 (arXiv:1710.03740)",
-        .needs = "gradients (activation gradients for more than a lower bound)",
-        .takes_format = true,
-        .keys = float_keys(
-            {{"scale", "1024", "S: a positive fp32 number, or best"},
-             headroom_key("workers",
-                          "scale=best: room left for the sum: workers, sqrt_workers or one"),
-             {"rule", "ceil",
-              "scale=best: ceil: E - ceil(log2(H amax)), as aps; tight: the largest shift with H amax 2^s <= largest"}}),
-        .note = "lower bound",
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {.class_name = "LossScaling",
+            .summary = "one constant scale S: rounds S g, divides the sum by S",
+            .source = "Micikevicius et al., Mixed Precision Training, ICLR 2018 (arXiv:1710.03740)",
+            .needs = "gradients (activation gradients for more than a lower bound)",
+            .takes_format = true,
+            .keys = float_keys(
+                {{"scale", "1024", "S: a positive fp32 number, or best"},
+                 headroom_key("workers",
+                              "scale=best: room left for the sum: workers, sqrt_workers or one"),
+                 {"rule", "ceil",
+                  "scale=best: ceil: E - ceil(log2(H amax)), as aps; tight: the largest shift with "
+                  "H amax 2^s <= largest"}}),
+            .note = "lower bound",
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
         FloatScheme scheme = float_scheme(arguments);
         const ShiftRule rule = ShiftRule::of(arguments);
         if (arguments.text("scale") != "best") {

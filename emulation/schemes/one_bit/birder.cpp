@@ -1,4 +1,4 @@
-// birder: an adaptive step made of one stochastic bit an element, without error feedback or
+// birder: an adaptive step made of one stochastic bit per element, without error feedback or
 // warm-up.
 //
 //      m_w = beta m_w + (1 - beta) g_w       b_w = beta b_w + (1 - beta) |g_w|     in fp32, so
@@ -26,7 +26,7 @@ constexpr int random_bits = 32;
 enum Hop : std::uint32_t { worker_hop, server_hop };
 
 struct Moments {
-    Rows m, b;  // a row a worker, of fp32 numbers
+    Rows m, b;  // one row per worker, of fp32 numbers
 
     void fields(Fields& f) {
         f.rows("m", m);
@@ -132,7 +132,8 @@ SchemeDefinition birder_definition() {
         .needs = "gradients of consecutive steps",
         .keys = {{"beta", "0.9", "factor of both averages, from 0 to below 1"},
                  {"amsgrad", "false", "true: the mean magnitude never falls"},
-                 {"group", "1", "workers a node, whose ratios are averaged before the first bit"}},
+                 {"group", "1",
+                  "workers per node, whose ratios are averaged before the first bit"}},
         .build = [](const SchemeArguments& arguments) -> SchemeKind {
         const auto beta = static_cast<float>(arguments.fraction("beta"));
         const bool amsgrad = arguments.flag("amsgrad");

@@ -77,13 +77,13 @@ SchemeDefinition multipoint_definition() {
     return {
         .class_name = "Multipoint",
         .summary = "a sum of a few scaled points of a uniform grid, greedily by least squares",
-        .source =
-            "Liu et al., Post-training Quantization with Multiple Points, AAAI 2021 (arXiv:2002.09049), on gradients",
+        .source = "Liu et al., Post-training Quantization with Multiple Points, AAAI 2021 "
+                  "(arXiv:2002.09049), on gradients",
         .needs = "gradients",
         .keys = {{"bits", "4", "bits of an element of a point, 1 to 8"},
-                 {"points", "2", "points a tensor, at most"},
+                 {"points", "2", "maximum number of points per tensor"},
                  {"nmse", "0", "stop at this normalised squared error; 0: never"},
-                 {"search", "16", "scales that the line search tries"},
+                 {"search", "16", "number of scales that the line search tries"},
                  {"zero", "true",
                   "whether 0 is a level: 2^bits - 1 levels; false: all 2^bits, as in the paper"}},
         .build = [](const SchemeArguments& arguments) -> SchemeKind {

@@ -1,4 +1,4 @@
-// residual(SPEC): what the inner scheme leaves over is encoded again, `points` times in all
+// residual(SPEC): the remainder of the inner scheme is encoded again, `points` times in all
 // (points.h). Three points of bf16 at scale 1 are fp32.
 #include <stdexcept>
 
@@ -9,24 +9,23 @@
 namespace apscope::detail {
 
 SchemeDefinition residual_definition() {
-    return {
-        .class_name = "Residual",
-        .summary = "a sum of several encodings, each of what the ones before left over",
-        .source =
-            "Liu et al., Post-training Quantization with Multiple Points, AAAI 2021 (arXiv:2002.09049), on gradients",
-        .needs = "gradients",
-        .body = SchemeDefinition::Body::scheme,
-        .keys = {{"points", "2", "encodings a tensor, at most"},
-                 {"nmse", "0", "stop at this normalised squared error; 0: never"}},
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {.class_name = "Residual",
+            .summary = "a sum of several encodings, each of the remainder of those before",
+            .source = "Liu et al., Post-training Quantization with Multiple Points, AAAI 2021 "
+                      "(arXiv:2002.09049), on gradients",
+            .needs = "gradients",
+            .body = SchemeDefinition::Body::scheme,
+            .keys = {{"points", "2", "maximum number of encodings per tensor"},
+                     {"nmse", "0", "stop at this normalised squared error; 0: never"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
         TensorScheme t = inner_tensor_scheme(*arguments.inner);
         const SchemeParts& parts = t.parts;
         if (t.keeps_state || t.compares_intended || parts.compensates() || parts.updates() ||
             parts.decode_sum || (parts.reduce && !t.crosses_topologies)) {
             throw std::invalid_argument(
                 "scheme '" + arguments.inner->spec +
-                "' remembers something or reduces in a way of its own; "
-                "residual needs one that is gathered or rounds to a float format, such as aps:e4m3 or qsgd");
+                "' has memory or its own reduction; residual needs a scheme that is gathered or "
+                "rounds to a float format, such as aps:e4m3 or qsgd");
         }
         return in_points(t, arguments.integer("points", 1, 64), arguments.fraction("nmse"));
     }};

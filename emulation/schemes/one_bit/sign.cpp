@@ -1,4 +1,4 @@
-// sign: one bit an element, times a scale a worker.
+// sign: one bit per element, times a scale per worker.
 //
 //      C(x) = s sign(x), sign(0) = +1       s = |x|_1 / d   (l1: the least squared error)
 //                                               |x|_2 / sqrt(d)   (l2: keeps the norm)
@@ -15,17 +15,16 @@
 namespace apscope::detail {
 
 SchemeDefinition sign_definition() {
-    return {
-        .class_name = "Sign",
-        .summary = "signs times a scale a worker; gathered and added in fp32",
-        .source =
-            "Bernstein et al., signSGD, ICML 2018 (arXiv:1802.04434); scales: Karimireddy et al., ICML 2019 (l1), DeepSpeed (l2)",
-        .needs = "gradients",
-        .keys =
-            {{"scale", "l1", "l1 (mean magnitude), l2 (root mean square) or one"},
-             {"padding", "none",
-              "none, or workers: zeros up to a multiple of W lcm(W, 8), sent and counted in the scale"}},
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {.class_name = "Sign",
+            .summary = "signs times a scale per worker; gathered and added in fp32",
+            .source = "Bernstein et al., signSGD, ICML 2018 (arXiv:1802.04434); scales: "
+                      "Karimireddy et al., ICML 2019 (l1), DeepSpeed (l2)",
+            .needs = "gradients",
+            .keys = {{"scale", "l1", "l1 (mean magnitude), l2 (root mean square) or one"},
+                     {"padding", "none",
+                      "none, or workers: zeros up to a multiple of W lcm(W, 8), sent and counted "
+                      "in the scale"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
         constexpr std::array<std::string_view, 3> scales{"l1", "l2", "one"};  // as in SignScale
         constexpr std::array<std::string_view, 2> paddings{"none", "workers"};
         const auto rule = arguments.one_of<SignScale>("scale", scales);

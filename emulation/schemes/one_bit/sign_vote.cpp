@@ -18,7 +18,7 @@ namespace apscope::detail {
 namespace {
 
 struct Momentum {
-    Rows rows;  // one a worker
+    Rows rows;  // one per worker
 
     void fields(Fields& f) { f.rows("momentum", rows); }
 };
@@ -37,7 +37,7 @@ SchemeDefinition sign_vote_definition() {
             .source = "Bernstein et al., signSGD with Majority Vote, ICLR 2019 (arXiv:1810.05291)",
             .needs = "gradients; with a momentum, of consecutive steps",
             .keys = {{"momentum", "0", "beta of the workers' momentum, from 0 (none) to below 1"},
-                     {"tie", "plus", "what an even vote gives: plus (+1) or zero"}},
+                     {"tie", "plus", "the result of an even vote: plus (+1) or zero"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
         constexpr std::array<std::string_view, 2> ties{"plus", "zero"};
         const double beta = arguments.fraction("momentum"),

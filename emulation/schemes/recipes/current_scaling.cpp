@@ -1,4 +1,4 @@
-// current_scaling: the scale is that of the very values which are sent.
+// current_scaling: the scale is computed from the values that are sent.
 //
 //      S = fl32(largest / max(amax, eps)), at most FLT_MAX; 1 where that maximum is 0
 //      pow2: S's fraction bits set to 0, so largest / 2 < amax S <= largest
@@ -57,21 +57,20 @@ TensorScheme local(const FloatGrid& grid, std::size_t block, double eps, bool po
 }  // namespace
 
 SchemeDefinition current_scaling_definition() {
-    return {
-        .class_name = "CurrentScaling",
-        .summary =
-            "a scale a tensor, or a block of it, from the amax at hand; saturating cast, sums in fp32",
-        .source =
-            "NVIDIA Transformer Engine, recipes Float8CurrentScaling and Float8BlockScaling, recipe_common.cuh",
-        .needs = "gradients",
-        .takes_format = true,
-        .keys = float_keys(
-            {{"pow2", "false", "true: the scale is a power of two, rounded down"},
-             {"agree", "max", "amax: max over the workers, or local"},
-             {"block", "0", "elements that share a scale, local to a worker; 0: the tensor"},
-             {"eps", "0", "what amax counts as at least"}},
-            {.overflow = "saturate", .accumulate = "fp32"}),
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {.class_name = "CurrentScaling",
+            .summary = "a scale per tensor, or per block of it, from the current amax; saturating "
+                       "cast, sums in fp32",
+            .source = "NVIDIA Transformer Engine, recipes Float8CurrentScaling and "
+                      "Float8BlockScaling, recipe_common.cuh",
+            .needs = "gradients",
+            .takes_format = true,
+            .keys = float_keys(
+                {{"pow2", "false", "true: the scale is a power of two, rounded down"},
+                 {"agree", "max", "amax: max over the workers, or local"},
+                 {"block", "0", "elements that share a scale, local to a worker; 0: the tensor"},
+                 {"eps", "0", "the lower bound of amax"}},
+                {.overflow = "saturate", .accumulate = "fp32"}),
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
         constexpr std::array<std::string_view, 2> agreements{"max", "local"};
         FloatScheme scheme = float_scheme(arguments);
         const bool pow2 = arguments.flag("pow2");

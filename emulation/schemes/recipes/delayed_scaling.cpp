@@ -1,5 +1,5 @@
-// delayed_scaling: a tensor's scale follows from its past, so that no pass over it comes before the
-// cast.
+// delayed_scaling: a tensor's scale is computed from its past, so no pass over it is needed before
+// the cast.
 //
 //      c_t = saturating round(S_t g_t)        S_0 = 1
 //      a_t = amax of g_t over all workers     (with non-finite elements: infinity, or as
@@ -7,8 +7,8 @@
 //      (algo=most_recent) S_(t+1) = fl32(fl32(largest 2^-margin) / A), at most FLT_MAX, where 0 < A
 //      < infinity; else S_t
 //
-// So a spike saturates at its own step and keeps the scale low for H steps. A NaN in the history
-// counts for nothing. zero=skip: a tensor of zeros leaves scale and history as they are.
+// So a spike saturates at its own step and keeps the scale low for H steps. A NaN in the history is
+// ignored. zero=skip: a tensor of zeros does not change scale and history.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -36,7 +36,7 @@ struct Delayed {
     std::size_t history;
     bool most_recent, skips_zero;
     double largest;  // times 2^-margin
-    Nonfinite nonfinite;  // what a tensor with such elements enters as
+    Nonfinite nonfinite;  // the amax of a tensor with such elements
 
     Decision next(const AgreedStatistics& s, Row& past, double& scale) const {
         const Decision decision = scale_of(scale);
@@ -50,8 +50,7 @@ struct Delayed {
         double amax = last;
         if (!most_recent) {
             amax = 0.0;
-            for (const double a : past)
-                amax = std::fmax(amax, a);  // fmax: a NaN counts for nothing
+            for (const double a : past) amax = std::fmax(amax, a);  // fmax: a NaN is ignored
         }
         if (std::isfinite(amax) && amax > 0.0) scale = fp32_ratio(largest, amax, 0.0, false);
         return decision;
@@ -63,16 +62,16 @@ struct Delayed {
 SchemeDefinition delayed_scaling_definition() {
     return {
         .class_name = "DelayedScaling",
-        .summary = "a scale a tensor from the amax of past steps; saturating cast, sums in fp32",
+        .summary = "a scale per tensor from the amax of past steps; saturating cast, sums in fp32",
         .source = "NVIDIA Transformer Engine, recipe DelayedScaling and its delayed_scaling.cu",
         .needs = "gradients of consecutive steps",
         .takes_format = true,
         .keys = float_keys(
             {{"history", "1024", "steps whose amax is remembered"},
-             {"algo", "max", "of the history: max, or most_recent"},
+             {"algo", "max", "amax of the history: max, or most_recent"},
              {"margin", "0", "binades left free below the largest value, 0 to 16"},
              {"zero", "enter",
-              "a tensor of zeros: enter, or skip, which leaves history and scale alone"},
+              "a tensor of zeros: enter, or skip, which does not change history and scale"},
              {"nonfinite", "infinity",
               "a tensor with non-finite elements enters as: infinity, nan, or its finite amax"}},
             {.overflow = "saturate", .accumulate = "fp32"}),

@@ -34,7 +34,7 @@ double room(int workers, Headroom headroom) {
 SchemeDefinition fp8_allreduce_definition() {
     return {
         .class_name = "FP8AllReduce",
-        .summary = "a scale a tensor with room of sqrt(W), saturating, summed in the format",
+        .summary = "a scale per tensor with room for sqrt(W), saturating, summed in the format",
         .source =
             "Peng et al., FP8-LM (arXiv:2310.18313); its code, MS-AMP (msamp/nn/distributed.py)",
         .needs = "gradients",

@@ -17,15 +17,15 @@ namespace apscope::detail {
 SchemeDefinition mx_definition() {
     return {
         .class_name = "MX",
-        .summary =
-            "blocks that share a power-of-two scale: MXFP8, MXFP6, MXFP4, MXINT8, block floating point; gathered, fp32",
+        .summary = "blocks that share a power-of-two scale: MXFP8, MXFP6, MXFP4, MXINT8, block "
+                   "floating point; gathered, fp32",
         .source = "OCP Microscaling Formats (MX) v1.0, 2023; Rouhani et al., arXiv:2310.10537",
         .needs = "gradients",
         .keys = {{"block_format", "mxfp8_e4m3",
                   "a block format's name, / for its commas: mxfp4, bfp:8:16, blocks:e3m2/block=8"},
-                 {"block", "0", "elements that share a scale; 0: as the format says"},
+                 {"block", "0", "elements that share a scale; 0: those of the format"},
                  {"rule", "format",
-                  "of the scale: floor, ceil, rceil, even, or format: as the format says"},
+                  "rule of the scale: floor, ceil, rceil, even, or format, the format's own"},
                  {"rounding", "ties_to_even", "how an element is rounded"},
                  {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
         .build = [](const SchemeArguments& arguments) -> SchemeKind {
@@ -39,7 +39,7 @@ SchemeDefinition mx_definition() {
         if (format.rule == ScaleRule::ratio) {
             throw std::invalid_argument(
                 "block_format=" + name +
-                " has scales that are ratios; mx takes powers of two (see nvfp4)");
+                " has scales that are ratios; mx needs powers of two (see nvfp4)");
         }
         const Projection projection{parse_rounding(arguments.text("rounding")), Overflow::saturate,
                                     static_cast<int>(arguments.integer("random_bits", 1, 64))};

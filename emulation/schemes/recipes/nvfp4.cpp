@@ -117,19 +117,18 @@ struct Encoder {
 }  // namespace
 
 SchemeDefinition nvfp4_definition() {
-    return {
-        .class_name = "NVFP4",
-        .summary =
-            "4-bit floats in blocks of 16 under e4m3 scales, stochastic rounding, random Hadamard transform; gathered, fp32",
-        .source =
-            "NVIDIA, Pretraining LLMs with NVFP4 (arXiv:2509.25149); Transformer Engine, recipe NVFP4BlockScaling",
-        .needs = "gradients",
-        .keys = {{"rounding", "stochastic", "how an element is rounded"},
-                 {"rht", "true", "false: no Hadamard transform"},
-                 {"four_over_six", "false", "mse or mae: each block may map its amax to 4"},
-                 {"agree", "max", "the tensor's amax: max over the workers, or local"},
-                 {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {.class_name = "NVFP4",
+            .summary = "4-bit floats in blocks of 16 under e4m3 scales, stochastic rounding, "
+                       "random Hadamard transform; gathered, fp32",
+            .source = "NVIDIA, Pretraining LLMs with NVFP4 (arXiv:2509.25149); Transformer Engine, "
+                      "recipe NVFP4BlockScaling",
+            .needs = "gradients",
+            .keys = {{"rounding", "stochastic", "how an element is rounded"},
+                     {"rht", "true", "false: no Hadamard transform"},
+                     {"four_over_six", "false", "mse or mae: each block may map its amax to 4"},
+                     {"agree", "max", "the tensor's amax: max over the workers, or local"},
+                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
         constexpr std::array<std::string_view, 2> agreements{"max", "local"};
         constexpr std::array<std::string_view, 3> metrics{"false", "mse",
                                                           "mae"};  // as in FourOverSix

@@ -6,7 +6,7 @@
 namespace apscope::detail {
 
 struct Errors {
-    Rows rows;  // one a worker
+    Rows rows;  // one per worker
 
     void fields(Fields& f) { f.rows("error", rows); }
 };

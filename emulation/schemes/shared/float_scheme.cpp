@@ -7,10 +7,10 @@ namespace apscope::detail {
 std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own, const FloatDefaults& defaults) {
     own.push_back({"rounding", defaults.rounding, "how a value is rounded to the format"});
     own.push_back({"overflow", defaults.overflow,
-                   "what overflow gives: ieee, saturate, propagate, infinity or nan"});
+                   "the result of overflow: ieee, saturate, propagate, infinity or nan"});
     own.push_back({"random_bits", "32", "random bits of stochastic rounding, 1 to 64"});
     own.push_back({"accumulate", defaults.accumulate,
-                   "what partial sums are rounded to: format, a format's name, fp32 or exact"});
+                   "format of partial sums: format, a format's name, fp32 or exact"});
     own.push_back(
         {"hop_rounding", "same", "how partial sums are rounded: same, or a rounding's name"});
     return own;

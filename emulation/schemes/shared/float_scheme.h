@@ -1,4 +1,4 @@
-// What every scheme on a float grid shares: its keys, and how they become a grid and a reduction.
+// Common parts of schemes on a float grid: the keys, and their grid and reduction.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace apscope::detail {
 
-// What the keys are where a spec does not name them.
+// The keys' values if a spec does not name them.
 struct FloatDefaults {
     std::string_view rounding = "ties_to_even", overflow = "ieee", accumulate = "format";
 };
@@ -28,7 +28,7 @@ FloatScheme gathered_scheme(const SchemeArguments& arguments, const FloatFormat&
 // The same decision for every tensor and step.
 Select select_constant(const Decision& decision);
 
-// 2^s, s = rule.own(amax) for every tensor and step by itself. Of a rule that remembers nothing.
+// 2^s, s = rule.own(amax) for every tensor and step by itself. Of a rule without memory.
 Select select_by_amax(const ShiftRule& rule);
 
 }  // namespace apscope::detail

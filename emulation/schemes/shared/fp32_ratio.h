@@ -1,4 +1,4 @@
-// The scale of recipes with a real scale a tensor or block: the largest value over amax, in fp32.
+// The scale of recipes with a real scale per tensor or block: largest value over amax, in fp32.
 #pragma once
 
 namespace apscope::detail {

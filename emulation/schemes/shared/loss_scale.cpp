@@ -79,10 +79,10 @@ std::vector<SchemeKey> grad_scaler_keys() {
 }
 
 SchemeKey initial_loss_scale_key() {
-    return {
-        "init", "auto",
-        "S at the first step: a positive fp32 number, or auto: 2^(E+1), E = floor(log2 largest), between 1 and 2^16: "
-        "65536 for fp16, e5m2 and wider exponents, 512 for e4m3fn, 256 for e4m3, 16 for e3m4"};
+    return {"init", "auto",
+            "S at the first step: a positive fp32 number, or auto: 2^(E+1), E = floor(log2 "
+            "largest), between 1 and 2^16: "
+            "65536 for fp16, e5m2 and wider exponents, 512 for e4m3fn, 256 for e4m3, 16 for e3m4"};
 }
 
 double initial_loss_scale(const SchemeArguments& arguments) {

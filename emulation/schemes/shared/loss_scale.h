@@ -1,4 +1,4 @@
-// What the schemes with one loss scale for all tensors share: the overflow test of a step, and the
+// Common parts of schemes with one loss scale for all tensors: the overflow test of a step, and the
 // state machine of torch.amp.GradScaler, whose scale may be held above a scheduled minimum.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace apscope::detail {
 
-// Does some worker's encoded value overflow under scale S, or was one not finite before? Rounding
-// is monotone, so amax answers for all; stochastic rounding counts as overflowing where it could.
+// Whether a worker's encoded value overflows with scale S, or was not finite before. Rounding is
+// monotone, so amax decides; stochastic rounding counts as overflowing if it could.
 class OverflowTest {
 public:
     explicit OverflowTest(const FloatGrid& grid)

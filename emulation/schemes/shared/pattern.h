@@ -1,5 +1,5 @@
 // Regular expressions of users, in RE2's syntax: linear time and bounded memory, whatever the
-// expression and the text. What needs more (lookaheads, references back) is refused.
+// expression and the text. Lookaheads and backreferences, which need more, are refused.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@ namespace apscope::detail {
 
 class Pattern {
 public:
-    // Throws std::invalid_argument for what is longer than limits::pattern_length, or no expression
-    // of RE2's.
+    // Throws std::invalid_argument for an expression longer than limits::pattern_length, or invalid
+    // in RE2.
     explicit Pattern(std::string_view text);
     bool found_in(std::string_view text) const;  // anywhere
 

@@ -1,11 +1,11 @@
-// A tensor as a sum of several encodings, each of what the ones before left over.
+// A tensor as a sum of several encodings, each of the remainder of those before.
 //
 //      r_1 = x      y_j = C(r_j)      r_(j+1) = r_j - y_j      sent = y_1 + ... + y_points
 //
 // C is a scheme with its own selection on the residuals of all workers; random words differ from
 // point to point. With nmse > 0 a worker stops before the first point j with |r_j|^2 <= nmse |x|^2,
-// at the latest after `max` points, and says in 8 side bits how many it sent. Messages are
-// gathered, decoded and added in fp32. What overflows in a point is not made up for by the next.
+// at the latest after `max` points, and sends their number in 8 side bits. Messages are
+// gathered, decoded and added in fp32. An overflow in a point is not compensated by the next.
 #pragma once
 
 #include "emulation/schemes/tensor_scheme.h"
@@ -13,7 +13,7 @@
 namespace apscope::detail {
 
 // inner: without a memory, gathered or adding in a float format; its selection, encoding and change
-// of basis count, its reduction does not.
+// of basis are used, its reduction is not.
 TensorScheme in_points(const TensorScheme& inner, long max, double nmse);
 
 }  // namespace apscope::detail

@@ -1,6 +1,5 @@
 // The shift s of a unit (a tensor, a bucket, all that one loss scale serves) from its agreed amax,
-// and what is remembered of it. Every scheme whose scale is a power of two from H amax takes it
-// from here.
+// and the memory of it. All schemes whose scale is a power of two from H amax use this.
 //
 //      ceil     s = E - ceil(log2(H amax)), E = floor(log2 largest): H amax comes into (2^(E-1),
 //      2^E] tight    the largest s with H amax 2^s <= largest: no binade is spare
@@ -15,7 +14,8 @@ struct ShiftRule {
     FloatFormat format;
     Headroom headroom = Headroom::workers;
     bool tight = false;
-    long frozen = 0;      // after so many equal shifts in a row the shift stays; 0: never
+    long frozen =
+        0;      // after this number of equal consecutive shifts the shift is constant; 0: never
     bool delayed = false;  // the shift of the step before is in force
 
     // From the format and the keys `headroom` and `rule`.
@@ -27,8 +27,7 @@ struct ShiftRule {
     int own(double amax, int workers) const;
 
     // The shift in force. `last` and `run` are a unit's memory: its last shift and how often in a
-    // row it was that; run = 0 before the first. Steps in which all is zero leave the memory as it
-    // is.
+    // row it was that; run = 0 before the first. Steps with only zeros do not change the memory.
     int next(double amax, int workers, int& last, long& run) const;
 };
 

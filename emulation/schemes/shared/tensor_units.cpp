@@ -54,7 +54,7 @@ std::size_t parse_bucket_size(std::string_view key, std::string_view text) {
     if (!size || *size < 1 || *size > largest_count >> shift) {
         throw std::invalid_argument(
             std::string(key) + "=bucket:" + std::string(text) +
-            " has no size of a bucket; give bytes, KB, MB or GB up to 1024GB, as in " +
+            " has no bucket size; give bytes, KB, MB or GB up to 1024GB, as in " +
             std::string(key) + "=bucket:25MB");
     }
     return static_cast<std::size_t>(*size) << shift;

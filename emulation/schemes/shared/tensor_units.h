@@ -1,5 +1,5 @@
-// Which tensors of a step share what is agreed: none, all of them, or those of a bucket of
-// gradients as PyTorch's DDP fills it.
+// The tensors of a step that share agreed values: none, all of them, or those of a bucket of
+// gradients as in PyTorch's DDP.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct TensorUnits {
     enum class Kind { tensor, model, bucket } kind = Kind::tensor;
     std::size_t limit = 0;  // bytes from which on a bucket is full
 
-    // The units of the tensors that the scheme serves at a step, in the order of the exchange: from
+    // The units of the scheme's tensors at a step, in the order of the exchange: from
     // the last tensor to the first, as backpropagation makes them.
     std::vector<TensorUnit> of(const SelectionInput& input, std::size_t step) const;
 };

@@ -6,7 +6,7 @@
 //                              q = clip(floor(z / delta + U[0, 1)), -2^(bits-1), 2^(bits-1) - 1)
 //                              decoded: c + delta q
 //
-// delta comes from what all know, so there is no side information. c = 0 (converged) has delta = 0
+// All workers can compute delta, so there is no side information. c = 0 (converged) has delta = 0
 // and decodes to 0. In HALP z is the weights' offset and c the full gradient, whose norm over mu
 // bounds the way to the optimum; here both are gradients, and mu sets the range |c|_2 / mu alone.
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace apscope::detail {
 
 namespace {
 
-// Shared by the state and what a step chose: nobody changes a centre that is in use.
+// Shared by the state and a step's choice: a centre in use is never changed.
 using SharedRow = std::shared_ptr<Row>;
 
 void row_field(Fields& f, const char* name, SharedRow& row) {
@@ -90,18 +90,17 @@ void take_centre(Memory& memory, const Place& place, const Exchange& e) {
 }  // namespace
 
 SchemeDefinition bit_centering_definition() {
-    return {
-        .class_name = "BitCentering",
-        .summary =
-            "integers around the last centre gradient, on a scale that shrinks with its norm",
-        .source =
-            "De Sa et al., High-Accuracy Low-Precision Training (HALP), arXiv:1803.03383, on gradients",
-        .needs = "gradients of consecutive steps",
-        .keys = {{"bits", "8", "bits of an offset, 2 to 16"},
-                 {"mu", "0.1", "the range of offsets is the centre's l2 norm over mu"},
-                 {"period", "10", "steps from one centre, sent in fp32, to the next"},
-                 {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {.class_name = "BitCentering",
+            .summary =
+                "integers around the last centre gradient, on a scale that shrinks with its norm",
+            .source = "De Sa et al., High-Accuracy Low-Precision Training (HALP), "
+                      "arXiv:1803.03383, on gradients",
+            .needs = "gradients of consecutive steps",
+            .keys = {{"bits", "8", "bits of an offset, 2 to 16"},
+                     {"mu", "0.1", "the range of offsets is the centre's l2 norm over mu"},
+                     {"period", "10", "steps from one centre, sent in fp32, to the next"},
+                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
         const int bits = static_cast<int>(arguments.integer("bits", 2, 16));
         const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
         const long period = arguments.integer("period", 1, largest_count);

@@ -6,9 +6,9 @@
 //      b    = bits[turning points so far]
 //
 // The loss indicator: the last 5 losses are kept. If all of them are within epsilon of the last
-// one, relative to the mean of the first 10 losses, a turning point is there: the window starts
-// anew, and at the first and second epsilon becomes alpha epsilon. A width holds from the step
-// after. Losses here are those of the replayed steps, where the source takes epochs; losses that
+// one, relative to the mean of the first 10 losses, there is a turning point: the window starts
+// again, and at the first and second epsilon becomes alpha epsilon. A width holds from the step
+// after. Losses here are those of the replayed steps, not of epochs as in the source; losses that
 // are not finite are left out.
 #include <algorithm>
 #include <cmath>
@@ -118,7 +118,7 @@ SchemeDefinition fractrain_definition() {
             "affine integers per tensor, wider from turning point to turning point of the loss",
         .source = "Fu et al., FracTrain, NeurIPS 2020 (arXiv:2012.13113)",
         .needs = "gradients and loss of consecutive steps",
-        .keys = {{"bits", "6/6/8/8", "widths, one a stage, 1 to 16"},
+        .keys = {{"bits", "6/6/8/8", "widths, one per stage, 1 to 16"},
                  {"epsilon", "0.05", "losses closer than this share of the first ones' mean stall"},
                  {"alpha", "0.3", "factor on epsilon at the first and second turning point"},
                  {"least_scale", "1e-8", "the minimum distance of two codes"},

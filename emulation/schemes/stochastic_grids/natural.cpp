@@ -2,10 +2,10 @@
 //
 //      |x| = 2^k (1 + f)      sent: sign(x) 2^(k+1) with probability f, else sign(x) 2^k
 //
-// A sign and 8 exponent bits, 0 among them: 9 bits an element. The original has no scale; here a
-// power of two brings the largest magnitude of all workers to at most 2^127, so that no code
-// overflows and 253 binades below it are left. Relative errors are the same. A decoded 2^128 (from
-// above 2^127) is still more than fp32 holds.
+// A sign and 8 exponent bits, including a code for 0: 9 bits per element. The original has no
+// scale; here a power of two brings the largest magnitude of all workers to at most 2^127, so that
+// no code overflows and 253 binades below it are left. Relative errors are the same. A decoded
+// 2^128 (from above 2^127) is still more than fp32 holds.
 #include "emulation/schemes/shared/float_scheme.h"
 
 namespace apscope::detail {

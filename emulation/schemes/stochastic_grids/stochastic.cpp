@@ -9,13 +9,13 @@ SchemeDefinition stochastic_definition() {
         .class_name = "Stochastic",
         .summary =
             "stochastic rounding to a float grid at the agreed amax; gathered and added in fp32",
-        .source =
-            "Gupta et al., Deep Learning with Limited Numerical Precision, ICML 2015, on a float grid",
+        .source = "Gupta et al., Deep Learning with Limited Numerical Precision, ICML 2015, on a "
+                  "float grid",
         .needs = "gradients",
         .takes_format = true,
         .keys = {{"random_bits", "32", "random bits of stochastic rounding, 1 to 64"},
                  {"overflow", "ieee",
-                  "what overflow gives: ieee, saturate, propagate, infinity or nan"}},
+                  "the result of overflow: ieee, saturate, propagate, infinity or nan"}},
         .build = [](const SchemeArguments& arguments) -> SchemeKind {
         return gathered_scheme(arguments, *arguments.format,
                                parse_overflow(arguments.text("overflow")));

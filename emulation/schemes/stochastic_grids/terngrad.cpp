@@ -68,15 +68,14 @@ void encode_ternary(Message& m, std::span<const double> x, double limit, double 
 }  // namespace
 
 SchemeDefinition terngrad_definition() {
-    return {
-        .class_name = "TernGrad",
-        .summary =
-            "signs or zero under the workers' largest magnitude, clipped before; codes add up in the network",
-        .source = "Wen et al., TernGrad, NIPS 2017 (arXiv:1705.07878)",
-        .needs = "gradients",
-        .keys = {{"clip", "2.5", "standard deviations beyond which a worker clips, 0: none"},
-                 {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {.class_name = "TernGrad",
+            .summary = "signs or zeros times the workers' largest magnitude, after clipping; codes "
+                       "are added in the network",
+            .source = "Wen et al., TernGrad, NIPS 2017 (arXiv:1705.07878)",
+            .needs = "gradients",
+            .keys = {{"clip", "2.5", "standard deviations beyond which a worker clips, 0: none"},
+                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
         const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
         TensorScheme t;
         t.grid = "levels:3";

@@ -1,8 +1,8 @@
-// zipml: every worker rounds stochastically to the levels that are best for its own gradient.
+// zipml: every worker rounds stochastically to the best levels for its own gradient.
 //
 // A bucket of consecutive elements (bucket=0: the whole tensor) has a codebook of at most `levels`
 // of its values or candidates, chosen to minimise the variance (codecs/optimal_levels.h); it costs
-// 32 bits a level. Local to a worker, so messages are gathered, decoded and added in fp32.
+// 32 bits per level. Local to a worker, so messages are gathered, decoded and added in fp32.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -23,7 +23,7 @@ struct Codebooks {
     int random_bits;
 };
 
-// What a codebook of fp32 numbers is made for.
+// The elements that a codebook of fp32 numbers is made for.
 void narrow(std::span<const double> x, std::span<double> sent) {
     constexpr double largest = std::numeric_limits<float>::max();
     for (std::size_t i = 0; i < x.size(); ++i)

@@ -150,12 +150,12 @@ struct FftSparse {
 SchemeDefinition fft_sparse_definition() {
     return {
         .class_name = "FFTSparse",
-        .summary =
-            "the largest Fourier coefficients of the flat tensor, as range-based floats; gathered and added in fp32",
+        .summary = "the largest Fourier coefficients of the flat tensor, as range-based floats; "
+                   "gathered and added in fp32",
         .source = "Wang et al., FFT-based Gradient Sparsification, HPDC 2020 (arXiv:1811.08596)",
         .needs = "gradients",
         .keys = {{"keep", "0.15", "share of the coefficients that is sent"},
-                 {"bits", "8", "of a coefficient's real or imaginary part, 2 to 24"},
+                 {"bits", "8", "bits of a coefficient's real or imaginary part, 2 to 24"},
                  {"mantissa", "3", "fraction bits of the range-based float, 0 to 20"},
                  {"bucket", "0", "consecutive elements transformed together; 0: the whole tensor"}},
         .build = [](const SchemeArguments& arguments) -> SchemeKind {

@@ -135,18 +135,17 @@ struct Factors {
 }  // namespace
 
 SchemeDefinition integer_allreduce_definition() {
-    return {
-        .class_name = "IntegerAllReduce",
-        .summary = "fixed point with an agreed scale per chunk; integers are added exactly",
-        .source =
-            "Sapio et al., SwitchML, NSDI 2021 (arXiv:1903.06701); Mishchenko et al., IntSGD, ICLR 2022 (arXiv:2102.08374)",
-        .needs = "gradients",
-        .keys = {{"bits", "32", "of an integer, 2 to 32"},
-                 {"chunk", "256", "consecutive elements that share a scale"},
-                 {"rounding", "ties_to_even", "ties_to_even or stochastic"},
-                 {"scale", "power_of_two", "power_of_two or real"},
-                 {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {.class_name = "IntegerAllReduce",
+            .summary = "fixed point with an agreed scale per chunk; integers are added exactly",
+            .source = "Sapio et al., SwitchML, NSDI 2021 (arXiv:1903.06701); Mishchenko et al., "
+                      "IntSGD, ICLR 2022 (arXiv:2102.08374)",
+            .needs = "gradients",
+            .keys = {{"bits", "32", "bits of an integer, 2 to 32"},
+                     {"chunk", "256", "consecutive elements that share a scale"},
+                     {"rounding", "ties_to_even", "ties_to_even or stochastic"},
+                     {"scale", "power_of_two", "power_of_two or real"},
+                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
         constexpr std::array<std::string_view, 2> roundings{"ties_to_even", "stochastic"},
             scales{"power_of_two", "real"};
         FixedPoint f;

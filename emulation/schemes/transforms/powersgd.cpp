@@ -168,14 +168,13 @@ void add(const TrainingStep& step, const Factors& factors, const std::vector<Mes
 }  // namespace
 
 SchemeDefinition powersgd_definition() {
-    return {
-        .class_name = "PowerSGD",
-        .summary =
-            "a matrix as two thin factors, which add up over the workers; one step of power iteration a step",
-        .source = "Vogels et al., PowerSGD, NeurIPS 2019 (arXiv:1905.13727)",
-        .needs = "gradients of consecutive steps",
-        .keys = {{"rank", "2", "columns of the factors"}},
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {.class_name = "PowerSGD",
+            .summary = "a matrix as two thin factors, which are added over the workers; one power "
+                       "iteration per step",
+            .source = "Vogels et al., PowerSGD, NeurIPS 2019 (arXiv:1905.13727)",
+            .needs = "gradients of consecutive steps",
+            .keys = {{"rank", "2", "columns of the factors"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
         const auto rank = static_cast<std::size_t>(arguments.integer("rank", 1, 1 << 20));
         TensorScheme t;
         t.grid = "rank:" + std::to_string(rank);

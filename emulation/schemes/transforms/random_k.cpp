@@ -97,19 +97,19 @@ void encode(Message& m, const TrainingStep& step, const Chosen& chosen, const Pl
 }  // namespace
 
 SchemeDefinition random_k_definition() {
-    return {
-        .class_name = "RandomK",
-        .summary =
-            "elements at random places that all workers share, as fp32, scaled to be unbiased; added in fp32",
-        .source =
-            "Stich et al., Sparsified SGD with Memory, NeurIPS 2018 (arXiv:1809.07599); scaled: Konecny and Richtarik, Randomized "
-            "Distributed Mean Estimation, Frontiers in Applied Mathematics and Statistics 2018 (arXiv:1611.07555)",
-        .needs = "gradients",
-        .keys =
-            {{"keep", "0.01", "share of the elements that is sent"},
-             {"scale", "true",
-              "what is sent is multiplied by n / k, which makes it unbiased; false, as inside error_feedback: as it is"}},
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+    return {.class_name = "RandomK",
+            .summary = "elements at random places that all workers share, as fp32, scaled to be "
+                       "unbiased; added in fp32",
+            .source = "Stich et al., Sparsified SGD with Memory, NeurIPS 2018 (arXiv:1809.07599); "
+                      "scaled: Konecny and Richtarik, Randomized "
+                      "Distributed Mean Estimation, Frontiers in Applied Mathematics and "
+                      "Statistics 2018 (arXiv:1611.07555)",
+            .needs = "gradients",
+            .keys = {{"keep", "0.01", "share of the elements that is sent"},
+                     {"scale", "true",
+                      "sent values are multiplied by n / k, which makes them unbiased; false "
+                      "(inside error_feedback): unchanged"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
         TensorScheme t;
         t.grid = "sparse:fp32";
         t.topology = reductions::linear;

@@ -142,10 +142,10 @@ SchemeDefinition thc_definition() {
         .class_name = "THC",
         .summary =
             "a shared random rotation, an agreed norm, a table whose entries add up as integers",
-        .source =
-            "Li et al., THC: Accelerating Distributed Deep Learning Using Tensor Homomorphic Compression, NSDI 2024 (arXiv:2302.08545)",
+        .source = "Li et al., THC: Accelerating Distributed Deep Learning Using Tensor Homomorphic "
+                  "Compression, NSDI 2024 (arXiv:2302.08545)",
         .needs = "gradients",
-        .keys = {{"bits", "4", "of a code, 1 to 8"},
+        .keys = {{"bits", "4", "bits of a code, 1 to 8"},
                  {"granularity", "30",
                   "g: the table's entries are integers from 0 to g, up to 1000"}},
         .build = [](const SchemeArguments& arguments) -> SchemeKind {

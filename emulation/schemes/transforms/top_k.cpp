@@ -41,12 +41,12 @@ SchemeDefinition top_k_definition() {
         .class_name = "TopK",
         .summary =
             "the largest magnitudes with their places, the rest as 0; gathered and added in fp32",
-        .source =
-            "Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017 (arXiv:1704.05021)",
+        .source = "Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP "
+                  "2017 (arXiv:1704.05021)",
         .needs = "gradients",
         .keys = {{"keep", "0.01", "share of the elements that is sent"},
                  {"index", "32",
-                  "bits of a place: 32, or packed, as many as the tensor's length needs"}},
+                  "bits of an index: 32, or packed, as many as the tensor's length needs"}},
         .build = [](const SchemeArguments& arguments) -> SchemeKind {
         constexpr std::array<std::string_view, 2> widths{"32", "packed"};
         TensorScheme t;

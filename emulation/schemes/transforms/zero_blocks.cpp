@@ -32,7 +32,7 @@ void encode(Message& m, std::span<const double> x, std::size_t block, bool packs
 
 SchemeDefinition zero_blocks_definition() {
     return {.class_name = "ZeroBlocks",
-            .summary = "blocks of zeros are left out, the rest is sent as fp32: lossless",
+            .summary = "lossless: blocks of zeros are left out, the others are sent as fp32",
             .source =
                 "Fei et al., Efficient Sparse Collective Communication (OmniReduce), SIGCOMM 2021",
             .needs = "gradients",

@@ -24,7 +24,7 @@ namespace {
 constexpr int workers = 3, steps = 4;
 constexpr std::size_t n = 5000;  // two blocks, the second cut short
 
-// One tensor `w` of n values a worker, another `b` of 2.
+// One tensor `w` of n values per worker, another `b` of 2.
 void write_trace(const std::filesystem::path& folder) {
     std::string step_list;
     for (int step = 0; step < steps; ++step) {

@@ -2,7 +2,8 @@
 
     python -m tests.benchmarks.method_claims [--only NAME ...] [--page docs/methods.md]
 
-Five seeds, one thread; about six minutes of one processor. `--page` writes each table between its markers.
+Five seeds, one thread; about six minutes of one processor. `--page` writes each table between its
+markers.
 """
 
 from __future__ import annotations

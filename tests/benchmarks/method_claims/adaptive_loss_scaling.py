@@ -105,17 +105,24 @@ def lines() -> list[str]:
         mean = own.groupby("case", sort=False)[["loss", "accuracy", "skipped"]].mean()
         constant = mean[mean.index.str.startswith("scale")]
         best = constant.loss.idxmin()
-        found += ["", f"**{setting.task}, {setting.model}, gradients in {setting.format}**, {setting.steps} steps:", ""]  # fmt: skip
+        found += ["", f"**{setting.task}, {setting.model}, gradients in {setting.format}**, "
+                      f"{setting.steps} steps:", ""]  # fmt: skip
         found += common.table(
             ["case", "loss, nats", "excess over fp32 (95 %)", "accuracy", "steps left out"],
             [
-                [case, f"{r.loss:.4g}", "" if case == "fp32" else common.span(common.paired(own, case, "fp32", "loss")),
-                 f"{100 * r.accuracy:.1f} %", f"{r.skipped:g}"]
+                [
+                    case,
+                    f"{r.loss:.4g}",
+                    "" if case == "fp32" else common.span(common.paired(own, case, "fp32", "loss")),
+                    f"{100 * r.accuracy:.1f} %",
+                    f"{r.skipped:g}",
+                ]
                 for case, r in mean.iterrows()
             ],
-        )  # fmt: skip
+        )
         found += [""] + [
-            f"{case.capitalize()} less the best constant, {best}: {common.span(common.paired(own, case, best, 'loss'))} nats."
+            f"{case.capitalize()} less the best constant, {best}: "
+            f"{common.span(common.paired(own, case, best, 'loss'))} nats."
             for case in mean.index if case.startswith(("adaptive", "dynamic"))
         ]  # fmt: skip
     return [*found, "", f"Processor time: {time.process_time() - began:.0f} s."]

@@ -1,4 +1,4 @@
-"""What the methods' runs share: tasks, loops, paired differences, tables."""
+"""Common parts of the methods' runs: tasks, loops, paired differences, tables."""
 
 from __future__ import annotations
 

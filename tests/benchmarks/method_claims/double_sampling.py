@@ -1,4 +1,5 @@
-"""ZipML's double sampling in linear regression: does training converge to the least squares solution?"""
+"""ZipML's double sampling in linear regression: does training converge to the least squares
+solution?"""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def problem() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def solution(inputs: torch.Tensor, more: torch.Tensor | float = 0.0) -> torch.Tensor:
-    """The minimum of mean (a.w - b)^2 / 2 + lambda / 2 |w|^2, with `more` on the diagonal of the Hessian."""
+    """The minimum of mean (a.w - b)^2 / 2 + lambda / 2 |w|^2, with `more` on the diagonal of the
+    Hessian."""
     _, b = problem()
     extra = torch.diag(torch.full((64,), LAMBDA, dtype=torch.float64) + more)
     return torch.linalg.solve(inputs.T @ inputs / len(b) + extra, inputs.T @ b / len(b))
@@ -41,7 +43,8 @@ def solution(inputs: torch.Tensor, more: torch.Tensor | float = 0.0) -> torch.Te
 
 @cache
 def points(bits: int) -> dict[str, torch.Tensor]:
-    """Where each case should converge: with one draw the bias D w of the closed form is a part of the Hessian."""
+    """Where each case should converge: with one draw the bias D w of the closed form is a part of
+    the Hessian."""
     a, b = problem()
     ones = np.ones(64)
     levels = np.arange(2**bits) / (2**bits - 1)
@@ -78,7 +81,8 @@ def one(options: dict[str, Any], bits: int, seed: int, steps: int) -> torch.Tens
 def run(
     seeds: Sequence[int], widths: Sequence[int] = (1, 2, 3), steps: int = STEPS
 ) -> pd.DataFrame:
-    """A row per width, case and seed: distances over |w*|, and the loss of unrounded data above the least one."""
+    """A row per width, case and seed: distances over |w*|, and the loss of unrounded data above the
+    least one."""
     a, b = problem()
     best = solution(a)
 
@@ -104,15 +108,30 @@ def lines() -> list[str]:
     """The table of the page."""
     began = time.process_time()
     rows = run(common.SEEDS)
-    found = ["", f"{STEPS} steps of {BATCH} examples, rate {RATE:g}, the mean of the second half; distances relative to |w*|:", ""]  # fmt: skip
+    found = ["", f"{STEPS} steps of {BATCH} examples, rate {RATE:g}, the mean of the second half; "
+                 "distances relative to |w*|:", ""]  # fmt: skip
     mean = rows.groupby(["bits", "case"], sort=False)
     found += common.table(
-        ["bits", "inputs", "its own point to w*", "to its own point", "to w* (95 %)", "excess loss (95 %)"],
         [
-            [bits, case, f"{own.own_to_best.mean():.3f}", f"{own.to_own.mean():.3f}", plain(own.to_best), plain(own.excess)]
+            "bits",
+            "inputs",
+            "its own point to w*",
+            "to its own point",
+            "to w* (95 %)",
+            "excess loss (95 %)",
+        ],
+        [
+            [
+                bits,
+                case,
+                f"{own.own_to_best.mean():.3f}",
+                f"{own.to_own.mean():.3f}",
+                plain(own.to_best),
+                plain(own.excess),
+            ]
             for (bits, case), own in mean
         ],
-    )  # fmt: skip
+    )
     return [*found, "", f"Processor time: {time.process_time() - began:.0f} s."]
 
 

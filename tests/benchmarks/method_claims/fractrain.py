@@ -67,15 +67,31 @@ def lines() -> list[str]:
     began = time.process_time()
     rows = run(common.SEEDS)
     mean = rows.groupby("case", sort=False).mean()
-    found = ["", f"{EPOCHS} epochs of {STEPS} batches of {BATCH}; bits of activations and weights, and of gradients:", ""]  # fmt: skip
+    found = ["", f"{EPOCHS} epochs of {STEPS} batches of {BATCH}; bits of activations and weights, "
+                 "and of gradients:", ""]  # fmt: skip
     found += common.table(
-        ["case", "cost, % of 32 bits", "loss, nats", "excess over 8 and 8 bits (95 %)", "accuracy", "accuracy less that of 8 and 8 bits (95 %)", "turning points"],
         [
-            [case, f"{100 * r.cost:.2f}", f"{r.loss:.4g}",
-             less(rows, case, "loss"), f"{100 * r.accuracy:.1f} %", less(rows, case, "accuracy"), f"{r.stage:.1f}"]
+            "case",
+            "cost, % of 32 bits",
+            "loss, nats",
+            "excess over 8 and 8 bits (95 %)",
+            "accuracy",
+            "accuracy less that of 8 and 8 bits (95 %)",
+            "turning points",
+        ],
+        [
+            [
+                case,
+                f"{100 * r.cost:.2f}",
+                f"{r.loss:.4g}",
+                less(rows, case, "loss"),
+                f"{100 * r.accuracy:.1f} %",
+                less(rows, case, "accuracy"),
+                f"{r.stage:.1f}",
+            ]
             for case, r in mean.iterrows()
         ],
-    )  # fmt: skip
+    )
     return [*found, "", f"Processor time: {time.process_time() - began:.0f} s."]
 
 

@@ -1,4 +1,5 @@
-"""HALP on regularised logistic regression: linear convergence with 8 bits, where low-precision SVRG stalls?"""
+"""HALP on regularised logistic regression: linear convergence with 8 bits, where low-precision SVRG
+stalls?"""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ Loss = Callable[[torch.Tensor, Any], torch.Tensor]
 
 @cache
 def problem() -> tuple[torch.Tensor, torch.Tensor]:
-    """Digits' pixels and a one, and whether the digit is below five as -1 or 1: 1,500 of 65 numbers."""
+    """Digits' pixels and a one, and whether the digit is below five as -1 or 1: 1,500 of 65
+    numbers."""
     data = _tasks.load("digits", "convolutional")
     x, y = data.batch(torch.arange(data.examples))
     pixels = x.reshape(len(x), -1).double()
@@ -80,7 +82,8 @@ def one(options: dict[str, Any], seed: int, epochs: int, inner: int) -> list[flo
 
 
 def run(
-    seeds: Sequence[int], cases: Sequence[str] = tuple(CASES), epochs: int = EPOCHS, inner: int = INNER
+    seeds: Sequence[int], cases: Sequence[str] = tuple(CASES), epochs: int = EPOCHS,
+    inner: int = INNER
 ) -> pd.DataFrame:  # fmt: skip
     """A row per case, seed and epoch."""
     rows = [
@@ -93,7 +96,8 @@ def run(
 
 
 def rates(rows: pd.DataFrame, floor: float = 1e-13) -> pd.DataFrame:
-    """Of every case and seed: the gradient's factor per epoch, from epoch 2 to the last above the floor, and the last norm.
+    """Of every case and seed: the gradient's factor per epoch, from epoch 2 to the last above the
+    floor, and the last norm.
 
     A fit of log norm on the epoch; r2 is its determination.
     """
@@ -113,8 +117,9 @@ def lines() -> list[str]:
     rows = run(common.SEEDS)
     fits = rates(rows)
     _, condition = optimum()
-    found = ["", f"Condition number {condition:.0f}, {EPOCHS} epochs of {INNER} steps of {BATCH} examples, rate {RATE:g}, mu = lambda = {LAMBDA:g}; "
-             f"the gradient's norm begins at {rows.norm.iloc[0]:.2g}.", ""]  # fmt: skip
+    found = ["", f"Condition number {condition:.0f}, {EPOCHS} epochs of {INNER} steps of {BATCH} "
+                 f"examples, rate {RATE:g}, mu = lambda = {LAMBDA:g}; the gradient's norm begins "
+                 f"at {rows.norm.iloc[0]:.2g}.", ""]  # fmt: skip
     last = {case: own["last"].to_numpy() for case, own in fits.groupby("case", sort=False)}
     found += common.table(
         ["case", "gradient's norm after the last epoch (smallest to largest of the seeds)",

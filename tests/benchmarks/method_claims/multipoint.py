@@ -1,4 +1,5 @@
-"""Multipoint quantization of a trained net: error and accuracy against bits, beside one point per channel."""
+"""Multipoint quantization of a trained net: error and accuracy against bits, beside one point per
+channel."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def trained(seed: int, steps: int = STEPS) -> nn.Module:
 def run(
     seeds: Sequence[int], cases: Sequence[str] = tuple(CASES), steps: int = STEPS
 ) -> pd.DataFrame:
-    """A row per case and seed: bits per weight, the mean error of a channel's output, loss and accuracy."""
+    """A row per case and seed: bits per weight, the mean error of a channel's output, loss and
+    accuracy."""
     data = _tasks.load("digits", "convolutional")
     inputs, _ = data.batch(torch.arange(CALIBRATION))
     x, y = data.validation
@@ -78,12 +80,32 @@ def lines() -> list[str]:
     mean = rows.groupby("case", sort=False).mean()
     found = ["", f"{CALIBRATION} images calibrate, 297 others validate:", ""]
     found += common.table(
-        ["case", "bits per weight", "points per channel", "error of outputs", "accuracy", "accuracy less fp32's (95 %)", "loss above fp32's (95 %)"],
         [
-            [case, f"{r.bits:.2f}", f"{r.points:.2f}", f"{r.error:.2g}", f"{100 * r.accuracy:.1f} %",
-             *(["", ""] if case == "fp32" else [
-                 common.span(common.paired(rows, case, "fp32", column)) for column in ("accuracy", "loss")])]
+            "case",
+            "bits per weight",
+            "points per channel",
+            "error of outputs",
+            "accuracy",
+            "accuracy less fp32's (95 %)",
+            "loss above fp32's (95 %)",
+        ],
+        [
+            [
+                case,
+                f"{r.bits:.2f}",
+                f"{r.points:.2f}",
+                f"{r.error:.2g}",
+                f"{100 * r.accuracy:.1f} %",
+                *(
+                    ["", ""]
+                    if case == "fp32"
+                    else [
+                        common.span(common.paired(rows, case, "fp32", column))
+                        for column in ("accuracy", "loss")
+                    ]
+                ),
+            ]
             for case, r in mean.iterrows()
         ],
-    )  # fmt: skip
+    )
     return [*found, "", f"Processor time: {time.process_time() - began:.0f} s."]

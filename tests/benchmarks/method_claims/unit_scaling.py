@@ -89,9 +89,16 @@ def one(
             for p in model.parameters():
                 p.register_hook(lambda g: g / scale)
         losses, _ = common.train(
-            data, model, optimizer, rng, steps, BATCH,
-            loss=unit_scaling.cross_entropy if unit else lambda y, t: Scaled.apply(_tasks.loss(y, t), scale),
-        )  # fmt: skip
+            data,
+            model,
+            optimizer,
+            rng,
+            steps,
+            BATCH,
+            loss=unit_scaling.cross_entropy
+            if unit
+            else lambda y, t: Scaled.apply(_tasks.loss(y, t), scale),
+        )
         return common.end(losses), common.accuracy(data, model)
 
 
@@ -142,7 +149,8 @@ def run(
 
 
 def deviations(kind: str) -> pd.DataFrame:
-    """Standard deviations at the start, of every layer's output, its gradient, and the weight's gradient."""
+    """Standard deviations at the start, of every layer's output, its gradient, and the weight's
+    gradient."""
     with common.seeded(0) as rng:
         model = network(kind, None, None)
         ((_, x, y),) = common.batches(digits(), rng, 1, BATCH)

@@ -153,9 +153,8 @@ TEST(CppStatistics, WhatIsRefused) {
     try {
         cast_statistics(std::vector<double>{1.0, 0.1}, q);
     } catch (const std::invalid_argument& error) {
-        EXPECT_STREQ(
-            error.what(),
-            "element 1 is 0.1, which is not an fp32 number; statistics are those of fp32 numbers, so make floats of them first");
+        EXPECT_STREQ(error.what(), "element 1 is 0.1, which is not an fp32 number; statistics need "
+                                   "fp32 numbers, so convert to float first");
     }
 }
 

@@ -364,10 +364,10 @@ TEST(Verify, AMismatchNamesInputExpectedGotAndTheNeighbours) {
     m.random = 0x8000000000000000;
     m.lower = 1.0f;
     m.upper = 1.125f;
-    EXPECT_EQ(
-        oracle::describe(m),
-        "the rule against MPFR, stochastic, overflow saturate: input 0x3F880000 (1.0625), expected 0x3F900000 "
-        "(1.125), got 0x3F800000 (1); its magnitude lies between 1 and 1.125; random word 0x8000000000000000");
+    EXPECT_EQ(oracle::describe(m), "the rule against MPFR, stochastic, overflow saturate: input "
+                                   "0x3F880000 (1.0625), expected 0x3F900000 "
+                                   "(1.125), got 0x3F800000 (1); its magnitude lies between 1 and "
+                                   "1.125; random word 0x8000000000000000");
 }
 
 TEST(Verify, StopsWhenProgressSaysSoOrThrows) {

@@ -35,9 +35,8 @@ TEST(Patterns, TakeLongNamesAndDeepExpressions) {
 }
 
 TEST(Patterns, AreRefusedInOneSentence) {
-    EXPECT_EQ(
-        refusal("a(?!b)"),
-        "'a(?!b)' is not a regular expression that apscope takes: invalid perl operator: (?!; it must be in RE2's syntax");
+    EXPECT_EQ(refusal("a(?!b)"), "'a(?!b)' is not a regular expression that apscope takes: invalid "
+                                 "perl operator: (?!; it must be in RE2's syntax");
     EXPECT_NE(refusal("(a)\\1").find("invalid escape sequence: \\1"), std::string::npos);
     const std::string longest(limits::pattern_length, 'a');
     EXPECT_EQ(refusal(longest), "");

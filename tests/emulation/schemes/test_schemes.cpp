@@ -203,11 +203,10 @@ TEST(Grid, PayloadBitsFollowTheCodes) {
 }
 
 TEST(Specs, CombinatorsHoldSchemesInParentheses) {
-    for (
-        const char* spec :
-        {"error_feedback(residual(aps:e3m0,headroom=one)),decay=0.5",
-         "error_feedback(qsgd:levels=1,bucket=20)",
-         "hybrid(first&role:conv=none:fp16;name:fc[12]=error_feedback(aps:e4m3);steps:0:5=none:fp32;else=qsgd:levels=3)"}) {
+    for (const char* spec : {"error_feedback(residual(aps:e3m0,headroom=one)),decay=0.5",
+                             "error_feedback(qsgd:levels=1,bucket=20)",
+                             "hybrid(first&role:conv=none:fp16;name:fc[12]=error_feedback(aps:e4m3)"
+                             ";steps:0:5=none:fp32;else=qsgd:levels=3)"}) {
         EXPECT_EQ(parse_scheme(spec).spec, spec);
     }
 }
@@ -237,8 +236,8 @@ TEST(Policy, FirstAndLastAreLayers) {
     }
     EXPECT_EQ(first, "1100000");
     EXPECT_EQ(last, "0000110");
-    const Scheme scheme = parse_scheme(
-        "hybrid(role:norm=none:fp32;name:^body&steps:10:20=none:fp16;first=none:bf16;else=aps:e4m3)");
+    const Scheme scheme = parse_scheme("hybrid(role:norm=none:fp32;name:^body&steps:10:20=none:"
+                                       "fp16;first=none:bf16;else=aps:e4m3)");
     const Policy& policy = std::get<Policy>(scheme.kind);
     const std::vector<std::int64_t> steps{0, 9, 10, 20};
     using Branches = std::vector<std::size_t>;

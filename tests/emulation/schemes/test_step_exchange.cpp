@@ -117,7 +117,8 @@ TEST(StepExchange, RefusesWhatATrainingLoopCannotGive) {
     EXPECT_EQ(error_of([] {
         StepExchange(parse_scheme("sign"), {tensors[0], tensors[0]}, 2, {}, 0, true);
     }),
-              "two tensors are called 'embed'; a scheme remembers each by its name");
+              "two tensors have the name 'embed'; give different names, because a scheme keeps its "
+              "memory by name");
     EXPECT_EQ(error_of([] {
         Arrays a(0);
         make("fractrain").run(a.step, 1);

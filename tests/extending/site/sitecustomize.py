@@ -1,4 +1,5 @@
-"""On the path of the Python that runs an example: apscope is the tree's in APSCOPE_TREE, not what is installed."""
+"""For the Python that runs an example: loads apscope from the tree APSCOPE_TREE, not the installed
+one."""
 
 import os
 import sys

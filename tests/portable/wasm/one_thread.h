@@ -1,5 +1,5 @@
 // What the standard library for wasm32-wasi leaves out, which has no threads: the same for one
-// thread, which waits for nobody. Comes before every source of that build.
+// thread, which never waits. Comes before every source of that build.
 #pragma once
 
 #include <condition_variable>

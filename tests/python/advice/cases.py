@@ -1,4 +1,4 @@
-"""What the tests of plans share: a trace, candidates, and every mixture by brute force."""
+"""Common parts of the tests of plans: a trace, candidates, and every mixture by brute force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""On steps that the choice did not see, a plan is no worse than the best single scheme; docs/advice.py has the whole table."""
+"""On steps that were not used for the choice, a plan is not worse than the best single scheme;
+docs/advice.py has the whole table."""
 
 import time
 from pathlib import Path

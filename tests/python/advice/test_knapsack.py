@@ -1,4 +1,5 @@
-"""The exact choice against brute force: random problems with one limit and with several, ties, and what cannot be met."""
+"""The exact choice against brute force: random problems with one limit and with several, ties, and
+limits that cannot be met."""
 
 import time
 

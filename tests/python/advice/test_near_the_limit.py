@@ -1,4 +1,5 @@
-"""A limit on volume: side information beside it is told, and a plan just above it that is worth its bytes is named."""
+"""A limit on volume: tolerated side information is reported, and so is a much better plan just
+above the limit."""
 
 from __future__ import annotations
 

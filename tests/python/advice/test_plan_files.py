@@ -1,4 +1,5 @@
-"""plan.json: what is written is read back, stands for a scheme, and is refused in a sentence where it is damaged; the command."""
+"""plan.json: it reads back, is accepted as a scheme, and is refused with one sentence if damaged;
+the command."""
 
 import ast
 import json
@@ -259,7 +260,8 @@ def places(value, path=()):
 
 
 def test_whatever_stands_in_a_file_is_read_or_refused(plan, tmp_path):
-    """Any value of another kind, at any place: a ValueError or a plan that can be shown and solved."""
+    """Any value of another kind, at any place: a ValueError or a plan that can be shown and
+    solved."""
     whole = json.loads(json.dumps(plan.to_dict()))
     draw = np.random.default_rng(1)
     by_top: dict = {}

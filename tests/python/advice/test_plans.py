@@ -1,4 +1,4 @@
-"""Plans against brute force and against replays: the sums of the table are what a replay of the mixture measures."""
+"""Plans against brute force, and the sums of the table against a replay of the mixture."""
 
 import json
 
@@ -301,7 +301,8 @@ def test_one_layer_of_random_halves_is_indistinguishable(results):
 def test_limits_out_of_reach_are_refused_with_what_is_within(whole):
     with pytest.raises(
         ValueError,
-        match=r"max_volume=0.1 is out of reach: the volume of these candidates lies between 0\.12\d+ and 0\.5",
+        match=r"max_volume=0.1 is out of reach: the volume of these candidates lies between "
+        r"0\.12\d+ and 0\.5",
     ):
         whole.solve(max_volume=0.1)
     with pytest.raises(
@@ -313,7 +314,8 @@ def test_limits_out_of_reach_are_refused_with_what_is_within(whole):
         whole.solve(min_cosine=1.0)
     with pytest.raises(
         ValueError,
-        match=r"max_volume=0.2 is out of reach together with max_nmse=0.001: under these the least volume is 0\.\d+",
+        match=r"max_volume=0.2 is out of reach together with max_nmse=0.001: under these the least "
+        r"volume is 0\.\d+",
     ):
         whole.solve(max_volume=0.2, max_nmse=0.001)
     with pytest.raises(ValueError, match="together") as error:
@@ -429,7 +431,7 @@ def test_the_front_is_exact_and_falls(whole):
 
 
 def test_two_candidates_and_one_step_are_what_hybrid_greedy_promotes(digits):
-    """`greedy` walks the same front, of pooled NMSE and bits; with one step the pooled NMSE is the step's."""
+    """`greedy` has the same front of pooled NMSE and bits; one step's pooled NMSE is its own."""
     results = apscope.replay(digits, ["aps:e3m0", "aps:e5m2"], topology="ring", steps=[5])
     front = apscope.recommend(results, minimize="step_nmse", max_volume=0.2).front
     promoted = hybrid.greedy(results, "aps:e3m0", "aps:e5m2", bits=9, topology="ring").front
@@ -523,7 +525,8 @@ def test_results_whose_provenance_lacks_the_trace_are_refused(results):
     ):
         with pytest.raises(
             ValueError,
-            match=f"the results' provenance does not describe {what}; a plan needs its layers' names, roles and shapes",
+            match=f"the results' provenance does not describe {what}; a plan needs its layers' "
+            "names, roles and shapes",
         ):
             apscope.recommend(
                 apscope.Results(frame, results.histograms, provenance, results.noise),

@@ -1,4 +1,5 @@
-"""`apscope.allreduce` against the reference: every topology, rounding and accumulator, bit for bit."""
+"""`apscope.allreduce` against the reference: every topology, rounding and accumulator, bit for
+bit."""
 
 import numpy as np
 import pytest
@@ -73,7 +74,8 @@ def check(x, name, topology, rounding=Rounding(), seed=0, **more):
     expected = allreduce(x, FORMATS[name], topology, rounding, seed=seed, **more)
     wrong = np.flatnonzero(~same(got, expected))
     assert not wrong.size, (
-        f"element {wrong[0]}: {x[:, wrong[0]]} gives {got[wrong[0]]!r}, expected {expected[wrong[0]]!r}"
+        f"element {wrong[0]}: {x[:, wrong[0]]} gives {got[wrong[0]]!r}, expected "
+        f"{expected[wrong[0]]!r}"
     )
 
 
@@ -152,7 +154,8 @@ def test_order_matters_and_is_the_one_that_is_written():
         t: apscope.allreduce(x, "e4m3", topology=t).item()
         for t in ("exact", "sequential", "tree", "hierarchical:3", "ring")
     }
-    # tree: (16 + 1) + (1 - 16); ring: all elements lie in the last rank's chunk, so the order is 0, 1, 2, 3
+    # tree: (16 + 1) + (1 - 16); ring: all elements lie in the last rank's chunk, so the order is 0,
+    # 1, 2, 3
     assert sums == {
         "exact": 2.0,
         "sequential": 0.0,
@@ -209,9 +212,9 @@ def test_what_cannot_be_is_refused():
         {"hop_rounding": exact},
         {"rounding": exact, "hop_rounding": "ties_to_even"},
     ):
-        with pytest.raises(ValueError, match="is for quantize and encode"):
+        with pytest.raises(ValueError, match="is only for quantize and encode"):
             apscope.allreduce(x, "e4m3", **roundings)
-        with pytest.raises(ValueError, match="is for quantize and encode"):
+        with pytest.raises(ValueError, match="is only for quantize and encode"):
             apscope.schemes.Scheme(
                 "loss_scaling:e4m3,"
                 + ",".join(f"{key}={value}" for key, value in roundings.items())

@@ -42,7 +42,8 @@ def check(op, operands, name, mode, overflow="ieee"):
     if wrong.size:
         i = wrong[0]
         raise AssertionError(
-            f"{op} {name} {mode}: {[np.ravel(x)[i].hex() for x in operands]} -> {got.flat[i]}, exactly {wanted.flat[i]}"
+            f"{op} {name} {mode}: {[np.ravel(x)[i].hex() for x in operands]} -> {got.flat[i]}, "
+            f"exactly {wanted.flat[i]}"
         )
 
 
@@ -266,7 +267,7 @@ def test_threads_and_instruction_sets_do_not_change_a_bit():
         (
             lambda: apscope.add(0.1, 1, "e4m3", rounding="stochastic_exact"),
             ValueError,
-            "is for quantize and encode",
+            "is only for quantize and encode",
         ),
         (
             lambda: apscope.add(0.1, 1, "e4m3", underflow="daz"),

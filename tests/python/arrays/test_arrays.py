@@ -1,4 +1,5 @@
-"""quantize, encode, decode and FloatFormat as a caller meets them: dtypes, shapes, `out`, errors."""
+"""quantize, encode, decode and FloatFormat as a caller meets them: dtypes, shapes, `out`,
+errors."""
 
 import json
 import pickle

@@ -1,4 +1,5 @@
-"""Closed forms of rounding errors, against the library: exact where they are, else z < 5 of the sample."""
+"""Closed forms of rounding errors, against the library: exact where they are, else z < 5 of the
+sample."""
 
 import math
 
@@ -15,7 +16,8 @@ def log_uniform(n, seed):
 
 
 def draws(x, name):
-    """Values and variances of stochastic rounding at scale 1, with enough random bits that floors do not show."""
+    """Values and variances of stochastic rounding at scale 1, with enough random bits that floors
+    do not show."""
     e = apscope.exchange(
         f"none:{name},rounding=stochastic,random_bits=53", np.float32(x).reshape(1, -1), seed=8
     )

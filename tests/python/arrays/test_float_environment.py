@@ -1,6 +1,8 @@
-"""No entry point computes in the caller's float environment: another rounding mode or flushed subnormals change no byte.
+"""No entry point computes in the caller's float environment: another rounding mode or flushed
+subnormals change no byte.
 
-`everything` goes through the public functions; a test sees to it that every function of `_core` is among what they call.
+`everything` goes through the public functions; a test sees to it that every function of `_core` is
+among what they call.
 """
 
 from __future__ import annotations
@@ -77,10 +79,14 @@ USUAL = (rng.standard_normal((4, 96)) * 2.0 ** rng.integers(-20, 1, 96)).astype(
 SMALL, THIRDS, WIDE = TINY * np.float32(2.0**40), USUAL / 3, TINY.astype(np.float64)
 LEVELS = np.linspace(-3.7, 4.1, 7)
 SPECS = [
-    "none:bf16", "aps:e4m3", "aps:e5m2,rounding=stochastic", "aps:e4m3,unit=10", "loss_scaling:e5m2,scale=1000", "stochastic:e4m3", "natural",
-    "qsgd", "terngrad", "zipml:levels=5", "bit_centering", "sign", "sign:scale=l2", "sign_vote", "onebit_adam", "birder", "residual(qsgd)",
-    "multipoint", "multipoint:zero=false", "thc", "integer_allreduce:rounding=stochastic", "fft_sparse", "top_k", "random_k:keep=0.3", "powersgd:rank=1", "mx", "nvfp4",
-    "delayed_scaling:e5m2", "current_scaling:e4m3,agree=local", "fp8_allreduce:e4m3", "cpd:e5m2", "adaptive_loss_scaling:fp16", "hfp8:e5m2",
+    "none:bf16", "aps:e4m3", "aps:e5m2,rounding=stochastic", "aps:e4m3,unit=10",
+    "loss_scaling:e5m2,scale=1000", "stochastic:e4m3", "natural",
+    "qsgd", "terngrad", "zipml:levels=5", "bit_centering", "sign", "sign:scale=l2", "sign_vote",
+    "onebit_adam", "birder", "residual(qsgd)",
+    "multipoint", "multipoint:zero=false", "thc", "integer_allreduce:rounding=stochastic",
+    "fft_sparse", "top_k", "random_k:keep=0.3", "powersgd:rank=1", "mx", "nvfp4",
+    "delayed_scaling:e5m2", "current_scaling:e4m3,agree=local", "fp8_allreduce:e4m3", "cpd:e5m2",
+    "adaptive_loss_scaling:fp16", "hfp8:e5m2",
     "error_feedback(aps:e3m0),decay=0.9", "zero_blocks",
 ]  # fmt: skip
 REPLAYED = [

@@ -1,4 +1,5 @@
-"""Arithmetic and sums of any fp64 numbers, in formats up to fp64 itself, against exact fractions."""
+"""Arithmetic and sums of any fp64 numbers, in formats up to fp64 itself, against exact
+fractions."""
 
 import itertools
 import math
@@ -26,8 +27,10 @@ WIDE = {
     "e8m30": ieee(8, 30),
 }
 EVERY = {**FORMATS, **EXOTIC, **WIDE}
-TESTED = ["fp64", "e11m4", "e11m30", "e9m23", "e10m52", "e8m30", "e11m51nosub", "e11m51sub-1023", "e11m40b1035",
-          "e11m4b1070nosub", "e10m52fnuz", "e11m20u", "e11m0finiteb1024", "fp32", "e4m3", "dlfloat16", "e4m3finiteb20sub-20"]  # fmt: skip
+TESTED = ["fp64", "e11m4", "e11m30", "e9m23", "e10m52", "e8m30", "e11m51nosub", "e11m51sub-1023",
+          "e11m40b1035",
+          "e11m4b1070nosub", "e10m52fnuz", "e11m20u", "e11m0finiteb1024", "fp32", "e4m3",
+              "dlfloat16", "e4m3finiteb20sub-20"]  # fmt: skip
 BITS = {
     "stochastic": [1, 8, 20, 53, 64],
     "stochastic_b": [1, 20, 62],
@@ -64,8 +67,8 @@ def keywords(r):
 
 
 def numbers(f, rng, count):
-    """Any bits, fp64 subnormals, special numbers; short and long significands around the format's smallest
-    values, its largest, and 1."""
+    """Any bits, fp64 subnormals, special numbers; short and long significands around the format's
+    smallest values, its largest, and 1."""
     emin, emax = (
         math.frexp(f.smallest_normal or f.smallest_positive)[1],
         math.frexp(f.value(f.top))[1],
@@ -251,7 +254,8 @@ def two_factors(k):
     ],
 )
 def test_the_last_random_bit_counts(mode, n):
-    """1 + a b in fp64, where a b lies within a few 2^-(N + 2) of the fraction that the element's word decides on."""
+    """1 + a b in fp64, where a b lies within a few 2^-(N + 2) of the fraction that the element's
+    word decides on."""
     a, b = [], []
     for i in range(4000):
         decided = (1 << n) - random_integer(SEED, i, n)
@@ -266,7 +270,8 @@ def test_the_last_random_bit_counts(mode, n):
 @pytest.mark.parametrize("mode", COUNTED)
 @pytest.mark.parametrize("op", ["divide", "sqrt", "multiply", "add"])
 def test_results_beside_the_fraction_that_decides(op, mode):
-    """Results on and next to k 2^-20 of a step of e11m4, k being where the element's word begins to round up."""
+    """Results on and next to k 2^-20 of a step of e11m4, k being where the element's word begins to
+    round up."""
     n, count, rng = 20, 600, np.random.default_rng(3)
     steps = np.array([2**n - random_integer(SEED, i, n) for i in range(count)])
     target = (1 + rng.integers(0, 16, count) / 16) + (
@@ -439,7 +444,8 @@ def test_sums_of_fp32_numbers_flush_their_operands(order, underflow):
             assert same(got, wanted).all(), (name, r, x, y, got, wanted)
 
 
-@pytest.mark.parametrize("shapes", [((4, 2, 3), (4, 3, 5)), ((4, 2, 3), (3, 5)), ((2, 1, 2, 3), (3, 3, 1)), ((3,), (6, 3, 2)), ((6, 2, 3), (3,)),
+@pytest.mark.parametrize("shapes",
+                         [((4, 2, 3), (4, 3, 5)), ((4, 2, 3), (3, 5)), ((2, 1, 2, 3), (3, 3, 1)), ((3,), (6, 3, 2)), ((6, 2, 3), (3,)),
                                     ((0, 2, 3), (3, 5)), ((2, 2, 0), (2, 0, 3)), ((5, 1, 2, 3), (1, 4, 3, 2)), ((3, 0, 2), (2, 4))])  # fmt: skip
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_matrix_products_of_batches_are_numpy_s(shapes, dtype):
@@ -495,8 +501,11 @@ def test_subnormal_operands_count_where_the_caller_flushes_them():
     if not torch.set_flush_denormal(True):
         pytest.skip("this processor flushes nothing")
     try:
-        got = [apscope.add(tiny, 0.0, "fp64"), apscope.multiply(tiny, 1.0, "e11m51sub-1023", rounding="away_from_zero"), apscope.sum(tiny, "fp64"),
-               apscope.add(tiny, 0.0, "e11m4b1070nosub", underflow="flush_input"), apscope.dot(tiny, [1.0, 1.0], "fp64", order="exact")]  # fmt: skip
+        got = [apscope.add(tiny, 0.0, "fp64"),
+               apscope.multiply(tiny, 1.0, "e11m51sub-1023", rounding="away_from_zero"),
+               apscope.sum(tiny, "fp64"),
+               apscope.add(tiny, 0.0, "e11m4b1070nosub", underflow="flush_input"),
+                   apscope.dot(tiny, [1.0, 1.0], "fp64", order="exact")]  # fmt: skip
     finally:
         torch.set_flush_denormal(False)
     assert bits(got[0]).tolist() == bits(tiny).tolist()

@@ -1,4 +1,4 @@
-"""What callers give: dtypes where formats are taken, tensors that require grad, Series and DataFrames."""
+"""Callers' inputs: dtypes as formats, tensors that require grad, Series and DataFrames."""
 
 import subprocess
 import sys
@@ -72,8 +72,10 @@ def test_dtypes_are_taken_wherever_a_format_is(dtype, name):
 @pytest.mark.parametrize(
     "wrong, sentence",
     [
-        (np.int8, "format is <class 'numpy.int8'>; give a FloatFormat, a format's name such as 'e4m3', or a floating-point dtype"),
-        (torch.int8, "format is torch.int8; give"), (5, "format is of type int; give"), (None, "format is of type NoneType; give"),
+        (np.int8, "format is <class 'numpy.int8'>; give a FloatFormat, a format's name such as "
+                  "'e4m3', or a floating-point dtype"),
+        (torch.int8, "format is torch.int8; give"), (5, "format is of type int; give"),
+        (None, "format is of type NoneType; give"),
         (torch.float4_e2m1fn_x2, "packs two values into an element; the format of one is 'e2m1fn'"),
     ],
 )  # fmt: skip
@@ -88,7 +90,10 @@ def test_what_is_no_format_is_told_what_is(wrong, sentence):
 
 
 def test_torch_is_not_imported_by_dtypes_of_others():
-    program = "import sys, numpy as np, apscope; apscope.quantize(np.float32([1.1]), np.float16); sys.exit('torch' in sys.modules)"
+    program = (
+        "import sys, numpy as np, apscope; apscope.quantize(np.float32([1.1]), np.float16); "
+        "sys.exit('torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
@@ -113,7 +118,8 @@ def test_arrays_of_ml_dtypes_are_taken_exactly(dtype):
 def test_refused_dtypes_are_told_the_accepted_ones():
     with pytest.raises(
         TypeError,
-        match="x has dtype complex64; use float64, float32, float16, bfloat16, a float8 or narrower, or integers",
+        match="x has dtype complex64; use float64, float32, float16, bfloat16, a float8 or "
+        "narrower, or integers",
     ):
         apscope.quantize(np.complex64([1]), "e4m3")
     with pytest.raises(TypeError, match="x has dtype bool"):
@@ -123,16 +129,23 @@ def test_refused_dtypes_are_told_the_accepted_ones():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda x: apscope.quantize(x, "e4m3"), lambda x: apscope.encode(x, "e4m3"), lambda x: apscope.add(x, x, "e4m3"), lambda x: apscope.sum(x, "e4m3"),
-        lambda x: apscope.allreduce(x, "e4m3"), lambda x: apscope.cast_statistics(x, "e4m3"), lambda x: apscope.exchange("aps:e4m3", x),
-        lambda x: apscope.quantize_blocks(x, "mxfp8_e4m3"), lambda x: apscope.quantize(X.reshape(2, 2), "e4m3", out=x),
+        lambda x: apscope.quantize(x, "e4m3"),
+        lambda x: apscope.encode(x, "e4m3"),
+        lambda x: apscope.add(x, x, "e4m3"),
+        lambda x: apscope.sum(x, "e4m3"),
+        lambda x: apscope.allreduce(x, "e4m3"),
+        lambda x: apscope.cast_statistics(x, "e4m3"),
+        lambda x: apscope.exchange("aps:e4m3", x),
+        lambda x: apscope.quantize_blocks(x, "mxfp8_e4m3"),
+        lambda x: apscope.quantize(X.reshape(2, 2), "e4m3", out=x),
     ],
-)  # fmt: skip
+)
 def test_a_tensor_that_requires_grad_is_not_detached_without_a_word(call):
     x = torch.ones((2, 2), requires_grad=True)
     with pytest.raises(
         ValueError,
-        match=r"(x|a|out) requires grad, but results here have no gradient; give (x|a|out)\.detach\(\), or call under torch\.no_grad",
+        match=r"(x|a|out) requires grad, but results here have no gradient; give "
+        r"(x|a|out)\.detach\(\), or call under torch\.no_grad",
     ):
         call(x)
     with torch.no_grad():

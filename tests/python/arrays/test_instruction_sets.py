@@ -1,4 +1,5 @@
-"""Casts, codes, blocks and arithmetic give the same bits on every instruction set of this machine."""
+"""Casts, codes, blocks and arithmetic give the same bits on every instruction set of this
+machine."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ def test_the_digests_cover_every_format_rounding_operation_and_kind_of_block(fou
 
 
 def test_roundings_that_differ_have_digests_that_differ(found):
-    # The two differ where what is cut off is exactly half a random integer's step, once in 2^16 times.
+    # The two differ where what is cut off is exactly half a random integer's step, once in 2^16
+    # times.
     roundings = [rounding for rounding in ROUNDINGS if rounding != "stochastic_c"]
     digests = [
         tuple(found["portable"][f"cast e4m3 {rounding}{of}"] for of in ("", " of random patterns"))

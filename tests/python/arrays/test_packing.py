@@ -1,4 +1,4 @@
-"""Codes of 1 to 8 bits without gaps: known bytes, and one little-endian number a line."""
+"""Codes of 1 to 8 bits without gaps: known bytes, and one little-endian number per line."""
 
 import numpy as np
 import pytest

@@ -127,7 +127,7 @@ def test_the_path_of(operation, format, words, path, storage):
         (("round", "e4m3"), {}, "unknown operation 'round'"),
         (("quantize", "e4m3"), {"dtype": "float16"}, "dtype=float16 is neither"),
         (("sum", "e4m3"), {"order": "any"}, "unknown order 'any'"),
-        (("add", "e4m3"), {"rounding": "stochastic_exact"}, "is for quantize and encode"),
+        (("add", "e4m3"), {"rounding": "stochastic_exact"}, "is only for quantize and encode"),
         (("quantize", "e4m3"), {"rounding": "up"}, "unknown rounding 'up'"),
         (
             ("quantize", "e0m3finite"),

@@ -92,9 +92,12 @@ def test_other_names_of_a_rule_are_the_same_value():
 
 #: What RISC-V, IEEE 754, P3109, NumPy, MPFR and people write.
 SPOKEN = {
-    "ties_to_even": "RNE rne roundTiesToEven NearestTiesToEven nearest_even half-even", "ties_to_away": "RNA RMM roundTiesToAway NearestTiesToAway",
-    "toward_zero": "RTZ rtz roundTowardZero TowardZero truncate trunc RNDZ", "toward_positive": "RUP roundTowardPositive TowardPositive ceil RNDU",
-    "toward_negative": "RDN roundTowardNegative TowardNegative floor RNDD", "to_odd": "ToOdd RTO", "stochastic": "SR sr StochasticA",
+    "ties_to_even": "RNE rne roundTiesToEven NearestTiesToEven nearest_even half-even",
+    "ties_to_away": "RNA RMM roundTiesToAway NearestTiesToAway",
+    "toward_zero": "RTZ rtz roundTowardZero TowardZero truncate trunc RNDZ",
+    "toward_positive": "RUP roundTowardPositive TowardPositive ceil RNDU",
+    "toward_negative": "RDN roundTowardNegative TowardNegative floor RNDD", "to_odd": "ToOdd RTO",
+    "stochastic": "SR sr StochasticA",
     "stochastic_b": "StochasticB", "ties_to_zero": "Ties-to-Zero", "away_from_zero": "AwayFromZero",
 }  # fmt: skip
 
@@ -139,7 +142,8 @@ def test_a_word_that_leaves_ties_open_says_so(word):
     ):
         with pytest.raises(
             ValueError,
-            match=f"unknown rounding '{word}', which leaves open where ties go; use ties_to_even, IEEE 754's default",
+            match=f"unknown rounding '{word}', which does not say where ties go; use ties_to_even, "
+            "IEEE 754's default",
         ):
             call()
 
@@ -197,7 +201,8 @@ def test_both_are_an_error_of_one_sentence(name):
     for part, value in (("rounding", "to_odd"), ("overflow", "ieee"), ("random_bits", 32)):
         with pytest.raises(
             ValueError,
-            match=f"^projection and {part} are both given, but one is a part of the other; omit one$",
+            match=f"^projection and {part} are both given, but one "
+            "is a part of the other; omit one$",
         ):
             CALLS[name](projection=ODD, **{part: value})
     with pytest.raises(TypeError, match="^projection is of type str; give a Projection, such as"):
@@ -215,7 +220,8 @@ def test_a_part_that_a_function_does_not_know_is_refused(name):
     part, value = ("keep_payload", True) if name in ("add", "sum") else ("underflow", "flush_input")
     with pytest.raises(
         ValueError,
-        match=f"^the projection has {part}={value!r}, which this function does not support; leave it at",
+        match=f"^the projection has {part}={value!r}, which this "
+        "function does not support; leave it at",
     ):
         CALLS[name](projection=Projection(**{part: value}))
     with pytest.raises(TypeError, match=f"unexpected keyword argument '{part}'"):
@@ -235,7 +241,8 @@ def test_a_draws_is_taken_from_once_a_call_whatever_else_is_given():
 def test_signatures_and_docstrings_write_the_options_out():
     shown = inspect.signature(apscope.quantize).parameters
     assert [n for n, p in shown.items() if p.default is not p.empty] == [
-        "random", "out", "projection", "rounding", "overflow", "underflow", "keep_payload", "random_bits", "seed", "threads",
+        "random", "out", "projection", "rounding", "overflow", "underflow", "keep_payload",
+        "random_bits", "seed", "threads",
     ]  # fmt: skip
     assert inspect.signature(apscope.quantize_blocks).parameters["overflow"].default == "saturate"
     for function in (apscope.quantize, apscope.allreduce, apscope.plan, conformance.check):

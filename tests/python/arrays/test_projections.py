@@ -1,4 +1,5 @@
-"""Every rounding, overflow and underflow rule of quantize and encode against the executable specification."""
+"""Every rounding, overflow and underflow rule of quantize and encode against the executable
+specification."""
 
 import functools
 import zlib

@@ -1,4 +1,4 @@
-"""Random integers of the caller's, and rounding with the exact probability."""
+"""Random integers of the caller, and rounding with the exact probability."""
 
 import math
 from fractions import Fraction
@@ -178,7 +178,8 @@ def test_exact_rounding_goes_up_with_probability_eta(name):
                 )
                 ups = np.count_nonzero(got == float(sign * high))
                 assert ups + np.count_nonzero(got == float(sign * low)) == draws
-                # Bernstein's bound: a correct rounding fails once in 2 exp(25/2) = 5 * 10^5 such sums.
+                # Bernstein's bound: a correct rounding fails once in 2 exp(25/2) = 5 * 10^5 such
+                # sums.
                 spread = 5 * math.sqrt(draws * eta * (1 - eta)) + 25 / 3
                 assert abs(ups - draws * eta) <= spread, (x.hex(), ups, float(draws * eta))
                 assert eta not in (0, 1) or ups == draws * eta

@@ -1,4 +1,5 @@
-"""What quantize, encode, decode, allreduce and the schemes refuse: one sentence, and nothing is changed."""
+"""Arguments that quantize, encode, decode, allreduce and schemes refuse: one sentence, and nothing
+is changed."""
 
 import numpy as np
 import pytest

@@ -2,8 +2,8 @@
 
 The letters name the root causes: (a) no sticky bit when shifting into subnormals; (b) overflow
 tested before rounding; (c) NaN pushed through integer rounding; (d) a shift that is wrong at full
-precision; (f) rounding twice; (g) the sign of zero lost; (h) ties at precision 1; (i) random bits that depend on time
-or threads; (j) the caller's array overwritten.
+precision; (f) rounding twice; (g) the sign of zero lost; (h) ties at precision 1; (i) random bits
+that depend on time or threads; (j) the caller's array overwritten.
 """
 
 import math
@@ -13,10 +13,13 @@ import pytest
 
 import apscope
 
-SIGNED_ZERO = ["fp32", "tf32", "bf16", "fp16", "fp16_ahp", "e5m2", "e4m3", "e3m4", "e4m3fn", "e3m4fn", "e3m2fn",
+SIGNED_ZERO = ["fp32", "tf32", "bf16", "fp16", "fp16_ahp", "e5m2", "e4m3", "e3m4", "e4m3fn",
+               "e3m4fn", "e3m2fn",
                "e2m3fn", "e2m1fn", "e3m0", "dlfloat16", "hfp8_forward"]  # fmt: skip
-WITH_NAN = ["fp32", "tf32", "bf16", "fp16", "dlfloat16", "e5m2", "e4m3", "e3m4", "e4m3fn", "e3m4fn", "e4m3fnuz",
-            "e4m3b11fnuz", "e5m2fnuz", "e8m0fnu", "binary8p3se", "binary8p4se", "binary8p1uf"]  # fmt: skip
+WITH_NAN = ["fp32", "tf32", "bf16", "fp16", "dlfloat16", "e5m2", "e4m3", "e3m4", "e4m3fn", "e3m4fn",
+            "e4m3fnuz",
+            "e4m3b11fnuz", "e5m2fnuz", "e8m0fnu", "binary8p3se", "binary8p4se",
+                "binary8p1uf"]  # fmt: skip
 WITHOUT_NAN = ["fp16_ahp", "hfp8_forward", "e3m2fn", "e2m3fn", "e2m1fn", "e3m0"]
 MODES = [
     "ties_to_even",

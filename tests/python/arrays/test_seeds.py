@@ -1,4 +1,5 @@
-"""Seeds of stochastic rounding: an integer draws the same words at every call, a `Draws` others each time."""
+"""Seeds of stochastic rounding: an integer draws the same words at every call, a `Draws` others
+each time."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def test_a_number_repeats_and_draws_advance(name):
     assert np.array_equal(call(5), call(5))
     draws = apscope.Draws(5)
     made = [call(draws) for _ in range(12)]
-    assert draws.calls == 12, "one a call"
+    assert draws.calls == 12, "one per call"
     assert any(not np.array_equal(made[0], other) for other in made[1:])
     # Reproducible, from the start and from the middle; call k is a seed like any other.
     again, later = apscope.Draws(5), apscope.Draws(5, calls=7)
@@ -64,7 +65,8 @@ def test_a_number_repeats_and_draws_advance(name):
 
 
 def test_errors_of_repeated_calls_average_out():
-    """A sum of 400 roundings: with one seed all err alike, with draws the mean is that of the probability 1/2."""
+    """A sum of 400 roundings: with one seed all err alike, with draws the mean is that of the
+    probability 1/2."""
     fixed = np.mean([CALLS["quantize"](0) for _ in range(400)], axis=0) - X
     assert set(np.abs(fixed)) == {0.0625}
     draws = apscope.Draws()

@@ -1,4 +1,5 @@
-"""Empty arrays, one element, strided and unaligned views, through every public function that takes arrays."""
+"""Empty arrays, one element, strided and unaligned views, through every public function that takes
+arrays."""
 
 from __future__ import annotations
 
@@ -166,8 +167,10 @@ def test_shapes_of_one_element_and_of_none_are_kept(name):
 
 # What of an empty array is an empty array, and what is refused in one sentence.
 EMPTY = {
-    "quantize": (0, 4), "quantize stochastic": (0, 4), "encode": (0, 4), "decode": (0, 4), "add": (0, 4), "subtract": (0, 4),
-    "multiply": (0, 4), "divide": (0, 4), "sqrt": (0, 4), "fma": (0, 4), "sum": (), "sum along": (0,), "dot": (0,),
+    "quantize": (0, 4), "quantize stochastic": (0, 4), "encode": (0, 4), "decode": (0, 4),
+    "add": (0, 4), "subtract": (0, 4),
+    "multiply": (0, 4), "divide": (0, 4), "sqrt": (0, 4), "fma": (0, 4), "sum": (),
+    "sum along": (0,), "dot": (0,),
     "quantize_blocks": (0, 4), "pack": (0, 2),
 }  # fmt: skip
 

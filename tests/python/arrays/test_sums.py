@@ -244,7 +244,7 @@ def test_tensors_vectors_out_and_threads():
         (
             lambda: apscope.sum([1], "e4m3", rounding="stochastic_exact"),
             ValueError,
-            "is for quantize and encode",
+            "is only for quantize and encode",
         ),
         (
             lambda: apscope.sum([1], "e4m3", underflow="flush"),

@@ -1,4 +1,4 @@
-"""Charts as data and as SVG: what is drawn are the numbers of the tables, at the places that the scales say."""
+"""Charts as data and as SVG: they draw the numbers of the tables, at the places of the scales."""
 
 from __future__ import annotations
 
@@ -235,8 +235,18 @@ def parsed(text):
 
 
 def test_marks_stand_where_the_scales_say():
-    chart = Chart("t", "says", Log("x", 0.1, 10, [(1.0, "1")]), Log("y", 1e-3, 10, powers(1e-3, 10)), [Line([(0.1, 1.0), (10.0, 0.1)], "#123456", "end")],
-                  [Point(x, y, "#abcdef", says=f"at {x}", link="row") for x, y in ((0.1, 10), (10, 1e-3), (1.0, 0.1))], [Rule(1.0, "limit", limit=True)])  # fmt: skip
+    chart = Chart(
+        "t",
+        "says",
+        Log("x", 0.1, 10, [(1.0, "1")]),
+        Log("y", 1e-3, 10, powers(1e-3, 10)),
+        [Line([(0.1, 1.0), (10.0, 0.1)], "#123456", "end")],
+        [
+            Point(x, y, "#abcdef", says=f"at {x}", link="row")
+            for x, y in ((0.1, 10), (10, 1e-3), (1.0, 0.1))
+        ],
+        [Rule(1.0, "limit", limit=True)],
+    )
     svg = parsed(chart_svg(chart, 300, 200))
     assert svg.get("aria-label") == "says" and svg.get("viewBox") == "0 0 300 200"
     places = [
@@ -427,8 +437,11 @@ def test_names_that_are_cut_alike_get_a_longer_end_not_the_whole_name():
 
 
 def test_titles_say_what_differs():
-    said = {"aps:e3m4,rule=tight": "APS e3m4, tight", "none:bf16": "bf16", "loss_scaling:e5m2,scale=best": "loss scaling e5m2, best constant", "qsgd:levels=127": "QSGD, levels 127",
-            "aps:e3m4,rule=tight,unit=32": "APS e3m4, tight, a scale for 32", "of another process": "of another process"}  # fmt: skip
+    said = {"aps:e3m4,rule=tight": "APS e3m4, tight", "none:bf16": "bf16",
+            "loss_scaling:e5m2,scale=best": "loss scaling e5m2, best constant",
+            "qsgd:levels=127": "QSGD, levels 127",
+            "aps:e3m4,rule=tight,unit=32": "APS e3m4, tight, a scale for 32",
+                "of another process": "of another process"}  # fmt: skip
     assert {spec: title(spec) for spec in said} == said
     specs = [s.spec for s in apscope.schemes.all_schemes()]
     named = titles(specs)

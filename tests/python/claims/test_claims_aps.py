@@ -1,4 +1,4 @@
-"""What can be proved of APS (Auto-Precision Scaling), on recorded gradients and in every format.
+"""Provable claims of APS (Auto-Precision Scaling), on recorded gradients and in every format.
 
 Notation: W workers, A the amax of a tensor, m stored significand bits, E = emax, 2^s the APS scale;
 a format's smallest subnormal is q0 = 2^(1 - E - m).
@@ -231,7 +231,7 @@ def test_one_value_that_is_not_finite_is_counted_and_changes_nothing_else(tmp_pa
     whole = apscope.replay(
         record(tmp_path / "whole", "mean", g=g), "aps:e4m3", topology=TOPOLOGIES
     ).frame
-    assert np.abs(others).max() == np.abs(g).max(), "the scale must not hang on the column"
+    assert np.abs(others).max() == np.abs(g).max(), "the scale must not depend on the column"
     assert frame.scale_exponent.equals(whole.scale_exponent)
     assert (
         (frame.infinite == np.isinf(bad)).all()

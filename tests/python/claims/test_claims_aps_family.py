@@ -1,7 +1,9 @@
-"""What can be proved or measured of headroom, shifts and orders of low-precision sums: the rest of APS's claims.
+"""Provable or measurable claims about headroom, shifts and orders of low-precision sums: the rest
+of APS's claims.
 
-Q below is a rounding of its own, in fp64 arithmetic: results of the library are compared with sums it makes.
-Notation as in test_claims_aps.py: E = emax, m significand bits, M the largest number, W workers.
+Q below is a rounding of its own, in fp64 arithmetic: results of the library are compared with sums
+it makes. Notation as in test_claims_aps.py: E = emax, m significand bits, M the largest number, W
+workers.
 """
 
 import functools
@@ -13,7 +15,8 @@ import pytest
 import apscope
 from apscope.record import TraceWriter
 
-#: the schemes that take their power of two from H amax by the same rule: here one tensor is all that a loss scale serves
+#: the schemes that take their power of two from H amax by the same rule: here one tensor is all
+#: that a loss scale serves
 SCALES = ["aps:{}", "loss_scaling:{},scale=best"]
 IEEE = [
     (2, 1),
@@ -91,7 +94,8 @@ def within_the_limit(f, most=512):
 
 @pytest.mark.parametrize("e, m", [(e, m) for e, m in IEEE if m >= 1])
 def test_A1_no_partial_sum_overflows_in_any_of_the_orders(e, m):
-    """By induction |S_j| <= the sum of equal positive addends Q(2^E / W), the largest that the scale allows."""
+    """By induction |S_j| <= the sum of equal positive addends Q(2^E / W), the largest that the
+    scale allows."""
     f = Format(e, m)
     for W in within_the_limit(f, 300):
         c = f.nearest(2.0**f.E / W)
@@ -135,8 +139,12 @@ def test_A1_the_scheme_gives_these_sums(scheme, e, m, topology):
             scheme.format(f.name), np.full((W, 2), a, np.float32), topology=topology
         )
         c = f.nearest(float(a) * 2.0**f.E)
-        expected = {"s": lambda: sequential(c, W, f.nearest)[-1], "r": lambda: sequential(c, W, f.nearest)[-1], "t": lambda: tree(c, W, f.nearest),
-                    "h": lambda: hierarchical(c, W, 4, f.nearest)}[topology[0]]()  # fmt: skip
+        expected = {
+            "s": lambda: sequential(c, W, f.nearest)[-1],
+            "r": lambda: sequential(c, W, f.nearest)[-1],
+            "t": lambda: tree(c, W, f.nearest),
+            "h": lambda: hierarchical(c, W, 4, f.nearest),
+        }[topology[0]]()
         assert (
             got.scale_exponent == f.E
             and (got.reduced == expected / 2.0**f.E).all()
@@ -211,7 +219,8 @@ def test_A1p_the_spare_binade_is_needed(scheme, e, m, most, expected):
     "name, topology, W", [("e5m2", "sequential", 3), ("e4m3", "tree", 7), ("fp16", "sequential", 3)]
 )
 def test_A1p_the_first_workers_whose_tight_loss_scale_overflows(name, topology, W):
-    """By search over amax between M / W and the next power of two below, none with fewer workers; by the rule of aps none at all."""
+    """By search over amax between M / W and the next power of two below, none with fewer workers;
+    by the rule of aps none at all."""
     f = apscope.FloatFormat(name)
 
     def overflows(rule, workers):
@@ -287,7 +296,8 @@ def test_A1p_tight_is_the_largest_shift_that_fits(headroom):
 
 @pytest.mark.parametrize("e, m, first", [(5, 2, 16), (4, 3, 32), (3, 0, 4)])
 def test_A1pp_sums_that_may_round_up_overflow(e, m, first):
-    """The worst stochastic draw rounds every sum up: from these powers of two on the sum leaves the format."""
+    """The worst stochastic draw rounds every sum up: from these powers of two on the sum leaves the
+    format."""
     f = Format(e, m)
     most = min(64, 2 ** (2 * f.E - 1))
     found, powers = overflowing(f, f.up, 2.0**f.E, most), [2**k for k in range(7) if 2**k <= most]
@@ -374,7 +384,8 @@ def test_R2_an_order_gives_the_same_bits_on_any_number_of_threads_and_another_or
 
 
 def test_R2_a_pair_is_the_same_both_ways():
-    """What makes the ranks of a recursive doubling agree: a + b = b + a, bit for bit, signed zeros too."""
+    """What makes the ranks of a recursive doubling agree: a + b = b + a, bit for bit, signed zeros
+    too."""
     g = np.concatenate(
         [gaussian(2, 4000, 2), [[0.0, -0.0, 1.0], [-0.0, 0.0, -1.0]]], axis=1
     ).astype(np.float32)
@@ -422,7 +433,8 @@ def measured(W, topology, wire=False, rounding="same"):
 
 
 R4 = [
-    (8, "sequential", 0.01605), (32, "sequential", 0.05268), (64, "sequential", 0.09837), (256, "sequential", 0.3286),
+    (8, "sequential", 0.01605), (32, "sequential", 0.05268), (64, "sequential", 0.09837),
+    (256, "sequential", 0.3286),
     (8, "tree", 0.01245), (32, "tree", 0.0191), (64, "tree", 0.02216), (256, "tree", 0.02811),
 ]  # fmt: skip
 
@@ -449,7 +461,8 @@ def test_R5_stochastic_sums_of_independent_data_have_up_to_twice_the_error(W, ex
 
 
 def test_R5_stochastic_sums_of_coherent_data_are_far_better_and_unbiased():
-    """The same gradient everywhere: rounding to nearest stagnates; draws are right on average (z < 5)."""
+    """The same gradient everywhere: rounding to nearest stagnates; draws are right on average (z <
+    5)."""
     W, n = 64, 20000
     g = np.full((W, n), 1.0, np.float32)
     nearest = apscope.exchange("aps:e5m2", g).reduced

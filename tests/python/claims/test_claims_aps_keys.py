@@ -1,4 +1,4 @@
-"""The keys of `aps`: units, shifts that stay, shifts of the step before."""
+"""The keys of `aps`: units, frozen shifts, shifts of the step before."""
 
 import math
 

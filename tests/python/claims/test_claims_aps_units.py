@@ -1,4 +1,5 @@
-"""What shares a shift of `aps`: all tensors of a step, a bucket of DDP, a tensor, a row, a run of elements."""
+"""Elements that share a shift of `aps`: all tensors of a step, a bucket of DDP, a tensor, a row, a
+run of elements."""
 
 import math
 from pathlib import Path
@@ -87,7 +88,8 @@ def test_buckets_are_those_of_ddp(tmp_path, size):
     torch = pytest.importorskip("torch")
     dist = pytest.importorskip("torch.distributed")
     limit = int(size[:-2]) * {"K": 2**10, "M": 2**20}[size[-2]] if size[-1] == "B" else int(size)
-    # A tensor beyond the first bucket's limit, some that end exactly at a limit, one without elements.
+    # A tensor beyond the first bucket's limit, some that end exactly at a limit, one without
+    # elements.
     sizes = [300, 262144, 1, 131072, 131072, 262145, 7, 5000, 0, 200000, 400000, 262144, 10]
     trace = record(tmp_path / "t", {f"t{i}": (n,) for i, n in enumerate(sizes)}, workers=1)
     frame = rows(trace, f"aps:e4m3,unit=bucket:{size}").query("stage == 'wire'").set_index("tensor")
@@ -166,7 +168,8 @@ def test_a_row_is_a_slice_along_the_first_axis(shape, keys):
 
 
 def test_rows_of_a_replay_are_those_of_their_tensors(tmp_path):
-    """The counts of a matrix in rows add up from tensors that are its rows; NumPy finds the scales."""
+    """The counts of a matrix in rows add up from tensors that are its rows; NumPy finds the
+    scales."""
     rng = np.random.default_rng(3)
     g = (rng.standard_normal((3, 5, 64)) * 2.0 ** rng.integers(-25, 0, (5, 1))).astype(np.float32)
     with (
@@ -208,7 +211,8 @@ def test_side_information_is_8_bits_a_unit(unit):
     }.get(unit) or len(units(Scheme.parse(f"aps:e4m3,unit={unit}"), gradients))
     for topology in ("", "ring"):
         assert frame[frame.topology == topology].side_bits.sum() == 8 * count
-    # Weighed by the elements, the volumes of a step add up to the step's: a quarter, and the side information over 4n bytes.
+    # Weighed by the elements, the volumes of a step add up to the step's: a quarter, and the side
+    # information over 4n bytes.
     ring = frame[frame.topology == "ring"]
     assert math.isclose(
         np.average(ring.volume, weights=ring["count"]),
@@ -218,7 +222,8 @@ def test_side_information_is_8_bits_a_unit(unit):
 
 
 def test_the_cost_of_a_shift_for_the_model_does_not_grow_with_it():
-    """8 bits once, in one message: whatever the model's size. One a tensor: as many as there are tensors."""
+    """8 bits once, in one message: whatever the model's size. One a tensor: as many as there are
+    tensors."""
     trace = apscope.open_trace(DIGITS)
     bytes_of = {}
     for unit in ("model", "tensor"):
@@ -284,9 +289,9 @@ def test_one_tensor_by_itself_is_its_own_model_and_bucket():
 def test_what_sees_one_tensor_at_a_time_refuses_a_unit_of_several(unit):
     spec = f"aps:e4m3,unit={unit}"
     for around in (f"error_feedback({spec})", f"residual({spec})"):
-        with pytest.raises(ValueError, match="scales each tensor by itself"):
+        with pytest.raises(ValueError, match="scales each tensor separately"):
             apscope.schemes.Scheme(around)
-    with pytest.raises(ValueError, match="scales each tensor by itself"):
+    with pytest.raises(ValueError, match="scales each tensor separately"):
         apscope.schemes.define(
             "made_of_a_model", spec, select=lambda step, state, x: {"scale": [1.0]}
         )

@@ -1,4 +1,5 @@
-"""What can be proved of block formats as schemes: MX, NVFP4. References are NumPy in float32, or rationals."""
+"""Provable claims of block formats as schemes: MX, NVFP4. References are NumPy in float32, or
+rationals."""
 
 import math
 from fractions import Fraction
@@ -16,7 +17,8 @@ def saturated(x, name):
     return apscope.quantize(np.asarray(x, np.float64), name, overflow="saturate")
 
 
-# block formats ---------------------------------------------------------------------------------------
+# block formats
+# ---------------------------------------------------------------------------------------
 
 
 def significands(count=257):
@@ -94,7 +96,8 @@ def test_MX3_one_block_with_the_ceil_rule_is_aps_of_one_worker(block_format, nam
         )
 
 
-# NVFP4 -----------------------------------------------------------------------------------------------
+# NVFP4
+# -----------------------------------------------------------------------------------------------
 
 SIGNS = np.array([1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1])
 

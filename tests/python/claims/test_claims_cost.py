@@ -1,4 +1,4 @@
-"""What can be proved of the communication model, by hand and by simulated traffic.
+"""Provable claims of the communication model, by hand and by simulated traffic.
 
 The model is apscope's own (latency, bandwidth, passes); no paper's.
 """
@@ -34,11 +34,13 @@ def digits():
     )
 
 
-# What travels, counted by playing the algorithm with chunks as sets of contributions ---------------
+# What travels, counted by playing the algorithm with chunks as sets of contributions
+# ---------------
 
 
 def play_ring(workers, chunk_bytes):
-    """Ring all-reduce of chunks that know whose values they hold: bytes one worker sends, and its number of messages."""
+    """Ring all-reduce of chunks that know whose values they hold: bytes one worker sends, and its
+    number of messages."""
     chunks = [[{w} for _ in range(workers)] for w in range(workers)]
     sent, messages = [0.0] * workers, 0
     for phase in ("reduce", "gather"):

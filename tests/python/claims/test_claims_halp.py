@@ -1,4 +1,5 @@
-"""What can be proved of bit centering (HALP): on quadratics, with the scheme as the number format of SVRG's offsets."""
+"""Provable claims of bit centering (HALP): on quadratics, with the scheme as the number format of
+SVRG's offsets."""
 
 import math
 from fractions import Fraction
@@ -44,7 +45,8 @@ def least_squares(seed):
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("bits", [3, 8])
 def test_HA1_the_optimum_is_within_the_range(seed, bits):
-    """|w* - w| <= |grad f(w)| / mu, mu the least eigenvalue: the way there is represented up to delta, never clipped."""
+    """|w* - w| <= |grad f(w)| / mu, mu the least eigenvalue: the way there is represented up to
+    delta, never clipped."""
     rng = np.random.default_rng(seed)
     a, b, best = least_squares(seed)
     for scale in (1e-8, 1.0, 1e6):
@@ -69,8 +71,8 @@ def test_HA1_the_bound_in_rationals():
 
 
 def test_HA1_is_false_with_a_scale_for_each_layer():
-    """There w = (1, -1/2) has the gradient (3/2, 0): a layer of the second element alone has delta = 0 and stays, yet the
-    optimum is 1/2 away. With one delta for both it is reached."""
+    """There w = (1, -1/2) has the gradient (3/2, 0): a layer of the second element alone has delta
+    = 0 and stays, yet the optimum is 1/2 away. With one delta for both it is reached."""
     gradient, way = [1.5, 0.0], [-1.0, 0.5]
     apart = [encode(gradient[i : i + 1], [gradient[i] + way[i]], mu=1).sent[0, 0] for i in (0, 1)]
     assert abs(apart[0] - 0.5) <= delta_of([1.5], 1, 8) and apart[1] == 0.0
@@ -79,8 +81,9 @@ def test_HA1_is_false_with_a_scale_for_each_layer():
 
 
 def distances(seed, bits, halp, epochs=25, inner=50, rate=0.05):
-    """|w - w*| after every epoch of SVRG whose offset z is stored as integers times delta; HALP takes delta from every
-    centre, LP-SVRG keeps the first one's. The scheme stores it: as gradient + z around the gradient."""
+    """|w - w*| after every epoch of SVRG whose offset z is stored as integers times delta; HALP
+    takes delta from every centre, LP-SVRG keeps the first one's. The scheme stores it: as gradient
+    + z around the gradient."""
     rng = np.random.default_rng(seed)
     a, b, best = least_squares(seed)
     w, first, left = np.zeros(DIM), None, []

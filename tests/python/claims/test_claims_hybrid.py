@@ -104,7 +104,7 @@ def test_H3_what_the_front_predicts_is_what_the_hybrid_measures(trace, results, 
 
 
 def test_side_information_does_not_change_a_budgets_class(trace):
-    """aps:e4m3 sends 8 bits a value and 8 a tensor, less than 0.1 % of fp32's."""
+    """aps:e4m3 sends 8 bits per value and 8 per tensor, less than 0.1 % of fp32's."""
     both = apscope.replay(trace, ["aps:e4m3", "none:fp16"], steps="0:3", topology=["ring"])
     found = hybrid.greedy(both, "aps:e4m3", "none:fp16", bits=8)
     assert (

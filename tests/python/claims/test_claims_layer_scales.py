@@ -1,4 +1,4 @@
-"""What can be proved of layer-wise loss scales (adaptive loss scaling), HFP8 and unit scaling."""
+"""Provable claims of layer-wise loss scales (adaptive loss scaling), HFP8 and unit scaling."""
 
 import math
 from fractions import Fraction
@@ -48,7 +48,8 @@ def test_AL1_the_share_that_underflows_is_the_target_exactly():
 
 
 def test_AL1_sums_of_products_have_less_because_of_the_half_for_relu():
-    """sigma is sqrt2 sigma_o without a ReLU: T / sqrt2, and with the power of two at most sqrt2 T."""
+    """sigma is sqrt2 sigma_o without a ReLU: T / sqrt2, and with the power of two at most sqrt2
+    T."""
     rng = np.random.default_rng(2)
     n, fan, share = 4_000_000, 1024, 1e-3
     g, w = rng.normal(0, 1e-7, 500), rng.normal(0, 0.01, (fan, 20))
@@ -202,7 +203,8 @@ def test_the_cast_rule_of_every_tensor_follows_its_formula(trace, name, distribu
 
 
 def test_the_cast_rule_keeps_a_lognormal_tensor_at_its_target():
-    """Samples of the very distribution, the scale's power of two undone: the share below u_min is T."""
+    """Samples of the very distribution, the scale's power of two undone: the share below u_min is
+    T."""
     rng = np.random.default_rng(8)
     n, sigma, target = 400_000, 0.8, 0.02
     x = np.exp(rng.normal(-16.0, sigma, (1, n))).astype(np.float32)
@@ -221,7 +223,8 @@ def test_the_cast_rule_finds_the_quantile(target):
     for factor, exponent in ((1 - 3e-7, 3), (1 + 3e-7, 2)):
         x = np.float32([[1, -1]]) * np.float32(sigma * factor)
         assert apscope.exchange(spec, x).scale_exponent == exponent
-    # 1 in 2 below u_min: the median of a lognormal, here of two magnitudes 1 and 4, whose moments are those of no lognormal.
+    # 1 in 2 below u_min: the median of a lognormal, here of two magnitudes 1 and 4, whose moments
+    # are those of no lognormal.
     x = np.float32([[1, 4]]) * np.float32(2.0**-20)
     r = math.log2(8.5 / 6.25)
     l = 2.0**-4 / (2.5 * 2.0**-20) * 2.0 ** (r / 2)
@@ -265,7 +268,8 @@ def test_a_cast_scale_stays_for_its_interval():
 
 
 def test_HF1_the_two_readings_of_the_forward_format():
-    """All exponents normal: 1.125 2^-11 to 30. With subnormals: 2^-13 to 30, 2^-10 the least normal."""
+    """All exponents normal: 1.125 2^-11 to 30. With subnormals: 2^-13 to 30, 2^-10 the least
+    normal."""
     normal = {(1 + m / 8) * 2.0 ** (e - 11) for e in range(16) for m in range(8)} - {2.0**-11} | {
         0.0
     }
@@ -428,7 +432,8 @@ def test_US1_the_diagnostic_of_a_recorded_model(trace):
 
 
 def test_US2_the_format_of_its_code_is_another_one():
-    """Bias 2^(e-1), no infinity, no NaN, ties towards zero: neither e5m2 nor e4m3, though called alike."""
+    """Bias 2^(e-1), no infinity, no NaN, ties towards zero: neither e5m2 nor e4m3, though called
+    alike."""
     for bits, mantissa, alike in ((5, 2, "e5m2"), (4, 3, "e4m3")):
         f = apscope.FloatFormat(
             exponent_bits=bits, mantissa_bits=mantissa, bias=2 ** (bits - 1), specials="finite"
@@ -445,7 +450,8 @@ def test_US2_the_format_of_its_code_is_another_one():
             for e in range(-4, 4)
         ]
         x = np.concatenate([x, ties])
-        # Clip, bring the range's bottom to fp32's, add half a unit less one, drop the bits, go back.
+        # Clip, bring the range's bottom to fp32's, add half a unit less one, drop the bits, go
+        # back.
         down = np.float32(2.0 ** (127 - 2 ** (bits - 1)))
         mask = np.uint32(2 ** (23 - mantissa) - 1)
         clipped = np.clip(x, -f.largest, f.largest).astype(np.float32) / down

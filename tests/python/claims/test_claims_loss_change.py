@@ -1,4 +1,5 @@
-"""What can be proved of loss changes: shares that add up, Simpson's order, the first-order identity."""
+"""What can be proved of loss changes: shares that add up, Simpson's order, the first-order
+identity."""
 
 import math
 from fractions import Fraction
@@ -56,7 +57,8 @@ def test_L2_twice_as_many_intervals_leave_a_sixteenth_of_the_error():
         for n in (2, 4, 8, 16)
     ]
     ratios = [a / b for a, b in zip(errors, errors[1:])]
-    # The rule's next term is O(h^2) of the first: what is missing to 16 falls to a quarter each time.
+    # The rule's next term is O(h^2) of the first: what is missing to 16 falls to a quarter each
+    # time.
     missing = [16 - r for r in ratios]
     assert 0 < missing[0] < 0.5
     assert [b / a for a, b in zip(missing, missing[1:])] == pytest.approx([0.25, 0.25], rel=0.05)
@@ -148,7 +150,8 @@ def test_L3_the_change_under_a_scheme_is_the_change_and_the_damage(spec, topolog
 
 
 def test_L3_the_sign_is_that_of_harm(tmp_path):
-    """A scheme that shrinks the gradient does harm, one that stretches it helps to first order; none does nothing."""
+    """A scheme that shrinks the gradient does harm, one that stretches it helps to first order;
+    none does nothing."""
     with TraceWriter(tmp_path / "t", workers=2, reduction="sum") as writer:
         for w in range(2):
             writer.add(0, w, "x", np.array([1.0, -2.0, 0.0, 4.0], np.float32))

@@ -1,4 +1,5 @@
-"""What can be proved of loss scales: underflow, lost updates, state machines, FP8 with a scheduled minimum."""
+"""What can be proved of loss scales: underflow, lost updates, state machines, FP8 with a scheduled
+minimum."""
 
 import math
 from fractions import Fraction
@@ -39,7 +40,8 @@ def test_M1_a_power_of_two_shifts_the_histogram_and_never_adds_zeros(trace):
         with np.errstate(over="ignore"):
             coded = (g.astype(np.float64) * 2.0**k).astype(np.float16).astype(np.float64)
         assert np.array_equal(np.ldexp(sent, k), coded)
-        # The histogram of what was coded is the one of what is read, moved by k; normal values keep their bits.
+        # The histogram of what was coded is the one of what is read, moved by k; normal values keep
+        # their bits.
         normal = (np.abs(np.ldexp(g.astype(np.float64), k)) >= 2.0**-14) & np.isfinite(coded)
         assert normal.any()
         assert np.array_equal(np.frexp(coded[normal])[1], np.frexp(sent[normal])[1] + k)
@@ -238,7 +240,8 @@ def test_DS1_the_sequence_of_scales_of_both_versions(tmp_path, version, hysteres
 
 
 def test_DS1_differs_from_torch_on_the_same_overflows(tmp_path):
-    """The class before 2025 grows one step earlier than torch at first, and forgives an overflow."""
+    """The class before 2025 grows one step earlier than torch at first, and tolerates an
+    overflow."""
     bits = [False] * 4 + [True] + [False] * 9
     gradients = [np.inf if b else 0.0 for b in bits]
     torch_scales, _ = scales(
@@ -403,7 +406,8 @@ def test_F3_stochastic_rounding_is_unbiased_with_the_variance_of_its_bracket():
     ],
 )
 def test_a_loss_scale_starts_just_below_what_the_format_holds(tmp_path, scheme, name, first):
-    """2^(E+1) at most 2^16: torch's start for fp16; in every format a gradient of 1/2 passes. The key takes any other."""
+    """2^(E+1) at most 2^16: torch's start for fp16; in every format a gradient of 1/2 passes. The
+    key takes any other."""
     with TraceWriter(tmp_path / "t", workers=2) as writer:
         for worker in range(2):
             writer.add(0, worker, "x", np.full(3, 0.5, np.float32))

@@ -1,7 +1,7 @@
 """What can be proved of signs, votes and error feedback.
 
-Notation: W workers, n elements, d elements with padding, S = mean / standard deviation of one element's
-noise, Phi the normal distribution. Random tests: |z| < 5, a chance of 6e-7 each.
+Notation: W workers, n elements, d elements with padding, S = mean / standard deviation of one
+element's noise, Phi the normal distribution. Random tests: |z| < 5, a chance of 6e-7 each.
 """
 
 import math
@@ -36,7 +36,8 @@ def rationals(x):
     return [Fraction(float(v)) for v in x]
 
 
-# signs and scales ------------------------------------------------------------------------------------
+# signs and scales
+# ------------------------------------------------------------------------------------
 
 
 def odd_rows():
@@ -53,9 +54,10 @@ def odd_rows():
 
 @pytest.mark.parametrize("padding", ["none", "workers"])
 def test_closed_form_7_error_of_scaled_signs(trace, padding):
-    """With the scale s as sent, the squared error is |x|^2 - 2 s |x|_1 + d s^2, an identity of rationals. At the real
-    number S instead of s = S (1 + e), |e| <= 2^-24 + d 2^-53 (fp32, and the sum before):
-    l1: |x|^2 - |x|_1^2 / d, off by d (s - S)^2;  l2: 2 |x|^2 - 2 |x|_2 |x|_1 / sqrt(d), off by |s - S| |d (s + S) - 2 |x|_1|."""
+    """With the scale s as sent, the squared error is |x|^2 - 2 s |x|_1 + d s^2, an identity of
+    rationals. At the real number S instead of s = S (1 + e), |e| <= 2^-24 + d 2^-53 (fp32, and the
+    sum before): l1: |x|^2 - |x|_1^2 / d, off by d (s - S)^2;  l2: 2 |x|^2 - 2 |x|_2 |x|_1 /
+    sqrt(d), off by |s - S| |d (s + S) - 2 |x|_1|."""
     for _, g in [*middle(trace, 2), *odd_rows()]:
         workers, n = g.shape
         d = padded(n, workers) if padding == "workers" else n
@@ -102,7 +104,8 @@ def test_every_element_is_coded_as_one_of_two_zeros_and_tiny_numbers_too():
     assert not zeros.sent.any() and bits_of(zeros.payload[0], 5).all()  # scale 0, signs +
 
 
-# votes -----------------------------------------------------------------------------------------------
+# votes
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("snr", [0.1, 0.5, 1.0, 2.0])
@@ -113,7 +116,8 @@ def test_SG1_a_sign_is_wrong_with_probability_phi_of_minus_the_signal_to_noise_r
 
 
 def test_SG1_unimodal_symmetric_noise_stays_under_the_bound_and_uniform_noise_reaches_it():
-    """2 / (9 S^2) above S = 2 / sqrt(3), else 1/2 - S / (2 sqrt(3)); uniform noise has the latter exactly."""
+    """2 / (9 S^2) above S = 2 / sqrt(3), else 1/2 - S / (2 sqrt(3)); uniform noise has the latter
+    exactly."""
     bound = lambda s: 2 / (9 * s * s) if s > 2 / math.sqrt(3) else 0.5 - s / (2 * math.sqrt(3))
     for s in np.linspace(0.01, 6, 300):
         assert PHI(-s) <= bound(s) and 0.5 * math.exp(-math.sqrt(2) * s) <= bound(
@@ -136,7 +140,8 @@ def wrong_vote(workers, p, tie):
 @pytest.mark.parametrize("workers", [1, 2, 3, 8, 9, 64])
 @pytest.mark.parametrize("direction", [1, -1])
 def test_SG2_the_majority_is_wrong_as_often_as_the_binomial_says(workers, direction):
-    """An even vote is +1, so it is right where the truth is positive and wrong where it is negative."""
+    """An even vote is +1, so it is right where the truth is positive and wrong where it is
+    negative."""
     snr, n = 0.2, 100_000
     noise = np.random.default_rng(workers).standard_normal((workers, n))
     e = apscope.exchange("sign_vote", (direction * (snr + noise)).astype(np.float32))
@@ -150,7 +155,8 @@ def test_SG2_the_majority_is_wrong_as_often_as_the_binomial_says(workers, direct
 
 @pytest.mark.parametrize("workers", [2, 8, 9])
 def test_SG2_even_votes_are_biased_or_zero(workers):
-    """Without a signal an even vote has probability C(W, W/2) / 2^W: the mean of `plus`; `zero` has none."""
+    """Without a signal an even vote has probability C(W, W/2) / 2^W: the mean of `plus`; `zero` has
+    none."""
     n = 100_000
     g = np.random.default_rng(workers).standard_normal((workers, n)).astype(np.float32)
     even = math.comb(workers, workers // 2) / 2**workers if workers % 2 == 0 else 0.0
@@ -180,7 +186,8 @@ def test_signum_votes_on_the_momentum_and_is_compared_with_it():
         apscope.schemes.SignVote(momentum=1)
 
 
-# error feedback --------------------------------------------------------------------------------------
+# error feedback
+# --------------------------------------------------------------------------------------
 
 
 def feed(trace, spec, name, workers=2):
@@ -221,14 +228,15 @@ def test_EF1_all_that_was_sent_is_all_gradients_less_the_last_error(trace, spec)
 )
 def test_errors_are_fed_back_once(inner):
     with pytest.raises(
-        ValueError, match=r"feeds its errors back by itself; use it without error_feedback"
+        ValueError, match=r"has its own error feedback; use it without error_feedback"
     ):
         apscope.schemes.ErrorFeedback(inner)
 
 
 def test_EF2_the_error_stays_under_the_bound_of_a_contraction(trace):
-    """|p - C(p)|^2 <= (1 - delta) |p|^2 at every step, sigma the largest |g|: |e|^2 <= 4 (1 - delta) sigma^2 / delta^2, and
-    (1 - delta) sigma^2 / (1 - sqrt(1 - delta))^2, which is tighter. delta: the least one met."""
+    """|p - C(p)|^2 <= (1 - delta) |p|^2 at every step, sigma the largest |g|: |e|^2 <= 4 (1 -
+    delta) sigma^2 / delta^2, and (1 - delta) sigma^2 / (1 - sqrt(1 - delta))^2, which is tighter.
+    delta: the least one met."""
     for name in [t.name for t in trace.manifest.tensors]:
         delta, sigma, errors = 1.0, 0.0, []
         for g, e in feed(trace, "sign", name, 1):
@@ -245,7 +253,8 @@ def test_EF2_the_error_stays_under_the_bound_of_a_contraction(trace):
 
 
 def test_EF3_the_contraction_of_scaled_signs_is_a_ratio_of_norms(trace):
-    """delta = |p|_1^2 / (d |p|_2^2), at every step, to the rounding of the scale: relative (2^-24 + d 2^-53)^2 of |p|^2, and fp64."""
+    """delta = |p|_1^2 / (d |p|_2^2), at every step, to the rounding of the scale: relative (2^-24 +
+    d 2^-53)^2 of |p|^2, and fp64."""
     for g, e in feed(trace, "sign", largest(trace)):
         for p, y in zip(e.intended, e.sent, strict=True):
             squares, d = (p**2).sum(), p.size

@@ -1,8 +1,10 @@
-"""APS against the best single loss scale on the bundled traces: what was found, and how much the summary decides it.
+"""APS against the best single loss scale on the bundled traces: what was found, and how much the
+summary decides it.
 
-The rival is one hindsight scale for all layers and steps by the tight rule, with room for the sum of all workers, so that
-the two differ in nothing but one scale a layer and step. A ratio is APS over loss scaling: below 1 APS loses less. The
-figures were measured by a program that shares nothing with this package; they are compared to their last printed digit.
+The rival is one hindsight scale for all layers and steps by the tight rule, with room for the sum
+of all workers, so that the two differ only in one scale per layer and step. A ratio is APS over
+loss scaling: below 1 APS loses less. The figures were measured by a program that shares nothing
+with this package; they are compared to their last printed digit.
 """
 
 import numpy as np
@@ -38,12 +40,14 @@ def results(request):
 
 
 def printed(value, text):
-    """Whether a number rounds to these digits, give or take a unit in the last of them where it lies between two."""
+    """Whether a number rounds to these digits, give or take a unit in the last of them where it
+    lies between two."""
     digits = len(text.split(".")[1])
     return abs(value - float(text)) <= 0.51 * 10.0**-digits
 
 
-# Trace, format; at the wire: pooled, geometric mean over layers and steps; of the ring: the same two.
+# Trace, format; at the wire: pooled, geometric mean over layers and steps; of the ring: the same
+# two.
 RATIOS = [
     ("digits", "e4m3", "1.000", ".936", "1.000", ".968"),
     ("digits_w64", "e4m3", "1.003", ".630", ".997", ".852"),
@@ -72,7 +76,8 @@ def test_ratios_pooled_and_over_layers_and_steps(
 
 @pytest.mark.parametrize("format", ["e3m4", "e2m5"])
 def test_pooling_over_everything_turns_the_answer_round(results, format):
-    """APS loses less in most layers and steps, and in the mean over steps; pooled it seems to lose more."""
+    """APS loses less in most layers and steps, and in the mean over steps; pooled it seems to lose
+    more."""
     whole = results["digits"].compare(aps(format), loss_scaling(format), "ring")
     one = whole.iloc[0]
     assert one.nmse_a > 1.1 * one.nmse_b and one.step_nmse_a < 0.5 * one.step_nmse_b
@@ -80,10 +85,15 @@ def test_pooling_over_everything_turns_the_answer_round(results, format):
     assert layers.wins.sum() > 2 * layers.losses.sum() and (layers.geometric_ratio < 1.01).all()
 
 
-# The largest NMSE of a layer at a step as sent, of APS and of loss scaling; the share of nonzero values sent as 0, in percent.
-WORST = [("digits", "e4m3", ".0012", ".0041", "8.6", "14.3"), ("digits_w64", "e4m3", ".0008", ".0026", "52.", "55."),
-         ("characters", "e4m3", ".0011", ".0011", ".77", ".76"), ("digits", "e5m2", ".0048", ".0048", ".05", ".15"),
-         ("digits", "e3m4", ".014", "1.", "48.", "55."), ("digits", "e2m5", ".31", "1.", "83.", "86."), ("digits", "e3m0", ".63", "1.", "92.", "98.")]  # fmt: skip
+# The largest NMSE of a layer at a step as sent, of APS and of loss scaling; the share of nonzero
+# values sent as 0, in percent.
+WORST = [("digits", "e4m3", ".0012", ".0041", "8.6", "14.3"),
+         ("digits_w64", "e4m3", ".0008", ".0026", "52.", "55."),
+         ("characters", "e4m3", ".0011", ".0011", ".77", ".76"),
+         ("digits", "e5m2", ".0048", ".0048", ".05", ".15"),
+         ("digits", "e3m4", ".014", "1.", "48.", "55."),
+             ("digits", "e2m5", ".31", "1.", "83.", "86."),
+                 ("digits", "e3m0", ".63", "1.", "92.", "98.")]  # fmt: skip
 
 
 @pytest.mark.parametrize(

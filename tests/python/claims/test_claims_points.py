@@ -40,7 +40,8 @@ def test_MP1_every_point_makes_the_residual_smaller(trace, bits):
 
 @pytest.mark.parametrize("bits", [2, 3, 4])
 def test_MP1_a_point_is_the_least_squares_best_of_the_line_search(bits):
-    """Against a search written from the formula; the largest magnitude as scale is among those tried."""
+    """Against a search written from the formula; the largest magnitude as scale is among those
+    tried."""
     rng, largest_code = np.random.default_rng(bits), 2 ** (bits - 1) - 1
     for _ in range(20):
         x = (
@@ -87,7 +88,8 @@ def test_MP1_one_bit_points_are_signs_with_the_l1_scale(trace):
         )
 
 
-#: measured: squared error after a further point over that before; geometric mean over points 2 to 6, tensors and workers
+#: measured: squared error after a further point over that before; geometric mean over points 2 to
+#: 6, tensors and workers
 DECAY = {
     ("digits", 1): 0.578, ("digits_w64", 1): 0.536, ("characters", 1): 0.592,
     ("digits", 2): 0.224, ("digits_w64", 2): 0.188, ("characters", 2): 0.259,
@@ -97,7 +99,8 @@ DECAY = {
 
 @pytest.mark.parametrize("name, bits", DECAY)
 def test_MP2_the_decay_is_geometric(name, bits):
-    """On recorded gradients of 10 elements or more a point leaves about the same share of the squared error, whichever it is."""
+    """On recorded gradients of 10 elements or more a point leaves about the same share of the
+    squared error, whichever it is."""
     factors = []
     for _, g in middle(apscope.open_trace(DATA / name), least=10):
         errors = np.stack(
@@ -114,8 +117,9 @@ def test_MP2_the_decay_is_geometric(name, bits):
 
 
 def test_MP2_the_best_point_now_is_not_the_best_start_for_the_next(trace):
-    """The least squares of 4 bits clip the tail, which then is all that the next points see: after one point the search
-    wins for every worker, after six the largest magnitude as scale (search=1) does, by far."""
+    """The least squares of 4 bits clip the tail, which then is all that the next points see: after
+    one point the search wins for every worker, after six the largest magnitude as scale (search=1)
+    does, by far."""
     logs = {}
     for search in (1, 16):
         errors = [
@@ -131,8 +135,8 @@ def test_MP2_the_best_point_now_is_not_the_best_start_for_the_next(trace):
 
 @pytest.mark.parametrize("name", ["e4m3", "e5m2", "e3m4", "bf16"])
 def test_MP2_of_float_formats_at_the_aps_scale_is_half_an_ulp_a_point(trace, name):
-    """The workers' largest residual falls by 2^-(m+1) a point: half an ulp where the grid is normal, and W <= 2^(2E-2)
-    keeps half a subnormal quantum below the same."""
+    """The workers' largest residual falls by 2^-(m+1) a point: half an ulp where the grid is
+    normal, and W <= 2^(2E-2) keeps half a subnormal quantum below the same."""
     f = apscope.FloatFormat(name)
     for _, g in middle(trace):
         assert len(g) <= 2 ** (2 * f.emax - 2)
@@ -169,7 +173,8 @@ def test_MP2_a_target_is_met_with_as_few_points_as_it_takes(trace):
 
 
 def test_MP3_three_bf16_numbers_are_one_fp32_number():
-    """For 2^-110 <= |x| < (2 - 2^-8) 2^127, at scale 1. Below, bf16's subnormals end before fp32's; above, the first overflows."""
+    """For 2^-110 <= |x| < (2 - 2^-8) 2^127, at scale 1. Below, bf16's subnormals end before fp32's;
+    above, the first overflows."""
     rng = np.random.default_rng(4)
     low, high = (
         np.float32(2.0**-110).view(np.uint32),
@@ -213,5 +218,5 @@ def test_points_take_any_gathered_scheme_and_refuse_the_others():
         "error_feedback(sign)",
         "dynamic_loss_scaling:fp16",
     ):
-        with pytest.raises(ValueError, match="residual needs one that is gathered"):
+        with pytest.raises(ValueError, match="residual needs a scheme that is gathered"):
             apscope.schemes.Residual(inner)

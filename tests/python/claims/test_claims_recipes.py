@@ -1,6 +1,8 @@
-"""What can be proved of scaling recipes: delayed and current scaling, sums in FP8; the limits of all.
+"""What can be proved of scaling recipes: delayed and current scaling, sums in FP8; the limits of
+all.
 
-M is a format's largest value, a a tensor's amax, S a scale. References are NumPy in float32, or rationals.
+M is a format's largest value, a a tensor's amax, S a scale. References are NumPy in float32, or
+rationals.
 """
 
 import math
@@ -45,7 +47,8 @@ def run_steps(spec, rows):
     return out
 
 
-# delayed scaling -------------------------------------------------------------------------------------
+# delayed scaling
+# -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("a", [1.0, 3.3, 57344.0, 1e-30, 1e-45, 3e38])
@@ -61,7 +64,8 @@ def test_TE1_constant_amax_gives_largest_over_amax_from_the_second_step(a):
 
 
 def transformer_engine(amaxes, length, algo, bulk=False, margin=0):
-    """The history as an array with a slot for the step under way, as the formula has it; all in float32."""
+    """The history as an array with a slot for the step under way, as the formula has it; all in
+    float32."""
     history, scale, scales = np.zeros(length, F32), F32(1), []
     top = F32(57344) * F32(2.0**-margin)
     for a in amaxes:
@@ -130,7 +134,8 @@ def test_TE3_zero_nan_and_infinity(tmp_path):
             trace,
             f"delayed_scaling:e5m2,history=3,nonfinite={'nan' if name == 'nan' else 'infinity'}",
         )
-        # An infinity keeps the scale until it leaves the history; a NaN or a zero lets the rest decide.
+        # An infinity keeps the scale until it leaves the history; a NaN or a zero lets the rest
+        # decide.
         assert largest == (
             [0, 15, 15, 15, 15, 11] if name == "infinity" else [0, 15, 15, 11, 11, 11]
         ), name
@@ -145,8 +150,9 @@ def test_TE3_zero_nan_and_infinity(tmp_path):
 
 
 def test_a_product_rounded_to_fp32_before_the_cast_differs_next_to_ties_only():
-    """All 2^23 significands under one real scale. At a tie between two values of e5m2 only the few significands whose product
-    rounds onto the tie can differ: at most one a tie and side, as neighbouring products are about an fp32 ulp or more apart."""
+    """All 2^23 significands under one real scale. At a tie between two values of e5m2 only the few
+    significands whose product rounds onto the tie can differ: at most one a tie and side, as
+    neighbouring products are about an fp32 ulp or more apart."""
     g = (np.uint32(0x3F800000) + np.arange(2**23, dtype=np.uint32)).view(np.float32)
     found = {}
     for amax in (F32(3.3), F32(1.1), F32(5.7)):
@@ -164,7 +170,8 @@ def test_a_product_rounded_to_fp32_before_the_cast_differs_next_to_ties_only():
     assert found == {float(F32(3.3)): 2, float(F32(1.1)): 0, float(F32(5.7)): 1}
 
 
-# current scaling -------------------------------------------------------------------------------------
+# current scaling
+# -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["e4m3fn", "e5m2", "e2m1"])
@@ -242,7 +249,8 @@ def test_current_scales_are_local_or_agreed(pow2, block):
     assert np.array_equal(agreed.sent, sent(x, np.abs(x).max()))
 
 
-# sums in FP8 -----------------------------------------------------------------------------------------
+# sums in FP8
+# -----------------------------------------------------------------------------------------
 
 
 def fp8_scale(a, workers, largest):
@@ -296,8 +304,8 @@ def measured(x, name, headroom):
 
 
 def test_MA1_sums_of_independent_gradients_do_not_saturate_with_room_of_sqrt_W():
-    """A sum of W independent N(0, 1) has deviation sqrt(W), at the scale at most M / amax: with amax = 5.2 one of 20000 sums
-    passes M with a chance of 20000 * 2e-7."""
+    """A sum of W independent N(0, 1) has deviation sqrt(W), at the scale at most M / amax: with
+    amax = 5.2 one of 20000 sums passes M with a chance of 20000 * 2e-7."""
     x = np.random.default_rng(7).standard_normal((64, 20000)).astype(np.float32)
     assert measured(x, "e4m3fn", "sqrt_workers")[0] == 0  # of 1.26 million additions
     assert measured(x, "e4m3fn", "workers")[0] == 0
@@ -328,10 +336,13 @@ def test_MA3_room_of_sqrt_W_costs_less_than_room_of_W_for_independent_gradients(
     assert root[0] < whole[0] / 20 and root[1] < whole[1] / 2, (root, whole)
 
 
-# limits ----------------------------------------------------------------------------------------------
+# limits
+# ----------------------------------------------------------------------------------------------
 
-SPECS = ["delayed_scaling:e5m2", "current_scaling:e4m3fn", "current_scaling:e4m3fn,pow2=true,block=4", "fp8_allreduce:e4m3fn",
-         "mx", "mx:block_format=mxfp4,rule=rceil", "mx:block_format=mxint8", "nvfp4", "nvfp4:four_over_six=mse,rht=false"]  # fmt: skip
+SPECS = ["delayed_scaling:e5m2", "current_scaling:e4m3fn",
+         "current_scaling:e4m3fn,pow2=true,block=4", "fp8_allreduce:e4m3fn",
+         "mx", "mx:block_format=mxfp4,rule=rceil", "mx:block_format=mxint8", "nvfp4",
+             "nvfp4:four_over_six=mse,rht=false"]  # fmt: skip
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -350,9 +361,18 @@ def test_limits_of_fp32_make_no_nan_and_no_infinity(spec, workers):
                 assert e.sent.shape == x.shape and (value or not e.sent.any())
 
 
-@pytest.mark.parametrize(("spec", "wrong"), [("mx:block_format=nvfp4", "nvfp4"), ("mx:block_format=what", "what"), ("mx:rule=up", "up"),
-                                             ("nvfp4:four_over_six=true", "true"), ("current_scaling:e5m2,eps=-1", "-1"),
-                                             ("delayed_scaling:e5m2,history=0", "0"), ("delayed_scaling:e5m2,margin=17", "17")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("spec", "wrong"),
+    [
+        ("mx:block_format=nvfp4", "nvfp4"),
+        ("mx:block_format=what", "what"),
+        ("mx:rule=up", "up"),
+        ("nvfp4:four_over_six=true", "true"),
+        ("current_scaling:e5m2,eps=-1", "-1"),
+        ("delayed_scaling:e5m2,history=0", "0"),
+        ("delayed_scaling:e5m2,margin=17", "17"),
+    ],
+)
 def test_wrong_keys_are_named(spec, wrong):
     with pytest.raises(ValueError, match=wrong):
         apscope.schemes.Scheme(spec)

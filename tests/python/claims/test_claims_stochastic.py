@@ -1,4 +1,5 @@
-"""What can be proved of stochastic rounding and of the schemes made of it: natural compression, QSGD, TernGrad, FracTrain.
+"""What can be proved of stochastic rounding and of the schemes made of it: natural compression,
+QSGD, TernGrad, FracTrain.
 
 u = 2^-m; s levels a side; V the variance summed over the elements; W workers.
 """
@@ -50,7 +51,8 @@ def z_of_means(spec, g, draws, **options):
 
 
 def test_closed_form_2_any_sorted_grid():
-    """P(hi) = (x - lo) / (hi - lo), mean x, Var = (x - lo)(hi - x), on a grid without any structure."""
+    """P(hi) = (x - lo) / (hi - lo), mean x, Var = (x - lo)(hi - x), on a grid without any
+    structure."""
     x = heavy(0, 1, 400)
     levels = apscope.studies.levels.optimal_levels(x, 9).levels
     e = apscope.exchange("zipml:levels=9,method=fast,random_bits=53", x)
@@ -127,7 +129,8 @@ def test_natural_codes_are_a_sign_and_an_exponent():
     assert all(abs(z) < 5 for z in z_of_means("natural", g, 100))
 
 
-# QSGD ------------------------------------------------------------------------------------------------
+# QSGD
+# ------------------------------------------------------------------------------------------------
 
 
 def test_Q1_unbiased():
@@ -147,7 +150,8 @@ def test_Q2_golden(levels, golden, code):
 
 
 def test_Q2_variance_and_its_bound(trace):
-    """(norm / s)^2 sum r (1 - r), r = frac(s |v| / norm), at most min(n / s^2, sqrt(n) / s) |v|^2."""
+    """(norm / s)^2 sum r (1 - r), r = frac(s |v| / norm), at most min(n / s^2, sqrt(n) / s)
+    |v|^2."""
     for _, g in middle(trace):
         n = g.shape[1]
         for s in (1, 3, 16):
@@ -238,9 +242,10 @@ VECTORS = {
 @pytest.mark.parametrize("name", VECTORS)
 @pytest.mark.parametrize("s", [1, 4, 16, 64])
 def test_Q4_lengths_of_the_code(name, s):
-    """Proved of the gamma code, draw by draw: with N nonzero levels l, concavity of the logarithm gives at most
-    (N + 1)(2 log2((n + 1) / (N + 1)) + 1) bits for the distances and N (log2(sum l^2 / N) + 2) for signs and levels.
-    The paper's bound on the mean, with its o(1) left out (recalled, unverified), holds for the recursive code here."""
+    """Proved of the gamma code, draw by draw: with N nonzero levels l, concavity of the logarithm
+    gives at most (N + 1)(2 log2((n + 1) / (N + 1)) + 1) bits for the distances and N (log2(sum l^2
+    / N) + 2) for signs and levels. The paper's bound on the mean, with its o(1) left out (recalled,
+    unverified), holds for the recursive code here."""
     v, n, draws = VECTORS[name].astype(np.float32), 4096, 12
     norm = np.float64(np.float32(np.linalg.norm(v.astype(np.float64))))
     total = 0
@@ -262,7 +267,8 @@ def test_Q4_lengths_of_the_code(name, s):
     assert total / draws <= recalled
 
 
-# TernGrad ------------------------------------------------------------------------------------------
+# TernGrad
+# ------------------------------------------------------------------------------------------
 
 
 def test_T1_variance():
@@ -276,7 +282,8 @@ def test_T1_variance():
 
 
 def test_T2_is_qsgd_of_one_level_and_the_largest_magnitude(trace):
-    """The same distribution, worker by worker; the words fall to other elements of a pair of neighbours."""
+    """The same distribution, worker by worker; the words fall to other elements of a pair of
+    neighbours."""
     for _, g in middle(trace):
         row = g[:1]
         ternary, qsgd = (
@@ -324,7 +331,8 @@ def test_ternary_codes_add_up_in_few_bits():
             assert np.array_equal(50 * read, e.sent[worker])
 
 
-# FracTrain -----------------------------------------------------------------------------------------
+# FracTrain
+# -----------------------------------------------------------------------------------------
 
 
 def test_FT1_costs():
@@ -357,8 +365,9 @@ def widths_of(spec, losses):
 
 
 def test_FT2_turning_points_golden():
-    """By hand. Equal losses: a turning point every 5. Then: losses whose steps are 0.2 stall at epsilon 1 (of their mean)
-    alone; a loss out of line delays the turn by as long as the window holds it."""
+    """By hand. Equal losses: a turning point every 5. Then: losses whose steps are 0.2 stall at
+    epsilon 1 (of their mean) alone; a loss out of line delays the turn by as long as the window
+    holds it."""
     spec = "fractrain:bits=3/4/6/8,epsilon=0.05,alpha=0.3"
     widths, state = widths_of(spec, [2.0] * 20)
     assert widths == [3] * 5 + [4] * 5 + [6] * 5 + [8] * 5
@@ -369,7 +378,8 @@ def test_FT2_turning_points_golden():
 
 
 def test_FT2_turning_points_of_a_noisy_loss():
-    """Against the rule, written down once more; epsilon shrinks at the first and second turning point alone."""
+    """Against the rule, written down once more; epsilon shrinks at the first and second turning
+    point alone."""
     rng = np.random.default_rng(10)
     losses = (2 * np.exp(-np.arange(300) / 40) + 0.1 + 0.004 * rng.standard_normal(300)).tolist()
     bits, epsilon, window, scale, expected = [2, 3, 4, 5, 6], 0.3, [], [], []

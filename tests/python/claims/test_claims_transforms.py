@@ -1,4 +1,5 @@
-"""Claims about transforms, sparsity, codebooks and integer sums, each by a computation of its own in NumPy."""
+"""Claims about transforms, sparsity, codebooks and integer sums, each by a computation of its own
+in NumPy."""
 
 from __future__ import annotations
 
@@ -30,8 +31,9 @@ def squares(x):
 @pytest.mark.parametrize("n", [1, 2, 3, 17, 64, 100, 257])
 @pytest.mark.parametrize("keep", [0.05, 0.15, 0.6])
 def test_FF1_the_dropped_coefficients_are_the_error(n, keep):
-    """Parseval: the squared error is the mean over n of w |F|^2 over the dropped bins, w = 1 at zero frequency
-    and, for even n, at the highest, else 2; so at most theta |v|^2, theta = the dropped bins' share of n."""
+    """Parseval: the squared error is the mean over n of w |F|^2 over the dropped bins, w = 1 at
+    zero frequency and, for even n, at the highest, else 2; so at most theta |v|^2, theta = the
+    dropped bins' share of n."""
     v = normal(1, n, seed=n)
     e = apscope.exchange(f"fft_sparse:keep={keep},bits=24,mantissa=20", v)
     f = np.fft.rfft(v[0].astype(np.float64))
@@ -62,8 +64,8 @@ def code32(x, mantissa):
 
 @pytest.mark.parametrize(("bits", "mantissa"), [(4, 1), (8, 3), (6, 2), (12, 7)])
 def test_FF2_the_window_ends_at_the_largest_and_errs_by_half_an_ulp(bits, mantissa):
-    """n = 1: the transform is the identity, so one value a bucket shows the codec: two values share a window by
-    their real and imaginary parts at n = 3."""
+    """n = 1: the transform is the identity, so one value a bucket shows the codec: two values share
+    a window by their real and imaginary parts at n = 3."""
     rng = np.random.default_rng(bits)
     v = (rng.standard_normal(400) * 2.0 ** rng.integers(-20, 20, 400)).astype(np.float32)
     sent = apscope.exchange(
@@ -87,7 +89,8 @@ def test_FF2_the_window_ends_at_the_largest_and_errs_by_half_an_ulp(bits, mantis
 
 
 def test_FF2_what_lies_below_the_window_is_zero_and_its_least_value_has_code_1():
-    """A constant and an alternating signal share a window: their coefficients at zero and at the highest frequency."""
+    """A constant and an alternating signal share a window: their coefficients at zero and at the
+    highest frequency."""
     for small in (0.5, 0.25, 2.0**-6, 2.0**-9):
         v = np.float32([[1.0 + small, 1.0 - small]])  # F = 2 and 2 small
         e = apscope.exchange("fft_sparse:keep=1,bits=5,mantissa=1", v)
@@ -98,8 +101,9 @@ def test_FF2_what_lies_below_the_window_is_zero_and_its_least_value_has_code_1()
 
 
 def test_FF3_white_noise_gains_nothing_from_the_transform_and_smooth_signals_do():
-    """At the same number of real numbers kept. White noise stays white in any orthonormal basis; complex bins
-    hold two numbers each, so that keeping the largest bins keeps a little less than the largest numbers would."""
+    """At the same number of real numbers kept. White noise stays white in any orthonormal basis;
+    complex bins hold two numbers each, so that keeping the largest bins keeps a little less than
+    the largest numbers would."""
     n, keep, runs = 1024, 0.1, 30
     gains = []
     for seed in range(runs):
@@ -157,7 +161,8 @@ def test_RK1_values_and_moments_are_those_of_the_rule(spec, n):
 
 @pytest.mark.parametrize("keep", [0.05, 0.25, 0.7])
 def test_RK2_the_mean_error_is_n_over_k_less_one_of_the_square(keep):
-    """Without the scale it is 1 - k / n of the square: what error feedback needs. Rounding to fp32 does not show beside either."""
+    """Without the scale it is 1 - k / n of the square: what error feedback needs. Rounding to fp32
+    does not show beside either."""
     n, runs = 200, 400
     g, k = normal(1, n, seed=3), int(keep * n)
     for scale, expected in (("true", n / k - 1), ("false", 1 - k / n)):
@@ -172,7 +177,8 @@ def test_RK2_the_mean_error_is_n_over_k_less_one_of_the_square(keep):
 
 
 def test_RK3_equal_workers_gain_nothing_and_all_places_are_as_likely(tmp_path):
-    """One choice for all: the variance of the mean is that of a worker's message, which independent draws would divide by W."""
+    """One choice for all: the variance of the mean is that of a worker's message, which independent
+    draws would divide by W."""
     g, n, k = np.ones((1, 4, 100), np.float32), 100, 20
     with TraceWriter(tmp_path / "t", workers=4, reduction="mean") as writer:
         for worker in range(4):
@@ -186,7 +192,8 @@ def test_RK3_equal_workers_gain_nothing_and_all_places_are_as_likely(tmp_path):
         ""
     ].expected_variance == pytest.approx(n / k - 1, rel=1e-14)
     assert rows.loc["exact"].expected_variance == rows.loc["linear"].expected_variance
-    # The mean over all elements is 1 in every draw: of the variances the sample's loses 1 / (K - 1) at most.
+    # The mean over all elements is 1 in every draw: of the variances the sample's loses 1 / (K - 1)
+    # at most.
     assert abs(rows.loc["exact"].expected_variance - (n / k - 1)) < 0.2
     once = apscope.replay(trace, "random_k:keep=0.2", topology="ring").frame.set_index("topology")
     assert math.isnan(once.loc["exact"].expected_variance) and math.isnan(
@@ -224,7 +231,8 @@ def test_PS2_factors_of_the_sum_are_sums_of_factors():
 
 
 def test_PS_power_iteration_approaches_the_best_factors():
-    """The same matrix step after step: the error goes to that of the truncated singular value decomposition."""
+    """The same matrix step after step: the error goes to that of the truncated singular value
+    decomposition."""
     g = normal(1, 30, 40, seed=8)
     best = (np.linalg.svd(g[0].astype(np.float64), compute_uv=False)[2:] ** 2).sum()
     state, errors = {}, []
@@ -255,7 +263,8 @@ def test_TH2_sums_of_table_entries_stay_below_W_g():
 
 
 def test_TH_rotated_values_are_rounded_without_bias_inside_the_clamp():
-    """In the mean over seeds, what is sent is the gradient, but for what lies beyond T: 1/32 of the rotated values."""
+    """In the mean over seeds, what is sent is the gradient, but for what lies beyond T: 1/32 of the
+    rotated values."""
     g, runs = normal(1, 256, seed=3), 400
     sent = np.stack(
         [apscope.exchange("thc:bits=6,granularity=255", g, seed=s).sent[0] for s in range(runs)]

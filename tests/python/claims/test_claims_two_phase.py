@@ -18,14 +18,16 @@ def trace(request):
     return apscope.open_trace(DATA / request.param)
 
 
-# 1-bit Adam ------------------------------------------------------------------------------------------
+# 1-bit Adam
+# ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "warmup, of, ratio", [(3, 20, 4.9231), (4, 16, 3.3684), (0, 4, 16.0), (4, 4, 1.0)]
 )
 def test_OB1_volume_against_fp16(warmup, of, ratio):
-    """1 / (w + (1 - w) / 16), w the share of warm-up steps; without padding exactly. Phase two repeats phase one's volume."""
+    """1 / (w + (1 - w) / 16), w the share of warm-up steps; without padding exactly. Phase two
+    repeats phase one's volume."""
     workers, n, state, sent = 4, 320, {}, 0
     rng = np.random.default_rng(1)
     for step in range(of):
@@ -68,7 +70,8 @@ class Reference:
 
 @pytest.mark.parametrize("workers, n", [(1, 5), (2, 64), (3, 50), (8, 129)])
 def test_OB_both_phases_are_the_algorithms(workers, n):
-    """Eight steps against the formulas; then: all answers sum to all momenta less the last errors of both sides."""
+    """Eight steps against the formulas; then: all answers sum to all momenta less the last errors
+    of both sides."""
     rng, reference, state = np.random.default_rng(n), Reference(workers, n, 0.9), {}
     answers, momenta = np.zeros(n), np.zeros(n)
     for step in range(8):
@@ -99,7 +102,8 @@ def test_OB_both_phases_are_the_algorithms(workers, n):
 
 
 def test_OB2_both_scales_keep_the_norm_and_lose_what_closed_form_7_says(trace):
-    """|v - C(v)|^2 = 2 |v|^2 - 2 |v|_2 |v|_1 / sqrt(d), padding included, for every worker and every server's chunk."""
+    """|v - C(v)|^2 = 2 |v|^2 - 2 |v|_2 |v|_1 / sqrt(d), padding included, for every worker and
+    every server's chunk."""
     name, state, old = largest(trace), {}, {}
     for step in trace.steps[:5]:
         g = gradients(trace, step, name, 8)
@@ -131,8 +135,9 @@ def test_OB2_both_scales_keep_the_norm_and_lose_what_closed_form_7_says(trace):
 
 
 def test_OB_single_answers_say_little_their_sum_says_much():
-    """What is asked holds 0.9 of the last answer, whose error the next one takes back: measured on one recorded tensor, a
-    step's answer has no correlation with what was asked and 0.46 with the exact momentum; sums over steps get to 0.96."""
+    """What is asked holds 0.9 of the last answer, whose error the next one takes back: measured on
+    one recorded tensor, a step's answer has no correlation with what was asked and 0.46 with the
+    exact momentum; sums over steps get to 0.96."""
     trace = apscope.open_trace(DATA / "digits")
     cosine = lambda a, b: (a * b).sum() / math.sqrt((a * a).sum() * (b * b).sum())
     state, answers, given, momentum, found = {}, 0.0, 0.0, 0.0, []
@@ -161,13 +166,15 @@ def test_one_bit_has_no_zero_a_dead_coordinate_gets_the_scale():
     assert (np.abs(e.sent[:, 5]) == np.abs(e.sent[:, 6])).all() and e.reduced[5] != 0
 
 
-# birder ----------------------------------------------------------------------------------------------
+# birder
+# ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("amsgrad", ["false", "true"])
 @pytest.mark.parametrize("beta", [0.5, 0.9, 0.999])
 def test_B1_the_momentum_never_exceeds_the_mean_magnitude(beta, amsgrad):
-    """In fp32, every step, no slack: rounding is monotonic and symmetric, and both averages are computed alike."""
+    """In fp32, every step, no slack: rounding is monotonic and symmetric, and both averages are
+    computed alike."""
     rng, state, n = np.random.default_rng(8), {}, 4000
     f, one = np.float32(beta), np.float32(1)
     m = b = np.zeros((2, n), np.float32)
@@ -190,7 +197,8 @@ def test_B1_the_momentum_never_exceeds_the_mean_magnitude(beta, amsgrad):
 
 
 def test_B1_is_false_for_linear_interpolation():
-    """m + (1 - beta) (g - m): next to a large g the difference loses which of m and b was larger."""
+    """m + (1 - beta) (g - m): next to a large g the difference loses which of m and b was
+    larger."""
     rng, met = np.random.default_rng(8), 0
     m = b = np.zeros(100_000, np.float32)
     rest = np.float32(1) - np.float32(0.9)
@@ -212,7 +220,8 @@ def after_some_steps(spec, workers, n, seed=0):
 
 @pytest.mark.parametrize("group, workers", [(1, 1), (1, 4), (1, 7), (2, 4), (3, 8)])
 def test_B2_both_draws_are_unbiased_and_have_the_variance_of_a_sign(group, workers):
-    """E sent = u, Var = 1 - u^2; E answer = mean of u, Var in all = 1 - (mean of u)^2. Group > 1: u is its node's mean."""
+    """E sent = u, Var = 1 - u^2; E answer = mean of u, Var in all = 1 - (mean of u)^2. Group > 1: u
+    is its node's mean."""
     n = 100_000
     e = after_some_steps(f"birder:group={group}", workers, n)
     u = e.intended
@@ -234,7 +243,8 @@ def test_B2_both_draws_are_unbiased_and_have_the_variance_of_a_sign(group, worke
         assert abs(((drawn - expected) ** 2 - variance).sum()) < 5 * math.sqrt(
             (4 * expected**2 * variance).sum()
         )
-    # The mean of the signs before the second draw: variance sum of (1 - u_w^2) / W^2. Chebyshev's fourth moment by the sample.
+    # The mean of the signs before the second draw: variance sum of (1 - u_w^2) / W^2. Chebyshev's
+    # fourth moment by the sample.
     squares = (e.sent.mean(axis=0) - mean) ** 2
     sizes = np.array([min(group, workers - first) for first in range(0, workers, group)])
     exact = ((sizes**2)[:, None] * (1 - node[::group] ** 2)).sum(axis=0) / workers**2
@@ -242,7 +252,8 @@ def test_B2_both_draws_are_unbiased_and_have_the_variance_of_a_sign(group, worke
 
 
 def test_B2_the_two_draws_are_independent():
-    """Given the mean of the sent signs, the answer is a draw of it: its error has no correlation with the first one's."""
+    """Given the mean of the sent signs, the answer is a draw of it: its error has no correlation
+    with the first one's."""
     e = after_some_steps("birder", 4, 100_000, seed=3)
     mean = e.sent.mean(axis=0)
     first, second = mean - e.intended.mean(axis=0), e.reduced / 4 - mean
@@ -258,15 +269,16 @@ def test_B2_a_dead_coordinate_is_a_coin():
 
 @pytest.mark.parametrize("nodes, gpus", [(2, 2), (4, 2), (2, 8), (4, 8)])
 def test_B3_bits_that_leave_a_node(nodes, gpus):
-    """k nodes of p workers. Flat all-to-all, then all-gather: n (k-1)/k each a worker; with groups n (k-1)/(k p): p times less.
-    Counted message by message from what each worker holds."""
+    """k nodes of p workers. Flat all-to-all, then all-gather: n (k-1)/k each a worker; with groups
+    n (k-1)/(k p): p times less. Counted message by message from what each worker holds."""
     workers, n = nodes * gpus, 64 * nodes * gpus
     g = np.random.default_rng(0).standard_normal((workers, n)).astype(np.float32)
     flat, grouped = apscope.exchange("birder", g), apscope.exchange(f"birder:group={gpus}", g)
     assert flat.side_bits == grouped.side_bits == [0] * workers
 
     def leaving(payload_bits, peers):
-        """Of worker 0: its payload goes in equal pieces to its peers, then its own answer piece to each of them."""
+        """Of worker 0: its payload goes in equal pieces to its peers, then its own answer piece to
+        each of them."""
         piece = Fraction(payload_bits, len(peers))
         outside = sum(peer // gpus != 0 for peer in peers)
         return piece * outside, piece * outside

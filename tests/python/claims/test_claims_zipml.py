@@ -1,4 +1,5 @@
-"""What can be proved of ZipML's double sampling and of variance-optimal levels, and what they save on recorded gradients."""
+"""What can be proved of ZipML's double sampling and of variance-optimal levels, and what they save
+on recorded gradients."""
 
 import itertools
 import math
@@ -132,7 +133,8 @@ def test_Z2_equals_brute_force(k):
 
 
 def test_Z2_costs_do_not_cancel():
-    """Segments of 1e-6 beside elements of 1: the prefix sums hold squares 1e12 times a segment's cost."""
+    """Segments of 1e-6 beside elements of 1: the prefix sums hold squares 1e12 times a segment's
+    cost."""
     rng = np.random.default_rng(20)
     x = np.concatenate([rng.uniform(-1e-6, 1e-6, 9), [-1, 1]]).astype(np.float32)
     for k in (5, 6, 8):
@@ -192,7 +194,8 @@ def test_Z2_no_variance_where_every_element_is_a_level():
 
 
 def test_Z2_the_scheme_sends_its_codebooks(trace):
-    """A bucket's values are among the levels that are best for it, which cost 32 bits each; V is the sum that was minimised."""
+    """A bucket's values are among the levels that are best for it, which cost 32 bits each; V is
+    the sum that was minimised."""
     for _, g in middle(trace, workers=2, least=50):
         n, bucket = g.shape[1], 37
         e = apscope.exchange(f"zipml:levels=5,bucket={bucket},method=fast,random_bits=53", g)
@@ -220,7 +223,8 @@ def exponential(amax, k):
 
 
 def joined(name):
-    """Each worker's gradients of all tensors in a row, at the middle step: what a bucket of 51200 elements sees."""
+    """Each worker's gradients of all tensors in a row, at the middle step: what a bucket of 51200
+    elements sees."""
     trace = apscope.open_trace(DATA / name)
     step = trace.steps[len(trace.steps) // 2]
     for worker in range(4):
@@ -230,7 +234,8 @@ def joined(name):
 
 
 def shares(x, k):
-    """V of powers of two and of the optimum over that of even spacing, all from -amax to amax but the optimum."""
+    """V of powers of two and of the optimum over that of even spacing, all from -amax to amax but
+    the optimum."""
     amax = float(np.abs(x).max())
     even, powers = (
         added_fast(x, levels) for levels in (np.linspace(-amax, amax, k), exponential(amax, k))
@@ -256,8 +261,8 @@ def test_Z3_powers_of_two_beat_even_spacing_and_the_optimum_beats_both(name):
 
 
 def test_Z3_the_optimum_is_never_worse_and_powers_of_two_can_be(trace):
-    """One codebook a tensor: the optimum wins every time; powers of two win where the largest magnitude is 8 standard
-    deviations or more, and lose where it is below 4."""
+    """One codebook a tensor: the optimum wins every time; powers of two win where the largest
+    magnitude is 8 standard deviations or more, and lose where it is below 4."""
     seen = []
     for _, g in middle(trace, least=50):
         for x in g:

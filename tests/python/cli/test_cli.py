@@ -1,4 +1,5 @@
-"""The command line: what works prints what it did; what does not is one sentence and exit code 2."""
+"""The command line: what works prints what it did; what does not is one sentence and exit code
+2."""
 
 import json
 import os
@@ -108,7 +109,7 @@ def test_replay_and_merge_write_results(capsys, digits, tmp_path):
         (["replay", "DIGITS", "-o", "OUT", "--topology", "rings"], "'rings'"),
         (
             ["replay", "DIGITS", "-o", "OUT", "--topology", "ring+kahan"],
-            "no place for a compensation",
+            "cannot keep a compensation",
         ),
         (["replay", "DIGITS", "-o", "OUT", "--workers", "9"], "between 1 and the 8"),
         (["replay", "DIGITS", "-o", "OUT", "--workers", "x"], "'x'"),
@@ -270,7 +271,8 @@ def test_steps_may_come_from_an_iterator(digits):
 def test_a_single_number_of_steps_is_asked_about(digits, number):
     with pytest.raises(
         ValueError,
-        match="steps '5' could be one step or a number of steps; give 5:6 for step 5, or a range A:B",
+        match="steps '5' could be one step or a number of steps; "
+        "give 5:6 for step 5, or a range A:B",
     ):
         apscope.replay(digits, "aps:e4m3", steps=number)
 

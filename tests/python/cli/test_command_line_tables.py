@@ -52,7 +52,8 @@ def test_the_summary_is_a_ranked_table_a_trace(capsys, folder, results):
     ) == float(f"{results.noise_facts().noise_ratio[0]:.3g}")
     lines = digits.splitlines()[1:]
     assert lines[0].split() == [
-        "scheme", "topology", "error_over_noise", "step_nmse", "underflow_wire", "underflow_reduced", "volume", "speedup", "layer_cosine", "worst_nmse",
+        "scheme", "topology", "error_over_noise", "step_nmse", "underflow_wire",
+        "underflow_reduced", "volume", "speedup", "layer_cosine", "worst_nmse",
         "relative_bias", "worst_layer",
     ]  # fmt: skip
     table = results.summary()
@@ -235,8 +236,10 @@ def test_a_table_by_layer_on_a_terminal_says_how_many_schemes_it_has_no_room_for
 
 
 @pytest.mark.parametrize(("words", "table"), [
-    (["summary"], lambda r: r.summary()), (["summary", "--by", "step", "--topology", "exact"], lambda r: r.by("step", topology="exact")),
-    (["compare", "aps:e4m3", "qsgd", "none:fp32"], lambda r: r.compare("aps:e4m3", ["qsgd", "none:fp32"])),
+    (["summary"], lambda r: r.summary()),
+    (["summary", "--by", "step", "--topology", "exact"], lambda r: r.by("step", topology="exact")),
+    (["compare", "aps:e4m3", "qsgd", "none:fp32"],
+     lambda r: r.compare("aps:e4m3", ["qsgd", "none:fp32"])),
 ])  # fmt: skip
 def test_json_and_csv_are_the_table_of_python(capsys, folder, results, words, table):
     wanted = table(results)
@@ -293,8 +296,11 @@ def test_two_results_are_compared_and_what_one_lacks_is_listed(
         "3",
     ]  # steps; no draw, so that the seed changes nothing
     assert "seed" in out and "characters" in out.split("How the results differ")[1]
-    for line in (f"Only {folder} has 1 trace: characters", f"Only {folder} has 2 layers: norm.weight, norm.bias", f"Only {folder} has 1 step: 3",
-                 f"Only {folder} has 2 schemes: none:fp32, loss_scaling:e4m3,scale=best", f"Only {folder} has 1 reduction: sequential",
+    for line in (f"Only {folder} has 1 trace: characters",
+                 f"Only {folder} has 2 layers: norm.weight, norm.bias",
+                 f"Only {folder} has 1 step: 3",
+                 f"Only {folder} has 2 schemes: none:fp32, loss_scaling:e4m3,scale=best",
+                 f"Only {folder} has 1 reduction: sequential",
                  f"Only {second} has 1 scheme: aps:e2m5"):  # fmt: skip
         assert line in out.splitlines()
     pair = tables_of(printed(capsys, "compare", folder, second, "aps:e4m3", "aps:e2m5"))
@@ -311,14 +317,21 @@ def test_two_results_are_compared_and_what_one_lacks_is_listed(
 
 
 @pytest.mark.parametrize(("words", "sentence"), [
-    (["summary", "nowhere"], "nowhere is not a RESULTS folder"), (["compare", "RESULTS", "aps:e4m3"], "'aps:e4m3' alone is neither a second RESULTS folder nor two schemes"),
-    (["compare", "RESULTS"], "compare: there is nothing to compare with; give two or more schemes"), (["compare", "RESULTS", "RESULTS", "a", "b", "c"], "3 schemes of two results are given"),
+    (["summary", "nowhere"], "nowhere is not a RESULTS folder"),
+    (["compare", "RESULTS", "aps:e4m3"],
+     "'aps:e4m3' alone is neither a second RESULTS folder nor two schemes"),
+    (["compare", "RESULTS"], "compare: there is nothing to compare with; give two or more schemes"),
+    (["compare", "RESULTS", "RESULTS", "a", "b", "c"], "3 schemes of two results are given"),
     (["compare", "RESULTS", "n" * 5000, "qsgd"], "the results have no scheme 'nnn"),
-    (["summary", "RESULTS", "--column", "nmse"], "--column nmse is for --by layer, role or step"), (["summary", "RESULTS", "--by", "layer", "--column", "nmes"], "did you mean 'nmse'?"),
-    (["summary", "RESULTS", "--scheme", "asp:e4m3"], "no scheme 'asp:e4m3'; did you mean 'aps:e4m3'?"),
+    (["summary", "RESULTS", "--column", "nmse"], "--column nmse is for --by layer, role or step"),
+    (["summary", "RESULTS", "--by", "layer", "--column", "nmes"], "did you mean 'nmse'?"),
+    (["summary", "RESULTS", "--scheme", "asp:e4m3"],
+     "no scheme 'asp:e4m3'; did you mean 'aps:e4m3'?"),
     (["compare", "RESULTS", "asp:e4m3", "qsgd"], "no scheme 'asp:e4m3'; did you mean 'aps:e4m3'?"),
-    (["compare", "RESULTS", "aps:e4m3,headrom=one", "qsgd"], "scheme 'aps' has no key 'headrom'; did you mean headroom"),
-    (["compare", "RESULTS", "aps:e4m3", "qsgd", "--topology", "tree"], "'aps:e4m3' has no topology 'tree' in the results; use one of exact, ring, sequential, wire"),
+    (["compare", "RESULTS", "aps:e4m3,headrom=one", "qsgd"],
+     "scheme 'aps' has no key 'headrom'; did you mean headroom"),
+    (["compare", "RESULTS", "aps:e4m3", "qsgd", "--topology", "tree"],
+     "'aps:e4m3' has no topology 'tree' in the results; use one of exact, ring, sequential, wire"),
 ])  # fmt: skip
 def test_mistakes_are_one_sentence(capsys, folder, words, sentence):
     assert main([folder if w == "RESULTS" else w for w in words]) == 2
@@ -384,7 +397,8 @@ def test_a_lone_shard_is_said_first(capsys, request, tmp_path):
         assert main([*words, str(tmp_path / "s"), *more]) == 0
         assert (
             capsys.readouterr().err
-            == "apscope: these results are only shard 1/3; join all 3 with apscope merge before you use the numbers\n"
+            == "apscope: these results are only shard 1/3; join all 3 with apscope merge before "
+            "you use the numbers\n"
         )
 
 
@@ -443,7 +457,8 @@ def test_a_name_is_no_formula_in_a_spreadsheet_and_reads_back(request, tmp_path)
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory):
-    """Results of a trace whose tensors have names that terminals would obey, that are long, or `all`; one gradient is NaN."""
+    """Results of a trace whose tensors have names that terminals would obey, that are long, or
+    `all`; one gradient is NaN."""
     folder, names = tmp_path_factory.mktemp("odd"), ["all", "bell\a\x1b[31mred\nline", "n" * 3000]
     with TraceWriter(folder / "t", workers=2, metadata={"note\r": "x\x9b2J"}) as writer:
         for step in range(2):

@@ -1,4 +1,5 @@
-"""What is not ours is not replaced, what cannot be read is called that, and a misspelt word gets a hint."""
+"""What is not ours is not replaced, what cannot be read is called that, and a misspelt word gets a
+hint."""
 
 import ctypes
 import os
@@ -39,7 +40,8 @@ def test_a_foreign_file_in_the_results_folder_stays(capsys, digits, tmp_path, na
     for words in (["replay", digits, *QUICK], ["merge", ours]):
         assert (
             refused(capsys, *words, "-o", out)
-            == f"{out / name} exists and is not from a replay; give another folder, or --force to replace it"
+            == f"{out / name} exists and is not from a replay; give "
+            "another folder, or --force to replace it"
         )
         assert [p.name for p in out.iterdir()] == [name] and (
             out / name
@@ -59,7 +61,10 @@ def test_earlier_results_are_not_replaced_without_a_word(capsys, digits, tmp_pat
     before = (out / "results.csv").read_bytes()
     capsys.readouterr()
     remedy = "; give another folder, or --force (force=True in Python) to replace them"
-    sentence = f"{out} has results that would be replaced, of none:e4m3 and 1 more scheme on digits{remedy}"
+    sentence = (
+        f"{out} has results that would be replaced, of none:e4m3 and 1 more scheme on "
+        f"digits{remedy}"
+    )
     monkeypatch.setattr(
         "apscope.cli._replay.run_replay",
         lambda *_, **__: pytest.fail("the replay ran before it was known that it may not be kept"),
@@ -203,27 +208,46 @@ def test_a_wrong_folder_is_told_what_it_is(capsys, digits, tmp_path):
     )
 
 
-@pytest.mark.parametrize(("words", "sentence"), [
-    ([], f"give a verb, one of {', '.join(VERBS)}; --help describes them"),
-    (["replay"], "replay: the following arguments are required: TRACE, -o/--output"),
-    (["replay", "x", "-o", "y", "--workers", "many"], "replay: --workers 'many' must be an integer"),
-    (["summary", "x", "--elements", "many"], "summary: --elements 'many' must be a number"),
-    (["replay", "x", "-o", "y", "--sheme", "z"], "replay has no argument '--sheme'; did you mean --scheme?"),
-    (["conformance", "chek"], "conformance: argument write|check|peers: invalid choice: 'chek' (choose from 'write', 'check', 'peers')"),
-    (["sumary", "x"], "unknown verb 'sumary'; did you mean summary?"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], f"give a verb, one of {', '.join(VERBS)}; --help describes them"),
+        (["replay"], "replay: the following arguments are required: TRACE, -o/--output"),
+        (
+            ["replay", "x", "-o", "y", "--workers", "many"],
+            "replay: --workers 'many' must be an integer",
+        ),
+        (["summary", "x", "--elements", "many"], "summary: --elements 'many' must be a number"),
+        (
+            ["replay", "x", "-o", "y", "--sheme", "z"],
+            "replay has no argument '--sheme'; did you mean --scheme?",
+        ),
+        (
+            ["conformance", "chek"],
+            "conformance: argument write|check|peers: invalid choice: 'chek' "
+            "(choose from 'write', 'check', 'peers')",
+        ),
+        (["sumary", "x"], "unknown verb 'sumary'; did you mean summary?"),
+    ],
+)
 def test_a_sentence_names_apscope_once(capsys, words, sentence):
     assert refused(capsys, *words) == sentence
 
 
 @pytest.mark.parametrize(("spec", "hint"), [
-    ("asp", "unknown scheme 'asp'; did you mean aps?"), ("asp:e4m3", "did you mean aps?"), ("los_scaling:e4m3", "did you mean loss_scaling?"),
-    ("error_feedback(sing)", "unknown scheme 'sing'; did you mean sign?"), ("hybrid(last=asp:e4m3;else=sign)", "did you mean aps?"),
-    ("stochastik:e4m3", "did you mean stochastic?"), ("quux", "unknown scheme 'quux'; use one of none, "),
-    ("aps:e4m3,headrom=one", "scheme 'aps' has no key 'headrom'; did you mean headroom?"), ("aps:e4m3,foo=1", "has no key 'foo'; its keys are headroom"),
-    ("aps:e4m3f", "unknown format 'e4m3f'; did you mean e4m3 or e4m3fn?"), ("none:bfloat61", "did you mean bfloat16?"),
+    ("asp", "unknown scheme 'asp'; did you mean aps?"), ("asp:e4m3", "did you mean aps?"),
+    ("los_scaling:e4m3", "did you mean loss_scaling?"),
+    ("error_feedback(sing)", "unknown scheme 'sing'; did you mean sign?"),
+    ("hybrid(last=asp:e4m3;else=sign)", "did you mean aps?"),
+    ("stochastik:e4m3", "did you mean stochastic?"),
+    ("quux", "unknown scheme 'quux'; use one of none, "),
+    ("aps:e4m3,headrom=one", "scheme 'aps' has no key 'headrom'; did you mean headroom?"),
+    ("aps:e4m3,foo=1", "has no key 'foo'; its keys are headroom"),
+    ("aps:e4m3f", "unknown format 'e4m3f'; did you mean e4m3 or e4m3fn?"),
+    ("none:bfloat61", "did you mean bfloat16?"),
     ("none:fp61", "fp16"), ("none:float8_e4m3fm", "did you mean float8_e4m3fn?"),
-    ("none:nonsense", "unknown format 'nonsense'; use a name from `apscope formats`"), ("none:", "unknown format ''|needs a format"),
+    ("none:nonsense", "unknown format 'nonsense'; use a name from `apscope formats`"),
+    ("none:", "unknown format ''|needs a format"),
     ("none:" + "e4m3" * 100, "use a name from `apscope formats`"),
 ])  # fmt: skip
 def test_a_misspelt_scheme_key_or_format_gets_a_hint(capsys, digits, tmp_path, spec, hint):

@@ -1,4 +1,5 @@
-"""What the command line says of itself: help in any spelling, examples that run, hints for what is misspelt."""
+"""What the command line says of itself: help in any spelling, examples that run, hints for what is
+misspelt."""
 
 import importlib
 import importlib.util
@@ -38,13 +39,21 @@ def test_help_is_a_verb_too(capsys):
 
 
 @pytest.mark.parametrize(("words", "sentence"), [
-    (["--verison"], "there is no argument '--verison'; did you mean --version?"), (["-V"], "there is no argument '-V'; see apscope --help"),
-    (["version"], "unknown verb 'version'; did you mean --version?"), (["help", "sumary"], "unknown verb 'sumary'; did you mean summary?"),
-    (["--verison", "summary"], "there is no argument '--verison'; did you mean --version?"), (["ladder", "x", "--fromats", "e4m3"], "ladder has no argument '--fromats'; did you mean --formats?"),
-    (["schemes", "aps-e4m3"], "unknown scheme 'aps-e4m3'; did you mean aps:e4m3?"), (["schemes", "loss_scaling_e4m3fn"], "did you mean loss_scaling:e4m3fn?"),
-    (["schemes", "apse5m2"], "did you mean aps:e5m2?"), (["schemes", "aps:e4m3,rounding=nearest"], "leaves open where ties go; use ties_to_even"),
+    (["--verison"], "there is no argument '--verison'; did you mean --version?"),
+    (["-V"], "there is no argument '-V'; see apscope --help"),
+    (["version"], "unknown verb 'version'; did you mean --version?"),
+    (["help", "sumary"], "unknown verb 'sumary'; did you mean summary?"),
+    (["--verison", "summary"], "there is no argument '--verison'; did you mean --version?"),
+    (["ladder", "x", "--fromats", "e4m3"], "ladder has no argument '--fromats'; "
+                                           "did you mean --formats?"),
+    (["schemes", "aps-e4m3"], "unknown scheme 'aps-e4m3'; did you mean aps:e4m3?"),
+    (["schemes", "loss_scaling_e4m3fn"], "did you mean loss_scaling:e4m3fn?"),
+    (["schemes", "apse5m2"], "did you mean aps:e5m2?"),
+    (["schemes", "aps:e4m3,rounding=nearest"], "does not say where ties go; use ties_to_even"),
     (["formats", "e3m4b6fn"], "unknown format 'e3m4b6fn'; did you mean e3m4fnb6?"),
-    (["report", "TRACE"], "is a trace, and no report may be written into its folder; give -o FILE.html"), (["report", "nowhere"], "nowhere is neither a trace nor a RESULTS folder: it does not exist"),
+    (["report", "TRACE"], "is a trace, and no report may be written into "
+                          "its folder; give -o FILE.html"), (["report", "nowhere"],
+                              "nowhere is neither a trace nor a RESULTS folder: it does not exist"),
 ])  # fmt: skip
 def test_what_is_misspelt_gets_a_hint(capsys, request, words, sentence):
     trace = str(request.config.rootpath / "notebooks/data/digits")
@@ -54,7 +63,7 @@ def test_what_is_misspelt_gets_a_hint(capsys, request, words, sentence):
 
 
 def dump(folder):
-    """What the example of convert reads: a file a step and worker."""
+    """The input of the example of convert: one file per step and worker."""
     random = np.random.default_rng(0)
     for step in range(2):
         (folder / f"step_{step}").mkdir(parents=True)

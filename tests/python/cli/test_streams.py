@@ -1,4 +1,5 @@
-"""Standard streams that are closed, or that nobody reads: the work is done all the same, and a failure has its exit status."""
+"""Standard streams that are closed, or that are not read: the work is done all the same, and a
+failure has its exit status."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def test_a_conversion_that_nobody_reads_about_is_done(tmp_path, command):
         tmp_path / "dump" / "step_0.npz", w=numpy.arange(16, dtype=numpy.float32).reshape(2, 8)
     )
     done = shell(
-        f"{command} convert {tmp_path}/dump {tmp_path}/trace --reduction mean --worker-axis 0 | true"
+        f"{command} convert {tmp_path}/dump {tmp_path}/trace "
+        "--reduction mean --worker-axis 0 | true"
     )
     assert apscope.open_trace(tmp_path / "trace").workers == 2, done.stderr
 

@@ -1,4 +1,5 @@
-"""Broken dumps: each is refused in one sentence that names the file, with exit code 2, and nothing is left behind."""
+"""Broken dumps: each is refused in one sentence that names the file, with exit code 2, and nothing
+is left behind."""
 
 import os
 import re
@@ -42,12 +43,14 @@ ARGUMENTS = [
     (["--worker-axis", "x"], "worker_axis is 'x'; it must be an integer, 0 or more, or none"),
     (
         ["--worker-axis", "0"],
-        "worker_axis is 0, but the names already contain the worker, as in 'step_0/rank_0/w'; give only one of them",
+        "worker_axis is 0, but the names already contain the worker, as in 'step_0/rank_0/w'; give "
+        "only one of them",
     ),
     (["--workers", "0"], "workers is 0; it must be at least 1"),
     (
         ["--workers", "3"],
-        "has 2 workers, not 3; give --worker-axis or --pattern so that all are found, or another --workers",
+        "has 2 workers, not 3; give --worker-axis or --pattern so "
+        "that all are found, or another --workers",
     ),
     (
         ["--steps", "3"],
@@ -206,7 +209,8 @@ def test_a_distributed_checkpoint_without_a_part_is_one_sentence(tmp_path, capfd
     )
     err = capfd.readouterr().err
     assert re.fullmatch(
-        r"apscope: .*dcp/step_1: array 'rank_1/.*' cannot be read: torch cannot read it: .*dump it again.*\n",
+        r"apscope: .*dcp/step_1: array 'rank_1/.*' cannot be read: "
+        r"torch cannot read it: .*dump it again.*\n",
         err,
     ), err
     assert size is not None or f"No such file or directory: '{part}'" in err

@@ -1,4 +1,5 @@
-"""A conversion that is killed or interrupted: nothing stands in its place, the same command goes on, another one clears what is left."""
+"""A conversion that is killed or interrupted: nothing stands in its place, the same command goes
+on, another one clears what is left."""
 
 import contextlib
 import os
@@ -46,7 +47,8 @@ def interruptible():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-# The command, which stays behind step 3 while a file of that name stands: however fast the machine, it is not done before it is looked at.
+# The command, which stays behind step 3 while a file of that name stands: however fast the machine,
+# it is not done before it is looked at.
 HELD = """
 import sys, time
 from pathlib import Path
@@ -228,7 +230,8 @@ def test_control_c_while_modules_are_imported_is_one_line(tmp_path, way):
     (tmp_path / "numpy.py").write_text(
         "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
     )  # the first that is imported
-    lines = "import sys\nfrom apscope.cli import main\nsys.exit(main())\n"  # as installers write the script
+    # as installers write the script
+    lines = "import sys\nfrom apscope.cli import main\nsys.exit(main())\n"
     for name in ("apscope", "program.py"):
         (tmp_path / name).write_text(lines)
     words = {
@@ -256,7 +259,8 @@ def test_one_conversion_at_a_time_into_a_place(tmp_path, dump):
         held(dump, out) as process,
         pytest.raises(
             ValueError,
-            match=rf"another apscope convert \(process {process.pid} on .*\) writes .*run; wait for it",
+            match=rf"another apscope convert \(process {process.pid} "
+            r"on .*\) writes .*run; wait for it",
         ),
     ):
         convert(dump, out, reduction="mean")
@@ -335,7 +339,9 @@ def test_memory_is_of_one_step(tmp_path, dump):
     script = (
         "import sys\nfrom apscope.record import convert\n"
         "convert(sys.argv[1], sys.argv[2], reduction='mean', steps=sys.argv[3])\n"
-        "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM:')))"  # ru_maxrss begins at the parent's
+        # ru_maxrss begins at the parent's
+        "print(next(line.split()[1] for line in open('/proc/self/status') if "
+        "line.startswith('VmHWM:')))"
     )
     peaks = []
     for steps in ("0:2", f"0:{STEPS}"):

@@ -1,4 +1,5 @@
-"""What stands in dumps beside gradients, or in place of them: numbers of a step, the state of an optimizer, numbers as keys."""
+"""What stands in dumps beside gradients, or in place of them: numbers of a step, the state of an
+optimizer, numbers as keys."""
 
 import sys
 import warnings
@@ -179,7 +180,7 @@ def test_numbers_of_a_distributed_checkpoint_are_seen(tmp_path, monkeypatch, nes
     dcp = pytest.importorskip("torch.distributed.checkpoint")
     unknown = type(
         "Unknown", (), {"__module__": __name__}
-    )  # a class that cannot be imported again is in nobody's way
+    )  # a class that cannot be imported again disturbs nothing
     monkeypatch.setattr(sys.modules[__name__], "Unknown", unknown, raising=False)
     numbers = {
         "loss_scale": 1024.0,
@@ -329,7 +330,8 @@ def test_a_scale_of_the_model_is_a_tensor(tmp_path):
     )
 
 
-# ---- what is not a dump of gradients, or numbered ---------------------------------------------------
+# ---- what is not a dump of gradients, or numbered
+# ---------------------------------------------------
 
 
 @pytest.mark.parametrize("what", ["checkpoint", "state"])
@@ -352,7 +354,8 @@ def test_the_state_of_an_optimizer_is_refused(tmp_path, what, optimizer):
     )
     with pytest.raises(
         ValueError,
-        match=r"step_0.pt: array '.*' is an optimizer's state, .*; save p.grad of every parameter, or, if .*--tensors",
+        match=r"step_0.pt: array '.*' is an optimizer's state, .*; save p.grad of every parameter, "
+        r"or, if .*--tensors",
     ):
         convert(tmp_path, tmp_path / "run", reduction="mean", workers=1)
     if what == "checkpoint":
@@ -387,7 +390,8 @@ def test_numbers_as_keys_get_a_pattern_that_works(tmp_path, name, make, steps, w
     source = tmp_path / f"{name}.pt"
     with pytest.raises(
         ValueError,
-        match=r"the same tensors are under '\d+', '\d+'.*; if they are (steps|workers|steps and workers), ",
+        match=r"the same tensors are under '\d+', '\d+'.*; if they are "
+        r"(steps|workers|steps and workers), ",
     ) as error:
         convert(source, tmp_path / "run", reduction="mean")
     pattern = str(error.value).split("--pattern '")[1].split("'")[0]

@@ -1,4 +1,5 @@
-"""Which files of a dump are opened, and as what: known by content, through links, and only where they are asked for."""
+"""Which files of a dump are opened, and as what: known by content, through links, and only where
+they are asked for."""
 
 import errno
 import json

@@ -1,4 +1,5 @@
-"""Dumps that plain torch, NumPy, safetensors, h5py and zarr wrote (tests/dumps): every one becomes the same trace."""
+"""Dumps that plain torch, NumPy, safetensors, h5py and zarr wrote (tests/dumps): every one becomes
+the same trace."""
 
 import json
 import subprocess
@@ -90,7 +91,8 @@ def test_without_an_order_the_names_give_one_and_hybrids_warn(tmp_path, kind, ca
     for end, layer in (("first", "blocks.2.weight"), ("last", "stem.weight")):
         with pytest.warns(
             UserWarning,
-            match=f"so '{end}' in hybrid.* is {layer}, by the order of the names; convert again with --order FILE",
+            match=f"so '{end}' in hybrid.* is {layer}, by the order of the names; convert again "
+            "with --order FILE",
         ):
             apscope.replay(result.trace, f"hybrid({end}=none:fp16;else=aps:e4m3)")
     with warnings.catch_warnings():
@@ -284,7 +286,8 @@ def test_bytes_without_a_type_are_asked_about(tmp_path):
     )
     with pytest.raises(
         ValueError,
-        match=r"array 'a' has values of 2 bytes without a type, as NumPy writes bfloat16 and fp8; pass --raw-dtype",
+        match=r"array 'a' has values of 2 bytes without a type, as NumPy writes bfloat16 and fp8; "
+        r"pass --raw-dtype",
     ):
         convert(tmp_path, tmp_path / "run", reduction="mean")
     assert convert(tmp_path, tmp_path / "run", reduction="mean", raw_dtype="bfloat16").trace.read(
@@ -406,13 +409,14 @@ def test_ranks_from_1_are_workers_from_0(tmp_path):
         )
     result = convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
     assert (
-        result.understood
-        == "3 files: 1 step x 3 workers, 2 tensors, order from the files, ranks 1 to 3 as workers 0 to 2"
+        result.understood == "3 files: 1 step x 3 workers, 2 tensors, order from the "
+        "files, ranks 1 to 3 as workers 0 to 2"
     )
     assert [result.trace.read(0, "w", worker)[0] for worker in range(3)] == [1, 2, 3]
     (tmp_path / "dump" / "step_0_rank_2.npz").unlink()
     with pytest.raises(
         ValueError,
-        match="no array is of worker 0; ranks count from 0, or all from 1, without gaps: find the missing files",
+        match="no array is of worker 0; ranks count from 0, or all from 1, without gaps: find the "
+        "missing files",
     ):
         convert(tmp_path / "dump", tmp_path / "run2", reduction="mean")

@@ -1,4 +1,5 @@
-"""Dumps that are understood in part, or with a hint: folders, wrappers, old files, samples, selections."""
+"""Dumps that are understood in part, or with a hint: folders, wrappers, old files, samples,
+selections."""
 
 import json
 
@@ -121,7 +122,8 @@ def test_gradients_beside_weights_are_asked_for(tmp_path):
     )
     with pytest.raises(
         ValueError,
-        match=r"step_0.npz: array 'model/module.fc.weight': the same tensors are under 'model', 'grads'; .*--tensors '\^grads/'",
+        match=r"step_0.npz: array 'model/module.fc.weight': the same tensors are under 'model', "
+        r"'grads'; .*--tensors '\^grads/'",
     ):
         convert(tmp_path, tmp_path / "run", reduction="mean")
     assert convert(
@@ -139,7 +141,8 @@ def test_what_is_no_dump_beside_one_is_left_out_by_the_pattern_that_is_offered(t
     np.savez(tmp_path / "optimizer.npz", state=np.ones(3, np.float32))
     with pytest.raises(
         ValueError,
-        match=r"optimizer.npz: array 'state' has the address 'optimizer/state'.*\(1 of 5 arrays\) pass --pattern '(.*)'$",
+        match=r"optimizer.npz: array 'state' has the address 'optimizer/state'.*\(1 of 5 arrays\) "
+        r"pass --pattern '(.*)'$",
     ) as error:
         convert(tmp_path, tmp_path / "run", reduction="mean")
     pattern = str(error.value).split("--pattern '")[1][:-1]

@@ -1,4 +1,5 @@
-"""The corpus of the fuzz target of ``apscope convert``, without atheris: what it begins with converts."""
+"""The corpus of the fuzz target of ``apscope convert``, without atheris: what it begins with
+converts."""
 
 import runpy
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""TransformerEngine's statistics logs: as a table, and beside the numbers of a trace. tests/dumps/te_debug.py wrote what is read here."""
+"""TransformerEngine's statistics logs: as a table, and beside the numbers of a trace.
+tests/dumps/te_debug.py wrote what is read here."""
 
 from __future__ import annotations
 
@@ -90,8 +91,10 @@ def test_logged_numbers_stand_beside_the_same_of_the_dumped_tensors(dump, trace)
         x = torch.cat([v.ravel() for v in both]).tolist()
         sizes = [abs(v) for v in x]
         expected = {
-            "min": min(x), "max": max(x), "mean": statistics.fmean(x), "std": statistics.stdev(x), "l1_norm": math.fsum(sizes),
-            "l2_norm": math.hypot(*x), "cur_amax": max(sizes), "dynamic_range": math.log2(max(sizes)) - math.log2(min(s for s in sizes if s)),
+            "min": min(x), "max": max(x), "mean": statistics.fmean(x), "std": statistics.stdev(x),
+            "l1_norm": math.fsum(sizes),
+            "l2_norm": math.hypot(*x), "cur_amax": max(sizes),
+            "dynamic_range": math.log2(max(sizes)) - math.log2(min(s for s in sizes if s)),
         }  # fmt: skip
         for statistic, value in zip(rows["statistic"], rows["all_ranks"]):
             assert value == pytest.approx(expected[statistic], rel=1e-14), statistic
@@ -199,9 +202,12 @@ def test_a_restarted_run_and_a_killed_one(log):
 
 @pytest.mark.parametrize(
     ("lines", "why"),
-    [(["hello\n", "x"], r"log: line 1 is not a statistic of TransformerEngine: 'hello'$"), ([], "has no statistics of TransformerEngine$"),
-     ([LINE.format("fc_wgrad_max", 1, "many"), "\n"], "line 1 is not a statistic")],
-)  # fmt: skip
+    [
+        (["hello\n", "x"], r"log: line 1 is not a statistic of TransformerEngine: 'hello'$"),
+        ([], "has no statistics of TransformerEngine$"),
+        ([LINE.format("fc_wgrad_max", 1, "many"), "\n"], "line 1 is not a statistic"),
+    ],
+)
 def test_other_files_are_refused_in_one_sentence(lines, why, log):
     with pytest.raises(ValueError, match=why):
         te_statistics(log(*lines))
@@ -215,7 +221,8 @@ def test_what_is_no_log_is_refused(dump, tmp_path, trace):
     ):
         with pytest.raises(
             ValueError,
-            match="neither is nor contains a nvdlfw_inspect_statistics_logs/nvdlfw_inspect_globalrank-N.log",
+            match="neither is nor contains a "
+            "nvdlfw_inspect_statistics_logs/nvdlfw_inspect_globalrank-N.log",
         ):
             te_statistics(path)
     with TraceWriter(tmp_path / "other", workers=1) as writer:
@@ -223,7 +230,8 @@ def test_what_is_no_log_is_refused(dump, tmp_path, trace):
         writer.end_step(3)
     with pytest.raises(
         ValueError,
-        match="no number in .* layers such as 'model.0' at step 0, the trace tensors such as 'conv' at step 3$",
+        match="no number in .* layers such as 'model.0' at step 0, the trace tensors such as "
+        "'conv' at step 3$",
     ):
         beside_te_statistics(apscope.open_trace(tmp_path / "other"), dump)
 
@@ -255,7 +263,7 @@ def test_convert_says_what_such_a_log_is(dump, tmp_path, capsys):
     for source in (tmp_path / "logs", tmp_path / "logs/nvdlfw_inspect_globalrank-0.log"):
         assert main(["convert", str(source), str(tmp_path / "t"), "--reduction", "mean"]) == 2
         assert (
-            "has statistics of TransformerEngine and no tensors; compare them with a trace's by apscope info TRACE --beside LOG"
-            in capsys.readouterr().err
+            "has statistics of TransformerEngine and no tensors; compare them with a trace's by "
+            "apscope info TRACE --beside LOG" in capsys.readouterr().err
         )
     assert not (tmp_path / "t").exists()

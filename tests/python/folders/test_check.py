@@ -270,6 +270,7 @@ def test_a_table_that_does_not_fit_into_memory_is_refused_before_it_is_read(whol
         monkeypatch.setattr(pq.ParquetFile, name, lambda *_, **__: pytest.fail("it was read"))
     with pytest.raises(
         ValueError,
-        match=r"an array of shape \[\d+, 8\] needs .* of memory, and this machine has 0.0 MiB; replay the trace again, or a part",
+        match=r"an array of shape \[\d+, 8\] needs .* of memory, and this machine has 0.0 MiB; "
+        r"replay the trace again, or a part",
     ):
         apscope.Results.open(whole)

@@ -1,4 +1,5 @@
-"""How folders are written: whole or not at all, by one process at a time, and never through what another has put there."""
+"""How folders are written: whole or not at all, by one process at a time, and never through what
+another has put there."""
 
 import json
 import os
@@ -163,7 +164,8 @@ def test_a_link_that_leads_nowhere_is_no_place(tmp_path, capsys):
     assert replay(tmp_path / "out") == 2
     assert (
         capsys.readouterr().err
-        == f"apscope: {tmp_path / 'out'} is a link to {tmp_path / 'nowhere'}, which does not exist; remove the link, or give another destination\n"
+        == f"apscope: {tmp_path / 'out'} is a link to {tmp_path / 'nowhere'}, which does not "
+        "exist; remove the link, or give another destination\n"
     )
     assert not (tmp_path / "nowhere").exists()
 

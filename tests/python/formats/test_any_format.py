@@ -1,4 +1,5 @@
-"""Formats that nobody has named: fields drawn at random, casts against the executable specification."""
+"""Formats without names: fields drawn at random, casts against the executable
+specification."""
 
 import numpy as np
 import pytest
@@ -41,7 +42,8 @@ def formats(draw, widest=(11, 52)):
 
 
 def made(f: Format) -> apscope.FloatFormat:
-    """The same format, where it is one: its values fp64 numbers, one of them finite and not zero."""
+    """The same format, where it is one: its values fp64 numbers, one of them finite and not
+    zero."""
     least = (f.subnormal_exponent if f.subnormals else -f.bias) - f.mantissa_bits
     enough = f.top >= (0 if f.zero == "none" else 1)
     assume(

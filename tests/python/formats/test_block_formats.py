@@ -13,9 +13,20 @@ from tests.reference.blocks import BLOCKS
 
 
 @pytest.mark.parametrize(
-    "name", [*BLOCKS, "nvfp4", "mxfp4,block=16", "mxfp4,rule=even", "bfp:4:16,rule=ceil", "blocks:int4", "blocks:e4m3,block=7,rule=rceil",
-             "nvfp4,block=32", "blocks:e3m2fn,scale=e4m3fn,block=16,rule=ratio,tensor", "blocks:e2m1fn,scale=e5m2,rule=ratio"],
-)  # fmt: skip
+    "name",
+    [
+        *BLOCKS,
+        "nvfp4",
+        "mxfp4,block=16",
+        "mxfp4,rule=even",
+        "bfp:4:16,rule=ceil",
+        "blocks:int4",
+        "blocks:e4m3,block=7,rule=rceil",
+        "nvfp4,block=32",
+        "blocks:e3m2fn,scale=e4m3fn,block=16,rule=ratio,tensor",
+        "blocks:e2m1fn,scale=e5m2,rule=ratio",
+    ],
+)
 def test_names_and_json_round_trip(name):
     f = BlockFormat(name)
     assert f.name == str(f) == name and repr(f) == f"BlockFormat('{name}')"
@@ -44,12 +55,25 @@ def test_the_named_formats_are_the_standards():
 
 @pytest.mark.parametrize(
     "name, says",
-    [("mxfp9", "unknown block format 'mxfp9'"), ("mxfp4,block=0", "block_size=0"), ("mxfp4,rule=up", "unknown scale rule 'up'"),
-     ("bfp:9:16", "9 bits"), ("bfp:1:16", "1 bits"), ("bfp:8", "unknown block format"), ("blocks:bf16", "at most 8 bits"),
-     ("blocks:e8m0fnu", "must be signed"), ("mxfp4,tensor", "tensor_scale goes with"), ("mxfp4,scale=e4m3fn", "without mantissa bits"),
-     ("nvfp4,scale=e8m0fnu", "a scale format with a zero"), ("nvfp4,scale=e3m2fn", "must have a NaN"), ("mxfp4,size=3", "'size=3' is none of"),
-     ("mxfp4,", "'' is none of"), ("blocks:int9", "9 bits"), ("blocks:fp8", "several meanings")],
-)  # fmt: skip
+    [
+        ("mxfp9", "unknown block format 'mxfp9'"),
+        ("mxfp4,block=0", "block_size=0"),
+        ("mxfp4,rule=up", "unknown scale rule 'up'"),
+        ("bfp:9:16", "9 bits"),
+        ("bfp:1:16", "1 bits"),
+        ("bfp:8", "unknown block format"),
+        ("blocks:bf16", "at most 8 bits"),
+        ("blocks:e8m0fnu", "must be signed"),
+        ("mxfp4,tensor", "tensor_scale goes with"),
+        ("mxfp4,scale=e4m3fn", "without mantissa bits"),
+        ("nvfp4,scale=e8m0fnu", "a scale format with a zero"),
+        ("nvfp4,scale=e3m2fn", "must have a NaN"),
+        ("mxfp4,size=3", "'size=3' is not one of"),
+        ("mxfp4,", "'' is not one of"),
+        ("blocks:int9", "9 bits"),
+        ("blocks:fp8", "several meanings"),
+    ],
+)
 def test_wrong_formats_are_refused_in_a_sentence(name, says):
     with pytest.raises(ValueError, match=says) as error:
         BlockFormat(name)
@@ -58,10 +82,15 @@ def test_wrong_formats_are_refused_in_a_sentence(name, says):
 
 @pytest.mark.parametrize(
     "text, says",
-    [("3", "is an object"), ("{}", "needs a string as 'element'"), ('{"element": "e4m3fn"}', "needs a string as 'scale'"),
-     ('{"element": "e4m3fn", "scale": "e8m0fnu", "size": 3}', "no key 'size'"), ("{", "Expecting"),
-     ('{"element": "e4m3fn", "scale": "e8m0fnu", "block_size": -1}', "block_size=-1")],
-)  # fmt: skip
+    [
+        ("3", "is an object"),
+        ("{}", "needs a string as 'element'"),
+        ('{"element": "e4m3fn"}', "needs a string as 'scale'"),
+        ('{"element": "e4m3fn", "scale": "e8m0fnu", "size": 3}', "no key 'size'"),
+        ("{", "Expecting"),
+        ('{"element": "e4m3fn", "scale": "e8m0fnu", "block_size": -1}', "block_size=-1"),
+    ],
+)
 def test_wrong_json_is_refused_in_a_sentence(text, says):
     with pytest.raises(ValueError, match=says):
         BlockFormat.from_json(text)
@@ -78,6 +107,7 @@ def test_the_examples_of_the_docstrings_hold():
 def test_a_block_formats_name_where_a_float_format_is_asked_for_is_called_that():
     with pytest.raises(
         ValueError,
-        match="^'mxfp8_e4m3' is a block format; give a float format such as 'e4m3', or call quantize_blocks$",
+        match="^'mxfp8_e4m3' is a block format; give a float format such as 'e4m3', or call "
+        "quantize_blocks$",
     ):
         apscope.quantize([1.0], "mxfp8_e4m3")

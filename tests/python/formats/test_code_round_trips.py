@@ -162,7 +162,8 @@ def test_a_wide_array_of_codes_is_read_as_a_short_one():
 
 
 def openexr_float24(x: np.ndarray) -> np.ndarray:
-    """The 24 bits that OpenEXR's PXR24 compression keeps of a finite fp32 number: halves up, and never to infinity."""
+    """The 24 bits that OpenEXR's PXR24 compression keeps of a finite fp32 number: halves up, and
+    never to infinity."""
     bits = x.view(np.uint32)
     magnitude = bits & 0x7FFFFFFF
     rounded = (magnitude + (magnitude & 0x80)) >> 8

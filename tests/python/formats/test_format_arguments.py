@@ -1,4 +1,5 @@
-"""What a FloatFormat is made of: wrong arguments are one sentence, and where a format was meant it is named."""
+"""What a FloatFormat is made of: wrong arguments are one sentence, and where a format was meant it
+is named."""
 
 import pickle
 
@@ -11,7 +12,8 @@ from apscope import FloatFormat
 CASES = [
     (
         lambda: FloatFormat("e3m4", bias=6),
-        "FloatFormat takes a name or fields, not 'e3m4' and bias; that format is FloatFormat('e3m4b6')",
+        "FloatFormat takes a name or fields, not 'e3m4' and bias; that format is "
+        "FloatFormat('e3m4b6')",
     ),
     (
         lambda: FloatFormat("e4m3", has_infinity=False, nan_codes=1),
@@ -19,7 +21,8 @@ CASES = [
     ),
     (
         lambda: FloatFormat("e4m3", has_infinity=False),
-        "not 'e4m3' and has_infinity; for no infinity: specials='fn' has no infinity and one NaN, specials='finite' neither",
+        "not 'e4m3' and has_infinity; for no infinity: specials='fn' has no infinity and one NaN, "
+        "specials='finite' neither",
     ),
     (
         lambda: FloatFormat("e4m3", specials="finite"),
@@ -27,7 +30,8 @@ CASES = [
     ),
     (
         lambda: FloatFormat(exponent_bits=3, mantissa_bits=4, infinities=False),
-        "FloatFormat has no argument 'infinities'; give specials: specials='fn' has no infinity and one NaN, specials='finite' neither",
+        "FloatFormat has no argument 'infinities'; give specials: specials='fn' has no infinity "
+        "and one NaN, specials='finite' neither",
     ),
     (
         lambda: FloatFormat(exponent_bits=3, mantissa_bits=4, exponent_bias=2),

@@ -28,9 +28,22 @@ def test_different_named_formats_have_different_tables():
 
 
 @pytest.mark.parametrize(
-    "name", ["e4m3b9", "e4m3fnb-3", "e5m1", "e2m4fnuz", "e3m3finite", "e4m3u", "binary8p5sf", "binary6p3ue", "e3m4nosub",
-             "e4m3finiteb3sub-3", "e2m3fnnan2", "e6m3fnb20"],
-)  # fmt: skip
+    "name",
+    [
+        "e4m3b9",
+        "e4m3fnb-3",
+        "e5m1",
+        "e2m4fnuz",
+        "e3m3finite",
+        "e4m3u",
+        "binary8p5sf",
+        "binary6p3ue",
+        "e3m4nosub",
+        "e4m3finiteb3sub-3",
+        "e2m3fnnan2",
+        "e6m3fnb20",
+    ],
+)
 def test_the_general_families_with_any_bias(name):
     f = FloatFormat(name)
     assert f in apscope.identify(table(f))

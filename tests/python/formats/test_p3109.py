@@ -1,4 +1,5 @@
-"""IEEE P3109's projections, written from sections 4.7.4 and 4.7.5 of its draft, against `quantize`."""
+"""IEEE P3109's projections, written from sections 4.7.4 and 4.7.5 of its draft, against
+`quantize`."""
 
 import math
 from fractions import Fraction

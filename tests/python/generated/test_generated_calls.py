@@ -1,4 +1,5 @@
-"""Every public callable, and every method of what they give, on generated arguments: a result, or an error that says what is wrong."""
+"""Every public callable, and every method of what they give, on generated arguments: a result, or
+an error that says what is wrong."""
 
 from __future__ import annotations
 
@@ -45,8 +46,10 @@ def _public(module: types.ModuleType, prefix: str = "") -> Iterator[tuple[str, A
 
 def _methods() -> Iterator[tuple[str, Any]]:
     things = {
-        "Results": results(), "Trace": apscope.open_trace(DIGITS), "Scheme": Scheme("aps:e4m3"), "FloatFormat": apscope.FloatFormat("e4m3"),
-        "BlockFormat": apscope.BlockFormat("mxfp8_e4m3"), "Draws": apscope.Draws(1), "Projection": apscope.Projection(),
+        "Results": results(), "Trace": apscope.open_trace(DIGITS), "Scheme": Scheme("aps:e4m3"),
+        "FloatFormat": apscope.FloatFormat("e4m3"),
+        "BlockFormat": apscope.BlockFormat("mxfp8_e4m3"), "Draws": apscope.Draws(1),
+        "Projection": apscope.Projection(),
     }  # fmt: skip
     for owner, thing in things.items():
         for name in dir(thing):

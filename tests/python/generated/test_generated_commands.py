@@ -1,4 +1,5 @@
-"""Every verb of the command line on generated words: exit 0, 1 or 2, a refusal in one line that leaves nothing behind, never a traceback."""
+"""Every verb of the command line on generated words: exit 0, 1 or 2, a refusal in one line that
+leaves nothing behind, never a traceback."""
 
 from __future__ import annotations
 
@@ -29,9 +30,13 @@ WORDS_LEFT_OUT = {"--exhaustive", "--dask", "--device"}
 SLOW = ("report", "summary", "compare", "replay", "convert")
 
 _RIGHT = {
-    "TRACE": [str(DIGITS)], "RESULTS": ["@results"], "TRACE|RESULTS": ["@results"], "FOLDER": ["@results", str(DIGITS)], "SRC": [str(DIGITS)], "SPEC": ["none:e4m3", "sign"],
-    "NAME": ["e4m3", "ring", "aps", "ties_to_even"], "A": ["aps:e4m3", "none:e4m3", "@results"], "A:B": ["0:1"], "REGEX": ["head.bias"], "N": ["1", "2"], "I/N": ["0/2"],
-    "BYTES": ["1G"], "FORMAT": ["e2m1"], "FILE.html": ["page.html"], "CALLABLE": ["ml_dtypes:float8_e4m3fn"], "DST": ["made"], "F,G,...": ["e4m3"], "K": ["2"], "X": ["0.5"],
+    "TRACE": [str(DIGITS)], "RESULTS": ["@results"], "TRACE|RESULTS": ["@results"],
+    "FOLDER": ["@results", str(DIGITS)], "SRC": [str(DIGITS)], "SPEC": ["none:e4m3", "sign"],
+    "NAME": ["e4m3", "ring", "aps", "ties_to_even"], "A": ["aps:e4m3", "none:e4m3", "@results"],
+    "A:B": ["0:1"], "REGEX": ["head.bias"], "N": ["1", "2"], "I/N": ["0/2"],
+    "BYTES": ["1G"], "FORMAT": ["e2m1"], "FILE.html": ["page.html"],
+    "CALLABLE": ["ml_dtypes:float8_e4m3fn"], "DST": ["made"], "F,G,...": ["e4m3"], "K": ["2"],
+    "X": ["0.5"],
 }  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""Values that callers give: right ones by the name of the parameter, and odd ones that fit nowhere or almost."""
+"""Values that callers give: right ones by the name of the parameter, and odd ones that fit nowhere
+or almost."""
 
 from __future__ import annotations
 
@@ -54,22 +55,35 @@ def _array(*shape: int, dtype: Any = np.float32) -> np.ndarray:
 
 #: Texts that are nearly names, specs, numbers or selections, or far from it.
 TEXTS = [
-    "", " ", "x", "-", "0", "1", "-1", "2:1", "0:1", ":", "1e999", "nan", "9" * 5000, "0x10", "a\nb", "a\tb", "\x1b[31m", "\ud800", "\u202e", "é", "e4m3", "e4m", "e99m99",
-    "e4m3b9999", "e4m3b-2147483648", "fp8", "bf16", "mxfp8_e4m3", "bfp:8:0", "blocks:int9", "ring", "tree+kahan", "hierarchical:0", "hierarchical:99999999999", "aps",
-    "aps:e4m3", "aps:e4m3,unit=", "aps:e4m3,unit=-1", "qsgd:levels=0", "qsgd:levels=1e9", "error_feedback(", "error_feedback(error_feedback(sign))", "hybrid(last=none:fp16)",
-    "hybrid(name:(=fp32;else=sign)", "hybrid(name:[a=fp32;else=sign)", "none:e4m3,=", "none:e4m3,rounding=x", "(" * 40, "main", "all", "ties_to_even", "stochastic", "(", "[", "*", "../..",
+    "", " ", "x", "-", "0", "1", "-1", "2:1", "0:1", ":", "1e999", "nan", "9" * 5000, "0x10",
+    "a\nb", "a\tb", "\x1b[31m", "\ud800", "\u202e", "é", "e4m3", "e4m", "e99m99",
+    "e4m3b9999", "e4m3b-2147483648", "fp8", "bf16", "mxfp8_e4m3", "bfp:8:0", "blocks:int9", "ring",
+    "tree+kahan", "hierarchical:0", "hierarchical:99999999999", "aps",
+    "aps:e4m3", "aps:e4m3,unit=", "aps:e4m3,unit=-1", "qsgd:levels=0", "qsgd:levels=1e9",
+    "error_feedback(", "error_feedback(error_feedback(sign))", "hybrid(last=none:fp16)",
+    "hybrid(name:(=fp32;else=sign)", "hybrid(name:[a=fp32;else=sign)", "none:e4m3,=",
+    "none:e4m3,rounding=x", "(" * 40, "main", "all", "ties_to_even", "stochastic", "(", "[", "*",
+    "../..",
     "/dev/null", "/nowhere/x", "s3://bucket/x", "weight", "digits", "json", "%s%n", "{}", "None",
-    "error_feedback(" * 5000 + "sign" + ")" * 5000, "hybrid(name:" + "(" * 20_000 + ")" * 20_000 + "=fp32;else=sign)", "[" * 100_000, "e4m3" * 10_000,
+    "error_feedback(" * 5000 + "sign" + ")" * 5000,
+    "hybrid(name:" + "(" * 20_000 + ")" * 20_000 + "=fp32;else=sign)", "[" * 100_000,
+    "e4m3" * 10_000,
 ]  # fmt: skip
 
 _ODD: list[Any] = [
-    None, True, 0, 1, -1, 7, 2**31, 2**63, 2**64, -(2**70), 10**400, 0.5, -0.0, 1e308, math.nan, math.inf, 1j, b"", b"e4m3", [], [[]], [1, 2], ["a"], [None], (), {}, {"a": 1},
-    set(), range(3), slice(None), object(), len, int, "e4m3".upper, Path(), Path("x"), np.float32(1), np.int8(-1), np.datetime64("2020"), np.dtype("float32"), np.float32,
-    ml_dtypes.float8_e4m3fn, _array(6), _array(2, 3), _array(2, 3).T, _array(0), np.float64(2.5), np.zeros((2, 0, 3), np.float32), _array(6)[::-2], np.array(3.5),
-    _array(4, dtype=np.float64), _array(4, dtype=np.float16), _array(4, dtype=np.int8), np.arange(17, dtype=np.uint8)[1:].view(np.float32),
-    _array(4, dtype=np.uint64), _array(4, dtype=bool), _array(4, dtype=complex), np.array(["a"]), np.array([None, 1], object), np.zeros(2, "f4,i4"), _array(4).astype(">f4"),
+    None, True, 0, 1, -1, 7, 2**31, 2**63, 2**64, -(2**70), 10**400, 0.5, -0.0, 1e308, math.nan,
+    math.inf, 1j, b"", b"e4m3", [], [[]], [1, 2], ["a"], [None], (), {}, {"a": 1},
+    set(), range(3), slice(None), object(), len, int, "e4m3".upper, Path(), Path("x"),
+    np.float32(1), np.int8(-1), np.datetime64("2020"), np.dtype("float32"), np.float32,
+    ml_dtypes.float8_e4m3fn, _array(6), _array(2, 3), _array(2, 3).T, _array(0), np.float64(2.5),
+    np.zeros((2, 0, 3), np.float32), _array(6)[::-2], np.array(3.5),
+    _array(4, dtype=np.float64), _array(4, dtype=np.float16), _array(4, dtype=np.int8),
+    np.arange(17, dtype=np.uint8)[1:].view(np.float32),
+    _array(4, dtype=np.uint64), _array(4, dtype=bool), _array(4, dtype=complex), np.array(["a"]),
+    np.array([None, 1], object), np.zeros(2, "f4,i4"), _array(4).astype(">f4"),
     np.array([math.nan, math.inf, -0.0, 1e-45], np.float32), _array(4, dtype=ml_dtypes.bfloat16),
-    apscope.FloatFormat("e4m3"), apscope.FloatFormat("e11m52"), apscope.BlockFormat("mxfp8_e4m3"), apscope.Projection(), apscope.Draws(1), *TEXTS,
+    apscope.FloatFormat("e4m3"), apscope.FloatFormat("e11m52"), apscope.BlockFormat("mxfp8_e4m3"),
+    apscope.Projection(), apscope.Draws(1), *TEXTS,
 ]  # fmt: skip
 
 _FORMATS = [

@@ -1,4 +1,5 @@
-"""Files of a trace that another program cuts, changes or takes away while they are read: a sentence, no results, no signal."""
+"""Files of a trace that another program cuts, changes or takes away while they are read: a
+sentence, no results, no signal."""
 
 import os
 import subprocess

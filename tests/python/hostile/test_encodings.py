@@ -1,4 +1,5 @@
-"""Encodings and names that are not text: files are read as UTF-8 whatever the locale, and output does not end in the middle."""
+"""Encodings and names that are not text: files are read as UTF-8 whatever the locale, and output
+does not end in the middle."""
 
 import ast
 import os

@@ -1,4 +1,5 @@
-"""What an audit of hostile inputs found right, so that it stays: flipped bits, pickles, odd gradients, threads, random specs."""
+"""What an audit of hostile inputs found right, so that it stays: flipped bits, pickles, odd
+gradients, threads, random specs."""
 
 import pickle
 import random
@@ -80,7 +81,8 @@ def evil_checkpoint(path, evil):
 
 
 KINDS = [
-    ("a.npy", evil_npy), ("a.npz", evil_npz), ("a.pkl", evil_pickle), ("a.pt", evil_pickle), ("b.pt", evil_torch), ("c.bin", evil_torch), ("d", evil_checkpoint),
+    ("a.npy", evil_npy), ("a.npz", evil_npz), ("a.pkl", evil_pickle), ("a.pt", evil_pickle),
+    ("b.pt", evil_torch), ("c.bin", evil_torch), ("d", evil_checkpoint),
 ]  # fmt: skip
 
 

@@ -199,7 +199,8 @@ def test_a_member_of_an_archive_that_is_not_as_long_as_its_header_says(tmp_path,
         archive.writestr("w.npy", member(shape, size))
     with pytest.raises(
         ValueError,
-        match=rf"a\.npz.*'w' has {128 + size} bytes, its header's shape .* needs {128 + 4 * shape[0]}",
+        match=rf"a\.npz.*'w' has {128 + size} bytes, its header's shape .* needs "
+        rf"{128 + 4 * shape[0]}",
     ):
         convert(tmp_path / "a.npz", tmp_path / "out", reduction="mean", dry_run=True)
 

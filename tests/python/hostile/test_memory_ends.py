@@ -1,4 +1,5 @@
-"""Where memory ends: one sentence and exit code 2, at whatever limit; never an abort, a hang or a traceback."""
+"""Where memory ends: one sentence and exit code 2, at whatever limit; never an abort, a hang or a
+traceback."""
 
 import json
 import resource
@@ -186,7 +187,8 @@ def test_the_array_is_compared_with_what_the_machine_has(tmp_path, monkeypatch):
 def test_the_limit_of_addresses_is_part_of_the_machine():
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))\n"
-        "from apscope import _core, _limits\nprint(_core.machine_memory(), _limits.available_memory())"
+        "from apscope import _core, _limits\nprint(_core.machine_memory(), "
+        "_limits.available_memory())"
     )
     machine, available = map(
         int,

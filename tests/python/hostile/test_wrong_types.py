@@ -94,11 +94,16 @@ ODD = [
 def test_odd_arguments_of_public_callables(trace, results):
     """Whatever is given to what is public, errors are those of Python's own kinds for arguments."""
     functions = [
-        apscope.quantize, apscope.encode, apscope.decode, apscope.add, apscope.sqrt, apscope.sum, apscope.dot, apscope.matmul, apscope.allreduce,
-        apscope.cast_statistics, apscope.quantize_blocks, apscope.encode_blocks, apscope.pack, apscope.FloatFormat, apscope.BlockFormat,
-        apscope.Projection, apscope.Draws, apscope.identify, apscope.exchange, apscope.ladder, apscope.open_trace, apscope.Results.open, apscope.plan,
-        cost.step_time, cost.collective, cost.Network, schemes.Scheme, schemes.as_scheme, schemes.Scheme.from_json, apscope.Projection.from_json,
-        hybrid.last_layer, hybrid.greedy, trace.read, trace.names, trace.check, trace.files, results.as_columns, results.summary, results.compare,
+        apscope.quantize, apscope.encode, apscope.decode, apscope.add, apscope.sqrt, apscope.sum,
+        apscope.dot, apscope.matmul, apscope.allreduce,
+        apscope.cast_statistics, apscope.quantize_blocks, apscope.encode_blocks, apscope.pack,
+        apscope.FloatFormat, apscope.BlockFormat,
+        apscope.Projection, apscope.Draws, apscope.identify, apscope.exchange, apscope.ladder,
+        apscope.open_trace, apscope.Results.open, apscope.plan,
+        cost.step_time, cost.collective, cost.Network, schemes.Scheme, schemes.as_scheme,
+        schemes.Scheme.from_json, apscope.Projection.from_json,
+        hybrid.last_layer, hybrid.greedy, trace.read, trace.names, trace.check, trace.files,
+        results.as_columns, results.summary, results.compare,
         results.pool, conformance.inputs_of, conformance.read_manifest,
     ]  # fmt: skip
     strange = []
@@ -115,6 +120,7 @@ def test_odd_arguments_of_public_callables(trace, results):
                     pass
                 except BaseException as error:  # noqa: BLE001  # whatever it is
                     strange.append(
-                        f"{getattr(function, '__name__', function)}({first!r:.40}, {second}): {type(error).__name__}: {str(error)[:80]}"
+                        f"{getattr(function, '__name__', function)}({first!r:.40}, {second}): "
+                        f"{type(error).__name__}: {str(error)[:80]}"
                     )
     assert not strange, "\n".join(strange)

@@ -1,4 +1,5 @@
-"""The conformance pack: what it holds, that it is read as documented, that it catches wrong casts."""
+"""The conformance pack: what it holds, that it is read as documented, that it catches wrong
+casts."""
 
 import hashlib
 import json
@@ -97,9 +98,12 @@ def test_wide_formats_have_the_edges_of_every_binade():
 def test_apscope_passes_its_own_pack_and_no_other_rounding_does(pack, rounding):
     for overflow in conformance.OVERFLOWS:
         found = conformance.check(
-            pack, lambda x: apscope.quantize(x, "e4m3fn", rounding=rounding, overflow=overflow), format="e4m3fn",
-            rounding=rounding, overflow=overflow,
-        )  # fmt: skip
+            pack,
+            lambda x: apscope.quantize(x, "e4m3fn", rounding=rounding, overflow=overflow),
+            format="e4m3fn",
+            rounding=rounding,
+            overflow=overflow,
+        )
         assert (found.differing, found.first) == (0, "") and found.inputs > 3000
     other = "toward_zero" if rounding != "toward_zero" else "to_odd"
     wrong = conformance.check(

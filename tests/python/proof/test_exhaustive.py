@@ -1,4 +1,5 @@
-"""The record of `make exhaustive`: resumed, renewed when the folders of a proof change, without gaps; and its page, which says what was proved when."""
+"""The record of `make exhaustive`: resumed, renewed when the folders of a proof change, without
+gaps; and its page, which says what was proved when."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ def on(*some: jobs.Job, simd: str = BEST) -> list[tuple[jobs.Job, str]]:
 
 
 def forget(path, name: str) -> None:
-    """As if a row had been found at a commit that nobody has."""
+    """As if a row had been found at a commit that does not exist."""
     rows = record.read(path)
     rows |= {
         key: dataclasses.replace(row, commit="0" * 8)

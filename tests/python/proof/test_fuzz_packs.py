@@ -1,4 +1,5 @@
-"""The corpus of the fuzz target of conformance packs, without atheris: manifests of others are read, or refused in one sentence."""
+"""The corpus of the fuzz target of conformance packs, without atheris: manifests of others are
+read, or refused in one sentence."""
 
 import json
 import runpy

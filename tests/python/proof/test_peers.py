@@ -1,7 +1,8 @@
-"""Other implementations of casts differ from apscope's exactly where docs/conformance.md lists it, and MPFR agrees with apscope.
+"""Other implementations of casts differ from apscope's exactly where docs/conformance.md lists it,
+and MPFR agrees with apscope.
 
-On a sample: every point of the format with its neighbours, one in 65537 of all inputs, the ends of the
-recorded intervals. `python -m tests.peers walk` is the same comparison on all inputs.
+On a sample: every point of the format with its neighbours, one in 65537 of all inputs, the ends of
+the recorded intervals. `python -m tests.peers walk` is the same comparison on all inputs.
 """
 
 import dataclasses
@@ -260,7 +261,8 @@ def test_one_wrong_input_is_found_and_named(bits):
         lambda x: apscope.encode(np.where(np.abs(x) < 2**-6, np.float32(0), x), "e4m3fn"),
         lambda x: right(x).astype(np.uint16) | 0x100,
     ],
-    ids="ties_away to_odd saturating by_fp16 by_bf16 no_negative_zero NaN_to_0 flushing bit_too_many".split(),
+    ids="ties_away to_odd saturating by_fp16 by_bf16 no_negative_zero NaN_to_0 flushing "
+    "bit_too_many".split(),
 )
 def test_wrong_casts_are_found(codes):
     with np.errstate(over="ignore"):
@@ -300,7 +302,8 @@ def test_intervals_have_no_gaps_and_end_where_the_kind_of_input_changes():
     assert intervals_of(np.array([5, 6, 7, 9, 10], np.uint32)) == [Interval(5, 7), Interval(9, 10)]
     around = np.arange(0x7F7FFFFE, 0x7F800004, dtype=np.uint32)
     assert intervals_of(around) == [
-        Interval(0x7F7FFFFE, 0x7F7FFFFF), Interval(0x7F800000, 0x7F800000), Interval(0x7F800001, 0x7F800003)
+        Interval(0x7F7FFFFE, 0x7F7FFFFF), Interval(0x7F800000, 0x7F800000),
+        Interval(0x7F800001, 0x7F800003)
     ]  # fmt: skip
     assert [Interval(int(e), int(e)).kind for e in EDGES] == 2 * [
         "zero",

@@ -1,4 +1,5 @@
-"""notebooks/record/cut_trace.py: which runs of a trace stay, that they are the trace's bits, and that the size holds."""
+"""notebooks/record/cut_trace.py: which runs of a trace stay, that they are the trace's bits, and
+that the size holds."""
 
 import json
 import runpy
@@ -26,7 +27,8 @@ LOUD = {
 def trace(tmp_path):
     random = np.random.default_rng(1)
     with TraceWriter(
-        tmp_path / "whole", workers=3, model="two layers", stage="local", reduction="sum", loss_divided_by_workers=True,
+        tmp_path / "whole", workers=3, model="two layers", stage="local", reduction="sum",
+        loss_divided_by_workers=True,
         roles={"scale": "norm"}, metadata={"seed": "1"},
     ) as writer:  # fmt: skip
         for step in (3, 8):
@@ -152,7 +154,8 @@ def test_what_cannot_be_cut_is_one_sentence(trace, tmp_path):
         cut(trace, tmp_path / "cut", run=0)
     with pytest.raises(
         ValueError,
-        match=r"^1000 bytes are too few for a run of 32 elements of each of the 4 tensors; give (\d+) or more$",
+        match=r"^1000 bytes are too few for a run of 32 elements of each of the 4 tensors; give "
+        r"(\d+) or more$",
     ) as caught:
         cut(trace, tmp_path / "cut", size=1000)
     least = int(caught.value.args[0].split()[-3])

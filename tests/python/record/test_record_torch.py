@@ -71,15 +71,31 @@ def test_workers_record_local_gradients_and_leave_the_mean(tmp_path, model, batc
 
 def test_a_modules_type_tells_the_role_whatever_its_name_is():
     model = torch.nn.ModuleDict({
-        "tok": torch.nn.Embedding(8, 4), "head": torch.nn.Linear(4, 8), "fc": torch.nn.Linear(4, 4), "q_proj": torch.nn.Linear(4, 4),
-        "attend": torch.nn.MultiheadAttention(4, 2), "scale": torch.nn.LayerNorm(4), "memory": torch.nn.LSTM(4, 4),
+        "tok": torch.nn.Embedding(8, 4), "head": torch.nn.Linear(4, 8), "fc": torch.nn.Linear(4, 4),
+        "q_proj": torch.nn.Linear(4, 4),
+        "attend": torch.nn.MultiheadAttention(4, 2), "scale": torch.nn.LayerNorm(4),
+        "memory": torch.nn.LSTM(4, 4),
     })  # fmt: skip
     model["head"].weight = model["tok"].weight  # tied: one parameter, named by its first place
     found = roles(model)
-    assert {name: found[name] for name in ("tok.weight", "head.bias", "fc.weight", "q_proj.weight", "scale.bias", "attend.in_proj_weight")} == {
-        "tok.weight": "embedding", "head.bias": "bias", "fc.weight": "linear", "q_proj.weight": "attention", "scale.bias": "norm",
+    assert {
+        name: found[name]
+        for name in (
+            "tok.weight",
+            "head.bias",
+            "fc.weight",
+            "q_proj.weight",
+            "scale.bias",
+            "attend.in_proj_weight",
+        )
+    } == {
+        "tok.weight": "embedding",
+        "head.bias": "bias",
+        "fc.weight": "linear",
+        "q_proj.weight": "attention",
+        "scale.bias": "norm",
         "attend.in_proj_weight": "attention",
-    }  # fmt: skip
+    }
     assert not any(
         name.startswith("memory") for name in found
     )  # left to the guess, which the trace marks

@@ -1,4 +1,5 @@
-"""Recorder under PyTorch in one process: what it records equals, bit for bit, gradients computed apart from it."""
+"""Recorder under PyTorch in one process: what it records equals, bit for bit, gradients computed
+apart from it."""
 
 import copy
 
@@ -70,7 +71,8 @@ def test_gradient_accumulation_records_the_sum(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("passes, between, said", [
-    ((2, 2), "nothing", "2"), ((1, 1), "nothing", None), ((2, 3), "nothing", None), ((3, 3), "none", None), ((3, 3), "zeros", None),
+    ((2, 2), "nothing", "2"), ((1, 1), "nothing", None), ((2, 3), "nothing", None),
+    ((3, 3), "none", None), ((3, 3), "zeros", None),
 ])  # fmt: skip
 def test_the_number_of_backward_passes_is_said_where_every_step_adds_as_many(
     tmp_path, caplog, passes, between, said
@@ -106,7 +108,8 @@ def test_what_is_known_of_accumulation_lasts_over_a_resumed_recording(tmp_path):
 @pytest.mark.parametrize("unscale", [False, True])
 @pytest.mark.parametrize("fused", [False, True])
 def test_amp_is_unscaled_and_a_step_with_inf_left_out(tmp_path, caplog, unscale, fused):
-    """The scale, 2^20 and then a half of it, is in the metadata; the step that the scaler skipped is no part of the trace."""
+    """The scale, 2^20 and then a half of it, is in the metadata; the step that the scaler skipped
+    is no part of the trace."""
     model, data, want = network(), batches(5), {}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=fused)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**20, growth_interval=1000)
@@ -206,7 +209,8 @@ def test_what_is_frozen_at_first_is_not_recorded_and_that_is_said(tmp_path, capl
     trace = open_trace(tmp_path / "run")
     assert trace.steps == (0, 1) and trace.tensors == ("2.weight", "2.bias", "3.weight", "3.bias")
     assert [r.getMessage() for r in caplog.records] == [
-        "apscope: 2 tensors unfrozen after attach() are not recorded; the first is '0.weight'; Recorder(tensors='.*') records all"
+        "apscope: 2 tensors unfrozen after attach() are not recorded; the first is '0.weight'; "
+        "Recorder(tensors='.*') records all"
     ]
 
 
@@ -223,7 +227,8 @@ def test_a_parameter_added_after_attach_is_not_recorded_and_that_is_said_once(tm
             optimizer.zero_grad()
     assert open_trace(tmp_path / "run").steps == (0, 1, 2)
     assert [r.getMessage() for r in caplog.records] == [
-        "apscope: 2 tensors added after attach() are not recorded; the first is '4.weight'; attach a recorder to the whole model"
+        "apscope: 2 tensors added after attach() are not recorded; the first is '4.weight'; attach "
+        "a recorder to the whole model"
     ]
 
 
@@ -271,7 +276,8 @@ def test_a_choice_of_tensors_and_of_steps(tmp_path, caplog):
 
 
 def test_weights_layer_inputs_and_activation_gradients(tmp_path, caplog):
-    """Of the step's last micro-batch, AMP's scale taken out; a step in evaluation mode in between is not seen."""
+    """Of the step's last micro-batch, AMP's scale taken out; a step in evaluation mode in between
+    is not seen."""
     model, data, want = network(), batches(6), {}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**9)

@@ -1,4 +1,5 @@
-"""Recorder in two gloo processes: local gradients under DDP, joined shards under fully_shard, and processes that die."""
+"""Recorder in two gloo processes: local gradients under DDP, joined shards under fully_shard, and
+processes that die."""
 
 import subprocess
 import sys

@@ -1,4 +1,5 @@
-"""Whatever becomes of the recording, the training's losses are those of a training without one, bit for bit.
+"""Whatever becomes of the recording, the training's losses are those of a training without one, bit
+for bit.
 
 One process with PyTorch goes through the faults that need no second one, each a case of its own.
 """
@@ -188,7 +189,8 @@ def test_a_recording_changes_no_loss(torch_run):
     ("full", "worker_0000.safetensors: File too large", 4),
     ("read_only", "step_00000004: Permission denied", 4),
     ("removed", "removed was removed, or another process now records into it", 0),
-    ("back", "step 2 comes again, after step 3; a run that goes back to a checkpoint needs a new recorder with first_step= and resume=True", 4),
+    ("back", "step 2 comes again, after step 3; a run that goes back to a checkpoint needs a new "
+             "recorder with first_step= and resume=True", 4),
 ])  # fmt: skip
 def test_a_fault_at_the_fifth_step_is_one_warning_and_the_four_before_it_a_trace(
     torch_run, name, words, steps

@@ -1,4 +1,5 @@
-"""Mistakes of a script's own are raised at the first step that shows them; once a step is recorded they end the recording alone."""
+"""Mistakes of a script's own are raised at the first step that shows them; once a step is recorded
+they end the recording alone."""
 
 import collections
 
@@ -27,7 +28,8 @@ def test_a_trace_that_is_there_and_a_wrong_first_step_raise_and_leave_nothing(tm
         (
             {},
             {"w": np.array([0.1])},
-            "gradient 'w' of step 0 has dtype float64 and its element 0 .* round it to float32 first",
+            "gradient 'w' of step 0 has dtype float64 and its "
+            "element 0 .* round it to float32 first",
         ),
         (
             {},
@@ -81,14 +83,18 @@ def test_a_recorder_that_is_given_nothing_says_so_at_the_end(tmp_path, caplog):
     Recorder(tmp_path / "run").close()
     Recorder(tmp_path / "run").close(whole=False)  # an exception says enough
     assert [r.getMessage() for r in caplog.records] == [
-        f"apscope: nothing was recorded into {tmp_path / 'run'}: neither attach(model) nor record_pytree(gradients) was called"
+        f"apscope: nothing was recorded into {tmp_path / 'run'}: neither attach(model) nor "
+        "record_pytree(gradients) was called"
     ] * 2
 
 
 torch = pytest.importorskip("torch")
 from tests.python.recorder_cases import batches, loss_of, network, recording  # noqa: E402
 
-FORGOTTEN = r"nothing is recorded into \S+ because no model is attached: call rec.attach\(model\) before the first step, or begin the with-block where"
+FORGOTTEN = (
+    r"nothing is recorded into \S+ because no model is attached: call rec.attach\(model\) "
+    r"before the first step, or begin the with-block where"
+)
 
 
 def step(model, optimizer, batch):
@@ -135,7 +141,10 @@ def test_an_optimizer_of_another_copy_of_the_model_is_told_at_its_second_step(tm
     for name in ("copy is trained", "copy has an optimizer"):
         model, copy = network(), network()
         optimizer = torch.optim.SGD(copy.parameters(), lr=0.1)
-        sentence = "no optimizer has a parameter of the attached model, and SGD steps with 6 others; attach the model whose parameters the optimizer has"
+        sentence = (
+            "no optimizer has a parameter of the attached model, and SGD steps with 6 "
+            "others; attach the model whose parameters the optimizer has"
+        )
         with (
             pytest.raises(ValueError, match=sentence),
             Recorder(tmp_path / name, every=1, quiet=True) as rec,
@@ -192,13 +201,15 @@ def test_a_hook_that_takes_gradients_away_and_float64_are_raised_at_the_first_re
             "hook",
             torch.float32,
             True,
-            "another hook removes the gradient of '.*'; attach the recorder before that hook is registered",
+            "another hook removes the gradient of '.*'; attach the "
+            "recorder before that hook is registered",
         ),
         Case(
             "dtype",
             torch.float64,
             False,
-            "has dtype float64 and its element .* is not an fp32 value; train in float32, or leave it out with tensors=",
+            "has dtype float64 and its element .* is not an fp32 value; train in float32, or leave "
+            "it out with tensors=",
         ),
     ):
         model, (batch,) = network(case.dtype), batches(1, case.dtype)

@@ -1,4 +1,5 @@
-"""Recorder under PyTorch in one process: several optimizers, and those that run the backward pass or run within it."""
+"""Recorder under PyTorch in one process: several optimizers, and those that run the backward pass
+or run within it."""
 
 import pytest
 

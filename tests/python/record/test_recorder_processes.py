@@ -1,4 +1,5 @@
-"""Processes that are killed, late, of another job or told to end: the others train to their end, with the same results."""
+"""Processes that are killed, late, of another job or told to end: the others train to their end,
+with the same results."""
 
 import hashlib
 import signal
@@ -128,7 +129,8 @@ def test_a_second_job_in_the_folder_is_told_and_changes_nothing_for_the_first(tm
     (leading, leader), (out, other) = ends(*second)
     assert (
         leader.count(
-            f"apscope: recording ended, training continues: another recording (process {first[0].pid} on "
+            "apscope: recording ended, training continues: another recording (process "
+            f"{first[0].pid} on "
         )
         == 1
     )

@@ -1,7 +1,7 @@
 """The callbacks for Hugging Face's and Lightning's trainers.
 
-Where the package is not installed, a loop calls the callback in the order, and with the arguments, in which
-its trainer does, over a base class of the same name.
+Where the package is not installed, a loop calls the callback in the order, and with the arguments,
+in which its trainer does, over a base class of the same name.
 """
 
 import importlib
@@ -30,7 +30,8 @@ def adapter(name, module, monkeypatch, **offers):
 
 
 def test_hugging_face_trainer_from_a_checkpoint(tmp_path, monkeypatch):
-    """Accumulating two batches a step, from step 40 on; on_step_end and the like are the base class's."""
+    """Accumulating two batches a step, from step 40 on; on_step_end and the like are the base
+    class's."""
     base = type(
         "TrainerCallback",
         (),

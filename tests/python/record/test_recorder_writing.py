@@ -1,4 +1,5 @@
-"""What Recorder writes beside any loop: bounded, in the background, and never at the cost of the training."""
+"""What Recorder writes beside any loop: bounded, in the background, and never at the cost of the
+training."""
 
 import collections
 import json
@@ -78,7 +79,8 @@ def test_workers_along_the_first_axis_and_containers_of_all_kinds(tmp_path):
 
 
 def test_jax_says_how_its_containers_open(tmp_path):
-    """Its registered ones, by its key types; a dict in the order that it was made in, or that JAX gave it."""
+    """Its registered ones, by its key types; a dict in the order that it was made in, or that JAX
+    gave it."""
     jax = pytest.importorskip("jax", reason="JAX's own containers")
     tree = {
         "b": jax.numpy.ones((2, 3)),
@@ -120,7 +122,8 @@ def test_dicts_in_alphabetical_order_have_no_order_of_layers(tmp_path, monkeypat
     )
     with pytest.warns(
         UserWarning,
-        match=r"was recorded from dicts that have no order of layers, so 'last' in .* is params.Dense_10.kernel",
+        match=r"was recorded from dicts that have no order of layers, so 'last' in .* is "
+        r"params.Dense_10.kernel",
     ):
         replay(trace, "hybrid(last=none:fp16;else=aps:e4m3)", topology="ring")
     for folder, inner in (("own", ("kernel", "bias")), ("given", ("bias", "kernel"))):
@@ -335,7 +338,8 @@ def test_the_last_line_counts_what_the_trace_has(tmp_path):
     last = r"^apscope: {} steps of 2 processes recorded in \S+{}, [\d.]+ MB"
     loop = LOOP.replace(
         "rec.record_pytree(gradients",
-        "rec.stopped or process and rec.number == 2 and rec._stop('it is over'); rec.record_pytree(gradients",
+        "rec.stopped or process and rec.number == 2 and rec._stop('it is over'); "
+        "rec.record_pytree(gradients",
     )
     command = [sys.executable, "-c", loop, str(tmp_path / "run")]
     keys = repr({"count": 6, "patience": 3.0})
@@ -429,7 +433,8 @@ def test_remains_of_a_run_without_a_whole_step_are_cleared_and_other_files_kept(
     with Recorder(folder, every=1, quiet=True) as rec:
         rec.record_pytree(gradients(0))
     assert re.match(
-        rf"another recording \(process {alone.pid} on .*\) writes {folder}; wait for it, or give another destination$",
+        rf"another recording \(process {alone.pid} on .*\) writes {folder}; wait for it, or give "
+        r"another destination$",
         rec.stopped,
     )
     alone.send_signal(signal.SIGKILL)

@@ -1,4 +1,5 @@
-"""How the files of a trace come to their places: no name that can be foreseen, one process at a time, the manifest last."""
+"""How the files of a trace come to their places: no name that can be foreseen, one process at a
+time, the manifest last."""
 
 import json
 import multiprocessing
@@ -220,7 +221,10 @@ def test_two_writers_in_one_folder_never_mix(tmp_path):
     run = tmp_path / "run"
     first, second, third = (TraceWriter(run, workers=1) for _ in range(3))
     one_step(first)
-    sentence = rf"^another apscope.record.TraceWriter \(process {os.getpid()} on .*\) writes {run}; wait for it, or give another destination$"
+    sentence = (
+        rf"^another apscope.record.TraceWriter \(process {os.getpid()} on .*\) writes "
+        rf"{run}; wait for it, or give another destination$"
+    )
     with pytest.raises(ValueError, match=sentence):
         one_step(second, value=2.0)
     with Recorder(run, every=1, resume=True, first_step=1, quiet=True) as rec:
@@ -244,7 +248,10 @@ def test_a_writer_that_is_forgotten_gives_the_folder_free(tmp_path):
     del writer
     with TraceWriter(tmp_path / "run", workers=1, resume=True) as again:
         one_step(again, 1)
-    program = "import sys, numpy as np; from apscope.record import TraceWriter; w = TraceWriter(sys.argv[1], workers=1); w.add(0, 0, 'w', np.ones(3)); w.end_step(0)"
+    program = (
+        "import sys, numpy as np; from apscope.record import TraceWriter; w = "
+        "TraceWriter(sys.argv[1], workers=1); w.add(0, 0, 'w', np.ones(3)); w.end_step(0)"
+    )
     subprocess.run([sys.executable, "-c", program, tmp_path / "exit"], check=True)
     assert sorted(os.listdir(tmp_path / "exit")) == ["manifest.json", "step_00000000"]
 
@@ -301,7 +308,8 @@ def test_a_commit_of_a_file_that_is_not_there_is_refused(tmp_path):
         files = writer.write_files(0)
         with pytest.raises(
             ValueError,
-            match=r"worker_0000.safetensors of \d+ bytes is missing; write_files writes it, into the same folder",
+            match=r"worker_0000.safetensors of \d+ bytes is missing; write_files writes it, into "
+            r"the same folder",
         ):
             writer.commit(
                 0,

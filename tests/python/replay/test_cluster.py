@@ -1,4 +1,4 @@
-"""A replay on a Dask cluster: the same bytes, and one sentence for what goes wrong."""
+"""A replay on a Dask cluster: the same bytes, and one sentence for every error."""
 
 from __future__ import annotations
 
@@ -144,7 +144,8 @@ def test_workers_fetch_what_they_read_and_the_client_the_manifest(client, digits
     assert replay(trace, client=client, **some).frame.equals(replay(digits, **some).frame)
     with pytest.raises(
         ValueError,
-        match=r"^on a Dask worker \(.*\): file://.*/digits: a file is missing that the manifest lists: ",
+        match=r"^on a Dask worker \(.*\): file://.*/digits: a file "
+        r"is missing that the manifest lists: ",
     ):
         replay(trace, client=client)
     assert [path.name for path in trace.path.rglob("*")] == ["manifest.json"]
@@ -156,7 +157,8 @@ def removed(folder):
 
 
 def test_a_worker_opens_the_files_of_its_steps_alone(digits, tmp_path):
-    """Of schemes that remember no elements; each Dask worker finds half of the steps, and no file is with both."""
+    """Of schemes that remember no elements; each Dask worker finds half of the steps, and no file
+    is with both."""
     pytest.importorskip("fsspec", reason="fsspec is not installed (apscope[remote])")
     code = f"""
 import os, shutil
@@ -189,7 +191,7 @@ shutil.rmtree = rmtree
         while (
             sum(len(fetched) for fetched in removed(tmp_path)) < all_files
             and time.monotonic() < deadline
-        ):  # once nobody needs the trace
+        ):  # once the trace is not needed
             time.sleep(0.05)
     assert found.frame.equals(apscope.replay(digits, stateless).frame)
     one, other = removed(tmp_path)
@@ -235,7 +237,8 @@ def test_a_worker_that_ends_is_one_sentence(digits, monkeypatch):
 
 @pytest.mark.parametrize("what, told", [("read_statistics", 3), ("replay", 7)])
 def test_a_worker_that_is_killed_leaves_its_part_to_another(digits, tmp_path, what, told):
-    """The first worker to begin a pass is killed at its first item; its part is done elsewhere, to the same bytes."""
+    """The first worker to begin a pass is killed at its first item; its part is done elsewhere, to
+    the same bytes."""
     mark = tmp_path / "killed"
     code = f"""
 import os, signal
@@ -287,7 +290,8 @@ _core.replay = held
 def test_workers_that_all_end_at_once_do_the_replay_once_they_are_back(
     digits, tmp_path, workers, begins
 ):
-    """Dask alone would keep the parts for workers at addresses that nobody has any more, and states of the steps before are lost with them."""
+    """Dask alone would keep the parts for workers at addresses that no longer exist, and states
+    of the steps before are lost with them."""
     settings = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
     what = {"steps": f"{begins}:", "states": replay(digits, steps=":3").states if begins else None}
     alone = dask.config.set(
@@ -353,7 +357,8 @@ _core.replay = once
 
 
 def test_an_error_names_the_worker_that_had_it(digits):
-    """Whosever part it is: of two the first is busy, so that the second may take over what was meant for it."""
+    """Whosever part it is: of two the first is busy, so that the second may take over what was
+    meant for it."""
     settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     code = """
 from apscope._replay import tasks
@@ -373,7 +378,8 @@ tasks.open_trace = no
 
 
 def test_files_of_a_trace_that_is_damaged_stay_on_no_worker(digits, tmp_path):
-    """They go before the error is told, not when its traceback, which holds the trace, is collected."""
+    """They go before the error is told, not when its traceback, which holds the trace, is
+    collected."""
     pytest.importorskip("fsspec", reason="fsspec is not installed (apscope[remote])")
     damaged = Path(shutil.copytree(digits, tmp_path / "digits"))
     file = min(damaged.glob("step_*/worker_*"))
@@ -399,7 +405,8 @@ def test_files_of_a_trace_that_is_damaged_stay_on_no_worker(digits, tmp_path):
 
 
 def test_too_little_memory_is_told_before_a_file_is_fetched(digits, tmp_path):
-    """There are none here to fetch. By what the caller gives, and by half of a worker's own limit."""
+    """There are none here to fetch. By what the caller gives, and by half of a worker's own
+    limit."""
     place = tmp_path / "digits"
     place.mkdir()
     shutil.copy(f"{digits}/manifest.json", place)
@@ -429,5 +436,8 @@ def test_nobody_at_the_address_is_one_sentence(digits, tmp_path, capsys):
 
 
 def test_dask_is_never_imported_unasked(digits):
-    code = "import sys, apscope; apscope.replay(sys.argv[1], 'none:e4m3'); assert not {'dask', 'distributed'} & set(sys.modules)"
+    code = (
+        "import sys, apscope; apscope.replay(sys.argv[1], 'none:e4m3'); assert not {'dask', "
+        "'distributed'} & set(sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", code, digits], check=True)

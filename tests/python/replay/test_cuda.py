@@ -1,5 +1,5 @@
-"""Arrays in a GPU's memory, as far as that goes without a GPU: nothing is imported unless asked for, the
-sentences where something is missing, and what an interface says."""
+"""Arrays in a GPU's memory, as far as that goes without a GPU: nothing is imported unless asked
+for, the sentences where something is missing, and what an interface says."""
 
 from __future__ import annotations
 
@@ -48,8 +48,9 @@ class FakeDlpack:
 
 def test_nothing_of_it_is_imported_unless_asked_for():
     code = (
-        "import sys, numpy, apscope; apscope.quantize(numpy.float32([1]), 'e4m3'); apscope.quantize([1.0], 'e4m3'); "
-        "assert not {'apscope.cuda', 'apscope._arrays.gpu', 'apscope._cuda', 'torch'} & set(sys.modules)"
+        "import sys, numpy, apscope; apscope.quantize(numpy.float32([1]), 'e4m3'); "
+        "apscope.quantize([1.0], 'e4m3'); assert not {'apscope.cuda', 'apscope._arrays.gpu', "
+        "'apscope._cuda', 'torch'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -231,24 +232,81 @@ def test_arrays_go_in_and_out_where_they_are(stand_in):
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: apscope.quantize(Fake(typestr="<f2"), "e4m3"), TypeError, "float16; give float32 or float64 on a GPU"),
+        (
+            lambda: apscope.quantize(Fake(typestr="<f2"), "e4m3"),
+            TypeError,
+            "float16; give float32 or float64 on a GPU",
+        ),
         (lambda: apscope.quantize(Fake(), "fp64"), TypeError, "give x as float64"),
-        (lambda: apscope.quantize(Fake(), "e4m3", random=np.zeros((2, 3), int)), ValueError, "random= is not supported"),
-        (lambda: apscope.quantize(Fake(), "e4m3", out=Fake(data=(1, True))), ValueError, "out is read-only"),
-        (lambda: apscope.quantize(Fake(), "e4m3", out=Fake(shape=(6,))), ValueError, r"out has shape \(6,\), the result \(2, 3\)"),
-        (lambda: apscope.quantize(Fake(), "e4m3", out=Fake(typestr="<f8")), TypeError, "out has dtype float64, the result float32"),
-        (lambda: apscope.decode(Fake(typestr="<i4"), "e4m3"), TypeError, "int32; give unsigned integers on a GPU"),
+        (
+            lambda: apscope.quantize(Fake(), "e4m3", random=np.zeros((2, 3), int)),
+            ValueError,
+            "random= is not supported",
+        ),
+        (
+            lambda: apscope.quantize(Fake(), "e4m3", out=Fake(data=(1, True))),
+            ValueError,
+            "out is read-only",
+        ),
+        (
+            lambda: apscope.quantize(Fake(), "e4m3", out=Fake(shape=(6,))),
+            ValueError,
+            r"out has shape \(6,\), the result \(2, 3\)",
+        ),
+        (
+            lambda: apscope.quantize(Fake(), "e4m3", out=Fake(typestr="<f8")),
+            TypeError,
+            "out has dtype float64, the result float32",
+        ),
+        (
+            lambda: apscope.decode(Fake(typestr="<i4"), "e4m3"),
+            TypeError,
+            "int32; give unsigned integers on a GPU",
+        ),
         (lambda: apscope.decode(Fake(typestr="<u8"), "e4m3"), TypeError, "in at most 32 bits"),
-        (lambda: apscope.allreduce(Fake(shape=(0, 3)), "e4m3"), ValueError, "first axis must be the workers"),
-        (lambda: apscope.quantize_blocks(Fake(typestr="<f8"), "mxfp4"), TypeError, "this takes float32 on a GPU"),
-        (lambda: apscope.decode_blocks(Fake(typestr="|u1"), Fake(typestr="|u1"), "mxfp8_e4m3"), ValueError, r"need \(2, 1\)"),
-        (lambda: apscope.decode_blocks(Fake(typestr="|u1"), Fake(typestr="|u1"), "nvfp4"), ValueError, "needs a tensor_scale"),
-        (lambda: apscope.cast_statistics(Fake(typestr="<f8"), "e4m3"), TypeError, "this takes float32 on a GPU"),
-        (lambda: apscope.cast_statistics(Fake(), "e4m3", out=Fake(shape=(6,))), ValueError, r"out has shape \(6,\)"),
-        (lambda: apscope.matmul(Fake(), Fake(), "e4m3"), ValueError, r"a has shape \(2, 3\), b \(2, 3\)"),
-        (lambda: apscope.matmul(Fake(), np.zeros((3, 4), np.float32), "e4m3"), ValueError, "b is not in a GPU's memory"),
+        (
+            lambda: apscope.allreduce(Fake(shape=(0, 3)), "e4m3"),
+            ValueError,
+            "first axis must be the workers",
+        ),
+        (
+            lambda: apscope.quantize_blocks(Fake(typestr="<f8"), "mxfp4"),
+            TypeError,
+            "this takes float32 on a GPU",
+        ),
+        (
+            lambda: apscope.decode_blocks(Fake(typestr="|u1"), Fake(typestr="|u1"), "mxfp8_e4m3"),
+            ValueError,
+            r"need \(2, 1\)",
+        ),
+        (
+            lambda: apscope.decode_blocks(Fake(typestr="|u1"), Fake(typestr="|u1"), "nvfp4"),
+            ValueError,
+            "needs a tensor_scale",
+        ),
+        (
+            lambda: apscope.cast_statistics(Fake(typestr="<f8"), "e4m3"),
+            TypeError,
+            "this takes float32 on a GPU",
+        ),
+        (
+            lambda: apscope.cast_statistics(Fake(), "e4m3", out=Fake(shape=(6,))),
+            ValueError,
+            r"out has shape \(6,\)",
+        ),
+        (
+            lambda: apscope.matmul(Fake(), Fake(), "e4m3"),
+            ValueError,
+            r"a has shape \(2, 3\), "
+            r"b \(2, 3\)",
+        ),
+        (
+            lambda: apscope.matmul(Fake(), np.zeros((3, 4), np.float32), "e4m3"),
+            ValueError,
+            "b is not in a GPU's memory",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_served_is_refused(stand_in, call, error, words):
     with pytest.raises(error, match=words):
         call()
@@ -257,7 +315,7 @@ def test_what_is_not_served_is_refused(stand_in, call, error, words):
 
 def test_memory_that_runs_out_is_named(stand_in, monkeypatch):
     def full(size: int, device: int) -> int:
-        raise MemoryError(f"the GPU has not enough memory for an allocation of {size} bytes")
+        raise MemoryError(f"the GPU does not have enough memory for an allocation of {size} bytes")
 
     monkeypatch.setattr(device_arrays.module(), "allocate", full)
     with pytest.raises(MemoryError, match="24 bytes"):
@@ -335,7 +393,8 @@ def test_on_a_gpu_the_bits_are_those_of_the_cpu():
         torch.cuda.current_stream().synchronize()
 
 
-# Replays ----------------------------------------------------------------------------------------------
+# Replays
+# ----------------------------------------------------------------------------------------------
 
 TRACES = ("digits", "digits_w64", "characters")
 SCHEMES = [
@@ -356,7 +415,8 @@ def digits(request):
 def test_a_replay_without_the_module_says_so(digits, no_module, capsys, tmp_path):
     with pytest.raises(
         RuntimeError,
-        match="device='cuda' asks for a GPU, and this apscope was built without its CUDA module; .*, or use device='cpu'$",
+        match="device='cuda' asks for a GPU, and this apscope was built without its CUDA module; "
+        ".*, or use device='cpu'$",
     ):
         apscope.replay(digits, "aps:e4m3", device="cuda")
     assert main(["replay", digits, "-o", str(tmp_path / "out"), "--device", "cuda"]) == 2
@@ -391,7 +451,7 @@ def test_a_gpu_that_fails_during_a_replay_is_one_sentence_on_the_command_line(
     digits, monkeypatch, capsys, tmp_path
 ):
     def full(*arguments: Any) -> None:
-        raise MemoryError("the GPU has not enough memory for an allocation of 131072 bytes")
+        raise MemoryError("the GPU does not have enough memory for an allocation of 131072 bytes")
 
     module = SimpleNamespace(device_count=lambda: 1, row_device=lambda number: None)
     monkeypatch.setattr(device_arrays, "module", lambda why, instead: module)
@@ -399,7 +459,7 @@ def test_a_gpu_that_fails_during_a_replay_is_one_sentence_on_the_command_line(
     assert main(["replay", digits, "-o", str(tmp_path / "out"), "--device", "cuda"]) == 2
     assert (
         capsys.readouterr().err
-        == "apscope: the GPU has not enough memory for an allocation of 131072 bytes\n"
+        == "apscope: the GPU does not have enough memory for an allocation of 131072 bytes\n"
     )
     assert main(["replay", digits, "-o", str(tmp_path / "out")]) == 2
     assert (
@@ -408,7 +468,8 @@ def test_a_gpu_that_fails_during_a_replay_is_one_sentence_on_the_command_line(
 
 
 def test_no_result_tells_the_device(digits, monkeypatch, tmp_path):
-    # None stands for the CPU: here only the package's part is tested; tests/analysis/cuda/test_cuda_replay.cpp has the rows.
+    # None stands for the CPU: here only the package's part is tested;
+    # tests/analysis/cuda/test_cuda_replay.cpp has the rows.
     monkeypatch.setattr(
         device_arrays,
         "module",

@@ -1,7 +1,7 @@
 """A replay's memory is bounded by the largest tensor times the workers, never by the trace.
 
-The limit is a tenth of the trace beyond what Python, NumPy, pandas and the results' tables take before
-anything large is read; a small replay in the same process measures that baseline.
+The limit is a tenth of the trace beyond what Python, NumPy, pandas and the results' tables take
+before anything large is read; a small replay in the same process measures that baseline.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ STEPS, WORKERS, TENSORS, ELEMENTS = (
 )  # 128 MiB; one tensor of all workers is 512 KiB
 BYTES = STEPS * WORKERS * TENSORS * ELEMENTS * 4
 
-# Arguments: small trace, trace, limit in bytes (0: none), threads, memory (0: not given), schemes. Prints by how much the
-# largest resident set (anonymous pages and pages of files) grew, in bytes.
+# Arguments: small trace, trace, limit in bytes (0: none), threads, memory (0: not given), schemes.
+# Prints by how much the largest resident set (anonymous pages and pages of files) grew, in bytes.
 CHILD = """
 import resource, sys
 import apscope
@@ -84,9 +84,13 @@ def test_a_trace_replays_under_a_limit_of_a_tenth_of_its_size(traces, threads):
 
 
 # What runs block by block and remembers nothing as long as a tensor.
-POINT_WISE = ["sign", "sign_vote", "qsgd", "qsgd:norm=max,code=elias", "terngrad", "integer_allreduce", "zero_blocks",
-              "fractrain", "aps:e4m3,unit=1024", "current_scaling:e4m3,block=128", "current_scaling:e4m3,agree=local",
-              "top_k", "random_k", "residual(sign)", "mx", "mx:block_format=mxfp4,block=48,rounding=stochastic", "nvfp4", "nvfp4:rht=false,agree=local"]  # fmt: skip
+POINT_WISE = ["sign", "sign_vote", "qsgd", "qsgd:norm=max,code=elias", "terngrad",
+              "integer_allreduce", "zero_blocks",
+              "fractrain", "aps:e4m3,unit=1024", "current_scaling:e4m3,block=128",
+              "current_scaling:e4m3,agree=local",
+              "top_k", "random_k", "residual(sign)", "mx",
+                  "mx:block_format=mxfp4,block=48,rounding=stochastic", "nvfp4",
+                      "nvfp4:rht=false,agree=local"]  # fmt: skip
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -145,7 +149,8 @@ def test_a_budget_bounds_what_runs_at_once(traces, four_tensors):
 def test_a_budget_that_holds_no_item_is_refused(four_tensors):
     with pytest.raises(
         ValueError,
-        match=r"^memory 8M is too little: tensor '0.weight' with scheme 'top_k' takes \d+(\.\d)?M at once; give at least \d+",
+        match=r"^memory 8M is too little: tensor '0.weight' with scheme 'top_k' takes \d+(\.\d)?M "
+        r"at once; give at least \d+",
     ) as e:
         apscope.replay(four_tensors, "top_k", memory="8M")
     least = str(e.value).split("give at least ")[1].split(",")[0]
@@ -167,7 +172,8 @@ def test_states_that_are_kept_count(four_tensors):
 
 
 def test_what_is_remembered_goes_with_the_last_step(traces, four_tensors):
-    """One tensor's errors at a time: 8 bytes a value, beside its fp32 numbers, which are mapped."""
+    """One tensor's errors at a time: 8 bytes per value, besides its fp32 numbers, which are
+    mapped."""
     done = replay((traces[0], four_tensors), 0, 1, "error_feedback(sign)")
     assert done.returncode == 0, done.stderr
     one = 2**20 * 4 * (8 + 4)

@@ -1,4 +1,4 @@
-"""Which part of a replay each machine of a cluster does."""
+"""The division of a replay among the machines of a cluster."""
 
 from __future__ import annotations
 

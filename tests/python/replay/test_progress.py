@@ -1,4 +1,4 @@
-"""The progress bar: shown on a terminal, with a rate and the time left; what it counts."""
+"""The progress bar: shown on a terminal, with a rate and the time left; its counts."""
 
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ def test_the_command_line_shows_the_rate_and_the_time_left(digits, tmp_path):
         ]
     )
     bars = re.findall(
-        r"digits: +(\d+)%\|.*?\| [\d.]+[kM]?/([\d.]+)[kM]? \[\d\d:\d\d<\d\d:\d\d, +[\d.]+[kM]?value/s\]",
+        r"digits: +(\d+)%\|.*?\| [\d.]+[kM]?/([\d.]+)[kM]? \[\d\d:\d\d<\d\d:\d\d, "
+        r"+[\d.]+[kM]?value/s\]",
         text,
     )
     assert bars, text

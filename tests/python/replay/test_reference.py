@@ -1,4 +1,4 @@
-"""The reference against what was there before it: published words, NumPy, ml_dtypes, fractions, fsum."""
+"""The reference against independent sources: published words, NumPy, ml_dtypes, fractions, fsum."""
 
 import math
 from fractions import Fraction
@@ -177,7 +177,8 @@ def test_casts_are_the_librarys(name, dtype):
 
 
 def test_sums_are_rounded_once():
-    """1 + 2^-60 upward is the next number, which no fp64 sum can tell; 2^-24 is half of 1's ulp in fp32."""
+    """1 + 2^-60 upward is the next number, which no fp64 sum can tell; 2^-24 is half of 1's ulp in
+    fp32."""
     up = Rounding("toward_positive")
     assert (
         allreduce(np.float32([[1], [2.0**-60]]), FORMATS["bf16"], "sequential", up)[0] == 1.0078125

@@ -113,7 +113,8 @@ def test_schemes_that_overlap_or_are_missing_are_not_merged(traces):
     )
     with pytest.raises(
         ValueError,
-        match=r"scheme 'aps:e4m3' is in more than one of the results of trace 'digits': its rows overlap",
+        match=r"scheme 'aps:e4m3' is in more than one of the results "
+        r"of trace 'digits': its rows overlap",
     ):
         apscope.merge([replay(traces[0], "aps:e4m3", "none:bf16"), replay(traces[0], "aps:e4m3")])
     with pytest.raises(

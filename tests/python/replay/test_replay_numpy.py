@@ -1,4 +1,5 @@
-"""The replay against the same work written in NumPy with ml_dtypes (tests/benchmarks/replay_numpy.py)."""
+"""The replay against the same work written in NumPy with ml_dtypes
+(tests/benchmarks/replay_numpy.py)."""
 
 import json
 import shutil

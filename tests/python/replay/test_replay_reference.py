@@ -79,7 +79,8 @@ def read(trace, steps, tensors):
 
 
 def record(folder, tensors, reduction="mean", steps=1, growth=1.0):
-    """A trace of the arrays (W, n), multiplied by `growth` from step to step where they are finite."""
+    """A trace of the arrays (W, n), multiplied by `growth` from step to step where they are
+    finite."""
     workers = len(next(iter(tensors.values())))
     with TraceWriter(folder, workers=workers, reduction=reduction) as writer:
         for step in range(steps):

@@ -1,4 +1,5 @@
-"""The report's page in a notebook cell: the same page, alive in its frame, from an executed notebook."""
+"""The report's page in a notebook cell: the same page, alive in its frame, from an executed
+notebook."""
 
 import html
 import re
@@ -71,7 +72,8 @@ def test_the_page_is_alive_in_its_frame_and_asks_for_nothing(cell, tmp_path):
         # What the page cannot do: read the notebook around it.
         assert (
             browser.run(
-                "(() => { try { return window.parent.document.title } catch (e) { return e.name } })()"
+                "(() => { try { return window.parent.document.title "
+                "} catch (e) { return e.name } })()"
             )
             == "SecurityError"
         )
@@ -80,7 +82,7 @@ def test_the_page_is_alive_in_its_frame_and_asks_for_nothing(cell, tmp_path):
 
 
 def test_what_is_no_results_is_one_sentence(folder):
-    with pytest.raises(TypeError, match="results is of type int; give a Results or the path"):
+    with pytest.raises(TypeError, match="results is of type int; give Results, or the path"):
         apscope.explore(5)
     with pytest.raises(ValueError, match="height=10 is not between 200 and 10000"):
         apscope.explore(folder, height=10)

@@ -1,4 +1,5 @@
-"""The first screen: a verdict of at most 20 words a trace, its command, three charts; nothing of it needs a script."""
+"""The first screen: a verdict of at most 20 words per trace, its command, three charts; nothing of
+it needs a script."""
 
 from __future__ import annotations
 
@@ -16,8 +17,10 @@ from apscope.cli import main
 from tests.python.browser import CHROMIUM, Browser
 
 TRACES = ["digits", "digits_w64", "characters", "resnet18", "transformer"]
-SCHEMES = ["none:fp32", "none:fp16", "none:e4m3", "loss_scaling:e3m4,scale=best,rule=tight", "aps:e3m4,rule=tight,unit=model", "aps:e3m4,rule=tight",
-           "loss_scaling:e4m3fn,scale=best,rule=tight", "aps:e4m3fn,rule=tight", "stochastic:e4m3"]  # fmt: skip
+SCHEMES = ["none:fp32", "none:fp16", "none:e4m3", "loss_scaling:e3m4,scale=best,rule=tight",
+           "aps:e3m4,rule=tight,unit=model", "aps:e3m4,rule=tight",
+           "loss_scaling:e4m3fn,scale=best,rule=tight", "aps:e4m3fn,rule=tight",
+               "stochastic:e4m3"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +89,8 @@ def test_the_chart_of_error_against_bytes_names_the_scheme_of_the_verdict(result
 
 def test_the_worst_layer_has_the_largest_error_over_the_noise_at_a_step(results, text):
     said = re.findall(
-        r'<p class="verdict"><b class="spec" title="(.*?)">.*?worst: <b>(.*?)</b>, (.*?) at step (\d+)</p>',
+        r'<p class="verdict"><b class="spec" title="(.*?)">.*?worst: '
+        r"<b>(.*?)</b>, (.*?) at step (\d+)</p>",
         text,
     )
     assert len(said) == 5
@@ -127,8 +131,8 @@ def test_the_path_in_the_command_is_that_of_the_results():
         {"command": "apscope replay 'my data/digits' other --scheme main -o out", "seed": 3},
     )
     assert (
-        said
-        == "apscope replay 'my data/digits' --scheme aps:e4m3,rule=tight --topology ring --seed 3 -o again"
+        said == "apscope replay 'my data/digits' --scheme aps:e4m3,rule=tight "
+        "--topology ring --seed 3 -o again"
     )
     assert (
         first.command("digits", "sign", "vote", {"command": "a 'broken", "seed": 0})
@@ -159,7 +163,8 @@ def test_what_is_chosen():
     assert (
         first.chosen(rows(), {})[0]["scheme"] == "aps:e4m3" and first.chosen(rows(), {})[1] == "¼"
     )
-    # Side information does not change the class; what overflowed or skipped a step does not stand for it.
+    # Side information does not change the class; what overflowed or skipped a step does not stand
+    # for it.
     assert first.chosen(rows(volume=[0.13, 0.2508, 0.5]), {})[0]["scheme"] == "aps:e4m3"
     assert first.chosen(rows(overflowed=[0, 1, 0]), {})[0]["scheme"] == "none:e3m0"
     best, share = first.chosen(rows(overflowed=[1, 0, 0], skipped=[0, 2, 0]), {})
@@ -213,7 +218,8 @@ def test_what_to_use_is_the_plan_of_recommend(results, text):
         plan = apscope.recommend(results, max_volume=0.25, trace=trace, topology="ring")
         assert plan.verdict().replace("'", "&#39;")[:100] in part
         shown = re.findall(
-            r'<td class="text"><span class="dot" aria-hidden="true"></span><span class="spec" title="(.*?)">',
+            r'<td class="text"><span class="dot" aria-hidden="true"></span><span class="spec" '
+            r'title="(.*?)">',
             part,
         )
         assert shown == list(plan.layers["scheme"][:80])
@@ -246,7 +252,10 @@ def browser(text, tmp_path_factory):
 
 @in_a_browser
 def test_five_traces_are_one_screen_and_two_of_a_phone(browser):
-    bottom = "document.querySelector('article.first:last-of-type').getBoundingClientRect().bottom + scrollY"
+    bottom = (
+        "document.querySelector('article.first:last-of-type').getBoundingClientRect().bottom "
+        "+ scrollY"
+    )
     browser.resize(1400, 1000)
     assert browser.run(bottom) <= 1000
     assert browser.run("document.querySelectorAll('article.first svg.chart').length") == 15
@@ -288,7 +297,10 @@ def test_the_charts_are_alive(browser):
 @in_a_browser
 def test_a_name_is_copied_as_its_spec(browser):
     copied = browser.run(
-        "(() => { const spec = document.querySelector('.verdict .spec'); getSelection().selectAllChildren(spec); const data = new DataTransfer();"
-        " spec.dispatchEvent(new ClipboardEvent('copy', {clipboardData: data, bubbles: true, cancelable: true})); return [spec.textContent, spec.title, data.getData('text/plain')]; })()"
+        "(() => { const spec = document.querySelector('.verdict .spec'); "
+        "getSelection().selectAllChildren(spec); const data = new DataTransfer(); "
+        "spec.dispatchEvent(new ClipboardEvent('copy', {clipboardData: data, bubbles: true, "
+        "cancelable: true})); return [spec.textContent, spec.title, data.getData('text/plain')]; "
+        "})()"
     )
     assert copied[2] == copied[1] and copied[0] != copied[1]

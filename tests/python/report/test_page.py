@@ -1,4 +1,4 @@
-"""The report without a browser: what it says first, what fits into it, where it may be written."""
+"""The report without a browser: its first screen, its size limits, its destinations."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ from apscope._report.text import figure
 from apscope.cli import main
 from apscope.record import TraceWriter
 
-SCHEMES = ["none:fp32", "none:bf16", "none:fp16", "none:e4m3", "loss_scaling:e4m3,scale=best", "aps:e4m3", "loss_scaling:e3m4,scale=best", "aps:e3m4",
-           "loss_scaling:e3m4,scale=best,rule=tight", "aps:e3m4,rule=tight", "loss_scaling:e5m2,scale=best", "aps:e5m2", "stochastic:e3m4",
+SCHEMES = ["none:fp32", "none:bf16", "none:fp16", "none:e4m3", "loss_scaling:e4m3,scale=best",
+           "aps:e4m3", "loss_scaling:e3m4,scale=best", "aps:e3m4",
+           "loss_scaling:e3m4,scale=best,rule=tight", "aps:e3m4,rule=tight",
+           "loss_scaling:e5m2,scale=best", "aps:e5m2", "stochastic:e3m4",
            "dynamic_loss_scaling:e4m3", "qsgd", "zero_blocks"]  # fmt: skip
 
 
@@ -49,14 +51,14 @@ def told(results):
 def test_the_ladder_stands_in_a_table_with_its_factors(results):
     text = page(results)
     ladder = apscope.ladder(results).set_index(["rung", "format"])
-    table = text[text.index("What finer scaling buys") :]
+    table = text[text.index("The gain of finer scales") :]
     row = re.search(r'class="text">e3m4, 3 exponent bits</th>(.*?)</tr>', table)[1]
     layer = ladder.loc[("layer", "e3m4")]
     assert f"<b>{figure(layer['error_over_noise'], 2)}</b>" in row
     assert (
         text.index('<svg class="chart xy"')
         < text.index("Baselines, and the best of each family")
-        < text.index("What finer scaling buys")
+        < text.index("The gain of finer scales")
     )
 
 
@@ -77,7 +79,7 @@ def test_comparisons_say_in_what_two_schemes_differ_and_have_one_rule(results):
     )
     text = page(results)
     first = text[: text.index('id="repeat"')]
-    assert "because" not in first and "outweigh" not in first
+    assert "because" not in first and "dominate" not in first
     assert "scale: one per layer and step / one for all steps, the best in hindsight" in text
 
 
@@ -85,7 +87,7 @@ def test_a_lossless_wide_scheme_is_no_winner_and_a_baseline_no_rival(results):
     table, _ = told(results)
     assert "zero_blocks" not in set(table["scheme"])
     assert list(table["scheme"][:3]) == ["none:fp32", "none:fp16", "none:bf16"]
-    # A gather of 8 workers sends as much as fp32: that it loses less buys nothing.
+    # A gather of 8 workers sends as much as fp32, so its smaller error is not a gain.
     stochastic = table.set_index("scheme").loc["stochastic:e3m4"]
     assert (
         stochastic["beaten_by"] in ("none:fp16", "none:bf16")
@@ -222,7 +224,7 @@ def test_what_changed_between_two_replays(trace, tmp_path):
         == 0
     )
     text = (tmp_path / "r.html").read_text()
-    assert "What changed against the other results" in text and "Settings that differ" in text
+    assert "Changes from the other results" in text and "Settings that differ" in text
 
 
 def test_results_of_an_entirely_different_trace_are_refused(trace, tmp_path, capsys, monkeypatch):
@@ -230,7 +232,10 @@ def test_results_of_an_entirely_different_trace_are_refused(trace, tmp_path, cap
     one, two = (
         apscope.replay(t, "aps:e4m3", steps="0:11", topology="ring") for t in (trace, other)
     )
-    sentence = "the other results are of another trace (characters, here digits), without a tensor in common; there is nothing to compare"
+    sentence = (
+        "the other results are of another trace (characters, here digits) and have no tensor in "
+        "common with these; give results of the same model"
+    )
     with pytest.raises(ValueError, match=re.escape(sentence)):
         apscope.report(one, tmp_path / "r.html", against=two)
     assert not (tmp_path / "r.html").exists()
@@ -253,7 +258,7 @@ def test_results_of_an_entirely_different_trace_are_refused(trace, tmp_path, cap
     )
     assert capsys.readouterr().err == f"apscope: {sentence}\n"
     two.provenance["traces"][0]["name"] = "digits"  # a name alone is not a trace
-    with pytest.raises(ValueError, match="without a tensor in common"):
+    with pytest.raises(ValueError, match="have no tensor in common with these"):
         changes(one, two)
 
 
@@ -327,7 +332,8 @@ def test_empty_results_are_refused_in_a_sentence(results, tmp_path):
 
 
 def large(layers=400, steps=50, schemes=25, seed=0):
-    """Rows as a replay of a large model gives them, of random numbers: a wire row, exact and four topologies a cell."""
+    """Rows as a replay of a large model gives them, of random numbers: a wire row, exact and four
+    topologies a cell."""
     random = np.random.default_rng(seed)
     topologies = ["", "exact", "sequential", "ring", "tree", "hierarchical:4"]
     count = steps * layers * schemes * len(topologies)
@@ -347,11 +353,16 @@ def large(layers=400, steps=50, schemes=25, seed=0):
 
     reference = np.exp(random.normal(size=(steps, layers)))[step, layer]
     frame = pd.DataFrame({
-        "trace": text(np.zeros(count, int), ["large"]), "step": step, "tensor": text(layer, [f"layers.{i}.weight" for i in range(layers)]),
-        "role": text(np.zeros(count, int), ["linear"]), "scheme": text(scheme, [f"aps:e4m3,delay={i}" for i in range(schemes)]),
-        "format": text(np.zeros(count, int), ["e4m3"]), "topology": text(topology, topologies), "stage": text((topology > 0) * 1, ["wire", "reduced"]),
-        "workers": 8, "skipped": False, "count": 1_000_000, "counted": 1_000_000, "nonzero": random.integers(900_000, 1_000_000, count),
-        "underflow": random.integers(0, 100_000, count), "overflow": 0, "sum_squared_reference": reference, "sum_absolute_reference": np.sqrt(reference),
+        "trace": text(np.zeros(count, int), ["large"]), "step": step,
+        "tensor": text(layer, [f"layers.{i}.weight" for i in range(layers)]),
+        "role": text(np.zeros(count, int), ["linear"]),
+        "scheme": text(scheme, [f"aps:e4m3,delay={i}" for i in range(schemes)]),
+        "format": text(np.zeros(count, int), ["e4m3"]), "topology": text(topology, topologies),
+        "stage": text((topology > 0) * 1, ["wire", "reduced"]),
+        "workers": 8, "skipped": False, "count": 1_000_000, "counted": 1_000_000,
+        "nonzero": random.integers(900_000, 1_000_000, count),
+        "underflow": random.integers(0, 100_000, count), "overflow": 0,
+        "sum_squared_reference": reference, "sum_absolute_reference": np.sqrt(reference),
         "scale_exponent": random.integers(-8, 8, count), "wire_bits": 8_000_000, "side_bits": 8,
     })  # fmt: skip
     for name in (
@@ -365,8 +376,16 @@ def large(layers=400, steps=50, schemes=25, seed=0):
         "rescaled_nmse",
     ):
         frame[name] = random.normal(size=count) * reference
-    histograms = pd.DataFrame({"trace": "large", "step": np.repeat(np.arange(steps), layers * 20), "tensor": np.tile(np.repeat([f"layers.{i}.weight" for i in range(layers)], 20), steps),
-                               "kind": "finite", "exponent": np.tile(np.arange(-20, 0), steps * layers), "count": 5})  # fmt: skip
+    histograms = pd.DataFrame(
+        {
+            "trace": "large",
+            "step": np.repeat(np.arange(steps), layers * 20),
+            "tensor": np.tile(np.repeat([f"layers.{i}.weight" for i in range(layers)], 20), steps),
+            "kind": "finite",
+            "exponent": np.tile(np.arange(-20, 0), steps * layers),
+            "count": 5,
+        }
+    )
     return frame, histograms
 
 

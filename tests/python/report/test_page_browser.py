@@ -1,4 +1,5 @@
-"""The report in a browser: what it shows, that it answers, and that its numbers are those of `Results.summary`."""
+"""The report in a browser: its content, its interaction, and numbers equal to those of
+`Results.summary`."""
 
 from __future__ import annotations
 
@@ -19,8 +20,10 @@ pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)"
 )
 
-SCHEMES = ["none:fp32", "none:bf16", "none:e4m3", "loss_scaling:e4m3,scale=best", "aps:e4m3", "aps:e4m3,rounding=stochastic", "stochastic:e4m3",
-           "loss_scaling:e3m4,scale=best", "aps:e3m4", "dynamic_loss_scaling:e4m3", "qsgd", "hybrid(last=qsgd;else=aps:e4m3)"]  # fmt: skip
+SCHEMES = ["none:fp32", "none:bf16", "none:e4m3", "loss_scaling:e4m3,scale=best", "aps:e4m3",
+           "aps:e4m3,rounding=stochastic", "stochastic:e4m3",
+           "loss_scaling:e3m4,scale=best", "aps:e3m4", "dynamic_loss_scaling:e4m3", "qsgd",
+               "hybrid(last=qsgd;else=aps:e4m3)"]  # fmt: skip
 READY = "document.documentElement?.classList.contains('ready')"
 
 
@@ -40,7 +43,7 @@ def browser():
 
 
 def shown(browser, text, folder, **about):
-    """Opens a page; it must say nothing to the console and ask nobody for anything."""
+    """Opens a page; it must not write to the console nor request anything."""
     path = folder / "page.html"
     path.write_text(text, encoding="utf-8")
     browser.prefer("light")
@@ -106,12 +109,14 @@ def test_the_aggregation_gives_the_numbers_of_summary(opened, results):
 def test_layers_of_a_pair_are_those_of_compare(opened, results):
     a, b = "aps:e3m4", "loss_scaling:e3m4,scale=best"
     opened.run(
-        f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}, trace: 'digits', topology: 'ring'}}); apscopePage.update(); apscopePage.drawAll()"
+        f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}, trace: 'digits', topology: "
+        f"'ring'}}); apscopePage.update(); apscopePage.drawAll()"
     )
     table = results.compare(a, b, topology="ring")
     table = table[(table["trace"] == "digits") & (table["layer"] != "all")].set_index("layer")
     cells = opened.run(
-        "[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map((c) => c.textContent))"
+        "[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map((c) "
+        "=> c.textContent))"
     )
     heads = opened.run(
         "[...document.querySelectorAll('#versus thead th')].map((th) => th.textContent)"
@@ -136,12 +141,16 @@ def test_wins_of_the_page_are_those_of_compare(browser, request, tmp_path):
     narrow = 0
     for a, b in itertools.combinations(specs, 2):
         browser.run(
-            f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}}}); apscopePage.update(); apscopePage.drawAll()"
+            f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}}}); apscopePage.update(); "
+            "apscopePage.drawAll()"
         )
         layers = results.compare(a, b, topology="ring").query("not whole")
         sums = layers[["steps", "wins", "losses", "ties"]].sum()
         told = browser.run("document.querySelector('#versus .said').textContent")
-        wanted = f"of {sums.steps} pairs of a layer and a step A loses less in {sums.wins}, more in {sums.losses}, as much in {sums.ties}."
+        wanted = (
+            f"of {sums.steps} pairs of a layer and a step A loses less in {sums.wins}, more "
+            f"in {sums.losses}, as much in {sums.ties}."
+        )
         assert told.endswith(wanted), (a, b, told, wanted)
         rows = (
             results.frame.query("topology == 'ring'")
@@ -159,19 +168,24 @@ def test_overflow_is_told_wherever_such_a_row_appears(browser, request, tmp_path
     results = apscope.replay(data, [a, b], steps=[0, 8, 9, 34, 240], topology="ring")
     shown(browser, page(results), tmp_path)
     browser.run(
-        f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}}}); apscopePage.update(); apscopePage.drawAll()"
+        f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}}}); apscopePage.update(); "
+        "apscopePage.drawAll()"
     )
     table = results.compare(a, b).set_index("layer").drop("all")
     assert (table.nmse_b == np.inf).any() and not (table.nmse_b == np.inf).all()
     cells = browser.run(
-        "[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map((c) => c.textContent))"
+        "[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map((c) "
+        "=> c.textContent))"
     )
     assert {row[0]: row[6] == "overflow" for row in cells} == (
         table.nmse_b == np.inf
     ).to_dict() and not any(row[5] == "overflow" for row in cells)
-    crosses = "[...document.querySelectorAll('#versus .plot svg text')].filter((t) => t.textContent === '×').length"
+    crosses = (
+        "[...document.querySelectorAll('#versus .plot svg text')].filter((t) => "
+        "t.textContent === '×').length"
+    )
     assert browser.run(crosses) == table.overflowed_b.sum()
-    assert "B overflowed here: its error is not finite and has no parts." in browser.run(
+    assert "B overflowed here, so its error is not finite and has no parts." in browser.run(
         "document.querySelector('#versus').textContent"
     )
     browser.run("apscopePage.state.measure = 'nmse'; apscopePage.update(); apscopePage.drawAll()")
@@ -180,11 +194,13 @@ def test_overflow_is_told_wherever_such_a_row_appears(browser, request, tmp_path
     )
     worst = table.index[table.nmse_b == np.inf][0]
     browser.run(
-        f"apscopePage.state.picked = {{layer: {worst!r}, step: null}}; apscopePage.update(); apscopePage.drawAll()"
+        f"apscopePage.state.picked = {{layer: {worst!r}, step: null}}; apscopePage.update(); "
+        "apscopePage.drawAll()"
     )
     assert (
         browser.run(
-            "[...document.querySelectorAll('#versus .detail svg text')].filter((t) => t.textContent === '×').length"
+            "[...document.querySelectorAll('#versus .detail svg text')].filter((t) => "
+            "t.textContent === '×').length"
         )
         > 0
     )
@@ -206,7 +222,9 @@ def test_a_click_on_a_layer_and_on_a_cell_opens_it(opened):
     # With the mouse, in the middle of a cell of the map.
     opened.run("document.querySelector('#versus .plot').scrollIntoView({block: 'center'})")
     place = opened.run(
-        "(() => { const r = document.querySelectorAll('#versus .plot svg:last-of-type g[aria-label=cell] rect')[3].getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+        "(() => { const r = document.querySelectorAll('#versus .plot svg:last-of-type "
+        "g[aria-label=cell] rect')[3].getBoundingClientRect(); return [r.x + r.width / 2, r.y + "
+        "r.height / 2]; })()"
     )
     opened.click(*place)
     opened.wait("document.querySelector('#versus .detail h4')")
@@ -227,7 +245,8 @@ def test_a_filter_changes_every_part_within_50_ms(opened):
         opened.run("document.querySelector('#filters input[value=\"loss scaling\"]').click()")
         took.append(opened.run("apscopePage.took"))
     opened.run(
-        "document.querySelector('#filters input[value=\"loss scaling\"]').click(); apscopePage.drawAll()"
+        "document.querySelector('#filters input[value=\"loss scaling\"]').click(); "
+        "apscopePage.drawAll()"
     )
     after = opened.run("apscopePage.view().records.map((r) => r.family)")
     assert 0 < len(after) < before and "loss scaling" not in after
@@ -237,7 +256,9 @@ def test_a_filter_changes_every_part_within_50_ms(opened):
 
 def test_a_layer_filter_recomputes_the_numbers(opened, results):
     opened.run(
-        "document.querySelector('#filters select[aria-label=layers]').value = 'layer norm.bias'; document.querySelector('#filters select[aria-label=layers]').dispatchEvent(new Event('change'))"
+        "document.querySelector('#filters select[aria-label=layers]').value = 'layer norm.bias'; "
+        "document.querySelector('#filters select[aria-label=layers]').dispatchEvent(new "
+        "Event('change'))"
     )
     frame = results.frame
     one = apscope.Results(
@@ -260,7 +281,8 @@ def test_a_click_on_a_head_sorts_and_says_so(opened):
     opened.run("document.querySelector('#schemes th[data-key=underflow_wire] button').click()")
     assert (
         opened.run(
-            "document.querySelector('#schemes th[data-key=underflow_wire]').getAttribute('aria-sort')"
+            "document.querySelector('#schemes "
+            "th[data-key=underflow_wire]').getAttribute('aria-sort')"
         )
         == "ascending"
     )
@@ -281,12 +303,14 @@ def test_the_table_has_ten_columns_and_more_on_demand(opened):
     opened.run("document.querySelector('#schemes .menu input[value=\"pooled NMSE\"]').click()")
     assert opened.run("document.querySelectorAll('#schemes thead th').length") == 11
     opened.run(
-        "document.querySelector('#schemes input[type=search]').value = 'aps'; document.querySelector('#schemes input[type=search]').dispatchEvent(new Event('input'))"
+        "document.querySelector('#schemes input[type=search]').value = 'aps'; "
+        "document.querySelector('#schemes input[type=search]').dispatchEvent(new Event('input'))"
     )
     assert all(
         "aps" in name
         for name in opened.run(
-            "[...document.querySelectorAll('#schemes tbody th')].map((th) => th.title || th.textContent)"
+            "[...document.querySelectorAll('#schemes tbody th')].map((th) => th.title || "
+            "th.textContent)"
         )
     )
 
@@ -301,12 +325,16 @@ def test_no_width_needs_scrolling_sideways(browser, text, tmp_path, width):
         )
         <= width
     )  # the ranking number
-    cut = "[...document.querySelectorAll('.plot svg text')].filter((t) => t.getBoundingClientRect().left < t.closest('.plot').getBoundingClientRect().left - 1)"
+    cut = (
+        "[...document.querySelectorAll('.plot svg text')].filter((t) => "
+        "t.getBoundingClientRect().left < t.closest('.plot').getBoundingClientRect().left - 1)"
+    )
     assert browser.run(f"{cut}.map((t) => t.textContent)") == []
     if width >= 1400:
         assert (
             browser.run(
-                "[...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth).map((box) => box.getAttribute('aria-label'))"
+                "[...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > "
+                "box.clientWidth).map((box) => box.getAttribute('aria-label'))"
             )
             == []
         )
@@ -333,7 +361,8 @@ def test_paper_shows_all_and_cuts_nothing(browser, text, tmp_path):
     browser.call("Emulation.setEmulatedMedia", media="print")
     browser.resize(760, 1000)
     assert browser.run(
-        "[...document.querySelectorAll('main section:not([hidden]) .live')].every((part) => part.querySelector('svg, table'))"
+        "[...document.querySelectorAll('main section:not([hidden]) .live')].every((part) => "
+        "part.querySelector('svg, table'))"
     )
     assert browser.run("document.documentElement.scrollWidth") <= 760
     browser.call("Emulation.setEmulatedMedia", media="")
@@ -388,7 +417,8 @@ def test_without_scripts_tables_and_figures_stand(browser, text, tmp_path):
 
 def test_every_figure_says_what_it_shows(opened):
     labels = opened.run(
-        "[...document.querySelectorAll('.plot svg[role=img]')].map((svg) => svg.getAttribute('aria-label'))"
+        "[...document.querySelectorAll('.plot svg[role=img]')].map((svg) => "
+        "svg.getAttribute('aria-label'))"
     )
     assert len(labels) >= 6 and all(len(label) > 30 for label in labels)
 
@@ -425,10 +455,12 @@ def test_names_of_any_kind_are_harmless(browser, results, tmp_path):
     browser.run("document.querySelectorAll('#versus tbody button')[0].click()")
     assert browser.messages == []
     browser.run(
-        "(() => { const make = URL.createObjectURL; URL.createObjectURL = (blob) => { window.saved = blob; return make.call(URL, blob); }; })()"
+        "(() => { const make = URL.createObjectURL; URL.createObjectURL = (blob) => { window.saved "
+        "= blob; return make.call(URL, blob); }; })()"
     )
     browser.run(
-        "[...document.querySelectorAll('#versus .tools button')].find((b) => b.textContent.startsWith('CSV')).click()"
+        "[...document.querySelectorAll('#versus .tools button')].find((b) => "
+        "b.textContent.startsWith('CSV')).click()"
     )
     lines = browser.run("saved.text()").lstrip("\ufeff").split("\r\n")
     assert lines[0].startswith("layer,wins,losses,median_ratio") and any(
@@ -481,7 +513,8 @@ def test_additions_of_steps_that_were_sent_are_those_of_compare(browser, request
         "[...document.querySelectorAll('#versus thead th')].map((th) => th.textContent)"
     )
     cells = browser.run(
-        "[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map((c) => c.textContent))"
+        "[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map((c) "
+        "=> c.textContent))"
     )
     place = next(i for i, head in enumerate(heads) if head.startswith("additions B"))
     wanted = results.compare(*specs).set_index("layer")["accumulation_b"]

@@ -1,7 +1,8 @@
-"""The page's live charts are those of notebooks: the same bands, colours, marks and numbers, described once.
+"""The page's live charts are those of notebooks: the same bands, colours, marks and numbers,
+described once.
 
-What the page computes itself, because a reader filters, is in page/fill.js; each of its functions is
-held to that of _charts/fill.py here.
+What the page computes itself, because a reader filters, is in page/fill.js; each of its functions
+is held to that of _charts/fill.py here.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)"
 )
 
-SCHEMES = ["none:fp32", "none:bf16", "none:e4m3", "loss_scaling:e4m3,scale=best", "aps:e4m3", "stochastic:e4m3",
-           "loss_scaling:e3m4,scale=best", "loss_scaling:e4m3", "aps:e3m4", "dynamic_loss_scaling:e4m3", "qsgd"]  # fmt: skip
+SCHEMES = ["none:fp32", "none:bf16", "none:e4m3", "loss_scaling:e4m3,scale=best", "aps:e4m3",
+           "stochastic:e4m3",
+           "loss_scaling:e3m4,scale=best", "loss_scaling:e4m3", "aps:e3m4",
+               "dynamic_loss_scaling:e4m3", "qsgd"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +63,16 @@ def opened(results, tmp_path_factory):
 def draw(browser, **state):
     """What the page shows when these are chosen."""
     browser.run(
-        f"Object.assign(apscopePage.state, {json.dumps(state)}); apscopePage.update(); apscopePage.drawAll()"
+        f"Object.assign(apscopePage.state, {json.dumps(state)}); apscopePage.update(); "
+        "apscopePage.drawAll()"
     )
 
 
 def colours(browser, place):
     """How many cells of a map have which colour."""
     fills = browser.run(
-        f"[...document.querySelectorAll('{place} g[aria-label=cell] rect')].map((r) => r.getAttribute('fill'))"
+        f"[...document.querySelectorAll('{place} g[aria-label=cell] rect')].map((r) => "
+        "r.getAttribute('fill'))"
     )
     return pd.Series([fill for fill in fills if fill != "none"]).value_counts().to_dict()
 
@@ -211,7 +216,8 @@ def test_the_order_of_additions_is_drawn_as_in_notebooks(opened, results):
 def test_the_front_of_the_page_is_that_of_the_charts(opened, results):
     draw(opened, topology="ring", measure="step_nmse")
     records = opened.run(
-        "apscopePage.view().records.map((r) => [r.scheme, r.volume, r.step_nmse, r.overflowed + r.skipped])"
+        "apscopePage.view().records.map((r) => [r.scheme, r.volume, r.step_nmse, r.overflowed + "
+        "r.skipped])"
     )
     sound = {
         (volume, max(error, FLOOR)): spec
@@ -237,13 +243,15 @@ def test_the_series_of_a_layer_are_those_of_notebooks(opened, results):
     draw(opened, a=a, b="none:e4m3", topology="ring", picked={"layer": layer, "step": None})
     kinds = {kind: KINDS[kind].caption for kind in ("exponents", "scale", "bias", "origin")}
     boxes = opened.run(
-        "[...document.querySelectorAll('#versus figure')].map((f) => f.querySelector('figcaption')?.textContent)"
+        "[...document.querySelectorAll('#versus figure')].map((f) => "
+        "f.querySelector('figcaption')?.textContent)"
     )
     at = {kind: boxes.index(caption) for kind, caption in kinds.items()}
 
     def drawn(kind, marks, what):
         return opened.run(
-            f"[...document.querySelectorAll('#versus figure')[{at[kind]}].querySelectorAll('{marks}')].map((m) => {what})"
+            "[...document.querySelectorAll('#versus "
+            f"figure')[{at[kind]}].querySelectorAll('{marks}')].map((m) => {what})"
         )
 
     bars = dict(

@@ -1,4 +1,5 @@
-"""How large the report of the bundled traces is, how long it takes to write, to open and to answer."""
+"""How large the report of the bundled traces is, how long it takes to write, to open and to
+answer."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def schemes_of(results, specs):
 
 
 def written(results):
-    """The page, and the processor's seconds for it. They grow, at most twofold, where two programs share a core."""
+    """The page, and the processor's seconds for it. They grow, at most twofold, where two programs
+    share a core."""
     began = time.process_time()
     text = page(results)
     return text, time.process_time() - began
@@ -85,8 +87,8 @@ def test_a_trace_of_161_layers_is_replayed_summarised_and_reported_within_bounds
     rows, slow = found["rows"], min(2.0, busy())
     assert rows > 100 * 161 * steps and len(report_cost.SCHEMES) == 25
     assert (
-        f"161 tensors, {sum(1 + size // 8192 for _, size in layers)} elements of each worker, 4 workers, 10 steps; 25 schemes, {rows} rows"
-        in (tmp_path / "performance.md").read_text()
+        f"161 tensors, {sum(1 + size // 8192 for _, size in layers)} elements of each worker, 4 "
+        f"workers, 10 steps; 25 schemes, {rows} rows" in (tmp_path / "performance.md").read_text()
     )
     for command, seconds in (("replay", 6), ("summary", 3.5), ("report", 12)):
         assert found[command][1] <= seconds * slow, command

@@ -1,4 +1,4 @@
-"""Plots: what is drawn are the table's numbers, and odd tables are drawn too."""
+"""Plots: they draw the table's numbers, also of unusual tables."""
 
 import matplotlib
 import numpy as np
@@ -64,7 +64,8 @@ def draws(results):
 
 
 def changed(results, **changes):
-    """Results with another frame: mask -> {column: value} pairs through `where`, columns left out through `drop`."""
+    """Results with another frame: mask -> {column: value} pairs through `where`, columns left out
+    through `drop`."""
     frame = results.frame.copy()
     for column, value in changes.get("values", {}).items():
         frame.loc[changes["where"](frame), column] = value

@@ -1,4 +1,5 @@
-"""Plots take what they are documented to take, say in one sentence what is not there, and bear any name."""
+"""Plots accept all documented arguments, report missing data in one sentence, and accept any
+name."""
 
 import re
 import warnings
@@ -97,7 +98,8 @@ def test_a_scheme_is_taken_in_any_spelling(results, plot):
 def test_a_scheme_that_is_not_there_is_one_sentence(results, plot, scheme):
     with pytest.raises(
         ValueError,
-        match=f"^the results have no scheme '{re.escape(scheme)}'; (did you mean '|they have none:bf16, aps:e3m4, )",
+        match=f"^the results have no scheme '{re.escape(scheme)}'; (did you mean '|they have "
+        "none:bf16, aps:e3m4, )",
     ):
         dict(calls(results))[plot](scheme)
     with pytest.raises(ValueError, match="no scheme 'aps'; did you mean 'aps:e3m4'"):
@@ -133,7 +135,7 @@ def test_the_ladder_draws_a_line_a_format_and_the_noise(request, results):
     with pytest.raises(ValueError, match="the results do not have two rungs of the ladder"):
         plots.ladder(results)
     for wrong in (5, {}, "out/", None):
-        with pytest.raises(TypeError, match="results is of type .*; give a Results"):
+        with pytest.raises(TypeError, match="results is of type .*; give Results"):
             plots.ladder(wrong)
     with pytest.raises(ValueError, match="the table has no column trace"):
         plots.ladder(pd.DataFrame({"x": [1]}))
@@ -142,11 +144,11 @@ def test_the_ladder_draws_a_line_a_format_and_the_noise(request, results):
 @pytest.mark.parametrize("plot", WITH_SCHEME)
 def test_what_is_no_results_is_one_sentence(results, plot):
     for wrong, word in ((5, "int"), ({}, "dict"), ("out/", "str"), (None, "NoneType")):
-        with pytest.raises(TypeError, match=f"results is of type {word}; give a Results"):
+        with pytest.raises(TypeError, match=f"results is of type {word}; give Results"):
             dict(calls(wrong))[plot]("aps:e3m4")
     with pytest.raises(
         (ValueError, TypeError),
-        match="the results hold no rows|the table has no column trace|holds no exponent histograms",
+        match="the results have no rows|the table has no column trace|has no exponent histograms",
     ):
         dict(calls(pd.DataFrame({"x": [1]})))[plot]("aps:e3m4")
 
@@ -156,7 +158,7 @@ def test_every_plot_takes_the_frame_but_those_of_histograms(results):
         if name.startswith("exponent"):
             with pytest.raises(
                 TypeError,
-                match="a table, which holds no exponent histograms; give the Results themselves",
+                match="a table, which has no exponent histograms; give the Results",
             ):
                 call("aps:e3m4")
         else:
@@ -180,7 +182,7 @@ def test_one_layer_is_what_its_rows_alone_give(results, plot):
         plot(results, *arguments, layer="head.bias"), plot(alone, *arguments))]  # fmt: skip
     assert lines[0] == lines[1] and lines[0]
     with pytest.raises(
-        ValueError, match="the results hold no layer 'head.bia'; did you mean 'head.bias'"
+        ValueError, match="the results have no layer 'head.bia'; did you mean 'head.bias'"
     ):
         plot(results, *arguments, layer="head.bia")
 
@@ -189,7 +191,7 @@ def test_a_scheme_in_the_formats_place_is_told_where_it_belongs(results):
     for plot in (plots.exponent_histogram, plots.exponents_by_layer):
         with pytest.raises(
             ValueError,
-            match="^'aps:e4m3' is a scheme and no format; give scheme='aps:e4m3' to draw",
+            match="^'aps:e4m3' is a scheme and not a format; give scheme='aps:e4m3' to draw",
         ):
             plot(results, "aps:e4m3")
         with pytest.raises(
@@ -256,7 +258,8 @@ def test_points_of_costs_are_the_summarys_and_the_front_has_no_better_one(result
     }
     corners = list(zip(front.get_xdata(), front.get_ydata()))
     assert best <= set(corners)
-    # The error stays until the next point is paid for, and then falls: no corner promises less than was measured.
+    # The error stays until the next point is paid for, and then falls: no corner promises less than
+    # was measured.
     for x, y in corners:
         assert min(b for a, b in best if a <= x) <= y
     with pytest.raises(ValueError, match="against='bits' is neither"):
@@ -270,7 +273,8 @@ def test_nmse_ratio_is_of_the_two_schemes_in_every_cell(results):
         pair = [
             nmse(
                 results.frame.query(
-                    f"scheme == '{s}' and topology == 'tree' and tensor == 'head.bias' and step == {step}"
+                    f"scheme == '{s}' and topology == 'tree' and tensor "
+                    f"== 'head.bias' and step == {step}"
                 )
             )
             for s in SPECS[1:3]

@@ -1,4 +1,4 @@
-"""What holds for the code as a whole: stubs, documents. Layers and files are the lint's."""
+"""Checks of the code as a whole: stubs, documents. The lint checks layers and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Compiler options that would change bits are refused: by the headers where a macro tells, else when the program starts."""
+"""Compiler options that would change bits are refused: by the headers if there is a macro, else
+when the program starts."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def test_options_that_give_up_ieee_754_do_not_compile(option):
         option, "-O2", "-fsyntax-only", "-x", "c++", "-", source='#include "core/rounding.h"\n'
     )
     assert done.returncode != 0
-    assert "apscope rounds by IEEE 754, which this compiler option gives up" in done.stderr
+    assert "apscope rounds by IEEE 754, but this compiler option does not" in done.stderr
 
 
 def test_the_projects_own_options_compile():
@@ -64,7 +65,8 @@ def test_fused_operations_are_found_when_the_program_starts(tmp_path):
     program = tmp_path / "main.cpp"
     program.write_text(
         '#include <cstdio>\n#include <exception>\n#include "emulation/machine/simd.h"\n'
-        "int main() {\n  try { apscope::detail::simd_level(); } catch (const std::exception& e) { std::puts(e.what()); return 1; }\n  return 0;\n}\n"
+        "int main() {\n  try { apscope::detail::simd_level(); } catch (const std::exception& e) { "
+        "std::puts(e.what()); return 1; }\n  return 0;\n}\n"
     )
     sources = [str(program), "emulation/machine/simd.cpp", "core/float_environment.cpp"]
     for contract, status in (("fast", 1), ("off", 0)):

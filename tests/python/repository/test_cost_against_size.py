@@ -63,7 +63,8 @@ def test_cost_against_size_measures_draws_and_writes(docs, tmp_path, capsys):
 
 
 def test_a_peak_read_lower_than_before_is_no_memory(docs, tmp_path, monkeypatch):
-    """Linux's count of resident pages is true to some batches of them, so that its peak can be read lower later."""
+    """Linux's count of resident pages is true to some batches of them, so that its peak can be read
+    lower later."""
     script = run_module("tests.benchmarks.cost_against_size")
     readings = iter([9_000_000, 8_900_000])
     monkeypatch.setitem(
@@ -302,7 +303,8 @@ def test_cluster_cost_measures_and_writes(docs, tmp_path):
         for name in ("1 Dask worker", "2 Dask workers")
         for own, by in (("", "folder"), ("", "URL"), (by_dask, "folder"))
     ]
-    # A trace by URL: one Dask worker fetches all three steps, of two workers the fuller one two of the three.
+    # A trace by URL: one Dask worker fetches all three steps, of two workers the fuller one two of
+    # the three.
     assert [float(row[-1]) for row in rows] == [0.0, 0.0, 1.0, 0.0, 0.0, 0.6, 0.0]
 
 

@@ -1,7 +1,9 @@
-"""The C++ library as others have it: installed into a prefix, used by projects that see neither this repository nor Python.
+"""The installed C++ library: used from a prefix by projects that see neither this repository nor
+Python.
 
-The projects are built and run in a mount namespace in which the repository's and Python's folders are empty; where the system allows
-none, a test is skipped that says so. The compiler's list of what it read is looked at in either case.
+The projects are built and run in a mount namespace in which the repository's and Python's folders
+are empty; where the system allows none, a test is skipped that says so. The compiler's list of what
+it read is looked at in either case.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ def run(*command: object, **options: object) -> str:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the library in prefix/, moved there after it was installed elsewhere, and a tool's path without Python."""
+    """A folder with the library in prefix/, moved there after it was installed elsewhere, and a
+    tool's path without Python."""
     folder = tmp_path_factory.mktemp("cpp")
     run("cmake", "--install", BUILD, "--prefix", folder / "first", "--component", "cpp")
     (folder / "first").rename(folder / "prefix")
@@ -62,7 +65,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def python_folders() -> list[Path]:
-    """This interpreter's prefixes; where tools lie in one, as in /usr, Python's own folders there. The system's Python's as well."""
+    """This interpreter's prefixes; where tools lie in one, as in /usr, Python's own folders there.
+    The system's Python's as well."""
     tools = [Path(found).resolve() for tool in TOOLS if (found := shutil.which(tool))]
     prefixes = {Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)}
     shared = {
@@ -79,7 +83,8 @@ def python_folders() -> list[Path]:
 
 
 class Outside:
-    """Runs commands where the folders of the repository and of Python are empty, and Python is in no path."""
+    """Runs commands where the folders of the repository and of Python are empty, and Python is in
+    no path."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -115,14 +120,16 @@ class Outside:
                 "-rm",
                 "/bin/sh",
                 "-c",
-                f'PATH=/usr/bin:/bin:/usr/sbin:/sbin; {self.hide} PATH="{self.place}/bin"; exec "$@"',
+                f"PATH=/usr/bin:/bin:/usr/sbin:/sbin; {self.hide} "
+                f'PATH="{self.place}/bin"; exec "$@"',
                 "sh",
                 *words,
             ]
         return run(*words, env=self.environment, cwd=self.place)
 
     def build(self, source: Path, without: tuple[str, ...] = ("boost", "xtensor")) -> Path:
-        """A project copied out of the repository and built, which reads no header of some libraries: where its programs lie."""
+        """A project copied out of the repository and built, which reads no header of some
+        libraries: where its programs lie."""
         project, build = self.place / source.name, self.place / f"{source.name}-build"
         shutil.copytree(source, project)
         self(
@@ -169,7 +176,8 @@ def trace(place: Path) -> Path:
 def test_neither_the_repository_nor_python_is_in_reach(outside):
     if not outside.hide:
         pytest.skip(
-            f"no folder can be hidden here, so projects are built beside the repository and Python: {outside.refused}"
+            "no folder can be hidden here, so projects are built beside the repository and "
+            f"Python: {outside.refused}"
         )
     for path in (ROOT / "core", ROOT / "bindings/cpp"):
         outside("sh", "-c", 'test ! -e "$0"', path)
@@ -216,7 +224,8 @@ def test_samples_print_what_their_comments_say(name, text, sample_programs, outs
 
 @pytest.mark.skipif(not shutil.which("pkg-config"), reason="there is no pkg-config")
 def test_a_project_without_cmake(outside, place):
-    """Flags by pkg-config; warnings are errors, and flags that change what floating-point code means change no result."""
+    """Flags by pkg-config; warnings are errors, and flags that change what floating-point code
+    means change no result."""
     flags = outside(place / "bin/pkg-config", "--cflags", "--libs", "apscope").split()
     assert f"-I{place}/prefix" in " ".join(
         os.path.normpath(f) if f[0] == "/" else f"{f[:2]}{os.path.normpath(f[2:])}" for f in flags

@@ -1,4 +1,4 @@
-"""The documentation site holds every page, and the links between the pages lead somewhere."""
+"""The documentation site has every page, and all links between pages are valid."""
 
 from __future__ import annotations
 
@@ -145,7 +145,8 @@ def test_no_formula_wants_a_script(page):
 def test_links_to_nowhere_are_found(tmp_path):
     page = tmp_path / "a.md"
     page.write_text(
-        "# A `b`: c\n\n[x](b.md), [y](#a-b-c), [z](#d), `[w](e.md)`, [f](.), [g](a.md#e), [h](https://b.org)\n"
+        "# A `b`: c\n\n[x](b.md), [y](#a-b-c), [z](#d), `[w](e.md)`, [f](.), [g](a.md#e), "
+        "[h](https://b.org)\n"
     )
     assert broken(page) == ["b.md", "#d", ".", "a.md#e"]
 

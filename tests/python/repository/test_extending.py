@@ -1,4 +1,5 @@
-"""The worked examples of docs/extending.md: patches that apply to the tree, shown as they are, in as few files as they should be."""
+"""The worked examples of docs/extending.md: patches that apply to the tree, are shown unchanged,
+and touch at most the stated number of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""docs/insight.md says what docs/insight.py and docs/plans.py compute of the committed tables."""
+"""docs/insight.md has the results that docs/insight.py and docs/plans.py compute from the committed
+tables."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""`import apscope`: what it names, once each; what waits for its first use; which modules are public."""
+"""`import apscope`: its names, once each; names imported on first use; the public modules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ import apscope
 
 PACKAGE = Path(apscope.__file__).parent
 NAMED = re.findall(r"(?<!`)`([\w.]+)`(?!`)", apscope.__doc__)
-#: The modules whose names do not begin with an underscore: those that `import apscope` offers, and the adapters for PyTorch.
+#: The modules whose names do not begin with an underscore: those that `import apscope` offers, and
+#: the adapters for PyTorch.
 PUBLIC = {
     *(f"apscope.{name}" for name in apscope._MODULES),
     *(EXTRAS := {f"apscope.{name}" for name in apscope._EXTRAS}),
@@ -44,7 +45,8 @@ def run(program):
 
 
 def modules():
-    """Every module of the package by its dotted name, without those that have a private part; `__main__` is no module to import."""
+    """Every module of the package by its dotted name, without those that have a private part;
+    `__main__` is no module to import."""
     for path in PACKAGE.rglob("*.py"):
         parts = ("apscope", *path.relative_to(PACKAGE).with_suffix("").parts)
         parts = parts[:-1] if parts[-1] == "__init__" else parts
@@ -113,13 +115,19 @@ def test_import_as_gives_the_module():
 
 def test_what_is_slow_to_import_waits_for_its_use():
     slow = ("pandas", "pyarrow", "matplotlib", "jinja2", "torch", "tqdm")
-    program = f"import sys, time; start = time.perf_counter(); import apscope; took = time.perf_counter() - start; print(took, [m for m in {slow} if m in sys.modules])"
+    program = (
+        "import sys, time; start = time.perf_counter(); import apscope; took = "
+        f"time.perf_counter() - start; print(took, [m for m in {slow} if m in sys.modules])"
+    )
     runs = [run(program).stdout.split(maxsplit=1) for _ in range(3)]
     print(f"import apscope takes {min(float(seconds) for seconds, _ in runs):.3f} s")
     assert all(found.strip() == "[]" for _, found in runs)
 
 
-LOADED = "print([m for m in ('pandas', 'pyarrow.compute', 'matplotlib', 'jinja2', 'torch', 'tqdm', 'asyncio', 'apscope.record') if m in sys.modules])"
+LOADED = (
+    "print([m for m in ('pandas', 'pyarrow.compute', 'matplotlib', 'jinja2', 'torch', "
+    "'tqdm', 'asyncio', 'apscope.record') if m in sys.modules])"
+)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +141,8 @@ LOADED = "print([m for m in ('pandas', 'pyarrow.compute', 'matplotlib', 'jinja2'
     ids=lambda words: words[0] if words else "",
 )
 def test_a_command_imports_what_it_uses(words, loaded, tmp_path, digits_results):
-    """Importing pandas takes longer than a replay of a bundled trace, so `apscope replay` does without."""
+    """Importing pandas takes longer than a replay of a bundled trace, so `apscope replay` does
+    without."""
     words = [
         {"RESULTS": str(digits_results if words[0] == "summary" else tmp_path / "results")}.get(
             word, word
@@ -171,7 +180,8 @@ def test_names_that_wait_are_there():
 
 
 def test_no_module_of_the_package_calls_its_own_sum_sum():
-    """`apscope.sum` is the contract's name; a module that imported it so would sum otherwise than its reader thinks."""
+    """`apscope.sum` is the contract's name; a module that imported it so would sum otherwise than
+    its reader thinks."""
     for path in PACKAGE.rglob("*.py"):
         found = re.findall(r"^\s*from [\w.]*sums import (.*)$", path.read_text(), re.MULTILINE)
         assert (path.name == "__init__.py" and path.parent == PACKAGE) or not any(
@@ -180,7 +190,8 @@ def test_no_module_of_the_package_calls_its_own_sum_sum():
 
 
 def public():
-    """Every public function and class: where it is offered, its name, itself. Scheme classes have tests of their own."""
+    """Every public function and class: where it is offered, its name, itself. Scheme classes have
+    tests of their own."""
     for name in ["apscope", *sorted(PUBLIC)]:
         if name not in ADAPTERS and is_there(name):
             module = importlib.import_module(name)

@@ -1,4 +1,5 @@
-"""The program that make portable builds everywhere: this machine's prints what Python's replay finds."""
+"""The program that make portable builds everywhere: on this machine it prints the results of
+Python's replay."""
 
 from __future__ import annotations
 

@@ -8,7 +8,10 @@ import pytest
 
 FOLDER = Path(__file__).parents[3] / "notebooks/record"
 SCRIPTS = sorted(path.name for path in FOLDER.glob("record_*.py"))
-WITHOUT = "import runpy, sys; sys.modules[sys.argv.pop(1)] = None; sys.path.insert(0, {folder!r}); runpy.run_path({script!r}, run_name='__main__')"
+WITHOUT = (
+    "import runpy, sys; sys.modules[sys.argv.pop(1)] = None; sys.path.insert(0, "
+    "{folder!r}); runpy.run_path({script!r}, run_name='__main__')"
+)
 
 
 def said(script, package, *arguments):
@@ -33,5 +36,6 @@ def test_a_text_that_is_not_installed(tmp_path):
     run = said("record_transformer.py", "none", str(tmp_path), "--bible", "no-such-bible")
     assert (
         run.stderr
-        == "the program no-such-bible is not installed; this script needs: apt-get install bible-kjv\n"
+        == "the program no-such-bible is not installed; this script needs: apt-get install "
+        "bible-kjv\n"
     )

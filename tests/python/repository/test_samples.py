@@ -1,9 +1,10 @@
 """Every sample on README.md and the pages of docs/ runs, and prints what its comments say.
 
-A page's samples are one session in an empty folder with the bundled traces below notebooks/. A fence says
-what it holds:
+A page's samples are one session in an empty folder with the bundled traces below notebooks/. A
+fence says what it holds:
 
-- ``python``: a program that goes on where the page's last one ended; the comment behind a ``print`` is what
+- ``python``: a program that goes on where the page's last one ended; the comment behind a ``print``
+  is what
   it prints. One that begins with ``# NAME.py`` is that file instead;
 - ``sh``: a script, stopped by the first command that fails; ``json``: a document;
 - ``cpp``: a program, its statements those of ``main``; `test_cpp_library.py` compiles and runs it;
@@ -11,8 +12,9 @@ what it holds:
 - ``diff``: a patch; `test_extending.py` applies it;
 - ``text``: nothing to run, such as a folder's tree; ``{...}``: a directive of the site.
 
-What cannot run here says why behind its language: ``sh not run: minutes``. ``needs MODULE`` there skips
-the rest of the page where the module is not installed, ``where MODULE ...`` this sample alone.
+What cannot run here says why behind its language: ``sh not run: minutes``. ``needs MODULE`` there
+skips the rest of the page where the module is not installed, ``where MODULE ...`` this sample
+alone.
 """
 
 from __future__ import annotations
@@ -37,10 +39,14 @@ FENCE = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 WITH_EXAMPLES = sorted(
     p for p in (ROOT / "bindings/apscope").rglob("*.py") if ">>> " in p.read_text()
 )
-#: torch's gloo threads can abort a process while Python ends (pytorch issue 190489): 1 in 12 where they get little time.
+#: torch's gloo threads can abort a process while Python ends (pytorch issue 190489): 1 in 12 where
+#: they get little time.
 WITHOUT_PYTHONS_END = "\nimport os, sys\nsys.stdout.flush()\nos._exit(0)\n"
 #: A script's `apscope` and `python` are those of this test.
-PRELUDE = f'set -euo pipefail; apscope() {{ "{sys.executable}" -m apscope "$@"; }}; python() {{ "{sys.executable}" "$@"; }}\n'
+PRELUDE = (
+    f'set -euo pipefail; apscope() {{ "{sys.executable}" -m apscope "$@"; }}; python() {{ '
+    f'"{sys.executable}" "$@"; }}\n'
+)
 
 
 def samples(page: Path) -> list[tuple[str, str, str, int]]:

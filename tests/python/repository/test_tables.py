@@ -1,4 +1,5 @@
-"""README.md's picture and tables, and the table of docs/schemes.md, hold what their commands write."""
+"""README.md's picture and tables, and the table of docs/schemes.md, are those that their commands
+write."""
 
 from __future__ import annotations
 
@@ -77,7 +78,8 @@ def test_every_numeric_column_is_defined_and_in_the_tables_order(tables):
 
 
 def test_what_the_readme_says_of_its_table(tables, replayed):
-    """Two rows that it sets beside each other differ in what it says, and every figure is on its side of the thresholds."""
+    """Two rows that it sets beside each other differ in what it says, and every figure is on its
+    side of the thresholds."""
     from apscope._results.differences import differences
 
     def aspects(a, b):

@@ -1,4 +1,5 @@
-"""Summaries by layer, role and step: each is the summary of the rows of that part, and one column of them is a table."""
+"""Summaries by layer, role and step: each is the summary of the rows of that part, and one column
+of them is a table."""
 
 import numpy as np
 import pandas as pd
@@ -27,7 +28,8 @@ def test_every_number_is_that_of_a_summary_of_the_part_alone(results, part):
     places = {"layer": LAYERS, "role": ("linear", "norm", ""), "step": STEPS}[part]
     assert not found.duplicated(["trace", "scheme", part]).any() and set(found[part]) == set(places)
     for place in places:
-        # One row a scheme; the layer of a policy that has a reduction of its own stands by itself under that one's name.
+        # One row per scheme; the layer of a policy that has a reduction of its own stands by itself
+        # under that one's name.
         alone = of_topology(
             summary(results.frame[results.frame[BY[part]] == place]), "ring"
         ).set_index(["trace", "scheme"])
@@ -96,8 +98,10 @@ def test_schemes_are_known_by_any_spelling(results):
 
 
 @pytest.mark.parametrize(("arguments", "sentence"), [
-    (("tensor",), "by='tensor' is not one of layer, role, step"), (("layer", "nmse_"), "no column 'nmse_' by layer; did you mean 'nmse'?"),
-    (("layer", "worst_layer"), "no column 'worst_layer' by layer"), (("layer", None, ["aps:e4m4"]), "no scheme 'aps:e4m4'; did you mean 'aps:e4m3'?"),
+    (("tensor",), "by='tensor' is not one of layer, role, step"),
+    (("layer", "nmse_"), "no column 'nmse_' by layer; did you mean 'nmse'?"),
+    (("layer", "worst_layer"), "no column 'worst_layer' by layer"),
+    (("layer", None, ["aps:e4m4"]), "no scheme 'aps:e4m4'; did you mean 'aps:e4m3'?"),
 ])  # fmt: skip
 def test_what_there_is_not_is_told(results, arguments, sentence):
     with pytest.raises(ValueError, match=sentence.replace("?", r"\?")):
@@ -118,7 +122,8 @@ def test_without_rows_there_is_an_empty_table(results):
 
 
 def test_the_noise_of_a_layer_is_its_own(request):
-    """The interval of a layer's error follows from how well its own noise is known; a larger batch has less of it."""
+    """The interval of a layer's error follows from how well its own noise is known; a larger batch
+    has less of it."""
     results = apscope.replay(
         request.config.rootpath / "notebooks/data/digits",
         ["none:e3m4", "aps:e3m4"],

@@ -64,8 +64,10 @@ def compared(frame, trace, a, b, topology, layer):
     ratios = [ratio(*p) for p in pairs]
     logs = [math.log(ratio(*c)) for c in cells if None not in c]
     out = {
-        "steps": len(pairs), "wins": sum(x < y for x, y in pairs), "losses": sum(x > y for x, y in pairs), "ties": sum(x == y for x, y in pairs),
-        "median_ratio": float(np.median(ratios)) if ratios else math.nan, "worst_ratio": max(ratios, default=math.nan),
+        "steps": len(pairs), "wins": sum(x < y for x, y in pairs),
+        "losses": sum(x > y for x, y in pairs), "ties": sum(x == y for x, y in pairs),
+        "median_ratio": float(np.median(ratios)) if ratios else math.nan,
+        "worst_ratio": max(ratios, default=math.nan),
         "geometric_ratio": math.exp(math.fsum(logs) / len(logs)) if logs else math.nan,
     }  # fmt: skip
     for name, scheme, rows, at in (("a", a, both[0], 0), ("b", b, both[1], 1)):
@@ -83,14 +85,21 @@ def compared(frame, trace, a, b, topology, layer):
         out |= {
             f"step_nmse_{name}": mean(p[at] for p in pairs),
             f"overflowed_{name}": sum(overflowed(pair[at]) for pair in steps),
-            f"nmse_{name}": math.inf if overflowed(mine) else ratio_of(math.fsum(r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in mine),
-                                     math.fsum(r["sum_squared_reference"] for r in mine)),
+            f"nmse_{name}": math.inf
+            if overflowed(mine)
+            else ratio_of(
+                math.fsum(
+                    r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"]
+                    for r in mine
+                ),
+                math.fsum(r["sum_squared_reference"] for r in mine),
+            ),
             f"error_over_noise_{name}": over_noise(mine)[0],
             f"cosine_{name}": mean(cosine(r) for r in mine),
             f"underflow_wire_{name}": underflow(wire[cell] for cell in known),
             f"underflow_reduced_{name}": underflow(mine) if topology != "wire" else math.nan,
             f"accumulation_{name}": ratio_of(added, error),
-        }  # fmt: skip
+        }
         for part in PARTS:
             out[f"{part.replace('split', 'share')}_{name}"] = ratio_of(
                 math.fsum(rows[cell][part] for cell in sent), error
@@ -99,10 +108,15 @@ def compared(frame, trace, a, b, topology, layer):
 
 
 @pytest.mark.parametrize(("a", "b", "topology", "used"), [
-    ("aps:e4m3", LOSS_SCALING, None, ("ring", "ring")), ("aps:e4m3", "dynamic_loss_scaling:e4m3", "sequential", ("sequential", "sequential")),
-    ("aps:e4m3", "qsgd", "ring", ("ring", "gather")), ("qsgd", "aps:e4m3", None, ("gather", "ring")), ("qsgd", OWN_ONLY, None, ("gather", "gather+vote")),
-    (MIXED, "none:fp32", "ring", ("ring", "ring")), ("aps:e4m3", "mine(1)", "ring", ("ring", "ring")),
-    ("aps:e4m3", "dynamic_loss_scaling:e4m3", "exact", ("exact", "exact")), (OWN_ONLY, "none:fp32", "wire", ("wire", "wire")),
+    ("aps:e4m3", LOSS_SCALING, None, ("ring", "ring")),
+    ("aps:e4m3", "dynamic_loss_scaling:e4m3", "sequential", ("sequential", "sequential")),
+    ("aps:e4m3", "qsgd", "ring", ("ring", "gather")),
+    ("qsgd", "aps:e4m3", None, ("gather", "ring")),
+    ("qsgd", OWN_ONLY, None, ("gather", "gather+vote")),
+    (MIXED, "none:fp32", "ring", ("ring", "ring")),
+    ("aps:e4m3", "mine(1)", "ring", ("ring", "ring")),
+    ("aps:e4m3", "dynamic_loss_scaling:e4m3", "exact", ("exact", "exact")),
+    (OWN_ONLY, "none:fp32", "wire", ("wire", "wire")),
     ("aps:e4m3", "aps:e4m3", None, ("ring", "ring")),
 ])  # fmt: skip
 def test_every_number_of_a_comparison_is_that_of_plain_loops(results, a, b, topology, used):
@@ -145,7 +159,8 @@ def test_one_scheme_against_several_is_one_comparison_after_another(results):
 
 
 def other_results(results):
-    """The same traces without a layer and a step, with a step and a scheme of its own; every error twice as large."""
+    """The same traces without a layer and a step, with a step and a scheme of its own; every error
+    twice as large."""
     frame = results.frame[(results.frame.tensor != "norm") & (results.frame.step != 3)].copy()
     frame["sum_squared_error"] *= 2
     frame = frame.assign(step=frame["step"].where(frame["step"] != 7, 8))
@@ -188,7 +203,8 @@ def test_two_results_beside_each_other(results):
         )
         assert all(same(row[c], alone[c]) for c in against.COLUMNS[3:])
     assert against.only(results, other) == [
-        ("first", "layer", ["norm"]), ("first", "step", [3, 7]), ("first", "scheme", ["qsgd"]), ("second", "step", [8]), ("second", "scheme", ["aps:e5m2"]),
+        ("first", "layer", ["norm"]), ("first", "step", [3, 7]), ("first", "scheme", ["qsgd"]),
+        ("second", "step", [8]), ("second", "scheme", ["aps:e5m2"]),
     ]  # fmt: skip
     itself = results.against(results)
     assert (
@@ -283,7 +299,8 @@ def test_any_spelling_of_a_scheme_is_taken_and_an_absent_one_told(results):
         results.compare("aps", "aps:e4m3")
     with pytest.raises(
         ValueError,
-        match="'aps:e4m3' has no topology 'tree' in the results; use one of exact, ring, sequential, wire",
+        match="'aps:e4m3' has no topology 'tree' in the results; use one of exact, ring, "
+        "sequential, wire",
     ):
         results.compare("aps:e4m3", "none:fp32", topology="tree")
     with pytest.raises(ValueError, match="no trace of the results has both"):

@@ -1,4 +1,5 @@
-"""What a squared error is made of, and what the blocks of block formats look like: against plain NumPy, and against each other."""
+"""The parts of a squared error, and statistics of the blocks of block formats: against plain
+NumPy, and against each other."""
 
 from pathlib import Path
 
@@ -12,9 +13,12 @@ from apscope.record import TraceWriter
 
 DATA = Path(__file__).parents[3] / "notebooks" / "data"
 FLOATS = [
-    "none:e4m3", "aps:e4m3", "aps:e3m0,headroom=one,rule=tight", "loss_scaling:e5m2,scale=1000", "loss_scaling:e4m3,scale=1048576,overflow=saturate",
-    "stochastic:e4m3", "aps:e4m3,rounding=stochastic", "aps:e4m3,unit=7", "current_scaling:e4m3", "current_scaling:e4m3,block=32", "delayed_scaling:e4m3",
-    "mx", "mx:block_format=mxfp4", "mx:block_format=mxint8", "nvfp4:rht=false", "nvfp4:rht=false,four_over_six=mse", "fp8_allreduce:e4m3",
+    "none:e4m3", "aps:e4m3", "aps:e3m0,headroom=one,rule=tight", "loss_scaling:e5m2,scale=1000",
+    "loss_scaling:e4m3,scale=1048576,overflow=saturate",
+    "stochastic:e4m3", "aps:e4m3,rounding=stochastic", "aps:e4m3,unit=7", "current_scaling:e4m3",
+    "current_scaling:e4m3,block=32", "delayed_scaling:e4m3",
+    "mx", "mx:block_format=mxfp4", "mx:block_format=mxint8", "nvfp4:rht=false",
+    "nvfp4:rht=false,four_over_six=mse", "fp8_allreduce:e4m3",
 ]  # fmt: skip
 OTHERS = [
     "qsgd",
@@ -77,7 +81,8 @@ def written(folder, rows, reduction="sum"):
 
 
 def test_four_elements_by_hand(tmp_path):
-    """e4m3, no scale: 2^-12 is lost by both workers, 300 + 240 is clipped to 240 by one, 1.0625 rounds to 1, 16 + 1 rounds to 16 in the sum."""
+    """e4m3, no scale: 2^-12 is lost by both workers, 300 + 240 is clipped to 240 by one, 1.0625
+    rounds to 1, 16 + 1 rounds to 16 in the sum."""
     trace = written(tmp_path / "t", [[2.0**-12, 300, 1.0625, 16], [2.0**-12, 16, 1.0625, 1]])
     rows = apscope.replay(
         trace, ["none:e4m3,overflow=saturate"], topology=["sequential"]
@@ -104,12 +109,24 @@ def exponent(x):
     return np.frexp(x)[1] - 1
 
 
-@pytest.mark.parametrize("spec, block, scales", [
-    ("mx:block_format=mxfp8_e4m3", 32, lambda amax, _: exponent(amax) - 8),
-    ("mx:block_format=mxfp4,block=5", 5, lambda amax, _: exponent(amax) - 2),
-    ("current_scaling:e4m3,block=100", 100, lambda amax, _: exponent(1 / (np.float32(240) / amax).astype(float))),
-    ("aps:e4m3,unit=64,headroom=one", 64, lambda _, agreed: np.ceil(np.log2(agreed)).astype(int) - 7),
-], ids=["mxfp8", "mxfp4", "current_scaling", "aps"])  # fmt: skip
+@pytest.mark.parametrize(
+    "spec, block, scales",
+    [
+        ("mx:block_format=mxfp8_e4m3", 32, lambda amax, _: exponent(amax) - 8),
+        ("mx:block_format=mxfp4,block=5", 5, lambda amax, _: exponent(amax) - 2),
+        (
+            "current_scaling:e4m3,block=100",
+            100,
+            lambda amax, _: exponent(1 / (np.float32(240) / amax).astype(float)),
+        ),
+        (
+            "aps:e4m3,unit=64,headroom=one",
+            64,
+            lambda _, agreed: np.ceil(np.log2(agreed)).astype(int) - 7,
+        ),
+    ],
+    ids=["mxfp8", "mxfp4", "current_scaling", "aps"],
+)
 def test_blocks(tmp_path, spec, block, scales):
     random = np.random.default_rng(3)
     g = (random.standard_normal((3, 1000)) * np.exp(4 * random.standard_normal((3, 1000)))).astype(

@@ -1,4 +1,5 @@
-"""The corpus of the fuzz target of RESULTS folders, without atheris: every question is answered of the whole folder, and what is odd is refused."""
+"""The corpus of the fuzz target of RESULTS folders, without atheris: a correct folder answers every
+query, and damaged ones are refused."""
 
 import runpy
 import sys

@@ -1,4 +1,5 @@
-"""The ladder of scales: rungs against replays of single steps, factors, and what schemes differ in."""
+"""The ladder of scales: rungs against replays of single steps, factors, and differences of
+schemes."""
 
 import json
 import math

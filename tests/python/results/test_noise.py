@@ -1,4 +1,5 @@
-"""The noise of the batch: the table against an independent reference, its intervals, and summaries in its unit."""
+"""The noise of the batch: the table against an independent reference, its intervals, and summaries
+in its unit."""
 
 import math
 
@@ -160,7 +161,8 @@ def test_a_larger_batch_has_less_noise(tmp_path, gradients):
 
 
 def test_the_gradient_noise_scale_is_that_of_the_covariance(tmp_path):
-    """Noise of the mean over W workers sigma^2 n / W, signal n mu^2: in batches of all workers their quotient."""
+    """Noise of the mean over W workers sigma^2 n / W, signal n mu^2: in batches of all workers
+    their quotient."""
     rng = np.random.default_rng(4)
     g = (0.5 + 2.0 * rng.standard_normal((20, 8, 6000))).astype(np.float32)
     facts = apscope.replay(
@@ -185,7 +187,8 @@ def test_the_gradient_noise_scale_is_that_of_the_covariance(tmp_path):
     ],
 )
 def test_intervals_hold_the_truth(kind, steps, workers):
-    """The table of docs/performance.md has 1,000 trials; of 150 the share has a standard error of 1.8 %."""
+    """The table of docs/performance.md has 1,000 trials; of 150 the share has a standard error of
+    1.8 %."""
     typical, pooled = coverage(kind, steps, workers, 150, seed=7)
     assert 0.89 <= typical <= 1.0
     assert pooled >= 0.86

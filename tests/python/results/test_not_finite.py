@@ -1,4 +1,5 @@
-"""Gradients that are NaN, infinite or all zero: what is not measured is said wherever numbers are shown."""
+"""Gradients that are NaN, infinite or all zero: every display of numbers says what was not
+measured."""
 
 import numpy as np
 import pytest
@@ -75,7 +76,10 @@ def test_a_trace_of_zeros_is_told_in_a_sentence(tmp_path, capsys):
     zeros = record(tmp_path / "zeros", [[0, 0], [0, 0]])
     results = apscope.replay(zeros, "aps:e4m3", topology="ring")
     assert results.summary().step_nmse.isna().all()
-    sentence = "all gradients of zeros are zero, so no error can be relative to them: every NMSE and cosine is empty"
+    sentence = (
+        "all gradients of zeros are zero, so no error can be relative to them: every NMSE "
+        "and cosine is empty"
+    )
     assert (
         results.all_zero == sentence and sentence in repr(results) and sentence[1:] in page(results)
     )

@@ -1,4 +1,5 @@
-"""A row with overflow has no finite error: in the table, in its files, pooled, compared, drawn and on the page."""
+"""A row with overflow has no finite error: in the table, in its files, pooled, compared, drawn and
+on the page."""
 
 import math
 

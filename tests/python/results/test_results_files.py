@@ -1,4 +1,4 @@
-"""The files of a RESULTS folder: every value of the table reads back, whoever reads it."""
+"""The files of a RESULTS folder: every value of the table reads back with every reader."""
 
 import csv
 import io
@@ -102,7 +102,8 @@ def test_results_of_an_older_version_are_not_opened(saved, tmp_path):
     ).save(tmp_path / "old")
     with pytest.raises(
         ValueError,
-        match="old was written by an older apscope, without the column sum_signed_error; replay the trace again",
+        match="old was written by an older apscope, without the column sum_signed_error; replay "
+        "the trace again",
     ):
         apscope.Results.open(tmp_path / "old")
 
@@ -113,8 +114,10 @@ def columns():
     numbers = np.array([1.5, np.nan, np.inf, -0.0, 5e-324, 1e300])
     empty = np.array([False, True, False, False, True, False])
     return {
-        "text": texts, "plain": np.array(["ab", "", "c", "", "", "ab"], dtype=object), "number": numbers, "whole": (np.arange(6) - 3, empty),
-        "full": (np.arange(6), np.zeros(6, bool)), "integer": np.arange(6), "flag": numbers > 1, "none": np.full(6, np.nan),
+        "text": texts, "plain": np.array(["ab", "", "c", "", "", "ab"], dtype=object),
+        "number": numbers, "whole": (np.arange(6) - 3, empty),
+        "full": (np.arange(6), np.zeros(6, bool)), "integer": np.arange(6), "flag": numbers > 1,
+        "none": np.full(6, np.nan),
     }  # fmt: skip
 
 
@@ -142,7 +145,8 @@ def test_csv_of_a_table_from_columns_and_of_a_part_of_one(rows):
     lines = list(csv.reader(io.StringIO(written.getvalue().decode(), newline="")))
     harmless = ["", "a", "'=1+1", "''@b", "−β", "a"]
     want = [
-        harmless, ["ab", "", "c", "", "", "ab"], ["1.5", "", "inf", "-0", "5e-324", "1e+300"], ["-3", "", "-1", "0", "", "2"],
+        harmless, ["ab", "", "c", "", "", "ab"], ["1.5", "", "inf", "-0", "5e-324", "1e+300"],
+        ["-3", "", "-1", "0", "", "2"],
         [*"012345"], [*"012345"], ["True", "False", "True", "False", "False", "True"], [""] * 6,
     ]  # fmt: skip
     assert lines[0] == list(columns()) and lines[1:] == [list(row) for row in zip(*want)][rows]

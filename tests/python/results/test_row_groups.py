@@ -1,4 +1,5 @@
-"""Rows are written as they come, in groups: a large table is never held whole, and its files are the same."""
+"""Rows are written as they come, in groups: a large table is never in memory as a whole, and its
+files are the same."""
 
 import json
 import subprocess
@@ -91,7 +92,8 @@ def test_a_command_says_that_csv_was_left_out_and_all_else_works_without(
     monkeypatch.setattr("apscope._results.saving.CSV_ROWS", rows - 1)
     assert main(["replay", *WORDS, "-o", str(without)]) == 0
     assert capsys.readouterr().out.endswith(
-        f"results.csv was left out because the table has more than {rows - 1} rows; results.parquet has all of it, and --csv writes both\n"
+        f"results.csv was left out because the table has more than {rows - 1} rows; "
+        "results.parquet has all of it, and --csv writes both\n"
     )
     assert not (without / "results.csv").exists()
     assert {path.name for path in with_csv.iterdir()} - {"results.csv"} == {
@@ -103,7 +105,8 @@ def test_a_command_says_that_csv_was_left_out_and_all_else_works_without(
     told = []
     for folder in (with_csv, without):
         for words in (
-            ["summary", "--csv"], ["summary", "--by", "layer"], ["compare", *FEW[:2]], ["ladder"], ["check"], ["recommend", "--max-volume", "1"],
+            ["summary", "--csv"], ["summary", "--by", "layer"], ["compare", *FEW[:2]], ["ladder"],
+            ["check"], ["recommend", "--max-volume", "1"],
         ):  # fmt: skip
             main([words[0], str(folder), *words[1:]])
         captured = capsys.readouterr()

@@ -1,4 +1,5 @@
-"""What notebooks show: rulers of formats, summaries of results, traces and schemes; names inject nothing."""
+"""Displays in notebooks: rulers of formats, summaries of results, traces and schemes; names are
+escaped."""
 
 import os
 import re
@@ -154,8 +155,13 @@ def test_ranges_are_what_rounding_does(name):
 
 @pytest.mark.parametrize("name", apscope.named_formats())
 def test_no_line_of_a_limit_crosses_the_text_of_another(name):
-    limits = [(float(x), float(end), float(left), float(y), len(text) * 6.1) for x, end, left, y, text in re.findall(
-        r'<path d="M([-\d.]+) 43V(\d+)"[^>]*/><text x="([-\d.]+)" y="(\d+)">([^<]*)', ruler(apscope.FloatFormat(name)))]  # fmt: skip
+    limits = [
+        (float(x), float(end), float(left), float(y), len(text) * 6.1)
+        for x, end, left, y, text in re.findall(
+            r'<path d="M([-\d.]+) 43V(\d+)"[^>]*/><text x="([-\d.]+)" y="(\d+)">([^<]*)',
+            ruler(apscope.FloatFormat(name)),
+        )
+    ]
     assert len(limits) >= 2
     for x, end, *_ in limits:
         assert not [left for _, _, left, y, width in limits if y <= end and left < x < left + width]

@@ -75,17 +75,28 @@ def summed_up(frame, trace, scheme, topology):
         "pooled_error_over_noise": over_noise(rows)[1],
         "step_nmse": mean(loss(part) for part in by_step),
         "layer_cosine": mean(cosine(r) for r in rows),
-        "worst_nmse": worst[0], "worst_layer": worst[1], "worst_step": worst[2],
-        "nmse": math.inf if overflowed(rows) else ratio_of(math.fsum(r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in rows), squares),
+        "worst_nmse": worst[0],
+        "worst_layer": worst[1],
+        "worst_step": worst[2],
+        "nmse": math.inf
+        if overflowed(rows)
+        else ratio_of(
+            math.fsum(
+                r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in rows
+            ),
+            squares,
+        ),
         "relative_bias": ratio_of(signed, math.fsum(r["sum_absolute_reference"] for r in rows)),
         "expected_variance": math.nan if math.isnan(squares) else ratio_of(spread, squares),
         "underflow_wire": underflow(wire),
         "underflow_reduced": underflow(rows) if topology else math.nan,
         "volume": math.fsum(r["volume"] * r["count"] for r in rows) / sum(r["count"] for r in rows),
         "skipped": sum(any(r["skipped"] for r in part) for part in by_step),
-        "nonfinite": len({r["step"] for r in frame[frame.trace == trace].to_dict("records") if odd(r)}),
+        "nonfinite": len(
+            {r["step"] for r in frame[frame.trace == trace].to_dict("records") if odd(r)}
+        ),
         "overflowed": sum(overflowed(part) for part in by_step),
-    }  # fmt: skip
+    }
 
 
 def test_every_number_of_a_summary_is_that_of_plain_loops(results):

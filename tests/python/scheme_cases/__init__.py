@@ -1,4 +1,5 @@
-"""The specs on which every invariant runs, a file a group of the registry; at least one a scheme."""
+"""The specs on which every invariant runs, one file per group of the registry; at least one a
+scheme."""
 
 from __future__ import annotations
 
@@ -18,18 +19,24 @@ class Case:
     spec: str
     zero: bool = True  #: all-zero tensors come out as zeros (not: signs)
     own: bool = True  #: one worker's reduced value is what it sent (not: a second encoding)
-    order: bool = True  #: the order of the workers does not matter to what each sends, rank by rank (not: random words, ranks with roles)
-    scaled: bool = True  #: run(2^k g) = 2^k run(g), bit for bit, away from the limits of fp32 (not: constant scales)
+    #: the order of the workers does not matter to what each sends, rank by rank (not: random words,
+    #: ranks with roles)
+    order: bool = True
+    #: run(2^k g) = 2^k run(g), bit for bit, away from the limits of fp32 (not: constant scales)
+    scaled: bool = True
     special: bool = (
         True  #: elements that are not finite come out as they are and change nothing else
     )
     alone: bool = True  #: a tensor's scale is its own (not: one for several tensors of a step)
-    homogeneous: bool = False  #: run(3 g) = 3 run(g) to rounding: the scale is a real number taken from the gradients
+    #: run(3 g) = 3 run(g) to rounding: the scale is a real number taken from the gradients
+    homogeneous: bool = False
     needs: tuple[
         str, ...
     ] = ()  #: what beside gradients it is given: weights, full_batch, loss, learning_rate
     sent: Callable[[np.ndarray], np.ndarray] | None = (
-        None  #: the formula, where it is a line of NumPy: of a worker's gradients, fp32, what its message decodes to
+        #: the formula, where it is a line of NumPy: of a worker's gradients, fp32, what its message
+        #: decodes to
+        None
     )
 
 

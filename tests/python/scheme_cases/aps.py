@@ -16,7 +16,8 @@ CASES: list[Case] = [
     Case("aps:e4m3,unit=bucket:25MB", alone=False),
     Case("aps:e4m3,unit=row"),
     Case("aps:e5m2,unit=row,delay=1,rule=tight"),
-    # With its scale the code breaks on zeros and limits by design (test_claims_cpd.py); its sums keep no order.
+    # With its scale the code breaks on zeros and limits by design (test_claims_cpd.py); its sums
+    # keep no order.
     Case("cpd:e3m0,aps=false", scaled=False, own=False, special=False, order=False),
     Case("cpd:e5m2,aps=false,kahan=true", scaled=False, own=False, special=False, order=False),
     Case("cpd:fp16,aps=false,input_cast=true", scaled=False, special=False, order=False),

@@ -11,8 +11,8 @@ def largest(g, k):
     return out
 
 
-# Ranks draw apart where rounding is stochastic; in the others what a worker sends may still hang on sums
-# over the workers, whose order shows in the last bits.
+# Ranks draw apart where rounding is stochastic; in the others what a worker sends may still depend
+# on sums over the workers, whose order shows in the last bits.
 CASES: list[Case] = [
     Case("fft_sparse"),
     Case("fft_sparse:keep=0.5,bits=6,mantissa=2,bucket=16"),

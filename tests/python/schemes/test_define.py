@@ -1,4 +1,5 @@
-"""Schemes made of NumPy functions, and `apscope.exchange`: what they refuse, and that they change nothing of the caller's."""
+"""Schemes made of NumPy functions, and `apscope.exchange`: errors, and unchanged arrays of the
+caller."""
 
 from __future__ import annotations
 

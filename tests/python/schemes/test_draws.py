@@ -1,4 +1,5 @@
-"""Sampled moments (--draws K) against the closed forms of the exact row, which they must meet."""
+"""Sampled moments (--draws K) against the closed forms of the exact row, with which they must
+agree."""
 
 import numpy as np
 import pytest
@@ -88,16 +89,21 @@ def test_stochastic_hops_add_conditional_variances(request):
     assert np.std(variance) / np.mean(variance) < 0.1
 
 
-# Schemes on whole tensors -------------------------------------------------------------------------------------------
+# Schemes on whole tensors
+# -------------------------------------------------------------------------------------------
 
 
 WORKERS, ELEMENTS = 4, 333
 #: the second step of each, from the state that draw 0 of the first left
 WHOLE = [
-    "error_feedback(qsgd)", "error_feedback(stochastic:e4m3)", "error_feedback(aps:e3m0,rounding=stochastic)", "birder", "birder:group=2",
-    "nvfp4", "nvfp4:four_over_six=mse", "nvfp4:rht=false,agree=local", "residual(qsgd:levels=3)", "residual(stochastic:e3m0),points=3",
-    "bit_centering:bits=4", "bit_centering:bits=4,period=1", "terngrad", "zipml:levels=4", "qsgd:code=elias", "mx:block_format=mxfp4,rounding=stochastic",
-    "integer_allreduce:bits=8,rounding=stochastic", "aps:e3m2,unit=50,rounding=stochastic", "aps:e3m2,unit=50,hop_rounding=stochastic",
+    "error_feedback(qsgd)", "error_feedback(stochastic:e4m3)",
+    "error_feedback(aps:e3m0,rounding=stochastic)", "birder", "birder:group=2",
+    "nvfp4", "nvfp4:four_over_six=mse", "nvfp4:rht=false,agree=local", "residual(qsgd:levels=3)",
+    "residual(stochastic:e3m0),points=3",
+    "bit_centering:bits=4", "bit_centering:bits=4,period=1", "terngrad", "zipml:levels=4",
+    "qsgd:code=elias", "mx:block_format=mxfp4,rounding=stochastic",
+    "integer_allreduce:bits=8,rounding=stochastic", "aps:e3m2,unit=50,rounding=stochastic",
+    "aps:e3m2,unit=50,hop_rounding=stochastic",
     "current_scaling:e4m3,agree=local,rounding=stochastic",
 ]  # fmt: skip
 
@@ -119,7 +125,8 @@ def two_steps(tmp_path_factory):
 
 
 def sampled_by_hand(spec, g, topology, seeds):
-    """Step 1 under other seeds, from the state that step 0 leaves under seed 0: (seeds, ...) of what was sent and of the mean."""
+    """Step 1 under other seeds, from the state that step 0 leaves under seed 0: (seeds, ...) of
+    what was sent and of the mean."""
     state = apscope.exchange(spec, g[0], topology=topology).state
     made = [
         apscope.exchange(spec, g[1], topology=topology, state=state, step=1, seed=seed)
@@ -130,7 +137,8 @@ def sampled_by_hand(spec, g, topology, seeds):
 
 @pytest.mark.parametrize("spec", WHOLE)
 def test_expected_columns_are_what_many_seeds_give(two_steps, spec):
-    """Bias and variance, given the state, against the row's own truth; where nothing is sampled, without --draws too."""
+    """Bias and variance, given the state, against the row's own truth; where nothing is sampled,
+    without --draws too."""
     trace, g = two_steps
     frame = apscope.replay(trace, spec, topology="tree", draws=DRAWS).frame.query("step == 1")
     once = apscope.replay(trace, spec, topology="tree").frame.query("step == 1")
@@ -175,7 +183,8 @@ def test_expected_columns_are_what_many_seeds_give(two_steps, spec):
 
 
 def test_error_feedbacks_expected_bias_speaks_of_the_gradient(two_steps):
-    """qsgd is unbiased, so what is expected of g is the error carried over; that of step 0 is none."""
+    """qsgd is unbiased, so what is expected of g is the error carried over; that of step 0 is
+    none."""
     trace, g = two_steps
     frame = (
         apscope.replay(trace, "error_feedback(qsgd)")
@@ -191,8 +200,9 @@ def test_error_feedbacks_expected_bias_speaks_of_the_gradient(two_steps):
 @pytest.mark.parametrize("n", [1, 15, 16, 17, 40])
 @pytest.mark.parametrize("spec", ["nvfp4", "thc"])
 def test_rotations_have_closed_forms_at_every_length(spec, n):
-    """Every element is a sum of its group's: the variance of each is the mean of the group's variances. thc's are those
-    of the rounding under the step's rotation, whose signs hang on the seed too; so each draw is held to its own."""
+    """Every element is a sum of its group's: the variance of each is the mean of the group's
+    variances. thc's are those of the rounding under the step's rotation, whose signs depend on the
+    seed too; so each draw is held to its own."""
     g = np.random.default_rng(n).standard_normal((2, n)).astype(np.float32)
     left, over = [], []
     for seed in range(2000):

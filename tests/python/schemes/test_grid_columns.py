@@ -1,4 +1,5 @@
-"""subnormal, saturated, max_ulp and scale_exponent of schemes on whole tensors: where they round to a float grid."""
+"""subnormal, saturated, max_ulp and scale_exponent of schemes on whole tensors, if they round to a
+float grid."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ def test_units_count_as_tensors_of_their_own(tmp_path, keys):
     wire = parts[parts.stage == "wire"]
     assert whole[GRID].iloc[0].notna().all() and whole.subnormal[0] > 0
     assert whole.subnormal[0] == wire.subnormal.sum()
-    if "stochastic" not in keys:  # words hang on the place in the tensor
+    if "stochastic" not in keys:  # words depend on the place in the tensor
         assert whole.saturated[0] == wire.saturated.sum() and whole.max_ulp[0] == wire.max_ulp.max()
         for topology in ("exact", *TOPOLOGIES):
             assert (
@@ -59,8 +60,10 @@ def test_units_count_as_tensors_of_their_own(tmp_path, keys):
 
 
 @pytest.mark.parametrize("spec, twin", [
-    ("error_feedback({})", "aps:e4m3"), ("error_feedback({})", "none:e4m3,overflow=saturate"), ("error_feedback({})", "loss_scaling:e5m2,scale=3"),
-    ("error_feedback({})", "stochastic:e3m2"), ("error_feedback({})", "aps:e4m3,rounding=stochastic"),
+    ("error_feedback({})", "aps:e4m3"), ("error_feedback({})", "none:e4m3,overflow=saturate"),
+    ("error_feedback({})", "loss_scaling:e5m2,scale=3"),
+    ("error_feedback({})", "stochastic:e3m2"),
+    ("error_feedback({})", "aps:e4m3,rounding=stochastic"),
     ("{},unit=100", "aps:e4m3"), ("{},unit=100", "aps:e3m4,headroom=one,overflow=saturate"),
 ])  # fmt: skip
 def test_the_first_step_has_every_column_of_the_same_scheme_run_block_by_block(
@@ -75,7 +78,8 @@ def test_the_first_step_has_every_column_of_the_same_scheme_run_block_by_block(
     hops = a.topology.isin(TOPOLOGIES) & (
         "rounding=stochastic" in twin
     )  # moments of draws on the way are sampled there
-    # Errors are split where a gradient itself is rounded; blocks are counted where they have scales of their own.
+    # Errors are split where a gradient itself is rounded; blocks are counted where they have scales
+    # of their own.
     of_one_kind = a.columns[a.columns.str.startswith(("split_", "block_"))]
     for column in a.columns.difference(of_one_kind):
         shown = ~hops if column.startswith("expected_") else slice(None)
@@ -177,12 +181,15 @@ def test_other_grids_have_none(tmp_path, spec):
 
 
 @pytest.mark.parametrize("spec, exponents", [
-    ("aps:e4m3,unit=50", [3, None, 0]), ("aps:e4m3,unit=100", [3, 4, 0]), ("aps:e4m3,unit=1000", [3, 4, 0]),
-    ("integer_allreduce:bits=8,chunk=100", [3, 4, 0]), ("integer_allreduce:bits=8,chunk=50", [3, None, 0]),
+    ("aps:e4m3,unit=50", [3, None, 0]), ("aps:e4m3,unit=100", [3, 4, 0]),
+    ("aps:e4m3,unit=1000", [3, 4, 0]),
+    ("integer_allreduce:bits=8,chunk=100", [3, 4, 0]),
+    ("integer_allreduce:bits=8,chunk=50", [3, None, 0]),
     ("integer_allreduce:bits=8,chunk=100,scale=real", [None, None, 0]),
 ])  # fmt: skip
 def test_the_exponent_of_a_scale_that_serves_the_whole_tensor(tmp_path, spec, exponents):
-    """Of several scales too, if they are equal; a real scale has one where it happens to be a power of two."""
+    """Of several scales too, if they are equal; a real scale has one where it happens to be a power
+    of two."""
     halves = np.full((3, 100), 3.9, np.float32)
     halves[:, 50:] /= 8
     equal = np.full((3, 100), 3.9, np.float32)
@@ -204,7 +211,8 @@ def test_one_place_needs_no_bits():
 
 
 def test_multipoint_has_the_papers_grid_too():
-    """Without 0: 2 bits have -1, -1/3, 1/3 and 1, and one point is exact on them; with 0 they have three levels."""
+    """Without 0: 2 bits have -1, -1/3, 1/3 and 1, and one point is exact on them; with 0 they have
+    three levels."""
     g = np.float32([[3, 1, -1, -3, 3]])
     paper = apscope.exchange("multipoint:bits=2,points=1,zero=false,search=3", g)
     assert np.allclose(paper.sent, g, rtol=1e-7) and paper.payload_bits == [10]

@@ -1,4 +1,5 @@
-"""What must hold for every scheme that rounds to a float grid or to levels block by block, in every topology."""
+"""Invariants of every scheme that rounds to a float grid or to levels block by block, in every
+topology."""
 
 from statistics import NormalDist
 
@@ -95,7 +96,8 @@ def test_one_workers_sum_is_what_it_sent(tmp_path, spec):
     "spec", [spec for spec in ALL if spec not in DRAWN and "scale=3" not in spec]
 )
 def test_the_order_of_the_workers_does_not_matter_to_exact_sums(tmp_path, spec):
-    """Sums of a few decoded 8-bit codes are exact in fp64 at a power-of-two scale; so are the reference's here."""
+    """Sums of a few decoded 8-bit codes are exact in fp64 at a power-of-two scale; so are the
+    reference's here."""
     g = gradients(5)
     one = replay(record(tmp_path / "one", g), spec)
     two = replay(record(tmp_path / "two", g[[3, 0, 4, 1, 2]]), spec)
@@ -139,8 +141,8 @@ def threshold(tests):
 
 @pytest.mark.parametrize("spec", DRAWN)
 def test_means_of_drawn_results_are_the_expected_ones(tmp_path, spec):
-    """The mean error of a draw varies by expected_variance / count at the wire, whose pairs are drawn
-    apart, and so does `exact` with its own; draws of the same seed are the same."""
+    """The mean error of a draw varies by expected_variance / count at the wire, whose pairs are
+    drawn apart, and so does `exact` with its own; draws of the same seed are the same."""
     draws, g = 80, gradients(3, 150, seed=5)
     trace = record(tmp_path / "t", g)
     frames = [replay(trace, spec, seed=seed).iloc[:2] for seed in range(draws)]
@@ -173,7 +175,8 @@ def test_variances_of_drawn_results_are_the_expected_ones(tmp_path, spec):
 
 
 def test_stochastic_hops_add_their_conditional_variances(tmp_path):
-    """Along every topology: unbiased, and the estimate's mean over the paths is the variance drawn."""
+    """Along every topology: unbiased, and the estimate's mean over the paths is the variance
+    drawn."""
     draws, trace = 80, record(tmp_path / "t", gradients(6, 150, seed=7))
     frames = [replay(trace, "aps:e4m3,rounding=stochastic", seed=seed) for seed in range(draws)]
     for row in range(1, 5):  # exact, sequential, ring, tree

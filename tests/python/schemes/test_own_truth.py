@@ -1,4 +1,5 @@
-"""Every scheme's rows compare with the gradients; schemes that send something else have columns for that beside."""
+"""Every scheme's rows compare with the gradients; schemes that send other quantities have
+additional columns for these."""
 
 from __future__ import annotations
 
@@ -86,7 +87,8 @@ def test_schemes_whose_truth_is_the_gradient_have_no_truth_of_their_own(trace):
 
 
 def test_expectations_speak_of_the_same_truth_as_the_other_columns(trace, steps):
-    """birder and error_feedback(qsgd) draw around a momentum, or the gradient and the last error: E[y] - g all the same."""
+    """birder and error_feedback(qsgd) draw around a momentum, or the gradient and the last error:
+    E[y] - g all the same."""
     divisor = 4 if trace.manifest.reduction == "mean" else 1
     for spec in ("birder", "error_feedback(qsgd:levels=3,bucket=16)"):
         frame, state = apscope.replay(trace, spec).frame, {}
@@ -101,7 +103,8 @@ def test_expectations_speak_of_the_same_truth_as_the_other_columns(trace, steps)
 
 
 def test_rescaled_nmse_is_the_least_nmse_over_factors_and_keeps_its_digits(tmp_path):
-    """1 - cosine^2 computed as such has no digit left of an error of 1e-16; the column has, against exact rationals."""
+    """1 - cosine^2 computed as such has no digit left of an error of 1e-16; the column has, against
+    exact rationals."""
     rng = np.random.default_rng(2)
     x = rng.standard_normal(300).astype(np.float32)
     for name, row in {"w": x, "zero": 0 * x, "tiny": np.full(5, 2.0**-140, np.float32)}.items():

@@ -1,4 +1,5 @@
-"""Constructors of the scheme classes: real signatures, defaults that mean nothing, one sentence for what is wrong."""
+"""Constructors of the scheme classes: real signatures, defaults that change nothing, one sentence
+per error."""
 
 import inspect
 
@@ -112,7 +113,8 @@ def test_a_wrong_value_is_a_value_error():
     for wrong, kind in ((["to_odd"], "list"), (None, "NoneType"), ({"to_odd"}, "set")):
         with pytest.raises(
             TypeError,
-            match=rf"^rounding=.* is of type {kind}; give text, a number, True or False, or a format$",
+            match=rf"^rounding=.* is of type {kind}; give text, a "
+            r"number, True or False, or a format$",
         ):
             APS("e4m3", rounding=wrong)
 
@@ -140,7 +142,8 @@ def test_a_projection_stands_for_the_keys_that_are_its_parts(d):
     for part in parts:
         with pytest.raises(
             ValueError,
-            match=f"^projection and {part} are both given, but one is a part of the other; omit one$",
+            match=f"^projection and {part} are both given, but one "
+            "is a part of the other; omit one$",
         ):
             cls(*first, projection=projection, **{part: asked[part]})
     for part, value in {
@@ -151,7 +154,8 @@ def test_a_projection_stands_for_the_keys_that_are_its_parts(d):
         if part not in parts:
             with pytest.raises(
                 ValueError,
-                match=f"^the projection has {part}={value!r}, which scheme '{d.name}' does not support; leave it at",
+                match=f"^the projection has {part}={value!r}, which scheme '{d.name}' does not "
+                "support; leave it at",
             ):
                 cls(*first, projection=apscope.Projection(**{part: value}))
     with pytest.raises(TypeError, match="^projection is of type str; give a Projection"):
@@ -229,7 +233,8 @@ def test_an_editor_completes_what_has_not_run(typed, offered):
     [
         (
             "aps:e4m3,unit=layer",
-            "unit=layer must be model, bucket:SIZE .as bucket:25MB., tensor, row or an integer from 1 to",
+            "unit=layer must be model, bucket:SIZE .as bucket:25MB., "
+            "tensor, row or an integer from 1 to",
         ),
         ("loss_scaling:e4m3,scale=x", "scale=x must be best or a positive fp32 number"),
         ("dynamic_loss_scaling:e4m3,init=x", "init=x must be auto or a positive fp32 number"),

@@ -1,4 +1,4 @@
-"""What must hold for every scheme, present and made by a user, whatever it does."""
+"""Invariants of every scheme, built in or made by a user."""
 
 from __future__ import annotations
 
@@ -20,20 +20,64 @@ def _rotate(step, state, x):
 
 #: schemes made of NumPy functions, every part of them once
 MADE = [
-    Case(apscope.schemes.define("made_sign", "none:e4m3", encode=lambda step, theta, x, worker: np.copysign(np.abs(x).mean() if x.size else 0.0, x),
-                                bits=1, grid="sign").spec, zero=True, homogeneous=True),
-    Case(apscope.schemes.define("made_scale", "none:e4m3", select=lambda step, state, x: {"scale": [2.0 ** -math.ceil(math.log2(np.abs(x).max())) if x.any() else 1.0]}).spec),
-    Case(apscope.schemes.define("made_memory", "aps:e5m2", compensate=lambda step, state, x: x + 0.5 * state.get("left", np.zeros(x.size)).reshape(x.shape),
-                                update=lambda step, state, asked, sent, reduced: state.update(left=asked - sent)).spec),
-    Case(apscope.schemes.define("made_doubtful", "none:bf16", select=lambda step, state, x: {"scale": [1.0], "skipped": [float(step.number == 1)]}).spec),
-    Case(apscope.schemes.define("made_turned", "qsgd:levels=3,bucket=16", forward=_rotate, inverse=_rotate,
-                                reduce=lambda step, state, theta, values: values.sum(axis=0)).spec, order=False),
-]  # fmt: skip
+    Case(
+        apscope.schemes.define(
+            "made_sign",
+            "none:e4m3",
+            encode=lambda step, theta, x, worker: np.copysign(
+                np.abs(x).mean() if x.size else 0.0, x
+            ),
+            bits=1,
+            grid="sign",
+        ).spec,
+        zero=True,
+        homogeneous=True,
+    ),
+    Case(
+        apscope.schemes.define(
+            "made_scale",
+            "none:e4m3",
+            select=lambda step, state, x: {
+                "scale": [2.0 ** -math.ceil(math.log2(np.abs(x).max())) if x.any() else 1.0]
+            },
+        ).spec
+    ),
+    Case(
+        apscope.schemes.define(
+            "made_memory",
+            "aps:e5m2",
+            compensate=lambda step, state, x: (
+                x + 0.5 * state.get("left", np.zeros(x.size)).reshape(x.shape)
+            ),
+            update=lambda step, state, asked, sent, reduced: state.update(left=asked - sent),
+        ).spec
+    ),
+    Case(
+        apscope.schemes.define(
+            "made_doubtful",
+            "none:bf16",
+            select=lambda step, state, x: {"scale": [1.0], "skipped": [float(step.number == 1)]},
+        ).spec
+    ),
+    Case(
+        apscope.schemes.define(
+            "made_turned",
+            "qsgd:levels=3,bucket=16",
+            forward=_rotate,
+            inverse=_rotate,
+            reduce=lambda step, state, theta, values: values.sum(axis=0),
+        ).spec,
+        order=False,
+    ),
+]
 CASES = cases() + MADE
 WORKERS = 5
-ERRORS = ["underflow", "underflow_rate", "overflow", "bias", "relative_bias", "variance", "expected_bias", "expected_variance", "mse", "nmse", "sqnr_db",
-          "cosine", "rescaled_nmse", "own_nmse", "own_cosine", "max_ulp", "sum_error", "sum_squared_error", "sum_signed_error",
-          "split_underflow", "split_rounding", "split_saturation", "split_accumulation", "split_interaction", "block_range"]  # fmt: skip
+ERRORS = ["underflow", "underflow_rate", "overflow", "bias", "relative_bias", "variance",
+          "expected_bias", "expected_variance", "mse", "nmse", "sqnr_db",
+          "cosine", "rescaled_nmse", "own_nmse", "own_cosine", "max_ulp", "sum_error",
+          "sum_squared_error", "sum_signed_error",
+          "split_underflow", "split_rounding", "split_saturation", "split_accumulation",
+              "split_interaction", "block_range"]  # fmt: skip
 
 
 def each(condition=lambda case: True):
@@ -159,7 +203,8 @@ def test_real_scales_are_homogeneous_to_rounding(case):
 
 @each(has_moments)
 def test_means_and_variances_of_draws_are_the_stated_ones(case):
-    """Per element z = (mean - expected) / sqrt(variance / draws); their mean square over elements is 1 + O(1/sqrt(n))."""
+    """Per element z = (mean - expected) / sqrt(variance / draws); their mean square over elements
+    is 1 + O(1/sqrt(n))."""
     g, draws = gradients(2, 200, seed=5), 200
     first = run(case, g)
     made = [run(case, g, seed=seed) for seed in range(draws)]
@@ -187,7 +232,8 @@ def test_means_and_variances_of_draws_are_the_stated_ones(case):
 
 @each(lambda c: c.special and c.alone and not apscope.schemes.Scheme(c.spec).keeps_state)
 def test_feedback_telescopes(case):
-    """sum of sent = sum of gradients - last error, to fp64's rounding, over the steps that are not skipped."""
+    """sum of sent = sum of gradients - last error, to fp64's rounding, over the steps that are not
+    skipped."""
     scheme, state, sent, given = apscope.schemes.ErrorFeedback(case.spec), {}, 0.0, 0.0
     for step in range(6):
         g = gradients(3, 40, seed=step)
@@ -267,7 +313,8 @@ def test_replayed_rows_are_those_of_the_exchange(tmp_path, case):
 
 
 def test_threads_shards_and_stops_change_nothing(tmp_path):
-    """All schemes at once: one run; two threads; three shards merged; two halves with the state carried on."""
+    """All schemes at once: one run; two threads; three shards merged; two halves with the state
+    carried on."""
     trace = record(tmp_path / "t", [gradients(4, seed=s) for s in range(6)])
     specs = [c.spec for c in CASES if "best" not in c.spec]
     options = {"topology": ["ring", "tree"], "seed": 3}

@@ -1,4 +1,4 @@
-"""The step that a scheme's Python parts are handed."""
+"""The step argument of a scheme's Python parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a type checker accepts and refuses of a user's program: formats, and the keys of the scheme classes."""
+"""Programs that a type checker accepts and refuses: formats, and the keys of the scheme
+classes."""
 
 from __future__ import annotations
 
@@ -32,7 +33,10 @@ PLACES = (
 )
 WRITTEN = [path for pattern in PLACES for path in sorted(ROOT.glob(pattern))]
 CLASSES = {d.name: d.class_name for d in definitions()}
-START = "import ml_dtypes\nimport numpy as np\nimport apscope\nfrom apscope import FloatFormat, Projection, schemes\nfrom apscope.schemes import *\n"
+START = (
+    "import ml_dtypes\nimport numpy as np\nimport apscope\nfrom apscope import FloatFormat, "
+    "Projection, schemes\nfrom apscope.schemes import *\n"
+)
 
 
 def checked(tmp_path: Path, *lines: str) -> dict[str, str]:
@@ -159,7 +163,8 @@ def programs(path: Path) -> list[str]:
 
 
 def test_every_scheme_that_is_written_somewhere_is_accepted_of_its_constructor(tmp_path):
-    """Written as a spec, or as a call, of which those are left out that do not run by themselves and that are refused."""
+    """Written as a spec, or as a call, of which those are left out that do not run by themselves
+    and that are refused."""
     specs = {
         spec
         for path in WRITTEN

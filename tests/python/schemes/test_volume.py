@@ -1,4 +1,4 @@
-"""Columns volume and intra_volume: what the busiest rank sends, over what it sends in an fp32 ring."""
+"""Columns volume and intra_volume: bytes of the busiest rank, divided by those in an fp32 ring."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def volumes(trace, spec, topology="ring"):
     }
 
 
-# Played message by message --------------------------------------------------------------------------
+# Played message by message
+# --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5, 6, 7, 8, 11, 16, 33])
@@ -105,7 +106,8 @@ def test_volumes_of_a_replay_are_those_of_the_played_collectives(tmp_path, worke
                 )
 
 
-# What the schemes' definitions say ------------------------------------------------------------------
+# What the schemes' definitions say
+# ------------------------------------------------------------------
 
 RING = {  # bits of a value that travel, and of an agreed scale
     "none:fp32": (32, 0),
@@ -196,7 +198,8 @@ def test_birder_in_nodes_sends_bits_between_them_and_numbers_inside(trace):
 
 @pytest.mark.parametrize("group", [8, 100])
 def test_a_single_node_has_the_volume_of_its_own_links(trace, group):
-    """Nothing travels between nodes, which is no volume near 0: what a ring inside the node sends."""
+    """Nothing travels between nodes, which is no volume near 0: what a ring inside the node
+    sends."""
     inside = {"none:fp32": 1.0, "none:bf16": 0.5, "aps:e4m3": 0.25}
     for spec, volume in inside.items():
         (found, intra) = volumes(trace, spec, f"hierarchical:{group}")[f"hierarchical:{group}"]
@@ -252,7 +255,8 @@ def test_a_scheme_of_the_users_sends_what_its_parts_say(trace):
 
 
 def test_step_time_and_volume_speak_of_the_same_bytes(trace):
-    """Where bandwidth is all, the modelled seconds are the volume's bytes; a tree's critical path alone is longer."""
+    """Where bandwidth is all, the modelled seconds are the volume's bytes; a tree's critical path
+    alone is longer."""
     free = cost.Network(latency=0.0, bandwidth=1e9, pass_cost=0.0)
     specs = [s for s in (*RING, *OWN) if not s.startswith("hybrid")]
     results = apscope.replay(trace, specs, topology=["ring", "hierarchical:4"])

@@ -1,4 +1,5 @@
-"""A search that stops early keeps every winner: held to replays of every split on all steps, of random traces and of the bundled ones."""
+"""A search that stops early keeps every winner, compared with replays of every split on all steps,
+of random and bundled traces."""
 
 import functools
 
@@ -16,7 +17,8 @@ from apscope.record import TraceWriter
 
 @functools.lru_cache
 def whole(trace: apscope.Trace, specs: tuple[str, ...], layer: str) -> pd.DataFrame:
-    """What a replay of all these splits on all steps says of a layer, or of all together, by spec."""
+    """What a replay of all these splits on all steps says of a layer, or of all together, by
+    spec."""
     frame = replayed(trace, specs)
     return headline(
         summary(frame if layer == "all" else frame[frame["tensor"] == layer]), "ring"
@@ -29,7 +31,8 @@ def replayed(trace: apscope.Trace, specs: tuple[str, ...]) -> pd.DataFrame:
 
 
 def hold(trace: apscope.Trace, table: pd.DataFrame, figure: str) -> None:
-    """Winners, order and figures of a search are those of the whole replay, and no stopped split is better than its bound."""
+    """Winners, order and figures of a search are those of the whole replay, and no stopped split is
+    better than its bound."""
     sign = -1 if figure == "layer_cosine" else 1
     for layer, part in table.groupby("layer", sort=False):
         everything = whole(trace, tuple(sorted(part["scheme"])), layer).loc[part["scheme"]]
@@ -63,7 +66,8 @@ def hold(trace: apscope.Trace, table: pd.DataFrame, figure: str) -> None:
 
 
 def random_trace(folder, seed: int) -> apscope.Trace:
-    """A few steps and layers whose magnitudes wander over many binades, with zeros among them, a layer of zeros and a step of zeros."""
+    """A few steps and layers whose magnitudes wander over many binades, with zeros among them, a
+    layer of zeros and a step of zeros."""
     rng = np.random.default_rng(seed)
     workers, steps = int(rng.integers(1, 6)), int(rng.integers(1, 21))
     sizes = {"a": (int(rng.integers(1, 200)),), "b": (3, int(rng.integers(1, 30))), "zero": (4,)}
@@ -170,7 +174,8 @@ def test_rounds_take_every_step_once(count):
 
 
 def test_a_rival_that_overflows_stops_nothing(traces):
-    """Where every split overflows, all are replayed, and the least figure among them comes first."""
+    """Where every split overflows, all are replayed, and the least figure among them comes
+    first."""
     table = apscope.search(traces["digits"], 8, schemes="none:{format}", specials="ieee")
     narrow = table[table["exponent_bits"] == 1]
     assert (narrow["overflowed"] > 0).all() and not narrow["stopped"].any()
@@ -179,7 +184,8 @@ def test_a_rival_that_overflows_stops_nothing(traces):
 @pytest.mark.parametrize("topology", ["ring", "tree", "hierarchical:2+kahan"])
 @pytest.mark.parametrize("seed", [3, 5, 6])
 def test_no_sum_in_a_format_is_nearer_than_its_nearest_value(tmp_path, seed, topology):
-    """Every row of every format, before anything is replayed, is at least what rounding the exact sum leaves."""
+    """Every row of every format, before anything is replayed, is at least what rounding the exact
+    sum leaves."""
     trace = random_trace(tmp_path, seed)
     names = ["e4m3", "e4m3fn", "e3m4finite", "e2m5b7", "e5m2fnuz", "e3m2b9", "e1m6finiteb4"]
     formats = [apscope.FloatFormat(name) for name in names]

@@ -1,4 +1,4 @@
-"""apscope.search and `apscope search`: the table, JSON, CSV and text, and what is refused."""
+"""apscope.search and `apscope search`: the table, JSON, CSV and text, and errors."""
 
 import json
 
@@ -45,7 +45,8 @@ def test_the_page_says_what_it_finds(table):
 
 
 def test_what_is_equal_is_in_a_fixed_order(digits):
-    """In APS a bias cancels: formats that differ in nothing else are equal, and the first that has a name comes first."""
+    """In APS a bias cancels: formats that differ in nothing else are equal, and the first that has
+    a name comes first."""
     table = apscope.search(digits, bits=8, schemes="aps:{format},rule=tight", steps="0:3")
     four = table[
         (table["exponent_bits"] == 4)
@@ -80,7 +81,8 @@ def test_one_worker_has_no_noise(digits):
     )
     with pytest.raises(
         ValueError,
-        match="minimize='error_over_noise' needs the noise of the batch, .*; use step_nmse for this trace",
+        match="minimize='error_over_noise' needs the noise of the "
+        "batch, .*; use step_nmse for this trace",
     ):
         apscope.search(digits, bits=4, workers=1, steps="0:9", minimize="error_over_noise")
 
@@ -144,7 +146,10 @@ def test_the_text_names_the_best_and_the_nearest(capsys, digits, table):
 
 
 def test_the_text_has_a_row_a_layer(capsys, digits):
-    words = "--bits 4 --by layer --steps 0:5 --scheme none:{format} --specials ieee --minimize layer_cosine"
+    words = (
+        "--bits 4 --by layer --steps 0:5 --scheme none:{format} --specials ieee --minimize "
+        "layer_cosine"
+    )
     out = printed(capsys, digits, *words.split())
     assert out.splitlines()[1].split() == [
         "layer",
@@ -183,11 +188,13 @@ def test_the_text_has_a_row_a_layer(capsys, digits):
         ),
         (
             ["{}", "--bits", "8", "--scheme", "aps:e4m3"],
-            "the scheme 'aps:e4m3' must have {{format}} in place of its format, or {{biased}} for every bias",
+            "the scheme 'aps:e4m3' must have {{format}} in place of its "
+            "format, or {{biased}} for every bias",
         ),
         (
             ["{}", "--bits", "8", "--minimize", "volume"],
-            "minimize='volume' is unknown; use one of error_over_noise, step_nmse, worst_nmse, layer_cosine",
+            "minimize='volume' is unknown; use one of error_over_noise, step_nmse, worst_nmse, "
+            "layer_cosine",
         ),
         (["{}", "--bits", "8", "--by", "step"], "by='step' is unknown; use all or layer"),
         (

@@ -1,4 +1,5 @@
-"""What docs/search.md says of the bundled traces is what a search finds today; its seconds are of the machine that wrote it."""
+"""docs/search.md has the results of a current search of the bundled traces; its seconds are of the
+machine that wrote it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which splits are searched: what is left out has no value, or no chance, that what is there has not."""
+"""The searched splits: omitted ones have no values of their own, or cannot win."""
 
 import numpy as np
 import pandas as pd
@@ -140,9 +140,20 @@ def test_layers_told_apart_reach_further_down(digits):
 
 @pytest.mark.parametrize(
     ("name", "nearest"),
-    [("e4m3fn", "e4m3fn"), ("e3m4finite", "e3m4fn"), ("e3m4finiteb9", "e3m4fn"), ("e4m3finiteb11", "e4m3b11fnuz"), ("e4m3b9", "e4m3"), ("e2m5", "e3m4"),
-     ("e5m2finite", "e5m2fnuz"), ("e2m1finiteb3", "binary4p2sf"), ("e8m7finiteb128", "bf16"), ("e3m3", "e3m4"), ("e4m3nosub", "hfp8_forward")],
-)  # fmt: skip
+    [
+        ("e4m3fn", "e4m3fn"),
+        ("e3m4finite", "e3m4fn"),
+        ("e3m4finiteb9", "e3m4fn"),
+        ("e4m3finiteb11", "e4m3b11fnuz"),
+        ("e4m3b9", "e4m3"),
+        ("e2m5", "e3m4"),
+        ("e5m2finite", "e5m2fnuz"),
+        ("e2m1finiteb3", "binary4p2sf"),
+        ("e8m7finiteb128", "bf16"),
+        ("e3m3", "e3m4"),
+        ("e4m3nosub", "hfp8_forward"),
+    ],
+)
 def test_the_nearest_named_format(name, nearest):
     assert nearest_named(FloatFormat(name)).name == nearest
 
@@ -156,13 +167,15 @@ def test_the_nearest_named_format(name, nearest):
             8,
             ["aps:e4m3"],
             None,
-            "the scheme 'aps:e4m3' must have {format} in place of its format, or {biased} for every bias",
+            "the scheme 'aps:e4m3' must have {format} in place of "
+            "its format, or {biased} for every bias",
         ),
         (
             8,
             ["aps:{format}{biased}"],
             None,
-            "the scheme 'aps:{format}{biased}' must have {format} in place of its format, or {biased} for every bias",
+            "the scheme 'aps:{format}{biased}' must have {format} in place of its format, or "
+            "{biased} for every bias",
         ),
         (8, [], None, "there is no scheme to search; give at least one, such as 'aps:{format}'"),
         (8, SCHEMES, ["fnuz"], "unknown special values 'fnuz'; use ieee, fn, finite"),

@@ -38,10 +38,18 @@ def values(*shape, seed=0, dtype=torch.float32):
 @pytest.mark.parametrize("format", ["e4m3", "e5m2fnuz", "bf16", "e3m4"])
 @pytest.mark.parametrize(
     "x",
-    [values(3, 5, 7), values(4, 6).T, SPECIAL, torch.tensor(1.3), torch.empty(0, 3),
-     values(9, dtype=torch.float64), values(9, dtype=torch.bfloat16), values(9, dtype=torch.float16)],
+    [
+        values(3, 5, 7),
+        values(4, 6).T,
+        SPECIAL,
+        torch.tensor(1.3),
+        torch.empty(0, 3),
+        values(9, dtype=torch.float64),
+        values(9, dtype=torch.bfloat16),
+        values(9, dtype=torch.float16),
+    ],
     ids=["3d", "transposed", "special", "scalar", "empty", "fp64", "bf16", "fp16"],
-)  # fmt: skip
+)
 def test_quantize_has_the_bits_of_apscope(x, format, options):
     before = x.clone()
     y = at.quantize(x, format, **options)
@@ -87,7 +95,8 @@ def test_linear_and_conv2d_are_the_product_with_a_bias_in_fp32(bias):
     product = torch.as_tensor(apscope.matmul(x, w.T, "bf16"))
     assert torch.equal(at.linear(x, w, b, format="bf16"), product + b if bias else product)
     for options in (
-        {}, {"stride": 2, "padding": 1}, {"stride": (1, 2), "dilation": (2, 1)}, {"groups": 2, "padding": (0, 2)},
+        {}, {"stride": 2, "padding": 1}, {"stride": (1, 2), "dilation": (2, 1)},
+        {"groups": 2, "padding": (0, 2)},
     ):  # fmt: skip
         image, kernel = values(2, 4, 9, 8), values(6, 4 // options.get("groups", 1), 3, 3, seed=3)
         b = values(6, seed=4) if bias else None
@@ -365,22 +374,60 @@ def test_draws_draw_other_words_at_every_call():
     ("call", "error", "words"),
     [
         (lambda: at.quantize(np.ones(3), "e4m3"), TypeError, "x is ndarray; give a torch.Tensor"),
-        (lambda: at.quantize(torch.ones(3, dtype=torch.int32), "e4m3"), TypeError, "dtype torch.int32"),
+        (
+            lambda: at.quantize(torch.ones(3, dtype=torch.int32), "e4m3"),
+            TypeError,
+            "dtype torch.int32",
+        ),
         (lambda: at.quantize(values(3), "e4mx"), ValueError, "unknown format"),
         (lambda: at.quantize(values(3), "e4m3", roundin="to_odd"), TypeError, "roundin"),
         (lambda: at.matmul(values(3, 4), values(3, 4), "e4m3"), ValueError, "k is 4 and 3"),
-        (lambda: at.linear(values(3, 4), values(4, 3), format="e4m3"), ValueError, "cannot be multiplied"),
-        (lambda: at.conv2d(values(1, 2, 2, 2), values(3, 2, 3, 3), format="e4m3"), ValueError, "is smaller than a kernel"),
-        (lambda: at.conv2d(values(1, 2, 4, 4), values(3, 2, 3, 3), format="e4m3", padding="same"), ValueError, "padding='same' must be"),
-        (lambda: at.conv2d(values(1, 2, 4, 4), values(3, 2, 3, 3), values(1), format="e4m3"), ValueError, "bias has shape"),
-        (lambda: at.linear(values(2, 4), values(3, 4), np.ones(3), format="e4m3"), TypeError, "bias is ndarray"),
-        (lambda: at.quantize(values(3), "e4m3", seed=1.5), TypeError, "seed=1.5 must be an integer"),
+        (
+            lambda: at.linear(values(3, 4), values(4, 3), format="e4m3"),
+            ValueError,
+            "cannot be multiplied",
+        ),
+        (
+            lambda: at.conv2d(values(1, 2, 2, 2), values(3, 2, 3, 3), format="e4m3"),
+            ValueError,
+            "is smaller than a kernel",
+        ),
+        (
+            lambda: at.conv2d(
+                values(1, 2, 4, 4), values(3, 2, 3, 3), format="e4m3", padding="same"
+            ),
+            ValueError,
+            "padding='same' must be",
+        ),
+        (
+            lambda: at.conv2d(values(1, 2, 4, 4), values(3, 2, 3, 3), values(1), format="e4m3"),
+            ValueError,
+            "bias has shape",
+        ),
+        (
+            lambda: at.linear(values(2, 4), values(3, 4), np.ones(3), format="e4m3"),
+            TypeError,
+            "bias is ndarray",
+        ),
+        (
+            lambda: at.quantize(values(3), "e4m3", seed=1.5),
+            TypeError,
+            "seed=1.5 must be an integer",
+        ),
         (lambda: at.quantize(values(3), "e4m3", seed=-1), ValueError, "seed=-1 is not between"),
         (lambda: at.quantize(values(3), "e4m3", out=values(3)), TypeError, "out= is not an option"),
-        (lambda: at.quantize(values(3), "e4m3", rounding="stochastic", random=[1]), TypeError, "random= is not an option"),
-        (lambda: at.conv2d(values(1, 3, 4, 4), values(2, 2, 3, 3), format="e4m3"), ValueError, "do not belong together"),
+        (
+            lambda: at.quantize(values(3), "e4m3", rounding="stochastic", random=[1]),
+            TypeError,
+            "random= is not an option",
+        ),
+        (
+            lambda: at.conv2d(values(1, 3, 4, 4), values(2, 2, 3, 3), format="e4m3"),
+            ValueError,
+            "do not match for",
+        ),
     ],
-)  # fmt: skip
+)
 def test_mistakes_are_one_sentence(call, error, words):
     with pytest.raises(error, match=words) as caught:
         call()

@@ -1,4 +1,4 @@
-"""The recorded traces in notebooks/data are what their README says."""
+"""The recorded traces in notebooks/data agree with their README."""
 
 import json
 import math

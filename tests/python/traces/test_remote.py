@@ -1,5 +1,5 @@
-"""Traces on file systems of fsspec: the same results as from a folder, files that come when they are asked for, and one sentence
-for what goes wrong."""
+"""Traces on file systems of fsspec: the same results as from a folder, files that are fetched on
+request, and one sentence for every error."""
 
 from __future__ import annotations
 
@@ -146,7 +146,10 @@ def test_without_fsspec_it_is_one_sentence(monkeypatch):
 
 
 def test_fsspec_is_never_imported_unasked(folder):
-    code = "import sys, apscope; apscope.replay(sys.argv[1], 'none:e4m3'); assert 'fsspec' not in sys.modules"
+    code = (
+        "import sys, apscope; apscope.replay(sys.argv[1], 'none:e4m3'); assert 'fsspec' not in "
+        "sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code, str(folder)], check=True)
 
 

@@ -1,4 +1,4 @@
-"""Traces as Python sees them; safetensors files against the safetensors package."""
+"""Traces in Python; safetensors files against the safetensors package."""
 
 import hashlib
 import json
@@ -124,7 +124,8 @@ def test_files_of_the_safetensors_package_are_read(trace):
 
 
 def test_a_flipped_byte_of_a_worker_is_not_replayed(trace, tmp_path, capsys):
-    """In Python and on the command line, the file being named; not compared, the values that it holds are replayed."""
+    """In Python and on the command line, the file being named; not compared, the values that it
+    holds are replayed."""
     path = trace.path / "step_00000009" / "worker_0001.safetensors"
     before = replay(trace, "aps:e4m3", topology="ring").frame
     contents = bytearray(path.read_bytes())
@@ -132,7 +133,8 @@ def test_a_flipped_byte_of_a_worker_is_not_replayed(trace, tmp_path, capsys):
     path.write_bytes(contents)
     with pytest.raises(
         ValueError,
-        match=r"step_00000009/worker_0001\.safetensors: its SHA-256 is [0-9a-f]{64}, but the manifest says [0-9a-f]{64}; the file is damaged",
+        match=r"step_00000009/worker_0001\.safetensors: its SHA-256 is [0-9a-f]{64}, but the "
+        r"manifest says [0-9a-f]{64}; the file is damaged",
     ):
         replay(open_trace(trace.path), "aps:e4m3", topology="ring")
     command = [

@@ -1,4 +1,5 @@
-"""A trace that is written, killed, continued, read and damaged in any order: what is read is what was committed."""
+"""A trace that is written, killed, continued, read and damaged in any order: readers get the
+committed steps."""
 
 import os
 import shutil
@@ -22,7 +23,8 @@ class Killed(BaseException):
 
 
 class Kill:
-    """In place of os.replace: the process ends at the call of this number, before it, after it, or with half a file written."""
+    """In place of os.replace: the process ends at the call of this number, before it, after it, or
+    with half a file written."""
 
     def __init__(self, at: int, how: str):
         self.left, self.how, self.replace = at, how, os.replace

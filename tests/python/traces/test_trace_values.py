@@ -1,4 +1,4 @@
-"""What apscope info says of recorded gradients."""
+"""The text of apscope info about recorded gradients."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,8 @@ def test_of_the_first_the_middle_and_the_last_step(path):
     lines = describe_values(open_trace(path)).split("\n")
     assert lines[0].startswith("gradients of steps 0, 2, 4, all workers")
     table = {line.split()[0]: line.split()[1:] for line in lines[2:6]}
-    # large: 36 numbers, 2 NaN, 2 inf; zeros: 4, 2 and 4; squares of 1, 2, 0.75 in all, of 4 in two steps
+    # large: 36 numbers, 2 NaN, 2 inf; zeros: 4, 2 and 4; squares of 1, 2, 0.75 in all, of 4 in two
+    # steps
     rms = np.sqrt((6 * (1 + 4 + 0.5625) + 4 * 16) / 32)
     assert table["large"] == [
         "linear",

@@ -1,4 +1,4 @@
-"""TraceWriter: what it refuses, and what a kill leaves behind."""
+"""TraceWriter: its errors, and the files after a kill."""
 
 import os
 import signal
@@ -116,8 +116,11 @@ def refused(words, call):
 
 
 @pytest.mark.parametrize(("key", "value", "error"), [
-    ("step", 2**63, r"step=9223372036854775808 is not between 0 and 2\^63 - 1"), ("step", -1, "step=-1 is not between 0 and"),
-    ("step", 1.5, r"step=1\.5 must be an integer"), ("step", True, "step=True must be an integer, not a bool"), ("worker", 0.5, r"worker=0\.5 must be an integer"),
+    ("step", 2**63, r"step=9223372036854775808 is not between 0 and 2\^63 - 1"),
+    ("step", -1, "step=-1 is not between 0 and"),
+    ("step", 1.5, r"step=1\.5 must be an integer"),
+    ("step", True, "step=True must be an integer, not a bool"),
+    ("worker", 0.5, r"worker=0\.5 must be an integer"),
 ])  # fmt: skip
 def test_steps_and_workers_are_integers(tmp_path, key, value, error):
     writer = TraceWriter(tmp_path / "run", workers=2)
@@ -289,6 +292,7 @@ def test_what_numpy_cannot_hold_is_refused_in_one_sentence(tmp_path):
     with TraceWriter(tmp_path / "run", workers=1) as writer:
         with pytest.raises(
             ValueError,
-            match=r"^gradient 'w' of step 0, worker 0, has dtype torch.float4_e2m1fn_x2; a trace has real numbers$",
+            match=r"^gradient 'w' of step 0, worker 0, has dtype torch.float4_e2m1fn_x2; a trace "
+            r"has real numbers$",
         ):
             writer.add(0, 0, "w", torch.zeros(4, dtype=torch.uint8).view(torch.float4_e2m1fn_x2))

@@ -1,8 +1,8 @@
 """A job of two gloo processes under FSDP2, run by test_fsdp.py.
 
 Usage: fsdp_job.py FOLDER STEPS SPEC... Rank 0 writes, for every spec with SGD and with Adam, the
-weights of every fifth step to FOLDER/weights; each training is resumed in its middle. Then what FSDP2
-gives by itself with an fp16 reduction, what accumulated gradients give, and refused layouts.
+weights of every fifth step to FOLDER/weights; each training is resumed in its middle. Then what
+FSDP2 gives by itself with an fp16 reduction, what accumulated gradients give, and refused layouts.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What the jobs of several processes and their tests share."""
+"""Common parts of the jobs of several processes and their tests."""
 
 import subprocess
 import sys

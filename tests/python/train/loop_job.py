@@ -1,4 +1,4 @@
-"""Two gloo processes under DDP whose loops do more than step: run by test_loops.py.
+"""Two gloo processes under DDP with accumulation, clipping and loss scales: run by test_loops.py.
 
 Usage: loop_job.py FOLDER. Rank 0 writes to FOLDER/found, by name, the gradients or weights that
 each loop ends with.

@@ -1,7 +1,7 @@
 """A quantized linear layer and convolution written anew: NumPy, ml_dtypes, and sums of fractions.
 
-Nothing here imports apscope or torch. Operands are fp32 arrays, casts are functions of an array and the axis
-that the product sums over.
+Nothing here imports apscope or torch. Operands are fp32 arrays, casts are functions of an array and
+the axis that the product sums over.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def mx(dtype, largest, emax, size=32):
 
 
 def _nvfp4_runs(parts, whole):
-    """Runs of (..., size) under e4m3 scales; `whole` is the tensor's largest magnitude; all in fp32."""
+    """Runs of (..., size) under e4m3 scales; `whole` is the tensor's largest magnitude; all in
+    fp32."""
     one = np.float32
     tensor = one(448 * 6) / one(whole) if whole > 0 else one(1)
     tensor = min(tensor, np.finfo(one).max)
@@ -103,7 +104,8 @@ def _nvfp4_runs(parts, whole):
 
 
 def nvfp4(tile=False, turned=False):
-    """NVFP4: runs of 16, or tiles of 16 x 16; `turned`: after the Hadamard transform, its axis filled up."""
+    """NVFP4: runs of 16, or tiles of 16 x 16; `turned`: after the Hadamard transform, its axis
+    filled up."""
 
     def cast(x, axis):
         x = np.float32(x)
@@ -186,7 +188,8 @@ def convolution(casts, adder, x, w, bias, g, stride, padding):
     y = np.empty(g.shape, np.float32)
     for (n, i, j), values in zip(patches, found):
         y[n, :, i, j] = values + bias
-    # The gradient of a pixel: terms by output channel, row and column of the kernel turned by 180 degrees.
+    # The gradient of a pixel: terms by output channel, row and column of the kernel turned by 180
+    # degrees.
     gi, wi = casts.ig(g, 1), casts.iw(w, 0)
     dx = np.empty(x.shape, np.float32)
     for n, c, a, b in np.ndindex(x.shape):

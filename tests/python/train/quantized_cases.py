@@ -1,4 +1,5 @@
-"""What the tests of quantized models share: a net, its batches, its loop, recipes with random words and memory."""
+"""Common parts of the tests of quantized models: a net, its batches, its loop, recipes with random
+words and memory."""
 
 import torch
 from torch import nn
@@ -9,13 +10,24 @@ from apscope.train import Cast, LossScale, Recipe, Sum, Weights, recipes
 FP8 = Recipe(input="e4m3fn", weight="e4m3fn", grad_output="e5m2")
 
 EVERYTHING = {
-    "drawn": Recipe(input=Cast("e4m3fn", rounding="stochastic"), grad_output=Cast("e5m2", rounding="stochastic", overflow="ieee"),
-        weight_update=Weights("bf16", "stochastic"), loss_scale=LossScale(2.0**10, interval=4)),
+    "drawn": Recipe(
+        input=Cast("e4m3fn", rounding="stochastic"),
+        grad_output=Cast("e5m2", rounding="stochastic", overflow="ieee"),
+        weight_update=Weights("bf16", "stochastic"),
+        loss_scale=LossScale(2.0**10, interval=4),
+    ),
     "delayed": recipes()["te_delayed"],
     "nvfp4": recipes()["nvfp4"],
-    "sums": Recipe(input="e4m3fn", accumulate=Sum("bf16", rounding="stochastic"), weight_update=Weights("bf16", "kahan")),
-    "schedule": {0: recipes()["te_delayed"], 3: Recipe(grad_output=Cast("e5m2", rounding="stochastic"))},
-}  # fmt: skip
+    "sums": Recipe(
+        input="e4m3fn",
+        accumulate=Sum("bf16", rounding="stochastic"),
+        weight_update=Weights("bf16", "kahan"),
+    ),
+    "schedule": {
+        0: recipes()["te_delayed"],
+        3: Recipe(grad_output=Cast("e5m2", rounding="stochastic")),
+    },
+}
 
 
 def net(norm=True):

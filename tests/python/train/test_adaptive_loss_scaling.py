@@ -38,7 +38,8 @@ def own_scale(g, w, cumulative):
 
 
 def by_hand(weights, inputs, outer):
-    """Gradients of sum(outer * net(x)) for linear layers with ReLU between, by the rule, in NumPy."""
+    """Gradients of sum(outer * net(x)) for linear layers with ReLU between, by the rule, in
+    NumPy."""
     active = [inputs]
     for w in weights[:-1]:
         active.append(np.maximum(active[-1] @ w.T, 0.0))

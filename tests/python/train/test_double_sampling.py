@@ -86,7 +86,8 @@ def test_evaluation_rounds_nothing_and_a_resumed_layer_draws_on():
 
 
 def test_refusals():
-    for words, options in [("below", {"low": 1.0, "high": 1.0}), ("bits", {"bits": 0}), ("seed", {"seed": -1})]:  # fmt: skip
+    for words, options in [("below", {"low": 1.0, "high": 1.0}), ("bits", {"bits": 0}),
+                           ("seed", {"seed": -1})]:  # fmt: skip
         with pytest.raises(ValueError, match=words):
             DoubleSampledLinear(4, 3, **options)
 

@@ -1,4 +1,4 @@
-"""An experiment's file: what it may leave out, and every refusal in a sentence."""
+"""An experiment's file: its optional keys, and one sentence for every error."""
 
 import math
 
@@ -76,16 +76,20 @@ def test_the_rate_warms_up_and_decays(opened):
         ('"lstm"', '"gru"', "task.model='gru' is unknown; there are transformer, lstm"),
         ("warmup = 4", "warm = 4", "task.warm is unknown; did you mean 'warmup'?"),
         ("warmup = 4", "warmup = 41", "task.warmup=41 is more than the 40 steps"),
-        ("warmup = 4", "momentum = 0.5", "task.momentum is of sgd and lars, not of adam"),
+        ("warmup = 4", "momentum = 0.5", "task.momentum is a key of sgd and lars, not of adam"),
         ("warmup = 4", 'called = "A b"', "task.called='A b' must be a name of at most 40"),
         ('"linear"', '"step"', "task.decay='step' must be one of cosine, linear, none"),
-        ('name = "digits"', 'name = "digits"\ntext = "x"', "task.text is of the task characters"),
+        (
+            'name = "digits"',
+            'name = "digits"\ntext = "x"',
+            "task.text is a key of the task characters",
+        ),
         ("steps = 40", "steps = true", "task.steps=True must be an integer"),
         ('"e3m0"]', '"e3m99"]', "e3m99"),
         ('"aps:{format}"', '"apps:{format}"', "apps"),
         ('formats = ["e4m3", "e3m0"]', "", "has {format}, but there are no formats"),
         ('[[task]]\nname = "digits"', "task = 3", "experiment.toml: "),
-        ('name = "characters"\nmodel = "lstm"', 'name = "digits"', "task.text is of"),
+        ('name = "characters"\nmodel = "lstm"', 'name = "digits"', "task.text is a key of"),
     ],
 )
 def test_refused(opened, old, new, said):
@@ -107,9 +111,10 @@ def test_a_task_may_stand_twice_under_two_names(opened):
 
 def test_a_task_twice_and_formats_for_nothing_are_refused(opened):
     twice = 'gate = 1\nseeds = 1\nschemes = ["none:fp16"]\n' + '[[task]]\nname = "digits"\n' * 2
-    with pytest.raises(ValueError, match="a task stands twice with the same model"):
+    with pytest.raises(ValueError, match="a task occurs twice with the same model"):
         opened(twice)
     with pytest.raises(ValueError, match="formats are given, but no scheme has {format}"):
         opened(
-            'gate = 1\nseeds = 1\nformats = ["e4m3"]\nschemes = ["none:fp16"]\n[[task]]\nname = "digits"'
+            'gate = 1\nseeds = 1\nformats = ["e4m3"]\nschemes = '
+            '["none:fp16"]\n[[task]]\nname = "digits"'
         )

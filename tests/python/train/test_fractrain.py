@@ -1,4 +1,5 @@
-"""FracTrain's progressive schedule: the quantizer and the indicator by hand, resumed runs, the claim."""
+"""FracTrain's progressive schedule: the quantizer and the indicator by hand, resumed runs, the
+claim."""
 
 import math
 
@@ -37,7 +38,8 @@ def coarse(rng, shape, codes):
 
 
 def test_a_layer_by_hand_bit_for_bit():
-    """3 bits have 8 levels: of numbers from 0 to 14 a step of 2, of gradients with 2 bits a step of 4."""
+    """3 bits have 8 levels: of numbers from 0 to 14 a step of 2, of gradients with 2 bits a step of
+    4."""
     rng = np.random.default_rng(0)
     x, w, g = coarse(rng, (6, 8), 14) - 5, coarse(rng, (4, 8), 14) - 7, coarse(rng, (6, 4), 12) - 6
     model = nn.Linear(8, 4, dtype=torch.float64)
@@ -65,7 +67,9 @@ def test_a_convolution_is_that_of_rounded_operands():
     x = torch.randn(3, 2, 5, 5)
     with FracTrain(model, bits=(4,), gradient_bits=(16,)):
         y = model(x)
-    qx, qw = (torch.from_numpy(affine(t.detach().double().numpy(), 4)).float() for t in (x, model.weight))  # fmt: skip
+    qx, qw = (
+        torch.from_numpy(affine(t.detach().double().numpy(), 4)).float() for t in (x, model.weight)
+    )
     wanted = nn.functional.conv2d(qx, qw, model.bias, 2, 1, 1, 2)
     assert torch.equal(y, wanted)
 
@@ -140,7 +144,8 @@ def test_refusals():
     model = nn.Linear(3, 2)
     for words, options in [
         ("one of each", {"bits": (3,)}), ("bits", {"bits": (0,), "gradient_bits": (8,)}),
-        ("not a layer", {"skip": ["head"]}), ("epsilon", {"epsilon": -1.0}), ("alpha", {"alpha": -2.0}),
+        ("not a layer", {"skip": ["head"]}), ("epsilon", {"epsilon": -1.0}),
+        ("alpha", {"alpha": -2.0}),
     ]:  # fmt: skip
         with pytest.raises(ValueError, match=words):
             FracTrain(model, **options)

@@ -113,7 +113,7 @@ def test_a_parameter_that_is_not_used_is_exchanged_as_zeros(job):
         ("hooked", "'3.weight': FSDP changed its gradient after the reduction"),
         ("fp16", "divide=True with a reduction in torch.float16; give divide='fsdp'"),
         ("fp32", "divide='fsdp' with a reduction in torch.float32"),
-        ("unused", "'0.weight' has no gradient, as 4 of 8 parameters"),
+        ("unused", "4 of 8 parameters have no gradient, the first is '0.weight'"),
         ("one axis", "'weight' is placed as (Shard(dim=1),)"),
         ("two axes", "only parameters sharded along their first axis"),
     ],
@@ -147,5 +147,5 @@ def test_arguments_of_other_kinds_are_refused():
 
 def test_a_division_of_another_name_is_refused():
     state = ExchangeState(None, "aps:e4m3", divide="mean")
-    with pytest.raises(ValueError, match="divide='mean' is not True, False or 'fsdp'"):
+    with pytest.raises(ValueError, match="divide='mean' is not one of True, False and 'fsdp'"):
         state._start({"x": (2,)}, 2)

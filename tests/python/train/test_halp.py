@@ -16,7 +16,8 @@ RATE, MU = 0.07, 0.4
 
 
 class Quadratics:
-    """sum_j d_ij (w_j - t_ij)^2 / 2 of rows i, whose gradient is one subtraction and one product."""
+    """sum_j d_ij (w_j - t_ij)^2 / 2 of rows i, whose gradient is one subtraction and one
+    product."""
 
     def __init__(self):
         rng = np.random.default_rng(0)
@@ -42,7 +43,8 @@ class Quadratics:
 
 
 def rounded(x, bits, seed):
-    """Stochastically to integers by the definition: the magnitude up if its fraction's 32 bits and R carry."""
+    """Stochastically to integers by the definition: the magnitude up if its fraction's 32 bits and
+    R carry."""
     found = []
     for i, v in enumerate(x):
         below = math.floor(abs(v))
@@ -172,12 +174,13 @@ def test_refusals():
     for error, words, call in [
         (ValueError, "empty", lambda: HALP([], 0.1)),
         (TypeError, "float16", lambda: HALP([w.half()], 0.1)),
-        (ValueError, "rate=0", lambda: HALP([w], 0)), (ValueError, "mu=-1", lambda: HALP([w], 0.1, mu=-1)),
+        (ValueError, "rate=0", lambda: HALP([w], 0)),
+        (ValueError, "mu=-1", lambda: HALP([w], 0.1, mu=-1)),
         (ValueError, "unit", lambda: HALP([w], 0.1, unit="layer")),
         (ValueError, "bits", lambda: HALP([w], 0.1, bits=1)),
         (ValueError, "give bits", lambda: HALP([w], 0.1, bits=None, delta=0.1)),
         (RuntimeError, "no centre", lambda: HALP([w], 0.1).step(lambda: w.sum())),
-    ]:  # fmt: skip
+    ]:
         with pytest.raises(error, match=words):
             call()
 
@@ -187,7 +190,9 @@ def test_eight_bits_converge_linearly_where_low_precision_svrg_stalls():
         (0,), ("SVRG, fp64", "HALP, 8 bits", "low-precision SVRG, 8 bits"), epochs=8, inner=150
     )
     fits = claim.rates(rows).set_index("case")
-    halp, plain, full = (fits.loc[case] for case in ("HALP, 8 bits", "low-precision SVRG, 8 bits", "SVRG, fp64"))  # fmt: skip
+    halp, plain, full = (
+        fits.loc[case] for case in ("HALP, 8 bits", "low-precision SVRG, 8 bits", "SVRG, fp64")
+    )
     assert halp.factor < 0.45 and halp.r2 > 0.95 and halp["last"] < 1e-4
     assert plain["last"] > 2e-3 and plain.factor > 0.8
     assert full.factor < halp.factor

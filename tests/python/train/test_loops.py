@@ -1,4 +1,4 @@
-"""Accumulation, clipping and GradScaler under DDP: what an exchange sees of them, bit for bit."""
+"""Accumulation, clipping and GradScaler under DDP: the input of the exchange, bit for bit."""
 
 import pytest
 

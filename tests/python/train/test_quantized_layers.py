@@ -1,4 +1,5 @@
-"""Quantized layers against the reference of model_reference.py, bit for bit: output and all gradients."""
+"""Quantized layers against the reference of model_reference.py, bit for bit: output and all
+gradients."""
 
 import sys
 from pathlib import Path
@@ -35,13 +36,19 @@ NVFP4 = Recipe(
           "weight_gradient.input": Cast("nvfp4", hadamard=True)},
 )  # fmt: skip
 RECIPES = {
-    "fp8": (Recipe(input="e4m3fn", weight="e4m3fn", grad_output="e5m2"), both(e4m3fn, e4m3fn, e5m2)),
-    "hfp8": (Recipe(input="e4m3b11fnuz", weight="e4m3b11fnuz", grad_output="e5m2"), both(b11, b11, e5m2)),
+    "fp8": (
+        Recipe(input="e4m3fn", weight="e4m3fn", grad_output="e5m2"),
+        both(e4m3fn, e4m3fn, e5m2),
+    ),
+    "hfp8": (
+        Recipe(input="e4m3b11fnuz", weight="e4m3b11fnuz", grad_output="e5m2"),
+        both(b11, b11, e5m2),
+    ),
     "fp16": (recipes()["mixed_precision"], both(half, half, half, result=half)),
     "mxfp8": (recipes()["mxfp8"], both(mxfp8, mxfp8, mxfp8)),
     "mxfp4": (recipes()["mxfp4"], both(mxfp4, mxfp4, mxfp4)),
     "nvfp4": (NVFP4, reference.Casts(runs, tiles, runs, tiles, turned, turned)),
-}  # fmt: skip
+}
 ORDERS = {"exact": reference.exact, "sequential": reference.sequential}
 
 
@@ -117,8 +124,10 @@ def test_sums_of_pytorch_differ_at_most_by_their_rounding():
 
 
 @pytest.mark.parametrize("options", [
-    dict(stride=2, padding=1), dict(padding="same", dilation=2), dict(padding=2, padding_mode="reflect"),
-    dict(stride=(2, 1), padding=(0, 2), dilation=(1, 2), groups=2), dict(padding="valid", bias=False),
+    dict(stride=2, padding=1), dict(padding="same", dilation=2),
+    dict(padding=2, padding_mode="reflect"),
+    dict(stride=(2, 1), padding=(0, 2), dilation=(1, 2), groups=2),
+    dict(padding="valid", bias=False),
     dict(stride=3, padding=0),
 ])  # fmt: skip
 def test_convolutions_of_every_shape_are_pytorchs_in_fp32(options):
@@ -155,7 +164,10 @@ def test_a_scheme_is_run_with_one_worker(name):
         past = history if name == "delayed_scaling" else [amax]
         scale = np.float32(448) / max(past) if past else np.float32(1)
         scaled = np.clip(x.astype(np.float64) * np.float64(scale), -448, 448)
-        q = np.float32(scaled.astype(np.float32).astype(ml_dtypes.float8_e4m3fn).astype(np.float64) / np.float64(scale))  # fmt: skip
+        q = np.float32(
+            scaled.astype(np.float32).astype(ml_dtypes.float8_e4m3fn).astype(np.float64)
+            / np.float64(scale)
+        )
         y = layer(torch.from_numpy(x))
         assert torch.equal(y, torch.from_numpy(q) @ torch.from_numpy(w).T)
         layer.eval()

@@ -1,4 +1,5 @@
-"""Whole models: what matches, state dicts, checkpoints, schedules, loss scales, torch.compile, an exchange."""
+"""Whole models: matches, state dicts, checkpoints, schedules, loss scales, torch.compile, an
+exchange."""
 
 import copy
 import io
@@ -41,17 +42,26 @@ def test_it_says_what_matched_and_a_pattern_without_a_match_is_an_error():
         "  4: input e4m3fn, weight e4m3fn, grad_output e5m2",
     ]
     for recipe, sentence in (
-        (Recipe(input="e4m3fn", where={"head*": None}), "'head\\*' matches no layer .* it has 0, 1, 4"),
+        (
+            Recipe(input="e4m3fn", where={"head*": None}),
+            "'head\\*' matches no layer .* it has 0, 1, 4",
+        ),
         (Recipe(input="e4m3fn", also=("LayerNorm",)), "'LayerNorm' matches no layer"),
         (Recipe(), "quantizes nothing"),
         (lambda name, module, role: None, "quantizes nothing"),
-        ("fp9", "there is no recipe 'fp9'; there are mixed_precision"),
-        ({5: FP8}, "begins with step 0"),
+        ("fp9", "there is no recipe 'fp9'; use one of mixed_precision"),
+        ({5: FP8}, "must begin with 0"),
         (Recipe(input=Cast("nvfp4", hadamard=True)), "Hadamard"),
-        (lambda name, module, role: "fp9" if role == "output" else None, "0, output: 'fp9' is no float format"),
+        (
+            lambda name, module, role: "fp9" if role == "output" else None,
+            "0, output: 'fp9' is not a float format",
+        ),
         (Recipe(input="fractrain:bits=6/6/8/8"), "0, input: fractrain needs the loss"),
-        (lambda name, module, role: "fp64" if role == "output" else None, "0, output: .* beyond fp32"),
-    ):  # fmt: skip
+        (
+            lambda name, module, role: "fp64" if role == "output" else None,
+            "0, output: .* beyond fp32",
+        ),
+    ):
         model = net()
         with pytest.raises(ValueError, match=sentence):
             quantize_model(model, recipe, say=None)
@@ -75,8 +85,10 @@ def test_patterns_the_ends_and_functions_choose():
         return {name: str(cast) for name, role, cast in found if role == "input"}
 
     inside = Recipe(input="e5m2")
-    assert formats(Recipe(input="e4m3", where={"first": None, "last": inside})) == {"1": "e4m3", "2": "e5m2"}  # fmt: skip
-    assert formats(Recipe(input="e4m3", where={"[01]": inside})) == {"0": "e5m2", "1": "e5m2", "2": "e4m3"}  # fmt: skip
+    assert formats(Recipe(input="e4m3", where={"first": None, "last": inside})) == {"1": "e4m3",
+        "2": "e5m2"}  # fmt: skip
+    assert formats(Recipe(input="e4m3", where={"[01]": inside})) == {"0": "e5m2", "1": "e5m2",
+        "2": "e4m3"}  # fmt: skip
     assert formats(
         lambda name, module, role: "e4m3" if name == "1" and role.endswith("input") else None
     ) == {"1": "e4m3"}
@@ -88,7 +100,8 @@ def test_patterns_the_ends_and_functions_choose():
 
     quantize_model(nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2)), ask, say=None)
     assert {r for kind, r in asked if kind == "Linear"} >= {
-        "forward.input", "input_gradient.weight", "weight_gradient.grad_output", "forward.sum", "weight_update",
+        "forward.input", "input_gradient.weight", "weight_gradient.grad_output", "forward.sum",
+        "weight_update",
     }  # fmt: skip
     assert ("LayerNorm", "grad_output") in asked
 
@@ -103,8 +116,10 @@ def test_a_module_of_ones_own_by_registration():
             return torch.sigmoid(x @ self.weight.T) * x
 
     register_module(
-        Gate, lambda m, parts, x: torch.sigmoid(parts["mix"].linear(x, m.weight)) * x, {"mix": "product"}
-    )  # fmt: skip
+        Gate,
+        lambda m, parts, x: torch.sigmoid(parts["mix"].linear(x, m.weight)) * x,
+        {"mix": "product"},
+    )
     torch.manual_seed(0)
     model = nn.Sequential(Gate())
     x = torch.randn(3, 4)
@@ -132,7 +147,8 @@ def test_modules_that_cannot_be_quantized_are_refused_in_a_sentence():
         (nn.Embedding(4, 4, max_norm=1.0), "max_norm"),
         (nn.Embedding(4, 4, sparse=True), "sparse"),
     ):
-        recipe = Recipe(input="e4m3fn", weight="e4m3fn", also=("Embedding",) if isinstance(model, nn.Embedding) else ())  # fmt: skip
+        recipe = Recipe(input="e4m3fn", weight="e4m3fn",
+                        also=("Embedding",) if isinstance(model, nn.Embedding) else ())  # fmt: skip
         with pytest.raises(ValueError, match=sentence):
             quantize_model(nn.Sequential(model), recipe, say=None)
     model = nn.LSTM(4, 4)
@@ -217,7 +233,11 @@ def test_a_schedule_changes_the_formats_at_its_steps():
 def test_loss_scales_skip_grow_and_keep_their_minimum():
     model = net(norm=False)
     rule = LossScale(2.0**15, interval=2, minimum=((0, 2.0**13), (4, 2.0**14)))
-    quantized = quantization(quantize_model(model, Recipe(input="e4m3fn", loss_scale=rule), optimizer=sgd(model), say=None))  # fmt: skip
+    quantized = quantization(
+        quantize_model(
+            model, Recipe(input="e4m3fn", loss_scale=rule), optimizer=sgd(model), say=None
+        )
+    )
     before = {n: p.clone() for n, p in model.named_parameters()}
     scales, skipped = [], []
     for step in range(8):
@@ -252,7 +272,11 @@ def test_a_loss_scale_alone_changes_no_bit():
     found = []
     for rule in (None, LossScale(2.0**12)):
         model = net(norm=False)
-        quantized = quantization(quantize_model(model, Recipe(input="e4m3fn", loss_scale=rule), optimizer=sgd(model), say=None))  # fmt: skip
+        quantized = quantization(
+            quantize_model(
+                model, Recipe(input="e4m3fn", loss_scale=rule), optimizer=sgd(model), say=None
+            )
+        )
         train(quantized, 0, 3)
         found.append(model.state_dict())
     assert all(torch.equal(a, b) for a, b in zip(*(f.values() for f in found)))
@@ -262,7 +286,8 @@ def test_a_loss_scale_alone_changes_no_bit():
 def test_every_preset_trains_and_names_its_source(name):
     recipe = recipes()[name]
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 10))  # fmt: skip
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.ReLU(),
+                          nn.Flatten(), nn.Linear(64, 10))  # fmt: skip
     quantized = quantization(quantize_model(model, name, optimizer=sgd(model), say=None))
     x, y = batch(0)
     losses = []

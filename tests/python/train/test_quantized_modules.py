@@ -1,4 +1,5 @@
-"""Attention and LSTM of the parts that linear layers have, norms and embeddings: bits by apscope.torch's functions."""
+"""Attention and LSTM made of the parts of linear layers, norms and embeddings: bits by
+apscope.torch's functions."""
 
 import copy
 
@@ -30,7 +31,9 @@ def gradients(model, *inputs):
 
 def by_hand(x, w, bias=None):
     """A product of the FP8 recipe with sums in fp32, of apscope.torch's functions."""
-    y = at.linear(at.quantize(x, "e4m3fn", overflow="saturate"), at.quantize(w, "e4m3fn", overflow="saturate"), format="fp32", backward="fp32")  # fmt: skip
+    y = at.linear(at.quantize(x, "e4m3fn", overflow="saturate"),
+                  at.quantize(w, "e4m3fn", overflow="saturate"), format="fp32",
+                      backward="fp32")  # fmt: skip
     y = rounds_gradient(y)
     return y if bias is None else y + bias
 
@@ -109,7 +112,8 @@ def test_attention_has_the_bits_of_its_parts():
 
 
 @pytest.mark.parametrize("options", [
-    dict(), dict(batch_first=True, num_layers=2, bidirectional=True), dict(bias=False), dict(num_layers=2),
+    dict(), dict(batch_first=True, num_layers=2, bidirectional=True), dict(bias=False),
+    dict(num_layers=2),
 ])  # fmt: skip
 def test_lstm_is_pytorchs_where_nothing_is_rounded(options):
     torch.manual_seed(0)
@@ -158,11 +162,19 @@ def test_norms_and_embeddings_are_rounded_where_asked():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(11, 8), nn.LayerNorm(8), nn.Linear(8, 3))
     plain = copy.deepcopy(model)
-    quantized = quantization(quantize_model(
-        model,
-        Recipe(input="e4m3fn", weight="e4m3fn", output="e4m3fn", grad_output="e5m2", also=("Embedding", "LayerNorm")),
-        say=None,
-    ))  # fmt: skip
+    quantized = quantization(
+        quantize_model(
+            model,
+            Recipe(
+                input="e4m3fn",
+                weight="e4m3fn",
+                output="e4m3fn",
+                grad_output="e5m2",
+                also=("Embedding", "LayerNorm"),
+            ),
+            say=None,
+        )
+    )
     assert {n for n, _, _ in quantized.uses} == {"0", "1", "2"}
     tokens = torch.randint(0, 11, (4, 6))
 

@@ -1,4 +1,5 @@
-"""What is observed of a quantized model: statistics per use, results, operands as a trace, debug_step."""
+"""Observations of a quantized model: statistics per use, results, operands as a trace,
+debug_step."""
 
 import subprocess
 import sys
@@ -66,7 +67,8 @@ def test_results_are_summarized_compared_and_reported(tmp_path):
         ["compare", "fine", "coarse", "--topology", "wire"],
         ["check", "fine"],
     ):
-        run = subprocess.run([sys.executable, "-m", "apscope", *words], cwd=tmp_path, capture_output=True, text=True)  # fmt: skip
+        run = subprocess.run([sys.executable, "-m", "apscope", *words], cwd=tmp_path,
+                             capture_output=True, text=True)  # fmt: skip
         assert run.returncode == 0, run.stderr
     assert "3.grad_output" in (tmp_path / "page.html").read_text()
     layers = fine.by("layer")
@@ -85,7 +87,12 @@ def test_operands_are_recorded_as_a_trace_that_replays(tmp_path):
     assert trace.steps == (0, 2) and "0.input" in trace.tensors
     assert np.array_equal(trace.read(2, "0.input"), batch(2)[0].numpy())
     replayed = apscope.replay(trace, ["none:e4m3fn", "none:e5m2"], topology=["exact"]).frame
-    row = replayed[(replayed.step == 2) & (replayed.tensor == "3.weight") & (replayed.scheme == "none:e4m3fn") & (replayed.stage == "wire")].iloc[0]  # fmt: skip
+    row = replayed[
+        (replayed.step == 2)
+        & (replayed.tensor == "3.weight")
+        & (replayed.scheme == "none:e4m3fn")
+        & (replayed.stage == "wire")
+    ].iloc[0]
     live = quantized.statistics
     mine = live[(live.step == 2) & (live.part == "3") & (live.role == "weight")].iloc[0]
     assert row.sqnr_db == pytest.approx(mine.sqnr_db, rel=1e-9)

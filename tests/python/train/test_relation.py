@@ -25,7 +25,8 @@ def made(task="a", slope=1.25, factor=0.3, scatter=0.0, count=40, seed=0, half=0
     x = 10.0 ** random.uniform(-3, 1, count)
     excess = factor * x**slope * 10.0 ** (scatter * random.standard_normal(count))
     return pd.DataFrame({
-        "task": task, "model": "m", "scheme": [f"s{i}" for i in range(count)], "seeds": 5, "lost": 0,
+        "task": task, "model": "m", "scheme": [f"s{i}" for i in range(count)], "seeds": 5,
+        "lost": 0,
         "excess": excess, "excess_low": excess * (1 - half), "excess_high": excess * (1 + half),
         "x": x, "noise": 10.0 ** random.uniform(-3, 1, count),
     })  # fmt: skip
@@ -85,8 +86,10 @@ def test_only_combinations_above_the_seeds_noise_without_lost_runs_are_fitted():
 
 def test_wrong_pairs_are_those_whose_intervals_do_not_overlap():
     table = pd.DataFrame({
-        "task": "a", "model": "m", "scheme": ["good", "middle", "near", "bad"], "seeds": 5, "lost": 0,
-        "excess": [0.1, 0.2, 0.21, 0.9], "excess_low": [0.09, 0.19, 0.18, 0.8], "excess_high": [0.11, 0.22, 0.23, 1.0],
+        "task": "a", "model": "m", "scheme": ["good", "middle", "near", "bad"], "seeds": 5,
+        "lost": 0,
+        "excess": [0.1, 0.2, 0.21, 0.9], "excess_low": [0.09, 0.19, 0.18, 0.8],
+        "excess_high": [0.11, 0.22, 0.23, 1.0],
         "x": [1.0, 0.5, 0.6, 0.7],
     })  # fmt: skip
     pairs, count = wrong_pairs(table, "x")

@@ -12,7 +12,8 @@ from apscope._training.statistics import BLOCKS, STATISTICS, StepSums, of_step, 
 from apscope._training.statistics import of_trace as statistics_of
 
 DATA = Path(__file__).parents[3] / "notebooks" / "data"
-SPECS = ["aps:e3m4", "aps:e2m5,unit=model", "error_feedback(aps:e3m0)", "none:e3m0", "mx:block_format=blocks:e3m4"]  # fmt: skip
+SPECS = ["aps:e3m4", "aps:e2m5,unit=model", "error_feedback(aps:e3m0)", "none:e3m0",
+         "mx:block_format=blocks:e3m4"]  # fmt: skip
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -31,7 +32,8 @@ def test_blocks_of_32_pooled_nmse_and_cosine_are_those_of_a_replay(spec):
 
 def test_they_are_sums_over_blocks():
     random = np.random.default_rng(1)
-    g = {"a": random.standard_normal((4, 70)).astype("f4"), "b": random.standard_normal((4, 5)).astype("f4")}  # fmt: skip
+    g = {"a": random.standard_normal((4, 70)).astype("f4"),
+         "b": random.standard_normal((4, 5)).astype("f4")}  # fmt: skip
     out = {
         name: (rows.mean(0) + 0.1 * random.standard_normal(rows.shape[1])).astype("f4")
         for name, rows in g.items()
@@ -97,13 +99,18 @@ def test_the_constant_is_that_of_the_recorded_steps():
     )
     exponent = 3 - math.ceil(math.log2(8 * amax))  # e3m4: floor(log2 15.5); room for 8 workers
     own = of_trace(spec, DATA / "digits", "ring")
-    assert own == apscope.schemes.Scheme(f"loss_scaling:e3m4,scale={2.0**exponent},overflow=saturate").spec  # fmt: skip
+    assert (
+        own
+        == apscope.schemes.Scheme(f"loss_scaling:e3m4,scale={2.0**exponent},overflow=saturate").spec
+    )
     assert of_trace("aps:e3m4", DATA / "digits", "ring") == "aps:e3m4"
     assert (
         constant("loss_scaling:e4m3,scale=best,rule=tight", -3) == "loss_scaling:e4m3,scale=0.125"
     )
     frames = [
-        apscope.replay(DATA / "digits", [s], topology=["ring"], progress=False).frame["sum_squared_error"]
+        apscope.replay(DATA / "digits", [s], topology=["ring"], progress=False).frame[
+            "sum_squared_error"
+        ]
         for s in (spec, own)
-    ]  # fmt: skip
+    ]
     assert frames[0].equals(frames[1])

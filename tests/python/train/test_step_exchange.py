@@ -1,4 +1,5 @@
-"""All tensors of a step at once: the bits of `apscope.exchange`, tensor by tensor and step by step."""
+"""All tensors of a step at once: the bits of `apscope.exchange`, tensor by tensor and step by
+step."""
 
 import numpy as np
 import pytest

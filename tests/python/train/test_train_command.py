@@ -1,4 +1,5 @@
-"""``apscope train``: a loop by hand, a killed command, several processes, more seeds: the same bits."""
+"""``apscope train``: a loop by hand, a killed command, several processes, more seeds: the same
+bits."""
 
 import json
 import os
@@ -102,7 +103,8 @@ def test_the_fp32_run_in_rank_order_is_a_loop_by_hand():
 def test_its_tables(trained):
     rows = pd.read_parquet(trained / "results.parquet")
     assert list(rows.columns) == [
-        "task", "model", "scheme", "format", "seed", "step", "loss", "validation_loss", "accuracy", "skipped", "volume",
+        "task", "model", "scheme", "format", "seed", "step", "loss", "validation_loss", "accuracy",
+        "skipped", "volume",
     ]  # fmt: skip
     schemes = ["none:fp32", "none:bf16", "error_feedback(aps:e3m0)", "stochastic:e4m3"]
     assert list(rows["scheme"].unique()) == schemes

@@ -1,4 +1,5 @@
-"""The page of an experiment: its charts from hand-made verdicts, its tables, and that it asks for nothing."""
+"""The page of an experiment: its charts from hand-made verdicts, its tables, and that it requests
+nothing."""
 
 import math
 import re
@@ -42,14 +43,23 @@ def row(scheme, excess, volume, **more):
 
 
 def test_points_stand_at_their_volume_and_excess_and_diverged_ones_hollow_at_the_top():
-    own = pd.DataFrame([
-        row("none:fp32", 0.0, 1.0, verdict="baseline"),
-        row("none:bf16", -0.002, 0.5),
-        row("aps:e4m3", 0.003, 0.25),
-        row("aps:e3m0", 0.4, 0.125, verdict="undecided"),
-        row("loss_scaling:e3m0", math.nan, 0.125, diverged=5, verdict="fail", note="5 runs of 5 diverged"),
-        row("aps:e2m1", 0.1, math.nan),
-    ])  # fmt: skip
+    own = pd.DataFrame(
+        [
+            row("none:fp32", 0.0, 1.0, verdict="baseline"),
+            row("none:bf16", -0.002, 0.5),
+            row("aps:e4m3", 0.003, 0.25),
+            row("aps:e3m0", 0.4, 0.125, verdict="undecided"),
+            row(
+                "loss_scaling:e3m0",
+                math.nan,
+                0.125,
+                diverged=5,
+                verdict="fail",
+                note="5 runs of 5 diverged",
+            ),
+            row("aps:e2m1", 0.1, math.nan),
+        ]
+    )
     chart = excess_chart(own, 0.01)
     by = {p.says.splitlines()[0]: p for p in chart.points}
     assert list(by) == ["none:bf16", "aps:e4m3", "aps:e3m0", "loss_scaling:e3m0"]
@@ -70,7 +80,14 @@ def test_curves_are_means_over_the_seeds_and_end_where_one_diverges():
         for seed, level in ((0, 1.0), (1, 3.0)):
             for step in range(80):
                 spoilt = scheme == "aps:e3m0" and seed == 1 and step >= 40
-                found.append({"scheme": scheme, "seed": seed, "step": step, "loss": math.nan if spoilt else level})  # fmt: skip
+                found.append(
+                    {
+                        "scheme": scheme,
+                        "seed": seed,
+                        "step": step,
+                        "loss": math.nan if spoilt else level,
+                    }
+                )
     charts = curves(pd.DataFrame(found))
     assert [c.title for c in charts] == ["Training loss, e4m3", "Training loss, e3m0"]
     fp32, aps = charts[1].lines
@@ -81,8 +98,10 @@ def test_curves_are_means_over_the_seeds_and_end_where_one_diverges():
 
 def test_the_relation_has_a_point_a_scheme_hollow_within_the_seeds_noise():
     own = pd.DataFrame({
-        "scheme": ["aps:e4m3", "aps:e3m0", "none:e3m0", "aps:e2m1"], "excess": [-0.001, 0.2, 0.5, 1.0],
-        "excess_low": [-0.002, 0.1, 0.4, 0.9], "lost": [0, 0, 1, 0], "typical_32": [0.01, 0.8, 1.0, math.nan],
+        "scheme": ["aps:e4m3", "aps:e3m0", "none:e3m0", "aps:e2m1"],
+        "excess": [-0.001, 0.2, 0.5, 1.0],
+        "excess_low": [-0.002, 0.1, 0.4, 0.9], "lost": [0, 0, 1, 0],
+        "typical_32": [0.01, 0.8, 1.0, math.nan],
     })  # fmt: skip
     chart = relation_chart(own, 0.01)
     assert [(p.x, p.y, p.hollow) for p in chart.points] == [(0.01, 1e-4, True), (0.8, 0.2, False)]

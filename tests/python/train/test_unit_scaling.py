@@ -127,7 +127,8 @@ def test_a_network_starts_within_a_factor_of_four_of_one():
 
 
 def test_in_eight_bits_it_trains_without_a_loss_scale():
-    """Operands and gradients in e4m3: PyTorch's layers do not learn, unit scaling loses next to nothing."""
+    """Operands and gradients in e4m3: PyTorch's layers do not learn, unit scaling loses next to
+    nothing."""
     rows = claim.run((0, 1), ((None, None), ("e4m3", "e4m3")), steps=100, scales=())
     mean = rows.groupby("case")["loss"].mean()
     assert mean["unit: e4m3, e4m3"] < mean["unit: fp32"] + 0.02

@@ -25,8 +25,10 @@ def rows(excess, seeds=5, spoil=()):
             for step, value in enumerate(loss):
                 last = step == len(loss) - 1
                 found.append({
-                    "task": "digits", "model": "convolutional", "scheme": scheme, "seed": seed, "step": step, "loss": value,
-                    "validation_loss": 2 * value if last else math.nan, "accuracy": 0.9 if last else math.nan, "skipped": False,
+                    "task": "digits", "model": "convolutional", "scheme": scheme, "seed": seed,
+                    "step": step, "loss": value,
+                    "validation_loss": 2 * value if last else math.nan,
+                    "accuracy": 0.9 if last else math.nan, "skipped": False,
                 })  # fmt: skip
     return pd.DataFrame(found)
 

@@ -1,4 +1,4 @@
-// Part (f): statistics of the blocks of block formats, which stand in columns whose names begin
+// Part (f): statistics of the blocks of block formats, from the columns whose names begin
 // with "block_".
 
 import { figureBox } from "./chart.js";
@@ -7,7 +7,7 @@ import { element, select } from "./dom.js";
 import { drawMap, placeOf } from "./draw.js";
 import { clip, figure, percent } from "./text.js";
 
-// What is shown of a row: what it is called, its number, how that is written.
+// What is shown of a row: a name, a number, and its text.
 const STATISTICS = [
   [
     "block_saturated",
@@ -79,7 +79,7 @@ export function blocksPart(box, state, redraw) {
       cells.push({ row, column: view.steps[k % view.steps.length], value });
     });
     const share = { percent: true, tickFormat: (v) => `${figure(v, 2)} %` };
-    drawMap(place, `Of ${state.blockScheme}, by layer and step: ${name}.`, cells, {
+    drawMap(place, `${state.blockScheme} by layer and step: ${name}.`, cells, {
       colour: { scheme: "viridis", label: name, ...(write === percent && share) },
       rows: view.layers,
       columns: view.steps,

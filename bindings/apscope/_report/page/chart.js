@@ -1,10 +1,10 @@
-// What the charts share: colours of the families, the theme, what a screen reader hears, a place
+// Common parts of charts: colours of families, the theme, text for screen readers, a place
 // that redraws.
 
 import { element } from "./dom.js";
 import { clip, raised, tail } from "./text.js";
 
-// Paper is white, whatever the screen is.
+// Paper is white, also if the screen is dark.
 export const onPaper = { now: false };
 export const dark = () => matchMedia("(prefers-color-scheme: dark)").matches && !onPaper.now;
 
@@ -16,8 +16,8 @@ export const symbolOf = (family) => charts.families[family].symbol;
 // Pixels of a chart's letters; smaller where the chart is narrow.
 const letters = (width) => (width < 500 ? 10 : 12);
 
-// Pixels of a text in letters of a size; each is measured, and shortened, once: a redraw has no
-// time for it.
+// Pixels of a text in letters of a size; each is measured and shortened once, because a redraw has
+// no time for it.
 const lengths = new Map(),
   fitted = new Map();
 let pen = null,

@@ -55,8 +55,8 @@ export function ratios(rows, layers, steps, gridA, gridB) {
   return cells;
 }
 
-// One record a layer, of the cells of `ratios`: how often a loses less (wins), more (losses) or as
-// much as b (ties), and by how much.
+// One record per layer, from the cells of `ratios`: how often a loses less (wins), more (losses) or
+// as much as b (ties), and by how much.
 export function layerTable(cells, layers, sumsA, sumsB) {
   const steps = cells.length / layers.length;
   return layers.map((layer, l) => {
@@ -84,7 +84,7 @@ export function layerTable(cells, layers, sumsA, sumsB) {
   });
 }
 
-// Whether row i has numbers: a skipped one has, one that the trace did not allow to measure has
+// Whether row i has numbers: a skipped one has, one that could not be measured on the trace has
 // not.
 const measured = (rows, i) =>
   i >= 0 && (rows.skipped[i] || !Number.isNaN(rows.sum_squared_error[i]));

@@ -1,4 +1,4 @@
-// One layer of part (c): where its exponents lie, the scales, the bias and where the error is made.
+// One layer of part (c): its exponents, the scales, the bias, and the causes of the error.
 
 import { chart, charts, figureBox } from "./chart.js";
 import { element } from "./dom.js";
@@ -7,7 +7,7 @@ import { bias, shares } from "./fill.js";
 import { nmse } from "./summary.js";
 import { clip, figure, percent } from "./text.js";
 
-// Kinds of charts, in their order, and what draws each.
+// Kinds of charts, in their order, and the functions that draw them.
 const PARTS = { exponents, scale, bias: biasOverSteps, origin };
 
 export function detail(panel, view, state, sides, close) {
@@ -44,7 +44,7 @@ export function detail(panel, view, state, sides, close) {
   for (const [name, box] of boxes) PARTS[name](box, charts.kinds[name], view, own, layer, step);
 }
 
-// A series of one value a step for A and for B; value(row) of the rows in `which`. Where values
+// A series of one value per step for A and for B; value(row) of the rows in `which`. Where values
 // overflowed, what is left of them has an error and a bias, they have none.
 function series(view, own, which, value) {
   return own.flatMap((s) =>

@@ -1,4 +1,4 @@
-// Elements of the page. Text goes in as text, never as markup, so that names can hold anything.
+// Elements of the page. Text is inserted as text, never as markup, so names can contain anything.
 
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);

@@ -1,4 +1,4 @@
-// Charts as _charts/kinds.py describes them, of numbers that the parts of the page have pooled.
+// Charts as defined in _charts/kinds.py, of numbers that the parts of the page have pooled.
 
 import { beside, chart, charts, dark, powerOfTen, powersOfTen, stepScale } from "./chart.js";
 import { element } from "./dom.js";
@@ -24,7 +24,7 @@ export function leftOut(place, shown, all, which) {
   );
 }
 
-// The colours of bands, and the legend that tells their edges.
+// The colours of bands, and the legend of their edges.
 const banded = ({ edges, ticks, light, dark: onDark, label }) => ({
   type: "threshold",
   domain: edges,
@@ -33,8 +33,8 @@ const banded = ({ edges, ticks, light, dark: onDark, label }) => ({
   label,
 });
 
-// A map: rows down, columns across, a cell {row, column, value} each, in bands or in shades.
-// framed: cells in a frame; crossed: cells with a cross; title(cell): what the pointer tells.
+// A map: rows down, columns across, one cell {row, column, value} each, in bands or in shades.
+// framed: cells in a frame; crossed: cells with a cross; title(cell): the tooltip.
 export function drawMap(place, says, cells, about) {
   const {
     colour,
@@ -71,7 +71,7 @@ export function drawMap(place, says, cells, about) {
   });
 }
 
-// What a cell is of, as its tooltip begins.
+// The subject of a cell, with which its tooltip begins.
 export const placeOf = (c) =>
   `${clip(c.row, 60)}, ${typeof c.column === "number" ? `step ${c.column}` : clip(c.column, 60)}`;
 

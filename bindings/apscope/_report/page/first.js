@@ -1,4 +1,4 @@
-// The first screen, which Python drew: the order of its layers, and where a click leads.
+// The first screen, which Python drew: the order of its layers, and the targets of clicks.
 
 // Two attributes of every row hold its place in the two orders; labels and boxes of the worst
 // layers go with their rows.
@@ -43,7 +43,7 @@ export function firstScreen(state, traces, update) {
     event.clipboardData.setData("text/plain", spec.title);
     event.preventDefault();
   });
-  // A row of a table is shown where it lies in what is folded.
+  // A row of a table inside a folded part is shown by unfolding it.
   const open = () =>
     document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
   addEventListener("hashchange", open);

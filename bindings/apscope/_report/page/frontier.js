@@ -1,4 +1,4 @@
-// Part (b): NMSE against what crosses the wire and against modelled time, with the Pareto front.
+// Part (b): NMSE against bytes on the wire and against modelled time, with the Pareto front.
 
 import { chart, charts, colourOf, figureBox, powerOfTen, powersOfTen, symbolOf } from "./chart.js";
 import { element, select } from "./dom.js";

@@ -1,4 +1,4 @@
-// The page: what is chosen, what follows from it, and the parts that show it.
+// The page: the selection, the data computed from it, and the parts that show them.
 
 import { blockColumns, blocksPart } from "./blocks.js";
 import { charts, onPaper } from "./chart.js";
@@ -30,7 +30,7 @@ const DEPENDS = {
   blocks: (s) => JSON.stringify([s.trace, s.layer, s.blockScheme, s.blockColumn]),
 };
 
-// The library is a module that hands Plot and d3 to window.
+// The library is a module that assigns Plot and d3 to window.
 async function loadLibrary() {
   const text = await gunzip(document.getElementById("library").textContent);
   const address = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
@@ -87,7 +87,7 @@ async function start() {
     view = look(data, traces.get(state.trace), state);
     for (const part of parts)
       part.stale ||= !DEPENDS[part.id] || DEPENDS[part.id](state) !== part.key;
-    // Asked before anything is drawn: the browser lays the page out once.
+    // Measured before anything is drawn, so that the browser lays the page out once.
     const seen = new Set(parts.map((p) => p.section).filter(inWindow));
     draw(false, (section) => seen.has(section));
     page.took = performance.now() - began;
@@ -147,8 +147,8 @@ start().catch((error) => {
       element(
         "p",
         { class: "warning", role: "alert" },
-        `The live parts of this page cannot be drawn: ${error.message}. ` +
-          "The tables above hold without them.",
+        `The interactive parts of this page cannot be drawn: ${error.message}. ` +
+          "The tables above do not depend on them.",
       ),
     );
   throw error;

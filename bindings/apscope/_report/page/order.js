@@ -1,4 +1,4 @@
-// Part (e): what encoding costs, and what the order of the additions adds to it.
+// Part (e): the error of encoding, and the error that the order of the additions adds.
 
 import { beside, chart, charts, figureBox, powerOfTen, powersOfTen } from "./chart.js";
 import { element } from "./dom.js";
@@ -6,7 +6,7 @@ import { additions } from "./fill.js";
 import { figure } from "./text.js";
 
 const NONE =
-  "No scheme of this selection is summed in an order: the trace holds no local gradients, " +
+  "No scheme of this selection is summed in an order: the trace has no local gradients, " +
   "or only exact sums were asked for.";
 
 export function orderPart(box) {

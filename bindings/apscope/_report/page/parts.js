@@ -1,4 +1,4 @@
-// What the squared errors of A and B are made of: bars of the five columns split_..., which add up
+// The parts of the squared errors of A and B: bars of the five columns split_..., which add up
 // to the squared error.
 
 import { chart } from "./chart.js";
@@ -10,7 +10,7 @@ const PARTS = [
   ["rounding", "#7a828e", "other values, rounded on the wire"],
   ["saturation", "#8b5cf6", "values beyond the largest, clipped to it on the wire"],
   ["accumulation", "#0f9b8e", "rounded additions"],
-  ["interaction", "#d4a017", "products of these errors: below 0 where they undo each other"],
+  ["interaction", "#d4a017", "products of these errors: below 0 if they cancel"],
 ];
 
 // Sums over the steps that count of one layer, or of all where `layer` is below 0; skipped steps
@@ -45,14 +45,14 @@ export function drawParts(place, view, sides, counts, layer) {
   );
   const over = found
     .filter((f) => f.overflow)
-    .map((f) => `${f.name} overflowed here: its error is not finite and has no parts.`)
+    .map((f) => `${f.name} overflowed here, so its error is not finite and has no parts.`)
     .join(" ");
   if (!told.length)
     return place.replaceChildren(
       element(
         "p",
         { class: "empty" },
-        over || "No errors here that split: the two lose nothing, or round to no float grid.",
+        over || "No parts to show: the two have no error here, or do not round to a float grid.",
       ),
     );
   const rowName = (f) => `${f.name}, pooled NMSE ${figure(f.nmse)}`;
@@ -61,7 +61,7 @@ export function drawParts(place, view, sides, counts, layer) {
   );
   const shares = (f) => PARTS.map(([name]) => `${name} ${percent(f.sums[name] / f.error)}`);
   const words = told.map((f) => `${f.name}: ${shares(f).join(", ")}`).join("; ");
-  chart(place, `What the squared errors are made of. ${words}.`, {
+  chart(place, `Parts of the squared errors. ${words}.`, {
     height: 58 + 30 * told.length,
     marginLeft: 160,
     marginBottom: 34,

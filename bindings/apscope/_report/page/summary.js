@@ -1,7 +1,7 @@
 // Rows of a trace pooled: the numbers of results.summary() for the layers that are kept, and NMSE
 // by layer and step.
 
-// Where the rows of each trace lie (rows of one trace stand together).
+// The range of rows of each trace (rows of one trace are contiguous).
 export function spans(rows) {
   const found = rows.trace.levels.map(() => [rows.length, 0]);
   for (let i = 0; i < rows.length; i++) {
@@ -111,12 +111,12 @@ function add(g, rows, i, step) {
     if (variance === variance) g.variance += variance * rows.counted[i];
     else g.varianceKnown = false;
   }
-  // A row whose truth is all zero says nothing; one without numbers makes the whole unknown.
+  // A row whose truth is all zero is ignored; one without numbers makes the total unknown.
   if (!(rows.overflow[i] > 0 || rows.sum_squared_reference[i] !== 0)) return;
   const known = skipped || !Number.isNaN(rows.sum_squared_error[i]);
   g.cosine += skipped || rows.overflow[i] > 0 ? 0 : known ? rows.cosine[i] || 0 : NaN;
   g.cells++;
-  // Of one with overflow no finite error is left.
+  // A row with overflow has no finite error.
   const value = rows.overflow[i] > 0 ? Infinity : known ? nmse(rows, i) : NaN;
   if (value > g.worst || (Number.isNaN(value) && !Number.isNaN(g.worst))) {
     g.worst = value;
@@ -166,14 +166,14 @@ function finish(g, rows, wire) {
   };
 }
 
-// The topology by which a scheme is judged: the wanted one, else its own reduction, else exact,
+// The topology that ranks a scheme: the selected one, else its own reduction, else exact,
 // else the wire.
 export function judgedTopology(available, wanted) {
   if (available.includes(wanted)) return wanted;
   return available.find((t) => t && t !== "exact") ?? (available.includes("exact") ? "exact" : "");
 }
 
-// Records by scheme, at the topology by which each is judged.
+// Records by scheme, at the topology that ranks each.
 export function judged(records, wanted) {
   const bySchemes = Map.groupBy(records, (r) => r.scheme);
   return [...bySchemes.values()].map((group) => {

@@ -1,4 +1,4 @@
-// A table that sorts, filters and shows more columns on demand; what is shown can be saved as CSV.
+// A table that sorts, filters and shows more columns on demand; its rows can be saved as CSV.
 
 import { csv, download } from "./csv.js";
 import { boxes, breakable, element } from "./dom.js";
@@ -50,7 +50,7 @@ export class Table {
         element(
           "button",
           { type: "button", onclick: () => download(`${this.name}.csv`, this.csv()) },
-          "CSV of what is shown",
+          "CSV of these rows",
         ),
         this.count,
       ),
@@ -81,7 +81,7 @@ export class Table {
     const { key, down } = this.sort;
     const sign = down ? -1 : 1;
     const empty = (v) => v == null || Number.isNaN(v);
-    // What is empty stands last, whichever way the others go.
+    // Empty values are last in either order.
     return kept.sort(
       (x, y) =>
         empty(x[key]) - empty(y[key]) ||

@@ -58,7 +58,7 @@ export function times(ratio) {
   return ratio < 1 ? `${figure(1 / ratio, 2)}× less` : `${figure(ratio, 2)}× more`;
 }
 
-// A name that fits: what is too long keeps its beginning and its end.
+// A name that fits: a long one keeps its beginning and its end.
 export function clip(name, longest = 42) {
   const letters = [...name];
   if (letters.length <= longest) return name;
@@ -66,7 +66,7 @@ export function clip(name, longest = 42) {
   return `${letters.slice(0, Math.ceil(longest * 0.55)).join("")}…${end}`;
 }
 
-// A name that fits: what is too long is cut at the front, as short_names() of _text.py does.
+// A name that fits: a long one is cut at the front, as by short_names() of _text.py.
 export function tail(name, longest) {
   const letters = [...name];
   return letters.length <= longest ? name : `…${letters.slice(1 - longest).join("")}`;

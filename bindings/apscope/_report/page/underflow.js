@@ -122,7 +122,7 @@ function drawSteps(place, view, scheme) {
 }
 
 function map(place, says, cells, about) {
-  // Of every row its worst cell: five cells of one row would say one thing five times.
+  // The worst cell of every row, so that the five cells are not all of one row.
   const worstOf = new Map();
   for (const c of cells) if (c.value > (worstOf.get(c.row)?.value ?? 0)) worstOf.set(c.row, c);
   const framed = [...worstOf.values()].sort((x, y) => y.value - x.value).slice(0, WORST);

@@ -34,7 +34,7 @@ export function versusPart(box, state, redraw) {
     pickers,
     said,
     figureBox(
-      "Why: what the squared errors of A and B are made of, in the layer that is open, else in " +
+      "Why: the parts of the squared errors of A and B, in the open layer, else in " +
         "all; shares below 0 undo others",
       parts,
     ),
@@ -67,7 +67,7 @@ export function versusPart(box, state, redraw) {
   };
 }
 
-// Rows of one scheme: at the wire, summed exactly, and at the topology by which it is judged.
+// Rows of one scheme: at the wire, summed exactly, and at the topology that ranks it.
 function side(view, scheme) {
   const topology = judgedTopology(view.topologiesOf(scheme), view.state.topology);
   const rowsAt = (t) => grid(view, scheme, t);
@@ -121,7 +121,7 @@ function sentence(state, sides, records) {
   );
 }
 
-// A cell's NMSE; one with overflow counts at least 1.
+// A cell's NMSE; with overflow at least 1.
 const lost = (nmse, over) => (over ? `overflow, counts ${figure(nmse)}` : figure(nmse));
 
 function drawRatios(place, view, ratiosOf, records, state, pick) {

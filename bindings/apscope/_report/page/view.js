@@ -4,7 +4,7 @@
 import { rowIndex } from "./compare.js";
 import { judged, spans, summarize } from "./summary.js";
 
-// What follows from a trace alone.
+// Data that depends only on the trace.
 export function traceOf(data, name, code) {
   const rows = data.tables.rows,
     span = spans(rows)[code];

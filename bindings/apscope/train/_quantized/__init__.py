@@ -1,4 +1,4 @@
-"""Models whose layers round their tensors: recipes, what they do to modules, what they lose."""
+"""Models whose layers round their tensors: recipes, the changed modules, and their errors."""
 
 from .model import QuantizedModel, quantization, quantize_model
 from .presets import recipes

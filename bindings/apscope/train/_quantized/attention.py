@@ -1,7 +1,7 @@
-"""Multi-head attention of quantized products: three projections, the scores, their mean of the values.
+"""Multi-head attention of quantized products: three projections, scores, and mean of values.
 
-The output's projection is a module of its own, and quantized as one. Softmax, masks and dropout are
-in fp32.
+The output's projection is a separate module, and is quantized as such. Softmax, masks and dropout
+are in fp32.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """As ``torch.nn``'s: (queries, batch, e), or (batch, queries, e) with batch_first, or (queries, e)."""
+    """As in ``torch.nn``: (queries, batch, e), (batch, queries, e) if batch_first, (queries, e)."""
     if is_causal and attn_mask is None:
         raise ValueError("is_causal needs attn_mask, as it does in torch.nn.MultiheadAttention")
     alone = query.dim() == 2

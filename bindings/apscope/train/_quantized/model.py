@@ -1,4 +1,4 @@
-"""`quantize_model`, and what it returns: the model's uses, its steps, its memory."""
+"""`quantize_model`, and the state of a quantized model: its uses, steps and memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QuantizedModel", "quantization", "quantize_model"]
 
-#: Of a model, what was done to it.
+#: The `QuantizedModel` of every model.
 _ATTRIBUTE = "_apscope_quantization"
 
 
@@ -44,8 +44,8 @@ def quantize_model(
 ) -> nn.Module:
     """Rounds a model's tensors where a recipe says, in the forward and the backward pass.
 
-    Layers keep their names, parameters and buffers: a state dict made before loads after, and the other
-    way round.
+    Layers keep their names, parameters and buffers, so state dicts from before can be loaded after,
+    and the reverse.
 
     Parameters
     ----------
@@ -53,29 +53,32 @@ def quantize_model(
         Changed in place; fp32 parameters on the CPU.
     recipe : Recipe, str, f(name, module, role), or mapping of pattern or first step to one of them
         A preset's name (`recipes`); a function that gives a `Cast` (`Sum` for a role that ends with
-        ``.sum``, `Weights` for ``weight_update``), what such a thing is made of, or None; patterns
-        of names (``{"head*": None, "*": Recipe(...)}``), of which the first that matches a layer with a
-        product counts, None leaving it in fp32; or a schedule, whose first key is 0 and where None is
-        fp32. The name of a part is the module's, followed by
-        ``:part`` where a module has several (``attention:scores``, ``lstm:hh_l0``).
+        ``.sum``, `Weights` for ``weight_update``), an argument from which one is made, or None;
+        patterns of names (``{"head*": None, "*": Recipe(...)}``), of which the first that matches a
+        layer with a product counts, None leaving it in fp32; or a schedule, whose first key is 0
+        and where None is fp32. The name of a part is the module's, followed by ``:part`` where a
+        module has several (``attention:scores``, ``lstm:hh_l0``).
     optimizer : torch.optim.Optimizer, optional
-        Of the model's parameters; needed by `QuantizedModel.step`, by weight updates and loss scales.
+        Of the model's parameters; required by `QuantizedModel.step`, weight updates and loss
+        scales.
     seed : int, 0 to 2**64 - 1
-        Of stochastic rounding: a use's words depend on its name, the step, and the call's number within
-        the step.
+        Of stochastic rounding: a use's words depend on its name, the step, and the call's number
+        within the step.
     say : f(sentence), optional
-        Is told what matched and how many.
+        Called with the layers that matched, and their number.
 
     Returns
     -------
     torch.nn.Module
-        The model. `quantization` gives what was done to it, with a loop, statistics and checkpoints.
+        The model. `quantization` returns its `QuantizedModel`, with a loop, statistics and
+        checkpoints.
 
     Raises
     ------
     ValueError
-        A recipe that matches nothing, a pattern that matches nothing, a Hadamard transform of one operand
-        only, different formats of weights, a model that is quantized already, or a module that cannot be.
+        A recipe that matches nothing, a pattern that matches nothing, a Hadamard transform of one
+        operand only, different formats of weights, a model that is quantized already, or a module
+        that cannot be.
     TypeError
         A model, optimizer, recipe or spec of another kind, parameters that are not fp32 on the CPU.
     """
@@ -86,7 +89,7 @@ def quantize_model(
             f"optimizer is {type(optimizer).__name__}; it must be a torch.optim.Optimizer"
         )
     if any(is_quantized(m) for m in model.modules()):
-        raise ValueError("the model is quantized already; call remove() of what did it first")
+        raise ValueError("the model is quantized already; call quantization(model).remove() first")
     schedule = _schedule(recipe)
     bound = {first: bind(given, model) for first, given in schedule.items()}
     clock = Clock(integer("seed", seed, 0, 2**64 - 1), list(bound))
@@ -95,8 +98,8 @@ def quantize_model(
         for p in module.parameters(recurse=False):
             if p.dtype != torch.float32 or p.device.type != "cpu":
                 raise TypeError(
-                    f"{name} has a parameter of {p.dtype} on {p.device}; a quantized model holds "
-                    "fp32 parameters on the CPU"
+                    f"{name} has a parameter of {p.dtype} on {p.device}; a quantized model must "
+                    "have fp32 parameters on the CPU"
                 )
     _check_matched(list(bound.values()), parts, model)
     found = QuantizedModel(model, schedule, parts, clock, list(bound.values()), optimizer, kept)
@@ -112,7 +115,7 @@ def quantization(model: nn.Module) -> QuantizedModel:
     Parameters
     ----------
     model : torch.nn.Module
-        What `quantize_model` returned.
+        A model that `quantize_model` returned.
 
     Returns
     -------
@@ -126,7 +129,8 @@ def quantization(model: nn.Module) -> QuantizedModel:
     found = getattr(model, _ATTRIBUTE, None)
     if not isinstance(found, QuantizedModel):
         raise ValueError(
-            f"the model ({type(model).__name__}) is not quantized; call quantize_model(model, recipe) first"
+            f"the model ({type(model).__name__}) is not quantized; call quantize_model(model, "
+            "recipe) first"
         )
     return found
 
@@ -136,7 +140,7 @@ def _schedule(recipe: Any) -> dict[int, Any]:
     given = recipe if isinstance(recipe, Mapping) and not _are_patterns(recipe) else {0: recipe}
     steps = [integer("a schedule's step", step, 0, 2**31 - 1) for step in given]
     if sorted(steps) != steps or steps[:1] != [0]:
-        raise ValueError(f"a schedule begins with step 0 and ascends; its steps are {steps}")
+        raise ValueError(f"the steps of a schedule must begin with 0 and ascend; they are {steps}")
     return {step: _named(r) for step, r in zip(steps, given.values(), strict=True)}
 
 
@@ -145,7 +149,7 @@ def _are_patterns(given: Mapping[Any, Any]) -> bool:
 
 
 def _named(given: Any) -> Any:
-    """A preset by its name, patterns as one recipe; all else as it is."""
+    """A preset by its name, patterns as one recipe; other values unchanged."""
     from .presets import preset
 
     if isinstance(given, str):
@@ -161,7 +165,7 @@ Found = tuple[str, nn.Module, dict[str, Part]]
 def _parts_of(
     model: nn.Module, bound: list[Bound], clock: Clock
 ) -> tuple[list[Found], dict[str, str]]:
-    """Modules of which something is quantized, with their parts; the others, and their class."""
+    """Modules with quantized parts, and these; the other modules, and their class."""
     found: list[Found] = []
     kept: dict[str, str] = {}
     for name, module in model.named_modules():
@@ -214,13 +218,14 @@ def _check_hadamard(part: Part) -> None:
         roles = {u.role for u in turned}
         if roles not in (set(), {"weight_gradient.grad_output", "weight_gradient.input"}):
             raise ValueError(
-                f"{part.name} has a Hadamard transform of {', '.join(sorted(roles))}; it belongs to both "
-                "weight_gradient.grad_output and weight_gradient.input, where the transforms cancel"
+                f"{part.name} has a Hadamard transform of {', '.join(sorted(roles))}; it belongs "
+                "to both weight_gradient.grad_output and weight_gradient.input, where the "
+                "transforms cancel"
             )
 
 
 def _check_matched(bound: list[Bound], parts: list[Found], model: nn.Module) -> None:
-    """Patterns and recipes that match nothing are mistakes."""
+    """Raises an error for patterns and recipes that match nothing."""
     names = [name for name, m in model.named_modules() if kind_of(m) is not None]
     shown = ", ".join(name or "the model itself" for name in names[:8]) + (
         ", ..." if len(names) > 8 else ""
@@ -229,29 +234,31 @@ def _check_matched(bound: list[Bound], parts: list[Found], model: nn.Module) -> 
         for pattern, matched in one.matched.items():
             if not matched:
                 raise ValueError(
-                    f"{pattern!r} matches no layer of the model that can be quantized; it has {shown or 'none'}"
+                    f"{pattern!r} matches no layer of the model that can be quantized; it has "
+                    f"{shown or 'none'}"
                 )
     if not parts:
-        raise ValueError(f"the recipe quantizes nothing; the model has {shown or 'no layer that can be'}")  # fmt: skip
+        raise ValueError("the recipe quantizes nothing; give one that names layers of the model, "
+                         "which has {shown or 'none that can be quantized'}")  # fmt: skip
 
 
 class QuantizedModel:
     """What `quantize_model` did to a model, and its training loop.
 
-    `step` is `backward` and `update`; a loop of one's own calls `advance` after its optimizer's
-    step instead. ``print`` shows every layer with its formats.
+    `step` is `backward` and `update`; your own loop calls `advance` after its optimizer's step
+    instead. ``print`` shows every layer with its formats.
 
     Attributes
     ----------
     model : torch.nn.Module
     optimizer : torch.optim.Optimizer, LowPrecisionWeights or None
-        With weight updates, `LowPrecisionWeights` around the one that was given.
+        With weight updates, a `LowPrecisionWeights` around the given one.
     loss_scale : float
-        Of the next step; 1 without one.
+        The loss scale of the next step; 1 if there is none.
     skipped : bool
-        Whether the last step was left out, because a gradient was not finite.
+        Whether the last step was left out because a gradient was not finite.
     steps : int
-        So far, those left out among them: the number of the next one.
+        Number of steps so far, including those left out; also the number of the next step.
     uses : list of (part, role, cast)
         Of this phase.
     """
@@ -323,7 +330,7 @@ class QuantizedModel:
         self._scaler.scaled(loss).backward()
 
     def update(self) -> bool:
-        """Divides the scale out, steps the optimizer unless a gradient is not finite, removes the gradients.
+        """Unscales, steps the optimizer unless a gradient is not finite, removes the gradients.
 
         Raises
         ------
@@ -331,20 +338,21 @@ class QuantizedModel:
             There is no optimizer.
         """
         if self.optimizer is None:
-            raise ValueError("update needs optimizer= of quantize_model; or step your own, then call advance()")  # fmt: skip
+            raise ValueError("update needs optimizer= of quantize_model; or step your own, then "
+                             "call advance()")  # fmt: skip
         self.skipped = not self._scaler.step(self.optimizer, self._clock.step + 1)
         self.optimizer.zero_grad()
         self.advance()
         return not self.skipped
 
     def advance(self) -> None:
-        """The next step begins: of the schedule, of the random words, of what is observed."""
+        """Begins the next step of the schedule, the random words and the observations."""
         self._observer.end_step()
         self._clock.set(self._clock.step + 1)
         self._observer.begin_step()
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the next step depends on, of the model too; between steps."""
+        """Everything that the next step depends on, including the model; call it between steps."""
         return {
             "recipe": self._identity(),
             "seed": self._clock.seed,
@@ -356,7 +364,7 @@ class QuantizedModel:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues where another run stood, with the same bits.
+        """Continues from another run's state, with the same bits.
 
         Raises
         ------
@@ -365,8 +373,8 @@ class QuantizedModel:
         """
         if state.keys() != (mine := self.state_dict()).keys():
             raise ValueError(
-                f"the state has {', '.join(map(str, state))}; give one made by state_dict, which has "
-                f"{', '.join(mine)}"
+                f"the state has {', '.join(map(str, state))}; give one made by state_dict, which "
+                f"has {', '.join(mine)}"
             )
         for key in ("recipe", "seed"):
             if state[key] != mine[key]:
@@ -391,14 +399,14 @@ class QuantizedModel:
         return json.dumps([list(self._clock.starts), str(self._weights), str(self._scaler), told])
 
     def remove(self) -> None:
-        """Gives the model's layers their own forward functions back; the weights stay as they are."""
+        """Restores the layers' own forward functions; the weights are not changed."""
         for _, module, _ in self._parts:
             if is_quantized(module):
                 swap_back(module)
         vars(self.model).pop(_ATTRIBUTE, None)
 
     def observe(self, every: int = 1) -> None:
-        """Statistics of every use at every so many steps, from this one on; 0: no more.
+        """Observes every use once per `every` steps, from this step on; 0 stops.
 
         See `statistics` and `results`.
         """
@@ -406,14 +414,14 @@ class QuantizedModel:
 
     @property
     def statistics(self) -> pd.DataFrame:
-        """A table of what was observed: a row a step, part and role."""
+        """A table of the observations: one row per step, part and role."""
         return self._observer.frame()
 
     def results(self, label: str = "recipe") -> Results:
-        """What was observed as `apscope.replay` returns results: a tensor is a use, its scheme the recipe.
+        """The observations as results of `apscope.replay`: a tensor per use, the recipe as scheme.
 
-        ``summary``, ``by`` and ``save`` work, and of the folder ``apscope report``, and ``apscope
-        compare`` with another run's.
+        ``summary``, ``by`` and ``save`` work, and with the saved folder ``apscope report`` and
+        ``apscope compare`` with another run.
 
         Parameters
         ----------
@@ -432,16 +440,16 @@ class QuantizedModel:
     ) -> AbstractContextManager[TraceWriter]:
         """Records the operands themselves, before their casts, as a trace: a context manager.
 
-        A tensor of the trace is a use (``conv1.input``), stacked where a step calls it several times.
-        `apscope.replay` then says what any format or scheme would lose of them, and
-        `apscope.recommend` chooses for each.
+        A tensor of the trace is a use (``conv1.input``), stacked if a step calls it several times.
+        `apscope.replay` then measures the errors of any format or scheme, and `apscope.recommend`
+        chooses one for each use.
 
         Parameters
         ----------
         folder : path-like
             A new trace's.
         every : int
-            The recorded steps are the multiples of it.
+            Multiples of this number are recorded.
         steps : iterable of int, optional
             These steps instead.
 
@@ -458,14 +466,14 @@ class QuantizedModel:
         Parameters
         ----------
         loss : f() -> scalar tensor
-            Of the model, such as ``lambda: loss_function(model(x), y)``.
+            The model's loss, such as ``lambda: loss_function(model(x), y)``.
         worst : int
 
         Returns
         -------
         pandas.DataFrame
-            Every use's statistics, the worst first. No parameter, gradient, memory or random word of
-            training is changed.
+            Statistics of every use, the worst first. The pass changes no parameter, gradient,
+            memory or random word of training.
         """
         return self._observer.debug(self, loss, worst)
 
@@ -496,6 +504,7 @@ def _weights_of(parts: list[Found], bound: list[Bound]) -> Weights | None:
     } - {None}  # fmt: skip
     if len(found) > 1:
         raise ValueError(
-            f"weights are in {' and '.join(sorted(map(str, found)))}; an optimizer keeps them in one format"
+            f"weights are in {' and '.join(sorted(map(str, found)))}; "
+            "an optimizer keeps them in one format"
         )
     return next(iter(found), None)

@@ -1,7 +1,8 @@
-"""What every use loses, where it loses it: statistics per step, part and role; operands as a trace.
+"""Errors of every use: statistics per step, part and role; operands as a trace.
 
-Rows are those of a replay's wire with one worker (docs/definitions.md, section 3): x is the operand as the
-cast gets it (after a Hadamard transform), y what the product gets. Calls of a step are added up.
+Rows are those of a replay's wire with one worker (docs/definitions.md, section 3): x is the operand
+before the cast (after a Hadamard transform), y the result of the cast. Calls of a step are added
+up.
 """
 
 from __future__ import annotations
@@ -33,17 +34,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Observer"]
 
-#: Counts and sums of calls; all others follow from them.
+#: Counts and sums over calls; the other columns follow from them.
 _ADDED = (
     "count", "counted", "nonzero", "underflow", "saturated", "overflow", "nan", "infinite",
-    "sum_error", "sum_squared_error", "sum_squared_reference", "sum_signed_error", "sum_absolute_reference",
+    "sum_error", "sum_squared_error", "sum_squared_reference", "sum_signed_error",
+    "sum_absolute_reference",
     "sum_product", "sum_squared_result", "wire_bits", "side_bits",
 )  # fmt: skip
 Key = tuple[int, str, str]
 
 
 class Observer:
-    """Collects while the clock says so."""
+    """Collects statistics at the steps that the clock selects."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -55,12 +57,12 @@ class Observer:
         self._roles: dict[str, str] = {}
 
     def set_every(self, every: int) -> None:
-        """Observes the steps that are multiples of it; 0: none."""
+        """Observes steps that are multiples of a number; 0: none."""
         self._every = integer("every", every, 0, 2**31 - 1)
         self.begin_step()
 
     def begin_step(self) -> None:
-        """Whether the step that begins is watched."""
+        """Whether the step that begins is observed."""
         watched = self._observes() or self._records()
         self._clock.observer = self if watched else None
 
@@ -81,9 +83,10 @@ class Observer:
         self._writer.end_step(self._clock.step)
 
     def add(
-        self, name: str, role: str, cast: Cast, x: torch.Tensor, y: torch.Tensor, axis: int, matrix: tuple[int, int]
+        self, name: str, role: str, cast: Cast, x: torch.Tensor, y: torch.Tensor, axis: int,
+        matrix: tuple[int, int]
     ) -> None:  # fmt: skip
-        """A call of a use: its operand, and what became of it."""
+        """A call of a use: its operand, and the rounded operand."""
         if self._records():
             tensor = f"{name}.{role}"
             self._roles.setdefault(tensor, str(guess_role(f"{name}.weight", x.shape)))
@@ -98,7 +101,7 @@ class Observer:
                 held[column] = better(held.get(column, found[column]), found[column])
 
     def frame(self) -> pd.DataFrame:
-        """A row a step, part and role."""
+        """One row per step, part and role."""
         import pandas as pd
 
         rows = [
@@ -106,13 +109,14 @@ class Observer:
             for (step, name, role), held in self._rows.items()
         ]
         columns = [
-            "step", "part", "role", "format", "count", "nonzero", "underflow_rate", "saturated", "overflow",
+            "step", "part", "role", "format", "count", "nonzero", "underflow_rate", "saturated",
+            "overflow",
             "sqnr_db", "nmse", "cosine", "relative_bias", "scale_least", "scale_largest",
         ]  # fmt: skip
         return pd.DataFrame(rows, columns=columns)
 
     def results(self, label: str) -> Results:
-        """The same as the table of a replay."""
+        """The same rows, as the table of a replay."""
         rows = [
             (step, f"{name}.{role}", held["shape"], _derived(held))
             for (step, name, role), held in self._rows.items()
@@ -124,15 +128,16 @@ class Observer:
 
     @contextlib.contextmanager
     def recording(self, folder: Any, every: int, steps: Any) -> Iterator[TraceWriter]:
-        """Operands of the chosen steps go into a trace while this is open."""
+        """While open, records the operands of the chosen steps into a trace."""
         if self._writer is not None:
-            raise ValueError("operands are being recorded already")
+            raise ValueError("operands are being recorded already; close that recording first")
         every = integer("every", every, 1, 2**31 - 1)
         chosen = None if steps is None else {integer("step", s, 0, 2**31 - 1) for s in steps}
         self._due = lambda step: step % every == 0 if chosen is None else step in chosen
         writer = TraceWriter(
             folder, workers=1, roles=self._role,
-            model="operands of a quantized model", metadata={"values": "operands before their cast"},
+            model="operands of a quantized model",
+            metadata={"values": "operands before their cast"},
             durable=False,
         )  # fmt: skip
         with writer:
@@ -147,7 +152,7 @@ class Observer:
     def debug(
         self, model: QuantizedModel, loss: Callable[[], torch.Tensor], worst: int
     ) -> pd.DataFrame:
-        """One pass that leaves everything as it was, and the worst uses of it."""
+        """One pass that changes no state, and its worst uses."""
         before, self._rows = self._rows, {}
         buffers = [(b, b.clone()) for b in model.model.buffers()]
         writer, self._writer = self._writer, None
@@ -215,7 +220,7 @@ def _measured(
 def _limits(
     cast: Cast, x: torch.Tensor, axis: int, matrix: tuple[int, int]
 ) -> tuple[Any, float, float]:
-    """The largest magnitude that every element's block holds, and the least and largest scale of a block."""
+    """The largest magnitude in every element's block, and the least and largest block scale."""
     if isinstance(cast.format, FloatFormat):
         return float(cast.format.largest), 1.0, 1.0
     if not isinstance(cast.format, BlockFormat):

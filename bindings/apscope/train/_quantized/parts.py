@@ -35,12 +35,13 @@ class Adder:
 
     @property
     def plain(self) -> bool:
-        """Whether PyTorch adds up in this phase."""
+        """Whether PyTorch computes the sums in this phase."""
         return self.sums[self._clock.phase] is None
 
     def _options(self, s: Sum, training: bool) -> dict[str, Any]:
         found: dict[str, Any] = {
-            "order": s.order, "accumulate": s.accumulate, "rounding": s.rounding, "overflow": s.overflow
+            "order": s.order, "accumulate": s.accumulate, "rounding": s.rounding,
+            "overflow": s.overflow
         }  # fmt: skip
         if "stochastic" in s.rounding:
             found["seed"] = self._words.next(training)
@@ -68,16 +69,16 @@ class Adder:
 
 
 class Part:
-    """A part of a module: what its forward function calls.
+    """A part of a module, with the methods that its forward function calls.
 
-    Methods take and give fp32 tensors with gradients. `training` is the module's.
+    Methods take and return fp32 tensors with gradients. `training` is the module's.
 
     Parameters
     ----------
     name : str
     kind : {"product", "pointwise"}
     specs : sequence of function of a role
-        One a phase: a Cast, for the roles of `SUMS` a Sum, or None.
+        One per phase: a Cast, a Sum for the roles of `SUMS`, or None.
     clock : Clock
     """
 
@@ -98,9 +99,12 @@ class Part:
             self.input, self.weight = self._use("input"), self._use("weight")
             self.grad_output = self._use("grad_output")
             return
-        self.forward_input, self.weight_gradient_input = self._both("forward.input", "weight_gradient.input")  # fmt: skip
-        self.forward_weight, self.input_gradient_weight = self._both("forward.weight", "input_gradient.weight")  # fmt: skip
-        self.input_gradient_grad, self.weight_gradient_grad = self._both("input_gradient.grad_output", "weight_gradient.grad_output")  # fmt: skip
+        self.forward_input, self.weight_gradient_input = self._both("forward.input",
+            "weight_gradient.input")  # fmt: skip
+        self.forward_weight, self.input_gradient_weight = self._both("forward.weight",
+            "input_gradient.weight")  # fmt: skip
+        self.input_gradient_grad, self.weight_gradient_grad = self._both(
+            "input_gradient.grad_output", "weight_gradient.grad_output")  # fmt: skip
         self.shares_input = self.forward_input is self.weight_gradient_input
         self.shares_weight = self.forward_weight is self.input_gradient_weight
         self.shares_grad = self.input_gradient_grad is self.weight_gradient_grad
@@ -111,7 +115,7 @@ class Part:
 
     @property
     def active(self) -> bool:
-        """Whether something is rounded in this phase."""
+        """Whether anything is rounded in this phase."""
         return any(u.cast is not None for u in self.uses) or (
             self.kind == "product" and not all(a.plain for a in self.adders.values())
         )
@@ -123,7 +127,7 @@ class Part:
         return made
 
     def _both(self, one: str, other: str) -> tuple[Use, Use]:
-        """The uses of one operand in two products: one and the same if they are rounded alike."""
+        """The uses of one operand in two products: a single one if they are rounded alike."""
         casts = self._casts[one]
         if casts == self._casts[other] and not any(c and c.along_the_sum for c in casts):
             tensor = one.partition(".")[2]
@@ -166,18 +170,18 @@ class Part:
         return y
 
     def through_input(self, x: torch.Tensor) -> torch.Tensor:
-        """A part without a product: the cast of its input, and backward of the gradient that leaves."""
+        """A part without a product: casts its input, and backward the input's gradient."""
         _check(x)
         y: torch.Tensor = Through.apply(x, self.input, self.grad_input, self.training)
         return y
 
     def through_weight(self, w: torch.Tensor) -> torch.Tensor:
-        """The cast of a parameter, and backward of its gradient."""
+        """Casts a parameter, and in the backward pass its gradient."""
         y: torch.Tensor = Through.apply(w, self.weight, self.grad_weight, self.training)
         return y
 
     def through_output(self, y: torch.Tensor) -> torch.Tensor:
-        """The cast of the output, and backward of the gradient that arrives."""
+        """Casts the output, and in the backward pass the output's gradient."""
         z: torch.Tensor = Through.apply(y, self.output, self.grad_output, self.training)
         return z
 
@@ -185,8 +189,8 @@ class Part:
 def _check(x: torch.Tensor) -> None:
     if x.dtype != torch.float32 or x.device.type != "cpu":
         raise TypeError(
-            f"an operand is a tensor of {x.dtype} on {x.device}; a quantized model computes in float32 "
-            "on the CPU, whatever the formats: leave out autocast and half()"
+            f"an operand is a tensor of {x.dtype} on {x.device}; a quantized model computes in "
+            "float32 on the CPU, whatever the formats: leave out autocast and half()"
         )
     if torch._C._are_functorch_transforms_active():
         raise NotImplementedError(

@@ -1,4 +1,4 @@
-"""Published training recipes by name, with their source, and what of them is only recalled."""
+"""Published training recipes by name, with their sources and their parts that are only recalled."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ def _mixed_precision() -> Recipe:
     return Recipe(
         input=half, weight=half, grad_output=half, output=half, grad_input=half, grad_weight=half,
         loss_scale=LossScale(2.0**16, interval=2000),
-        about="P. Micikevicius et al., Mixed Precision Training, arXiv:1710.03740. fp16 operands and results, "
-        "sums in fp32, fp32 weights between steps (the master copy), a dynamic loss scale by the rule of "
-        "torch.amp.GradScaler. Recalled: that norms and the loss are left in fp32.",
+        about="P. Micikevicius et al., Mixed Precision Training, arXiv:1710.03740. fp16 operands "
+              "and results, sums in fp32, fp32 weights between steps (the master copy), a dynamic "
+              "loss scale by the rule of torch.amp.GradScaler. Recalled: that norms and the loss "
+              "are left in fp32.",
     )  # fmt: skip
 
 
@@ -28,11 +29,13 @@ def _fp8_training() -> Recipe:
         weight_update=Weights("fp16", "stochastic"),
         loss_scale=LossScale(2.0**13, interval=2000, minimum=((0, 2.0**8),)),
         where={"first": ends, "last": ends},
-        about="N. Mellempudi, S. Srinivasan, D. Das, B. Kaul, Mixed Precision Training With 8-bit Floating Point, "
-        "arXiv:1905.12334, of which the abstract was read: e5m2 for weights, activations, errors and gradients, "
-        "sums in fp32, fp16 master weights, enhanced loss scaling, stochastic rounding. Recalled: which tensors are "
-        "rounded stochastically (here activations, errors and gradients, and the weights' update). The first and "
-        "last layer compute in fp32 as in Intel's FP8-Emulation-Toolkit. The minimum's schedule is ours.",
+        about="N. Mellempudi, S. Srinivasan, D. Das, B. Kaul, Mixed Precision Training With 8-bit "
+              "Floating Point, arXiv:1905.12334, of which the abstract was read: e5m2 for weights, "
+              "activations, errors and gradients, sums in fp32, fp16 master weights, enhanced loss "
+              "scaling, stochastic rounding. Recalled: which tensors are rounded stochastically "
+              "(here activations, errors and gradients, and the weights' update). The first and "
+              "last layer compute in fp32 as in Intel's FP8-Emulation-Toolkit. The minimum's "
+              "schedule is ours.",
     )  # fmt: skip
 
 
@@ -59,11 +62,12 @@ def _hfp8(forward: str, reading: str) -> Recipe:
             input="e6m9", weight="e6m9", grad_output=Cast("e6m9", overflow="ieee"), accumulate=half,
             weight_update=Weights("e6m9", "stochastic"),
         )},
-        about="X. Sun et al., Hybrid 8-bit Floating Point (HFP8) Training and Inference for Deep Neural Networks, "
-        f"NeurIPS 2019, of which the abstract was read. Forward 1-4-3 with bias 11, {reading}; backward 1-5-2; sums in "
-        "16-bit 1-6-9, here the IEEE-like `e6m9`, which is `dlfloat16` between 2^-30 and 2^32. Recalled: chunks of 64, the "
-        "range of 1-4-3 (which fits neither reading exactly), the last layer in 16 bits, the loss scale, that weights are "
-        "kept in 16 bits with stochastic rounding.",
+        about="X. Sun et al., Hybrid 8-bit Floating Point (HFP8) Training and Inference for Deep "
+              "Neural Networks, NeurIPS 2019, of which the abstract was read. Forward 1-4-3 with "
+              f"bias 11, {reading}; backward 1-5-2; sums in 16-bit 1-6-9, here the IEEE-like "
+              "`e6m9`, which is `dlfloat16` between 2^-30 and 2^32. Recalled: chunks of 64, the "
+              "range of 1-4-3 (which fits neither reading exactly), the last layer in 16 bits, the "
+              "loss scale, that weights are kept in 16 bits with stochastic rounding.",
     )  # fmt: skip
 
 
@@ -72,9 +76,9 @@ def _mx(format: str, backward: str, about: str) -> Recipe:
 
 
 _OCP = (
-    "OCP Microscaling Formats v1.0; arXiv:2310.10537. Blocks of 32 along each product's sum, power-of-two scales, sums in "
-    "fp32; of convolutions along channels forward, along output channels and along the batch backward, as in "
-    "microsoft/microxcaling. "
+    "OCP Microscaling Formats v1.0; arXiv:2310.10537. Blocks of 32 along each product's sum, "
+    "power-of-two scales, sums in fp32; of convolutions along channels forward, along output "
+    "channels and along the batch backward, as in microsoft/microxcaling. "
 )
 
 
@@ -89,11 +93,12 @@ def _nvfp4() -> Recipe:
             "weight_gradient.input": Cast("nvfp4", hadamard=True),
         },
         where={"last": None},
-        about="NVIDIA, Pretraining Large Language Models with NVFP4, arXiv:2509.25149; Transformer Engine, recipe "
-        "NVFP4BlockScaling: runs of 16 for activations and gradients, 16 x 16 tiles for weights, stochastic rounding of "
-        "gradients only, the 16-point Hadamard transform on both operands of the weight gradient. That some layers "
-        "(here the last) stay in higher precision is the paper's; which is a matter of the model. Switch to a higher "
-        "precision before the decay by a schedule: {0: 'nvfp4', 900: None}.",
+        about="NVIDIA, Pretraining Large Language Models with NVFP4, arXiv:2509.25149; Transformer "
+              "Engine, recipe NVFP4BlockScaling: runs of 16 for activations and gradients, 16 x 16 "
+              "tiles for weights, stochastic rounding of gradients only, the 16-point Hadamard "
+              "transform on both operands of the weight gradient. The paper keeps some layers in "
+              "higher precision, and the choice depends on the model (here the last). To switch to "
+              "a higher precision before the decay, give a schedule: {0: 'nvfp4', 900: None}.",
     )  # fmt: skip
 
 
@@ -101,8 +106,9 @@ def _te_delayed() -> Recipe:
     forward = "delayed_scaling:e4m3fn"
     return Recipe(
         input=forward, weight=forward, grad_output="delayed_scaling:e5m2",
-        about="NVIDIA Transformer Engine, DelayedScaling, format HYBRID: e4m3fn forward, e5m2 backward, the scale of "
-        "the largest amax of the past 1024 calls of a use. The product with the scale is exact here, an fp32 product there.",
+        about="NVIDIA Transformer Engine, DelayedScaling, format HYBRID: e4m3fn forward, e5m2 "
+              "backward, the scale of the largest amax of the past 1024 calls of a use. The "
+              "product with the scale is exact here, an fp32 product there.",
     )  # fmt: skip
 
 
@@ -110,8 +116,8 @@ def _te_current() -> Recipe:
     forward = "current_scaling:e4m3fn"
     return Recipe(
         input=forward, weight=forward, grad_output="current_scaling:e5m2",
-        about="NVIDIA Transformer Engine, Float8CurrentScaling, format HYBRID: the scale of the tensor's own amax. The "
-        "product with the scale is exact here, an fp32 product there.",
+        about="NVIDIA Transformer Engine, Float8CurrentScaling, format HYBRID: the scale of the "
+              "tensor's own amax. The product with the scale is exact here, an fp32 product there.",
     )  # fmt: skip
 
 
@@ -123,18 +129,20 @@ def _blockwise(about: str, accumulate: Sum | None = None) -> Recipe:
 
 def _te_blockwise() -> Recipe:
     return _blockwise(
-        "NVIDIA Transformer Engine, Float8BlockScaling: e4m3fn, runs of 128 for activations and gradients, 128 x 128 "
-        "tiles for weights, scales that are powers of two (the default there). The scale is 2^ceil(log2(amax / 448)); "
-        "there it comes from an fp32 quotient, which differs where that rounds up to a power of two.",
+        "NVIDIA Transformer Engine, Float8BlockScaling: e4m3fn, runs of 128 for activations and "
+        "gradients, 128 x 128 tiles for weights, scales that are powers of two (the default "
+        "there). The scale is 2^ceil(log2(amax / 448)); there it comes from an fp32 quotient, "
+        "which differs where that rounds up to a power of two.",
     )
 
 
 def _deepseek() -> Recipe:
     return _blockwise(
-        "DeepSeek-V3 technical report, arXiv:2412.19437, recalled: e4m3fn everywhere, runs of 128 for activations and "
-        "gradients, 128 x 128 tiles for weights, partial sums of 128 terms that are added up in fp32. The tensor core's "
-        "own accumulator, of about 14 bits, is recalled too and not here: partial sums are fp32. Scales are powers of "
-        "two, as te_blockwise's.",
+        "DeepSeek-V3 technical report, arXiv:2412.19437, recalled: e4m3fn everywhere, runs of 128 "
+        "for activations and gradients, 128 x 128 tiles for weights, partial sums of 128 terms "
+        "that are added up in fp32. The tensor core's own accumulator, of about 14 bits, is "
+        "recalled too and not here: partial sums are fp32. Scales are powers of two, as "
+        "te_blockwise's.",
         Sum("fp32", order="chunked:128"),
     )
 
@@ -143,9 +151,10 @@ def _cpd() -> Recipe:
     e4m3 = "e4m3"
     return Recipe(
         accumulate=Sum(e4m3, order="kahan", product=e4m3),
-        about="drcut/CPD: operands are not cast, every product and every step of Kahan's sum is, in all three products, in "
-        "e4m3. apscope.train.cpd.Quant_Linear has CPD's own cast, which decides on overflow before it rounds and forgets bits "
-        "of subnormal results, and CPD's gradient of a bias, an fp32 sum.",
+        about="drcut/CPD: operands are not cast, every product and every step of Kahan's sum is, "
+              "in all three products, in e4m3. apscope.train.cpd.Quant_Linear has CPD's own cast, "
+              "which decides on overflow before it rounds and forgets bits of subnormal results, "
+              "and CPD's gradient of a bias, an fp32 sum.",
     )  # fmt: skip
 
 
@@ -155,7 +164,8 @@ _PRESETS = {
     "fp8_training_nearest": _fp8_training_nearest,
     "hfp8": lambda: _hfp8("hfp8_forward", "all exponents normal: from 1.125 2^-11 to 30"),
     "hfp8_subnormals": lambda: _hfp8("e4m3b11fnuz", "with subnormals: from 2^-13 to 30"),
-    "mxfp8": lambda: _mx("mxfp8_e4m3", "mxfp8_e4m3", _OCP + "MXFP8 with e4m3fn elements in all three products."),
+    "mxfp8": lambda: _mx("mxfp8_e4m3", "mxfp8_e4m3", _OCP + "MXFP8 with e4m3fn elements in all "
+                                                            "three products."),
     "mxfp4": lambda: _mx("mxfp4", "mxfp4", _OCP + "MXFP4 in all three products."),
     "nvfp4": _nvfp4,
     "te_delayed": _te_delayed,
@@ -183,11 +193,12 @@ def recipes() -> dict[str, Recipe]:
     Returns
     -------
     dict
-        Name -> recipe; its `about` has the source, and says what is only recalled. The three of Transformer
-        Engine's format HYBRID and its block scaling are ``te_delayed``, ``te_current`` and
-        ``te_blockwise``; the two readings of HFP8's forward format ``hfp8`` and ``hfp8_subnormals``.
-        Methods that are not a choice of formats by layer (adaptive loss scaling, unit scaling, HALP,
-        double sampling, multipoint weights, FracTrain) are in `apscope.train` under names of their own.
+        Name -> recipe; its `about` names the source and the parts that are only recalled. The three
+        of Transformer Engine's format HYBRID and its block scaling are ``te_delayed``,
+        ``te_current`` and ``te_blockwise``; the two readings of HFP8's forward format ``hfp8`` and
+        ``hfp8_subnormals``. Methods that are not a choice of formats by layer (adaptive loss
+        scaling, unit scaling, HALP, double sampling, multipoint weights, FracTrain) are in
+        `apscope.train` under other names.
     """
     return {name: make() for name, make in _PRESETS.items()}
 
@@ -198,12 +209,13 @@ def preset(name: str) -> Recipe:
     Raises
     ------
     ValueError
-        An unknown name, or that of a method which is not a recipe.
+        An unknown name, or the name of a method that is not a recipe.
     """
     if name in _METHODS:
         raise ValueError(
-            f"{name!r} is a method of training, not a recipe of layers; use apscope.train.{_METHODS[name]}"
+            f"{name!r} is a method of training, not a recipe of layers; use "
+            f"apscope.train.{_METHODS[name]}"
         )
     if name not in _PRESETS:
-        raise ValueError(f"there is no recipe {name!r}; there are {', '.join(_PRESETS)}")
+        raise ValueError(f"there is no recipe {name!r}; use one of {', '.join(_PRESETS)}")
     return _PRESETS[name]()

@@ -1,11 +1,12 @@
-"""Linear maps, convolutions and products whose three matrix products have operands of their own.
+"""Linear maps, convolutions and products, with separately rounded operands in all three products.
 
     forward           y  = x w           `forward.input`, `forward.weight`
     input gradient    dx = g w           `input_gradient.grad_output`, `input_gradient.weight`
     weight gradient   dw = g x           `weight_gradient.grad_output`, `weight_gradient.input`
 
-Every operand is rounded from the tensor as it is, never from another rounding of it. A bias is added in
-fp32, and its gradient is the sum of the gradient before its rounding. Nothing is changed in place.
+Every operand is rounded from the original tensor, never from another rounding of it. A bias is
+added in fp32, and its gradient is the sum of the gradient before its rounding. Nothing is changed
+in place.
 """
 
 from __future__ import annotations
@@ -104,8 +105,8 @@ class Matmul(torch.autograd.Function):
 class Convolution(torch.autograd.Function):
     """x of shape (batch, c, h, w), w of shape (n, c / groups, rows, columns).
 
-    Blocks lie along the channels in the forward product, along the outputs' channels in the input
-    gradient, along the batch in the weight gradient (as microxcaling has it), within a group.
+    Within a group, blocks lie along the channels in the forward product, along the output channels
+    in the input gradient, and along the batch in the weight gradient (as in microxcaling).
     """
 
     @staticmethod
@@ -163,7 +164,7 @@ class Convolution(torch.autograd.Function):
 
 
 def _of_groups(use: Any, x: torch.Tensor, groups: int, axis: int, train: bool) -> torch.Tensor:
-    """The cast of images along their channels, each group of channels by itself."""
+    """The cast of images along their channels, each group of channels separately."""
     if groups == 1:
         return use(x, axis, (0, 1), training=train)
     parts = x.reshape(x.shape[0], groups, -1, *x.shape[2:])
@@ -171,7 +172,7 @@ def _of_groups(use: Any, x: torch.Tensor, groups: int, axis: int, train: bool) -
 
 
 def _patches(x: torch.Tensor, kernel: Pair, place: tuple[Any, ...]) -> torch.Tensor:
-    """(groups, terms, batch * places): terms by channel, row and column, places by image, row and column."""
+    """(groups, terms, batch * places): terms by channel, row, column; places likewise by image."""
     stride, padding, dilation, groups = place
     found = unfold(x, kernel, dilation=dilation, padding=padding, stride=stride)
     terms = found.shape[1] // groups
@@ -194,14 +195,16 @@ def _forward(
         (x.shape[2 + i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1
         for i in (0, 1)
     ]
-    y = adder.matmul(w.reshape(groups, len(w) // groups, -1), _patches(x, kernel, place), training=train)  # fmt: skip
+    y = adder.matmul(w.reshape(groups, len(w) // groups, -1), _patches(x, kernel, place),
+                     training=train)  # fmt: skip
     return y.reshape(len(w), len(x), *size).transpose(0, 1).contiguous()
 
 
 def _input_gradient(
-    adder: Any, g: torch.Tensor, x: torch.Tensor, w: torch.Tensor, place: tuple[Any, ...], train: bool
+    adder: Any, g: torch.Tensor, x: torch.Tensor, w: torch.Tensor, place: tuple[Any, ...],
+    train: bool
 ) -> torch.Tensor:  # fmt: skip
-    """Terms by output channel, row and column of the turned kernel; zeros where a stride leaves gaps."""
+    """Terms by output channel, row and column of the turned kernel; zeros in a stride's gaps."""
     stride, padding, dilation, groups = place
     if adder.plain:
         return torch.ops.aten.convolution_backward(
@@ -222,7 +225,8 @@ def _input_gradient(
 
 
 def _weight_gradient(
-    adder: Any, g: torch.Tensor, x: torch.Tensor, w: torch.Tensor, place: tuple[Any, ...], train: bool
+    adder: Any, g: torch.Tensor, x: torch.Tensor, w: torch.Tensor, place: tuple[Any, ...],
+    train: bool
 ) -> torch.Tensor:  # fmt: skip
     """Terms by image, row and column of the output."""
     stride, padding, dilation, groups = place
@@ -235,7 +239,7 @@ def _weight_gradient(
 
 
 class Through(torch.autograd.Function):
-    """A cast forward and another backward, each of the whole tensor."""
+    """One cast in the forward and another in the backward pass, each of the whole tensor."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, there: Any, back: Any, train: bool) -> torch.Tensor:

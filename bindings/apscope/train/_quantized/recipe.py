@@ -1,4 +1,4 @@
-"""A recipe: sugar over one function of a part's name, its module and a tensor's role."""
+"""A recipe: a short form of a function of a part's name, its module and a tensor's role."""
 
 from __future__ import annotations
 
@@ -31,32 +31,31 @@ class Recipe:
     Parameters
     ----------
     input, weight, grad_output : Cast, format or str, optional
-        Operands of the products: of the forward product and of the weight gradient, of the forward product
-        and of the input gradient, of both gradients. None: fp32.
+        Operands of the products: `input` of the forward product and the weight gradient, `weight`
+        of the forward product and the input gradient, `grad_output` of both gradients. None: fp32.
     other : Cast, format or str, optional
-        The second operand of a product of two activations (attention's keys and values); by default as
-        `input`.
+        The second operand of a product of two activations (attention's keys and values); by default
+        as `input`.
     output, grad_input, grad_weight : Cast, format or str, optional
-        Results: of the layer, of its input gradient, of its parameters' gradients.
+        Results: the layer's output, its input gradient, its parameters' gradients.
     uses : mapping of role to Cast, format, str or None
-        Of single uses, before the above: ``forward.input``, ``forward.weight``,
+        Specs of single uses, which override the above: ``forward.input``, ``forward.weight``,
         ``input_gradient.grad_output``, ``input_gradient.weight``, ``weight_gradient.grad_output``,
         ``weight_gradient.input``.
     accumulate : Sum, format, str, or mapping of product to one of them, optional
-        The sums of the products ``forward``, ``input_gradient``, ``weight_gradient``; None: PyTorch's in
-        fp32, whose order is its own.
+        The sums of the products ``forward``, ``input_gradient``, ``weight_gradient``; None:
+        PyTorch's sums in fp32, in PyTorch's order.
     weight_update : Weights, format or str, optional
         The format of the weights between steps; None: fp32.
     also : tuple of str
-        Names of classes without products that are quantized too (``"LayerNorm"``, ``"BatchNorm2d"``,
-        ``"Embedding"``). Layers with products always are.
+        Names of classes without products that are quantized too (``"LayerNorm"``,
+        ``"BatchNorm2d"``, ``"Embedding"``). Layers with products always are.
     where : mapping of pattern to Recipe or None
-        Of modules or parts whose name matches the pattern, another recipe, or None: none. The first
-        that matches counts. ``first`` and ``last`` are the model's first and last layer with a
-        product.
+        Another recipe for modules or parts whose name matches the pattern; None: fp32. The first
+        match counts. ``first`` and ``last`` are the model's first and last layer with a product.
     loss_scale : LossScale, optional
     about : str
-        What it is and where it comes from.
+        Its content and its source.
 
     Raises
     ------
@@ -95,7 +94,8 @@ class Recipe:
         for product in given:
             if f"{product}.sum" not in SUMS:
                 raise ValueError(
-                    f"accumulate has {product!r}; products are forward, input_gradient and weight_gradient"
+                    f"accumulate has {product!r}; products are forward, input_gradient and "
+                    "weight_gradient"
                 )
         put("accumulate", {product: as_sum(s) for product, s in given.items()})
         put("weight_update", as_weights(self.weight_update))
@@ -109,11 +109,12 @@ class Recipe:
                 )
             if other is not None and (other.where or other.loss_scale):
                 raise ValueError(
-                    f"where[{pattern!r}] has patterns or a loss scale of its own, which belong to the outer recipe"
+                    f"where[{pattern!r}] has patterns or a loss scale of its own, which belong to "
+                    "the outer recipe"
                 )
 
     def spec(self, role: str, name: str) -> Any:
-        """The spec of a role of the part of this name, patterns aside."""
+        """The spec of a role of the part with this name, without patterns."""
         if role == WEIGHT_UPDATE:
             return self.weight_update
         if role in SUMS:
@@ -146,18 +147,20 @@ def by_patterns(recipes: Mapping[str, Any]) -> Recipe | Patterns | None:
     for pattern, one in recipes.items():
         if one is not None and not isinstance(one, Recipe):
             raise TypeError(
-                f"the recipe of {pattern!r} is {type(one).__name__}; give a Recipe, a preset's name, or None"
+                f"the recipe of {pattern!r} is {type(one).__name__}; give a Recipe, a preset's "
+                "name, or None"
             )
         if len(recipes) > 1 and one is not None and (one.where or one.loss_scale):
             raise ValueError(
-                f"the recipe of {pattern!r} has patterns or a loss scale of its own; give it alone, with where="
+                f"the recipe of {pattern!r} has patterns or a loss scale of its own; give it "
+                "alone, with where="
             )
     return recipes["*"] if list(recipes) == ["*"] else Patterns(dict(recipes))
 
 
 @dataclass
 class Bound:
-    """A recipe for one model: the function, and what its patterns matched."""
+    """A recipe for one model: the function, and the matches of its patterns."""
 
     format_for: FormatFor
     matched: dict[str, list[str]]  # pattern -> names of modules and parts, filled as it is asked
@@ -165,7 +168,7 @@ class Bound:
 
 
 def bind(given: Any, model: nn.Module) -> Bound:
-    """The function of a recipe for a model; a function of one's own is taken as it is."""
+    """The function of a recipe for a model; a function is used unchanged."""
     if given is None:
         return Bound(lambda *_: None, {})
     if isinstance(given, Patterns):
@@ -219,7 +222,7 @@ def _bind_patterns(recipes: Mapping[str, Recipe | None], model: nn.Module) -> Bo
 
 
 def _matches(pattern: str, name: str, ends: Mapping[str, str]) -> bool:
-    """Of a part's name, or its module's."""
+    """Whether a pattern matches a part's name, or its module's."""
     layer = name.partition(":")[0]
     if pattern in ("first", "last"):
         return ends.get(pattern) == layer

@@ -1,4 +1,4 @@
-"""LSTM of quantized products: of all inputs at once, and of the hidden state step by step.
+"""LSTM of quantized products: those of all inputs at once, those of the hidden state step by step.
 
 Gates and cells are in fp32. A layer's parts are named after its weights: `ih_l0`, `hh_l0`,
 `ih_l0_reverse`, ...

@@ -1,4 +1,4 @@
-"""Which modules are quantized: their parts, and the forward function that calls them."""
+"""The classes of modules that can be quantized, their parts and their forward functions."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ def register_module(
     type : subclass of torch.nn.Module
         Its instances, and those of subclasses that keep its ``forward``.
     forward : f(module, parts, *args, **kwargs) -> output
-        In place of the class's own: calls the methods of ``parts[name]``, such as
+        Replaces the class's own function; calls the methods of ``parts[name]``, such as
         ``parts["gate"].linear(x, module.weight)``.
     parts : mapping, or f(module) -> mapping
         The parts' names, and ``"product"`` (for `linear`, `matmul` and `conv2d`) or ``"pointwise"``
         (for `through_input`, `through_weight`, `through_output`). The name "" is the module itself.
     refuse : f(module) -> str or None
-        A sentence why this module cannot be quantized.
+        A sentence that says why this module cannot be quantized.
 
     Raises
     ------
     TypeError
-        A class that is no module's.
+        `type` is not a class of modules.
     ValueError
         A part of another kind.
 
@@ -76,7 +76,7 @@ def register_module(
     >>> register_module(Gate, forward, {"": "product"})
     """
     if not isinstance(type, _Type) or not issubclass(type, nn.Module):
-        raise TypeError(f"{type!r} is no subclass of torch.nn.Module")
+        raise TypeError(f"{type!r} is not a subclass of torch.nn.Module; give one")
     if not callable(parts):
         fixed = dict(parts)
         _check_parts(type.__name__, fixed)
@@ -109,7 +109,7 @@ def swap(module: nn.Module, kind: Kind, parts: dict[str, Part]) -> None:
     """
     own = type(module)
     module.__dict__["_apscope_parts"] = parts
-    # Of a hook PyTorch's fused transformer layer takes notice, and calls the layer's modules.
+    # PyTorch's fused transformer layer checks for hooks; with one it calls the layer's modules.
     module.__dict__["_apscope_hook"] = module.register_forward_pre_hook(_nothing)
     module.__class__ = _Type(
         f"{_PREFIX}{own.__name__}",
@@ -123,7 +123,7 @@ def swap(module: nn.Module, kind: Kind, parts: dict[str, Part]) -> None:
 
 
 def swap_back(module: nn.Module) -> None:
-    """Makes it what it was."""
+    """Restores the module's class."""
     module.__class__ = module._apscope_class
     module.__dict__.pop("_apscope_hook").remove()
     del module.__dict__["_apscope_parts"]
@@ -140,7 +140,7 @@ def _nothing(module: nn.Module, inputs: Any) -> None:
 
 
 def _forward_of(forward: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
-    """The quantized forward function; the class's own in a phase in which nothing is rounded."""
+    """The quantized forward function; the class's own in a phase without rounding."""
 
     def quantized(self: Any, *args: Any, **kwargs: Any) -> Any:
         inside = self.__dict__.get("_apscope_inside")
@@ -158,7 +158,7 @@ def _forward_of(forward: Callable[..., Any], plain: Callable[..., Any]) -> Calla
 
 
 def _uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Run as it is by a compiled model: a break in the graph."""
+    """Runs uncompiled in a compiled model: a break in the graph."""
     try:
         return torch.compiler.disable(
             function, reason="a quantized layer runs as it is: leave out fullgraph=True"

@@ -13,9 +13,9 @@ __all__ = ["Scaler"]
 
 
 class Scaler:
-    """Scales a loss, and divides the scale out again before the optimizer's step.
+    """Scales a loss, and divides gradients by the scale before the optimizer's step.
 
-    An overflow at the minimum still leaves its step out.
+    After an overflow at the minimum, the step is left out too.
     """
 
     def __init__(self, rule: LossScale | None) -> None:
@@ -31,7 +31,7 @@ class Scaler:
 
     @property
     def scale(self) -> float:
-        """Of the next step."""
+        """The scale of the next step."""
         return self._constant if self._dynamic is None else float(self._dynamic.get_scale())
 
     def scaled(self, loss: torch.Tensor) -> torch.Tensor:
@@ -44,18 +44,18 @@ class Scaler:
         return found
 
     def step(self, optimizer: Any, number: int) -> bool:
-        """Divides the scale out and steps, unless a gradient is not finite and the scale dynamic.
+        """Divides by the scale and steps, unless a gradient is not finite and the scale is dynamic.
 
         Parameters
         ----------
         optimizer : torch.optim.Optimizer or LowPrecisionWeights
         number : int
-            Of the next step, whose minimum counts.
+            Number of the next step, whose minimum applies.
 
         Returns
         -------
         bool
-            Whether it stepped.
+            Whether the optimizer stepped.
         """
         if self._dynamic is None:
             if self.rule is not None:
@@ -78,7 +78,7 @@ class Scaler:
         return {} if self._dynamic is None else dict(self._dynamic.state_dict())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues where another stood."""
+        """Continues from another's state."""
         if self._dynamic is not None:
             self._dynamic.load_state_dict(dict(state))
 

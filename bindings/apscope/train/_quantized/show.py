@@ -1,4 +1,4 @@
-"""What a recipe matched, as text: counts first, then a line a part."""
+"""The matches of a recipe, as text: counts first, then one line per part."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def text_of(
     layers = len(parts)
     inside = sum(p.numel() for _, m, _ in parts for p in m.parameters(recurse=False))
     lines = [
-        f"{layers} {'layer is' if layers == 1 else 'layers are'} quantized ({inside:,} parameters), "
-        f"{len(kept)} not" + (f": {_listed(kept)}" if kept else "")
+        f"{layers} {'layer is' if layers == 1 else 'layers are'} quantized ({inside:,} "
+        f"parameters), {len(kept)} not" + (f": {_listed(kept)}" if kept else "")
     ]
     for phase, first in enumerate(clock.starts):
         if len(clock.starts) > 1:

@@ -1,4 +1,4 @@
-"""What a recipe names: a cast of an operand, the sums of a product, a weight's format, a loss scale."""
+"""The parts of a recipe: casts of operands, sums of products, weights' formats, a loss scale."""
 
 from __future__ import annotations
 
@@ -23,23 +23,24 @@ class Cast:
     ----------
     format : FloatFormat, BlockFormat, Scheme or str
         A float format (``"e4m3fn"``), a block format (``"mxfp8_e4m3"``, ``"nvfp4"``), or a scheme
-        (``"delayed_scaling:e5m2"``), which is run with one worker: what it decodes is the operand, and
-        its memory is the use's own. A name that is both, such as ``nvfp4``, is the block format.
+        (``"delayed_scaling:e5m2"``), which is run with one worker: the decoded message is the
+        operand, and each use has its own memory of the scheme. A name of both kinds, such as
+        ``nvfp4``, is the block format.
     rounding, overflow, random_bits
-        Of the elements, as for `apscope.Projection`, but an overflow saturates by default; a scheme has
-        its own, by its keys.
+        For the elements, as for `apscope.Projection`, but an overflow saturates by default; a
+        scheme has its own keys instead.
     tile : (int, int), optional
-        Of a block format: blocks of so many rows and columns of the matrix that share a scale, in place
-        of runs along the product's sum. Tiles at the edge are filled up with zeros.
+        For a block format: rows and columns of a block of the matrix that shares a scale, instead
+        of runs along the product's sum. Tiles at the edge are padded with zeros.
     hadamard : bool
-        Runs of 16 terms of the sum are turned before the cast: signs, then a Hadamard matrix, over 4.
-        Only of both operands of the weight gradient, where the transforms cancel.
+        Runs of 16 terms of the sum are transformed before the cast: signs, then a Hadamard matrix
+        divided by 4. Only for both operands of the weight gradient, where the transforms cancel.
 
     Raises
     ------
     ValueError
-        A name that is none of the three, a rounding of a scheme, tiles of another kind than a block
-        format, a tile that is not positive.
+        An unknown name, a rounding for a scheme, tiles without a block format, a tile that is not
+        positive.
     TypeError
         A format of another kind.
     """
@@ -66,7 +67,10 @@ class Cast:
         else:
             object.__setattr__(self, "rounding", self.projection.rounding)
         if isinstance(self.format, FloatFormat) and not self.format.fits_fp32:
-            raise ValueError(f"{self.format} has values beyond fp32, in which a model computes")
+            raise ValueError(
+                f"{self.format} has values beyond fp32, in which a model computes; "
+                "give a format within fp32"
+            )
         if self.tile is not None:
             rows, columns = self.tile
             sides = (integer("tile", rows, 1, 2**15), integer("tile", columns, 1, 2**15))
@@ -83,7 +87,7 @@ class Cast:
 
     @property
     def projection(self) -> Projection:
-        """How its elements are rounded."""
+        """The rounding of its elements."""
         return Projection(self.rounding, overflow=self.overflow, random_bits=self.random_bits)
 
     @property
@@ -110,7 +114,7 @@ class Cast:
 
 
 def _format(given: Any) -> FloatFormat | BlockFormat | Scheme:
-    """A float format, a block format or a scheme; of a name the first that knows it."""
+    """A float format, a block format or a scheme; a name is tried in this order."""
     if isinstance(given, FloatFormat | BlockFormat | Scheme):
         return given
     if not isinstance(given, str):
@@ -122,27 +126,28 @@ def _format(given: Any) -> FloatFormat | BlockFormat | Scheme:
         except ValueError as error:
             sentences.append(str(error))
     raise ValueError(
-        f"{given!r} is no float format, block format or scheme: {sentences[2] if ':' in given else sentences[0]}"
+        f"{given!r} is not a float format, block format or scheme: "
+        f"{sentences[2] if ':' in given else sentences[0]}"
     )
 
 
 def as_cast(given: Any) -> Cast | None:
-    """A cast, or what its format is; None stays."""
+    """A cast, from itself or its format; None is kept."""
     return given if given is None or isinstance(given, Cast) else Cast(given)
 
 
 @dataclass(frozen=True)
 class Sum:
-    """How a product adds up: `apscope.matmul` in a format and an order.
+    """The sums of a product: `apscope.matmul` in a format and an order.
 
     Parameters
     ----------
     format : FloatFormat, str or dtype
-        Of the result, whose values must be fp32 numbers.
+        Format of the result, whose values must be fp32 numbers.
     order, product, accumulate
         As for `apscope.matmul`.
     rounding, overflow : str
-        Of every rounding of the sum. Not ``stochastic_exact``.
+        For every rounding of the sum. Not ``stochastic_exact``.
 
     Raises
     ------
@@ -178,13 +183,13 @@ class Sum:
 
 
 def as_sum(given: Any) -> Sum | None:
-    """A sum, or what its format is; None stays."""
+    """A sum, from itself or its format; None is kept."""
     return given if given is None or isinstance(given, Sum) else Sum(given)
 
 
 @dataclass(frozen=True)
 class Weights:
-    """How weights are kept between steps: `apscope.torch.LowPrecisionWeights`.
+    """The format of weights between steps, by `apscope.torch.LowPrecisionWeights`.
 
     Parameters
     ----------
@@ -210,24 +215,24 @@ class Weights:
 
 
 def as_weights(given: Any) -> Weights | None:
-    """A format of weights, or what its format is; None stays."""
+    """A format of weights, from itself or its format; None is kept."""
     return given if given is None or isinstance(given, Weights) else Weights(given)
 
 
 @dataclass(frozen=True)
 class LossScale:
-    """A factor on the loss, divided out of the gradients before the optimizer's step.
+    """A factor on the loss; gradients are divided by it before the optimizer's step.
 
     Parameters
     ----------
     initial : float
         The scale of the first step.
     dynamic : bool
-        Whether it follows the steps, by the rule of ``torch.amp.GradScaler``: halved at a gradient
-        that is not finite, whose step is left out, doubled after `interval` others.
+        Whether it changes, by the rule of ``torch.amp.GradScaler``: it is halved if a gradient is
+        not finite, and that step is left out; it is doubled after `interval` other steps.
     interval : int
     minimum : tuple of (step, scale)
-        Never below the last of these whose step has come (enhanced loss scaling).
+        Lower bounds of the scale, each from its step on (enhanced loss scaling).
 
     Raises
     ------
@@ -243,7 +248,9 @@ class LossScale:
     def __post_init__(self) -> None:
         for scale in (self.initial, *(s for _, s in self.minimum)):
             if not 0 < scale < float("inf"):
-                raise ValueError(f"a loss scale of {scale} is not positive and finite")
+                raise ValueError(
+                    f"a loss scale of {scale} is not allowed; it must be positive and finite"
+                )
         integer("interval", self.interval, 1, 2**31 - 1)
 
     def least(self, step: int) -> float:

@@ -1,4 +1,4 @@
-"""Observed uses as the results of a replay: one trace, whose tensors are uses, and one scheme, the recipe."""
+"""Observed uses as results of a replay: the trace's tensors are uses, the scheme is the recipe."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ __all__ = ["results_of"]
 _TEXTS = ("tensor", "role", "scheme", "format", "topology")
 #: Columns of whole numbers, which may be empty.
 _WHOLE = {
-    "count", "counted", "nonzero", "underflow", "subnormal", "saturated", "overflow", "nan", "infinite",
+    "count", "counted", "nonzero", "underflow", "subnormal", "saturated", "overflow", "nan",
+    "infinite",
     "block_count", "block_saturated", "block_scale_spread", "block_range_max", "noise_blocks",
     "wire_bits", "side_bits", "scale_exponent",
 }  # fmt: skip
@@ -67,14 +68,16 @@ def results_of(
         "tensors": [{"name": use, "role": roles[use], "shape": list(shapes[use])} for use in places],
     }  # fmt: skip
     told = {
-        "command": command, "command_of_whole": command, "version": __version__, "seed": seed, "draws": 1,
-        "schemes": [label], "topologies": ["exact"], "selection": [], "shard": [0, 1], "traces": [trace],
+        "command": command, "command_of_whole": command, "version": __version__, "seed": seed,
+        "draws": 1,
+        "schemes": [label], "topologies": ["exact"], "selection": [], "shard": [0, 1],
+        "traces": [trace],
     }  # fmt: skip
     return Results(frame_of(columns), _no_histograms(), told)
 
 
 def _column(rows: list[dict[str, Any]], name: str) -> Any:
-    """An array: objects, floats with NaN where empty, whole numbers with a mask."""
+    """An array: objects, floats with NaN for missing values, or integers with a mask."""
     values = [row.get(name) for row in rows]
     if name in ("trace", "stage", "note", *_TEXTS):
         return np.array(values, object)

@@ -1,4 +1,4 @@
-"""What is done to a tensor before its blocks are formed: the Hadamard transform, tiles as runs."""
+"""Transforms of a tensor before its blocks are formed: the Hadamard transform, tiles as runs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["HADAMARD", "hadamard", "in_tiles", "with_block"]
 
 #: The transform's length.
 HADAMARD = 16
-#: Signs before it: those of Transformer Engine's reference.
+#: The signs before it, from Transformer Engine's reference.
 SIGNS = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
 
 
 def hadamard(x: torch.Tensor, axis: int) -> torch.Tensor:
     """Runs of 16 along the axis, times diag(signs) H16 / 4.
 
-    In fp32: signs, butterflies of distance 1, 2, 4 and 8, a quarter. The axis is filled up with
+    In fp32: signs, butterflies of distance 1, 2, 4 and 8, division by 4. The axis is padded with
     zeros to a multiple of 16.
     """
     x = x.movedim(axis, -1)

@@ -1,6 +1,7 @@
 """One use of a tensor in a model: its cast in every phase, its random words, its memory.
 
-Uses of one operand that are rounded alike, whatever the product, are one use: the tensor is cast once.
+Uses of one operand that are rounded alike, whatever the product, are one use: the tensor is cast
+once.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["Clock", "Use", "Words"]
 
 
 class Clock:
-    """What all uses of a model share: the seed, the step and its phase, who observes.
+    """State that all uses of a model share: the seed, the step and its phase, the observer.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ class Clock:
     def __init__(self, seed: int, starts: Sequence[int]) -> None:
         self.seed, self.starts = seed, list(starts)
         self.observer: Observer | None = None
-        self.dry = False  #: Whether memories and random words stay as they are.
+        self.dry = False  #: Whether memories and random words are not changed.
         self.set(0)
 
     def set(self, step: int) -> None:
@@ -54,7 +55,7 @@ class Clock:
 class Words:
     """Seeds of the calls of one name: by the step, and by the call's number within it.
 
-    Evaluations draw from a stream of their own, so that they change no training.
+    Evaluations draw from a separate stream, so they do not affect training.
     """
 
     def __init__(self, clock: Clock, name: str) -> None:
@@ -72,12 +73,12 @@ class Words:
 
 
 class Use:
-    """Casts a tensor as the phase says.
+    """Casts a tensor by the cast of the phase.
 
     Parameters
     ----------
     name, role : str
-        The model's part, and what the tensor is there.
+        The model's part, and the tensor's role in it.
     casts : sequence of Cast or None
         One a phase.
     clock : Clock
@@ -106,7 +107,7 @@ class Use:
         *,
         training: bool = True,
     ) -> torch.Tensor:
-        """The rounded tensor; x itself where nothing is asked for.
+        """The rounded tensor; x itself if the phase has no cast.
 
         Parameters
         ----------
@@ -116,7 +117,7 @@ class Use:
         matrix : (int, int)
             The axes of a tile's rows and columns.
         training : bool
-            False: the memory and the random words of training stay as they are.
+            False: the memory and the random words of training are not changed.
         """
         cast = self.cast
         if cast is None:
@@ -149,7 +150,7 @@ class Use:
         return y
 
     def _exchanged(self, cast: Cast, x: torch.Tensor, axis: int, training: bool) -> torch.Tensor:
-        """What the scheme decodes, with one worker, of the flat tensor with the sum's axis last."""
+        """The scheme's decoded result, with one worker, of the tensor with the sum's axis last."""
         moved = x.movedim(axis, -1)
         row = moved.reshape(1, -1).contiguous()
         memory = self._memory_of(cast, row.shape[1])
@@ -173,8 +174,8 @@ class Use:
                 made.load_state_dict(state)
             except ValueError as error:
                 raise ValueError(
-                    f"{self.name}, {self.role}: {cast.format} keeps a memory of elements, and the "
-                    f"tensor has {size} of them now: {error}"
+                    f"{self.name}, {self.role}: {cast.format} keeps a memory per element, but the "
+                    f"tensor now has {size} elements: {error}"
                 ) from None
         self._memory[phase] = size, made
         return made
@@ -192,7 +193,7 @@ class Use:
         return {str(phase): state for phase, state in self._held().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues with another's memory."""
+        """Continues from another use's memory."""
         self._memory.clear()
         self._left = {int(phase): memory for phase, memory in state.items()}
 
@@ -204,12 +205,13 @@ def _check_scheme(name: str, role: str, cast: Cast) -> None:
         raise ValueError(f"{name}, {role}: {error}") from None
     if needs:
         raise ValueError(
-            f"{name}, {role}: {cast.format} needs the {' and the '.join(needs)} of a step, which an operand has not"
+            f"{name}, {role}: {cast.format} needs the {' and the '.join(needs)} of a step, which "
+            "an operand does not have; give another scheme"
         )
 
 
 def memory_of(cast: Cast, size: int, seed: int) -> Exchanger:
-    """A scheme with one worker, for a tensor of so many elements."""
+    """A scheme with one worker, for a tensor of this number of elements."""
     return Exchanger(
         cast.format, {"x": (size,)}, workers=1, topology="exact", seed=seed, divide=False, threads=1
     )

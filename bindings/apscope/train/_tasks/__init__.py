@@ -32,7 +32,7 @@ class Data:
     model : f() -> nn.Module
         A new model, with weights from PyTorch's generator.
     about : str
-        Where the data comes from, with the SHA-256 of what it was read from.
+        The source of the data, with the SHA-256 of the source.
     """
 
     batch: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
@@ -57,7 +57,7 @@ def load(name: str, model: str, text: str = "") -> Data:
     Raises
     ------
     ValueError
-        The data is not installed; the sentence says what has it.
+        The data is not installed; the sentence names the package that has it.
     """
     if name == "characters":
         return Data(*characters.load(model, text))
@@ -70,5 +70,5 @@ def loss(output: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 
 def accuracy(output: torch.Tensor, targets: torch.Tensor) -> float:
-    """The share of examples or positions whose likeliest class is right."""
+    """The share of examples or positions whose most likely class is right."""
     return float((output.argmax(-1) == targets).double().mean())

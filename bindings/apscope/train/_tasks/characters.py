@@ -1,9 +1,9 @@
 """The next character of a text: a transformer and an LSTM.
 
-The text is Genesis in the King James Version, as the trace `characters` was recorded from: Debian's
-package bible-kjv has it. It is in the public domain outside the United Kingdom and does not ship
-with this package. ``python`` is the language reference that comes with Python (it differs between
-its versions), anything else the path of a UTF-8 file.
+The text is Genesis in the King James Version, from which the trace `characters` was recorded; it is
+in Debian's package bible-kjv. It is in the public domain outside the United Kingdom and does not
+ship with this package. ``python`` is the language reference that comes with Python (it differs
+between its versions), anything else the path of a UTF-8 file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _VALIDATED = 64  # windows of the text's last tenth
 
 
 def genesis() -> str:
-    """Genesis, one verse a line, without numbers: about 190 thousand characters."""
+    """Genesis, one verse per line, without numbers: about 190 thousand characters."""
     try:
         told = subprocess.run(
             ["bible", "-f", "ge1:1-50:26"], capture_output=True, text=True, check=True
@@ -39,7 +39,10 @@ def genesis() -> str:
         ) from None
     text = "\n".join(re.sub(r"^Ge\d+:\d+ ", "", line) for line in told.splitlines()) + "\n"
     if hashlib.sha256(text.encode()).hexdigest() != GENESIS_SHA256:
-        raise ValueError("the program bible gave another text than that of bible-kjv 4.38")
+        raise ValueError(
+            "the program bible printed another text than that of bible-kjv 4.38; "
+            "install that version"
+        )
     return text
 
 
@@ -58,7 +61,7 @@ def read(text: str) -> str:
         return Path(text).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(
-            f"text={text!r} is not genesis or python, and no UTF-8 file: {error}"
+            f"text={text!r} is not genesis or python, and not a UTF-8 file: {error}"
         ) from None
 
 
@@ -131,7 +134,7 @@ class LSTM(nn.Module):
 
 
 def load(model: str, text: str) -> tuple[Any, ...]:
-    """What `tasks.Data` holds: windows of 32 characters; the text's last tenth validates."""
+    """The content of `tasks.Data`: windows of 32 characters; the last tenth validates."""
     whole = read(text)
     alphabet = sorted(set(whole))
     number = {letter: place for place, letter in enumerate(alphabet)}

@@ -19,7 +19,7 @@ __all__ = ["Net", "load", "pictures"]
 __dir__ = __all__.copy
 
 _FILE = Path(__file__).with_name("digits.npz")
-_TRAINED = 1500  # the others, of other writers, validate
+_TRAINED = 1500  # the others, by other writers, validate
 
 
 class Net(nn.Module):
@@ -40,7 +40,7 @@ class Net(nn.Module):
 
 
 def load() -> tuple[Any, ...]:
-    """What `tasks.Data` holds: 1,500 images train, 297 validate."""
+    """The content of `tasks.Data`: 1,500 images train, 297 validate."""
     with np.load(_FILE) as file:
         images, labels = file["images"], file["labels"]
     x = torch.from_numpy(images.astype(np.float32) / 16).unsqueeze(1)

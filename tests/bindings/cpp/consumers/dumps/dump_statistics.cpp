@@ -1,5 +1,5 @@
-// Prints the statistics of a cast, a name and a number a line: dump_statistics FILE FORMAT ROUNDING
-// OVERFLOW RANDOM_BITS SEED, FILE holding floats.
+// Prints the statistics of a cast, a name and a number per line: dump_statistics FILE FORMAT
+// ROUNDING OVERFLOW RANDOM_BITS SEED, FILE holding floats.
 #include <apscope/apscope.h>
 
 #include <cstdint>
