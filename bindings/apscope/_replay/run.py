@@ -182,8 +182,9 @@ def run_replay(
 ) -> Rest:
     """`replay`, its rows given to `take`, which is called at least once, by any thread, one at a time."""
     if client is not None:
-        from .cluster import check_client, replay_on
+        from .cluster import replay_on
         from .tasks import Job
+        from .waiting import check_client
 
         check_client(client)
     if device not in ("cpu", "cuda"):
