@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .._advice.plan import Plan
 from .._schemes.scheme import Scheme, as_scheme
-from .._traces.roles import Roles
+from .._traces.roles import Roles, plain_name
 from ._exchanger import Exchanger
 
 __all__ = ["ExchangeState", "exchange_hook"]
@@ -27,7 +27,7 @@ class ExchangeState:
     Every rank gathers what the ranks' gradients are and computes the emulated result, so that all
     have the same bits, those of `Workers` with as many workers. Nothing that a scheme remembers
     depends on DDP's buckets, which are rebuilt after the first step: it is kept by the parameter's
-    name.
+    name, without the parts that ``torch.compile`` and checkpointing insert.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class ExchangeState:
             (
                 found
                 for found in gc.get_objects()
-                if isinstance(found, DistributedDataParallel)
+                if issubclass(type(found), DistributedDataParallel)  # isinstance asks dead proxies
                 and any(p is some for p in found.parameters())
             ),
             None,
@@ -113,7 +113,7 @@ class ExchangeState:
             raise ValueError(
                 "no DistributedDataParallel holds the parameters; give ExchangeState module="
             )
-        trained = {n: p for n, p in module.module.named_parameters() if p.requires_grad}
+        trained = {plain_name(n): p for n, p in module.module.named_parameters() if p.requires_grad}
         self._names = {p: name for name, p in trained.items()}
         return self._start(
             {name: tuple(p.shape) for name, p in trained.items()},
