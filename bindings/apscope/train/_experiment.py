@@ -207,8 +207,7 @@ def _found(
 ) -> list[tuple[Run, dict[str, Any]]]:
     """What was found of the runs that were asked for; `made` has the runs that were trained."""
     return [
-        (run, json.loads((out / "runs" / f"{keys[own]}.json").read_text(encoding="utf-8")))
-        for run, own in made.items()
+        (run, results.read_run(out / "runs" / f"{keys[own]}.json")) for run, own in made.items()
     ]
 
 
