@@ -109,7 +109,8 @@ def run_experiment(
         }
         total = len(experiment.seeds) * sum(task.steps for task in held)
         total *= len(BASELINES) + len(experiment.specs)
-        with Bar("apscope train", progress, unit="step") as update, where as train:
+        bar = Bar("apscope train", progress, unit="step")
+        with bar as update, where as train:
             done = 0
 
             def finish(keys: dict[Run, str]) -> None:
@@ -120,6 +121,7 @@ def run_experiment(
                         update(done, total)
 
             finish(first)
+            bar.clear()
             for line in noise_sentences(results.rows(_found(same, first, out)), experiment):
                 say(line)
             traces = {run.task.label: trace for run, trace in recorded.items()}
