@@ -5,7 +5,6 @@ Dask is not imported before a client is given.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from operator import itemgetter
@@ -20,53 +19,16 @@ from .._traces.opening import is_url
 from .._traces.trace import Trace
 from .parts import Item, parts_by_cost
 from .tasks import Job, OpenTrace, read_part, run_part
+from .waiting import ATTEMPTS, LOST, StrandedError, check_client, look, result, wait_for_workers
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["check_client", "connect", "replay_on", "work_items"]
+__all__ = ["replay_on", "work_items"]
 
-INSTALL = "install it with: pip install 'apscope[dask]'"
 #: Assumed seconds per value for the SHA-256 check and the statistics; schemes are measured. Used
 #: only to divide the work.
 READ_A_VALUE = 3e-9
-POLL = 1.0  # seconds between two looks at a cluster
-# polls in which workers exist but none has a part: Dask reserves the tasks of the last worker that
-# ended
-STRANDED_AFTER = 5
-NO_WORKERS = 60.0  # seconds without any worker
-ATTEMPTS = 3  # after the first, any worker may take a part
-LOST = "the connection to the Dask cluster was lost during the replay"
-
-
-def connect(address: str) -> Client:
-    """A client of the scheduler at `address`, such as ``tcp://10.0.0.1:8786``.
-
-    Raises
-    ------
-    ValueError
-        dask.distributed is not installed, or `address` is invalid.
-    OSError
-        No scheduler answers there.
-    """
-    try:
-        from distributed import Client
-    except ImportError:
-        raise ValueError(f"--dask needs dask.distributed; {INSTALL}") from None
-    try:
-        return Client(address, timeout=10)
-    except (OSError, TimeoutError):
-        raise OSError(f"no Dask scheduler answers at {address} within 10 seconds") from None
-
-
-def check_client(client: Any) -> None:
-    """Raises TypeError or ValueError unless `client` is a synchronous Dask client."""
-    if not all(hasattr(client, name) for name in ("submit", "nthreads", "asynchronous")):
-        raise TypeError(f"client is {type(client).__name__}; give a dask.distributed.Client")
-    if client.asynchronous:
-        raise ValueError(
-            "client is asynchronous; give one made with asynchronous=False, and wait for the replay"
-        )
 
 
 def work_items(trace: Trace, job: Job) -> list[Item]:
@@ -132,17 +94,11 @@ class _Progress:
             self.client.unsubscribe_topic(self.topic)
 
 
-class _StrandedError(Exception):
-    """Workers ended, and their parts or results are lost."""
-
-
 def replay_on(
     client: Client, trace: Trace, job: Job, update: Callable[[int, int], None] | None
 ) -> tuple[list[bytes], list[dict], list[dict], dict]:
     """From all parts: Parquet files of a shard's rows, histograms, noise, and kept states."""
     check_client(client)
-    if not client.nthreads():
-        raise ValueError("the Dask cluster has no workers; start at least one")
     items = work_items(trace, job)
     progress = _Progress(client, sum(item.values for item in items), update)
     try:
@@ -151,41 +107,21 @@ def replay_on(
                 found = _on_workers(client, trace, job, items, progress.topic, anywhere=attempt > 0)
                 progress.end()
                 return found
-            except _StrandedError:
+            except StrandedError:
                 progress.begin_again()
-                _wait_for_workers(client)
+                wait_for_workers(client)
     finally:
         progress.close()
     raise ChildProcessError(LOST)
-
-
-def _look(client: Client) -> tuple[dict[str, int], set[str]]:
-    """The threads of the current workers, and the keys of their tasks."""
-    try:
-        return client.nthreads(), {key for keys in client.processing().values() for key in keys}
-    except OSError:
-        raise ChildProcessError(LOST) from None
-
-
-def _wait_for_workers(client: Client) -> None:
-    if client.status != "running":
-        raise ChildProcessError(LOST)
-    begun = time.monotonic()
-    while not _look(client)[0]:
-        if time.monotonic() - begun >= NO_WORKERS:
-            raise ChildProcessError(
-                f"the Dask cluster has had no workers for {NO_WORKERS:.0f} seconds"
-            )
-        time.sleep(POLL)
 
 
 def _on_workers(
     client: Client, trace: Trace, job: Job, items: list[Item], topic: str | None, anywhere: bool
 ) -> tuple[list[bytes], list[dict], list[dict], dict]:
     """A part for every current worker; `anywhere`: any worker may take it."""
-    workers, _ = _look(client)
+    workers, _ = look(client)
     if not workers:
-        raise _StrandedError
+        raise StrandedError
     addresses = sorted(workers)
     shares = parts_by_cost(
         items, [job.threads or max(1, workers[address]) for address in addresses]
@@ -231,8 +167,8 @@ def _on_workers(
                     topic,
                 )
             )
-        found = [_result(client, run, futures, anywhere) for run in runs]
-        histograms = [_result(client, read, futures, anywhere)[1] for read in reads]
+        found = [result(client, run, futures, anywhere) for run in runs]
+        histograms = [result(client, read, futures, anywhere)[1] for read in reads]
     finally:
         client.cancel([*futures, *states] if job.states else futures)
     after = {name: state for *_, part_states in found for name, state in part_states.items()}
@@ -242,75 +178,3 @@ def _on_workers(
         [noise for _, noise, _ in found],
         dict(sorted(after.items())),
     )
-
-
-def _wait_for(client: Client, futures: list[Any], anywhere: bool) -> None:
-    """Waits until all are done; raises the first error."""
-    from concurrent.futures import CancelledError
-
-    from distributed import wait
-
-    idle = 0
-    while pending := [
-        future for future in futures if future.status in ("pending", "lost")
-    ]:  # lost: to be computed again
-        for future in futures:
-            if future.status in ("error", "cancelled"):
-                _value(future, POLL)
-        try:
-            wait(pending, timeout=POLL, return_when="FIRST_COMPLETED")
-            idle = 0
-        except CancelledError:
-            continue
-        except TimeoutError:
-            _wait_for_workers(client)
-            taken = _look(client)[1]
-            idle = 0 if any(future.key in taken for future in pending) else idle + 1
-            if idle >= STRANDED_AFTER and not anywhere:
-                raise _StrandedError from None
-
-
-def _result(client: Client, future: Any, futures: list[Any], anywhere: bool) -> Any:
-    """A part's result; waits for all the others too."""
-    patience = 32 * POLL
-    while True:
-        _wait_for(client, futures, anywhere)
-        try:
-            return _value(future, patience)
-        except _AwayError:
-            patience *= 2
-
-
-class _AwayError(Exception):
-    """A result did not arrive in time: it is large, or its worker ended."""
-
-
-def _value(future: Any, patience: float) -> Any:
-    """The result of a finished future; a failure is one sentence, of the same type as here."""
-    from concurrent.futures import CancelledError
-
-    from distributed import KilledWorker
-    from distributed.comm.core import CommClosedError
-
-    try:
-        return future.result(timeout=patience)
-    except KilledWorker as error:
-        last = getattr(error.last_worker, "address", "")
-        raise ChildProcessError(
-            f"the Dask worker {last}".rstrip()
-            + " ended while it replayed, and so did those that tried again; they may lack memory"
-        ) from None
-    except (CommClosedError, CancelledError):
-        raise _StrandedError from None
-    except Exception as error:  # noqa: BLE001  # whatever a worker raised, told in one sentence
-        if isinstance(error, TimeoutError) and future.status != "error":
-            raise _AwayError from None
-        notes = getattr(error, "__notes__", [])  # the address, if a part failed
-        where, what = (
-            f"on a Dask worker ({notes[0]})" if notes else "on the Dask cluster",
-            " ".join(str(error).split()),
-        )
-        for kind in (ValueError, TypeError, OSError):
-            if isinstance(error, kind):
-                raise kind(f"{where}: {what}") from None
-        raise ChildProcessError(f"{where}: {type(error).__name__}: {what}") from None

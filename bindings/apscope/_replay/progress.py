@@ -35,6 +35,11 @@ class Bar:
 
         return update
 
+    def clear(self) -> None:
+        """Removes the bar from the line until its next update, so that a sentence can be printed."""
+        if self.show:
+            self.bar.clear()
+
     def __exit__(self, *error: Any) -> None:
         if self.show:
             self.bar.close()

@@ -184,8 +184,9 @@ def run_replay(
 ) -> Rest:
     """`replay`, with rows passed to `take`: called at least once, serially, in any thread."""
     if client is not None:
-        from .cluster import check_client, replay_on
+        from .cluster import replay_on
         from .tasks import Job
+        from .waiting import check_client
 
         check_client(client)
     if device not in ("cpu", "cuda"):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,6 +17,7 @@ from .._results.row_groups import RowGroups
 from .._traces.opening import open_trace
 from .._traces.remote import RemoteTrace
 from .._traces.trace import Trace
+from .waiting import on_worker
 
 __all__ = ["Job", "OpenTrace", "Statistics", "read_part", "run_part"]
 
@@ -61,19 +61,6 @@ class Job:
         return row_device()
 
 
-@contextmanager
-def _worker() -> Iterator[Any]:
-    """The Dask worker that runs this; an error gets its address as a note."""
-    from distributed import get_worker
-
-    worker = get_worker()
-    try:
-        yield worker
-    except Exception as error:
-        error.add_note(worker.address)
-        raise
-
-
 class OpenTrace:
     """A trace on a Dask worker, with its fetched and checked files; others open it again."""
 
@@ -93,7 +80,7 @@ class OpenTrace:
 
     @cached_property
     def trace(self) -> Trace:
-        with _worker() as worker:
+        with on_worker() as worker:
             job = self.job
             if _core.__version__ != self.version:
                 raise ValueError(f"it has apscope {_core.__version__}, the client {self.version}")
@@ -147,7 +134,7 @@ def read_part(
 ) -> tuple[Statistics, dict]:
     """Pass 1 of one part: the statistics of pairs, and the columns of their histograms."""
     core = opened.trace.core
-    with _worker() as worker:
+    with on_worker() as worker:
         told = _telling(worker, topic, ("read", part))
         agreed, histograms = _core.read_statistics(
             core, opened.job.options_of(worker), pairs.tolist(), told
@@ -165,7 +152,7 @@ def run_part(
 ) -> tuple[bytes, dict, dict]:
     """Pass 2 of one part: rows as a Parquet file, columns of noise, and the states after them."""
     job, core = opened.job, opened.trace.core
-    with _worker() as worker:
+    with on_worker() as worker:
         told = _telling(worker, topic, ("run", part))
         pairs, agreed = (np.concatenate(found) for found in zip(*statistics))
         agreed[pairs] = agreed.copy()

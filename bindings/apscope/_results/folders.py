@@ -96,6 +96,11 @@ def what_is(folder: Path, missing: str) -> str:
         return "it does not exist" + (f"; did you mean {folder.parent / near[0]}?" if near else "")
     if (folder / "manifest.json").exists():
         return "it is a trace; apscope replay makes results of it"
+    if (folder / "experiment.json").exists():
+        return (
+            f"it is an experiment of apscope train, which apscope report reads; {folder / 'traces'} "
+            "has its recorded gradients"
+        )
     if half := half_written(folder):
         return f"it {half}"
     if _is_ours(folder):

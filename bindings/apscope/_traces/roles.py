@@ -26,6 +26,17 @@ _BY_NAME = (
 )
 
 
+#: Parts that PyTorch's wrappers (compilation, checkpointing) insert into the names of parameters.
+_WRAPPERS = ("_orig_mod.", "_checkpoint_wrapped_module.")
+
+
+def plain_name(name: str) -> str:
+    """A parameter's name without the wrappers' parts: that of the model before it was wrapped."""
+    for wrapper in _WRAPPERS:
+        name = name.replace(wrapper, "")
+    return name
+
+
 class Guess(str):
     """A role that was not given."""
 

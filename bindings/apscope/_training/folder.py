@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from .._folders.durable import digest_of
 from .._folders.writing import Writing, refuse_dangling
+from .._json import read_json
 from .._schemes.scheme import as_scheme
 from .._schemes.titles import format_of
 from .._traces.opening import open_trace
+from .._traces.problems import problems as problems_of_trace
 from . import constant
 from .experiment import BASELINES, Experiment
 from .statistics import StepSums, of_trace, pool
@@ -22,9 +25,11 @@ from .verdicts import verdicts
 if TYPE_CHECKING:
     from ..train._run import Run
 
-__all__ = ["MARK", "check_folder", "is_experiment", "read", "rows", "write"]
+__all__ = ["MARK", "check_folder", "is_experiment", "problems", "read", "read_run", "rows", "write"]
 
 MARK = "training.json"
+AGAIN = "run apscope train again"
+_OF_A_RUN = ("loss", "validation", "skipped", "errors", "diverged")
 _FILES = ("results.parquet", "results.csv", "verdicts.csv", "statistics.csv", MARK)
 
 
@@ -55,6 +60,48 @@ def check_folder(out: str | os.PathLike[str]) -> Path:
 def is_experiment(folder: Path) -> bool:
     """Whether it is an experiment's folder, finished or not."""
     return (folder / "experiment.json").is_file()
+
+
+def problems(folder: Path) -> Iterator[str]:
+    """A sentence for every table that is not what `write` wrote, every damaged run and trace."""
+    if not (folder / MARK).is_file():
+        yield f"{folder} is not finished; run apscope train again"
+        return
+    try:
+        files = read_json(folder / MARK)["files"]
+        for name, about in files.items():
+            found = digest_of(folder / name)
+            for key in ("bytes", "sha256"):
+                if found[key] != about[key]:
+                    yield f"{folder / name} is damaged: its {key} is {found[key]}, but {MARK} says {about[key]}; {AGAIN}"
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        yield f"{folder} has a damaged or missing file: {error}"
+    for path in sorted((folder / "runs").glob("*.json")):
+        try:
+            read_run(path)
+        except ValueError as error:
+            yield str(error)
+    for trace in sorted(path for path in (folder / "traces").glob("[!.]*") if path.is_dir()):
+        yield from problems_of_trace(trace)
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """What training found in a run.
+
+    Raises
+    ------
+    ValueError
+        The file is damaged.
+    """
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(told, dict) or not set(_OF_A_RUN) <= set(told):
+            raise ValueError("it is not a run")
+    except (ValueError, OSError) as error:
+        raise ValueError(
+            f"{path} is damaged ({error}); remove it, and run apscope train again"
+        ) from None
+    return told
 
 
 def rows(found: Sequence[tuple[Run, Mapping[str, Any]]]) -> pd.DataFrame:
@@ -105,7 +152,8 @@ def write(
             pq.write_table(arrow, writing.new / "results.parquet", compression="zstd")
         with open(writing.new / f"{name}.csv", "wb") as stream:
             write_csv(arrow, stream)
-    told = {"experiment": experiment.as_json(), **about}
+    files = {name: digest_of(writing.new / name) for name in _FILES if name != MARK}
+    told = {"experiment": experiment.as_json(), **about, "files": files}
     (writing.new / MARK).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     writing.put_files(_FILES, MARK)
 
@@ -127,6 +175,7 @@ def _costs(label: str, trace: Path, experiment: Experiment) -> pd.DataFrame:
             "scheme": own["scheme"],
             "volume": own["volume"],
             "speedup": own["speedup"],
+            "underflow": own["underflow_wire"],
             "error_over_noise": own["error_over_noise"],
             "step_nmse": own["step_nmse"],
             "layer_cosine": own["layer_cosine"],

@@ -55,7 +55,7 @@ def interval(differences: np.ndarray) -> tuple[float, float, float]:
 
 
 def verdicts(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
-    """One row per task and scheme: excess with its interval, and the verdict.
+    """One row per task and scheme: excess loss and accuracy with their intervals, and the verdict.
 
     ``pass``: the whole interval is at most the gate. ``fail``: the whole interval is above, or a
     run diverged whose fp32 run did not. ``undecided``: all other cases, such as a single seed. The
@@ -72,8 +72,10 @@ def verdicts(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
         sound = pairs[~pairs["diverged"] & ~pairs["diverged_base"]]
         lost = int((pairs["diverged"] & ~pairs["diverged_base"]).sum())
         mean, low, high = interval((sound["loss"] - sound["loss_base"]).to_numpy(float))
+        gained = interval((sound["accuracy"] - sound["accuracy_base"]).to_numpy(float))
         if scheme == BASELINES[0]:
             said, mean, low, high = "baseline", 0.0, math.nan, math.nan
+            gained = (0.0, math.nan, math.nan)
         elif lost or low > experiment.gate:
             said = "fail"
         else:
@@ -86,27 +88,15 @@ def verdicts(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
         if own["skipped"].sum():
             notes.append(f"{count_of(int(own['skipped'].sum()), 'step')} skipped")
         kept = own[~own["diverged"]]
-        found.append(
-            {
-                "task": task,
-                "model": model,
-                "scheme": scheme,
-                "seeds": len(own),
-                "diverged": int(own["diverged"].sum()),
-                "loss": kept["loss"].mean(),
-                "noise": kept["loss"].std(ddof=1) if len(kept) > 1 else math.nan,
-                "excess": mean,
-                "excess_low": low,
-                "excess_high": high,
-                "excess_validation": (
-                    sound["validation_loss"] - sound["validation_loss_base"]
-                ).mean(),
-                "accuracy": kept["accuracy"].mean(),
-                "excess_accuracy": (sound["accuracy"] - sound["accuracy_base"]).mean(),
-                "verdict": said,
-                "note": "; ".join(notes),
-            }
-        )
+        found.append({
+            "task": task, "model": model, "scheme": scheme, "seeds": len(own), "diverged": int(own["diverged"].sum()),
+            "loss": kept["loss"].mean(), "noise": kept["loss"].std(ddof=1) if len(kept) > 1 else math.nan,
+            "excess": mean, "excess_low": low, "excess_high": high,
+            "excess_validation": (sound["validation_loss"] - sound["validation_loss_base"]).mean(),
+            "accuracy": kept["accuracy"].mean(), "excess_accuracy": gained[0],
+            "excess_accuracy_low": gained[1], "excess_accuracy_high": gained[2],
+            "verdict": said, "note": "; ".join(notes),
+        })  # fmt: skip
     return pd.DataFrame(found)
 
 

@@ -1,4 +1,4 @@
-"""``apscope check FOLDER``: checks a trace, results or a conformance pack for errors."""
+"""``apscope check FOLDER``: checks a trace, results, an experiment or a conformance pack for errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXAMPLE = "apscope check results"
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
         "check",
-        help="whether a trace or results are complete and undamaged",
+        help="whether a trace, results or an experiment are complete and undamaged",
         allow_abbrev=False,
         description="Checks every digest, count and row. Prints every problem, and exits with 1 if "
         "there is one.",
@@ -24,7 +24,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "folder",
         metavar="FOLDER",
-        help="a trace, results of replay or merge, or a conformance pack",
+        help="a trace, results of replay or merge, the folder of apscope train, or a conformance pack",
     )
     parser.set_defaults(run=run)
 
@@ -60,6 +60,10 @@ def _look(folder: Path) -> tuple[list[str], list[str], str]:
 
         found = list(of_trace(folder))
         return found, [] if found else strays(folder), "a trace"
+    if (folder / "experiment.json").is_file():
+        from .._training.folder import problems as of_experiment
+
+        return list(of_experiment(folder)), [], "an experiment"
     if (folder / "provenance.json").is_file() or (folder / "results.parquet").is_file():
         from .._results.problems import problems as of_results
 

@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
         writing = stack.enter_context(writing_results(args.output, args.force))
         client = None
         if args.dask is not None:
-            from .._replay.cluster import connect
+            from .._replay.waiting import connect
 
             client = stack.enter_context(connect(args.dask))
         new = stack.enter_context(NewResults(writing, args.csv))

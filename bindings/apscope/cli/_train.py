@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shlex
 
 from .._training.experiment import Experiment
@@ -43,6 +44,11 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         help="number of processes; by default 1; the bits do not depend on it",
     )
     parser.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="train on the Dask cluster with this scheduler, such as tcp://10.0.0.1:8786; same bits",
+    )
+    parser.add_argument(
         "--checkpoint", type=float, default=5.0, metavar="SECONDS",
         help="seconds between two checkpoints of a run; by default 5",
     )  # fmt: skip
@@ -52,6 +58,11 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.jobs < 1:
         raise ValueError(f"train: --jobs {args.jobs} must be at least 1")
+    if args.dask is not None and args.jobs > 1:
+        raise ValueError(
+            f"train: --jobs {args.jobs} is of this machine's processes; with --dask the cluster's "
+            "workers train, so leave it out"
+        )
     if not args.checkpoint >= 0:
         raise ValueError(f"train: --checkpoint {args.checkpoint} must be at least 0 seconds")
     experiment = Experiment.open(args.experiment)
@@ -61,15 +72,22 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"train: {error}") from None
     from .._training.folder import read
 
-    run_experiment(
-        experiment,
-        args.output,
-        jobs=args.jobs,
-        checkpoint=args.checkpoint,
-        progress=on_terminal(),
-        say=say,
-        command=shlex.join(["apscope", *args.words]),
-    )
+    with contextlib.ExitStack() as stack:
+        client = None
+        if args.dask is not None:
+            from .._replay.waiting import connect
+
+            client = stack.enter_context(connect(args.dask))
+        run_experiment(
+            experiment,
+            args.output,
+            jobs=args.jobs,
+            client=client,
+            checkpoint=args.checkpoint,
+            progress=on_terminal(),
+            say=say,
+            command=shlex.join(["apscope", *args.words]),
+        )
     table = read(args.output)[2]["verdicts"]
     print_frame(
         f"{args.output}: excess training loss over fp32 in nats, gate {experiment.gate:g}",

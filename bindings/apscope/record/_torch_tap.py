@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from .._traces.roles import plain_name
 from . import _grad_scaler
 from ._background import logger
 from ._mistakes import Mistake, optimizers
@@ -28,9 +29,6 @@ from .torch_layers import roles
 
 if TYPE_CHECKING:
     from ._recorder import Recorder
-
-#: Parts that wrappers insert into the names of parameters.
-_WRAPPERS = ("_orig_mod.", "_checkpoint_wrapped_module.")
 
 
 class TorchTap:
@@ -79,7 +77,7 @@ class TorchTap:
                 "DataParallel, the sum over the devices",
             )
         refuse_flat(model)
-        named = {_plain(name): p for name, p in inner.named_parameters()}
+        named = {plain_name(name): p for name, p in inner.named_parameters()}
         picked = {
             name: p
             for name, p in named.items()
@@ -104,7 +102,7 @@ class TorchTap:
                 "or under DistributedDataParallel"
             )
         self._inner, self._extras = inner, Extras(what, picked, lambda: recorder.due)
-        self.roles = {_plain(name): role for name, role in roles(inner).items()}
+        self.roles = {plain_name(name): role for name, role in roles(inner).items()}
         self.description = (
             f"{type(inner).__name__}, {sum(p.numel() for p in named.values())} parameters"
         )
@@ -147,7 +145,7 @@ class TorchTap:
             )
             if frozen:
                 p.requires_grad = False
-        self._handles += self._extras.hooks(self._inner, self._guarded, _plain)
+        self._handles += self._extras.hooks(self._inner, self._guarded, plain_name)
         after_step = self._guarded(self._after_step)
         self._handles.append(
             register_optimizer_step_post_hook(lambda optimizer, *_: after_step(optimizer))
@@ -365,7 +363,7 @@ class TorchTap:
     def _new(self) -> list[str]:
         """Parameters with gradients that the model did not have when it was attached."""
         named = [
-            (_plain(name), p)
+            (plain_name(name), p)
             for name, p in self._inner.named_parameters()
             if id(p) not in self._names and p.grad is not None
         ]
@@ -376,10 +374,3 @@ class TorchTap:
             return float(self._scaler.get_scale())
         given = self._loss_scale() if callable(self._loss_scale) else self._loss_scale
         return None if given is None else float(given)
-
-
-def _plain(name: str) -> str:
-    """A parameter's name without the wrappers' parts."""
-    for wrapper in _WRAPPERS:
-        name = name.replace(wrapper, "")
-    return name

@@ -1,4 +1,4 @@
-"""All runs of an experiment, over processes, into one folder.
+"""All runs of an experiment, over processes or a Dask cluster, into one folder.
 
 ```text
 DIR/
@@ -20,18 +20,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import multiprocessing
 import os
-import shutil
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import torch
+from typing import TYPE_CHECKING, Any
 
 from .._folders.names import waiting
 from .._folders.one_file import make_folder, put_text, remove_left
@@ -44,7 +37,12 @@ from .._training.experiment import BASELINES, Experiment, Task
 from .._training.verdicts import noise_sentences
 from . import _tasks as tasks
 from ._exchanger import Exchanger
-from ._run import Run, train
+from ._jobs import Job, Train, in_processes
+from ._run import Run
+from ._versions import versions
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 __all__ = ["run_experiment"]
 
@@ -54,6 +52,7 @@ def run_experiment(
     out: str | os.PathLike[str],
     *,
     jobs: int = 1,
+    client: Client | None = None,
     checkpoint: float = 5.0,
     progress: bool = False,
     say: Callable[[str], None] = print,
@@ -68,6 +67,8 @@ def run_experiment(
         A new folder, or that of an experiment.
     jobs : int
         Processes; the bits do not depend on it.
+    client : distributed.Client, optional
+        The runs are tasks of this Dask cluster instead, with the same bits.
     checkpoint : float
         Seconds between a run's checkpoints.
     progress : bool
@@ -81,20 +82,17 @@ def run_experiment(
     ------
     ValueError
         A scheme that cannot be trained through, no task with data, a folder of something else, or
-        another process writes it.
+        another process writes it; a Dask worker with other versions or other data.
+    ChildProcessError
+        Dask workers ended, and none came back or all that tried a run ended.
     """
-    from .. import __version__
-
     out = results.check_folder(out)
     for spec in (*BASELINES, *experiment.specs):
         trial = constant(spec, 0) if in_hindsight(spec) else spec
         Exchanger(trial, {"w": (4,)}, workers=experiment.workers, topology=experiment.topology)
     data = _data_of(experiment.tasks, say)
-    versions = {
-        "apscope": __version__,
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-    }
+    made_by = versions()
+    where = in_processes(jobs) if client is None else _cluster(client, out, data, say)
     with Writing(out, "apscope train", into=True) as writing:
         writing.clear()
         put_text(out / "experiment.json", json.dumps(experiment.as_json(), indent=1) + "\n")
@@ -103,7 +101,7 @@ def run_experiment(
         remove_left(out / "runs", waiting(r"[0-9a-f]+\.(pt|json)"))
         held = [task for task in experiment.tasks if task.label in data]
         same = {run: run for run in _runs(held, BASELINES, experiment)}
-        first = _keys(same, experiment, data, versions)
+        first = _keys(same, experiment, data, made_by)
         recorded = {
             run: out / "traces" / run.task.label.replace(" ", "-")
             for run in first
@@ -111,17 +109,19 @@ def run_experiment(
         }
         total = len(experiment.seeds) * sum(task.steps for task in held)
         total *= len(BASELINES) + len(experiment.specs)
-        with Bar("apscope train", progress, unit="step") as update, _pool(jobs) as pool:
+        bar = Bar("apscope train", progress, unit="step")
+        with bar as update, where as train:
             done = 0
 
             def finish(keys: dict[Run, str]) -> None:
                 nonlocal done
-                for run in _finish(keys, recorded, experiment, out, pool, checkpoint):
+                for run in _finish(keys, recorded, experiment, out, train, checkpoint):
                     done += run.task.steps
                     if update is not None:
                         update(done, total)
 
             finish(first)
+            bar.clear()
             for line in noise_sentences(results.rows(_found(same, first, out)), experiment):
                 say(line)
             traces = {run.task.label: trace for run, trace in recorded.items()}
@@ -129,7 +129,7 @@ def run_experiment(
             for run in _runs(held, experiment.specs, experiment):
                 spec = of_trace(run.spec, traces[run.task.label], run.topology)
                 made[run] = replace(run, spec=spec)
-            keys = _keys(made.values(), experiment, data, versions)
+            keys = _keys(made.values(), experiment, data, made_by)
             finish(keys)
         results.write(
             writing,
@@ -139,8 +139,16 @@ def run_experiment(
                 key=lambda one: held.index(one[0].task),
             ),
             traces,
-            {"command": command, "versions": versions, "data": data},
+            {"command": command, "versions": made_by, "data": data},
         )
+
+
+def _cluster(
+    client: Client, out: Path, data: dict[str, str], say: Callable[[str], None]
+) -> contextlib.AbstractContextManager[Train]:
+    from ._on_dask import on_cluster
+
+    return contextlib.nullcontext(on_cluster(client, out.absolute(), data, say))
 
 
 def _runs(held: Sequence[Task], specs: Sequence[str], experiment: Experiment) -> list[Run]:
@@ -201,8 +209,7 @@ def _found(
 ) -> list[tuple[Run, dict[str, Any]]]:
     """What was found of the runs that were asked for; `made` has the runs that were trained."""
     return [
-        (run, json.loads((out / "runs" / f"{keys[own]}.json").read_text(encoding="utf-8")))
-        for run, own in made.items()
+        (run, results.read_run(out / "runs" / f"{keys[own]}.json")) for run, own in made.items()
     ]
 
 
@@ -211,7 +218,7 @@ def _finish(
     recorded: dict[Run, Path],
     experiment: Experiment,
     out: Path,
-    pool: Executor | None,
+    train: Train,
     checkpoint: float,
 ) -> Iterator[Run]:
     """Trains the runs without a file; gives each when it is there."""
@@ -222,60 +229,10 @@ def _finish(
             yield run
         else:
             steps = _steps(run.task.steps, experiment.record_steps)
-            missing.append((run, out / "runs" / key, checkpoint, trace, steps))
-    if pool is None:
-        for job in missing:
-            yield _one(*job)
-    else:
-        for future in as_completed([pool.submit(_one, *job) for job in missing]):
-            yield future.result()
-
-
-@contextlib.contextmanager
-def _pool(jobs: int) -> Iterator[Executor | None]:
-    """Processes; None where this one does the work."""
-    if jobs == 1:
-        yield None
-        return
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _end_with_parent)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+            missing.append(Job(run, out / "runs" / key, checkpoint, trace, steps))
+    yield from train(missing)
 
 
 def _steps(steps: int, count: int) -> tuple[int, ...]:
     """The recorded steps: the first, the last, and evenly between them."""
     return tuple(sorted({round(k * (steps - 1) / max(count - 1, 1)) for k in range(count)}))
-
-
-def _one(
-    run: Run, place: Path, checkpoint: float, trace: Path | None, record: tuple[int, ...]
-) -> Run:
-    """Trains one run, and puts its file in place; of a recorded run the trace first."""
-    saved = place.with_suffix(".pt")
-    if trace is None:
-        found = train(run, saved, checkpoint, record=record)
-    else:
-        half = trace.with_name(f".{trace.name}.half")
-        for left in (half, trace):
-            shutil.rmtree(left, ignore_errors=True)
-        make_folder(half)
-        found = train(run, trace=half / trace.name, record=record, key=place.name)
-        os.replace(half / trace.name, trace)
-        half.rmdir()
-    put_text(place.with_suffix(".json"), json.dumps(found))
-    saved.unlink(missing_ok=True)
-    return run
-
-
-def _end_with_parent() -> None:
-    """A process of the pool ends when the command was killed: nobody would read its results."""
-    parent = multiprocessing.parent_process()
-
-    def wait() -> None:
-        if parent is not None:
-            parent.join()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()

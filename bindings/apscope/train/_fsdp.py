@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 
+from .._traces.roles import plain_name
 from ._exchanger import fsdp_factors
 from ._hook import ExchangeState
 
@@ -58,7 +59,7 @@ def exchange_fsdp(model: torch.nn.Module, state: ExchangeState) -> None:
             f"model is {type(model).__name__}; it must be a model after fully_shard(model), by a "
             "PyTorch that has set_custom_reduce_scatter"
         )
-    names = {p: name for name, p in model.named_parameters() if p.requires_grad}
+    names = {p: plain_name(name) for name, p in model.named_parameters() if p.requires_grad}
     sharded = _Sharded(state, list(names.values()))
     for module in found:
         groups = getattr(module._get_fsdp_state(), "_fsdp_param_groups", None)

@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .._advice.plan import Plan
 from .._schemes.scheme import Scheme, as_scheme
-from .._traces.roles import Roles
+from .._traces.roles import Roles, plain_name
 from ._exchanger import Exchanger
 
 __all__ = ["ExchangeState", "exchange_hook"]
@@ -26,7 +26,8 @@ class ExchangeState:
 
     Every rank gathers the gradients of all ranks and computes the emulated result, so all have the
     same bits, those of `Workers` with as many workers. A scheme's memory is kept by the parameter's
-    name, so it does not depend on DDP's buckets, which are rebuilt after the first step.
+    name, without the parts that ``torch.compile`` and checkpointing insert, so it does not depend on
+    DDP's buckets, which are rebuilt after the first step.
 
     Parameters
     ----------
@@ -103,7 +104,7 @@ class ExchangeState:
             (
                 found
                 for found in gc.get_objects()
-                if isinstance(found, DistributedDataParallel)
+                if issubclass(type(found), DistributedDataParallel)  # isinstance asks dead proxies
                 and any(p is some for p in found.parameters())
             ),
             None,
@@ -112,7 +113,7 @@ class ExchangeState:
             raise ValueError(
                 "no DistributedDataParallel module has the parameters; give ExchangeState module="
             )
-        trained = {n: p for n, p in module.module.named_parameters() if p.requires_grad}
+        trained = {plain_name(n): p for n, p in module.module.named_parameters() if p.requires_grad}
         self._names = {p: name for name, p in trained.items()}
         return self._start(
             {name: tuple(p.shape) for name, p in trained.items()},

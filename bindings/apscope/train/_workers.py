@@ -11,7 +11,7 @@ from torch.func import functional_call, grad_and_value, vmap
 
 from .._arrays.checks import integer
 from .._schemes.scheme import Scheme
-from .._traces.roles import Roles
+from .._traces.roles import Roles, plain_name
 from ._exchanger import Exchanger
 from ._quantized.registry import is_quantized
 
@@ -64,7 +64,8 @@ class Workers:
     Attributes
     ----------
     gradients : dict of str to float32 tensor, shape (workers, n)
-        The workers' gradients after `backward`, by parameter; with a `node`, those of all parts.
+        The workers' gradients after `backward`, by parameter, whose name lacks the parts that
+        ``torch.compile`` and checkpointing insert; with a `node`, those of all parts.
     skipped : bool
         Whether the scheme dropped the last step (dynamic loss scaling): the optimizer did not step.
 
@@ -75,6 +76,9 @@ class Workers:
     ValueError
         An unknown scheme or topology, no worker, a model without parameters that need a gradient, a
         scheme that a training loop cannot run.
+    RuntimeError
+        In a step, PyTorch's own: `batched`, and the model has an operation that ``vmap`` cannot run
+        (checkpointing); a note names ``batched=False``.
     """
 
     def __init__(
@@ -102,7 +106,9 @@ class Workers:
         if not callable(loss):
             raise TypeError(f"loss={loss!r} must be a function of output and targets")
         self.model, self.loss, self.optimizer = model, loss, optimizer
-        self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        self._parameters = {
+            plain_name(name): p for name, p in model.named_parameters() if p.requires_grad
+        }
         if not self._parameters:
             raise ValueError("the model has no parameters that need a gradient")
         self.exchanger = Exchanger(
@@ -227,7 +233,9 @@ class Workers:
     def _together(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """One batched backward for all workers."""
         fixed = {name: p.detach() for name, p in self.model.named_parameters()}
-        trained = {name: fixed.pop(name) for name in self._parameters}
+        trained = {
+            name: fixed.pop(name) for name in list(fixed) if plain_name(name) in self._parameters
+        }
         fixed |= dict(self.model.named_buffers())
 
         def of_one(
@@ -235,10 +243,16 @@ class Workers:
         ) -> torch.Tensor:
             return self.loss(functional_call(self.model, {**fixed, **parameters}, (x,)), y)
 
-        gradients, losses = vmap(
-            grad_and_value(of_one), in_dims=(None, 0, 0), randomness="different"
-        )(trained, inputs, targets)
-        self.gradients = {name: self._rows(gradients[name]) for name in self._parameters}
+        together = vmap(grad_and_value(of_one), in_dims=(None, 0, 0), randomness="different")
+        try:
+            gradients, losses = together(trained, inputs, targets)
+        except RuntimeError as error:
+            error.add_note(
+                "Workers computes all workers' gradients at once, by torch.func.vmap; give "
+                "batched=False for a model that it cannot run"
+            )
+            raise
+        self.gradients = {plain_name(name): self._rows(g) for name, g in gradients.items()}
         return losses.detach()
 
     def _one_by_one(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

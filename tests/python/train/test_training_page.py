@@ -3,8 +3,10 @@ nothing."""
 
 import math
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -117,6 +119,8 @@ def test_the_page_has_every_verdict_and_asks_for_nothing(folder, tmp_path, capsy
     assert page.count("<tr class=") == len(table) == 6
     diverged = table[table["scheme"].str.startswith("loss_scaling")]
     assert (diverged["verdict"] == "fail").all() and page.count("2 runs of 2 diverged") >= 2
+    own = page.split("<tbody>")[1].split("</tr>")[2]  # aps:e4m3, of nine figures beside its name
+    assert own.count("<td") == 13 and "–" not in own
     assert "Fewer than 5 seeds" in page and page.count("<svg class=") == 4
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", page) and "<script" not in page
     assert main(["report", str(folder)]) == 0 and (folder / "report.html").exists()
@@ -133,6 +137,47 @@ def test_an_unfinished_or_damaged_experiment_is_a_sentence(folder, tmp_path, cap
     (half / "training.json").write_text('{"experiment": 3}')
     assert main(["report", str(half)]) == 2
     assert "damaged" in capsys.readouterr().err
+
+
+def test_check_finds_what_is_damaged_in_an_experiment(folder, tmp_path, capsys):
+    def checked(place):
+        code = main(["check", str(place)])
+        return code, capsys.readouterr().out.splitlines()
+
+    assert checked(folder) == (0, [f"{folder}: an experiment, whole"])
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    for name in ("results.csv", "results.parquet", "verdicts.csv", "statistics.csv"):
+        whole = (copy / name).read_bytes()
+        (copy / name).write_bytes(whole[:-2] + bytes([whole[-2] ^ 1]) + whole[-1:])
+        code, lines = checked(copy)
+        assert code == 1 and lines[0].startswith(f"{copy / name} is damaged: its sha256 is")
+        (copy / name).write_bytes(whole)
+    run = next((copy / "runs").glob("*.json"))
+    run.write_text(run.read_text()[:-5])
+    file = next((copy / "traces").rglob("*.safetensors"))
+    file.write_bytes(file.read_bytes()[:-1])
+    code, lines = checked(copy)
+    assert code == 1 and lines[0].startswith(f"{run} is damaged") and str(file) in lines[1]
+    (copy / "training.json").unlink()
+    assert checked(copy)[1][0] == f"{copy} is not finished; run apscope train again"
+
+
+def test_a_damaged_run_is_one_sentence_that_names_it(folder, tmp_path, capsys):
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    run = next((copy / "runs").glob("*.json"))
+    run.write_text("{}")
+    assert main(["train", str(folder.parent / "e.toml"), "-o", str(copy)]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and f"{run} is damaged (it is not a run); remove it" in err
+
+
+@pytest.mark.parametrize("verb", ["summary", "replay", "ladder", "recommend", "info"])
+def test_other_commands_say_what_an_experiments_folder_is(verb, folder, tmp_path, capsys):
+    more = ["-o", str(tmp_path / "o.json")] if verb in ("replay", "recommend") else []
+    assert main([verb, str(folder), *more]) == 2
+    err = capsys.readouterr().err
+    assert "it is an experiment of apscope train, which apscope report reads" in err
+    assert err.count("\n") == 1 and f"{folder}/traces has its recorded gradients" in err
 
 
 def test_the_table_of_the_docs_has_every_scheme(folder, tmp_path, request):

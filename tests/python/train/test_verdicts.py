@@ -50,6 +50,18 @@ def test_the_interval_is_students():
     assert all(map(math.isnan, interval(d[:0])))
 
 
+def test_the_accuracy_has_an_interval_paired_by_seed():
+    given, change = rows([0.0] * 5), [0.01, -0.02, 0.0, 0.01, 0.03]
+    ours = (given["scheme"] == "aps:e4m3") & given["accuracy"].notna()
+    base = (given["scheme"] == "none:fp32") & given["accuracy"].notna()
+    seeds = np.array([0.5, 0.6, 0.7, 0.8, 0.9])  # far apart, and in no interval
+    given.loc[base, "accuracy"], given.loc[ours, "accuracy"] = seeds, seeds + change
+    row = verdicts(given, EXPERIMENT).iloc[2]
+    found = row["excess_accuracy"], row["excess_accuracy_low"], row["excess_accuracy_high"]
+    assert found == pytest.approx(interval(np.array(change)))
+    assert row["excess_accuracy_low"] < 0.006 < row["excess_accuracy_high"] < 0.03
+
+
 @pytest.mark.parametrize(
     "excess, said",
     [
