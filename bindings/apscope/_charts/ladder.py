@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -92,11 +94,11 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
     )  # fmt: skip
 
 
-def _says(row: object, value: float, unit: str) -> str:
+def _says(row: Any, value: float, unit: str) -> str:
     spread = ""
-    if row.factor == row.factor and row.factor_low == row.factor_low:  # type: ignore[attr-defined]
+    if row.factor == row.factor and row.factor_low == row.factor_low:
         spread = (
             f"\n÷ {row.factor:.2g} [{row.factor_low:.2g}, {row.factor_high:.2g}] of the "
             "coarser scale"
-        )  # type: ignore[attr-defined]
-    return f"{row.scheme}\n{unit} {number(value, 3) if np.isfinite(value) else 'overflow'}{spread}"  # type: ignore[attr-defined]
+        )
+    return f"{row.scheme}\n{unit} {number(value, 3) if np.isfinite(value) else 'overflow'}{spread}"
