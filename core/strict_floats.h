@@ -9,7 +9,7 @@
     (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ != 0) ||                            \
     (defined(__GCC_IEC_559) && __GCC_IEC_559 == 0)
 #error \
-    "apscope rounds by IEEE 754, which this compiler option gives up; compile without -ffast-math and the options that it stands for"
+    "apscope rounds by IEEE 754, but this compiler option does not; compile without -ffast-math and the options in it"
 #endif
 
 #if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0
@@ -18,5 +18,5 @@
 #endif
 
 #if defined(__CUDACC__) && defined(__USE_FAST_MATH__)
-#error "apscope rounds by IEEE 754, which --use_fast_math gives up; compile without it"
+#error "apscope rounds by IEEE 754, but --use_fast_math does not; compile without it"
 #endif

@@ -200,9 +200,9 @@ def encode_blocks(
     Examples
     --------
     >>> import numpy as np, apscope
-    >>> apscope.encode_blocks(np.float32([500.0, 1.0, -0.5]), "mxfp8_e4m3")
-    EncodedBlocks(codes=array([126,  56, 176], dtype=uint8), scales=array([127], dtype=uint8),
-    tensor_scale=None)
+    >>> encoded = apscope.encode_blocks(np.float32([500.0, 1.0, -0.5]), "mxfp8_e4m3")
+    >>> encoded.codes, encoded.scales
+    (array([126,  56, 176], dtype=uint8), array([127], dtype=uint8))
     """
     f, s = _as_block_format(format), BLOCKS.settings(options)
     if _on_gpu(x):

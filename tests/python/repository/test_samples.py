@@ -4,8 +4,7 @@ A page's samples are one session in an empty folder with the bundled traces belo
 fence says what it holds:
 
 - ``python``: a program that goes on where the page's last one ended; the comment behind a ``print``
-  is what
-  it prints. One that begins with ``# NAME.py`` is that file instead;
+  is what it prints. One that begins with ``# NAME.py`` is that file instead;
 - ``sh``: a script, stopped by the first command that fails; ``json``: a document;
 - ``cpp``: a program, its statements those of ``main``; `test_cpp_library.py` compiles and runs it;
 - ``cmake``: lines of the C++ examples' project;
