@@ -45,10 +45,10 @@ class Mixed(nn.Module):
     def __init__(self):
         super().__init__()
         torch.manual_seed(1)
-        self.half, self.head = nn.Linear(16, 8).bfloat16(), nn.Linear(8, 4)
+        self.low, self.head = nn.Linear(16, 8).bfloat16(), nn.Linear(8, 4)
 
     def forward(self, x):
-        return self.head(torch.relu(self.half(x.bfloat16())).float())
+        return self.head(torch.relu(self.low(x.bfloat16())).float())
 
 
 class Tied(nn.Module):
