@@ -39,6 +39,31 @@ class Idle(nn.Module):
         return self.head(torch.relu(self.used(x)))
 
 
+class Mixed(nn.Module):
+    """A layer in bf16, and one in fp32."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.low, self.head = nn.Linear(16, 8).bfloat16(), nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.low(x.bfloat16())).float())
+
+
+class Tied(nn.Module):
+    """Two layers with one weight."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.first, self.second, self.head = nn.Linear(16, 16), nn.Linear(16, 16), nn.Linear(16, 4)
+        self.second.weight = self.first.weight
+
+    def forward(self, x):
+        return self.head(torch.relu(self.second(torch.relu(self.first(x)))))
+
+
 def compiled(m):
     return torch.compile(m, backend="aot_eager")
 
@@ -61,6 +86,8 @@ CASES = {
     "bucket view": (model, same, same, {"gradient_as_bucket_view": True}),
     "static graph": (model, same, same, {"static_graph": True}),
     "unused": (Idle, same, same, {"find_unused_parameters": True}),
+    "mixed": (Mixed, same, same, {}),
+    "tied": (Tied, same, same, {}),
     "compiled inside": (model, compiled, same, {}),
     "compiled outside": (model, same, compiled, {}),
     "checkpointed": (model, checkpointed, same, {}),
