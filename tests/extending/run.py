@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,6 +64,26 @@ def environment(folder: Path) -> dict[str, str]:
     return env
 
 
+def sources(pattern: str, folder: Path) -> list[str]:
+    """The C++ sources with a suite whose tests, SUITE.NAME or PREFIX/SUITE.NAME, the pattern finds."""
+    suites = re.compile(
+        r"^(?:TEST(?:_[PF])?\(|INSTANTIATE_TEST_SUITE_P\((?P<prefix>\w+),\s*)(?P<suite>\w+),",
+        re.MULTILINE,
+    )
+
+    def asked(file: Path) -> bool:
+        names = (
+            "/".join(filter(None, found.groups())) for found in suites.finditer(file.read_text())
+        )
+        return any(re.search(pattern, f"{name}.") for name in names)
+
+    return [
+        str(file.relative_to(folder))
+        for file in sorted((folder / "tests").rglob("*.cpp"))
+        if asked(file)
+    ]
+
+
 def build(example: Example, folder: Path) -> None:
     """The extension modules, and the C++ tests where the example names some; the modules into the
     package."""
@@ -79,6 +100,9 @@ def build(example: Example, folder: Path) -> None:
         "APSCOPE_FETCH": "ON",
         "Python_EXECUTABLE": str(interpreter),
     }
+    if example.ctest:
+        chosen = map(re.escape, sources(example.ctest, folder))
+        settings["APSCOPE_TEST_SOURCES"] = "|".join(chosen)
     defines = [f"-D{name}={value}" for name, value in settings.items()]
     configure = ["cmake", "-S", folder, "-B", out, "-G", "Ninja", "--log-level=WARNING", *defines]
     subprocess.run(configure, check=True, env=env)

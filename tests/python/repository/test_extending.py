@@ -9,7 +9,7 @@ import pytest
 
 from tests.extending import page
 from tests.extending.examples import EXAMPLES, FOLDER, ROOT
-from tests.extending.run import execute
+from tests.extending.run import execute, sources
 
 by_name = pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.name)
 
@@ -39,6 +39,13 @@ def test_the_page_shows_the_patches():
 
 def test_every_patch_is_an_example():
     assert sorted(p.stem for p in FOLDER.glob("*.patch")) == sorted(e.name for e in EXAMPLES)
+
+
+def test_of_the_tests_in_cpp_those_that_are_asked_for_are_built():
+    assert sources("^Topology", ROOT) == ["tests/emulation/allreduce/test_topology.cpp"]
+    assert sources("^Schemes/BlockRows", ROOT) == ["tests/analysis/replay/test_block_rows.cpp"]
+    assert all(sources(e.ctest, ROOT) for e in EXAMPLES if e.ctest)
+    assert sources("^Nothing", ROOT) == []
 
 
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if not e.builds], ids=lambda e: e.name)
