@@ -95,8 +95,6 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
 def _says(row: object, value: float, unit: str) -> str:
     spread = ""
     if row.factor == row.factor and row.factor_low == row.factor_low:  # type: ignore[attr-defined]
-        spread = (
-            f"\n÷ {row.factor:.2g} [{row.factor_low:.2g}, {row.factor_high:.2g}] of the "
-            "coarser scale"
-        )  # type: ignore[attr-defined]
+        factor, low, high = row.factor, row.factor_low, row.factor_high  # type: ignore[attr-defined]
+        spread = f"\n÷ {factor:.2g} [{low:.2g}, {high:.2g}] of the coarser scale"
     return f"{row.scheme}\n{unit} {number(value, 3) if np.isfinite(value) else 'overflow'}{spread}"  # type: ignore[attr-defined]
