@@ -107,7 +107,7 @@ def measure(folder: str, schemes: list[str], seconds: float) -> dict:
 
 
 def point(values: int, workers: int, schemes: int, seconds: float) -> dict:
-    """One job, in a process of its own: `values` are elements times workers times steps."""
+    """One job, in its own process: `values` are elements times workers times steps."""
     elements = max(1, min(TENSOR, values // workers))
     steps = max(1, values // (workers * elements))
     with tempfile.TemporaryDirectory() as place:
