@@ -66,7 +66,7 @@ class FloatFormat:
     @staticmethod
     def from_json(text: str) -> typing.Any:
         """
-        The format of a text that `to_json` gave.
+        The format of a text that `to_json` made.
         """
     def __eq__(self, arg0: FloatFormat) -> bool:
         ...
@@ -114,12 +114,12 @@ class FloatFormat:
     @property
     def emin(self) -> int:
         """
-        Exponent of the smallest normal value, 1 - bias, or -bias without subnormals; floor(log2(smallest_normal)) where there is one.
+        Exponent of the smallest normal value, 1 - bias, or -bias without subnormals; floor(log2(smallest_normal)) if there is one.
         """
     @property
     def even_code_ties(self) -> bool:
         """
-        Of precision 1 only: ties go to the even code (P3109), not to the larger magnitude (IEEE 754).
+        Only for precision 1: ties go to the even code (P3109), not to the larger magnitude (IEEE 754).
         """
     @property
     def exponent_bits(self) -> int:
@@ -149,7 +149,7 @@ class FloatFormat:
     @property
     def is_signed(self) -> bool:
         """
-        Whether a sign bit stands above the exponent field.
+        Whether there is a sign bit above the exponent field.
         """
     @property
     def largest(self) -> float:
@@ -174,7 +174,7 @@ class FloatFormat:
     @property
     def nan_code(self) -> int:
         """
-        The code of the canonical NaN, sign bit 0 but where the NaN is at -0. ValueError in a format without NaN.
+        The code of the canonical NaN, with sign bit 0 except if the NaN is at -0. ValueError in a format without NaN.
         """
     @property
     def nan_codes(self) -> int:
@@ -184,17 +184,17 @@ class FloatFormat:
     @property
     def precision(self) -> int:
         """
-        Significant bits of a normal value, the hidden one included.
+        Significant bits of a normal value, including the hidden one.
         """
     @property
     def smallest_normal(self) -> float:
         """
-        The smallest positive normal value; 0 in a format that has subnormal values alone.
+        The smallest positive normal value; 0 in a format that has only subnormal values.
         """
     @property
     def smallest_positive(self) -> float:
         """
-        The smallest positive value: subnormal where the format has such values.
+        The smallest positive value: a subnormal one if the format has any.
         """
     @property
     def storage_bits(self) -> int:
@@ -252,7 +252,7 @@ class BlockFormat:
     @staticmethod
     def from_json(text: str) -> BlockFormat:
         """
-        The block format of a text that `to_json` gave.
+        The block format of a text that `to_json` made.
         """
     def __eq__(self, arg0: BlockFormat) -> bool:
         ...
@@ -286,7 +286,7 @@ class BlockFormat:
     @property
     def bits_per_element(self) -> float:
         """
-        Bits of storage an element: its code and its share of the scale of a whole block; the tensor scale is not counted.
+        Bits of storage per element: its code and its share of the scale of a whole block, without the tensor scale.
         """
     @property
     def block_size(self) -> int:
@@ -306,7 +306,7 @@ class BlockFormat:
     @property
     def rule(self) -> str:
         """
-        How a scale follows from the largest magnitude of its block: floor, ceil, rceil, even or ratio.
+        How a scale is computed from the largest magnitude of its block: floor, ceil, rceil, even or ratio.
         """
     @property
     def scale(self) -> FloatFormat:
@@ -316,7 +316,7 @@ class BlockFormat:
     @property
     def tensor_scale(self) -> bool:
         """
-        Whether the whole array has one float32 scale more.
+        Whether the whole array has an additional float32 scale.
         """
     @property
     def twos_complement(self) -> bool:
@@ -481,7 +481,7 @@ class StepExchange:
         ...
     def state(self) -> dict:
         """
-        What the scheme remembers: arrays by name, by scheme and tensor.
+        The scheme's memory: arrays by name, by scheme and tensor.
         """
     @property
     def needs(self) -> list[str]:
@@ -517,7 +517,7 @@ def check_memory(trace: Trace, options: ReplayOptions) -> None:
     ...
 def collective_cost(collective: str, sent: typing.SupportsFloat | typing.SupportsIndex, partial: typing.SupportsFloat | typing.SupportsIndex, result: typing.SupportsFloat | typing.SupportsIndex, side: typing.SupportsFloat | typing.SupportsIndex, workers: typing.SupportsInt | typing.SupportsIndex, group: typing.SupportsInt | typing.SupportsIndex) -> dict:
     """
-    What one worker sends (messages one after another, bytes), adds and decodes, in bytes, for one message a worker.
+    The work of one worker for one message per worker: messages sent one after another, and bytes sent, added and decoded.
     """
 def collective_of(topology: str) -> typing.Any:
     ...
@@ -581,7 +581,7 @@ def exchange(scheme: str, x: typing.Annotated[numpy.typing.ArrayLike, numpy.floa
     ...
 def machine_memory() -> int:
     """
-    Bytes of this machine, of its control group or of its limit of addresses, the least of them.
+    Bytes of memory: the least of those of this machine, of its control group and of its address limit.
     """
 def main_schemes() -> list[str]:
     ...
@@ -643,7 +643,7 @@ def rounding_modes() -> list[str]:
     ...
 def rounding_word(word: str) -> str:
     """
-    The name that a rounding has here, of any word for it; what means nothing stays. ValueError for what is not clear.
+    The name of a rounding, from any word for it; unknown words are returned unchanged. ValueError for an ambiguous word.
     """
 def scheme_definitions() -> list:
     ...
@@ -663,7 +663,7 @@ def unpack(bytes: numpy.typing.NDArray[numpy.uint8], codes: numpy.typing.NDArray
     ...
 def way(scheme: str, grid: str, topology: str, values: typing.SupportsFloat | typing.SupportsIndex, payload: typing.SupportsFloat | typing.SupportsIndex, side: typing.SupportsFloat | typing.SupportsIndex, workers: typing.SupportsInt | typing.SupportsIndex) -> typing.Any:
     """
-    How the messages of a scheme go, in bytes; None where no algorithm gives that sum.
+    How the messages of a scheme are sent, in bytes; None if no algorithm computes that sum.
     """
 def widen(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float64]) -> None:
     ...

@@ -23,7 +23,7 @@
 namespace apscope::detail {
 
 using Row = Buffer<double>;                    // one worker's values, or a sum of them
-using Rows = std::vector<Row>;                 // one row a worker
+using Rows = std::vector<Row>;                 // one row per worker
 using NamedRows = std::map<std::string, Row>;  // a record as others see it
 
 // Writes members as named rows (a copy or, from a record that is no longer used, the rows

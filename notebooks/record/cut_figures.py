@@ -69,7 +69,7 @@ def measure(trace):
 
 
 def table(trace):
-    """Lines of Markdown: a row a format, a column a rung, and how many blocks have no noise."""
+    """Lines of Markdown: a row per format, a column per rung, and how many blocks have no noise."""
     logs, totals, blocks, silent = {}, {}, 0, 0
     for step, _, noise, error in measure(trace):
         has, blocks = noise > 0, blocks + len(noise)

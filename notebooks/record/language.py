@@ -21,7 +21,7 @@ TEXT_SHA256 = "e7b72bfd25d395f55a3bd0c1ada5cbf3fd627f61734d239503d834ac9b5e23b6"
 
 
 def genesis(program, library):
-    """Genesis, one verse a line, without numbers: about 190 thousand characters."""
+    """Genesis, one verse per line, without numbers: about 190 thousand characters."""
     command = [program, *(["-p", library] if library else []), "-f", "ge1:1-50:26"]
     try:
         output = subprocess.run(command, capture_output=True, text=True, check=True).stdout

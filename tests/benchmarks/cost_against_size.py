@@ -30,7 +30,7 @@ BEGIN, END = (
     "<!-- cost: written by tests/benchmarks/cost_against_size.py -->",
     "<!-- end of cost -->",
 )
-TENSOR = 125_000  # elements of the tensor of large traces: 8 workers make 10^6 values a step
+TENSOR = 125_000  # elements of the tensor of large traces: 8 workers make 10^6 values per step
 FORMATS = [
     f"aps:e{e}m{m}" for m in range(1, 9) for e in range(3, 7)
 ]  # 32 schemes that cost the same
@@ -107,7 +107,7 @@ def measure(folder: str, schemes: list[str], seconds: float) -> dict:
 
 
 def point(values: int, workers: int, schemes: int, seconds: float) -> dict:
-    """One job, in a process of its own: `values` are elements times workers times steps."""
+    """One job, in its own process: `values` are elements times workers times steps."""
     elements = max(1, min(TENSOR, values // workers))
     steps = max(1, values // (workers * elements))
     with tempfile.TemporaryDirectory() as place:
@@ -140,7 +140,7 @@ def point(values: int, workers: int, schemes: int, seconds: float) -> dict:
 
 
 def memory_of(spec: str, elements: int, workers: int = 4) -> dict:
-    """Bytes an element and worker that a replay of one tensor holds: between a quarter of
+    """Bytes per element and worker that a replay of one tensor holds: between a quarter of
     `elements` and all of them."""
     most = []
     for n in (elements // 4, elements):

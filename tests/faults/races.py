@@ -23,7 +23,7 @@ class Race:
 
     name: str
     command: Callable[[int], Command]
-    #: Whether who comes second finds something there that it must not replace.
+    #: Whether the second writer finds something there that it must not replace.
     one_wins: bool = False
 
 

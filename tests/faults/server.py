@@ -1,7 +1,7 @@
 """Runs apscope's command line in children of one process that has imported all of it: a run then
 takes milliseconds.
 
-Started by `library.Server` with faults.c preloaded. Reads one request a line, JSON, on standard
+Started by `library.Server` with faults.c preloaded. Reads one request per line, JSON, on standard
 input; answers one line each.
 """
 

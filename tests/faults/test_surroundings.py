@@ -143,7 +143,7 @@ def test_a_signal_at_any_time_of_a_process(place, name, number, mode):
 
 
 def told(err):
-    """What apscope says: behind what the library of the cluster logs."""
+    """The text of apscope, which follows the log of the cluster's library."""
     return err.strip()[err.strip().rfind("apscope: ") :]
 
 

@@ -51,7 +51,7 @@ def part(tree: Tree, target: str, inside: bool, without: list[str]) -> Tree:
 
 
 def differences(a: Tree, b: Tree) -> str:
-    """What differs, in a few words."""
+    """The differences, in a few words."""
     words = [
         f"{name} {'is gone' if name not in b else 'is new' if name not in a else 'changed'}"
         for name in sorted({*a, *b})
@@ -99,7 +99,7 @@ def thinned(trials: Iterable[Trial], data: int, others: int) -> list[Trial]:
 
 @dataclass
 class Tally:
-    """What the trials of one command found."""
+    """The findings of the trials of one command."""
 
     command: str
     calls: int = 0

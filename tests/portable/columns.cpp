@@ -22,7 +22,7 @@ std::vector<std::string> specs_of(const std::string& path) {
     std::vector<std::string> specs;
     for (std::string line; std::getline(file, line);) specs.push_back(line);
     if (specs.empty())
-        throw std::invalid_argument(path + " has no spec; it must have a line a scheme");
+        throw std::invalid_argument(path + " has no spec; it must have one line per scheme");
     return specs;
 }
 

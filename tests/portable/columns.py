@@ -10,7 +10,7 @@ import apscope
 
 
 def columns_of(results: apscope.Results) -> Iterator[str]:
-    """A line with the names, then a line a row: texts as they are, numbers as the bits of fp64,
+    """A line with the names, then one line per row: texts as they are, numbers as the bits of fp64,
     with one pattern for a NaN or an empty cell."""
     frame = results.frame
     cells = []

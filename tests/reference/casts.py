@@ -189,7 +189,7 @@ def project(
 
 
 def cast(x: np.ndarray, f: Format, r: Rounding, random: list[int] | None = None) -> np.ndarray:
-    """fp64 numbers to a format; `random` holds one integer an element for stochastic rounding."""
+    """fp64 numbers to a format; `random` holds one integer per element for stochastic rounding."""
     x = np.asarray(x, np.float64)
     return cast_units(exact(x), x, f, r, random)
 

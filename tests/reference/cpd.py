@@ -8,7 +8,7 @@ import numpy as np
 
 
 def as_float(q):
-    """A rational that fp32 holds, or what overflows it."""
+    """A rational that fp32 can represent, or one that overflows fp32."""
     return math.inf if q >= 2**128 else float(q)
 
 

@@ -75,7 +75,7 @@ def reduce(codes: np.ndarray, topology: str, add) -> np.ndarray:
     return ORDERS[name](codes, add, elements)
 
 
-#: Topologies without a parameter, and who sends what in each.
+#: Topologies without a parameter, and what each worker sends.
 ORDERS = {"ring": ring, "tree": tree}
 COLLECTIVES: dict[str, Callable[[int], traffic.Sent]] = {
     "ring": traffic.ring,

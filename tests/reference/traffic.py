@@ -62,7 +62,7 @@ def hierarchical(workers: int, group: int) -> tuple[Sent, Sent]:
             inside[rank][1] += result
     pieces = math.lcm(len(nodes), *map(len, nodes)) * len(
         nodes
-    )  # so small that each has one holder a node
+    )  # so small that each has one holder per node
     for piece in range(pieces):
         chunk = piece % len(nodes)
         for phase in (0, 1):

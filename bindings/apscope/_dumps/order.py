@@ -21,7 +21,7 @@ def order_tensors(
     ordered : bool
         Whether the files' order is intended.
     given : str or None
-        A file with one name a line; every tensor must be among them.
+        A file with one name per line; every tensor must be among them.
 
     Raises
     ------

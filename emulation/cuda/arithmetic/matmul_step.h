@@ -1,4 +1,4 @@
-// Matrix products with a rounding after every operation, one output a thread:
+// Matrix products with a rounding after every operation, one output per thread:
 // emulation/arithmetic/ordered_sum.h's orders, element by element. A step takes some fifty
 // instructions of rounding for two loads that neighbouring threads share, so that the caches feed
 // it and no tile is kept in shared memory.

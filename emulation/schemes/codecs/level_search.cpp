@@ -163,7 +163,7 @@ public:
             // points.
             from_.emplace_back(n + 1, 0).back() = static_cast<std::uint32_t>(n - 1);
             for (std::size_t i = 0; i < n; ++i) before[i] = total_[i] - points_.bend[i];
-            // Both totals are off by less than an error a layer.
+            // Both totals are off by less than one error per layer.
             const double doubt = 2 * static_cast<double>(t) * points_.error;
             const Arrays arrays{points_.at.data(),
                                 points_.above.data(),

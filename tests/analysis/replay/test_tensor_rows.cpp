@@ -14,7 +14,7 @@ namespace {
 constexpr int workers = 3;
 constexpr std::size_t n = 400;
 
-// Twice the value or nothing, by a coin an element: no bias, and the variance x^2.
+// Twice the value or nothing, by a coin per element: no bias, and the variance x^2.
 TensorScheme coins(bool shared) {
     TensorScheme t;
     t.draws = true;

@@ -1,5 +1,5 @@
 // The split of an error against its definition, element by element, on every instruction set of
-// this machine: one term an element, blocks that end anywhere, pairs that are not finite.
+// this machine: one term per element, blocks that end anywhere, pairs that are not finite.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -89,7 +89,7 @@ TEST_F(Largest, TakesLittleMemoryWhateverTheNumbers) {
         });
         EXPECT_GE(found.size, 0.0);
         EXPECT_LT(pool.most_used(), n + (1 << 20))
-            << "more than a byte an element beside the histogram";
+            << "more than one byte per element beside the histogram";
     }
 }
 

@@ -31,7 +31,7 @@ def results(digits):
 
 @pytest.fixture(scope="module")
 def whole(results):
-    """All steps chosen by."""
+    """The plan chosen with all steps."""
     return apscope.recommend(results, max_volume=1, holdout=False)
 
 
@@ -86,7 +86,7 @@ def test_a_plan_under_several_limits_is_the_best_of_all_mixtures(whole):
 
 
 def test_sums_of_200_random_mixtures_are_what_their_replay_measures(digits, whole):
-    """Of schemes that decide for each layer by itself."""
+    """For schemes that decide for each layer separately."""
     table, draw = whole._table, np.random.default_rng(0)
     tensors = {t.name: t.size for t in digits.manifest.tensors}
     mixtures = {}
@@ -110,7 +110,7 @@ def test_sums_of_200_random_mixtures_are_what_their_replay_measures(digits, whol
 
 @pytest.mark.parametrize("name", ["digits", "transformer"])
 def test_a_table_of_single_schemes_is_their_summary(request, name):
-    """Schemes with reductions, grids and side information of their own, too."""
+    """Also schemes with their own reductions, grids and side information."""
     trace = request.config.rootpath / "notebooks/data" / name
     schemes = [
         *CANDIDATES,
@@ -148,7 +148,7 @@ def test_a_plan_is_replayed_and_stands_beside_its_prediction(digits):
 
 
 def test_schemes_that_look_at_several_layers_are_told(request):
-    """One constant for some layers is another one than for all of them."""
+    """The best constant for some layers differs from that for all of them."""
     trace = request.config.rootpath / "notebooks/data/resnet18"
     plan = apscope.recommend(
         trace,
@@ -226,7 +226,7 @@ def test_more_periods_and_smaller_groups_are_never_worse_on_the_steps_chosen_by(
 
 
 def test_buckets_are_those_of_aps(request):
-    """The first tensor to come of a bucket has the side information."""
+    """The first tensor of a bucket has the side information."""
     trace = apscope.open_trace(request.config.rootpath / "notebooks/data/resnet18")
     frame = apscope.replay(trace, "aps:e4m3,unit=bucket:20KB", topology="ring", steps=[0]).frame
     wire = frame[frame["stage"] == "wire"]
@@ -261,7 +261,7 @@ def test_no_layer_is_worse_than_max_layer_error(results):
 
 
 def renamed(results, first, second):
-    """Results in which the second scheme did what the first one did."""
+    """Results in which the second scheme has the rows of the first one."""
     frame = results.frame[results.frame["scheme"].isin([first, second])].reset_index(drop=True)
     columns = frame.columns.difference(["scheme"])
     frame.loc[frame["scheme"] == second, columns] = frame.loc[
@@ -366,7 +366,7 @@ def test_overflow_keeps_a_candidate_out(request):
 
 
 def recorded(folder, fill, workers=4, steps=3, **options):
-    """A trace of three layers of what `fill(layer, step)` draws."""
+    """A trace of three layers with the numbers that `fill(layer, step)` draws."""
     with TraceWriter(folder, workers=workers, reduction="mean", **options) as writer:
         for step in range(steps):
             for layer in ("a.weight", "b.weight", "b.bias"):
@@ -463,7 +463,7 @@ def test_layers_say_why(whole):
 
 
 def test_the_figures_of_the_table_are_a_frame_of_their_own(results):
-    """A table of some steps is that of a replay of these steps."""
+    """A table of selected steps equals that of a replay of only these steps."""
     frame = results.frame
     units = apscope.recommend(results, max_volume=1, holdout=False)._table.units
     some = sorted(frame["step"].unique())[3:9]

@@ -174,7 +174,7 @@ def test_a_branch_remembers_apart_from_the_same_scheme_by_itself():
 
 
 def test_a_tensor_that_overflowed_is_promoted_first():
-    """Its sums leave out what is not finite: what is left of the error says nothing."""
+    """Its sums omit values that are not finite, so the remaining error means nothing."""
     low, high = "loss_scaling:e4m3,scale=64", "none:fp16"
     results = apscope.replay(DATA / "digits", [low, high], topology="ring")
     frame = results.frame

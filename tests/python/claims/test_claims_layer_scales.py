@@ -299,7 +299,7 @@ def test_HF2_one_more_bit_halves_the_rounding_error_and_costs_half_the_range():
 
 
 def to_1_6_9(x):
-    """To nearest, ties to even, ten significant bits; the range plays no part."""
+    """To nearest, ties to even, ten significant bits; the range has no effect."""
     fraction, exponent = np.frexp(x)
     return np.ldexp(np.rint(fraction * 1024), exponent - 10)
 

@@ -165,7 +165,7 @@ def test_MP2_a_target_is_met_with_as_few_points_as_it_takes(trace):
             left = ((g - e.sent) ** 2).sum(axis=1)
             assert ((left <= aim * squares) | (counts == most)).all() and (counts >= 1).all()
             if fixed is None:
-                continue  # workers agree on scales, so who has stopped changes the others'
+                continue  # workers agree on scales, so a stopped worker changes those of the others
             for w, count in enumerate(counts):
                 assert left[w] == fixed[count][w] and (
                     count == 1 or fixed[count - 1][w] > aim * squares[w]

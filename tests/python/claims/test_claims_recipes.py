@@ -23,7 +23,7 @@ def saturated(x, name):
 
 
 def record(folder, steps):
-    """One tensor, a row of (workers, n) a step."""
+    """One tensor: a row of (workers, n) per step."""
     with TraceWriter(folder, workers=len(steps[0]), reduction="sum") as writer:
         for number, g in enumerate(steps):
             for worker, row in enumerate(g):

@@ -43,7 +43,7 @@ def dump(tmp_path_factory):
 
 
 def interruptible():
-    """Job control may have its parent ignore Ctrl-C."""
+    """Under job control its parent may ignore Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -90,7 +90,7 @@ def held(dump, out):
 
 
 def interrupted(dump, out, how):
-    """Ends a conversion after some steps are written."""
+    """Stops a conversion after some steps are written."""
     with held(dump, out) as process:
         process.send_signal(how)
         _, err = process.communicate(timeout=300)

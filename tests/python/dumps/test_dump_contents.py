@@ -417,7 +417,7 @@ def test_one_array_a_file_in_numbered_folders_gets_a_pattern_that_works(tmp_path
 
 @pytest.mark.parametrize("kind", ["external", "virtual"])
 def test_a_dataset_that_lies_in_another_file_is_refused(tmp_path, kind):
-    """Else a dump of a stranger's could bring any file of the reader's into a trace."""
+    """Otherwise a dump from a stranger could copy any file of the reader into a trace."""
     h5py = pytest.importorskip("h5py")
     secret = tmp_path / "secret"
     secret.write_bytes(bytes(range(64)))

@@ -39,7 +39,7 @@ KINDS = {
 
 
 def manifest(trace):
-    """All but what differs between dumps; every file's digest is in it."""
+    """Everything that does not differ between dumps; it contains the digest of every file."""
     found = json.loads((trace.path / "manifest.json").read_text())
     for step in found["steps"]:
         step.pop("loss", None), step.pop("learning_rate", None)

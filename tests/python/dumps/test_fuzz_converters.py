@@ -15,7 +15,7 @@ def target():
 
 
 def test_the_corpus_of_the_converters_reaches_every_option_and_layout(target, tmp_path):
-    """All but ranks in the names where one worker is said: 33 of 35 combinations."""
+    """All combinations except ranks in the names if one worker is given: 33 of 35."""
     done = set()
     for path in sorted((FUZZ / "corpus/converters").iterdir()):
         data = path.read_bytes()

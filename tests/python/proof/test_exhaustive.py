@@ -418,7 +418,7 @@ def test_all_inputs_have_to_stand_on_every_instruction_set_and_the_rest_on_the_b
 
 
 def test_the_committed_record_has_rows_of_what_is_expected_only():
-    """Of a job that is no longer there nothing would be known."""
+    """Nothing would be known about a job that has gone."""
     assert set(Record().rows) <= {Key(job.part, simd, job.name) for job, simd in jobs.expected()}
 
 

@@ -77,7 +77,7 @@ def test_gradient_accumulation_records_the_sum(tmp_path, caplog):
 def test_the_number_of_backward_passes_is_said_where_every_step_adds_as_many(
     tmp_path, caplog, passes, between, said
 ):
-    """Not where the training takes the gradients away between two."""
+    """Not if the training removes the gradients between two of them."""
     model, data = network(), batches(6)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with recording(tmp_path, model, caplog):

@@ -33,7 +33,7 @@ def save(what, **values):
 
 
 def processes(program, folder, world=2, codes=None):
-    """Runs the program in `world` processes; returns what they said on stderr."""
+    """Runs the program in `world` processes and returns what they wrote to stderr."""
     running = [
         subprocess.Popen(
             [sys.executable, "-c", HEAD + program, str(folder), str(rank), str(world)],

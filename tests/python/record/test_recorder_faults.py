@@ -229,7 +229,7 @@ def test_a_folder_that_another_recording_has_taken_is_left_to_it(torch_run):
 
 
 def test_steps_behind_a_checkpoint_are_recorded_anew(torch_run):
-    """The second run counts from 5, where the trace has 0 to 8."""
+    """The second run counts from 5; the trace already has 0 to 8."""
     root, results, _ = torch_run
     same_losses(results, "again")
     assert results["again"]["warnings"] == []
@@ -237,7 +237,7 @@ def test_steps_behind_a_checkpoint_are_recorded_anew(torch_run):
 
 
 def test_processes_that_are_forked_while_it_records_leave_it_alone(torch_run):
-    """One that trains on and ends the recorder, and a DataLoader's."""
+    """A child that continues training and ends the recorder, and one of a DataLoader."""
     root, results, _ = torch_run
     same_losses(results, "forked")
     same_losses(results, "workers", "plain feed")

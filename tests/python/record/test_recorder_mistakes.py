@@ -77,7 +77,7 @@ def test_the_same_mistakes_at_a_later_step_are_one_warning(tmp_path, caplog):
 
 
 def test_a_recorder_that_is_given_nothing_says_so_at_the_end(tmp_path, caplog):
-    """There is no step that shows it: what follows the with-block goes on."""
+    """No step is affected: the program continues after the with-block."""
     with Recorder(tmp_path / "run", every=1):
         pass
     Recorder(tmp_path / "run").close()
@@ -170,7 +170,7 @@ def test_another_models_optimizer_may_step_first_and_often(tmp_path, caplog):
 
 
 def test_gradients_that_hooks_cannot_see_are_told_at_the_second_step(tmp_path, caplog):
-    """A first step without gradients is how some programs make an optimizer's state."""
+    """Some programs create an optimizer's state by a first step without gradients."""
     model, data = network(), batches(2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with recording(tmp_path, model, caplog):

@@ -52,7 +52,7 @@ def start(folder, process, processes=1, **keys):
 
 
 def trained(process, count=30):
-    """What a training without a recorder comes to."""
+    """The result of training without a recorder."""
     weights, result = np.zeros((30, 5), np.float32), hashlib.sha256()
     for step in range(count):
         weights -= np.cos(weights + step + process).astype(np.float32)
@@ -152,7 +152,7 @@ def test_a_second_job_in_the_folder_is_told_and_changes_nothing_for_the_first(tm
 def test_sigterm_ends_a_training_as_without_a_recorder_and_leaves_every_whole_step(
     tmp_path, polite
 ):
-    """By the signal, or by the handler of the training's own, which leaves the with-block."""
+    """By the signal, or by the training's own handler, which leaves the with-block."""
     folder = tmp_path / "run"
     running = start(folder, 0, polite=polite, count=10**6)
     wait_for(lambda: len(steps_of(folder)) > 3)

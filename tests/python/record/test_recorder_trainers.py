@@ -30,7 +30,7 @@ def adapter(name, module, monkeypatch, **offers):
 
 
 def test_hugging_face_trainer_from_a_checkpoint(tmp_path, monkeypatch):
-    """Accumulating two batches a step, from step 40 on; on_step_end and the like are the base
+    """Accumulating two batches per step, from step 40 on; on_step_end and the like are the base
     class's."""
     base = type(
         "TrainerCallback",

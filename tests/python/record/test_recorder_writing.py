@@ -95,7 +95,7 @@ def test_jax_says_how_its_containers_open(tmp_path):
 
 @pytest.mark.parametrize("jax", [False, True])
 def test_dicts_in_alphabetical_order_have_no_order_of_layers(tmp_path, monkeypatch, jax):
-    """As JAX returns them, whatever the model's order; a stand-in for it opens arrays alone."""
+    """As JAX returns them, in any order of the model; a stand-in for JAX opens only arrays."""
     if jax and "jax" not in sys.modules:
         leaf = lambda tree, is_leaf: ([((), tree)], None)
         monkeypatch.setitem(
@@ -135,7 +135,7 @@ def test_dicts_in_alphabetical_order_have_no_order_of_layers(tmp_path, monkeypat
 
 @pytest.fixture
 def gate(monkeypatch):
-    """What every write waits for before it begins."""
+    """The condition for which every write waits before it begins."""
     write, gate = _session.write_safetensors, threading.Semaphore(0)
 
     def late(*arguments):

@@ -73,7 +73,7 @@ def test_links_are_replaced_or_refused_and_never_followed(tmp_path, monkeypatch)
 
 
 def test_nothing_is_written_through_links_in_a_traces_folder(tmp_path, caplog):
-    """Names of earlier versions, the notes of the processes, a step's folder."""
+    """Names of earlier versions, the notes of the processes and the folder of a step."""
     victim = tmp_path / "victim"
     victim.write_text("kept")
     (tmp_path / "other").mkdir()

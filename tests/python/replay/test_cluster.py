@@ -320,7 +320,7 @@ def test_workers_that_all_end_at_once_do_the_replay_once_they_are_back(
 
 
 def test_states_of_a_replay_that_failed_are_not_those_of_the_next(digits):
-    """What is sent to workers has a name of its own."""
+    """Everything that is sent to workers has its own name."""
     code = """
 from apscope import _core
 real = _core.replay

@@ -20,7 +20,7 @@ from apscope.cli import main
 
 
 class Fake:
-    """An array that says it is in a GPU's memory."""
+    """An array that claims to be in a GPU's memory."""
 
     def __init__(self, **changes: Any) -> None:
         self.interface = {
@@ -150,7 +150,7 @@ def test_an_interface_without_its_address_is_refused():
 
 @pytest.fixture
 def stand_in(monkeypatch):
-    """A module that notes what it is called with."""
+    """A module that stores the arguments of its calls."""
     noted: list[tuple] = []
 
     columns = apscope.cast_statistics(np.zeros(0, np.float32), "e4m3").to_dict()

@@ -136,7 +136,7 @@ HUNGRY = ["top_k", "thc", "error_feedback(sign)"]
 
 
 def test_a_budget_bounds_what_runs_at_once(traces, four_tensors):
-    """Four threads have four tensors at once, unless a budget has room for one only."""
+    """Four threads hold four tensors at once, unless the budget has room for only one."""
     needs = 410 * 2**20  # of a tensor with thc, the hungriest
     free = replay(
         (traces[0], four_tensors), 0, 4, *HUNGRY, memory=2**40

@@ -15,7 +15,7 @@ from apscope.record import TraceWriter
 
 
 def at(costs, step=0):
-    """A tensor each, all at one step."""
+    """One tensor in each, all at one step."""
     return [
         Item(tensor, step, cost, 1, pair=100 * step + tensor, place=tensor)
         for tensor, cost in enumerate(costs)
@@ -100,7 +100,7 @@ def test_nothing_is_lost_nor_done_twice_and_all_end_together(seed):
 
 @pytest.fixture
 def trace(tmp_path):
-    """One large tensor costs as much as all the others together."""
+    """One large tensor takes as long as all the others together."""
     with TraceWriter(tmp_path / "t", workers=2) as writer:
         for step in range(2):
             for rank in range(2):

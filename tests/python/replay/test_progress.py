@@ -59,7 +59,7 @@ def test_shards_share_the_visits_of_schemes(digits):
 
 
 def terminal_text(command):
-    """What a command writes to standard error where that is a terminal."""
+    """The text that a command writes to standard error if that is a terminal."""
     ours, its = pty.openpty()
     fcntl.ioctl(
         its, termios.TIOCSWINSZ, struct.pack("HHHH", 25, 120, 0, 0)

@@ -149,7 +149,7 @@ def test_casts_of_fp64_numbers_are_those_in_fractions(name):
 
 @pytest.mark.parametrize("mode", DETERMINISTIC)
 def test_casts_of_integers_are_rounded_once(mode):
-    """Odd integers around 2^64 that no fp64 number is."""
+    """Odd integers around 2^64 that fp64 cannot represent."""
     f = FORMATS["fp16"] if mode == "to_odd" else FORMATS["fp32"]
     for x in [2**53 + 1, 2**63 + 2**39 + 1, -(2**63 + 2**39), 2**64 - 1, -(2**63) + 1]:
         k, rough = np.array([x << UNIT], object), np.array([float(x)])

@@ -90,7 +90,7 @@ def test_histograms_merge_too(traces):
 
 @pytest.mark.parametrize("split", [(1, 3), (3, 1)])
 def test_schemes_one_after_the_other_and_merged_change_nothing(traces, tmp_path, split):
-    """Of the same traces, some of them in shards."""
+    """Results of the same traces, some of them in shards."""
     specs = [
         "aps:e4m3",
         "stochastic:e5m2",

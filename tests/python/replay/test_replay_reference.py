@@ -98,7 +98,7 @@ def record(folder, tensors, reduction="mean", steps=1, growth=1.0):
 
 
 def values(rng, workers, n):
-    """Random signs and significands, exponents that a narrow format cannot hold all."""
+    """Random signs and significands, and exponents beyond the range of a narrow format."""
     return (rng.standard_normal((workers, n)) * 2.0 ** rng.integers(-22, -4, n)).astype(np.float32)
 
 
@@ -184,7 +184,7 @@ def test_a_scale_that_depends_on_earlier_steps(tmp_path, keys):
 @pytest.mark.parametrize("keys", ["delay=1", "frozen=2", "frozen=3,delay=1"])
 @pytest.mark.parametrize("unit", ["tensor", "model", "bucket:60"])
 def test_a_shift_that_depends_on_earlier_steps(tmp_path, unit, keys):
-    """Growth in some steps only, so that shifts stay for a while; a step of zeros says nothing."""
+    """Growth in only some steps, so that shifts stay for a while; a step of zeros gives no information."""
     rng = np.random.default_rng(8)
     with TraceWriter(tmp_path / "t", workers=3, reduction="mean") as writer:
         for step, factor in enumerate([1, 1, 4, 4, 0, 4, 16, 1]):

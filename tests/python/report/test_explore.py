@@ -26,7 +26,7 @@ def folder(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cell(folder):
-    """What an executed notebook shows of explore(results): its HTML and its text."""
+    """The output of explore(results) in an executed notebook: its HTML and its text."""
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")
     notebook = nbformat.v4.new_notebook(

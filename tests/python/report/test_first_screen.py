@@ -35,7 +35,7 @@ def text(results):
 
 
 def words_of(markup):
-    """What a person reads: no pictures, no commands, no tooltips."""
+    """The text that a person reads: no pictures, commands or tooltips."""
     return re.sub(
         r"<[^>]+>",
         " ",

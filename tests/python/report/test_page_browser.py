@@ -43,7 +43,7 @@ def browser():
 
 
 def shown(browser, text, folder, **about):
-    """Opens a page; it must not write to the console nor request anything."""
+    """Opens a page, which must neither write to the console nor request anything."""
     path = folder / "page.html"
     path.write_text(text, encoding="utf-8")
     browser.prefer("light")
@@ -132,7 +132,7 @@ def test_layers_of_a_pair_are_those_of_compare(opened, results):
 
 
 def test_wins_of_the_page_are_those_of_compare(browser, request, tmp_path):
-    """Near ties too, which fp32 does not tell apart."""
+    """Also near ties, which fp32 cannot distinguish."""
     specs = ["none:e5m2", "aps:e5m2", "loss_scaling:e5m2,scale=best"]
     results = apscope.replay(
         request.config.rootpath / "notebooks/data/digits", specs, topology="ring"

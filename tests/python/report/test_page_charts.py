@@ -61,7 +61,7 @@ def opened(results, tmp_path_factory):
 
 
 def draw(browser, **state):
-    """What the page shows when these are chosen."""
+    """The content of the page with this selection."""
     browser.run(
         f"Object.assign(apscopePage.state, {json.dumps(state)}); apscopePage.update(); "
         "apscopePage.drawAll()"
@@ -69,7 +69,7 @@ def draw(browser, **state):
 
 
 def colours(browser, place):
-    """How many cells of a map have which colour."""
+    """The number of cells of each colour in a map."""
     fills = browser.run(
         f"[...document.querySelectorAll('{place} g[aria-label=cell] rect')].map((r) => "
         "r.getAttribute('fill'))"
@@ -101,7 +101,7 @@ FILL = Path(apscope.__file__).parent / "_report/page/fill.js"
 
 
 def filled(browser, call):
-    """What page/fill.js says; NaN is null."""
+    """The output of page/fill.js; NaN is null."""
     found = browser.run(f"apscopePage.fill.{call}")
     return pd.DataFrame(found) if isinstance(found, list) else found
 

@@ -55,7 +55,7 @@ def every_plot(results):
 
 
 def draws(results):
-    """Draws everything for real; gives the number of plots."""
+    """Draws every plot and returns their number."""
     count = 0
     for _, ax in every_plot(results):
         ax.figure.canvas.draw()

@@ -53,7 +53,7 @@ def results(request):
 
 
 def texts(ax):
-    """All that is written in the figure."""
+    """All text in the figure."""
     ax.figure.canvas.draw()
     return "\n".join(t.get_text() for t in ax.figure.findobj(lambda a: hasattr(a, "get_text")))
 

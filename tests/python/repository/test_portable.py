@@ -45,5 +45,5 @@ def test_errors_are_a_sentence(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert (
         done.stderr
-        == f"apscope_columns: {tmp_path}/none.txt has no spec; it must have a line a scheme\n"
+        == f"apscope_columns: {tmp_path}/none.txt has no spec; it must have one line per scheme\n"
     )

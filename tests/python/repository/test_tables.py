@@ -195,7 +195,7 @@ def test_the_picture_shows_the_ladder(picture, tmp_path, monkeypatch):
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)")
 def test_the_pictures_of_the_report_are_todays(tmp_path, monkeypatch):
-    """Not to the pixel: other versions of the browser draw letters otherwise."""
+    """Not to the pixel: other versions of the browser draw letters differently."""
     monkeypatch.syspath_prepend(ROOT / "docs")
     pytest.importorskip("PIL")
     import report_picture

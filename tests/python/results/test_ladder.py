@@ -65,7 +65,7 @@ def test_factors_are_quotients_and_intervals_hold_them(table):
 
 
 def test_every_rung_pays_for_its_scales(table):
-    """Side information of 8 bits a scale, agreed in a ring of its own."""
+    """Side information of 8 bits per scale, agreed in a separate ring."""
     n, layers = 1906, 6
     e3m4 = table.loc["e3m4"]["volume"]
     for rung, scales in (("step", 1), ("layer", layers), ("32", 62)):

@@ -109,7 +109,7 @@ def test_results_of_an_older_version_are_not_opened(saved, tmp_path):
 
 
 def columns():
-    """Columns as C++ gives them, with everything that a cell can be."""
+    """Columns as C++ returns them, with every kind of cell."""
     texts = np.array(["", "a", "=1+1", "'@b", "−β", "a"], dtype=object)
     numbers = np.array([1.5, np.nan, np.inf, -0.0, 5e-324, 1e300])
     empty = np.array([False, True, False, False, True, False])

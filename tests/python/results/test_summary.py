@@ -39,7 +39,7 @@ def results():
 
 
 def odd(r):
-    """Whether the row is of gradients that are not all finite."""
+    """Whether not all gradients of the row are finite."""
     if r["skipped"]:
         return r["count"] > r["counted"]
     return any(held(r[name]) and r[name] > 0 for name in ("nan", "infinite"))
@@ -130,7 +130,7 @@ def test_every_number_of_a_summary_is_that_of_plain_loops(results):
 
 
 def test_the_table_holds_what_the_rules_are_about(results):
-    """Else the comparison with the loops would show little."""
+    """Otherwise the comparison with the loops would show little."""
     found = results.summary().set_index(["trace", "scheme", "topology"])
     assert (
         found.loc[("first", "none:fp32", "ring"), "overflowed"] == 1

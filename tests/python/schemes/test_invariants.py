@@ -10,7 +10,7 @@ import apscope
 from apscope.record import TraceWriter
 
 TOPOLOGIES = ["sequential", "ring", "tree", "hierarchical:2", "sequential+kahan"]
-#: at least one spec a scheme of the registry
+#: at least one spec per scheme of the registry
 SPECS = {
     "none": ["none:e4m3", "none:fp16,rounding=stochastic"],
     "loss_scaling": [

@@ -97,7 +97,7 @@ def gradients(workers=WORKERS, n=50, seed=0):
 
 
 def also(case, x):
-    """What the case needs beside gradients."""
+    """What the case needs in addition to gradients."""
     more = {
         "weights": lambda: np.linspace(-1, 1, x[0].size, dtype=np.float32).reshape(x.shape[1:]),
         "full_batch": lambda: x[0],

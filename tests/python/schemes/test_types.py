@@ -40,7 +40,7 @@ START = (
 
 
 def checked(tmp_path: Path, *lines: str) -> dict[str, str]:
-    """What mypy says, by the line of the program."""
+    """The messages of mypy, by line of the program."""
     program = tmp_path / "program.py"
     program.write_text(START + "\n".join(lines) + "\n")
     command = [

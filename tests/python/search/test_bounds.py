@@ -127,7 +127,7 @@ def test_layers_of_a_bundled_trace_are_as_replayed_whole(traces):
 
 
 def test_what_remembers_is_replayed_at_once(traces):
-    """Its figures are those of one replay, whatever rounds the others take."""
+    """Its figures equal those of one replay, however many rounds the others need."""
     specs = [
         "error_feedback(aps:{format})",
         "loss_scaling:{format},scale=best",
@@ -218,7 +218,7 @@ def test_what_ends_elsewhere_has_no_such_bound():
 
 
 def test_a_bound_is_the_least_that_can_still_come(tmp_path):
-    """By hand: two steps, one layer of 64 elements; of the second nothing is seen."""
+    """By hand: two steps, one layer of 64 elements, and nothing observed of the second step."""
     rng = np.random.default_rng(1)
     with TraceWriter(tmp_path / "two", workers=3) as writer:
         for step, level in enumerate((0.05, 1.0)):

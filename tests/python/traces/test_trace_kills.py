@@ -19,7 +19,7 @@ SHAPES = {"w": (3, 2), "b": (5,), "none": (0,)}
 
 
 class Killed(BaseException):
-    """The process is gone: nothing of it runs any more."""
+    """The process was killed: none of its code runs any more."""
 
 
 class Kill:

@@ -236,7 +236,7 @@ def test_guessed_roles(name, shape, role):
 
 
 def test_no_file_appears_under_its_name_before_it_is_whole(tmp_path, monkeypatch):
-    """Renaming is the last thing that happens to a file."""
+    """A file is renamed last."""
     seen = []
     replace = os.replace
 

@@ -29,7 +29,7 @@ EVERY = 5  # steps: gathering the weights takes longer than a step
 
 
 def model():
-    """Shards of unequal lengths, and one that rank 1 has nothing of."""
+    """Shards of unequal lengths, one of them empty on rank 1."""
     torch.manual_seed(1)
     return nn.Sequential(
         nn.Conv2d(1, 3, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(3 * 64, 21), nn.ReLU(),
@@ -168,7 +168,7 @@ class Idle(nn.Linear):
 
 
 def idle(number):
-    """The gradients of a group of which one parameter is not used."""
+    """The gradients of a group in which one parameter is not used."""
     m = fully_shard(Idle(), mesh=init_device_mesh("cpu", (RANKS,)))
     exchange_fsdp(m, ExchangeState(None, "aps:e4m3"))
     m(torch.full((2, 4), 1.0 + number)).sum().backward()
@@ -176,7 +176,7 @@ def idle(number):
 
 
 def refused(number):
-    """What is said of models that cannot be exchanged."""
+    """The messages about models that cannot be exchanged."""
 
     def said(f):
         try:

@@ -131,7 +131,7 @@ SIGNS = np.float32([1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1])
 
 
 def hadamard(x, axis):
-    """Runs of 16 along the axis, which is filled up with zeros."""
+    """Runs of 16 along the axis, which is padded with zeros."""
     moved = np.moveaxis(x, axis, -1)
     moved = np.pad(moved, [(0, 0)] * (moved.ndim - 1) + [(0, -moved.shape[-1] % 16)])
     runs = moved.reshape(-1, 16) * SIGNS
@@ -152,7 +152,7 @@ def same(x, axis):
 
 
 class Casts:
-    """Of every use; those of results are done after the sums."""
+    """Casts of every use; those of results follow the sums."""
 
     def __init__(self, fi=same, fw=same, ig=same, iw=same, wg=same, wi=same, result=same):
         self.fi, self.fw, self.ig, self.iw, self.wg, self.wi = fi, fw, ig, iw, wg, wi
@@ -180,7 +180,7 @@ def _windows(x, rows, columns, stride, padding):
 
 
 def convolution(casts, adder, x, w, bias, g, stride, padding):
-    """The same of a convolution."""
+    """The same for a convolution."""
     rows, columns = w.shape[2:]
     patches = _windows(casts.fi(x, 1), rows, columns, stride, padding)
     matrix = np.stack([p.reshape(-1) for p in patches.values()])

@@ -72,7 +72,7 @@ def chain(weights):
 
 @pytest.mark.parametrize("size", [1.0, 1e-3, 1e-6])
 def test_the_rule_by_hand_bit_for_bit(size):
-    """Exact sums: weights of 4 bits, gradients small enough to underflow in fp16."""
+    """Sums are exact: weights have 4 bits; gradients are small enough to underflow in fp16."""
     rng = np.random.default_rng(0)
     weights = [grid(rng, shape, 4) / 4 for shape in ((8, 6), (8, 8), (4, 8), (3, 4))]
     inputs = grid(rng, (5, 6), 3)
@@ -225,7 +225,7 @@ def test_workers_exchange_its_gradients():
 
 
 def test_without_tuning_it_ends_with_the_best_constant_scale():
-    """In e4m3 on digits: a scale of 1 costs 0.1 nats and one of 4096 everything."""
+    """In e4m3 on digits: a scale of 1 costs 0.1 nats; with 4096 the model does not learn."""
     found = claim.run((0, 1), claim.DIGITS[:1], steps=100).groupby("case")["loss"].mean()
     constant = {k: v for k, v in found.items() if k.startswith("scale")}
     assert found["adaptive"] < min(constant.values()) + 0.02

@@ -104,7 +104,7 @@ def test_stages_follow_the_loss(seed):
 
 
 def test_the_cost_of_a_pass():
-    """12 outputs of 4 inputs each, in 3 and 6 bits: 3 3 + 6 3 + 3 6 = 45 over 3 32^2."""
+    """12 outputs of 4 inputs each, in 3 and 6 bits: (3 3 + 6 3 + 3 6) / (3 32^2) = 45 / (3 32^2)."""
     model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
     schedule = FracTrain(model, bits=(3,), gradient_bits=(6,), skip=["1"])
     with schedule:
@@ -152,7 +152,7 @@ def test_refusals():
 
 
 def test_progressive_widths_cost_less_than_half_of_eight_bits_and_lose_little():
-    """Beside three bits throughout, the loss that the late, wider stages win back."""
+    """Compared with three bits throughout: how much loss the later, wider stages recover."""
     cases = ["8 and 8 bits", "3 and 6 bits", "progressive, epsilon 0.15"]
     mean = claim.run((0, 1), cases, epochs=25).groupby("case").mean()
     progressive, eight, three = (mean.loc[case] for case in (cases[2], cases[0], cases[1]))

@@ -32,7 +32,7 @@ SPECS = [
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
-    """What a job under FSDP2 gives, by name."""
+    """The results of a job under FSDP2, by name."""
     folder = tmp_path_factory.mktemp("job")
     run_job(fsdp_job, folder, STEPS, *SPECS)
     return torch.load(folder / "weights", weights_only=True)

@@ -95,7 +95,7 @@ def test_hooks_of_tensors_clip_before_the_exchange(ranks):
 
 
 def test_a_loss_scale_is_nothing_to_aps_and_something_to_a_fixed_scale(ranks):
-    """2^12: the gradients are scaled exactly, and so is the scale that follows the largest."""
+    """With 2^12 the gradients are scaled exactly, and so is the scale derived from the largest."""
     assert same(ranks[0]["aps:e3m2 None"], ranks[0]["aps:e3m2 4096.0"])
     assert not same(ranks[0]["none:e4m3 None"], ranks[0]["none:e4m3 4096.0"])
     w = workers("aps:e3m2")
@@ -113,7 +113,7 @@ def test_the_memory_is_of_scaled_gradients(ranks):
 
 
 def test_grad_scaler_skips_on_every_rank_and_the_memory_moves_on(ranks):
-    """An infinity of one rank passes through the exchange; what is finite goes into the memory."""
+    """An infinity of one rank passes through the exchange; finite values go into the memory."""
     for seen in (r["overflowing"] for r in ranks):
         before, at, after = seen
         assert same(before["weights"], at["weights"]) and not same(at["weights"], after["weights"])

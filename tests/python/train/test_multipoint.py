@@ -30,7 +30,7 @@ def point(r, levels, search=16):
 
 
 def by_hand(w, x, levels, error, points):
-    """The sum of points, and how many, until the output's error is small enough."""
+    """The sum of points, and their number, until the output's error is small enough."""
     r, total = w.astype(np.float64), np.zeros(len(w))
     for count in range(1, points + 1):
         scale, z = point(r, levels)

@@ -47,7 +47,7 @@ def test_it_says_what_matched_and_a_pattern_without_a_match_is_an_error():
             "'head\\*' matches no layer .* it has 0, 1, 4",
         ),
         (Recipe(input="e4m3fn", also=("LayerNorm",)), "'LayerNorm' matches no layer"),
-        (Recipe(), "quantizes nothing"),
+        (Recipe(), r"quantizes nothing.*which has \w"),
         (lambda name, module, role: None, "quantizes nothing"),
         ("fp9", "there is no recipe 'fp9'; use one of mixed_precision"),
         ({5: FP8}, "must begin with 0"),

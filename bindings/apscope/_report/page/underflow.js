@@ -50,7 +50,7 @@ export function underflowPart(box, state) {
   };
 }
 
-// Underflow and nonzero counts of wire rows, summed over the steps: one cell a layer.
+// Underflow and nonzero counts of wire rows, summed over the steps: one cell per layer.
 function byLayer(view, scheme) {
   const found = grid(view, scheme, "");
   const { rows, steps } = view;

@@ -239,7 +239,7 @@ def _check_matched(bound: list[Bound], parts: list[Found], model: nn.Module) -> 
                 )
     if not parts:
         raise ValueError("the recipe quantizes nothing; give one that names layers of the model, "
-                         "which has {shown or 'none that can be quantized'}")  # fmt: skip
+                         f"which has {shown or 'none that can be quantized'}")  # fmt: skip
 
 
 class QuantizedModel:
