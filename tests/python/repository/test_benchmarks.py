@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.benchmarks.two_trees import clock, ratios
 
 ROOT = Path(__file__).parents[3]
 SOURCE = "tests/benchmarks/bench_python.py"
@@ -41,3 +44,19 @@ def test_no_benchmark_is_collected_with_the_tests():
     assert names and not any(
         name.startswith("test_") or name.endswith("_test.py") for name in names
     )
+
+
+def test_two_trees_are_compared_by_the_median_of_their_pairs():
+    before, after = {("cast", "L2"): 2.0, ("gone", "L2"): 1.0}, {("cast", "L2"): 2.2}
+    pairs = [(before, after), (before, {("cast", "L2"): 1.9}), (before, {("cast", "L2"): 3.0})]
+    assert ratios(pairs) == [(1.1, 0.95, 1.5, "cast", "L2")]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the loader takes a library before others")
+def test_the_clock_of_two_trees_is_the_processors(tmp_path):
+    wait = "import time; start = time.monotonic(); time.sleep(2); print(time.monotonic() - start)"
+    env = os.environ | {"LD_PRELOAD": str(clock(tmp_path))}
+    run = subprocess.run(
+        [sys.executable, "-c", wait], env=env, check=True, capture_output=True, text=True
+    )
+    assert float(run.stdout) < 1
