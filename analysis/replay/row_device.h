@@ -1,6 +1,6 @@
 // What replay() hands to a device: float schemes on the rows of one item, and what comes back, sums
-// that the rows of a result follow from. SchemeRun (scheme_run.h) writes the tasks and takes the
-// totals; without a device it does the same work itself, block by block, to the same bits.
+// that the rows of a result follow from. FloatBlocks (float_blocks.h) writes the tasks and takes
+// the totals; without a device it does the same work itself, block by block, to the same bits.
 #pragma once
 
 #include <cstddef>
