@@ -79,6 +79,11 @@ bool FloatBlocks::round_and_count(std::size_t w, std::span<const float> x, Error
     return add_nearest(sent, x.data(), narrow.data(), x.size(), *nearest_, StoreMode::stored);
 }
 
+void FloatBlocks::decode(std::span<double> bias, std::span<double> variance) const {
+    exchange_.decode(bias);
+    for (int power = 0; power < 2; ++power) exchange_.decode(variance);
+}
+
 bool FloatBlocks::find_moments(std::size_t w, std::span<const float> x) {
     Buffer<double>&bias = buffers_.bias, &variance = buffers_.variance;
     bias.assign(x.size(), 0.0);
@@ -91,10 +96,7 @@ bool FloatBlocks::find_moments(std::size_t w, std::span<const float> x) {
     }
     const bool defined =
         add_moments(x.data(), x.size(), decision_.scale, scale_.cast, bias.data(), variance.data());
-    for (std::size_t i = 0; i < x.size(); ++i) {
-        bias[i] = exchange_.decode(bias[i]);
-        variance[i] = exchange_.decode(exchange_.decode(variance[i]));
-    }
+    decode(bias, variance);
     return defined;
 }
 
@@ -144,8 +146,7 @@ void FloatBlocks::reduce(std::size_t r, std::span<double> y, HopMoments* hops) {
     exchange_.reduce(topologies_[r], account_.reduced()[r].exact, first_, item_.elements(), key_,
                      item_.divisor(), y, hops);
     if (hops == nullptr) return;
-    for (double& bias : hops->bias) bias = exchange_.decode(bias);
-    for (double& variance : hops->variance) variance = exchange_.decode(exchange_.decode(variance));
+    decode(hops->bias, hops->variance);
 }
 
 void FloatBlocks::read_sent(std::size_t w, std::span<double> y) {

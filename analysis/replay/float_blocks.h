@@ -44,7 +44,8 @@ private:
     void read_sent(std::size_t w, std::span<double> y) override;
     void reduce(std::size_t r, std::span<double> y, HopMoments* hops) override;
     bool round_and_count(std::size_t w, std::span<const float> x, ErrorStatistics& sent);
-    // Whether a draw could not have overflowed.
+    void decode(std::span<double> bias, std::span<double> variance) const;
+    // Whether no draw could overflow.
     bool find_moments(std::size_t w, std::span<const float> x);
     template <class Real, class Saturated>
     void add_sent(std::size_t w, ErrorStatistics& sent, const Real* x, const Real* y,
