@@ -30,7 +30,7 @@ public:
     // another; then add_draws().
     bool wants_draws(std::span<const ResultRow> rows);
     void take_draw(std::size_t d, const Exchange& e);
-    void add_draws(std::size_t first) { account_.add_draws(first, size()); }
+    void add_draws(std::size_t first) { account_.add_draws(first); }
 
 private:
     void send(std::size_t w, ItemAccount& account) override;

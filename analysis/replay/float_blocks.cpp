@@ -167,7 +167,7 @@ void FloatBlocks::add(std::size_t first, std::span<const double> reference) {
             exchange_.encode(w, item_.block(w, first, reference.size()), first, key_);
         account_.take_draw(*this, d, reference.size());
     }
-    account_.add_draws(first, reference.size());
+    account_.add_draws(first);
 }
 
 std::vector<ResultRow> FloatBlocks::rows(const FloatScheme& scheme,

@@ -28,6 +28,16 @@ void add_to(Buffer<double>& sum, std::span<const double> row, bool is_first) {
     else simd::run<AddRow>(row.data(), sum.size(), sum.data());
 }
 
+// sum = (sum + row) / divisor
+struct AddAndDivide {
+    static APSCOPE_INLINE void run(const double* row, double divisor, std::size_t count,
+                                   double* sum) {
+        divide_by(divisor, [&](auto quotient) __attribute__((always_inline)) {
+            for (std::size_t i = 0; i < count; ++i) sum[i] = quotient(sum[i] + row[i]);
+        });
+    }
+};
+
 // work(at, count) on every block of so many elements.
 void for_blocks(std::size_t size, const auto& work) {
     for (std::size_t at = 0; at < size; at += sum_block) work(at, std::min(sum_block, size - at));
@@ -37,8 +47,7 @@ void for_blocks(std::size_t size, const auto& work) {
 
 ItemAccount::ItemAccount(const ItemContext& item, AccountBuffers& buffers,
                          std::vector<RowSums> reduced)
-    : item_(item), buffers_(buffers), sent_(item.gradients.size()),
-      own_sent_(item.gradients.size()) {
+    : item_(item), buffers_(buffers), sent_(item.gradients.size()) {
     rows_.resize(1);
     std::move(reduced.begin(), reduced.end(), std::back_inserter(rows_));
 }
@@ -81,6 +90,7 @@ void ItemAccount::sum_moments(std::size_t w, std::span<const double> bias,
 
 void ItemAccount::add_own(std::size_t w, std::span<const double> meant,
                           std::span<const double> sent) {
+    own_sent_.resize(sent_.size());
     own_sent_[w].add_block<double>(meant, sent, nullptr, {}, {});
     if (item_.reduces) add_to(buffers_.own, meant, w == 0);
 }
@@ -106,16 +116,15 @@ void ItemAccount::add_result(BlockSource& source, std::size_t r) {
     Buffer<double>&bias = buffers_.result_bias, &variance = buffers_.result_variance;
     const bool has_moments = row.adds_moments && has_moments_,
                adds_hops = has_moments && row.hops_draw;
-    bias.assign(adds_hops ? count() : 0, 0.0);
-    variance.assign(adds_hops ? count() : 0, 0.0);
+    bias.assign(has_moments ? count() : 0, 0.0);
+    variance.assign(bias.size(), 0.0);
     HopMoments hops{bias, variance, true};
     source.reduce(r, y, adds_hops ? &hops : nullptr);
     if (has_moments) {
         const double divisor = item_.divisor();
-        add_to(bias, buffers_.bias, !adds_hops);
-        add_to(variance, buffers_.variance, !adds_hops);
-        simd::run<DivideRow>(bias.data(), divisor, count());
-        simd::run<DivideRow>(variance.data(), divisor * divisor, count());
+        simd::run<AddAndDivide>(buffers_.bias.data(), divisor, count(), bias.data());
+        simd::run<AddAndDivide>(buffers_.variance.data(), divisor * divisor, count(),
+                                variance.data());
     }
     ErrorStatistics found;
     found.moments_defined = !has_moments || (moments_defined_ && hops.defined);
@@ -154,6 +163,7 @@ bool ItemAccount::sample_lacking(std::span<const ResultRow> rows) {
 
 void ItemAccount::take_draw(BlockSource& source, std::size_t d, std::size_t count) {
     const auto draws = static_cast<std::size_t>(item_.draws), workers = sent_.size();
+    drawn_ = count;
     buffers_.drawn.resize(workers + reduced().size());
     const auto room = [&](std::size_t row) {
         buffers_.drawn[row].resize(draws * count);
@@ -164,13 +174,13 @@ void ItemAccount::take_draw(BlockSource& source, std::size_t d, std::size_t coun
         if (!reduced()[r].samples.empty()) source.reduce(r, room(workers + r), nullptr);
 }
 
-void ItemAccount::add_draws(std::size_t first, std::size_t count) {
+void ItemAccount::add_draws(std::size_t first) {
     const auto add = [&](DrawSamples& samples, std::size_t row, std::size_t at,
                          std::span<const double> of) {
         samples.add_block(
-            of, [&](std::size_t d) { return buffers_.drawn[row].data() + d * count + at; });
+            of, [&](std::size_t d) { return buffers_.drawn[row].data() + d * drawn_ + at; });
     };
-    for_blocks(count, [&](std::size_t at, std::size_t size) {
+    for_blocks(drawn_, [&](std::size_t at, std::size_t size) {
         for (std::size_t w = 0; w < sent_samples_.size(); ++w) {
             const std::span<const float> x = item_.block(w, first + at, size);
             buffers_.y.assign(x.begin(), x.end());

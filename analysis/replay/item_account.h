@@ -111,9 +111,9 @@ public:
     // Takes K draws of every row that lacks its expected columns. Whether there is one.
     bool sample_lacking(std::span<const ResultRow> rows);
     // Draw d of `count` elements, of which the same of all K draws come one after another; then
-    // add_draws() of where they begin.
+    // add_draws(), with the place where they begin.
     void take_draw(BlockSource& source, std::size_t d, std::size_t count);
-    void add_draws(std::size_t first, std::size_t count);
+    void add_draws(std::size_t first);
 
     void take(RowTotals totals);
 
@@ -139,11 +139,13 @@ private:
     ItemContext item_;
     AccountBuffers& buffers_;
     std::vector<RowSums> rows_;  // the wire's, without what is each worker's, and the reduced ones
-    std::vector<ErrorStatistics> sent_, own_sent_;  // one a worker
+    std::vector<ErrorStatistics> sent_;  // one a worker
+    std::vector<ErrorStatistics> own_sent_;  // the same, or none
     std::vector<DrawSamples> sent_samples_;  // one a worker, or none
     // Of the block at hand.
     std::span<const double> reference_, noise_;
     ReferenceSums known_;
+    std::size_t drawn_ = 0;  // elements of the draws at hand
     bool classed_ = false;  // some worker's value underflowed or saturated
     bool has_moments_ = false, moments_defined_ = true;  // of the messages
 };

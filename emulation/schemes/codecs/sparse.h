@@ -28,9 +28,10 @@ struct Cutoff {
 };
 
 // Of n sizes, which are at least 0; visit(f) calls f(i, size of i) for all of them, in order.
-// Few are copied and ordered. Of more, a histogram of their leading 16 bits says in which of its
-// bins the last of them lies, and that bin alone is searched in the same way, by the next 16 bits;
-// sizes whose bits are all the same go by their order.
+// Up to 2048 are copied and ordered. Of more, a histogram of their leading 16 bits says in which of
+// its bins the last of them lies. That bin alone is searched: where it holds few, those are copied
+// and ordered; else the next 16 bits are counted; sizes whose bits are all the same go by their
+// order.
 template <class Visit>
 Cutoff cutoff_of(std::size_t n, std::size_t count, Visit&& visit) {
     if (count >= n) return {};
@@ -43,7 +44,7 @@ Cutoff cutoff_of(std::size_t n, std::size_t count, Visit&& visit) {
     const auto is_left = [&](double v) {
         return shift == 64 || bits_cast<std::uint64_t>(v + 0.0) >> shift == leading;
     };
-    while (shift > 0 && searched > few) {
+    for (bool counts_on = n > 2048; counts_on; counts_on = shift > 0 && searched > few) {
         counts.assign(std::size_t{1} << 16, 0);
         const int next = shift - 16;
         visit([&](std::size_t, double v) {
