@@ -1,5 +1,5 @@
 // What GPU threads do in a replay, one scheme on a piece of an item, whole blocks of it: the work
-// of analysis/replay/scheme_run, in steps that write what the next ones read. Behind each step's
+// of analysis/replay/float_blocks, in steps that write what the next ones read. Behind each step's
 // name, what one thread does:
 //
 // - reference, an element: the fp64 sum of the workers' values, divided;
