@@ -7,7 +7,7 @@
 #include <span>
 
 #include "analysis/bench/bench_floors.h"
-#include "analysis/replay/scheme_run.h"
+#include "analysis/replay/float_blocks.h"
 #include "analysis/statistics/cast_statistics.h"
 #include "core/fixed_shape_sum.h"
 #include "core/named_formats.h"
@@ -213,20 +213,16 @@ void replay_item(const Scheme& scheme, std::span<const float> in, std::size_t wo
     for (std::size_t w = 0; w < workers; ++w) rows.push_back(in.subspan(w * n, n));
     ItemContext item;
     item.tensor = "bench";
-    item.elements = n;
-    item.workers = static_cast<int>(workers);
     item.gradients = rows;
     const std::vector<Topology> orders{parse_topology("sequential"), parse_topology("ring"),
                                        parse_topology("tree"), parse_topology("hierarchical:4")};
-    BlockBuffers buffers(item.workers);
-    SchemeRun run(std::get<FloatScheme>(scheme.kind), power_of_two(3), orders, item, buffers);
-    std::vector<double> reference(sum_block);
+    item.topologies = orders;
+    BlockBuffers buffers(item.workers());
+    FloatBlocks blocks(std::get<FloatScheme>(scheme.kind), power_of_two(3), item, buffers);
+    Buffer<double> reference;
     for (std::size_t first = 0; first < n; first += sum_block) {
-        const std::size_t count = std::min(sum_block, n - first);
-        std::fill_n(reference.begin(), count, -0.0);
-        for (const std::span<const float> row : rows)
-            simd::run<AddWidened>(reference.data(), row.data() + first, count);
-        run.block(first, std::span<const double>(reference).first(count));
+        item.add_up(first, std::min(sum_block, n - first), reference);
+        blocks.add(first, reference);
     }
 }
 

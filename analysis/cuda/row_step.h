@@ -1,6 +1,6 @@
 // The work of GPU threads in a replay, for one scheme on a piece of an item (whole blocks): that of
-// analysis/replay/scheme_run, in steps that write what the next ones read. Behind each step's name,
-// what one thread does:
+// analysis/replay/float_blocks, in steps that write what the next ones read. Behind each step's
+// name, what one thread does:
 //
 // - reference, an element: the fp64 sum of the workers' values, divided;
 // - wire, a lane: a worker's values rounded, kept and compared with the unrounded ones;

@@ -3,25 +3,24 @@
 #include <algorithm>
 
 #include "core/fixed_shape_sum.h"
-#include "emulation/machine/row_kernels.h"
 
 namespace apscope::detail {
 
 namespace {
 
 // The device's part of an item's schemes; returns the others.
-std::vector<SchemeRun*> run_on_device(std::vector<SchemeRun>& runs, const ItemContext& item,
-                                      RowDevice* device) {
-    std::vector<SchemeRun*> here, there;
+std::vector<FloatBlocks*> run_on_device(std::vector<FloatBlocks>& runs, const ItemContext& item,
+                                        RowDevice* device) {
+    std::vector<FloatBlocks*> here, there;
     std::vector<RowTask> tasks;
-    for (SchemeRun& run : runs) {
+    for (FloatBlocks& run : runs) {
         const bool serves = device != nullptr && run.serves_device();
         (serves ? there : here).push_back(&run);
         if (serves) tasks.push_back(run.task());
     }
     if (there.empty()) return here;
-    std::vector<RowTotals> totals = device->run(item.gradients, item.divide ? item.workers : 1.0,
-                                                item.noise_of(0, item.elements), tasks);
+    std::vector<RowTotals> totals =
+        device->run(item.gradients, item.divisor(), item.noise_of(0, item.elements()), tasks);
     for (std::size_t r = 0; r < there.size(); ++r) there[r]->take(std::move(totals[r]));
     return here;
 }
@@ -42,10 +41,9 @@ BlockBuffers& Workspace::blocks_of(int workers) {
 }
 
 std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> schemes,
-                                                  std::span<const Topology> topologies,
                                                   const ItemContext& item, BlockBuffers& buffers,
                                                   RowDevice* device) {
-    std::vector<SchemeRun> runs;
+    std::vector<FloatBlocks> runs;
     runs.reserve(schemes.size());
     std::vector<std::size_t> run_of;  // of each scheme
     for (const Streamed& s : schemes) {
@@ -54,19 +52,13 @@ std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> sche
             [&](const Streamed& earlier) { return have_same_sums(earlier, s); });
         const auto place = static_cast<std::size_t>(same - schemes.begin());
         run_of.push_back(place < run_of.size() ? run_of[place] : runs.size());
-        if (run_of.back() == runs.size())
-            runs.emplace_back(*s.scheme, *s.decision, topologies, item, buffers);
+        if (run_of.back() == runs.size()) runs.emplace_back(*s.scheme, *s.decision, item, buffers);
     }
-    const std::vector<SchemeRun*> here = run_on_device(runs, item, device);
-    std::vector<double> reference;
-    for (std::size_t first = 0; first < item.elements && !here.empty(); first += sum_block) {
-        const std::size_t count = std::min(sum_block, item.elements - first);
-        reference.assign(count, -0.0);  // -0 + x is x
-        for (const std::span<const float> row : item.gradients)
-            simd::run<AddWidened>(reference.data(), row.data() + first, count);
-        if (item.divide)
-            simd::run<DivideRow>(reference.data(), static_cast<double>(item.workers), count);
-        for (SchemeRun* run : here) run->block(first, reference);
+    const std::vector<FloatBlocks*> here = run_on_device(runs, item, device);
+    Buffer<double> reference;
+    for (std::size_t first = 0; first < item.elements() && !here.empty(); first += sum_block) {
+        item.add_up(first, std::min(sum_block, item.elements() - first), reference);
+        for (FloatBlocks* run : here) run->add(first, reference);
     }
     std::vector<std::vector<ResultRow>> rows;
     for (std::size_t s = 0; s < schemes.size(); ++s)

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "analysis/replay/scheme_run.h"
+#include "analysis/replay/float_blocks.h"
 #include "emulation/machine/buffers.h"
 
 namespace apscope::detail {
@@ -27,7 +27,6 @@ struct Streamed {
 // Block by block, or on a device what that can do; rows in the order of the schemes. Those that
 // send and add the same codes are worked out once.
 std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> schemes,
-                                                  std::span<const Topology> topologies,
                                                   const ItemContext& item, BlockBuffers& buffers,
                                                   RowDevice* device = nullptr);
 

@@ -74,12 +74,12 @@ private:
     FirstPass read(const std::vector<std::size_t>& pairs);
     void select(std::vector<AgreedStatistics> statistics);
     Made do_item(const WorkItem& item, Workspace& workspace);
-    std::vector<ResultRow> stream(std::size_t t, std::size_t k, const ItemViews& item,
-                                  const BatchNoise& noise,
+    std::vector<ResultRow> stream(std::size_t t, std::size_t k, const ItemContext& item,
                                   const std::vector<std::size_t>& streaming, Workspace& workspace);
-    std::vector<ResultRow> whole(std::size_t t, std::size_t k, const ItemViews& item,
-                                 const BatchNoise& noise, const ResolvedScheme& resolved,
-                                 State& state);
+    std::vector<ResultRow> whole(std::size_t t, std::size_t k, const ItemContext& item,
+                                 const ResolvedScheme& resolved, State& state);
+    ItemContext context(std::size_t t, std::size_t k, const ItemViews& item,
+                        const BatchNoise& noise) const;
     State& state_of(const ResolvedScheme& resolved, std::size_t k,
                     std::map<std::string, State>& states);
     void name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k,
@@ -111,28 +111,14 @@ void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k,
 }
 
 // Schemes that scale and round, block by block, all at once.
-std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemViews& item,
-                                      const BatchNoise& noise,
+std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemContext& item,
                                       const std::vector<std::size_t>& streaming,
                                       Workspace& workspace) {
-    ItemContext context;
-    context.tensor = tensor(k).name;
-    context.step_number = manifest_.steps[options_.steps[t]].number;
-    context.elements = item.rows[0].size();
-    context.workers = options_.workers;
-    context.divide = manifest_.reduction == "mean";
-    context.reduces = manifest_.stage == "local";
-    context.seed = options_.seed;
-    context.draws = options_.draws;
-    context.gradients = item.rows;
-    context.noise = &noise;
-
     std::vector<Streamed> schemes;
     for (const std::size_t s : streaming)
         schemes.push_back({schemes_[s].streaming(), &decisions_[s][t * tensors() + k]});
     std::vector<std::vector<ResultRow>> made =
-        streamed_rows(schemes, options_.topologies, context, workspace.blocks_of(context.workers),
-                      options_.device);
+        streamed_rows(schemes, item, workspace.blocks_of(options_.workers), options_.device);
     std::vector<ResultRow> rows;
     for (std::size_t r = 0; r < made.size(); ++r) {
         name(made[r], t, k, schemes_[streaming[r]]);
@@ -142,27 +128,16 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemVi
 }
 
 // Of any other scheme, at one step.
-std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemViews& item,
-                                     const BatchNoise& noise, const ResolvedScheme& resolved,
-                                     State& state) {
+std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemContext& item,
+                                     const ResolvedScheme& resolved, State& state) {
     const StepInfo& info = manifest_.steps[options_.steps[t]];
-    const bool reduces = manifest_.stage == "local";
-    const std::span<const Topology> wanted =
-        reduces ? std::span<const Topology>(topologies_) : std::span<const Topology>{};
-    const ExchangeContext context{manifest_.reduction == "mean", reduces, wanted, options_.draws,
-                                  &noise};
     const TensorScheme& scheme = *resolved.whole();
     const std::string missing = missing_at(scheme, trace_, options_.steps[t]);
     if (!missing.empty()) {
-        std::vector<ResultRow> rows =
-            unmeasurable_rows(scheme, item.rows[0].size(), options_.workers, missing, context);
+        std::vector<ResultRow> rows = unmeasurable_rows(scheme, missing, item);
         name(rows, t, k, resolved);
         return rows;
     }
-    const auto key = [&](int draw) {
-        return replay_key(options_.seed, tensor(k).name, info.number,
-                          static_cast<std::uint32_t>(draw));
-    };
     TrainingStep step;
     step.tensor = tensor(k).name;
     step.role = tensor(k).role;
@@ -170,7 +145,7 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemVie
     step.number = info.number;
     step.index = t;
     step.workers = options_.workers;
-    step.key = key(0);
+    step.key = item.key(0);
     step.loss = info.loss.value_or(step.loss);
     step.learning_rate = info.learning_rate.value_or(step.learning_rate);
     std::vector<TensorView> held;  // keeps the files mapped
@@ -179,9 +154,24 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemVie
         held.push_back(trace_.read(info.number, tensor(k).name, 0, parse_kind(what)));
         (what == "weights" ? step.weights : step.full_batch) = held.back().values;
     }
-    std::vector<ResultRow> rows = tensor_rows(scheme, step, state, item.rows, context, key);
+    std::vector<ResultRow> rows = tensor_rows(scheme, step, state, item);
     name(rows, t, k, resolved);
     return rows;
+}
+
+ItemContext Replay::context(std::size_t t, std::size_t k, const ItemViews& item,
+                            const BatchNoise& noise) const {
+    ItemContext context;
+    context.tensor = tensor(k).name;
+    context.step_number = manifest_.steps[options_.steps[t]].number;
+    context.divide = manifest_.reduction == "mean";
+    context.reduces = manifest_.stage == "local";
+    context.seed = options_.seed;
+    context.draws = options_.draws;
+    if (context.reduces) context.topologies = topologies_;
+    context.gradients = item.rows;
+    context.noise = &noise;
+    return context;
 }
 
 // A scheme's memory of a tensor; at first that of an earlier replay.
@@ -211,6 +201,7 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
         BatchNoise noise;
         if (manifest_.stage == "local")
             noise = batch_noise(read.rows, manifest_.reduction == "mean");
+        const ItemContext context = this->context(t, k, read, noise);
         std::vector<std::size_t> streaming;
         for (std::size_t s = 0; s < schemes_.size(); ++s) {
             const ResolvedScheme& resolved = schemes_[s];
@@ -218,10 +209,10 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
             State none;
             if (resolved.streaming() != nullptr) streaming.push_back(s);
             else
-                add(whole(t, k, read, noise, resolved,
+                add(whole(t, k, context, resolved,
                           item.step ? none : state_of(resolved, k, made.states)));
         }
-        if (!streaming.empty()) add(stream(t, k, read, noise, streaming, workspace));
+        if (!streaming.empty()) add(stream(t, k, context, streaming, workspace));
         if (item.step && !noise.blocks.empty()) {
             noise.blocks = {};
             made.noise = {options_.steps[t], options_.tensors[k], std::move(noise)};

@@ -1,6 +1,6 @@
 // The tasks that replay() gives to a device: float schemes on the rows of one item; and its
-// results, the sums from which rows are computed. SchemeRun (scheme_run.h) writes the tasks and
-// reads the totals; without a device it does the same work itself, block by block, with the same
+// results, the sums from which rows are computed. FloatBlocks (float_blocks.h) writes the tasks and
+// takes the totals; without a device it does the same work itself, block by block, with the same
 // bits.
 #pragma once
 

@@ -80,38 +80,37 @@ Bytes through(const std::array<std::array<double, 2>, 2>& found,
 
 Run run_of(const ResolvedScheme& resolved, std::span<const Topology> topologies, bool reduces,
            int draws) {
-    const auto key = [](std::int64_t step, int draw) {
-        return replay_key(0, "", step, static_cast<std::uint32_t>(draw));
+    const auto item_of = [=](std::int64_t step, std::span<const std::span<const float>> gradients) {
+        ItemContext item;
+        item.step_number = step;
+        item.reduces = reduces;
+        item.draws = draws;
+        item.topologies = topologies;
+        item.gradients = gradients;
+        return item;
     };
     if (const FloatScheme* scheme = resolved.streaming()) {
         return [=](std::int64_t step, std::span<const std::span<const float>> gradients, State&) {
-            ItemContext item;
-            item.step_number = step;
-            item.elements = gradients[0].size();
-            item.workers = static_cast<int>(gradients.size());
-            item.reduces = reduces;
-            item.draws = draws;
-            item.gradients = gradients;
+            const ItemContext item = item_of(step, gradients);
             const Decision decision = power_of_two(0);
             const Streamed streamed{scheme, &decision};
-            BlockBuffers buffers(item.workers);
-            streamed_rows({&streamed, 1}, topologies, item, buffers);
+            BlockBuffers buffers(item.workers());
+            streamed_rows({&streamed, 1}, item, buffers);
         };
     }
     return [=, scheme = resolved.whole()](std::int64_t number,
                                           std::span<const std::span<const float>> gradients,
                                           State& state) {
+        const ItemContext item = item_of(number, gradients);
         TrainingStep step;
         step.shape = {static_cast<std::int64_t>(gradients[0].size()) / columns, columns};
         step.number = number;
         step.index = static_cast<std::size_t>(number);
-        step.workers = static_cast<int>(gradients.size());
-        step.key = key(number, 0);
+        step.workers = item.workers();
+        step.key = item.key(0);
         step.loss = step.learning_rate = 1.0;
         step.weights = step.full_batch = gradients[0];
-        const ExchangeContext context{false, reduces, topologies, draws};
-        tensor_rows(*scheme, step, state, gradients, context,
-                    [&](int draw) { return key(number, draw); });
+        tensor_rows(*scheme, step, state, item);
     };
 }
 

@@ -1,12 +1,11 @@
-// The rows of one exchange of a scheme (emulation/schemes/exchange_run.h), summed piece by piece.
+// The rows of a scheme's exchange of one item (emulation/schemes/exchange_run.h), piece by piece.
 #pragma once
 
-#include <functional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "analysis/replay/item_context.h"
 #include "analysis/statistics/result_row.h"
 #include "emulation/schemes/tensor_scheme.h"
 
@@ -15,24 +14,13 @@ namespace apscope::detail {
 // What the note of a row begins with whose inputs the trace lacks.
 inline constexpr std::string_view not_measurable = "not measurable on this trace: needs ";
 
-struct ExchangeContext {
-    bool divide = false;   // the reference is divided by the number of workers
-    bool reduces = true;   // false where the trace holds reduced gradients: the wire's row only
-    std::span<const Topology> topologies;  // those that the exchange was asked for, exact left out
-    int draws = 1;  // K >= 3: sample what has no closed form
-    const BatchNoise* noise = nullptr;  // of the gradients, where the rows are to have it
-};
-
-// gradients: as recorded, special values included. key: of draw 0, which is the step's own, and of
-// draws 1..K-1. The state goes on by one step.
+// The state goes on by one step. The item's keys are those of draws 0, which is the step's own, to
+// K-1.
 std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const TrainingStep& step,
-                                   State& state, std::span<const std::span<const float>> gradients,
-                                   const ExchangeContext& context,
-                                   const std::function<PhiloxKey(int draw)>& key);
+                                   State& state, const ItemContext& item);
 
 // The same rows, empty but for their names and a note that says what the trace lacks.
-std::vector<ResultRow> unmeasurable_rows(const TensorScheme& scheme, std::size_t elements,
-                                         int workers, const std::string& missing,
-                                         const ExchangeContext& context);
+std::vector<ResultRow> unmeasurable_rows(const TensorScheme& scheme, const std::string& missing,
+                                         const ItemContext& item);
 
 }  // namespace apscope::detail

@@ -26,6 +26,13 @@ FloatExchange::FloatExchange(const FloatScheme& scheme, const Decision& decision
     wide_ = adds_hops && !sums_;
 }
 
+void FloatExchange::decode(std::span<double> codes) const {
+    if (!decision_.exponent)
+        return simd::run<DivideRow>(codes.data(), decision_.scale, codes.size());
+    const double inverse = inverse_;
+    for (double& code : codes) code *= inverse;
+}
+
 void FloatExchange::encode(std::size_t w, std::span<const float> in, std::size_t first,
                            PhiloxKey key) {
     const std::size_t count = in.size();
@@ -37,7 +44,8 @@ void FloatExchange::encode(std::size_t w, std::span<const float> in, std::size_t
     }
     if (!job_) {
         encode_row(in, codes.data(), decision_.scale, wire_, key, worker, first);
-        for (std::size_t i = 0; i < count; ++i) decoded[i] = decode(codes[i]);
+        std::copy(codes.begin(), codes.end(), decoded.begin());
+        decode(decoded);
         return;
     }
     Buffer<float>& narrow = buffers_.narrow[w];
@@ -85,7 +93,7 @@ void FloatExchange::reduce(const Topology& topology, bool exact, std::size_t fir
     }
     detail::reduce(exact ? Topology{} : topology, rows, first, count, elements, accumulator_, key,
                    y, buffers_.scratch, moments);
-    for (std::size_t i = 0; i < count && !exact && !gather; ++i) y[i] = decode(y[i]);
+    if (!exact && !gather) decode(y);
     if (divisor != 1.0) simd::run<DivideRow>(y.data(), divisor, count);
 }
 

@@ -58,6 +58,7 @@ public:
     double decode(double code) const {
         return decision_.exponent ? code * inverse_ : code / decision_.scale;
     }
+    void decode(std::span<double> codes) const;  // in place
 
 private:
     Decision decision_;

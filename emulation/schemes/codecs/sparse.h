@@ -28,22 +28,23 @@ struct Cutoff {
 };
 
 // Of n sizes, which are at least 0; visit(f) calls f(i, size of i) for all of them, in order.
-// A histogram of the sizes' leading 16 bits says in which of its bins the last of them lies. That
-// bin alone is searched: where it holds few, those are copied and ordered; else the next 16 bits
-// are counted; sizes whose bits are all the same go by their order.
+// Up to 2048 are copied and ordered. Of more, a histogram of their leading 16 bits says in which of
+// its bins the last of them lies. That bin alone is searched: where it holds few, those are copied
+// and ordered; else the next 16 bits are counted; sizes whose bits are all the same go by their
+// order.
 template <class Visit>
 Cutoff cutoff_of(std::size_t n, std::size_t count, Visit&& visit) {
     if (count >= n) return {};
     if (count == 0) return {std::numeric_limits<double>::infinity(), -1.0};
     const std::size_t few = n / 16 + (std::size_t{1} << 12);  // at most a byte per element
     Buffer<std::size_t> counts;
-    std::uint64_t leading = 0;  // of the sizes that are left, their bits from `shift` on
+    std::uint64_t leading = 0;  // of the sizes that are searched, their bits from `shift` on
     int shift = 64;
-    std::size_t left = count;
+    std::size_t searched = n, left = count;  // how many those are, and the place among them
     const auto is_left = [&](double v) {
         return shift == 64 || bits_cast<std::uint64_t>(v + 0.0) >> shift == leading;
     };
-    do {
+    for (bool counts_on = n > 2048; counts_on; counts_on = shift > 0 && searched > few) {
         counts.assign(std::size_t{1} << 16, 0);
         const int next = shift - 16;
         visit([&](std::size_t, double v) {
@@ -53,22 +54,22 @@ Cutoff cutoff_of(std::size_t n, std::size_t count, Visit&& visit) {
         while (counts[--bin] < left) left -= counts[bin];
         leading = leading << 16 | bin;
         shift = next;
-    } while (shift > 0 && counts[leading & 0xFFFF] > few);
-
-    if (counts[leading & 0xFFFF] > few) {
+        searched = counts[bin];
+    }
+    if (searched > few) {
         std::size_t last = 0, before = 0;
         visit([&](std::size_t i, double v) {
             if (is_left(v) && before++ < left) last = i;
         });
         return {bits_cast<double>(leading), static_cast<double>(last)};
     }
-    Buffer<Cutoff> searched;
-    searched.reserve(counts[leading & 0xFFFF]);
+    Buffer<Cutoff> found;
+    found.reserve(searched);
     visit([&](std::size_t i, double v) {
-        if (is_left(v)) searched.push_back({v, static_cast<double>(i)});
+        if (is_left(v)) found.push_back({v, static_cast<double>(i)});
     });
-    const auto end = searched.begin() + static_cast<std::ptrdiff_t>(left - 1);
-    std::nth_element(searched.begin(), end, searched.end(), [](const Cutoff& a, const Cutoff& b) {
+    const auto end = found.begin() + static_cast<std::ptrdiff_t>(left - 1);
+    std::nth_element(found.begin(), end, found.end(), [](const Cutoff& a, const Cutoff& b) {
         return a.size != b.size ? a.size > b.size : a.index < b.index;
     });
     return *end;

@@ -52,7 +52,6 @@ void expect_same(const TensorScheme& blocks, const Case& c, const std::string& n
     std::vector<Topology> topologies;
     for (const char* t : {"ring", "tree", "hierarchical:2+kahan"})
         topologies.push_back(parse_topology(t));
-    const ExchangeContext context{c.divide, true, topologies, c.draws};
     State by_blocks, by_tensors;
     for (int number = 0; number < 3; ++number) {
         std::vector<std::vector<float>> rows;
@@ -60,9 +59,14 @@ void expect_same(const TensorScheme& blocks, const Case& c, const std::string& n
         for (int w = 0; w < c.workers; ++w)
             rows.push_back(gradients(c.n, static_cast<std::uint64_t>(100 * number + w), c.special));
         for (const auto& row : rows) spans.emplace_back(row);
-        const auto key = [&](int draw) {
-            return replay_key(7, "x", number, static_cast<std::uint32_t>(draw));
-        };
+        ItemContext item;
+        item.tensor = "x";
+        item.step_number = number;
+        item.divide = c.divide;
+        item.seed = 7;
+        item.draws = c.draws;
+        item.topologies = topologies;
+        item.gradients = spans;
         TrainingStep step;
         const auto n = static_cast<std::int64_t>(c.n);
         step.shape = n > 0 && n % 5 == 0 ? std::vector<std::int64_t>{5, n / 5}
@@ -70,13 +74,10 @@ void expect_same(const TensorScheme& blocks, const Case& c, const std::string& n
         step.number = number;
         step.index = static_cast<std::size_t>(number);
         step.workers = c.workers;
-        step.key = key(0);
+        step.key = item.key(0);
         step.loss = 1.0;
-        const std::vector<ResultRow> found =
-            tensor_rows(blocks, step, by_blocks, spans, context, key);
-
-        const std::vector<ResultRow> wanted =
-            tensor_rows(whole, step, by_tensors, spans, context, key);
+        const std::vector<ResultRow> found = tensor_rows(blocks, step, by_blocks, item);
+        const std::vector<ResultRow> wanted = tensor_rows(whole, step, by_tensors, item);
         ASSERT_EQ(found.size(), wanted.size()) << name;
         for (std::size_t r = 0; r < found.size(); ++r) {
             EXPECT_EQ(found[r].topology, wanted[r].topology) << name;

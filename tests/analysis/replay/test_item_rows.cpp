@@ -77,12 +77,11 @@ TEST(ItemRows, OfSchemesThatSendTheSameCodesAreWorkedOutOnce) {
     const std::vector<Topology> topologies{parse_topology("ring"), parse_topology("tree")};
     ItemContext item;
     item.tensor = "x";
-    item.elements = held[0].size();
-    item.workers = 3;
     item.divide = true;
     item.draws = 3;
+    item.topologies = topologies;
     item.gradients = gradients;
-    BlockBuffers buffers(item.workers);
+    BlockBuffers buffers(item.workers());
 
     std::vector<std::unique_ptr<Scheme>> schemes;
     std::vector<Streamed> streamed;
@@ -95,11 +94,11 @@ TEST(ItemRows, OfSchemesThatSendTheSameCodesAreWorkedOutOnce) {
         }
     }
     CountedRows device;
-    const auto here = streamed_rows(streamed, topologies, item, buffers),
-               there = streamed_rows(streamed, topologies, item, buffers, &device);
+    const auto here = streamed_rows(streamed, item, buffers),
+               there = streamed_rows(streamed, item, buffers, &device);
     EXPECT_EQ(device.tasks, runs);
     for (std::size_t s = 0; s < streamed.size(); ++s) {
-        const auto alone = streamed_rows({&streamed[s], 1}, topologies, item, buffers);
+        const auto alone = streamed_rows({&streamed[s], 1}, item, buffers);
         for (const auto& found : {here[s], there[s]}) {
             ASSERT_EQ(found.size(), alone[0].size());
             for (std::size_t r = 0; r < found.size(); ++r) {

@@ -37,19 +37,24 @@ Found allocated(const TensorScheme& scheme, std::span<const Topology> topologies
     {
         State state;
         for (int number = 0; number < 2; ++number) {
-            const auto key = [&](int draw) {
-                return replay_key(1, "x", number, static_cast<std::uint32_t>(draw));
-            };
+            ItemContext item;
+            item.tensor = "x";
+            item.step_number = number;
+            item.divide = true;
+            item.seed = 1;
+            item.draws = draws;
+            item.topologies = topologies;
+            item.gradients = gradients;
             TrainingStep step;
             step.shape = {static_cast<std::int64_t>(n / columns),
                           static_cast<std::int64_t>(columns)};
             step.number = number;
             step.index = static_cast<std::size_t>(number);
             step.workers = workers;
-            step.key = key(0);
+            step.key = item.key(0);
             step.loss = step.learning_rate = 1.0;
             step.weights = step.full_batch = gradients[0];
-            tensor_rows(scheme, step, state, gradients, {true, true, topologies, draws}, key);
+            tensor_rows(scheme, step, state, item);
         }
         with_state = pool.used();
     }

@@ -37,16 +37,16 @@ TensorScheme coins(bool shared) {
 std::vector<ResultRow> rows_of(const TensorScheme& scheme, int draws) {
     const std::vector<float> ones(n, 1.0f);
     const std::vector<std::span<const float>> gradients(workers, ones);
-    const auto key = [](int draw) {
-        return replay_key(7, "x", 0, static_cast<std::uint32_t>(draw));
-    };
+    ItemContext item;
+    item.tensor = "x";
+    item.seed = 7;
+    item.draws = draws;
+    item.gradients = gradients;
     TrainingStep step;
     step.workers = workers;
-    step.key = key(0);
+    step.key = item.key(0);
     State state;
-    ExchangeContext context;
-    context.draws = draws;
-    return tensor_rows(scheme, step, state, gradients, context, key);
+    return tensor_rows(scheme, step, state, item);
 }
 
 }  // namespace

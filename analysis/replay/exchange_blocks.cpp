@@ -1,0 +1,206 @@
+#include "analysis/replay/exchange_blocks.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/fixed_shape_sum.h"
+#include "emulation/machine/row_kernels.h"
+#include "emulation/schemes/codecs/add_row.h"
+
+namespace apscope::detail {
+
+namespace {
+
+struct AreFinite {
+    static APSCOPE_INLINE void run(const double* row, std::size_t count, bool* all) {
+        std::int64_t others = 0;
+        for (std::size_t i = 0; i < count; ++i) others |= row[i] - row[i] == 0.0 ? 0 : 1;
+        *all = others == 0;
+    }
+};
+
+bool are_finite(std::span<const double> row) {
+    bool finite = true;
+    simd::run<AreFinite>(row.data(), row.size(), &finite);
+    return finite;
+}
+
+std::uint64_t mean_up(const std::vector<std::uint64_t>& bits) {
+    std::uint64_t total = 0;
+    for (const std::uint64_t b : bits) total += b;
+    return (total + bits.size() - 1) / bits.size();
+}
+
+struct WidenRow {
+    static APSCOPE_INLINE void run(const float* from, std::size_t count, double* row) {
+        for (std::size_t i = 0; i < count; ++i) row[i] = from[i];
+    }
+};
+
+// Of the truth where moments are of what was intended.
+struct BiasOfTruth {
+    static APSCOPE_INLINE void run(const double* bias, const double* intended, const double* truth,
+                                   std::size_t count, double* of_truth) {
+#pragma GCC ivdep  // a row of its own
+        for (std::size_t i = 0; i < count; ++i) of_truth[i] = bias[i] + (intended[i] - truth[i]);
+    }
+};
+
+FloatScale scale_on(const GridLimits& grid, double scale, double units) {
+    Cast<double> cast{};
+    cast.emin = grid.emin;
+    cast.mantissa_bits = grid.mantissa_bits;
+    return {cast, scale, units, grid.smallest_normal, grid.largest};
+}
+
+std::vector<RowSums> reduced_rows(const TensorScheme& scheme, const ItemContext& item) {
+    std::vector<RowSums> rows;
+    if (!item.reduces) return rows;
+    for (std::string& name : topology_names(scheme, item)) {
+        const bool exact = rows.empty();
+        RowSums& row = rows.emplace_back();
+        row.topology = std::move(name);
+        row.exact = exact;
+        row.adds_moments = (exact || scheme.is_exact_sum) && !scheme.shares_draws;
+    }
+    return rows;
+}
+
+}  // namespace
+
+std::vector<std::string> topology_names(const TensorScheme& scheme, const ItemContext& item) {
+    std::vector<std::string> names{"exact"};
+    if (!scheme.crosses_topologies) names.push_back(scheme.topology);
+    else
+        for (const Topology& t : item.topologies) names.push_back(t.name());
+    return names;
+}
+
+ExchangeBlocks::ExchangeBlocks(const TensorScheme& scheme, const ItemContext& item)
+    : scheme_(scheme), item_(item), account_(item, buffers_, reduced_rows(scheme, item)),
+      blocks_(item.gradients.size()), payload_bits_(blocks_.size()), side_bits_(blocks_.size()) {
+    account_.has_own = scheme.compares_intended;
+}
+
+void ExchangeBlocks::look_at(const Exchange& e) {
+    e_ = &e;
+    for (std::size_t w = 0; w < e.sent.size(); ++w) {
+        const Message& m = e.sent[w];
+        known_ = known_ && m.variance.size() == m.values.size();
+        certain_ = certain_ && m.certain;
+        float_grid_ = float_grid_ && m.grid_use;
+        in_blocks_ = in_blocks_ && m.block_use;
+        if (m.grid_use) {
+            ErrorStatistics& sent = account_.sent_by(w);
+            sent.subnormal += m.grid_use->subnormal;
+            sent.saturated += m.grid_use->saturated;
+            sent.max_ulp = std::max(sent.max_ulp, m.grid_use->max_ulp);
+        }
+        if (m.block_use) blocks_[w].append(*m.block_use);
+        payload_bits_[w] += m.payload_bits;
+        side_bits_[w] = m.side_bits;
+    }
+    // Is what the workers round to a float grid the gradient, element by element?
+    const SchemeParts& parts = scheme_.parts;
+    account_.splits = float_grid_ && !parts.transforms() && !scheme_.rounds_turned &&
+                      !parts.compensates() && !e.skipped;
+    has_scales_ = has_scales_ || !e.scales.empty();
+    if (scheme_.limits && e.scales.size() == 1)
+        account_.ulps = scale_on(*scheme_.limits, e.scales[0], item_.divisor());
+}
+
+void ExchangeBlocks::add(const Exchange& e, std::size_t first) {
+    look_at(e);
+    Row reference;
+    for (at_ = 0; at_ < size(); at_ += sum_block) {
+        first_ = first + at_;
+        item_.add_up(first_, std::min(sum_block, size() - at_), reference);
+        if (e.skipped) account_.skip(first_, reference);
+        else account_.add(*this, first_, reference);
+    }
+}
+
+// Moments are of what was intended; rows speak of the truth.
+void ExchangeBlocks::send(std::size_t w, ItemAccount& account) {
+    const std::size_t count = account.count();
+    const Message& m = e_->sent[w];
+    const std::span<const double> intended = std::span(e_->intended[w]).subspan(at_, count),
+                                  values = std::span(m.values).subspan(at_, count);
+    truth_.resize(count);
+    simd::run<WidenRow>(item_.block(w, first_, count).data(), count, truth_.data());
+    bias_.resize(known_ ? count : 0);
+    std::span<const double> variance;
+    if (known_) {
+        simd::run<BiasOfTruth>(m.bias.data() + at_, intended.data(),
+                               static_cast<const double*>(truth_.data()), count, bias_.data());
+        variance = std::span(m.variance).subspan(at_, count);
+    }
+    ErrorStatistics sent;
+    sent.add_block<double>(truth_, values, nullptr, bias_, variance);
+    sent.moments_defined = are_finite(variance);
+    const std::uint8_t* marks = m.saturated.empty() ? nullptr : m.saturated.data() + at_;
+    if (marks != nullptr) marked_.assign(marks, marks + count);
+    const Marked saturated{marked_.data()};
+    account.add_sent(w, sent, static_cast<const double*>(truth_.data()), values.data(),
+                     marks == nullptr ? nullptr : &saturated, bias_, variance);
+    if (scheme_.compares_intended) account.add_own(w, intended, values);
+}
+
+void ExchangeBlocks::read_sent(std::size_t w, std::span<double> y) {
+    std::copy_n(e_->sent[w].values.data() + at_, y.size(), y.begin());
+}
+
+void ExchangeBlocks::reduce(std::size_t r, std::span<double> y, HopMoments*) {
+    if (r > 0) {
+        std::copy_n(e_->reduced.at(r - 1).data() + at_, y.size(), y.begin());
+    } else {
+        read_sent(0, y);
+        for (std::size_t w = 1; w < e_->sent.size(); ++w)
+            simd::run<AddRow>(e_->sent[w].values.data() + at_, y.size(), y.data());
+    }
+    simd::run<DivideRow>(y.data(), item_.divisor(), y.size());
+    // The largest error in units in the last place, where elements have scales of their own.
+    if (drawing_ || !scheme_.limits || e_->scales.size() <= 1) return;
+    double& max_ulp = account_.reduced()[r].statistics.max_ulp;
+    const std::span<const double> reference = account_.reference();
+    for (std::size_t i = 0; i < y.size(); ++i) {
+        if (!std::isfinite(reference[i]) || !std::isfinite(y[i])) continue;
+        max_ulp = std::max(max_ulp, in_ulps(reference[i], y[i] - reference[i], e_->scales[at_ + i],
+                                            item_.divisor(), *scheme_.limits));
+    }
+}
+
+std::vector<ResultRow> ExchangeBlocks::rows(std::optional<int> scale_exponent, bool skipped) {
+    const bool certain = !scheme_.draws || certain_;
+    const Moments drawn = certain  ? Moments::deterministic
+                          : known_ ? Moments::closed_form
+                                   : Moments::none;
+    RowSums& wire = account_.wire();
+    wire.moments = drawn;
+    wire.float_grid = float_grid_;
+    if (float_grid_ && in_blocks_) {
+        wire.blocks = BlockUse();
+        for (const BlockUse& worker : blocks_) wire.blocks->merge(worker);
+    }
+    for (RowSums& row : account_.reduced()) {
+        // Of certain messages only a reduction that draws makes something uncertain.
+        row.moments =
+            row.adds_moments || (certain && !scheme_.reduction_draws) ? drawn : Moments::none;
+        row.float_grid = scheme_.limits && has_scales_;
+    }
+    return account_.rows(
+        {scheme_.transport, mean_up(payload_bits_), mean_up(side_bits_), scale_exponent, skipped});
+}
+
+bool ExchangeBlocks::wants_draws(std::span<const ResultRow> rows) {
+    drawing_ = scheme_.draws && item_.draws > 1 && account_.sample_lacking(rows);
+    return drawing_;
+}
+
+void ExchangeBlocks::take_draw(std::size_t d, const Exchange& e) {
+    e_ = &e;
+    at_ = 0;
+    account_.take_draw(*this, d, size());
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,180 @@
+#include "analysis/replay/float_blocks.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "emulation/cast/row_moments.h"
+
+namespace apscope::detail {
+
+namespace {
+
+bool any(std::span<const RowSums> rows, const auto& is) { return std::ranges::any_of(rows, is); }
+
+std::vector<Topology> topologies_of(const Reduction& reduction, const ItemContext& item) {
+    std::vector<Topology> all;
+    if (!item.reduces) return all;
+    all.push_back({});
+    if (reduction.collective == Collective::all_gather)
+        all.push_back({Topology::Kind::gather, 0, false});
+    else all.insert(all.end(), item.topologies.begin(), item.topologies.end());
+    return all;
+}
+
+std::vector<RowSums> reduced_rows(const FloatScheme& scheme, std::span<const Topology> topologies,
+                                  const ItemContext& item) {
+    const Reduction& reduction = scheme.reduction;
+    const bool draws = is_stochastic(scheme.grid);
+    std::vector<RowSums> rows;
+    for (const Topology& topology : topologies) {
+        RowSums& row = rows.emplace_back();
+        row.topology = topology.name();
+        row.exact = topology.kind == Topology::Kind::exact || reduction.exact;
+        row.float_grid = true;
+        // Gathering narrows the decoded values to fp32 even where there is nothing to add.
+        const bool has_hops =
+            topology.kind == Topology::Kind::gather || (!row.exact && item.workers() > 1);
+        row.hops_draw = has_hops && is_stochastic(reduction.projection.rounding);
+        row.adds_moments = row.hops_draw || (draws && !has_hops);
+        row.moments = row.adds_moments ? Moments::closed_form
+                      : draws          ? Moments::none
+                                       : Moments::deterministic;
+        if (row.moments == Moments::none && item.draws > 1)
+            row.samples = DrawSamples(static_cast<std::size_t>(item.draws));
+    }
+    return rows;
+}
+
+}  // namespace
+
+FloatBlocks::FloatBlocks(const FloatScheme& scheme, const Decision& decision,
+                         const ItemContext& item, BlockBuffers& buffers)
+    : scheme_(scheme), decision_(decision), item_(item),
+      topologies_(topologies_of(scheme.reduction, item)), draws_(is_stochastic(scheme.grid)),
+      buffers_(buffers), account_(item, buffers.account, reduced_rows(scheme, topologies_, item)),
+      exchange_(scheme, decision, item.workers(),
+                any(account_.reduced(), [](const RowSums& r) { return !r.exact; }),
+                buffers.exchange),
+      scale_{exchange_.wire(), decision.scale, 1.0, scheme.grid.format.smallest_normal(),
+             scheme.grid.format.largest()},
+      key_(item.key(0)) {
+    hops_draw_ = any(account_.reduced(), [](const RowSums& r) { return r.hops_draw; });
+    account_.splits = true;
+    account_.ulps = scale_;
+    account_.ulps->units = item.divisor();
+    account_.wire().float_grid = true;
+    account_.wire().moments = draws_ ? Moments::closed_form : Moments::deterministic;
+    if (!exchange_.is_narrow()) return;
+    const FloatFormat& grid = *exchange_.grid();
+    if (!draws_ && !hops_draw_ && !exchange_.is_wide())
+        nearest_ = make_nearest_cast(grid, scheme.grid.projection);
+    smallest_normal_ = static_cast<float>(grid.smallest_normal());
+    largest_ = static_cast<float>(grid.largest());
+}
+
+bool FloatBlocks::round_and_count(std::size_t w, std::span<const float> x, ErrorStatistics& sent) {
+    if (!nearest_) return false;
+    Buffer<float>& narrow = buffers_.exchange.narrow[w];
+    narrow.resize(x.size());
+    return add_nearest(sent, x.data(), narrow.data(), x.size(), *nearest_, StoreMode::stored);
+}
+
+void FloatBlocks::decode(std::span<double> bias, std::span<double> variance) const {
+    exchange_.decode(bias);
+    for (int power = 0; power < 2; ++power) exchange_.decode(variance);
+}
+
+bool FloatBlocks::find_moments(std::size_t w, std::span<const float> x) {
+    Buffer<double>&bias = buffers_.bias, &variance = buffers_.variance;
+    bias.assign(x.size(), 0.0);
+    variance.assign(x.size(), 0.0);
+    if (!draws_) {
+        const FloatBuffers& sent = buffers_.exchange;
+        for (std::size_t i = 0; i < x.size(); ++i)
+            bias[i] = (exchange_.is_narrow() ? sent.narrow[w][i] : sent.decoded[w][i]) - x[i];
+        return true;
+    }
+    const bool defined =
+        add_moments(x.data(), x.size(), decision_.scale, scale_.cast, bias.data(), variance.data());
+    decode(bias, variance);
+    return defined;
+}
+
+template <class Real, class Saturated>
+void FloatBlocks::add_sent(std::size_t w, ErrorStatistics& sent, const Real* x, const Real* y,
+                           const Saturated& saturated) {
+    std::span<const double> bias, variance;
+    if (draws_ || hops_draw_) {
+        bias = buffers_.bias;
+        variance = buffers_.variance;
+    }
+    account_.add_sent(w, sent, x, y, sent.saturated == 0 ? nullptr : &saturated, bias, variance);
+}
+
+void FloatBlocks::send(std::size_t w, ItemAccount& account) {
+    const std::span<const float> x = item_.block(w, first_, account.count());
+    const FloatBuffers& exchanged = buffers_.exchange;
+    ErrorStatistics sent;
+    const bool counted = round_and_count(w, x, sent);
+    std::span<const double> bias, variance;  // of the wire's own draws
+    if (!counted) {
+        exchange_.encode(w, x, first_, key_);
+        if (draws_ || hops_draw_) sent.moments_defined = find_moments(w, x);
+        if (draws_) {
+            bias = buffers_.bias;
+            variance = buffers_.variance;
+        }
+    }
+    if (exchange_.is_narrow()) {
+        const float* y = exchanged.narrow[w].data();
+        if (!counted) {
+            sent.add_block<float>(x, exchanged.narrow[w], &scale_, bias, variance);
+            sent.count_limits(x, exchanged.narrow[w], smallest_normal_, largest_);
+        }
+        add_sent(w, sent, x.data(), y, BeyondLargest<float>{x.data(), y, 1.0, double{largest_}});
+        return;
+    }
+    buffers_.x.assign(x.begin(), x.end());
+    sent.add_block<double>(buffers_.x, exchanged.decoded[w], &scale_, bias, variance);
+    sent.count_limits(buffers_.x, exchanged.codes[w], scale_);
+    const double *wide = buffers_.x.data(), *y = exchanged.decoded[w].data();
+    add_sent(w, sent, wide, y,
+             BeyondLargest<double>{wide, exchanged.codes[w].data(), scale_.scale, scale_.largest});
+}
+
+void FloatBlocks::reduce(std::size_t r, std::span<double> y, HopMoments* hops) {
+    exchange_.reduce(topologies_[r], account_.reduced()[r].exact, first_, item_.elements(), key_,
+                     item_.divisor(), y, hops);
+    if (hops == nullptr) return;
+    decode(hops->bias, hops->variance);
+}
+
+void FloatBlocks::read_sent(std::size_t w, std::span<double> y) {
+    for (std::size_t i = 0; i < y.size(); ++i)
+        y[i] = exchange_.is_narrow() ? buffers_.exchange.narrow[w][i]
+                                     : buffers_.exchange.decoded[w][i];
+}
+
+void FloatBlocks::add(std::size_t first, std::span<const double> reference) {
+    if (decision_.skipped) return account_.skip(first, reference);
+    first_ = first;
+    key_ = item_.key(0);
+    account_.add(*this, first, reference);
+    if (!any(account_.reduced(), [](const RowSums& r) { return !r.samples.empty(); })) return;
+    for (std::size_t d = 0; d < static_cast<std::size_t>(item_.draws); ++d) {
+        key_ = item_.key(d);
+        for (std::size_t w = 0; w < item_.gradients.size(); ++w)
+            exchange_.encode(w, item_.block(w, first, reference.size()), first, key_);
+        account_.take_draw(*this, d, reference.size());
+    }
+    account_.add_draws(first);
+}
+
+std::vector<ResultRow> FloatBlocks::rows(const FloatScheme& scheme,
+                                         const Decision& decision) const {
+    return account_.rows({scheme.transport, payload_bits(scheme.grid, item_.elements()),
+                          decision.side_bits.value_or(scheme.side_bits), decision.exponent,
+                          decision.skipped});
+}
+
+}  // namespace apscope::detail

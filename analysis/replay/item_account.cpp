@@ -1,0 +1,258 @@
+#include "analysis/replay/item_account.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+#include "analysis/cost/cost_model.h"
+#include "core/fixed_shape_sum.h"
+#include "emulation/schemes/codecs/add_row.h"
+
+namespace apscope::detail {
+
+namespace {
+
+void fill_blocks(ResultRow& row, const BlockUse& use) {
+    row.block_count = use.blocks;
+    row.block_saturated = use.saturated;
+    if (use.blocks == 0) return;
+    row.block_range = static_cast<double>(use.range_sum) / static_cast<double>(use.blocks);
+    row.block_range_max = use.range_max;
+    row.block_scale_spread = use.scale_spread();
+}
+
+// sum += row, of which the first starts it.
+void add_to(Buffer<double>& sum, std::span<const double> row, bool is_first) {
+    if (is_first) sum.assign(row.begin(), row.end());
+    else simd::run<AddRow>(row.data(), sum.size(), sum.data());
+}
+
+// sum = (sum + row) / divisor
+struct AddAndDivide {
+    static APSCOPE_INLINE void run(const double* row, double divisor, std::size_t count,
+                                   double* sum) {
+        divide_by(divisor, [&](auto quotient) __attribute__((always_inline)) {
+            for (std::size_t i = 0; i < count; ++i) sum[i] = quotient(sum[i] + row[i]);
+        });
+    }
+};
+
+// work(at, count) on every block of so many elements.
+void for_blocks(std::size_t size, const auto& work) {
+    for (std::size_t at = 0; at < size; at += sum_block) work(at, std::min(sum_block, size - at));
+}
+
+}  // namespace
+
+ItemAccount::ItemAccount(const ItemContext& item, AccountBuffers& buffers,
+                         std::vector<RowSums> reduced)
+    : item_(item), buffers_(buffers), sent_(item.gradients.size()) {
+    rows_.resize(1);
+    std::move(reduced.begin(), reduced.end(), std::back_inserter(rows_));
+}
+
+void ItemAccount::start(std::size_t first, std::span<const double> reference) {
+    reference_ = reference;
+    noise_ = item_.noise_of(first, reference.size());
+    classed_ = has_moments_ = false;
+    moments_defined_ = true;
+}
+
+void ItemAccount::skip(std::size_t first, std::span<const double> reference) {
+    start(first, reference);
+    for (std::size_t w = 0; w < sent_.size(); ++w) {
+        const std::span<const float> x = item_.block(w, first, count());
+        sent_[w].add_block<float>(x, x, nullptr, {}, {});
+    }
+    if (reduced().empty()) return;
+    ErrorStatistics& lost = reduced()[0].statistics;
+    lost.add_block<double>(reference, reference, nullptr, {}, {});
+    if (!noise_.empty()) lost.over_noise.add_lost(reference, noise_);
+    for (RowSums& row : reduced()) row.statistics = lost;
+}
+
+void ItemAccount::add(BlockSource& source, std::size_t first, std::span<const double> reference) {
+    start(first, reference);
+    for (std::size_t w = 0; w < sent_.size(); ++w) source.send(w, *this);
+    if (reduced().empty()) return;
+    end_sent();
+    known_ = reference_sums(reference);
+    for (std::size_t r = 0; r < reduced().size(); ++r) add_result(source, r);
+}
+
+void ItemAccount::sum_moments(std::size_t w, std::span<const double> bias,
+                              std::span<const double> variance) {
+    add_to(buffers_.bias, bias, w == 0);
+    add_to(buffers_.variance, variance, w == 0);
+    has_moments_ = true;
+}
+
+void ItemAccount::add_own(std::size_t w, std::span<const double> meant,
+                          std::span<const double> sent) {
+    own_sent_.resize(sent_.size());
+    own_sent_[w].add_block<double>(meant, sent, nullptr, {}, {});
+    if (item_.reduces) add_to(buffers_.own, meant, w == 0);
+}
+
+// Errors are then of the divided sum.
+void ItemAccount::end_sent() {
+    const double divisor = item_.divisor();
+    if (divisor == 1.0) return;
+    const auto divide = [&](Buffer<double>& row) {
+        simd::run<DivideRow>(row.data(), divisor, count());
+    };
+    if (classed_) {
+        divide(buffers_.lost);
+        divide(buffers_.clipped);
+    }
+    if (has_own) divide(buffers_.own);
+}
+
+void ItemAccount::add_result(BlockSource& source, std::size_t r) {
+    RowSums& row = reduced()[r];
+    Buffer<double>& y = r == 0 ? buffers_.exact : buffers_.y;
+    y.resize(count());
+    Buffer<double>&bias = buffers_.result_bias, &variance = buffers_.result_variance;
+    const bool has_moments = row.adds_moments && has_moments_,
+               adds_hops = has_moments && row.hops_draw;
+    bias.assign(has_moments ? count() : 0, 0.0);
+    variance.assign(bias.size(), 0.0);
+    HopMoments hops{bias, variance, true};
+    source.reduce(r, y, adds_hops ? &hops : nullptr);
+    if (has_moments) {
+        const double divisor = item_.divisor();
+        simd::run<AddAndDivide>(buffers_.bias.data(), divisor, count(), bias.data());
+        simd::run<AddAndDivide>(buffers_.variance.data(), divisor * divisor, count(),
+                                variance.data());
+    }
+    ErrorStatistics found;
+    found.moments_defined = !has_moments || (moments_defined_ && hops.defined);
+    found.add_block<double>(reference_, y, ulps ? &*ulps : nullptr, bias, variance, &known_);
+    if (splits && row.exact && !classed_) {
+        found.split.sums[ErrorSplit::rounding] = found.sums[ErrorStatistics::squared_error];
+    } else if (splits) {
+        const auto split = [&]<bool Classed>() {
+            simd::run<SplitReduced<Classed>>(
+                reference_.data(), static_cast<const double*>(buffers_.exact.data()),
+                static_cast<const double*>(y.data()),
+                static_cast<const double*>(buffers_.lost.data()),
+                static_cast<const double*>(buffers_.clipped.data()), count(), &found.split);
+        };
+        classed_ ? split.template operator()<true>() : split.template operator()<false>();
+    }
+    if (!noise_.empty()) found.over_noise.add(reference_, y, noise_);
+    row.statistics.merge(found);
+    if (has_own) row.own.add_block<double>(buffers_.own, y, nullptr, {}, {});
+}
+
+bool ItemAccount::sample_lacking(std::span<const ResultRow> rows) {
+    const DrawSamples none(static_cast<std::size_t>(item_.draws));
+    bool found = false;
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+        const ResultRow& row = rows[r];
+        if (!std::isnan(row.expected_bias) || !(row.count > 0) || row.counted != row.count ||
+            row.skipped)
+            continue;
+        found = true;
+        if (r == 0) sent_samples_.assign(sent_.size(), none);
+        else rows_[r].samples = none;
+    }
+    return found;
+}
+
+void ItemAccount::take_draw(BlockSource& source, std::size_t d, std::size_t count) {
+    const auto draws = static_cast<std::size_t>(item_.draws), workers = sent_.size();
+    drawn_ = count;
+    buffers_.drawn.resize(workers + reduced().size());
+    const auto room = [&](std::size_t row) {
+        buffers_.drawn[row].resize(draws * count);
+        return std::span(buffers_.drawn[row]).subspan(d * count, count);
+    };
+    for (std::size_t w = 0; w < sent_samples_.size(); ++w) source.read_sent(w, room(w));
+    for (std::size_t r = 0; r < reduced().size(); ++r)
+        if (!reduced()[r].samples.empty()) source.reduce(r, room(workers + r), nullptr);
+}
+
+void ItemAccount::add_draws(std::size_t first) {
+    const auto add = [&](DrawSamples& samples, std::size_t row, std::size_t at,
+                         std::span<const double> of) {
+        samples.add_block(
+            of, [&](std::size_t d) { return buffers_.drawn[row].data() + d * drawn_ + at; });
+    };
+    for_blocks(drawn_, [&](std::size_t at, std::size_t size) {
+        for (std::size_t w = 0; w < sent_samples_.size(); ++w) {
+            const std::span<const float> x = item_.block(w, first + at, size);
+            buffers_.y.assign(x.begin(), x.end());
+            add(sent_samples_[w], w, at, buffers_.y);
+        }
+        if (reduced().empty()) return;
+        item_.add_up(first + at, size, buffers_.y);
+        for (std::size_t r = 0; r < reduced().size(); ++r)
+            if (DrawSamples& samples = reduced()[r].samples; !samples.empty())
+                add(samples, sent_.size() + r, at, buffers_.y);
+    });
+}
+
+void ItemAccount::take(RowTotals totals) {
+    sent_ = std::move(totals.wire);
+    for (ErrorStatistics& sent : sent_) sent.moments_defined = totals.wire_moments_defined;
+    for (std::size_t r = 0; r < reduced().size(); ++r) {
+        RowTotals::Reduced& from = totals.reduced[r];
+        RowSums& row = reduced()[r];
+        row.statistics = from.statistics;
+        if (row.adds_moments)
+            row.statistics.moments_defined =
+                from.statistics.moments_defined && totals.wire_moments_defined;
+        row.samples.draw_error = std::move(from.draw_error);
+        row.samples.left_out = std::move(from.left_out);
+        row.samples.variance_sum = from.variance_sum;
+    }
+}
+
+RowSums ItemAccount::wire_sums() const {
+    RowSums wire = rows_[0];
+    for (const ErrorStatistics& worker : sent_) wire.statistics.merge(worker);
+    for (const ErrorStatistics& worker : own_sent_) wire.own.merge(worker);
+    for (const DrawSamples& worker : sent_samples_) {
+        if (wire.samples.empty()) wire.samples = worker;
+        else wire.samples.merge(worker);
+    }
+    return wire;
+}
+
+std::vector<ResultRow> ItemAccount::rows(const SentItem& sent) const {
+    std::vector<ResultRow> rows;
+    rows.reserve(rows_.size());
+    const auto make = [&](const RowSums& s) {
+        ResultRow& row = rows.emplace_back();
+        row.wire = s.topology.empty();
+        row.topology = s.topology;
+        row.wire_bits = static_cast<std::int64_t>(sent.wire_bits);
+        row.side_bits = static_cast<std::int64_t>(sent.side_bits);
+        const Volume volume =
+            volume_of(sent.transport, s.topology, static_cast<double>(item_.elements()),
+                      static_cast<double>(sent.wire_bits), static_cast<double>(sent.side_bits),
+                      item_.workers());
+        row.volume = volume.inter;
+        row.intra_volume = volume.intra;
+        row.scale_exponent = sent.scale_exponent;
+        row.skipped = sent.skipped;
+        if (sent.skipped) {
+            fill_skipped(row, s.statistics);
+        } else {
+            fill_columns(row, s.statistics, s.moments, s.float_grid);
+            if (splits) fill_split(row, s.statistics);
+            if (s.blocks) fill_blocks(row, *s.blocks);
+            if (has_own) fill_own(row, s.own);
+        }
+        if (!row.wire && item_.noise != nullptr && !item_.noise->blocks.empty())
+            fill_noise(row, s.statistics.over_noise, item_.noise->sum);
+        if (!sent.skipped) s.samples.fill(row);
+    };
+    make(wire_sums());
+    for (const RowSums& s : reduced()) make(s);
+    return rows;
+}
+
+}  // namespace apscope::detail

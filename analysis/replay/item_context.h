@@ -1,0 +1,50 @@
+// One item of a replay, a (step, tensor) pair: what the rows of every scheme are made from.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "analysis/statistics/batch_noise.h"
+#include "core/philox.h"
+#include "emulation/allreduce/topology.h"
+#include "emulation/machine/buffers.h"
+#include "emulation/machine/row_kernels.h"
+
+namespace apscope::detail {
+
+struct ItemContext {
+    std::string_view tensor;
+    std::int64_t step_number = 0;
+    bool divide = false;   // results and the reference are divided by the number of workers
+    bool reduces = true;   // false where the trace holds reduced gradients: wire rows only
+    std::uint64_t seed = 0;
+    int draws = 1;  // K >= 3: sample what has no closed form
+    std::span<const Topology> topologies;  // those that were asked for, exact left out
+    std::span<const std::span<const float>> gradients;  // one row a worker, as recorded
+    const BatchNoise* noise = nullptr;  // of these gradients, where the rows are to have it
+
+    int workers() const { return static_cast<int>(gradients.size()); }
+    std::size_t elements() const { return gradients[0].size(); }
+    double divisor() const { return divide ? workers() : 1.0; }
+    PhiloxKey key(std::size_t draw) const {
+        return replay_key(seed, tensor, step_number, static_cast<std::uint32_t>(draw));
+    }
+    std::span<const float> block(std::size_t worker, std::size_t first, std::size_t count) const {
+        return gradients[worker].subspan(first, count);
+    }
+    // Of elements first .. first + count - 1, which begin a block; empty without.
+    std::span<const double> noise_of(std::size_t first, std::size_t count) const {
+        return detail::noise_of(noise, first, count);
+    }
+    // R of these elements: the fp64 sum of the workers' gradients in rank order, divided.
+    void add_up(std::size_t first, std::size_t count, Buffer<double>& reference) const {
+        reference.assign(count, -0.0);  // -0 + x is x
+        for (const std::span<const float> row : gradients)
+            simd::run<AddWidened>(reference.data(), row.data() + first, count);
+        if (divide) simd::run<DivideRow>(reference.data(), divisor(), count);
+    }
+};
+
+}  // namespace apscope::detail
