@@ -239,9 +239,4 @@ std::vector<std::string> Results::tensors() const {
     return names;
 }
 
-std::vector<SummaryRow> Results::summary() const {
-    const detail::FloatEnvironment environment;
-    return summarize(*data_);
-}
-
 }  // namespace apscope
