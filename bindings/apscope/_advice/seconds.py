@@ -122,7 +122,11 @@ def _growth(side: np.ndarray, of_row: np.ndarray, count: int, factor: float) -> 
 
 
 def _seconds(
-    part: tuple[float, ...], kind: tuple[str, str, str], workers: int, network: Network, side: str
+    part: tuple[float, float, float, float, float],
+    kind: tuple[str, str, str],
+    workers: int,
+    network: Network,
+    side: str,
 ) -> float:
     """Seconds of one part's values, bytes and buckets; NaN without an algorithm."""
     spec, topology, grid = kind
@@ -154,7 +158,7 @@ def _latency(
 ) -> tuple[float, float]:
     """Seconds of one bucket's messages, and of those that agree on its scales."""
     delayed, fused = (
-        _seconds((1.0,) * 5, (spec, topology, grid), workers, alone, side)
+        _seconds((1.0, 1.0, 1.0, 1.0, 1.0), (spec, topology, grid), workers, alone, side)
         for side in ("delayed", "fused")
     )
     return (np.nan, 0.0) if np.isnan(delayed) else (delayed, fused - delayed)

@@ -92,7 +92,7 @@ class Results:
             table = self._tables[name] = table.whole()
         return table
 
-    def _coded(self, columns: Sequence[str]) -> CodedColumns:
+    def _for_core(self, columns: Sequence[str]) -> CodedColumns:
         """Those of these columns that `frame` has, for computing.
 
         Of an opened folder only they are read, and `frame` need not be made.
@@ -100,8 +100,8 @@ class Results:
         table = self._tables["frame"]
         return table.coded(columns) if isinstance(table, OnFile) else coded_of(self.frame, columns)
 
-    def _computing(self, columns: Sequence[str]) -> pd.DataFrame:
-        """As `_coded`, as a frame whose texts are categories."""
+    def _coded(self, columns: Sequence[str]) -> pd.DataFrame:
+        """As `_for_core`, as a frame whose texts are categories."""
         from .pooling import coded
 
         table = self._tables["frame"]
@@ -187,7 +187,7 @@ class Results:
         """A sentence about gradients that are NaN or infinite; empty if there are none."""
         from .pooling import nonfinite
 
-        frame = self._computing(
+        frame = self._coded(
             ["trace", "step", "tensor", "stage", "skipped", "count", "counted", "nan", "infinite"]
         )
         wire = frame[frame["stage"] == "wire"]
@@ -207,7 +207,7 @@ class Results:
     @property
     def all_zero(self) -> str:
         """A sentence about traces with only zero gradients; empty if there are none."""
-        frame = self._computing(["trace", "stage", "counted", "nonzero"])
+        frame = self._coded(["trace", "stage", "counted", "nonzero"])
         wire = frame.loc[frame["stage"] == "wire", ["trace", "counted", "nonzero"]]
         sums = wire.groupby("trace", sort=False, observed=True).sum()
         names = [str(name) for name in sums.index[(sums["counted"] > 0) & (sums["nonzero"] == 0)]]

@@ -56,9 +56,9 @@ class Rows:
         stage = _text(columns["stage"])
         self.core = _core.RowTable(
             {name: _text(columns[name]) for name in _TEXTS if name in columns},
-            columns["step"],
+            np.asarray(columns["step"]),
             np.array([level == "wire" for level in stage.levels], bool)[stage.codes],
-            columns["skipped"],
+            np.asarray(columns["skipped"]),
             {name: values for name, values in columns.items() if name in _NUMBERS},
         )
 
@@ -76,7 +76,7 @@ class Rows:
 
 def rows_of(results: Any, columns: Sequence[str]) -> Rows:
     """These columns of a Results or its table, those that it has; of a file only they are read."""
-    of_results = getattr(results, "_coded", None)
+    of_results = getattr(results, "_for_core", None)
     return Rows(of_results(columns) if of_results else coded_of(frame_of(results), columns))
 
 
