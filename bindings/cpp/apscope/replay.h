@@ -27,7 +27,7 @@ struct ReplayOptions {
     std::vector<std::string> topologies = {"ring", "tree", "hierarchical:4", "sequential"};
     std::optional<int> workers = {};            ///< ranks 0..workers-1; by default all
     std::optional<std::int64_t> first_step = {}, end_step = {};  ///< recorded steps, half open
-    /// An ECMAScript regular expression that names are searched for; empty: all.
+    /// A regular expression in RE2's syntax that names are searched for; empty: all.
     std::string tensors = {};
     std::uint64_t seed = 0;  ///< of all draws
     int threads = 0;  ///< 0 uses all of the machine's; their number changes no bit
