@@ -93,15 +93,14 @@ public:
         return table_.skipped[row] ? -absolute_[row] : signed_error_[row];
     }
     // 0 for a row that was skipped, overflowed or is all zero.
-    double cosine(std::size_t row, const Loss& loss, std::span<const double> cosine) const {
+    double cosine(std::size_t row, const Loss& loss, const Cells& cosine) const {
         if (table_.skipped[row] || loss.overflow > 0) return 0.0;
         return std::isnan(cosine[row]) && !std::isnan(loss.error) ? 0.0 : cosine[row];
     }
 
 private:
     const RowTable& table_;
-    std::span<const double> error_, reference_, signed_error_, absolute_, overflow_, noise_, log2_,
-        blocks_;
+    Cells error_, reference_, signed_error_, absolute_, overflow_, noise_, log2_, blocks_;
 };
 
 }  // namespace apscope::detail

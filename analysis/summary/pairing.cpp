@@ -105,8 +105,8 @@ private:
     std::unordered_map<std::size_t, std::uint32_t> rows_;
 };
 
-std::vector<std::span<const double>> parts_of(const RowTable& table) {
-    std::vector<std::span<const double>> parts;
+std::vector<Cells> parts_of(const RowTable& table) {
+    std::vector<Cells> parts;
     for (std::size_t c = 0; c < number_columns.size(); ++c) {
         if (number_columns[c].pools == Pools::part) parts.push_back(table[static_cast<C>(c)]);
     }
@@ -118,10 +118,10 @@ std::vector<Cell> cells_of(const RowTable& table, const SchemeRows& scheme, cons
     const RowLosses losses(table);
     const auto cosine = table[C::cosine], underflow = table[C::underflow],
                nonzero = table[C::nonzero], error = table[C::sum_squared_error];
-    const std::vector<std::span<const double>> parts = parts_of(table);
+    const std::vector<Cells> parts = parts_of(table);
     const bool reduced = topology != "wire";
     const Places wire(table, scheme.wire), exact(table, reduced ? scheme.rows_of("exact") : Rows());
-    const auto sent_only = [&](std::uint32_t row, std::span<const double> values) {
+    const auto sent_only = [&](std::uint32_t row, const Cells& values) {
         return table.skipped[row] ? 0.0 : values[row];
     };
     std::vector<Cell> cells;

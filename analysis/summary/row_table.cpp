@@ -7,8 +7,7 @@ namespace apscope::detail {
 
 namespace {
 
-std::span<const double> present(std::span<const double> values, std::size_t rows,
-                                std::string_view name) {
+Cells present(Cells values, std::size_t rows, std::string_view name) {
     if (values.size() != rows) {
         throw std::invalid_argument("the results have no column '" + std::string(name) +
                                     "': an older apscope wrote them; replay the trace again");
@@ -40,13 +39,11 @@ CodedIntegers::CodedIntegers(std::span<const std::int64_t> of_row) {
     }
 }
 
-std::span<const double> RowTable::operator[](NumberColumn column) const {
+Cells RowTable::operator[](NumberColumn column) const {
     const auto i = static_cast<std::size_t>(column);
     return present(numbers[i], rows, number_columns[i].name);
 }
 
-std::span<const double> RowTable::workers_of_rows() const {
-    return present(workers, rows, "workers");
-}
+Cells RowTable::workers_of_rows() const { return present(workers, rows, "workers"); }
 
 }  // namespace apscope::detail

@@ -55,21 +55,40 @@ struct CodedIntegers {
     explicit CodedIntegers(std::span<const std::int64_t> of_row);
 };
 
+// Numbers of rows, as integers or reals; NaN for an empty cell.
+class Cells {
+public:
+    Cells() = default;
+    explicit Cells(std::span<const double> values) : reals_(values.data()), size_(values.size()) {}
+    explicit Cells(std::span<const std::int64_t> values)
+        : integers_(values.data()), size_(values.size()) {}
+
+    double operator[](std::size_t row) const {
+        return integers_ ? static_cast<double>(integers_[row]) : reals_[row];
+    }
+    std::size_t size() const { return size_; }
+
+private:
+    const double* reals_ = nullptr;
+    const std::int64_t* integers_ = nullptr;
+    std::size_t size_ = 0;
+};
+
 struct RowTable {
     std::size_t rows = 0;
     CodedTexts trace, tensor, role, scheme, format, topology, note;
     Codes step;
     std::vector<std::int64_t> steps;  // the numbers of the codes
     std::span<const std::uint8_t> wire, skipped;
-    std::span<const double> workers;
-    // NaN for an empty cell; no span for a column that the table does not have.
-    std::array<std::span<const double>, number_columns.size()> numbers;
+    // None for columns that the table does not have.
+    Cells workers;
+    std::array<Cells, number_columns.size()> numbers;
 
     // Throws std::invalid_argument where the table has no such column.
-    std::span<const double> operator[](NumberColumn column) const;
-    std::span<const double> workers_of_rows() const;
+    Cells operator[](NumberColumn column) const;
+    Cells workers_of_rows() const;
     // The elements of one worker in a row.
-    double elements(std::size_t row, std::span<const double> count) const {
+    double elements(std::size_t row, const Cells& count) const {
         return wire[row] ? count[row] / workers[row] : count[row];
     }
 };

@@ -45,7 +45,7 @@ py::dict losses(const ArrayTable& arrays) {
     add("log2_over_noise", [](std::size_t, const Loss& l) { return l.log2_over_noise; });
     add("noise_blocks", [](std::size_t, const Loss& l) { return l.noise_blocks; });
     add("over_noise", [](std::size_t, const Loss& l) { return l.over_noise(); });
-    if (!cosine.empty() || table.rows == 0)
+    if (cosine.size() == table.rows)
         add("cosine", [&](std::size_t i, const Loss& l) { return of_row.cosine(i, l, cosine); });
     py::dict found = to_dict(f);
     found["skipped"] = to_flags(table.skipped);

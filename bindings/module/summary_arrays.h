@@ -76,13 +76,9 @@ public:
             text.names = names;
         }
         for (const auto& [name, column] : numbers) {
-            const auto values = column.cast<Numbers>();
-            check_length(values.size());
-            kept_.push_back(values);
-            const std::span<const double> span(values.data(), table_.rows);
             const auto place = parse_number_column(name.cast<std::string>());
-            if (place) table_.numbers[static_cast<std::size_t>(*place)] = span;
-            else table_.workers = span;
+            (place ? table_.numbers[static_cast<std::size_t>(*place)] : table_.workers) =
+                cells(py::reinterpret_borrow<py::object>(column));
         }
     }
     ArrayTable(const ArrayTable&) = delete;
@@ -111,6 +107,17 @@ private:
         if (static_cast<std::size_t>(size) != table_.rows)
             throw std::invalid_argument("a column has " + std::to_string(size) + " rows, not " +
                                         std::to_string(table_.rows));
+    }
+    Cells cells(const py::object& column) {
+        if (py::isinstance<IntegerArray>(column)) return kept<IntegerArray>(column);
+        return kept<Numbers>(column);
+    }
+    template <class Array>
+    Cells kept(const py::object& column) {
+        const auto values = column.cast<Array>();
+        check_length(values.size());
+        kept_.push_back(values);
+        return Cells(std::span(values.data(), table_.rows));
     }
     std::span<const std::uint8_t> flags(FlagArray values) {
         check_length(values.size());

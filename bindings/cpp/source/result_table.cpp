@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -78,13 +79,13 @@ ResultTable::ResultTable(const Results::Data& data)
     }
     table_.wire = wire_;
     table_.skipped = skipped_;
-    table_.workers = workers_;
+    table_.workers = detail::Cells(std::span<const double>(workers_));
     const auto add = [&](NumberColumn column, auto field) {
         const auto place = static_cast<std::size_t>(column);
         if (!is_used(place)) return;
         numbers_[place].reserve(data.rows.size());
         for (const Row& row : data.rows) numbers_[place].push_back(as_number(row.*field));
-        table_.numbers[place] = numbers_[place];
+        table_.numbers[place] = detail::Cells(std::span<const double>(numbers_[place]));
     };
 #define APSCOPE_ADD(name, unit, section, pools) add(NumberColumn::name, &Row::name);
     APSCOPE_NUMBER_COLUMNS(APSCOPE_ADD, APSCOPE_ADD, APSCOPE_ADD)
