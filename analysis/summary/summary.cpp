@@ -12,6 +12,18 @@ namespace {
 
 using C = NumberColumn;
 
+// Which rows have gradients that are NaN or infinite; a skipped row is recognised by its counts.
+std::vector<std::uint8_t> nonfinite_rows(const RowTable& table) {
+    const auto nan = table[C::nan], infinite = table[C::infinite], count = table[C::count],
+               counted = table[C::counted];
+    std::vector<std::uint8_t> odd(table.rows);
+    for (std::size_t i = 0; i < table.rows; ++i) {
+        odd[i] =
+            table.skipped[i] ? count[i] > counted[i] : or_zero(nan[i]) + or_zero(infinite[i]) > 0;
+    }
+    return odd;
+}
+
 Groups by_columns(const RowTable& table, std::initializer_list<const Codes*> columns,
                   std::span<const Codes> by) {
     Groups groups(table.rows);
@@ -124,15 +136,20 @@ std::vector<Sums> sums_of(const RowTable& table, const ChosenRows& rows, const G
 
 }  // namespace
 
-std::vector<std::uint8_t> nonfinite_rows(const RowTable& table) {
-    const auto nan = table[C::nan], infinite = table[C::infinite], count = table[C::count],
-               counted = table[C::counted];
-    std::vector<std::uint8_t> odd(table.rows);
+NonfinitePlaces nonfinite_places(const RowTable& table) {
+    const std::vector<std::uint8_t> odd = nonfinite_rows(table);
+    const Codes* columns[] = {&table.trace, &table.tensor, &table.step};
+    Groups places(table.rows);
+    for (const Codes* column : columns)
+        places = places.divided(column->levels, [&](std::size_t i) { return column->of_row[i]; });
+    std::vector<std::uint8_t> wire(places.size(), 0), seen(places.size(), 0);
     for (std::size_t i = 0; i < table.rows; ++i) {
-        odd[i] =
-            table.skipped[i] ? count[i] > counted[i] : or_zero(nan[i]) + or_zero(infinite[i]) > 0;
+        if (!table.wire[i]) continue;
+        wire[places.of_row[i]] = 1;
+        seen[places.of_row[i]] |= odd[i];
     }
-    return odd;
+    return {static_cast<std::size_t>(std::ranges::count(seen, 1)),
+            static_cast<std::size_t>(std::ranges::count(wire, 1))};
 }
 
 Summary summarized(const RowTable& table, const ChosenRows& rows, std::span<const Codes> by,

@@ -13,8 +13,11 @@
 
 namespace apscope::detail {
 
-// Which rows have gradients that are NaN or infinite; a skipped row is recognised by its counts.
-std::vector<std::uint8_t> nonfinite_rows(const RowTable& table);
+// The numbers of layers and steps with gradients that are NaN or infinite, and of all.
+struct NonfinitePlaces {
+    std::size_t odd = 0, all = 0;
+};
+NonfinitePlaces nonfinite_places(const RowTable& table);
 
 // A row per trace, scheme, topology and `by`, in order of appearance.
 struct Summary {

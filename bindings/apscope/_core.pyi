@@ -524,8 +524,10 @@ class RowTable:
         """
     def losses(self) -> dict:
         ...
-    def nonfinite(self) -> numpy.ndarray[typing.Any, numpy.dtype[typing.Any]]:
-        ...
+    def nonfinite_places(self) -> tuple[int, int]:
+        """
+        Numbers of layers and steps with gradients that are NaN or infinite, and of all.
+        """
     def of_topology(self, rows: ChosenRows, topology: str) -> ChosenRows:
         ...
     def pool(self, rows: ChosenRows, by: list) -> tuple:

@@ -194,7 +194,11 @@ void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
         return false;
     }, py::arg("rows"), "Whether a row counts for another topology than its own.")
         .def("losses", &losses)
-        .def("nonfinite", [](const ArrayTable& t) { return to_flags(nonfinite_rows(t.table())); })
+        .def("nonfinite_places",
+             [](const ArrayTable& t) {
+        const NonfinitePlaces places = nonfinite_places(t.table());
+        return py::make_tuple(places.odd, places.all);
+    }, "Numbers of layers and steps with gradients that are NaN or infinite, and of all.")
         .def("pool", &pool, py::arg("rows"), py::arg("by"))
         .def("summary", &summary, py::arg("rows"), py::arg("by"), py::arg("batch_factor"))
         .def("step_time",

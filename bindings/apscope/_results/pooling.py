@@ -31,7 +31,6 @@ __all__ = [
     "infinite_with",
     "is_own",
     "losses",
-    "nonfinite",
     "numbers",
     "one_trace",
     "pool",
@@ -133,12 +132,6 @@ def quotient(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
 def infinite_with(overflow: np.ndarray, value: np.ndarray) -> np.ndarray:
     """An error, infinite with overflow, because its sums omit values that are not finite."""
     return np.where(overflow > 0, np.inf, value)
-
-
-def nonfinite(table: pd.DataFrame) -> np.ndarray:
-    """Which rows have gradients that are NaN or infinite; skipped rows are recognised by counts."""
-    columns = ("step", "stage", "skipped", "count", "counted", "nan", "infinite")
-    return Rows(coded_of(table, columns)).core.nonfinite()
 
 
 def losses(table: pd.DataFrame) -> dict[str, np.ndarray]:

@@ -185,20 +185,16 @@ class Results:
     @property
     def not_finite(self) -> str:
         """A sentence about gradients that are NaN or infinite; empty if there are none."""
-        from .pooling import nonfinite
+        from .row_table import Rows
 
-        frame = self._coded(
+        columns = self._for_core(
             ["trace", "step", "tensor", "stage", "skipped", "count", "counted", "nan", "infinite"]
         )
-        wire = frame[frame["stage"] == "wire"]
-        odd = (
-            wire[nonfinite(wire)] if {"nan", "infinite", "counted"} <= set(wire) else wire.iloc[:0]
-        )
-        if not len(odd):
+        if not {"nan", "infinite", "counted"} <= set(columns):
             return ""
-        places, every = (
-            len(rows[["trace", "step", "tensor"]].drop_duplicates()) for rows in (odd, wire)
-        )
+        places, every = Rows(columns).core.nonfinite_places()
+        if not places:
+            return ""
         return (
             f"{places} of {every} layer-steps have gradients that are NaN or infinite. They are omitted from every error, and a scheme that skips such "
             "a step is charged with all of it."
