@@ -58,6 +58,7 @@ BELOW = {
     "analysis/trace": ["emulation/machine"],
     "analysis/statistics": ["emulation/allreduce"],
     "analysis/cost": ["emulation/schemes"],
+    "analysis/summary": ["analysis/statistics", "analysis/cost"],
     "analysis/replay": ["analysis/trace", "analysis/statistics", "analysis/cost"],
     "analysis/bench": ["analysis/replay"],
     "analysis/cuda": ["emulation/cuda", "analysis/statistics", "analysis/replay"],

@@ -15,6 +15,7 @@
 #include "analysis/replay/item_views.h"
 #include "analysis/replay/resolved_schemes.h"
 #include "analysis/replay/row_stream.h"
+#include "analysis/replay/selection.h"
 #include "analysis/replay/tensor_rows.h"
 #include "analysis/replay/work_list.h"
 #include "core/float_environment.h"
@@ -357,11 +358,8 @@ void check(const Trace& trace, const ReplayOptions& options) {
             "workers=" + std::to_string(options.workers) + " is not between 1 and the " +
             std::to_string(manifest.workers) + " that trace '" + manifest.name + "' recorded");
     }
-    if (options.shards == 0 || options.shard >= options.shards) {
-        throw std::invalid_argument("shard " + std::to_string(options.shard) + "/" +
-                                    std::to_string(options.shards) +
-                                    " does not exist; shards count from 0 to N-1");
-    }
+    check_shard(static_cast<std::int64_t>(options.shard),
+                static_cast<std::int64_t>(options.shards));
     const std::size_t pairs = options.steps.size() * options.tensors.size();
     if (options.statistics && options.statistics->size() != pairs) {
         throw std::invalid_argument("there are statistics of " +

@@ -4,29 +4,12 @@
 #include <string>
 
 #include "analysis/cost/cost_model.h"
+#include "analysis/cost/scheme_transport.h"
 #include "bindings/module/guarded.h"
-#include "emulation/schemes/definition.h"
 
 namespace py = pybind11;
 using namespace apscope;
 using namespace apscope::detail;
-
-namespace {
-
-// How the rows of a scheme with this column `format` are sent: for a policy, by the first branch
-// that has it. Without a spec only the topology is known.
-Transport transport_of(const MadeSchemes& made, const std::string& spec, const std::string& grid) {
-    if (spec.empty()) return {};
-    const Scheme scheme = parse_scheme(spec, &made);
-    if (const auto* policy = std::get_if<Policy>(&scheme.kind)) {
-        for (const PolicyBranch& branch : policy->branches) {
-            if (branch.scheme->grid_name() == grid) return branch.scheme->transport();
-        }
-    }
-    return scheme.transport();
-}
-
-}  // namespace
 
 void bind_cost(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
     m.def("collective_cost",
@@ -50,33 +33,8 @@ void bind_cost(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& m
           "bytes sent, added and decoded.");
     m.def("agreed_bits",
           [made](const std::string& spec, const std::string& grid) {
-        return transport_of(*made, spec, grid).agreed_bits;
+        return transport_of(spec, grid, made.get()).agreed_bits;
     }, py::arg("scheme"), py::arg("grid"),
           "How many of a message's side bits are agreed before it is made; the others travel with "
           "it.");
-    m.def("collective_of", [](const std::string& topology) -> py::object {
-        const auto found = collective_of(topology);
-        return found ? py::object(py::make_tuple(name_of(found->first), found->second))
-                     : py::none();
-    }, py::arg("topology"));
-    m.def(
-        "way",
-        [made](const std::string& spec, const std::string& grid, const std::string& topology,
-               double values, double payload, double side, int workers) -> py::object {
-        const std::optional<Way> way =
-            way_of(transport_of(*made, spec, grid), topology, values, payload, side, workers);
-        if (!way) return py::none();
-        py::dict d;
-        d["collective"] = name_of(way->collective);
-        d["group"] = way->group;
-        d["rounds"] = way->rounds;
-        d["sent"] = way->bytes.sent;
-        d["partial"] = way->bytes.partial;
-        d["result"] = way->bytes.result;
-        d["side"] = way->bytes.side;
-        return d;
-    },
-        py::arg("scheme"), py::arg("grid"), py::arg("topology"), py::arg("values"),
-        py::arg("payload"), py::arg("side"), py::arg("workers"),
-        "How the messages of a scheme are sent, in bytes; None if no algorithm computes that sum.");
 }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "analysis/replay/replay.h"
+#include "analysis/replay/selection.h"
 #include "analysis/replay/tensor_rows.h"
 #include "bindings/module/columns.h"
 #include "bindings/module/exchange_types.h"
@@ -194,6 +195,18 @@ void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>&
              py::arg("schemes"), py::arg("topologies"), py::arg("steps"), py::arg("tensors"),
              py::arg("workers"), py::arg("seed") = 0, py::arg("shard") = 0, py::arg("shards") = 1,
              py::arg("draws") = 1, py::arg("threads") = 0, py::arg("memory") = 0);
+    m.def(
+        "steps_between",
+        [](const Trace& trace, std::optional<std::int64_t> first, std::optional<std::int64_t> end) {
+        return steps_between(trace.manifest(), first, end);
+    }, py::arg("trace"), py::arg("first"), py::arg("end"));
+    m.def("steps_numbered", [](const Trace& trace, const std::vector<std::int64_t>& numbers) {
+        return steps_numbered(trace.manifest(), numbers);
+    }, py::arg("trace"), py::arg("numbers"));
+    m.def("tensors_matching", [](const Trace& trace, const std::string& pattern) {
+        return tensors_matching(trace.manifest(), pattern);
+    }, py::arg("trace"), py::arg("pattern"));
+    m.def("check_shard", &check_shard, py::arg("shard"), py::arg("shards"));
     m.def("work_costs", [](const Trace& trace, const ReplayOptions& options) {
         std::vector<WorkCost> found;
         {

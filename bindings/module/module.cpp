@@ -10,6 +10,8 @@ void bind_arithmetic(apscope::python::Module& m);
 void bind_arrays(apscope::python::Module& m);
 void bind_blocks(apscope::python::Module& m);
 void bind_cpd(apscope::python::Module& m);
+void bind_summary(apscope::python::Module& m,
+                  const std::shared_ptr<apscope::detail::MadeSchemes>& made);
 void bind_cost(apscope::python::Module& m,
                const std::shared_ptr<apscope::detail::MadeSchemes>& made);
 void bind_bench(apscope::python::Module& m);
@@ -51,5 +53,6 @@ PYBIND11_MODULE(_core, plain) {
     bind_limits(m);
     bind_replay(m, made);
     bind_cost(m, made);
+    bind_summary(m, made);
     bind_bench(m);
 }

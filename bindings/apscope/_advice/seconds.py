@@ -13,7 +13,7 @@ import pandas as pd
 
 from .. import _core
 from .._results.pooling import numbers
-from ..cost import Network, Part, known_spec, one_number, part_cost
+from ..cost import Network
 
 __all__ = ["Latencies", "linear_seconds"]
 
@@ -90,10 +90,10 @@ def linear_seconds(
     for i, (spec, topology, grid) in enumerate(
         rows[["scheme", "topology", "format"]].iloc[first].itertuples(index=False)
     ):
-        known, k = known_spec(spec), candidate[first[i]]
-        rates[i] = _rates(known, topology, grid, workers, free)
-        agreed_limit[i] = _core.agreed_bits(known, grid)
-        message, agreeing = _latency(known, topology, grid, workers, alone)
+        k = candidate[first[i]]
+        rates[i] = _rates(spec, topology, grid, workers, free)
+        agreed_limit[i] = _core.agreed_bits(spec, grid)
+        message, agreeing = _latency(spec, topology, grid, workers, alone)
         latencies.message[k][f"{topology} {grid}"] = message
         latencies.side[k] = max(latencies.side[k], agreeing)
     flat = np.ravel_multi_index((unit, candidate), shape)
@@ -122,26 +122,33 @@ def linear_seconds(
 
 def _growth(side: np.ndarray, of_row: np.ndarray, count: int, factor: float) -> np.ndarray:
     """Growth of side information in a larger model: none for one number per tensor or group."""
-    fixed = one_number(side * 8, of_row, count)
+    fixed = _core.is_one_number(side * 8, of_row, count)
     return np.where(fixed[of_row], 1.0, factor)
 
 
-def _rates(known: str, topology: str, grid: str, workers: int, free: Network) -> np.ndarray:
+def _seconds(
+    part: tuple[float, float, float, float, float],
+    kind: tuple[str, str, str],
+    workers: int,
+    network: Network,
+    side: str,
+) -> float:
+    """Seconds of one part's values, bytes and buckets; NaN without an algorithm."""
+    spec, topology, grid = kind
+    parts = [(*part, topology, grid)]
+    found = _core.part_seconds(parts, spec, workers, network._links, side, "ring")
+    return np.nan if found is None else found
+
+
+def _rates(spec: str, topology: str, grid: str, workers: int, free: Network) -> np.ndarray:
     """Seconds per value, per byte of each kind, and per scanned value.
 
     The kinds of bytes are payload, agreed and other side information. NaN without an algorithm.
     """
 
     def seconds(values: float, payload: float, agreed: float, travelling: float) -> float:
-        told = part_cost(
-            [Part(values, payload, agreed, travelling, 1.0, topology, grid)],
-            known,
-            workers,
-            free,
-            "fused",
-            "ring",
-        )
-        return np.nan if told is None else told["seconds"]
+        part = (values, payload, agreed, travelling, 1.0)
+        return _seconds(part, (spec, topology, grid), workers, free, "fused")
 
     one = 2.0**20  # of each, so that nothing is rounded to whole bytes
     base, scanned = seconds(one, 0, 0, 0), seconds(one, 0, one, 0)
@@ -155,15 +162,11 @@ def _rates(known: str, topology: str, grid: str, workers: int, free: Network) ->
 
 
 def _latency(
-    known: str, topology: str, grid: str, workers: int, alone: Network
+    spec: str, topology: str, grid: str, workers: int, alone: Network
 ) -> tuple[float, float]:
     """Seconds of one bucket's messages, and of those that agree on its scales."""
-    part = Part(1.0, 1.0, 1.0, 1.0, 1.0, topology, grid)
     delayed, fused = (
-        part_cost([part], known, workers, alone, side, "ring") for side in ("delayed", "fused")
+        _seconds((1.0, 1.0, 1.0, 1.0, 1.0), (spec, topology, grid), workers, alone, side)
+        for side in ("delayed", "fused")
     )
-    return (
-        (np.nan, 0.0)
-        if delayed is None or fused is None
-        else (delayed["seconds"], fused["seconds"] - delayed["seconds"])
-    )
+    return (np.nan, 0.0) if np.isnan(delayed) else (delayed, fused - delayed)

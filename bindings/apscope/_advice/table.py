@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 
 from .._results.noise import typical_interval
-from .._results.pooling import OWN_REDUCTIONS, PARTS, losses, numbers
-from .._results.summary import cosines
+from .._results.pooling import OWN_REDUCTIONS, PARTS, losses, numbers, step_losses
 from ..cost import Network
 from .seconds import Latencies, linear_seconds
 from .units import Unit
@@ -242,7 +241,7 @@ def _sums(
     noise_blocks = total(
         np.nan_to_num(lost["noise_blocks"]), unit, candidate, block, size=(*shape, blocks)
     ).max(axis=1)
-    cosine, present = cosines(rows, lost)
+    cosine, present = lost["cosine"], step_losses(lost)[1]
     count = numbers(rows, "count")
     volume = np.where(count == 0, 0.0, numbers(rows, "volume") * count)  # an empty tensor has none
     if bits:

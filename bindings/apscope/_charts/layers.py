@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from .._results.pooling import PARTS, infinite_with, losses, pool, quotient
-from .._results.summary import step_losses
+from .._results.pooling import PARTS, infinite_with, losses, pool, quotient, step_losses
 from .._results.volume import at_most
 from .._schemes.titles import format_of
 from .describe import Cells, Row, number
@@ -85,7 +84,7 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
     lost = losses(own)
     noisy = bool(np.nansum(lost["noise_blocks"]) > 0)
     value = (
-        np.exp2(quotient(lost["log2_over_noise"], lost["noise_blocks"]))
+        lost["over_noise"]
         if noisy
         else np.where(step_losses(lost)[1], step_losses(lost)[0], np.nan)
     )

@@ -59,7 +59,7 @@ def replay(
     steps : slice, "A:B", "A,B,C" or step numbers, optional
         Recorded step numbers; ranges are half open. State is initialised at the first one.
     tensors : str, optional
-        Regular expression; selects tensors whose name it matches somewhere.
+        Regular expression in RE2's syntax; selects tensors whose name it matches somewhere.
     seed : int
         Of the random draws.
     threads : int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from .._results.joined import Joined, in_order
 from .._results.stored import OnFile, Stored
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
-from .._text import hint
 from .._traces.json_number import json_number
 from .._traces.opening import as_trace
 from .._traces.order import warn_of_guessed_order
@@ -25,6 +23,7 @@ from .._traces.selection import parse_steps
 from .._traces.trace import Trace
 from .memory import memory_bytes
 from .progress import Bar
+from .selection import check_shard, selected_steps, selected_tensors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,53 +64,6 @@ def _steps_text(steps: slice | list[int]) -> str:
     return f"{steps[0]}:{steps[0] + 1}" if len(steps) == 1 else ",".join(map(str, steps))
 
 
-def _select_steps(trace: Trace, steps: slice | list[int] | None) -> list[int]:
-    """Indices of the selected recorded steps."""
-    numbers = list(trace.steps)
-    if not numbers:
-        raise ValueError(
-            f"trace '{trace.name}' has no complete step, so there is nothing to replay"
-        )
-    if steps is None:
-        return list(range(len(numbers)))
-    if isinstance(steps, slice):
-        if steps.step not in (None, 1):
-            raise ValueError(
-                f"steps {steps} has a stride; stateful schemes need consecutive recorded steps"
-            )
-        low = numbers[0] if steps.start is None else steps.start
-        high = numbers[-1] + 1 if steps.stop is None else steps.stop
-        chosen = [i for i, n in enumerate(numbers) if low <= n < high]
-        if not chosen:
-            raise ValueError(
-                f"no recorded step of trace '{trace.name}' is in {low}:{high}; it has steps "
-                f"{numbers[0]} to {numbers[-1]}"
-            )
-        return chosen
-    for n in steps:
-        if n not in numbers:
-            raise ValueError(
-                f"trace '{trace.name}' has no step {n}; it has steps {numbers[0]} to {numbers[-1]}"
-            )
-    return [numbers.index(n) for n in steps]
-
-
-def _select_tensors(trace: Trace, pattern: str | None) -> list[int]:
-    if pattern is None:
-        return list(range(len(trace.tensors)))
-    try:
-        compiled = re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"tensors '{pattern}' is not a regular expression: {error}") from None
-    chosen = [i for i, name in enumerate(trace.tensors) if compiled.search(name)]
-    if not chosen:
-        raise ValueError(
-            f"tensors '{pattern}' matches no name in trace '{trace.name}'; "
-            f"{hint(pattern, trace.tensors, have='it has')}"
-        )
-    return chosen
-
-
 def _json_value(value: float | None) -> float | str | None:
     return None if value is None else json_number(value)
 
@@ -148,17 +100,6 @@ def _command(
     ]:  # none given: only exact, which is always there, not the default
         words += ["--topology", t]
     return " ".join(shlex.quote(w) for w in words + options)
-
-
-def _check_shard(shard: Sequence[int] | None) -> tuple[int, int]:
-    if shard is None:
-        return 0, 1
-    if isinstance(shard, str) or len(shard) != 2:
-        raise ValueError(f"shard {shard!r} is not a pair (I, N), such as (0, 4)")
-    index, count = (integer("shard", v, 0, 2**31) for v in shard)
-    if not 0 <= index < count:
-        raise ValueError(f"shard {index}/{count} does not exist; shards count from 0 to N-1")
-    return index, count
 
 
 def run_replay(
@@ -209,7 +150,7 @@ def run_replay(
     topologies = list(
         dict.fromkeys(_core.parse_topology(text("topology", t)) for t in _as_list(topology))
     )
-    index, count = _check_shard(shard)
+    index, count = check_shard(shard)
     seed = integer("seed", seed, 0, 2**64 - 1)
     threads = integer("threads", threads, 0, 2**20)
     memory = memory_bytes(memory)
@@ -249,8 +190,8 @@ def run_replay(
     described, states_after = [], {}
     for trace in opened:
         warn_of_guessed_order(trace, specs)
-        step_indices = _select_steps(trace, steps)
-        tensor_indices = _select_tensors(trace, tensors)
+        step_indices = selected_steps(trace, steps)
+        tensor_indices = selected_tensors(trace, tensors)
         used = trace.workers if workers is None else workers
         arguments = (specs, topologies, step_indices, tensor_indices, used, seed)
         before = {} if states is None else dict(states.get(trace.name, {}))

@@ -11,10 +11,12 @@ import pandas as pd
 from .._arrays.checks import number
 from .._arrays.float_environment import guarded
 from .._text import hint
+from .codes import coded_of
 from .comparison import scheme_in
 from .noise import noise_of
-from .pooling import coded, compared_rows, frame_of, headline_topology, topologies_of
-from .summary import COLUMNS, figures, in_rank, of_topology
+from .pooling import topologies_of
+from .row_table import Rows, frame_of
+from .summary import COLUMNS, USED, figures
 
 __all__ = ["BY", "across", "by", "specs_of"]
 
@@ -64,22 +66,23 @@ def by(
         raise ValueError(f"by='{part}' is not one of {', '.join(BY)}")
     if not 0 < number("batch_factor", batch_factor) < float("inf"):
         raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
-    frame = coded(frame_of(results).reset_index(drop=True))
+    frame = frame_of(results)
     if schemes is not None:
-        frame = frame[frame["scheme"].isin(specs_of(frame, schemes))].reset_index(drop=True)
+        frame = frame[frame["scheme"].isin(specs_of(frame, schemes))]
     if topology is not None and topology not in (held := topologies_of(frame)):
         raise ValueError(
             f"the results have no topology '{topology}'; use one of "
             f"{', '.join(held) or 'none: they have only wire rows'}"
         )
-    rows = of_topology(compared_rows(frame), topology or headline_topology(frame))
+    rows = Rows(coded_of(frame, [*USED, "role"]))
+    chosen = rows.core.of_topology(
+        rows.core.compared_rows(), topology or rows.core.headline_topology()
+    )
     noise, column = noise_of(results), BY[part]
-    table = figures(frame, rows, noise, [column], batch_factor).rename(columns={column: part})
+    table = figures(rows, chosen, noise, [column], batch_factor)[0].rename(columns={column: part})
     columns = ["trace", part, *(c for c in COLUMNS if c not in ("trace", *_WHOLE, f"worst_{part}"))]
-    ranks = {
-        (r.trace, r.scheme): i
-        for i, r in enumerate(in_rank(figures(frame, rows, noise, (), batch_factor)).itertuples())
-    }
+    whole, rank = figures(rows, chosen, noise, (), batch_factor)
+    ranks = {(r.trace, r.scheme): i for i, r in enumerate(whole.iloc[rank].itertuples())}
     order = [ranks[names] for names in zip(table["trace"], table["scheme"])]
     table = table.iloc[pd.Series(order, dtype=int).argsort(kind="stable")]
     return table.reset_index(drop=True).astype({"step": np.int64} if part == "step" else {})[

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 
 from .intervals import student_t
-from .pooling import coded, compared_rows, groups, losses, quotient, total
-from .summary import step_losses
+from .pooling import coded, compared_rows, groups, losses, quotient, step_losses, total
 
 __all__ = ["factor", "step_logs"]
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import _core
+from .codes import CodedColumns, coded_of
 from .columns import Columns, frame_of, length
 from .csv_table import read_csv
 from .folders import check_readable, writing_results
@@ -90,17 +92,22 @@ class Results:
             table = self._tables[name] = table.whole()
         return table
 
-    def _coded(self, columns: Sequence[str]) -> pd.DataFrame:
-        """Those of these columns that `frame` has, with texts as categories; for computing.
+    def _for_core(self, columns: Sequence[str]) -> CodedColumns:
+        """Those of these columns that `frame` has, for computing.
 
         Of an opened folder only they are read, and `frame` need not be made.
         """
-        from .pooling import coded_rows
+        table = self._tables["frame"]
+        return table.coded(columns) if isinstance(table, OnFile) else coded_of(self.frame, columns)
+
+    def _coded(self, columns: Sequence[str]) -> pd.DataFrame:
+        """As `_for_core`, as a frame whose texts are categories."""
+        from .pooling import coded
 
         table = self._tables["frame"]
-        return (
-            table.frame(columns) if isinstance(table, OnFile) else coded_rows(self.frame, columns)
-        )
+        if isinstance(table, OnFile):
+            return table.frame(columns)
+        return coded(self.frame[[c for c in columns if c in self.frame]].reset_index(drop=True))
 
     def as_columns(self, name: str) -> Columns:
         """The table ``frame``, ``histograms`` or ``noise`` as arrays; avoids pandas if possible."""
@@ -183,20 +190,16 @@ class Results:
     @property
     def not_finite(self) -> str:
         """A sentence about gradients that are NaN or infinite; empty if there are none."""
-        from .pooling import nonfinite
+        from .row_table import Rows
 
-        frame = self._coded(
+        columns = self._for_core(
             ["trace", "step", "tensor", "stage", "skipped", "count", "counted", "nan", "infinite"]
         )
-        wire = frame[frame["stage"] == "wire"]
-        odd = (
-            wire[nonfinite(wire)] if {"nan", "infinite", "counted"} <= set(wire) else wire.iloc[:0]
-        )
-        if not len(odd):
+        if not {"nan", "infinite", "counted"} <= set(columns):
             return ""
-        places, every = (
-            len(rows[["trace", "step", "tensor"]].drop_duplicates()) for rows in (odd, wire)
-        )
+        places, every = Rows(columns).core.nonfinite_places()
+        if not places:
+            return ""
         return (
             f"{places} of {every} layer-steps have gradients that are NaN or infinite. They are "
             "omitted from every error, and a scheme that skips such a step is charged with all of "
@@ -350,9 +353,7 @@ class Results:
             No such column; `by` lacks ``scheme`` although there are several, whose errors cannot be
             added.
         """
-        import pandas as pd
-
-        from .pooling import compared_rows, headline_rows, pool
+        from .pooling import pooled
 
         by = [by] if isinstance(by, str) else list(by)
         schemes = self.frame["scheme"].nunique()
@@ -360,13 +361,12 @@ class Results:
             raise ValueError(
                 f"by={by} pools {schemes} schemes into one meaningless number; add 'scheme'"
             )
-        table = self.frame.reset_index(drop=True)
-        compared = compared_rows(table) if "topology" in by else headline_rows(table)
-        if "stage" in by or "topology" in by:
-            compared = pd.concat(
-                [table[table["stage"] == "wire"], compared[compared["stage"] != "wire"]]
-            )
-        return pool(compared, by)
+
+        def choose(core: _core.RowTable) -> _core.ChosenRows:
+            rows = core.compared_rows() if "topology" in by else core.headline_rows()
+            return core.with_wire(rows) if "stage" in by or "topology" in by else rows
+
+        return pooled(self.frame, by, choose)
 
     @staticmethod
     def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:

@@ -17,6 +17,7 @@ import numpy as np
 
 from .._limits import check_fits, is_of_memory
 from .._text import clip, printable
+from .codes import Coded, CodedColumns, coded_of
 from .columns import TEXT_COLUMNS
 from .folders import AGAIN, differs
 
@@ -55,6 +56,10 @@ class OnFile(ABC):
         Texts are categories; integers of a column with empty cells are float64, NaN where they are
         empty.
         """
+
+    def coded(self, columns: Sequence[str]) -> CodedColumns:
+        """The same columns without pandas: texts as codes."""
+        return coded_of(self.frame(columns), columns)
 
     @abstractmethod
     def whole(self) -> pd.DataFrame:
@@ -107,7 +112,7 @@ class Stored(OnFile):
             )
         _check_columns(path, schema, self._texts)
         self.columns: list[str] = schema.names
-        self._found: dict[str, Any] = {}
+        self._found: dict[str, Coded | np.ndarray] = {}
 
     def __len__(self) -> int:
         return self._metadata.num_rows
@@ -115,10 +120,21 @@ class Stored(OnFile):
     def frame(self, columns: Sequence[str]) -> pd.DataFrame:
         import pandas as pd
 
+        return pd.DataFrame(
+            {
+                name: pd.Categorical.from_codes(values.codes, pd.Index(values.levels, dtype=object))
+                if isinstance(values, Coded)
+                else values
+                for name, values in self.coded(columns).items()
+            },
+            copy=False,
+        )
+
+    def coded(self, columns: Sequence[str]) -> dict[str, Coded | np.ndarray]:
         names = [name for name in columns if name in self.columns]
         if new := [name for name in names if name not in self._found]:
             self._found |= self._decoded(new)
-        return pd.DataFrame({name: self._found[name] for name in names}, copy=False)
+        return {name: self._found[name] for name in names}
 
     def whole(self) -> pd.DataFrame:
         self._check_fits(self.columns)
@@ -159,8 +175,8 @@ class Stored(OnFile):
             pre_buffer=False,
         )
 
-    def _decoded(self, names: list[str]) -> dict[str, Any]:
-        """Columns for `frame`, from one group of rows after another: their memory is used again."""
+    def _decoded(self, names: list[str]) -> dict[str, Coded | np.ndarray]:
+        """Columns, from one group of rows after another: their memory is used again."""
         self._check_fits(names)
         found: dict[str, _Texts | _Numbers] = {
             name: (_Texts if name in self._texts else _Numbers)(len(self)) for name in names
@@ -228,27 +244,26 @@ class _Numbers:
 
 
 class _Texts:
-    """A column of texts as categories; a file has a dictionary for every group of rows."""
+    """A column of texts as codes; a file has a dictionary for every group of rows."""
 
     def __init__(self, rows: int) -> None:
         self._codes, self._at = np.empty(rows, np.int32), 0
-        self._levels: dict[str, int] = {}  # in order of appearance
+        self._levels: dict[str, int] = {}
 
     def add(self, piece: pa.ChunkedArray) -> None:
-        import pandas as pd
-
         for chunk in piece.chunks:
-            found, used = pd.factorize(chunk.indices.to_numpy())
-            texts = chunk.dictionary.to_pylist()
-            codes = [self._levels.setdefault(texts[i], len(self._levels)) for i in used]
+            indices, texts = chunk.indices.to_numpy(), chunk.dictionary.to_pylist()
+            used = np.bincount(indices, minlength=len(texts)) > 0  # others are not in the table
+            codes = [
+                self._levels.setdefault(text, len(self._levels)) if here else -1
+                for text, here in zip(texts, used)
+            ]
             if codes:
-                self._codes[self._at : self._at + len(chunk)] = np.array(codes, np.int32)[found]
+                self._codes[self._at : self._at + len(chunk)] = np.array(codes, np.int32)[indices]
             self._at += len(chunk)
 
-    def whole(self) -> pd.Categorical:
-        import pandas as pd
-
-        return pd.Categorical.from_codes(self._codes, pd.Index(list(self._levels), dtype=object))
+    def whole(self) -> Coded:
+        return Coded(self._codes, list(self._levels))
 
 
 def _check_columns(path: Path, schema: pa.Schema, texts: Collection[str]) -> None:

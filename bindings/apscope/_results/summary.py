@@ -13,38 +13,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .. import _core
 from .._arrays.checks import number, of_type
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
-from ..cost import Network, step_time
+from ..cost import Network, modelled_times, options_of
 from .noise import by_steps, noise_of, pooled_interval, typical_interval
-from .pooling import (
-    coded_rows,
-    compared_rows,
-    elements_of,
-    frame_of,
-    groups,
-    headline_topology,
-    infinite_with,
-    is_own,
-    losses,
-    nonfinite,
-    numbers,
-    over_noise,
-    pooled_over_noise,
-    quotient,
-    sent_total,
-    total,
-    total_of_present,
-    volumes,
-)
+from .pooling import headline_topology, is_own
+from .row_table import Rows, frame_of, objects, rows_of
 
 __all__ = [
     "COLUMNS",
     "family_of",
     "figures",
     "headline",
-    "in_rank",
     "of_topology",
     "ranked",
     "summary",
@@ -65,9 +47,6 @@ USED = (
     "cosine", "sum_squared_error", "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", "noise_blocks", "sum_noise",
     "sum_log2_error_over_noise", "wire_bits", "side_bits", "volume", "skipped",
 )  # fmt: skip
-
-#: Those of them for modelled times and `nonfinite` alone.
-NOT_COMPARED = ("note", "nan", "infinite", "wire_bits", "side_bits")
 
 #: The columns that identify a row of a summary.
 _KEY = ["trace", "scheme", "topology"]
@@ -145,125 +124,61 @@ def summary(
         number("elements", elements)
     if not 0 < number("batch_factor", batch_factor) < float("inf"):
         raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
-    frame = coded_rows(results, USED)
-    # Rows are copied here: only the columns that are used.
-    rows = compared_rows(frame.drop(columns=[c for c in NOT_COMPARED if c in frame]))
-    out = figures(frame, rows, noise_of(results), batch_factor=batch_factor)
-    model = step_time(frame, network or Network(), elements=elements).set_index(_KEY)[
-        ["seconds", "speedup"]
-    ]
+    rows = rows_of(results, USED)
+    chosen = rows.core.compared_rows()
+    out, rank = figures(rows, chosen, noise_of(results), batch_factor=batch_factor)
+    times = modelled_times(rows, options_of(network or Network(), elements=elements))
+    model = times.set_index(_KEY)[["seconds", "speedup"]]
     out[["time", "speedup"]] = model.reindex(pd.MultiIndex.from_frame(out[_KEY])).to_numpy()
     families = {spec: family_of(spec) for spec in out["scheme"].unique()}
     out["family"] = [families[spec] for spec in out["scheme"]]
-    return in_rank(out)[list(COLUMNS)]
+    return out.iloc[rank].reset_index(drop=True)[list(COLUMNS)]
 
 
 def figures(
-    frame: pd.DataFrame,
-    rows: pd.DataFrame,
+    rows: Rows,
+    chosen: _core.ChosenRows,
     noise: pd.DataFrame | None,
     by: Sequence[str] = (),
     batch_factor: float = 1.0,
-) -> pd.DataFrame:
+) -> tuple[pd.DataFrame, np.ndarray]:
     """The columns of `summary` that depend only on rows, per trace, scheme, topology and `by`.
 
     Parameters
     ----------
-    frame, rows : DataFrame
-        A `coded` table, and the rows to summarise, as returned by `compared_rows`.
+    rows : Rows
+    chosen : _core.ChosenRows
+        The rows to summarise.
     noise : DataFrame, optional
         `Results.noise`.
     by : sequence of str
         Of tensor, role, step.
     batch_factor : float
+
+    Returns
+    -------
+    DataFrame, int array
+        In order of appearance; the places of its rows in order of rank.
     """
-    key, place = [*_KEY, *by], ["trace", *by]
-    group, first = groups(rows, key)
-    step, step_first = groups(rows, [*key, "step"])
-    lost, owner, count = losses(rows), group[step_first], len(first)
-    out = rows[key].iloc[first].astype(object).reset_index(drop=True)
-
-    of_step = {
-        name: total(lost[name], step, len(owner))
-        for name in ("error", "reference", "overflow", "skipped", "noise")
-    }
-    out["error_over_noise"] = over_noise(lost, group, count) * batch_factor
-    pooled_steps, noisy = pooled_over_noise(of_step)
-    out["pooled_error_over_noise"] = _mean(pooled_steps, noisy, owner, count) * batch_factor
-    of_ratio = pd.Series(pooled_steps[noisy], numbers(rows, "step")[step_first][noisy])
-    _add_intervals(out, place, noise, dict(iter(of_ratio.groupby(owner[noisy]))), batch_factor)
-    out["step_nmse"] = _mean(*step_losses(of_step), owner, count)
-    out["layer_cosine"] = _mean(*cosines(rows, lost), group, count)
-    value, there = step_losses(lost)
-    worst, at = _largest(infinite_with(lost["overflow"], value), there, group, count)
-    out["worst_nmse"] = worst
-    out["worst_layer"] = np.where(at < 0, None, rows["tensor"].to_numpy(object)[at])
-    out["worst_step"] = pd.array(np.where(at < 0, np.nan, numbers(rows, "step")[at]), dtype="Int64")
-
-    sent = ~lost["skipped"]
-    squares = total(lost["reference"], group, count)
-    pooled = infinite_with(
-        sent_total(rows, "overflow", sent, group, count),
-        quotient(
-            total_of_present(lost["error"], group, count),
-            total_of_present(lost["reference"], group, count),
-        ),
+    found = rows.core.summary(chosen, list(by), batch_factor)
+    first, worst = found["first"], found["worst"]
+    out = pd.DataFrame(
+        {
+            "trace": rows.cells("trace", first),
+            "scheme": rows.cells("scheme", first),
+            "topology": objects(found["topology"]),
+            **{name: rows.cells(name, first) for name in by},
+            **found["figures"],
+        }
     )
-    out["nmse"] = np.where(np.isnan(squares), np.nan, pooled)
-    out["relative_bias"] = quotient(
-        total(lost["signed_error"], group, count), total(lost["absolute"], group, count)
-    )
-    counted = np.where(lost["skipped"], 0.0, numbers(rows, "counted"))
-    variance = np.where(counted == 0, 0.0, numbers(rows, "expected_variance") * counted)
-    out["expected_variance"] = quotient(total(variance, group, count), squares)
-    out["underflow_wire"] = _on_the_wire(frame, ["trace", "scheme", *by], out)
-    rate = _underflow_rate(rows, sent, group, count)
-    out["underflow_reduced"] = np.where(out["topology"] == "", np.nan, rate)
-    out["volume"] = volumes(rows, elements_of(rows), group, count)
-    out["skipped"] = np.bincount(owner[of_step["skipped"] > 0], minlength=count)
-    out["overflowed"] = np.bincount(owner[of_step["overflow"] > 0], minlength=count)
-    odd = (
-        frame.loc[nonfinite(frame), list(dict.fromkeys([*place, "step"]))]
-        .drop_duplicates()
-        .groupby(place, observed=True)
-        .size()
-        .to_dict()
-    )
-    out["nonfinite"] = [
-        odd.get(names if by else names[0], 0) for names in zip(*(out[name] for name in place))
-    ]
-    out["format"] = _formats(rows, group, first)
-    return out
-
-
-def _underflow_rate(
-    rows: pd.DataFrame, sent: np.ndarray, group: np.ndarray, count: int
-) -> np.ndarray:
-    return quotient(
-        *(sent_total(rows, name, sent, group, count) for name in ("underflow", "nonzero"))
-    )
-
-
-def _on_the_wire(frame: pd.DataFrame, by: list[str], out: pd.DataFrame) -> np.ndarray:
-    """The rate of underflow of wire rows, for the rows of a summary."""
-    columns = [*by, "skipped", "underflow", "nonzero"]
-    rows = frame.loc[(frame["stage"] == "wire").to_numpy(), columns]
-    group, first = groups(rows, by)
-    rate = _underflow_rate(rows, ~rows["skipped"].to_numpy(bool), group, len(first))
-    wire = pd.Series(rate, pd.MultiIndex.from_frame(rows[by].iloc[first]))
-    return wire.reindex(pd.MultiIndex.from_frame(out[by])).to_numpy()
-
-
-def in_rank(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a summary, ranked: real topologies, then schemes without overflow, then by error."""
-    keys = [
-        table["step_nmse"],
-        table["error_over_noise"],
-        table["overflowed"] > 0,
-        table["topology"] == "exact",
-        pd.factorize(table["trace"])[0],
-    ]
-    return table.iloc[np.lexsort(keys)].reset_index(drop=True)
+    out["worst_layer"] = np.where(worst < 0, None, rows.cells("tensor", worst))
+    steps = rows.cells("step", worst)
+    out["worst_step"] = pd.array([pd.NA if at < 0 else n for at, n in zip(worst, steps)], "Int64")
+    out["format"] = np.array(found["format"], object)
+    of_ratio = pd.Series(found["ratio"], found["ratio_step"])
+    ratios = dict(iter(of_ratio.groupby(found["ratio_owner"])))
+    _add_intervals(out, ["trace", *by], noise, ratios, batch_factor)
+    return out, found["rank"]
 
 
 def _add_intervals(
@@ -328,58 +243,9 @@ def ranked(results: Any) -> pd.DataFrame:
     return headline(summary(frame), headline_topology(frame)).reset_index(drop=True)
 
 
-def step_losses(lost: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The NMSE of each entry of `losses` or of sums of them, and which have one.
-
-    With overflow it is at least 1 because the sums omit values that are not finite. An entry with a
-    reference of zero has none; one that was not measured is NaN and counts.
-    """
-    overflowed = lost["overflow"] > 0
-    value = quotient(lost["error"], lost["reference"])
-    return np.where(overflowed, np.fmax(value, 1.0), value), overflowed | (lost["reference"] != 0)
-
-
-def cosines(rows: pd.DataFrame, lost: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The cosine of each row, 0 if all zero or overflowed, and which rows have one."""
-    value = np.where(lost["skipped"] | (lost["overflow"] > 0), 0.0, numbers(rows, "cosine"))
-    measured = ~np.isnan(lost["error"])
-    return np.where(np.isnan(value) & measured, 0.0, value), (lost["overflow"] > 0) | (
-        lost["reference"] != 0
-    )
-
-
 def family_of(spec: str) -> str:
     """The family of a scheme of the results; unknown for one made in another process."""
     try:
         return as_scheme(spec).family
     except ValueError:
         return "other"
-
-
-def _mean(values: np.ndarray, present: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
-    return quotient(
-        total(values[present], codes[present], count), np.bincount(codes[present], minlength=count)
-    )
-
-
-def _largest(
-    values: np.ndarray, present: np.ndarray, codes: np.ndarray, count: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """The largest value of every group and its first index; NaN and -1 without one, or with a NaN."""
-    shown, largest = np.where(present, values, -np.inf), np.full(count, -np.inf)
-    with np.errstate(invalid="ignore"):
-        np.maximum.at(largest, codes, shown)  # NaN, if there is one
-    place = np.flatnonzero(present & (shown == largest[codes]))
-    at = np.full(count, -1)
-    at[codes[place[::-1]]] = place[::-1]  # of several the last assignment wins: the first place
-    return np.where(at < 0, np.nan, values[at]), at
-
-
-def _formats(rows: pd.DataFrame, group: np.ndarray, first: np.ndarray) -> list[str]:
-    """The formats of every group; a policy may have several, joined by ``+``."""
-    named = rows.assign(group=group)[["group", "format"]].drop_duplicates()
-    return (
-        ["+".join(part) for _, part in named.groupby("group", sort=True)["format"]]
-        if len(first)
-        else []
-    )

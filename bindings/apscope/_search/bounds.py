@@ -30,8 +30,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from .._results.pooling import coded, headline_rows, losses, quotient
-from .._results.summary import cosines, step_losses
+from .._results.pooling import coded, headline_rows, losses, quotient, step_losses
 from .floor import FLOOR
 
 __all__ = ["FIGURES", "Bounds"]
@@ -144,9 +143,9 @@ class Bounds:
             if self._figure == "error_over_noise":
                 value, there = lost["log2_over_noise"], lost["noise_blocks"] > 0
             else:
-                value, there = (
-                    cosines(rows, lost) if self._figure == "layer_cosine" else step_losses(lost)
-                )
+                value, there = step_losses(lost)
+                if self._figure == "layer_cosine":
+                    value = lost["cosine"]
             terms = np.where(there, -value if self._figure == "layer_cosine" else value, 0.0)
             overflow, of = lost["overflow"], of[where]
         terms = np.where(overflow > 0, np.inf, terms)

@@ -12,8 +12,7 @@ from matplotlib.lines import Line2D
 
 from .._charts.kinds import KINDS
 from .._results.comparison import ratios, scheme_in
-from .._results.pooling import groups, headline_rows, losses, quotient, total
-from .._results.summary import step_losses
+from .._results.pooling import groups, headline_rows, losses, quotient, step_losses, total
 from ._asked import layers_of, rows_of, specs_in, steps_of
 from ._drawn import draw_map
 from ._maps import TITLE, grid_of

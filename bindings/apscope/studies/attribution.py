@@ -12,7 +12,7 @@ import pandas as pd
 
 from .._arrays.checks import integer, text
 from .._arrays.float_environment import guarded
-from .._replay.run import _select_steps, _select_tensors
+from .._replay.selection import selected_steps, selected_tensors
 from .._schemes.exchange import exchange
 from .._schemes.scheme import Scheme, as_scheme
 from .._traces.opening import as_trace
@@ -88,7 +88,7 @@ def loss_change(
     used = opened.workers if workers is None else integer("workers", workers, 1, opened.workers)
     divisor = used if m.reduction == "mean" else 1
     has = opened.recorded()
-    indices = _select_steps(opened, parse_steps(steps))
+    indices = selected_steps(opened, parse_steps(steps))
     if gradient == "full_batch":
         indices = [i for i in indices if m.steps[i].number in has["full_batch"]]
         if not indices:
@@ -106,7 +106,7 @@ def loss_change(
                 f"trace '{opened.name}' has no learning rate at step {step.number}; give "
                 "learning_rate="
             )
-        for t in (m.tensors[i] for i in _select_tensors(opened, tensors)):
+        for t in (m.tensors[i] for i in selected_tensors(opened, tensors)):
             g = np.stack([opened.read(step.number, t.name, w) for w in range(used)])
             given = {
                 kind: opened.read(step.number, t.name, kind=kind)

@@ -12,4 +12,5 @@
 #include "replay.h"
 #include "schemes.h"
 #include "statistics.h"
+#include "summary.h"
 #include "trace.h"

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "export.h"
+#include "summary.h"
 #include "trace.h"
 
 namespace apscope {
@@ -26,7 +27,7 @@ struct ReplayOptions {
     std::vector<std::string> topologies = {"ring", "tree", "hierarchical:4", "sequential"};
     std::optional<int> workers = {};            ///< ranks 0..workers-1; by default all
     std::optional<std::int64_t> first_step = {}, end_step = {};  ///< recorded steps, half open
-    /// An ECMAScript regular expression that names are searched for; empty: all.
+    /// A regular expression in RE2's syntax that names are searched for; empty: all.
     std::string tensors = {};
     std::uint64_t seed = 0;  ///< of all draws
     int threads = 0;  ///< 0 uses all of the machine's; their number changes no bit
@@ -35,31 +36,6 @@ struct ReplayOptions {
     std::size_t shard = 0, shards = 1;  ///< items shard, shard + shards, ...
     /// Values visited so far.
     std::function<void(std::size_t done, std::size_t total)> progress = {};
-};
-
-/// One scheme with one reduction order: docs/definitions.md, section 14. NaN if the trace lacks
-/// inputs of the scheme.
-struct SummaryRow {
-    std::string scheme, family, format, topology;
-    double error_over_noise = 0;  ///< typical block's squared error over the noise of the batch,
-                                  ///< for ranking; NaN for one worker
-    /// Mean over the steps of the step's squared error over its noise.
-    double pooled_error_over_noise = 0;
-    /// Mean over the steps of the step's NMSE, for ranking if the noise is unknown.
-    double step_nmse = 0;
-    double layer_cosine = 0;  ///< mean over layers and steps
-    double worst_nmse = 0;  ///< the largest NMSE of one layer at one step, infinite with overflow
-    std::string worst_layer;  ///< its layer and step; empty without one
-    std::optional<std::int64_t> worst_step;
-    double nmse = 0;  ///< pooled over everything, infinite with overflow
-    double relative_bias = 0;
-    double expected_variance = 0;  ///< of the draws, divided by the mean squared reference
-    double underflow_wire = 0, underflow_reduced = 0;  ///< shares of nonzero values that became 0
-    double volume = 0;  ///< bytes of the busiest rank (in a hierarchy: between nodes) divided by
-                        ///< those of an fp32 ring all-reduce
-    std::int64_t skipped = 0, overflowed = 0;  ///< numbers of such steps
-    /// Steps of the trace with NaN or infinite gradients, which are omitted.
-    std::int64_t nonfinite = 0;
 };
 
 /// The type of a column of Results.
@@ -100,7 +76,25 @@ public:
 
     /// Schemes ranked by error: one row per scheme and topology: `exact`, an ideal, last; those
     /// without overflow first; then by `error_over_noise`, then by `step_nmse`.
-    std::vector<SummaryRow> summary() const;
+    /// @throws std::invalid_argument  An impossible option.
+    std::vector<SummaryRow> summary(const SummaryOptions& options = {}) const;
+    /// Scheme `a` against scheme `b`: a row for all layers, then one per layer.
+    /// @param topology  Of both; by default the first that both have and that is not `exact`. A
+    ///                  scheme with its own reduction always uses that, except for `exact` and
+    ///                  `wire`: the messages before any sum.
+    /// @throws std::invalid_argument  A scheme or topology that the results do not have, or schemes
+    ///                                without a common topology.
+    std::vector<ComparisonRow> compare(std::string_view a, std::string_view b,
+                                       std::optional<std::string_view> topology = {}) const;
+    /// Errors pooled over everything that is not in `by`: sums are added, then divided.
+    /// @param by  Of trace, step, tensor, role, scheme, format, topology, stage. Without stage and
+    ///            topology the rows are those of the ranking; with stage, those and the wire's;
+    ///            with topology, all topologies, each with all tensors.
+    /// @throws std::invalid_argument  No such column; no `scheme` although there are several.
+    PooledTable pool(const std::vector<std::string>& by) const;
+    /// Modelled seconds per step of every scheme and topology.
+    /// @throws std::invalid_argument  An impossible option.
+    std::vector<StepTime> step_times(const StepTimeOptions& options = {}) const;
 
     struct Data;  // of the library's own
     explicit Results(std::shared_ptr<const Data> data) : data_(std::move(data)) {}

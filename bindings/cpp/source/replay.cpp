@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "analysis/replay/replay.h"
+#include "analysis/replay/selection.h"
 #include "analysis/statistics/result_row.h"
 #include "analysis/trace/trace_manifest.h"
 #include "bindings/cpp/apscope/trace.h"
@@ -22,7 +23,6 @@
 #include "core/float_environment.h"
 #include "emulation/allreduce/topology.h"
 #include "emulation/schemes/definition.h"
-#include "emulation/schemes/shared/pattern.h"
 
 namespace apscope {
 namespace {
@@ -104,41 +104,6 @@ const Reader& reader(std::string_view column, bool text) {
     return *found;
 }
 
-std::vector<std::size_t> chosen_steps(const detail::Manifest& manifest,
-                                      const ReplayOptions& options) {
-    if (manifest.steps.empty())
-        throw std::invalid_argument("trace '" + manifest.name +
-                                    "' has no complete step, so there is nothing to replay");
-    const std::int64_t first = options.first_step.value_or(manifest.steps.front().number);
-    const std::int64_t end = options.end_step.value_or(manifest.steps.back().number + 1);
-    std::vector<std::size_t> chosen;
-    for (std::size_t i = 0; i < manifest.steps.size(); ++i) {
-        if (first <= manifest.steps[i].number && manifest.steps[i].number < end)
-            chosen.push_back(i);
-    }
-    if (chosen.empty()) {
-        throw std::invalid_argument("no recorded step of trace '" + manifest.name + "' lies in " +
-                                    std::to_string(first) + ":" + std::to_string(end) +
-                                    "; it has steps " +
-                                    std::to_string(manifest.steps.front().number) + " to " +
-                                    std::to_string(manifest.steps.back().number));
-    }
-    return chosen;
-}
-
-std::vector<std::size_t> chosen_tensors(const detail::Manifest& manifest,
-                                        const std::string& pattern) {
-    std::vector<std::size_t> chosen;
-    const detail::Pattern expression(pattern);
-    for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
-        if (expression.found_in(manifest.tensors[i].name)) chosen.push_back(i);
-    }
-    if (chosen.empty())
-        throw std::invalid_argument("tensors '" + pattern + "' matches none of trace '" +
-                                    manifest.name + "'");
-    return chosen;
-}
-
 }  // namespace
 
 Results replay(const Trace& trace, const std::vector<std::string>& schemes,
@@ -148,11 +113,6 @@ Results replay(const Trace& trace, const std::vector<std::string>& schemes,
     if (schemes.empty())
         throw std::invalid_argument(
             "there is no scheme to replay; give at least one, such as 'aps:e4m3'");
-    if (options.shard >= options.shards) {
-        throw std::invalid_argument("shard " + std::to_string(options.shard) + "/" +
-                                    std::to_string(options.shards) +
-                                    " does not exist; shards count from 0 to N-1");
-    }
     detail::ReplayOptions o;
     auto data = std::make_shared<Results::Data>();
     for (const std::string& spec : schemes) {
@@ -168,8 +128,8 @@ Results replay(const Trace& trace, const std::vector<std::string>& schemes,
         o.topologies.push_back(topology);
         data->topologies.push_back(topology.name());
     }
-    o.steps = chosen_steps(manifest, options);
-    o.tensors = chosen_tensors(manifest, options.tensors);
+    o.steps = detail::steps_between(manifest, options.first_step, options.end_step);
+    o.tensors = detail::tensors_matching(manifest, options.tensors);
     o.workers = options.workers.value_or(manifest.workers);
     o.seed = options.seed;
     o.threads = options.threads;
@@ -237,11 +197,6 @@ std::vector<std::string> Results::tensors() const {
     std::vector<std::string> names;
     for (const std::size_t i : data_->tensors) names.push_back(data_->tensor_names[i]);
     return names;
-}
-
-std::vector<SummaryRow> Results::summary() const {
-    const detail::FloatEnvironment environment;
-    return summarize(*data_);
 }
 
 }  // namespace apscope

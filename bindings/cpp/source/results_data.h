@@ -20,6 +20,4 @@ struct Results::Data {
     std::vector<detail::ResultRow> rows;
 };
 
-std::vector<SummaryRow> summarize(const Results::Data& data);
-
 }  // namespace apscope

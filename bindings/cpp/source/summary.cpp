@@ -1,252 +1,223 @@
-// Results::summary(): reduces many rows to one number, by docs/definitions.md, section 14.
+// What Results return of their rows, computed by analysis/summary.
+#include "bindings/cpp/apscope/summary.h"
+
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <map>
-#include <set>
-#include <string>
-#include <string_view>
+#include <stdexcept>
 #include <utility>
-#include <vector>
 
-#include "analysis/statistics/result_row.h"
+#include "analysis/cost/scheme_transport.h"
+#include "analysis/replay/tensor_rows.h"
+#include "analysis/summary/chosen_rows.h"
+#include "analysis/summary/comparison.h"
+#include "analysis/summary/modelled_time.h"
+#include "analysis/summary/pool.h"
+#include "analysis/summary/summary.h"
 #include "bindings/cpp/apscope/replay.h"
-#include "bindings/cpp/source/results_data.h"
-#include "core/fixed_exp2.h"
-#include "emulation/schemes/transport.h"
+#include "bindings/cpp/source/result_table.h"
+#include "core/float_environment.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope {
 namespace {
 
-using detail::ResultRow;
+using detail::Figures;
+using detail::RowTable;
 
-constexpr double missing = std::numeric_limits<double>::quiet_NaN(),
-                 infinity = std::numeric_limits<double>::infinity();
+std::int64_t whole(double value) { return static_cast<std::int64_t>(value); }
 
-double quotient(double numerator, double denominator) {
-    return denominator == 0.0 ? missing : numerator / denominator;
-}
-double or_missing(const ResultRow::Count& count) {
-    return count ? static_cast<double>(*count) : missing;
-}
-double or_zero(const ResultRow::Count& count) { return count ? static_cast<double>(*count) : 0.0; }
-
-bool is_own(std::string_view topology) {
-    return std::ranges::find(detail::reductions::own, topology) != detail::reductions::own.end();
-}
-
-// The errors of a row, or of the rows of a step. A skipped row is a lost gradient: y = 0.
-struct Loss {
-    double error = 0, reference = 0, overflow = 0, skipped = 0;
-    double noise = 0, log2_over_noise = 0, noise_blocks = 0;  // NaN if the noise is unknown
-
-    static Loss of(const ResultRow& r) {
-        return {r.skipped ? r.sum_squared_reference : r.sum_squared_error,
-                r.sum_squared_reference,
-                or_zero(r.overflow),
-                r.skipped ? 1.0 : 0.0,
-                r.sum_noise,
-                r.sum_log2_error_over_noise,
-                or_missing(r.noise_blocks)};
-    }
-    void add(const Loss& other) {
-        error += other.error;
-        reference += other.reference;
-        overflow += other.overflow;
-        skipped += other.skipped;
-        noise += other.noise;
-        log2_over_noise += other.log2_over_noise;
-        noise_blocks += other.noise_blocks;
-    }
-    bool exists() const { return overflow > 0 || reference != 0; }
-    // With overflow at least 1: the sums omit non-finite values.
-    double nmse() const {
-        const double value = quotient(error, reference);
-        return overflow > 0 ? std::fmax(value, 1.0) : value;
-    }
-    double pooled_over_noise() const {
-        return overflow > 0 ? std::numeric_limits<double>::infinity() : quotient(error, noise);
-    }
-    double over_noise() const {
-        return detail::fixed_exp2(quotient(log2_over_noise, noise_blocks));
-    }
-    double cosine(const ResultRow& r) const {
-        if (r.skipped || overflow > 0) return 0.0;
-        return std::isnan(r.cosine) && !std::isnan(error) ? 0.0 : r.cosine;
-    }
-};
-
-// Whether gradients of the row are NaN or infinite; a skipped row is recognised by its counts.
-bool is_nonfinite(const ResultRow& r) {
-    return r.skipped ? or_zero(r.count) > or_zero(r.counted)
-                     : or_zero(r.nan) + or_zero(r.infinite) > 0;
+detail::TimeOptions time_options(const StepTimeOptions& given) {
+    const Network& network = given.network;
+    detail::TimeOptions options;
+    options.links.inter = {network.latency, network.bandwidth};
+    options.links.intra = {network.intra_latency.value_or(network.latency),
+                           network.intra_bandwidth.value_or(network.bandwidth)};
+    options.links.pass_cost = network.pass_cost;
+    options.elements = given.elements;
+    options.bucket_bytes = given.bucket_bytes;
+    options.side = detail::parse_side_messages(given.side);
+    options.side_collective = detail::parse_side_collective(given.side_collective);
+    options.baseline = given.baseline;
+    options.not_measurable = detail::not_measurable;
+    return options;
 }
 
-// A row with the topology that it counts for.
-struct Placed {
-    const ResultRow* row;
-    std::string topology;
-};
-
-// The rows for comparing schemes: reduced ones, every topology with all tensors (in a policy, those
-// with their own reduction are included under each topology); for a trace without, the wire's.
-std::vector<Placed> compared_rows(const std::vector<ResultRow>& rows) {
-    const bool any_reduced = std::ranges::any_of(rows, [](const ResultRow& r) { return !r.wire; });
-    struct Topologies {
-        std::vector<std::string> own, crossing;
-    };
-    std::map<std::uint32_t, Topologies> of_scheme;
-    for (const ResultRow& r : rows) {
-        if (r.wire || r.topology == "exact") continue;
-        std::vector<std::string>& known =
-            is_own(r.topology) ? of_scheme[r.scheme_index].own : of_scheme[r.scheme_index].crossing;
-        if (std::ranges::find(known, r.topology) == known.end()) known.push_back(r.topology);
-    }
-    for (auto& [scheme, topologies] : of_scheme) {
-        if (!topologies.crossing.empty() || topologies.own.empty()) continue;
-        std::string all;  // if all have their own reduction, but not the same: all names joined
-        for (const std::string& name : topologies.own) all += (all.empty() ? "" : "+") + name;
-        topologies.crossing.push_back(all);
-    }
-    std::vector<Placed> placed;
-    for (const ResultRow& r : rows) {
-        if (r.wire == any_reduced) continue;
-        if (r.wire || !is_own(r.topology)) placed.push_back({&r, r.topology});
-        else
-            for (const std::string& topology : of_scheme[r.scheme_index].crossing)
-                placed.push_back({&r, topology});
-    }
-    return placed;
+// The name of a scheme in the results, given in any spelling.
+std::string spec_in(const std::vector<std::string>& held, std::string_view scheme) {
+    const std::string spec = detail::parse_scheme(scheme).spec;
+    if (std::ranges::find(held, spec) != held.end()) return spec;
+    std::string known;
+    for (const std::string& name : held) known += (known.empty() ? "" : ", ") + name;
+    throw std::invalid_argument("the results have no scheme '" + std::string(scheme) +
+                                "'; they have " + known);
 }
 
-// The sums of one row of the summary.
-class Sums {
-public:
-    void add(const ResultRow& r, int workers) {
-        const Loss loss = Loss::of(r);
-        auto [step, is_new] = step_places_.try_emplace(r.step_index, steps_.size());
-        if (is_new) steps_.emplace_back();
-        steps_[step->second].add(loss);
-        if (loss.exists()) {
-            cosines_ += loss.cosine(r);
-            ++rows_;
-            worst(r, loss.overflow > 0 ? infinity : loss.nmse());
-        }
-        whole_.add(loss);
-        absolute_ += r.sum_absolute_reference;
-        signed_error_ += r.skipped ? -r.sum_absolute_reference : r.sum_signed_error;
-        const double counted = r.skipped ? 0.0 : or_missing(r.counted);
-        variance_ += counted == 0 ? 0.0 : r.expected_variance * counted;
-        const double elements = r.wire ? or_missing(r.count) / workers : or_missing(r.count);
-        volumes_ += elements == 0 ? 0.0 : r.volume * elements;
-        elements_ += elements;
-        if (!r.skipped) {
-            underflow_ += or_zero(r.underflow);
-            nonzero_ += or_zero(r.nonzero);
-        }
-        if (std::ranges::find(formats_, r.format) == formats_.end()) formats_.push_back(r.format);
-    }
-    double underflow_rate() const { return quotient(underflow_, nonzero_); }
-
-    void write(SummaryRow& out, const Results::Data& data) const {
-        double total = 0.0, pooled = 0.0;
-        int count = 0, noisy = 0;
-        for (const Loss& step : steps_) {
-            out.skipped += step.skipped > 0;
-            out.overflowed += step.overflow > 0;
-            if (step.noise != 0.0) {
-                pooled += step.pooled_over_noise();
-                ++noisy;
-            }
-            if (!step.exists()) continue;
-            total += step.nmse();
-            ++count;
-        }
-        out.error_over_noise = whole_.over_noise();
-        out.pooled_error_over_noise = quotient(pooled, noisy);
-        out.step_nmse = quotient(total, count);
-        out.layer_cosine = quotient(cosines_, static_cast<double>(rows_));
-        out.worst_nmse = missing;
-        if (worst_ != nullptr && !std::isnan(worst_nmse_)) {
-            out.worst_nmse = worst_nmse_;
-            out.worst_layer = data.tensor_names[worst_->tensor_index];
-            out.worst_step = data.step_numbers[worst_->step_index];
-        }
-        out.nmse = whole_.overflow > 0 ? infinity : quotient(whole_.error, whole_.reference);
-        out.relative_bias = quotient(signed_error_, absolute_);
-        out.expected_variance = quotient(variance_, whole_.reference);
-        out.underflow_reduced = out.topology.empty() ? missing : underflow_rate();
-        out.volume = quotient(volumes_, elements_);
-        for (const std::string& format : formats_)
-            out.format += (out.format.empty() ? "" : "+") + format;
-    }
-
-private:
-    // The first of the largest; one that was not measured is larger than all.
-    void worst(const ResultRow& r, double nmse) {
-        if (worst_ != nullptr && (std::isnan(worst_nmse_) || nmse <= worst_nmse_)) return;
-        worst_ = &r;
-        worst_nmse_ = nmse;
-    }
-
-    std::map<std::uint32_t, std::size_t> step_places_;
-    std::vector<Loss> steps_;
-    Loss whole_;
-    double cosines_ = 0, absolute_ = 0, signed_error_ = 0, variance_ = 0, volumes_ = 0,
-           elements_ = 0, underflow_ = 0, nonzero_ = 0;
-    std::size_t rows_ = 0;
-    const ResultRow* worst_ = nullptr;
-    double worst_nmse_ = 0;
-    std::vector<std::string> formats_;
-};
+ComparedScheme compared_scheme(const Figures& f, std::size_t i, const std::string& suffix,
+                               std::string scheme, std::string topology) {
+    const auto number = [&](const char* name) { return f(name + suffix, i); };
+    ComparedScheme out;
+    out.scheme = std::move(scheme);
+    out.topology = std::move(topology);
+    out.error_over_noise = number("error_over_noise");
+    out.step_nmse = number("step_nmse");
+    out.nmse = number("nmse");
+    out.underflow_wire = number("underflow_wire");
+    out.underflow_reduced = number("underflow_reduced");
+    out.cosine = number("cosine");
+    out.overflowed = whole(number("overflowed"));
+    out.accumulation = number("accumulation");
+    out.share_underflow = number("share_underflow");
+    out.share_rounding = number("share_rounding");
+    out.share_saturation = number("share_saturation");
+    out.share_accumulation = number("share_accumulation");
+    out.share_interaction = number("share_interaction");
+    return out;
+}
 
 }  // namespace
 
-std::vector<SummaryRow> summarize(const Results::Data& data) {
-    std::map<std::uint32_t, Sums> wires;
-    for (const ResultRow& r : data.rows) {
-        if (r.wire) wires[r.scheme_index].add(r, data.workers);
-    }
-    std::map<std::pair<std::uint32_t, std::string>, std::size_t> places;
-    std::vector<SummaryRow> summary;
-    std::vector<Sums> sums;
-    for (const Placed& placed : compared_rows(data.rows)) {
-        const std::uint32_t scheme = placed.row->scheme_index;
-        const auto [place, is_new] = places.try_emplace({scheme, placed.topology}, sums.size());
-        if (is_new) {
-            sums.emplace_back();
-            SummaryRow row;
-            row.scheme = data.schemes[scheme];
-            row.family = data.families[scheme];
-            row.topology = placed.topology;
-            row.underflow_wire =
-                wires.contains(scheme) ? wires.at(scheme).underflow_rate() : missing;
-            summary.push_back(std::move(row));
+std::vector<SummaryRow> Results::summary(const SummaryOptions& options) const {
+    const detail::FloatEnvironment environment;
+    if (!(options.batch_factor > 0 && std::isfinite(options.batch_factor)))
+        throw std::invalid_argument("batch_factor=" + std::to_string(options.batch_factor) +
+                                    " is not a positive number, such as 4");
+    const ResultTable columns(*data_);
+    const RowTable& table = columns.table();
+    const detail::Summary summary =
+        detail::summarized(table, detail::compared_rows(table), {}, options.batch_factor);
+    const detail::StepTimes times = detail::step_times(
+        table, time_options({.network = options.network, .elements = options.elements}),
+        detail::transports());
+    const Figures& f = summary.figures;
+    std::vector<SummaryRow> rows;
+    for (const std::size_t i : detail::ranked(table, summary)) {
+        const std::uint32_t first = summary.first[i];
+        const auto number = [&](const char* name) { return f(name, i); };
+        SummaryRow row;
+        row.scheme = table.scheme[first];
+        row.family = data_->families[data_->rows[first].scheme_index];
+        row.format = summary.format[i];
+        row.topology = summary.topology[i];
+        row.error_over_noise = number("error_over_noise");
+        row.pooled_error_over_noise = number("pooled_error_over_noise");
+        row.step_nmse = number("step_nmse");
+        row.layer_cosine = number("layer_cosine");
+        row.worst_nmse = number("worst_nmse");
+        if (summary.worst[i]) {
+            row.worst_layer = table.tensor[*summary.worst[i]];
+            row.worst_step = data_->step_numbers[data_->rows[*summary.worst[i]].step_index];
         }
-        sums[place->second].add(*placed.row, data.workers);
+        row.nmse = number("nmse");
+        row.relative_bias = number("relative_bias");
+        row.expected_variance = number("expected_variance");
+        row.underflow_wire = number("underflow_wire");
+        row.underflow_reduced = number("underflow_reduced");
+        row.volume = number("volume");
+        row.time = row.speedup = detail::missing;
+        for (std::size_t t = 0; t < times.first.size(); ++t) {
+            if (table.scheme[times.first[t]] != row.scheme || times.topology[t] != row.topology)
+                continue;
+            row.time = times.figures("seconds", t);
+            row.speedup = times.figures("speedup", t);
+        }
+        row.skipped = whole(number("skipped"));
+        row.overflowed = whole(number("overflowed"));
+        row.nonfinite = whole(number("nonfinite"));
+        rows.push_back(std::move(row));
     }
-    std::set<std::uint32_t> odd_steps;
-    for (const ResultRow& r : data.rows) {
-        if (is_nonfinite(r)) odd_steps.insert(r.step_index);
+    return rows;
+}
+
+std::vector<ComparisonRow> Results::compare(std::string_view a, std::string_view b,
+                                            std::optional<std::string_view> topology) const {
+    const detail::FloatEnvironment environment;
+    const std::string spec_a = spec_in(data_->schemes, a), spec_b = spec_in(data_->schemes, b);
+    const ResultTable columns(*data_);
+    std::vector<ComparisonRow> rows;
+    for (const detail::Pair& pair :
+         detail::Pairing(columns.table()).pairs(spec_a, spec_b, topology)) {
+        const detail::Compared compared = detail::compared(pair, true);
+        const Figures& f = compared.figures;
+        for (std::size_t i = 0; i < compared.tensor.size(); ++i) {
+            const auto& tensor = compared.tensor[i];
+            ComparisonRow row;
+            row.whole = !tensor;
+            row.layer = tensor ? data_->tensor_names[static_cast<std::size_t>(*tensor)] : "all";
+            row.steps = whole(f("steps", i));
+            row.wins = whole(f("wins", i));
+            row.losses = whole(f("losses", i));
+            row.ties = whole(f("ties", i));
+            row.median_ratio = f("median_ratio", i);
+            row.worst_ratio = f("worst_ratio", i);
+            row.geometric_ratio = f("geometric_ratio", i);
+            row.a = compared_scheme(f, i, "_a", spec_a, pair.topology_a);
+            row.b = compared_scheme(f, i, "_b", spec_b, pair.topology_b);
+            rows.push_back(std::move(row));
+        }
     }
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-        sums[i].write(summary[i], data);
-        summary[i].nonfinite = static_cast<std::int64_t>(odd_steps.size());
+    return rows;
+}
+
+PooledTable Results::pool(const std::vector<std::string>& by) const {
+    const detail::FloatEnvironment environment;
+    const auto has = [&](const char* name) { return std::ranges::find(by, name) != by.end(); };
+    const ResultTable columns(*data_);
+    const RowTable& table = columns.table();
+    for (const std::string& name : by) {
+        if (name != "topology") columns.column(name);
     }
-    std::ranges::stable_sort(summary, [](const SummaryRow& a, const SummaryRow& b) {
-        if ((a.topology == "exact") != (b.topology == "exact"))
-            return b.topology == "exact";  // an ideal that no system runs
-        if ((a.overflowed > 0) != (b.overflowed > 0)) return b.overflowed > 0;
-        const auto before = [](double x, double y) {
-            return x < y || (!std::isnan(x) && std::isnan(y));
-        };
-        if (before(a.error_over_noise, b.error_over_noise)) return true;
-        if (before(b.error_over_noise, a.error_over_noise)) return false;
-        return before(a.step_nmse, b.step_nmse);
-    });
-    return summary;
+    if (!has("scheme") && data_->schemes.size() > 1)
+        throw std::invalid_argument("by pools " + std::to_string(data_->schemes.size()) +
+                                    " schemes into one meaningless number; add 'scheme'");
+    detail::ChosenRows rows =
+        has("topology") ? detail::compared_rows(table) : detail::headline_rows(table);
+    if (has("topology") || has("stage")) rows = detail::with_wire(table, rows);
+    detail::Groups groups(rows.size());
+    for (const std::string& name : by) {
+        groups = name == "topology"
+                     ? groups.divided(rows.topologies.size(),
+                                      [&](std::size_t i) { return rows.topology[i]; })
+                     : detail::divided(groups, rows, columns.column(name));
+    }
+    PooledTable out;
+    out.by = by;
+    for (const std::uint32_t i : groups.first) {
+        std::vector<std::string>& cells = out.groups.emplace_back();
+        for (const std::string& name : by)
+            cells.push_back(name == "topology" ? rows.topology_of(i)
+                                               : columns.cell(name, rows.row[i]));
+    }
+    const Figures figures = detail::pooled(table, rows, groups);
+    for (const Figures::Column& column : figures.columns()) {
+        out.columns.push_back(column.name);
+        out.values.push_back(column.values);
+    }
+    return out;
+}
+
+double PooledTable::number(std::size_t row, std::string_view column) const {
+    const auto found = std::ranges::find(columns, column);
+    if (found == columns.end())
+        throw std::invalid_argument("the pooled table has no column '" + std::string(column) +
+                                    "' of numbers; `columns` lists them");
+    return values[static_cast<std::size_t>(found - columns.begin())].at(row);
+}
+
+std::vector<StepTime> Results::step_times(const StepTimeOptions& options) const {
+    const detail::FloatEnvironment environment;
+    const ResultTable columns(*data_);
+    const RowTable& table = columns.table();
+    const detail::StepTimes times =
+        detail::step_times(table, time_options(options), detail::transports());
+    std::vector<StepTime> rows;
+    for (std::size_t i = 0; i < times.first.size(); ++i) {
+        const auto number = [&](const char* name) { return times.figures(name, i); };
+        rows.push_back({table.scheme[times.first[i]], times.topology[i], number("messages"),
+                        number("payload_bytes"), number("intra_bytes"), number("side_bytes"),
+                        number("side_seconds"), number("pass_seconds"), number("seconds"),
+                        number("side_share"), number("fp32_seconds"), number("speedup")});
+    }
+    return rows;
 }
 
 }  // namespace apscope

@@ -114,6 +114,41 @@ TEST(CppReplay, SummariesRank) {
     }
 }
 
+TEST(CppReplay, ComparesPoolsAndModels) {
+    const Results results = replay(
+        digits(), {"none:e4m3", "none:fp32", "hybrid(last=qsgd;first=sign_vote;else=none:e4m3)"},
+        {.topologies = {"ring"}, .end_step = 3});
+    const std::vector<ComparisonRow> rows = results.compare("none:fp32", "none:e4m3");
+    ASSERT_EQ(rows.size(), 1 + results.tensors().size());
+    EXPECT_TRUE(rows[0].whole);
+    EXPECT_EQ(rows[0].steps, rows[0].wins);
+    EXPECT_EQ(rows[0].a.topology, "ring");
+    EXPECT_LT(rows[0].worst_ratio, 1);
+    EXPECT_EQ(rows[1].layer, results.tensors()[0]);
+    EXPECT_EQ(results.compare("none:fp32", "none:e4m3", "wire")[0].b.topology, "wire");
+    EXPECT_THROW(results.compare("none:fp32", "aps:e4m3"), std::invalid_argument);
+    EXPECT_THROW(results.compare("none:fp32", "none:e4m3", "tree"), std::invalid_argument);
+
+    const PooledTable pooled = results.pool({"scheme", "stage"});
+    ASSERT_EQ(pooled.size(), 6u);
+    EXPECT_EQ(pooled.groups[0], (std::vector<std::string>{"none:e4m3", "wire"}));
+    EXPECT_EQ(pooled.number(0, "steps"), 3);
+    EXPECT_THROW(pooled.number(0, "colour"), std::invalid_argument);
+    EXPECT_THROW(pooled.number(6, "steps"), std::out_of_range);
+    EXPECT_THROW(results.pool({"stage"}), std::invalid_argument);
+    EXPECT_THROW(results.pool({"scheme", "colour"}), std::invalid_argument);
+
+    const std::vector<StepTime> times = results.step_times({.elements = 1e6});
+    ASSERT_EQ(times.size(), 6u);
+    for (const StepTime& time : times)
+        EXPECT_EQ(time.topology == "exact", std::isnan(time.seconds));
+    EXPECT_THROW(results.step_times({.elements = -1.0}), std::invalid_argument);
+    EXPECT_THROW(results.step_times({.side = "never"}), std::invalid_argument);
+    EXPECT_THROW(results.summary({.batch_factor = 0}), std::invalid_argument);
+    EXPECT_DOUBLE_EQ(results.summary({.batch_factor = 4})[0].error_over_noise,
+                     4 * results.summary()[0].error_over_noise);
+}
+
 TEST(CppReplay, OverflowHasNoFiniteError) {
     const Results results =
         replay(digits(), {"loss_scaling:e4m3,scale=128"}, {.topologies = {"ring"}, .end_step = 9});

@@ -22,8 +22,17 @@ import pytest
 
 import apscope
 from apscope import _core
+from apscope._advice import seconds
+from apscope._arrays.float_environment import guarded
 from apscope._results import comparison
-from apscope._results.pooling import pool
+from apscope._results.pooling import (
+    headline_rows,
+    headline_topology,
+    is_own,
+    losses,
+    pool,
+    step_losses,
+)
 
 torch = pytest.importorskip("torch")
 
@@ -212,7 +221,22 @@ def observers() -> list:
     made += [
         comparison.compare_steps(results, "aps:e4m3", "stochastic:e4m3"),
         results.pool(["scheme", "tensor"]),
+        headline_rows(results.frame),
+        np.array([headline_topology(results.frame)], object),
+        np.array([is_own("gather+vote")]),
+        apscope.replay(
+            trace, "aps:e4m3", steps=[0], tensors="conv", shard=(0, 1), topology="ring"
+        ).frame,
+        *step_losses(losses(results.frame)),
     ]
+    modelled = guarded(seconds.linear_seconds)(
+        results.frame[results.frame["topology"] == "ring"],
+        *np.zeros((2, (results.frame["topology"] == "ring").sum()), int),
+        (1, 1),
+        apscope.cost.Network(),
+        1e6,
+    )
+    made += [modelled[0], np.array(modelled[1].side)]
     made += list(
         vars(
             apscope.studies.double_sampling.gradients(USUAL, THIRDS[0], THIRDS[:, 0], LEVELS)

@@ -283,7 +283,7 @@ def test_what_is_no_scheme_and_what_matches_no_tensor_is_told(digits):
     ):
         apscope.replay(digits, 3)
     with pytest.raises(
-        ValueError, match=r"matches no name in trace 'digits'; did you mean 'conv2.weight'\?"
+        ValueError, match=r"matches no name in trace 'digits'; did you mean conv2.weight\?"
     ):
         apscope.replay(digits, "aps:e4m3", tensors="conv2_weight")
     resnet18 = os.path.join(os.path.dirname(digits), "resnet18")

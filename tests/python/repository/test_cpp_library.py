@@ -395,8 +395,20 @@ def test_exchanges_with_memory_are_pythons(spec, dumps, outside, place):
         assert [repr(v) for v in read] == [repr(v) for v in mine]
 
 
+def same_numbers(ours, theirs, place):
+    """Cells printed by C++ and those of a row of a table, bit for bit."""
+    for name, value in ours.items():
+        expected = theirs[name]
+        if isinstance(value, str) and not value.startswith(("0x", "-0x", "inf", "-inf")):
+            assert value == ("" if pd.isna(expected) else str(expected)), (name, place)
+        elif value is None:
+            assert pd.isna(expected), (name, place)
+        elif value != "":
+            assert float.fromhex(value) == float(expected), (name, place)
+
+
 def test_a_replay_gives_pythons_numbers(dumps, outside, trace):
-    """All rows and columns bit for bit; the summary to twelve digits."""
+    """All rows and columns, the summary, comparisons, pools and modelled times, bit for bit."""
     schemes = [
         "none:e4m3",
         "none:e3m0",
@@ -427,19 +439,41 @@ def test_a_replay_gives_pythons_numbers(dumps, outside, trace):
 
     summary = results.summary()
     assert len(printed["summary"]) == len(summary) > 20
-    for ours, (_, theirs) in zip(printed["summary"], summary.iterrows()):
-        for name, value in ours.items():
-            expected = theirs[name]
-            if isinstance(value, str) and name in (
-                "scheme",
-                "family",
-                "format",
-                "topology",
-                "worst_layer",
-            ):
-                assert value == ("" if pd.isna(expected) else expected), (name, ours)
-            elif value is None:
-                assert pd.isna(expected), (name, ours)
-            else:
-                value = float.fromhex(value)
-                assert value == pytest.approx(float(expected), rel=1e-12, abs=0), (name, ours)
+    for ours, (place, theirs) in zip(printed["summary"], summary.iterrows()):
+        same_numbers(ours, theirs, place)
+
+    compared = pd.concat(
+        [results.compare(spec, schemes[0]) for spec in results.provenance["schemes"]]
+    )
+    assert len(printed["comparisons"]) == len(compared) > 70
+    for ours, (_, theirs) in zip(printed["comparisons"], compared.iterrows()):
+        same_numbers(ours["both"], theirs, theirs["layer"])
+        for end in "ab":
+            side = {f"{name}_{end}": value for name, value in ours[end].items()}
+            same_numbers(side, theirs, theirs["layer"])
+
+    for ours, by in zip(
+        printed["pools"],
+        [
+            ["scheme"],
+            ["scheme", "tensor", "step"],
+            ["scheme", "stage"],
+            ["scheme", "topology", "role"],
+        ],
+        strict=True,
+    ):
+        pooled = results.pool(by)
+        assert len(ours) == len(pooled) > 0 and list(ours[0]) == list(pooled)
+        for row, (_, theirs) in zip(ours, pooled.iterrows()):
+            same_numbers(row, theirs, by)
+
+    options = {"elements": 1e6, "bucket_bytes": 1000, "side": "bucket", "side_collective": "tree"}
+    network = apscope.cost.Network(intra_bandwidth=5e10)
+    for ours, table in zip(
+        printed["times"],
+        [apscope.cost.step_time(results), apscope.cost.step_time(results, network, **options)],
+        strict=True,
+    ):
+        assert len(ours) == len(table) > 20
+        for row, (_, theirs) in zip(ours, table.iterrows()):
+            same_numbers(row, theirs, row["scheme"])

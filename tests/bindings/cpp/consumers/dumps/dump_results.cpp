@@ -1,10 +1,12 @@
-// Prints all columns and the summary of a replay as JSON: dump_results TRACE SCHEME...
+// Prints all columns of a replay as JSON, its summary, comparisons, pools and modelled times:
+// dump_results TRACE SCHEME...
 #include <apscope/apscope.h>
 
 #include <cmath>
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -24,6 +26,89 @@ std::string number(double value) {
     char text[64];
     std::snprintf(text, sizeof text, "\"%a\"", value);
     return text;
+}
+
+using Numbers = std::vector<std::pair<std::string_view, double>>;
+
+// An object of texts and numbers.
+std::string object(const std::vector<std::pair<std::string_view, std::string>>& texts,
+                   const Numbers& numbers) {
+    std::string out;
+    for (const auto& [name, text] : texts)
+        out += (out.empty() ? "" : ", ") + json_text(name) + ": " + json_text(text);
+    for (const auto& [name, value] : numbers)
+        out += (out.empty() ? "" : ", ") + json_text(name) + ": " + number(value);
+    return "{" + out + "}";
+}
+
+std::string side(const apscope::ComparedScheme& s) {
+    return object({{"scheme", s.scheme}, {"topology", s.topology}},
+                  {{"error_over_noise", s.error_over_noise},
+                   {"step_nmse", s.step_nmse},
+                   {"nmse", s.nmse},
+                   {"underflow_wire", s.underflow_wire},
+                   {"underflow_reduced", s.underflow_reduced},
+                   {"cosine", s.cosine},
+                   {"overflowed", static_cast<double>(s.overflowed)},
+                   {"accumulation", s.accumulation},
+                   {"share_underflow", s.share_underflow},
+                   {"share_rounding", s.share_rounding},
+                   {"share_saturation", s.share_saturation},
+                   {"share_accumulation", s.share_accumulation},
+                   {"share_interaction", s.share_interaction}});
+}
+
+std::string comparisons(const apscope::Results& results, const std::string& against) {
+    std::string out;
+    for (const std::string& scheme : results.schemes()) {
+        for (const apscope::ComparisonRow& r : results.compare(scheme, against)) {
+            if (!out.empty()) out += ", ";
+            out += "{\"both\": " +
+                   object({{"layer", r.layer}}, {{"whole", r.whole ? 1.0 : 0.0},
+                                                 {"steps", static_cast<double>(r.steps)},
+                                                 {"wins", static_cast<double>(r.wins)},
+                                                 {"losses", static_cast<double>(r.losses)},
+                                                 {"ties", static_cast<double>(r.ties)},
+                                                 {"median_ratio", r.median_ratio},
+                                                 {"worst_ratio", r.worst_ratio},
+                                                 {"geometric_ratio", r.geometric_ratio}}) +
+                   ", \"a\": " + side(r.a) + ", \"b\": " + side(r.b) + "}";
+        }
+    }
+    return out;
+}
+
+std::string pools(const apscope::PooledTable& table) {
+    std::string out;
+    for (std::size_t i = 0; i < table.size(); ++i) {
+        std::vector<std::pair<std::string_view, std::string>> texts;
+        for (std::size_t k = 0; k < table.by.size(); ++k)
+            texts.emplace_back(table.by[k], table.groups[i][k]);
+        Numbers numbers;
+        for (const std::string& name : table.columns)
+            numbers.emplace_back(name, table.number(i, name));
+        out += (out.empty() ? "" : ", ") + object(texts, numbers);
+    }
+    return out;
+}
+
+std::string times(const std::vector<apscope::StepTime>& rows) {
+    std::string out;
+    for (const apscope::StepTime& r : rows) {
+        if (!out.empty()) out += ", ";
+        out += object({{"scheme", r.scheme}, {"topology", r.topology}},
+                      {{"messages", r.messages},
+                       {"payload_bytes", r.payload_bytes},
+                       {"intra_bytes", r.intra_bytes},
+                       {"side_bytes", r.side_bytes},
+                       {"side_seconds", r.side_seconds},
+                       {"pass_seconds", r.pass_seconds},
+                       {"seconds", r.seconds},
+                       {"side_share", r.side_share},
+                       {"fp32_seconds", r.fp32_seconds},
+                       {"speedup", r.speedup}});
+    }
+    return out;
 }
 
 }  // namespace
@@ -51,6 +136,9 @@ int main(int argc, char** argv) {
         out += "{\"scheme\": " + json_text(r.scheme) + ", \"family\": " + json_text(r.family) +
                ", \"format\": " + json_text(r.format) + ", \"topology\": " + json_text(r.topology) +
                ", \"worst_layer\": " + json_text(r.worst_layer) +
+               ", \"error_over_noise\": " + number(r.error_over_noise) +
+               ", \"pooled_error_over_noise\": " + number(r.pooled_error_over_noise) +
+               ", \"time\": " + number(r.time) + ", \"speedup\": " + number(r.speedup) +
                ", \"step_nmse\": " + number(r.step_nmse) +
                ", \"layer_cosine\": " + number(r.layer_cosine) +
                ", \"worst_nmse\": " + number(r.worst_nmse) + ", \"worst_step\": " +
@@ -64,6 +152,22 @@ int main(int argc, char** argv) {
                ", \"overflowed\": " + number(static_cast<double>(r.overflowed)) +
                ", \"nonfinite\": " + number(static_cast<double>(r.nonfinite)) + "}";
     }
-    out += "]}\n";
+    out += "], \"comparisons\": [" + comparisons(results, schemes.front()) + "], \"pools\": [";
+    const std::vector<std::vector<std::string>> all_by = {{"scheme"},
+                                                          {"scheme", "tensor", "step"},
+                                                          {"scheme", "stage"},
+                                                          {"scheme", "topology", "role"}};
+    for (const auto& by : all_by) {
+        if (out.back() != '[') out += ", ";
+        out += "[" + pools(results.pool(by)) + "]";
+    }
+    apscope::StepTimeOptions options;
+    options.elements = 1e6;
+    options.bucket_bytes = 1000;
+    options.side = "bucket";
+    options.side_collective = "tree";
+    options.network.intra_bandwidth = 5e10;
+    out += "], \"times\": [[" + times(results.step_times()) + "], [" +
+           times(results.step_times(options)) + "]]}\n";
     std::fputs(out.c_str(), stdout);
 }

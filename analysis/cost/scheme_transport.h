@@ -1,0 +1,21 @@
+// The transport of a scheme's rows in a table.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "emulation/schemes/definition.h"
+
+namespace apscope::detail {
+
+// Of the rows with this column `format`: of a policy, that of the first branch that has it. An
+// unknown scheme, made in another process, has none to speak of.
+Transport transport_of(std::string_view spec, std::string_view grid,
+                       const MadeSchemes* made = nullptr);
+
+using TransportOf = std::function<Transport(const std::string& spec, const std::string& grid)>;
+// `transport_of`, which parses each scheme once. `made` must outlive it.
+TransportOf transports(const MadeSchemes* made = nullptr);
+
+}  // namespace apscope::detail

@@ -1,0 +1,247 @@
+#include "analysis/summary/chosen_rows.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+#include "emulation/schemes/transport.h"
+
+namespace apscope::detail {
+
+namespace {
+
+constexpr std::string_view exact = "exact";
+
+bool is_own_name(std::string_view name) {
+    return std::ranges::find(reductions::own, name) != reductions::own.end();
+}
+
+// Which traces have reduced rows.
+std::vector<std::uint8_t> with_reduced(const RowTable& table) {
+    std::vector<std::uint8_t> found(table.trace.levels, 0);
+    for (std::size_t i = 0; i < table.rows; ++i) {
+        if (!table.wire[i]) found[static_cast<std::size_t>(table.trace.of_row[i])] = 1;
+    }
+    return found;
+}
+
+// The topologies in order of appearance, without the wire's empty name.
+std::vector<std::string> in_order(const RowTable& table) {
+    std::vector<std::string> order;
+    std::vector<std::uint8_t> seen(table.topology.levels, 0);
+    for (const std::int32_t code : table.topology.of_row) {
+        const auto place = static_cast<std::size_t>(code);
+        if (seen[place]) continue;
+        seen[place] = 1;
+        if (!table.topology.names[place].empty()) order.push_back(table.topology.names[place]);
+    }
+    return order;
+}
+
+// Puts the rows of each scheme's own reductions under the topologies that cover all its tensors.
+class Covering {
+public:
+    Covering(const RowTable& table, std::span<const std::uint32_t> rows, ChosenRows& out)
+        : table_(table), out_(out), pairs_(rows.size()) {
+        const std::vector<std::string>& names = table.topology.names;
+        out.topologies = names;
+        for (const std::string& name : names) own_.push_back(is_own_name(name));
+        if (std::ranges::none_of(own_, [](bool own) { return own; })) return;
+        pairs_ = pairs_
+                     .divided(table.trace.levels, [&](std::size_t i) {
+            return table.trace.of_row[rows[i]];
+        }).divided(table.scheme.levels, [&](std::size_t i) {
+            return table.scheme.of_row[rows[i]];
+        });
+        std::vector<std::vector<std::int32_t>> alone(pairs_.size());
+        crossing_.resize(pairs_.size());
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            const std::int32_t code = table.topology.of_row[rows[i]];
+            const auto place = static_cast<std::size_t>(code);
+            if (table.wire[rows[i]] || names[place] == exact) continue;
+            auto& known = own_[place] ? alone[pairs_.of_row[i]] : crossing_[pairs_.of_row[i]];
+            if (std::ranges::find(known, code) == known.end()) known.push_back(code);
+        }
+        for (std::size_t pair = 0; pair < pairs_.size(); ++pair) {
+            if (crossing_[pair].empty() && !alone[pair].empty())
+                crossing_[pair].push_back(joined(alone[pair]));
+        }
+    }
+
+    void add(std::size_t i, std::uint32_t row) {
+        const std::int32_t code = table_.topology.of_row[row];
+        if (crossing_.empty() || !own_[static_cast<std::size_t>(code)]) {
+            out_.add(row, code);
+            return;
+        }
+        for (const std::int32_t topology : crossing_[pairs_.of_row[i]]) out_.add(row, topology);
+    }
+
+private:
+    std::int32_t joined(const std::vector<std::int32_t>& codes) {
+        std::string name;
+        for (const std::int32_t code : codes)
+            name += (name.empty() ? "" : "+") + out_.topologies[static_cast<std::size_t>(code)];
+        const auto found = std::ranges::find(out_.topologies, name);
+        const auto place = static_cast<std::int32_t>(found - out_.topologies.begin());
+        if (found == out_.topologies.end()) out_.topologies.push_back(name);
+        return place;
+    }
+
+    const RowTable& table_;
+    ChosenRows& out_;
+    Groups pairs_;  // of trace and scheme
+    std::vector<bool> own_;
+    std::vector<std::vector<std::int32_t>> crossing_;  // by pair
+};
+
+std::vector<std::uint32_t> every_row(const RowTable& table) {
+    std::vector<std::uint32_t> rows(table.rows);
+    std::iota(rows.begin(), rows.end(), 0u);
+    return rows;
+}
+
+// The reduced rows of these, and the wire's of traces that `has_reduced` does not name.
+ChosenRows covered(const RowTable& table, std::span<const std::uint32_t> rows,
+                   const std::vector<std::uint8_t>* has_reduced) {
+    ChosenRows out;
+    out.row.reserve(rows.size());
+    out.topology.reserve(rows.size());
+    Covering covering(table, rows, out);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        const std::uint32_t row = rows[i];
+        if (!table.wire[row]) covering.add(i, row);
+        else if (has_reduced && !(*has_reduced)[static_cast<std::size_t>(table.trace.of_row[row])])
+            out.add(row, table.topology.of_row[row]);
+    }
+    return out;
+}
+
+}  // namespace
+
+bool is_own_reduction(std::string_view topology) {
+    while (true) {
+        const std::size_t plus = topology.find('+');
+        if (!is_own_name(topology.substr(0, plus))) return false;
+        if (plus == std::string_view::npos) return true;
+        topology.remove_prefix(plus + 1);
+    }
+}
+
+std::string headline_topology(std::span<const std::string> in_order) {
+    const std::string* own = nullptr;
+    for (const std::string& name : in_order) {
+        if (name == exact) continue;
+        if (!is_own_reduction(name)) return name;
+        if (own == nullptr) own = &name;
+    }
+    return own ? *own : std::string(exact);
+}
+
+std::string headline_topology(const RowTable& table) { return headline_topology(in_order(table)); }
+
+ChosenRows all_rows(const RowTable& table) {
+    return {every_row(table),
+            {table.topology.of_row.begin(), table.topology.of_row.end()},
+            table.topology.names};
+}
+
+ChosenRows whole_sums(const RowTable& table, std::span<const std::uint32_t> rows) {
+    return covered(table, rows, nullptr);
+}
+
+ChosenRows whole_sums(const RowTable& table) { return whole_sums(table, every_row(table)); }
+
+ChosenRows compared_rows(const RowTable& table) {
+    const std::vector<std::uint8_t> having = with_reduced(table);
+    return covered(table, every_row(table), &having);
+}
+
+ChosenRows headline_rows(const RowTable& table) {
+    std::vector<std::string> order(reductions::own.begin(), reductions::own.end());
+    const std::vector<std::string> found = in_order(table);
+    order.push_back(headline_topology(found));
+    std::ranges::copy_if(found, std::back_inserter(order),
+                         [](const std::string& name) { return name != exact; });
+    order.insert(order.end(), {std::string(exact), ""});
+    std::vector<std::size_t> rank;  // of every topology
+    for (const std::string& name : table.topology.names)
+        rank.push_back(static_cast<std::size_t>(std::ranges::find(order, name) - order.begin()));
+    const auto rank_of = [&](std::uint32_t row) {
+        return rank[static_cast<std::size_t>(table.topology.of_row[row])];
+    };
+
+    const std::vector<std::uint8_t> having = with_reduced(table);
+    ChosenRows kept;
+    for (std::size_t i = 0; i < table.rows; ++i) {
+        if (!table.wire[i] || !having[static_cast<std::size_t>(table.trace.of_row[i])])
+            kept.add(i, table.topology.of_row[i]);
+    }
+    Groups places(kept.size());
+    for (const Codes* column :
+         {static_cast<const Codes*>(&table.trace), static_cast<const Codes*>(&table.scheme),
+          static_cast<const Codes*>(&table.tensor), &table.step})
+        places = divided(places, kept, *column);
+    std::vector<std::uint32_t> best(places.size());
+    for (std::size_t g = 0; g < best.size(); ++g) best[g] = kept.row[places.first[g]];
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+        std::uint32_t& held = best[places.of_row[i]];
+        if (rank_of(kept.row[i]) < rank_of(held)) held = kept.row[i];
+    }
+    std::ranges::sort(best);
+    ChosenRows out;
+    out.topologies = table.topology.names;
+    for (const std::uint32_t row : best) out.add(row, table.topology.of_row[row]);
+    return out;
+}
+
+ChosenRows with_wire(const RowTable& table, const ChosenRows& rows) {
+    ChosenRows out;
+    out.topologies = rows.topologies;
+    for (std::size_t i = 0; i < table.rows; ++i) {
+        if (table.wire[i]) out.add(i, table.topology.of_row[i]);
+    }
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (!table.wire[rows.row[i]]) out.add(rows.row[i], rows.topology[i]);
+    }
+    return out;
+}
+
+ChosenRows of_topology(const RowTable& table, const ChosenRows& rows, std::string_view topology) {
+    const auto preference = [&](const std::string& name) {
+        if (topology == exact) return name == exact ? 0 : 4;
+        if (!name.empty() && is_own_reduction(name)) return 0;
+        if (name == topology) return 1;
+        return name == exact || name.empty() ? 3 : 2;
+    };
+    std::vector<int> of_name;
+    for (const std::string& name : rows.topologies) of_name.push_back(preference(name));
+    Groups schemes(rows.size());
+    schemes = divided(divided(schemes, rows, table.trace), rows, table.scheme);
+    std::vector<std::int32_t> best(schemes.size(), -1);
+    const auto rank = [&](std::int32_t code) { return of_name[static_cast<std::size_t>(code)]; };
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        std::int32_t& held = best[schemes.of_row[i]];
+        if (rank(rows.topology[i]) < 4 && (held < 0 || rank(rows.topology[i]) < rank(held)))
+            held = rows.topology[i];
+    }
+    ChosenRows out;
+    out.topologies = rows.topologies;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (rows.topology[i] == best[schemes.of_row[i]]) out.add(rows.row[i], rows.topology[i]);
+    }
+    return out;
+}
+
+Groups by_scheme_and_topology(const RowTable& table, const ChosenRows& rows) {
+    const Groups schemes =
+        divided(divided(Groups(rows.size()), rows, table.trace), rows, table.scheme);
+    return schemes.divided(rows.topologies.size(), [&](std::size_t i) { return rows.topology[i]; });
+}
+
+Groups divided(const Groups& groups, const ChosenRows& rows, const Codes& column) {
+    return groups.divided(column.levels, [&](std::size_t i) { return column.of_row[rows.row[i]]; });
+}
+
+}  // namespace apscope::detail

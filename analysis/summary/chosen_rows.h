@@ -1,0 +1,62 @@
+// Which rows summaries, pools and comparisons use: docs/definitions.md, section 14.
+//
+// In a policy some tensors may have their own reduction. A topology covers all tensors, so these
+// rows are included under each topology of the scheme instead of their own; if all tensors have
+// their own, but not the same, under all names joined (`gather+vote`).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/summary/groups.h"
+#include "analysis/summary/row_table.h"
+
+namespace apscope::detail {
+
+// Rows of a table, a row perhaps several times, and the topology that each counts for.
+struct ChosenRows {
+    std::vector<std::uint32_t> row;
+    std::vector<std::int32_t> topology;   // codes of `topologies`
+    std::vector<std::string> topologies;  // those of the table, then joined ones
+
+    std::size_t size() const { return row.size(); }
+    const std::string& topology_of(std::size_t i) const {
+        return topologies[static_cast<std::size_t>(topology[i])];
+    }
+    void add(std::size_t table_row, std::int32_t code) {
+        row.push_back(static_cast<std::uint32_t>(table_row));
+        topology.push_back(code);
+    }
+};
+
+// Whether a reduction is a scheme's own; a policy may have several, joined by `+`.
+bool is_own_reduction(std::string_view topology);
+// The first topology that adds in a format, else a scheme's own, else `exact`.
+std::string headline_topology(std::span<const std::string> in_order);
+std::string headline_topology(const RowTable& table);
+
+ChosenRows all_rows(const RowTable& table);
+// The reduced rows of these, every topology with all tensors.
+ChosenRows whole_sums(const RowTable& table, std::span<const std::uint32_t> rows);
+ChosenRows whole_sums(const RowTable& table);
+// For comparing schemes: `whole_sums`, and the wire's rows of traces without reduced ones.
+ChosenRows compared_rows(const RowTable& table);
+// One row per trace, scheme, tensor and step: of the scheme's own reduction if it has one, else of
+// `headline_topology`, else of another, else `exact`; the wire's of traces without reduced rows.
+ChosenRows headline_rows(const RowTable& table);
+// The wire's rows, then these without the wire's.
+ChosenRows with_wire(const RowTable& table, const ChosenRows& rows);
+// Of these, one topology per trace and scheme: a scheme's own, else `topology`, else its first
+// other one, else `exact` or the wire; `exact`, if given, for all schemes.
+ChosenRows of_topology(const RowTable& table, const ChosenRows& rows, std::string_view topology);
+
+// Groups of chosen rows by trace, scheme and topology.
+Groups by_scheme_and_topology(const RowTable& table, const ChosenRows& rows);
+// Divided by a column of the table.
+Groups divided(const Groups& groups, const ChosenRows& rows, const Codes& column);
+
+}  // namespace apscope::detail

@@ -1,0 +1,87 @@
+// One scheme against another, layer by layer: docs/definitions.md, section 14.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "analysis/summary/figures.h"
+#include "analysis/summary/groups.h"
+#include "analysis/summary/losses.h"
+#include "analysis/summary/row_table.h"
+
+namespace apscope::detail {
+
+// The additive numbers of one scheme in one layer at one step.
+struct Cell {
+    Loss loss;
+    double cosine = 0, layers = 0, sent_error = 0, exact_error = missing;
+    double underflow_wire = missing, nonzero_wire = missing;
+    double underflow_reduced = missing, nonzero_reduced = missing;
+    std::vector<double> parts;  // the columns that pool as Pools::part
+};
+
+// Two schemes in one trace: their cells, by layer.
+struct Pair {
+    std::string trace, scheme_a, scheme_b, topology_a, topology_b;
+    struct Place {
+        std::int32_t tensor, step;  // codes of the first table
+    };
+    std::vector<Place> places;
+    std::vector<Cell> a, b;
+};
+
+// A row for all layers, then one per layer in order of `tensor`.
+struct Compared {
+    std::vector<std::optional<std::int32_t>> tensor;  // none: all layers
+    Figures figures;
+};
+Compared compared(const Pair& pair, bool layers);
+
+// A row per step, ascending; nmse_a, nmse_b, layers_won, layers_lost, layers_level.
+struct ComparedSteps {
+    std::vector<std::int64_t> step;
+    Figures figures;
+};
+ComparedSteps compared_steps(const Pair& pair, const RowTable& table);
+
+// A row per cell: overflow_a, overflow_b, nmse_a, nmse_b, ratio.
+Figures compared_cells(const Pair& pair);
+
+// Pairs schemes of one table, or of two. The tables must outlive it.
+class Pairing {
+public:
+    explicit Pairing(const RowTable& table) : Pairing(table, table) {}
+    Pairing(const RowTable& first, const RowTable& second);
+
+    // Scheme `a` of the first table and `b` of the second in every trace with both. Traces of two
+    // tables are matched by name, or as the only one of each; layers and steps that only one has
+    // are omitted. `topology`: of both; by default the first that both have and that is not
+    // `exact`. `wire`: the messages before any sum.
+    // Throws std::invalid_argument where no trace has both, or for an unknown topology.
+    std::vector<Pair> pairs(std::string_view a, std::string_view b,
+                            std::optional<std::string_view> topology = {}) const;
+
+private:
+    using Rows = std::vector<std::uint32_t>;
+    struct Side {
+        const RowTable* table;
+        std::vector<std::int32_t> traces, schemes;  // codes, in order of appearance
+        std::map<std::pair<std::int32_t, std::int32_t>, Rows> rows;  // of trace and scheme
+
+        explicit Side(const RowTable& of);
+        const Rows* find(std::int32_t trace, std::string_view scheme) const;
+    };
+    std::vector<std::pair<std::int32_t, std::int32_t>> matched() const;
+
+    Side first_, second_;
+    std::vector<std::int32_t> tensor_,
+        step_;  // codes of the first, by code of the second; -1: none
+};
+
+}  // namespace apscope::detail

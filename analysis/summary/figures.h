@@ -1,0 +1,49 @@
+// The columns of a result: names with a number per row, in order. NaN is an empty cell.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace apscope::detail {
+
+class Figures {
+public:
+    struct Column {
+        std::string name;
+        std::vector<double> values;
+        bool integer;
+    };
+
+    // A column of `rows` numbers, `value(i)`.
+    template <class Value>
+    std::vector<double>& add(std::string name, std::size_t rows, Value value) {
+        return fill(std::move(name), rows, value, false);
+    }
+    template <class Value>
+    std::vector<double>& add_integers(std::string name, std::size_t rows, Value value) {
+        return fill(std::move(name), rows, value, true);
+    }
+    const std::vector<Column>& columns() const { return columns_; }
+    // The column must exist.
+    double operator()(std::string_view name, std::size_t row) const {
+        std::size_t i = 0;
+        while (columns_[i].name != name) ++i;
+        return columns_[i].values[row];
+    }
+
+private:
+    template <class Value>
+    std::vector<double>& fill(std::string name, std::size_t rows, Value value, bool integer) {
+        std::vector<double> values(rows);
+        for (std::size_t i = 0; i < rows; ++i) values[i] = static_cast<double>(value(i));
+        columns_.push_back({std::move(name), std::move(values), integer});
+        return columns_.back().values;
+    }
+
+    std::vector<Column> columns_;
+};
+
+}  // namespace apscope::detail

@@ -1,0 +1,106 @@
+// The errors of a row, and of several together: docs/definitions.md, section 14. A skipped row is a
+// lost gradient: y = 0.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <span>
+
+#include "analysis/summary/row_table.h"
+#include "core/fixed_exp2.h"
+
+namespace apscope::detail {
+
+inline constexpr double missing = std::numeric_limits<double>::quiet_NaN(),
+                        infinity = std::numeric_limits<double>::infinity();
+
+// NaN if the denominator is 0.
+inline double quotient(double numerator, double denominator) {
+    return denominator == 0.0 ? missing : numerator / denominator;
+}
+// An error, infinite with overflow, because its sums omit values that are not finite.
+inline double infinite_with(double overflow, double value) {
+    return overflow > 0 ? infinity : value;
+}
+inline double or_zero(double value) { return std::isnan(value) ? 0.0 : value; }
+
+// A sum of the values that are not empty; NaN if none has one.
+class PresentSum {
+public:
+    void add(double value) {
+        if (std::isnan(value)) return;
+        sum_ += value;
+        any_ = true;
+    }
+    double value() const { return any_ ? sum_ : missing; }
+
+private:
+    double sum_ = 0.0;
+    bool any_ = false;
+};
+
+struct Loss {
+    double error = 0, reference = 0, overflow = 0, skipped = 0;
+    double noise = 0, log2_over_noise = 0, noise_blocks = 0;  // NaN if the noise is unknown
+
+    void add(const Loss& other) {
+        error += other.error;
+        reference += other.reference;
+        overflow += other.overflow;
+        skipped += other.skipped;
+        noise += other.noise;
+        log2_over_noise += other.log2_over_noise;
+        noise_blocks += other.noise_blocks;
+    }
+    // A reference of zero has no loss; a row that was not measured has one: NaN.
+    bool exists() const { return overflow > 0 || reference != 0; }
+    // With overflow at least 1: the sums omit values that are not finite.
+    double nmse() const {
+        const double value = quotient(error, reference);
+        return overflow > 0 ? std::fmax(value, 1.0) : value;
+    }
+    double nmse_or_missing() const { return exists() ? nmse() : missing; }
+    double pooled_over_noise() const { return infinite_with(overflow, quotient(error, noise)); }
+    // The geometric mean over the blocks of the error over the noise.
+    double over_noise() const { return fixed_exp2(quotient(log2_over_noise, noise_blocks)); }
+};
+
+// The losses of the rows of a table.
+class RowLosses {
+public:
+    explicit RowLosses(const RowTable& table)
+        : table_(table), error_(table[NumberColumn::sum_squared_error]),
+          reference_(table[NumberColumn::sum_squared_reference]),
+          signed_error_(table[NumberColumn::sum_signed_error]),
+          absolute_(table[NumberColumn::sum_absolute_reference]),
+          overflow_(table[NumberColumn::overflow]), noise_(table[NumberColumn::sum_noise]),
+          log2_(table[NumberColumn::sum_log2_error_over_noise]),
+          blocks_(table[NumberColumn::noise_blocks]) {}
+
+    Loss operator[](std::size_t row) const {
+        const bool skipped = table_.skipped[row];
+        return {skipped ? reference_[row] : error_[row],
+                reference_[row],
+                or_zero(overflow_[row]),
+                skipped ? 1.0 : 0.0,
+                noise_[row],
+                log2_[row],
+                blocks_[row]};
+    }
+    double absolute(std::size_t row) const { return absolute_[row]; }
+    double signed_error(std::size_t row) const {
+        return table_.skipped[row] ? -absolute_[row] : signed_error_[row];
+    }
+    // 0 for a row that was skipped, overflowed or is all zero.
+    double cosine(std::size_t row, const Loss& loss, const Cells& cosine) const {
+        if (table_.skipped[row] || loss.overflow > 0) return 0.0;
+        return std::isnan(cosine[row]) && !std::isnan(loss.error) ? 0.0 : cosine[row];
+    }
+
+private:
+    const RowTable& table_;
+    Cells error_, reference_, signed_error_, absolute_, overflow_, noise_, log2_, blocks_;
+};
+
+}  // namespace apscope::detail

@@ -1,0 +1,86 @@
+// Modelled time of a step's communication, from the rows of a table: docs/definitions.md,
+// section 12.
+#pragma once
+
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/cost/cost_model.h"
+#include "analysis/cost/scheme_transport.h"
+#include "analysis/summary/chosen_rows.h"
+#include "analysis/summary/figures.h"
+
+namespace apscope::detail {
+
+struct Links {
+    Link inter, intra;       // between nodes, inside a node
+    double pass_cost = 0.0;  // seconds per byte of one local pass over memory
+};
+
+// When values that workers agree on before they encode are sent: one message for all tensors, one
+// per bucket, or beside the step before, which takes no time.
+enum class SideMessages { fused, bucket, delayed };
+// Throw std::invalid_argument.
+SideMessages parse_side_messages(std::string_view name);
+CollectiveAlgorithm parse_side_collective(std::string_view name);  // ring, tree or halving
+
+struct TimeOptions {
+    Links links;
+    std::optional<double> elements;      // of the model, all tensors scaled by one factor
+    std::optional<double> bucket_bytes;  // of fp32; 0: one message per tensor
+    SideMessages side = SideMessages::fused;
+    CollectiveAlgorithm side_collective = CollectiveAlgorithm::ring;
+    std::string baseline = "ring";  // a topology
+    // How the note of a row begins that has no numbers, because the trace lacks an input.
+    std::string not_measurable;
+};
+
+// Side information of tensors that share messages: whether it is one number per tensor (or for
+// several), of any size, which does not grow with the tensors.
+class SideBits {
+public:
+    void add(double bits);
+    bool is_one_number() const { return narrowest_ == widest_ && widest_ <= 64; }
+    // For tensors larger by this factor.
+    double bytes(double factor) const { return (is_one_number() ? 1.0 : factor) * sum_ / 8; }
+
+private:
+    static constexpr double infinite = std::numeric_limits<double>::infinity();
+    double narrowest_ = infinite, widest_ = -infinite, sum_ = 0;
+};
+
+// Tensors of one scheme and topology that share messages: means over the steps, in bytes except
+// `values`.
+struct TimedPart {
+    double values = 0, payload = 0, agreed = 0, travelling = 0, buckets = 0;
+    std::string reduction, grid;
+};
+
+struct StepTime {
+    double messages, payload_bytes, intra_bytes, side_bytes, side_seconds, pass_seconds, seconds,
+        side_share;
+};
+// None if a part's sum has no algorithm.
+std::optional<StepTime> time_of(std::span<const TimedPart> parts, const std::string& spec,
+                                int workers, const TransportOf& transport, const Links& links,
+                                SideMessages side, CollectiveAlgorithm side_collective);
+
+// Seconds of a collective operation: latencies and transfers, and the passes of its additions.
+double seconds_of(const Cost& cost, const Links& links);
+
+// A row per trace, scheme and topology of the reduced rows, in order of appearance. NaN for
+// `exact`, which is not an algorithm, and where a row has no numbers.
+// Throws std::invalid_argument for an impossible option.
+struct StepTimes {
+    std::vector<std::uint32_t> first;  // a row of the table
+    std::vector<std::string> topology;
+    Figures figures;
+};
+StepTimes step_times(const RowTable& table, const TimeOptions& options,
+                     const TransportOf& transport);
+
+}  // namespace apscope::detail

@@ -1,0 +1,258 @@
+// Pairing: which rows of two schemes are compared, as cells of a layer and a step.
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <unordered_map>
+
+#include "analysis/summary/chosen_rows.h"
+#include "analysis/summary/comparison.h"
+
+namespace apscope::detail {
+
+namespace {
+
+using C = NumberColumn;
+using Rows = std::vector<std::uint32_t>;
+
+bool holds(const std::vector<std::string>& names, std::string_view name) {
+    return std::ranges::find(names, name) != names.end();
+}
+
+// The topologies of chosen rows, in order of appearance.
+std::vector<std::string> names_of(const ChosenRows& rows) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (!holds(names, rows.topology_of(i))) names.push_back(rows.topology_of(i));
+    }
+    return names;
+}
+
+// The rows of one scheme in one trace.
+struct SchemeRows {
+    std::string spec;
+    Rows wire;
+    ChosenRows reduced;
+    std::vector<std::string> topologies, crossing;  // of the reduced rows; those not its own
+
+    SchemeRows(const RowTable& table, const Rows& rows, std::string_view spec)
+        : spec(spec), reduced(whole_sums(table, rows)), topologies(names_of(reduced)) {
+        for (const std::uint32_t row : rows) {
+            if (table.wire[row]) wire.push_back(row);
+        }
+        for (const std::string& name : topologies) {
+            if (name != "exact" && !is_own_reduction(name)) crossing.push_back(name);
+        }
+    }
+    Rows rows_of(std::string_view topology) const {
+        if (topology == "wire") return wire;
+        Rows rows;
+        for (std::size_t i = 0; i < reduced.size(); ++i) {
+            if (reduced.topology_of(i) == topology) rows.push_back(reduced.row[i]);
+        }
+        return rows;
+    }
+    // Its own reduction if it has no other; else `wanted`.
+    std::string compared_topology(std::string_view wanted) const {
+        std::string topology(wanted);
+        if (crossing.empty() && wanted != "exact") {
+            const auto own = std::ranges::find_if(topologies, is_own_reduction);
+            if (own != topologies.end()) topology = *own;
+        }
+        if (holds(topologies, topology)) return topology;
+        std::string known;
+        for (const std::string& name : topologies) known += name + ", ";
+        throw std::invalid_argument("'" + spec + "' has no topology '" + topology +
+                                    "' in the results; use one of " + known + "wire");
+    }
+};
+
+std::pair<std::string, std::string> compared_topologies(const SchemeRows& a, const SchemeRows& b,
+                                                        std::optional<std::string_view> wanted) {
+    if (wanted == "wire" || a.topologies.empty() || b.topologies.empty()) return {"wire", "wire"};
+    std::string topology(wanted.value_or(""));
+    if (!wanted) {
+        const auto& choices = a.crossing.empty() ? b.crossing : a.crossing;
+        const auto both = std::ranges::find_if(choices, [&](const std::string& name) {
+            return b.crossing.empty() || holds(b.crossing, name);
+        });
+        if (both != choices.end()) topology = *both;
+        else if (!choices.empty())
+            throw std::invalid_argument("'" + a.spec + "' and '" + b.spec +
+                                        "' have no topology in common; say which, such as exact "
+                                        "or wire");
+    }
+    return {a.compared_topology(topology), b.compared_topology(topology)};
+}
+
+// Rows by layer and step.
+class Places {
+public:
+    Places(const RowTable& table, const Rows& rows) : table_(table) {
+        for (const std::uint32_t row : rows) rows_.try_emplace(key(row), row);
+    }
+    // The row with the layer and step of another, if there is one.
+    const std::uint32_t* like(std::uint32_t row) const {
+        const auto found = rows_.find(key(row));
+        return found == rows_.end() ? nullptr : &found->second;
+    }
+
+private:
+    std::size_t key(std::uint32_t row) const {
+        return static_cast<std::size_t>(table_.tensor.of_row[row]) * table_.step.levels +
+               static_cast<std::size_t>(table_.step.of_row[row]);
+    }
+    const RowTable& table_;
+    std::unordered_map<std::size_t, std::uint32_t> rows_;
+};
+
+std::vector<Cells> parts_of(const RowTable& table) {
+    std::vector<Cells> parts;
+    for (std::size_t c = 0; c < number_columns.size(); ++c) {
+        if (number_columns[c].pools == Pools::part) parts.push_back(table[static_cast<C>(c)]);
+    }
+    return parts;
+}
+
+std::vector<Cell> cells_of(const RowTable& table, const SchemeRows& scheme, const Rows& rows,
+                           std::string_view topology) {
+    const RowLosses losses(table);
+    const auto cosine = table[C::cosine], underflow = table[C::underflow],
+               nonzero = table[C::nonzero], error = table[C::sum_squared_error];
+    const std::vector<Cells> parts = parts_of(table);
+    const bool reduced = topology != "wire";
+    const Places wire(table, scheme.wire), exact(table, reduced ? scheme.rows_of("exact") : Rows());
+    const auto sent_only = [&](std::uint32_t row, const Cells& values) {
+        return table.skipped[row] ? 0.0 : values[row];
+    };
+    std::vector<Cell> cells;
+    for (const std::uint32_t row : rows) {
+        Cell cell;
+        cell.loss = losses[row];
+        if (cell.loss.exists()) {
+            cell.cosine = losses.cosine(row, cell.loss, cosine);
+            cell.layers = 1;
+        }
+        cell.sent_error = cell.loss.error * (table.skipped[row] ? 0.0 : 1.0);
+        for (const auto& part : parts) cell.parts.push_back(sent_only(row, part));
+        if (const std::uint32_t* at = wire.like(row)) {
+            cell.underflow_wire = sent_only(*at, underflow);
+            cell.nonzero_wire = sent_only(*at, nonzero);
+        }
+        if (reduced) {
+            cell.underflow_reduced = sent_only(row, underflow);
+            cell.nonzero_reduced = sent_only(row, nonzero);
+            const std::uint32_t* at = exact.like(row);
+            cell.exact_error = table.skipped[row] ? 0.0 : at ? error[*at] : missing;
+        }
+        cells.push_back(std::move(cell));
+    }
+    return cells;
+}
+
+}  // namespace
+
+Pairing::Side::Side(const RowTable& of) : table(&of) {
+    for (std::size_t i = 0; i < of.rows; ++i) {
+        const std::int32_t trace = of.trace.of_row[i], scheme = of.scheme.of_row[i];
+        if (std::ranges::find(traces, trace) == traces.end()) traces.push_back(trace);
+        rows[{trace, scheme}].push_back(static_cast<std::uint32_t>(i));
+    }
+}
+
+const Pairing::Rows* Pairing::Side::find(std::int32_t trace, std::string_view scheme) const {
+    const auto code = std::ranges::find(table->scheme.names, scheme) - table->scheme.names.begin();
+    const auto found = rows.find({trace, static_cast<std::int32_t>(code)});
+    return found == rows.end() ? nullptr : &found->second;
+}
+
+Pairing::Pairing(const RowTable& first, const RowTable& second) : first_(first), second_(second) {
+    const auto place = [](const auto& list, const auto& value) {
+        const auto found = std::ranges::find(list, value);
+        return found == list.end() ? -1 : static_cast<std::int32_t>(found - list.begin());
+    };
+    for (const std::string& name : second.tensor.names)
+        tensor_.push_back(place(first.tensor.names, name));
+    for (const std::int64_t step : second.steps) step_.push_back(place(first.steps, step));
+}
+
+std::vector<std::pair<std::int32_t, std::int32_t>> Pairing::matched() const {
+    if (first_.traces.size() == 1 && second_.traces.size() == 1)
+        return {{first_.traces[0], second_.traces[0]}};
+    std::vector<std::pair<std::int32_t, std::int32_t>> both;
+    for (const std::int32_t here : first_.traces) {
+        for (const std::int32_t there : second_.traces) {
+            if (first_.table->trace.names[static_cast<std::size_t>(here)] ==
+                second_.table->trace.names[static_cast<std::size_t>(there)])
+                both.emplace_back(here, there);
+        }
+    }
+    return both;
+}
+
+std::vector<Pair> Pairing::pairs(std::string_view a, std::string_view b,
+                                 std::optional<std::string_view> topology) const {
+    const RowTable &one = *first_.table, &other = *second_.table;
+    const bool two = &one != &other;
+    std::vector<Pair> found;
+    for (const auto& [here, there] : matched()) {
+        const Rows *rows_a = first_.find(here, a), *rows_b = second_.find(there, b);
+        if (rows_a == nullptr || rows_b == nullptr) continue;
+        const SchemeRows scheme_a(one, *rows_a, a), scheme_b(other, *rows_b, b);
+        Pair pair{one.trace.names[static_cast<std::size_t>(here)],
+                  std::string(a),
+                  std::string(b),
+                  "",
+                  "",
+                  {},
+                  {},
+                  {}};
+        std::tie(pair.topology_a, pair.topology_b) =
+            compared_topologies(scheme_a, scheme_b, topology);
+        const Rows chosen_a = scheme_a.rows_of(pair.topology_a),
+                   chosen_b = scheme_b.rows_of(pair.topology_b);
+        const std::vector<Cell> cells_a = cells_of(one, scheme_a, chosen_a, pair.topology_a),
+                                cells_b = cells_of(other, scheme_b, chosen_b, pair.topology_b);
+        std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> of_b;
+        for (std::size_t i = 0; i < chosen_b.size(); ++i) {
+            of_b.try_emplace({tensor_[static_cast<std::size_t>(other.tensor.of_row[chosen_b[i]])],
+                              step_[static_cast<std::size_t>(other.step.of_row[chosen_b[i]])]},
+                             i);
+        }
+        struct Met {
+            std::int32_t tensor, step;
+            std::size_t a, b;
+        };
+        std::vector<Met> met;
+        for (std::size_t i = 0; i < chosen_a.size(); ++i) {
+            const std::int32_t tensor = one.tensor.of_row[chosen_a[i]],
+                               step = one.step.of_row[chosen_a[i]];
+            if (const auto at = of_b.find({tensor, step}); at != of_b.end())
+                met.push_back({tensor, step, i, at->second});
+        }
+        if (two && met.empty()) continue;
+        std::vector<std::size_t> place(one.tensor.levels, one.tensor.levels);
+        std::size_t next = 0;
+        for (const std::uint32_t row : *rows_a) {
+            std::size_t& held = place[static_cast<std::size_t>(one.tensor.of_row[row])];
+            if (held == one.tensor.levels) held = next++;
+        }
+        std::ranges::stable_sort(
+            met, {}, [&](const Met& m) { return place[static_cast<std::size_t>(m.tensor)]; });
+        for (const Met& m : met) {
+            if (std::isnan(cells_a[m.a].loss.error) || std::isnan(cells_b[m.b].loss.error))
+                continue;
+            pair.places.push_back({m.tensor, m.step});
+            pair.a.push_back(cells_a[m.a]);
+            pair.b.push_back(cells_b[m.b]);
+        }
+        found.push_back(std::move(pair));
+    }
+    if (!found.empty()) return found;
+    const std::string name_a(a), name_b(b);
+    throw std::invalid_argument(
+        two ? "no trace of the first results with '" + name_a +
+                  "' has a layer and step in common with one of the second with '" + name_b + "'"
+            : "no trace of the results has both '" + name_a + "' and '" + name_b + "'");
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,13 @@
+// Rows of a table, pooled: sums are added, then divided. Every element counts once, and large
+// gradients weigh more than small ones: docs/definitions.md, section 14.
+#pragma once
+
+#include "analysis/summary/chosen_rows.h"
+#include "analysis/summary/figures.h"
+
+namespace apscope::detail {
+
+// A row per group; the columns that docs/definitions.md lists, in the order of Python's table.
+Figures pooled(const RowTable& table, const ChosenRows& rows, const Groups& groups);
+
+}  // namespace apscope::detail

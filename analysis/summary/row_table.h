@@ -1,0 +1,96 @@
+// A table of results as columns, wherever its rows come from: what summaries, pools and comparisons
+// are computed from. It refers to the columns and does not own them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/statistics/result_columns.h"
+
+namespace apscope::detail {
+
+// The numeric columns.
+enum class NumberColumn : std::size_t {
+#define APSCOPE_NAME(name, unit, section, pools) name,
+    APSCOPE_NUMBER_COLUMNS(APSCOPE_NAME, APSCOPE_NAME, APSCOPE_NAME)
+#undef APSCOPE_NAME
+};
+
+struct NumberColumnFacts {
+    std::string_view name;
+    Pools pools;
+};
+inline constexpr std::array number_columns{
+#define APSCOPE_FACTS(name, unit, section, pools) NumberColumnFacts{#name, Pools::pools},
+    APSCOPE_NUMBER_COLUMNS(APSCOPE_FACTS, APSCOPE_FACTS, APSCOPE_FACTS)
+#undef APSCOPE_FACTS
+};
+std::optional<NumberColumn> parse_number_column(std::string_view name);
+
+// A column whose equal cells have equal codes, from 0 to below `levels`; -1 is an empty cell.
+struct Codes {
+    std::span<const std::int32_t> of_row;
+    std::size_t levels = 0;
+};
+
+struct CodedTexts : Codes {
+    std::vector<std::string> names;  // of the codes
+
+    const std::string& operator[](std::size_t row) const {
+        return names[static_cast<std::size_t>(of_row[row])];
+    }
+};
+
+// The codes of integers, in order of appearance.
+struct CodedIntegers {
+    std::vector<std::int32_t> codes;
+    std::vector<std::int64_t> values;  // of the codes
+
+    explicit CodedIntegers(std::span<const std::int64_t> of_row);
+};
+
+// Numbers of rows, as integers or reals; NaN for an empty cell.
+class Cells {
+public:
+    Cells() = default;
+    explicit Cells(std::span<const double> values) : reals_(values.data()), size_(values.size()) {}
+    explicit Cells(std::span<const std::int64_t> values)
+        : integers_(values.data()), size_(values.size()) {}
+
+    double operator[](std::size_t row) const {
+        return integers_ ? static_cast<double>(integers_[row]) : reals_[row];
+    }
+    std::size_t size() const { return size_; }
+
+private:
+    const double* reals_ = nullptr;
+    const std::int64_t* integers_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+struct RowTable {
+    std::size_t rows = 0;
+    CodedTexts trace, tensor, role, scheme, format, topology, note;
+    Codes step;
+    std::vector<std::int64_t> steps;  // the numbers of the codes
+    std::span<const std::uint8_t> wire, skipped;
+    // None for columns that the table does not have.
+    Cells workers;
+    std::array<Cells, number_columns.size()> numbers;
+
+    // Throws std::invalid_argument where the table has no such column.
+    Cells operator[](NumberColumn column) const;
+    Cells workers_of_rows() const;
+    // The elements of one worker in a row.
+    double elements(std::size_t row, const Cells& count) const {
+        return wire[row] ? count[row] / workers[row] : count[row];
+    }
+};
+
+}  // namespace apscope::detail

@@ -1,0 +1,260 @@
+#include "analysis/summary/summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "analysis/summary/losses.h"
+
+namespace apscope::detail {
+
+namespace {
+
+using C = NumberColumn;
+
+// Which rows have gradients that are NaN or infinite; a skipped row is recognised by its counts.
+std::vector<std::uint8_t> nonfinite_rows(const RowTable& table) {
+    const auto nan = table[C::nan], infinite = table[C::infinite], count = table[C::count],
+               counted = table[C::counted];
+    std::vector<std::uint8_t> odd(table.rows);
+    for (std::size_t i = 0; i < table.rows; ++i) {
+        odd[i] =
+            table.skipped[i] ? count[i] > counted[i] : or_zero(nan[i]) + or_zero(infinite[i]) > 0;
+    }
+    return odd;
+}
+
+Groups by_columns(const RowTable& table, std::initializer_list<const Codes*> columns,
+                  std::span<const Codes> by) {
+    Groups groups(table.rows);
+    const auto divide = [&](const Codes& column) {
+        groups = groups.divided(column.levels, [&](std::size_t i) { return column.of_row[i]; });
+    };
+    for (const Codes* column : columns) divide(*column);
+    for (const Codes& column : by) divide(column);
+    return groups;
+}
+
+// The sums of the counts of underflow over rows that were sent.
+struct Underflow {
+    PresentSum underflow, nonzero;
+    double rate() const { return quotient(underflow.value(), nonzero.value()); }
+};
+
+// The rates of underflow of the wire's rows, for each row of a summary.
+std::vector<double> on_the_wire(const RowTable& table, std::span<const std::uint32_t> first,
+                                std::span<const Codes> by) {
+    const Groups groups = by_columns(table, {&table.trace, &table.scheme}, by);
+    const auto underflow = table[C::underflow], nonzero = table[C::nonzero];
+    std::vector<Underflow> sums(groups.size());
+    for (std::size_t i = 0; i < table.rows; ++i) {
+        if (!table.wire[i] || table.skipped[i]) continue;
+        sums[groups.of_row[i]].underflow.add(underflow[i]);
+        sums[groups.of_row[i]].nonzero.add(nonzero[i]);
+    }
+    std::vector<double> rates;
+    for (const std::uint32_t row : first) rates.push_back(sums[groups.of_row[row]].rate());
+    return rates;
+}
+
+// The numbers of steps with gradients that are NaN or infinite, for each row of a summary.
+std::vector<double> nonfinite_steps(const RowTable& table, std::span<const std::uint32_t> first,
+                                    std::span<const Codes> by) {
+    const std::vector<std::uint8_t> odd = nonfinite_rows(table);
+    const Groups places = by_columns(table, {&table.trace}, by);
+    const Groups steps =
+        places.divided(table.step.levels, [&](std::size_t i) { return table.step.of_row[i]; });
+    std::vector<std::uint8_t> seen(steps.size(), 0);
+    for (std::size_t i = 0; i < table.rows; ++i) seen[steps.of_row[i]] |= odd[i];
+    const std::vector<std::uint32_t> owner = steps.owners(places);
+    std::vector<double> counts(places.size(), 0.0), found;
+    for (std::size_t s = 0; s < steps.size(); ++s) counts[owner[s]] += seen[s];
+    for (const std::uint32_t row : first) found.push_back(counts[places.of_row[row]]);
+    return found;
+}
+
+// The sums of one row of the summary over its rows.
+struct Sums {
+    Loss whole;
+    PresentSum error, reference, overflow;
+    Underflow underflow;
+    double cosines = 0, signed_error = 0, absolute = 0, variance = 0, volumes = 0, elements = 0;
+    double losses = 0;  // rows that have one
+    double worst_nmse = 0;
+    std::optional<std::uint32_t> worst;
+    bool unmeasured = false;  // one of the losses is NaN, so none is known to be the largest
+
+    void add_worst(std::uint32_t row, double nmse) {
+        if (std::isnan(nmse)) unmeasured = true;
+        if (worst && !(nmse > worst_nmse)) return;
+        worst = row;
+        worst_nmse = nmse;
+    }
+};
+
+// The means and counts of one row of the summary over its steps.
+struct StepSums {
+    double nmse = 0, losses = 0, pooled = 0, noisy = 0, skipped = 0, overflowed = 0;
+};
+
+std::vector<Sums> sums_of(const RowTable& table, const ChosenRows& rows, const Groups& groups,
+                          const Groups& steps, std::vector<Loss>& of_step) {
+    const RowLosses losses(table);
+    const auto cosine = table[C::cosine], counted = table[C::counted], count = table[C::count],
+               expected = table[C::expected_variance], volume = table[C::volume],
+               underflow = table[C::underflow], nonzero = table[C::nonzero],
+               overflow = table[C::overflow];
+    table.workers_of_rows();
+    std::vector<Sums> sums(groups.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        const std::uint32_t row = rows.row[i];
+        const Loss loss = losses[row];
+        Sums& s = sums[groups.of_row[i]];
+        of_step[steps.of_row[i]].add(loss);
+        s.whole.add(loss);
+        if (loss.exists()) {
+            s.cosines += losses.cosine(row, loss, cosine);
+            ++s.losses;
+            s.add_worst(row, infinite_with(loss.overflow, loss.nmse()));
+        }
+        s.error.add(loss.error);
+        s.reference.add(loss.reference);
+        s.signed_error += losses.signed_error(row);
+        s.absolute += losses.absolute(row);
+        const double pairs = table.skipped[row] ? 0.0 : counted[row];
+        s.variance += pairs == 0 ? 0.0 : expected[row] * pairs;
+        const double elements = table.elements(row, count);
+        s.volumes += elements == 0 ? 0.0 : volume[row] * elements;
+        s.elements += elements;
+        if (table.skipped[row]) continue;
+        s.overflow.add(overflow[row]);
+        s.underflow.underflow.add(underflow[row]);
+        s.underflow.nonzero.add(nonzero[row]);
+    }
+    return sums;
+}
+
+}  // namespace
+
+NonfinitePlaces nonfinite_places(const RowTable& table) {
+    const std::vector<std::uint8_t> odd = nonfinite_rows(table);
+    const Codes* columns[] = {&table.trace, &table.tensor, &table.step};
+    Groups places(table.rows);
+    for (const Codes* column : columns)
+        places = places.divided(column->levels, [&](std::size_t i) { return column->of_row[i]; });
+    std::vector<std::uint8_t> wire(places.size(), 0), seen(places.size(), 0);
+    for (std::size_t i = 0; i < table.rows; ++i) {
+        if (!table.wire[i]) continue;
+        wire[places.of_row[i]] = 1;
+        seen[places.of_row[i]] |= odd[i];
+    }
+    return {static_cast<std::size_t>(std::ranges::count(seen, 1)),
+            static_cast<std::size_t>(std::ranges::count(wire, 1))};
+}
+
+Summary summarized(const RowTable& table, const ChosenRows& rows, std::span<const Codes> by,
+                   double batch_factor) {
+    Groups groups = by_scheme_and_topology(table, rows);
+    for (const Codes& column : by) groups = divided(groups, rows, column);
+    const Groups steps = divided(groups, rows, table.step);
+    const std::size_t count = groups.size();
+    std::vector<Loss> of_step(steps.size());
+    const std::vector<Sums> sums = sums_of(table, rows, groups, steps, of_step);
+
+    Summary out;
+    for (const std::uint32_t i : groups.first) {
+        out.first.push_back(rows.row[i]);
+        out.topology.push_back(rows.topology_of(i));
+    }
+    std::vector<StepSums> means(count);
+    const std::vector<std::uint32_t> owner = steps.owners(groups);
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+        const Loss& loss = of_step[s];
+        StepSums& mean = means[owner[s]];
+        mean.skipped += loss.skipped > 0;
+        mean.overflowed += loss.overflow > 0;
+        if (loss.noise != 0) {
+            const std::int32_t step = table.step.of_row[rows.row[steps.first[s]]];
+            out.ratio_owner.push_back(owner[s]);
+            out.ratio_step.push_back(table.steps[static_cast<std::size_t>(step)]);
+            out.ratio.push_back(loss.pooled_over_noise());
+            mean.pooled += out.ratio.back();
+            ++mean.noisy;
+        }
+        if (!loss.exists()) continue;
+        mean.nmse += loss.nmse();
+        ++mean.losses;
+    }
+
+    Figures& f = out.figures;
+    const auto add = [&](const char* name, auto value) { f.add(name, count, value); };
+    add("error_over_noise",
+        [&](std::size_t g) { return sums[g].whole.over_noise() * batch_factor; });
+    add("pooled_error_over_noise",
+        [&](std::size_t g) { return quotient(means[g].pooled, means[g].noisy) * batch_factor; });
+    add("step_nmse", [&](std::size_t g) { return quotient(means[g].nmse, means[g].losses); });
+    add("layer_cosine", [&](std::size_t g) { return quotient(sums[g].cosines, sums[g].losses); });
+    add("worst_nmse", [&](std::size_t g) {
+        return sums[g].worst && !sums[g].unmeasured ? sums[g].worst_nmse : missing;
+    });
+    add("nmse", [&](std::size_t g) {
+        if (std::isnan(sums[g].whole.reference)) return missing;
+        return infinite_with(sums[g].overflow.value(),
+                             quotient(sums[g].error.value(), sums[g].reference.value()));
+    });
+    add("relative_bias",
+        [&](std::size_t g) { return quotient(sums[g].signed_error, sums[g].absolute); });
+    add("expected_variance",
+        [&](std::size_t g) { return quotient(sums[g].variance, sums[g].whole.reference); });
+    const std::vector<double> wire = on_the_wire(table, out.first, by);
+    add("underflow_wire", [&](std::size_t g) { return wire[g]; });
+    add("underflow_reduced", [&](std::size_t g) {
+        return out.topology[g].empty() ? missing : sums[g].underflow.rate();
+    });
+    add("volume", [&](std::size_t g) { return quotient(sums[g].volumes, sums[g].elements); });
+    f.add_integers("skipped", count, [&](std::size_t g) { return means[g].skipped; });
+    f.add_integers("overflowed", count, [&](std::size_t g) { return means[g].overflowed; });
+    const std::vector<double> odd = nonfinite_steps(table, out.first, by);
+    f.add_integers("nonfinite", count, [&](std::size_t g) { return odd[g]; });
+
+    for (const Sums& s : sums)
+        out.worst.push_back(s.unmeasured ? std::optional<std::uint32_t>() : s.worst);
+    out.format.resize(count);
+    const Groups formats = divided(groups, rows, table.format);
+    for (const std::uint32_t i : formats.first) {
+        std::string& joined = out.format[groups.of_row[i]];
+        const bool is_first = groups.first[groups.of_row[i]] == i;
+        joined += (is_first ? "" : "+") + table.format[rows.row[i]];
+    }
+    return out;
+}
+
+std::vector<std::size_t> ranked(const RowTable& table, const Summary& summary) {
+    const Figures& f = summary.figures;
+    std::vector<std::size_t> order(summary.first.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::vector<std::size_t> place(table.trace.levels, order.size());
+    const auto trace = [&](std::size_t i) {
+        return static_cast<std::size_t>(table.trace.of_row[summary.first[i]]);
+    };
+    for (const std::size_t i : order) place[trace(i)] = std::min(place[trace(i)], i);
+    const auto before = [](double x, double y) {
+        return x < y || (!std::isnan(x) && std::isnan(y));
+    };
+    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+        if (place[trace(a)] != place[trace(b)]) return place[trace(a)] < place[trace(b)];
+        const bool ideal_a = summary.topology[a] == "exact",
+                   ideal_b = summary.topology[b] == "exact";
+        if (ideal_a != ideal_b) return ideal_b;
+        const bool over_a = f("overflowed", a) > 0, over_b = f("overflowed", b) > 0;
+        if (over_a != over_b) return over_b;
+        for (const char* name : {"error_over_noise", "step_nmse"}) {
+            if (before(f(name, a), f(name, b))) return true;
+            if (before(f(name, b), f(name, a))) return false;
+        }
+        return false;
+    });
+    return order;
+}
+
+}  // namespace apscope::detail

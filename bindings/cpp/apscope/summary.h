@@ -1,0 +1,117 @@
+// What Results return: rows reduced to summaries, comparisons, pools and modelled times.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cost.h"
+#include "export.h"
+
+namespace apscope {
+
+/// @addtogroup summary Summaries
+/// @{
+
+/// Options of a summary.
+struct SummaryOptions {
+    Network network = {};  ///< of the modelled times
+    /// Parameters of the model for the times, its tensors scaled from the trace's by one factor;
+    /// none: as recorded.
+    std::optional<double> elements = 25.6e6;
+    double batch_factor = 1;  ///< the noise is that of a batch larger by this factor
+};
+
+/// One scheme with one reduction order: docs/definitions.md, section 14. NaN if the trace lacks
+/// inputs of the scheme.
+struct SummaryRow {
+    std::string scheme, family, format, topology;
+    double error_over_noise = 0;  ///< typical block's squared error over the noise of the batch,
+                                  ///< for ranking; NaN for one worker
+    /// Mean over the steps of the step's squared error over its noise.
+    double pooled_error_over_noise = 0;
+    /// Mean over the steps of the step's NMSE, for ranking if the noise is unknown.
+    double step_nmse = 0;
+    double layer_cosine = 0;  ///< mean over layers and steps
+    double worst_nmse = 0;  ///< the largest NMSE of one layer at one step, infinite with overflow
+    std::string worst_layer;  ///< its layer and step; empty without one
+    std::optional<std::int64_t> worst_step;
+    double nmse = 0;  ///< pooled over everything, infinite with overflow
+    double relative_bias = 0;
+    double expected_variance = 0;  ///< of the draws, divided by the mean squared reference
+    double underflow_wire = 0, underflow_reduced = 0;  ///< shares of nonzero values that became 0
+    double volume = 0;  ///< bytes of the busiest rank (in a hierarchy: between nodes) divided by
+                        ///< those of an fp32 ring all-reduce
+    double time = 0, speedup = 0;  ///< modelled seconds per step, and relative to the fp32 ring
+    std::int64_t skipped = 0, overflowed = 0;  ///< numbers of such steps
+    /// Steps of the trace with NaN or infinite gradients, which are omitted.
+    std::int64_t nonfinite = 0;
+};
+
+/// One of the two schemes of a ComparisonRow.
+struct ComparedScheme {
+    std::string scheme, topology;
+    double error_over_noise = 0;  ///< of the typical block; NaN if the noise is unknown
+    double step_nmse = 0;  ///< mean over the steps
+    double nmse = 0;  ///< pooled, infinite with overflow
+    double underflow_wire = 0, underflow_reduced = 0;
+    double cosine = 0;  ///< mean over layers and steps
+    std::int64_t overflowed = 0;  ///< steps
+    double accumulation = 0;  ///< share of the squared error that is due to rounding sums
+    /// Shares of the parts of the squared error; NaN if a row has no split.
+    double share_underflow = 0, share_rounding = 0, share_saturation = 0, share_accumulation = 0,
+           share_interaction = 0;
+};
+
+/// Scheme a against scheme b in one layer, or in all: docs/definitions.md, section 14. A ratio
+/// below 1, and a win, mean less error of a.
+struct ComparisonRow {
+    std::string layer;  ///< `all` for all layers
+    bool whole = false;  ///< whether it is of all layers: a layer may be called `all`
+    std::int64_t steps = 0, wins = 0, losses = 0, ties = 0;
+    double median_ratio = 0, worst_ratio = 0;  ///< over the steps
+    double geometric_ratio = 0;  ///< over layers and steps
+    ComparedScheme a, b;
+};
+
+/// Errors pooled by groups of rows: a row per group, in order of appearance.
+struct APSCOPE_API PooledTable {
+    std::vector<std::string> by;  ///< columns that name a group
+    std::vector<std::vector<std::string>> groups;  ///< per row, their cells
+    std::vector<std::string> columns;  ///< of numbers: docs/definitions.md, section 14
+    std::vector<std::vector<double>> values;  ///< per column, a number per row; NaN: empty
+
+    std::size_t size() const { return groups.size(); }  ///< number of rows
+    /// One number.
+    /// @throws std::out_of_range      There is no such row.
+    /// @throws std::invalid_argument  There is no such column.
+    double number(std::size_t row, std::string_view column) const;
+};
+
+/// Options of modelled times.
+struct StepTimeOptions {
+    Network network = {};
+    std::optional<double> elements = {};  ///< of the model, all tensors scaled by one factor
+    std::optional<double> bucket_bytes = {};  ///< of fp32 per message; 0: one message per tensor
+    std::string side = "fused";  ///< values agreed before encoding: fused, bucket or delayed
+    std::string side_collective = "ring";  ///< for them: ring, tree or halving
+    std::string baseline = "ring";  ///< the topology of the fp32 all-reduce
+};
+
+/// Modelled time of one scheme with one reduction order, means over the steps:
+/// docs/definitions.md, section 12. NaN for `exact`, which is not an algorithm.
+struct StepTime {
+    std::string scheme, topology;
+    double messages = 0;  ///< one after another
+    double payload_bytes = 0, intra_bytes = 0, side_bytes = 0;  ///< that one worker sends
+    double side_seconds = 0, pass_seconds = 0, seconds = 0;
+    double side_share = 0;  ///< of the seconds
+    double fp32_seconds = 0, speedup = 0;
+};
+
+/// @}
+
+}  // namespace apscope

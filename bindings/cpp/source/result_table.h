@@ -1,0 +1,42 @@
+// The rows of a replay as the columns that analysis/summary computes from.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analysis/summary/row_table.h"
+#include "bindings/cpp/source/results_data.h"
+
+namespace apscope {
+
+class ResultTable {
+public:
+    explicit ResultTable(const Results::Data& data);
+    ResultTable(const ResultTable&) = delete;
+    ResultTable& operator=(const ResultTable&) = delete;
+
+    const detail::RowTable& table() const { return table_; }
+    // A column of names, to divide rows by. Throws std::invalid_argument.
+    detail::Codes column(std::string_view name) const;
+    // Its cell in a row.
+    std::string cell(std::string_view name, std::size_t row) const;
+
+private:
+    using Column = std::vector<std::int32_t>;
+    detail::CodedTexts coded(const Results::Data& data, std::vector<std::string> names,
+                             std::uint32_t detail::ResultRow::* index);
+    template <class Text>
+    detail::CodedTexts found(const Results::Data& data, Text text);
+
+    std::vector<Column> kept_;
+    std::vector<std::uint8_t> wire_, skipped_;
+    std::vector<double> workers_;
+    std::array<std::vector<double>, detail::number_columns.size()> numbers_;
+    detail::CodedTexts stage_;
+    detail::RowTable table_;
+};
+
+}  // namespace apscope

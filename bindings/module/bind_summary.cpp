@@ -1,0 +1,293 @@
+// Summaries, pools, comparisons and modelled times of a table of results, given as columns.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/cost/scheme_transport.h"
+#include "analysis/summary/chosen_rows.h"
+#include "analysis/summary/comparison.h"
+#include "analysis/summary/losses.h"
+#include "analysis/summary/modelled_time.h"
+#include "analysis/summary/pool.h"
+#include "analysis/summary/summary.h"
+#include "bindings/module/guarded.h"
+#include "bindings/module/summary_arrays.h"
+
+namespace py = pybind11;
+using namespace apscope;
+using namespace apscope::detail;
+using namespace apscope::python;
+
+namespace {
+
+// The errors of every row; sums of rows have the same names.
+py::dict losses(const ArrayTable& arrays) {
+    const RowTable& table = arrays.table();
+    const RowLosses of_row(table);
+    const auto cosine = table.numbers[static_cast<std::size_t>(NumberColumn::cosine)];
+    Figures f;
+    const auto add = [&](const char* name, auto value) {
+        f.add(name, table.rows, [&](std::size_t i) { return value(i, of_row[i]); });
+    };
+    add("overflow", [](std::size_t, const Loss& l) { return l.overflow; });
+    add("reference", [](std::size_t, const Loss& l) { return l.reference; });
+    add("absolute", [&](std::size_t i, const Loss&) { return of_row.absolute(i); });
+    add("error", [](std::size_t, const Loss& l) { return l.error; });
+    add("signed_error", [&](std::size_t i, const Loss&) { return of_row.signed_error(i); });
+    add("noise", [](std::size_t, const Loss& l) { return l.noise; });
+    add("log2_over_noise", [](std::size_t, const Loss& l) { return l.log2_over_noise; });
+    add("noise_blocks", [](std::size_t, const Loss& l) { return l.noise_blocks; });
+    add("over_noise", [](std::size_t, const Loss& l) { return l.over_noise(); });
+    if (cosine.size() == table.rows)
+        add("cosine", [&](std::size_t i, const Loss& l) { return of_row.cosine(i, l, cosine); });
+    py::dict found = to_dict(f);
+    found["skipped"] = to_flags(table.skipped);
+    return found;
+}
+
+py::tuple losses_of_sums(const Numbers& error, const Numbers& reference, const Numbers& overflow) {
+    const auto size = static_cast<std::size_t>(error.size());
+    std::vector<double> nmse(size);
+    std::vector<std::uint8_t> exists(size);
+    for (std::size_t i = 0; i < size; ++i) {
+        const Loss loss{error.data()[i], reference.data()[i], overflow.data()[i]};
+        nmse[i] = loss.nmse();
+        exists[i] = loss.exists();
+    }
+    return py::make_tuple(to_array(nmse), to_flags(exists));
+}
+
+// Columns that name a group: codes with their number, or "topology", that which a row counts for.
+py::tuple pool(const ArrayTable& arrays, const ChosenRows& rows, const py::list& by) {
+    Groups groups(rows.size());
+    for (const py::handle& column : by) {
+        if (py::isinstance<py::str>(column)) {
+            groups = groups.divided(rows.topologies.size(),
+                                    [&](std::size_t i) { return rows.topology[i]; });
+            continue;
+        }
+        const auto [codes, levels] = column.cast<std::pair<CodeArray, std::size_t>>();
+        groups = divided(groups, rows, arrays.codes(codes, levels));
+    }
+    return py::make_tuple(to_array(groups.first), to_dict(pooled(arrays.table(), rows, groups)));
+}
+
+py::dict summary(const ArrayTable& arrays, const ChosenRows& rows,
+                 const std::vector<std::string>& by, double batch_factor) {
+    const RowTable& table = arrays.table();
+    std::vector<Codes> columns;
+    for (const std::string& name : by) columns.push_back(arrays.column(name));
+    Summary s;
+    std::vector<std::size_t> rank;
+    {
+        const py::gil_scoped_release release;
+        s = summarized(table, rows, columns, batch_factor);
+        rank = ranked(table, s);
+    }
+    py::dict out;
+    std::vector<std::int64_t> worst;
+    for (const auto& row : s.worst) worst.push_back(row ? std::int64_t{*row} : -1);
+    out["first"] = to_array(s.first);
+    out["topology"] = s.topology;
+    out["format"] = s.format;
+    out["figures"] = to_dict(s.figures);
+    out["worst"] = to_array(worst);
+    out["ratio_owner"] = to_array(s.ratio_owner);
+    out["ratio_step"] = to_array(s.ratio_step);
+    out["ratio"] = to_array(s.ratio);
+    out["rank"] = to_array(rank);
+    return out;
+}
+
+Links links_of(const py::dict& network) {
+    const auto of = [&](const char* name) { return network[name].cast<double>(); };
+    return {{of("latency"), of("bandwidth")},
+            {of("intra_latency"), of("intra_bandwidth")},
+            of("pass_cost")};
+}
+
+py::dict step_time(const ArrayTable& arrays, const TransportOf& transport, const py::dict& network,
+                   const TimeOptions& given) {
+    TimeOptions options = given;
+    options.links = links_of(network);
+    const StepTimes times = step_times(arrays.table(), options, transport);
+    py::dict out;
+    out["first"] = to_array(times.first);
+    out["topology"] = times.topology;
+    out["figures"] = to_dict(times.figures);
+    return out;
+}
+
+py::dict pair_dict(const Pair& pair) {
+    py::dict out;
+    out["trace"] = pair.trace;
+    out["topology_a"] = pair.topology_a;
+    out["topology_b"] = pair.topology_b;
+    return out;
+}
+
+// Two tables that schemes are compared in, kept while it exists.
+struct TablePair {
+    std::shared_ptr<ArrayTable> first, second;
+    Pairing pairing;
+
+    TablePair(std::shared_ptr<ArrayTable> one, std::shared_ptr<ArrayTable> other)
+        : first(std::move(one)), second(std::move(other)),
+          pairing(first->table(), second->table()) {}
+    const std::string& tensor(std::int32_t code) const {
+        return first->table().tensor.names[static_cast<std::size_t>(code)];
+    }
+};
+
+using MaybeTopology = std::optional<std::string>;
+
+template <class Each>
+py::list for_pairs(const TablePair& c, const std::string& a, const std::string& b,
+                   const MaybeTopology& topology, Each each) {
+    py::list tables;
+    for (const Pair& pair : c.pairing.pairs(a, b, topology)) {
+        py::dict out = pair_dict(pair);
+        each(pair, out);
+        tables.append(out);
+    }
+    return tables;
+}
+
+}  // namespace
+
+void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
+    python::Class<ChosenRows>(m, "ChosenRows", "Rows of a table, and the topology of each.")
+        .def_property_readonly("row", [](const ChosenRows& c) { return to_array(c.row); })
+        .def_property_readonly("topology", [](const ChosenRows& c) { return to_array(c.topology); })
+        .def_readonly("topologies", &ChosenRows::topologies)
+        .def("__len__", &ChosenRows::size);
+    python::Class<ArrayTable, std::shared_ptr<ArrayTable>>(
+        m, "RowTable", "Columns of a table of results: codes of texts, and numbers.")
+        .def(py::init<const py::dict&, const IntegerArray&, const FlagArray&, const FlagArray&,
+                      const py::dict&>(),
+             py::arg("texts"), py::arg("step"), py::arg("wire"), py::arg("skipped"),
+             py::arg("numbers"))
+        .def("all_rows", [](const ArrayTable& t) { return all_rows(t.table()); })
+        .def("whole_sums", [](const ArrayTable& t) { return whole_sums(t.table()); })
+        .def("compared_rows", [](const ArrayTable& t) { return compared_rows(t.table()); })
+        .def("headline_rows", [](const ArrayTable& t) { return headline_rows(t.table()); })
+        .def("headline_topology", [](const ArrayTable& t) { return headline_topology(t.table()); })
+        .def("with_wire",
+             [](const ArrayTable& t, const ChosenRows& rows) { return with_wire(t.table(), rows); },
+             py::arg("rows"))
+        .def("of_topology",
+             [](const ArrayTable& t, const ChosenRows& rows, const std::string& topology) {
+        return of_topology(t.table(), rows, topology);
+    }, py::arg("rows"), py::arg("topology"))
+        .def("is_replaced",
+             [](const ArrayTable& t, const ChosenRows& rows) {
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            if (rows.topology[i] != t.table().topology.of_row[rows.row[i]]) return true;
+        }
+        return false;
+    }, py::arg("rows"), "Whether a row counts for another topology than its own.")
+        .def("losses", &losses)
+        .def("nonfinite_places",
+             [](const ArrayTable& t) {
+        const NonfinitePlaces places = nonfinite_places(t.table());
+        return py::make_tuple(places.odd, places.all);
+    }, "Numbers of layers and steps with gradients that are NaN or infinite, and of all.")
+        .def("pool", &pool, py::arg("rows"), py::arg("by"))
+        .def("summary", &summary, py::arg("rows"), py::arg("by"), py::arg("batch_factor"))
+        .def("step_time",
+             [made](const ArrayTable& t, const py::dict& network, std::optional<double> elements,
+                    std::optional<double> bucket_bytes, const std::string& side,
+                    const std::string& side_collective, const std::string& baseline,
+                    const std::string& not_measurable) {
+        TimeOptions options;
+        options.elements = elements;
+        options.bucket_bytes = bucket_bytes;
+        options.side = parse_side_messages(side);
+        options.side_collective = parse_side_collective(side_collective);
+        options.baseline = baseline;
+        options.not_measurable = not_measurable;
+        return step_time(t, transports(made.get()), network, options);
+    },
+             py::arg("network"), py::arg("elements"), py::arg("bucket_bytes"), py::arg("side"),
+             py::arg("side_collective"), py::arg("baseline"), py::arg("not_measurable"));
+    python::Class<TablePair>(m, "Pairing", "Compares schemes of one table, or of two.")
+        .def(py::init<std::shared_ptr<ArrayTable>, std::shared_ptr<ArrayTable>>(), py::arg("first"),
+             py::arg("second"))
+        .def("compare",
+             [](const TablePair& c, const std::string& a, const std::string& b,
+                const MaybeTopology& topology, bool layers) {
+        return for_pairs(c, a, b, topology, [&](const Pair& pair, py::dict& out) {
+            const Compared rows = compared(pair, layers);
+            py::list names;
+            for (const auto& tensor : rows.tensor)
+                names.append(tensor ? c.tensor(*tensor) : std::string("all"));
+            out["layer"] = names;
+            out["figures"] = to_dict(rows.figures);
+        });
+    },
+             py::arg("a"), py::arg("b"), py::arg("topology"), py::arg("layers"))
+        .def("steps",
+             [](const TablePair& c, const std::string& a, const std::string& b,
+                const MaybeTopology& topology) {
+        return for_pairs(c, a, b, topology, [&](const Pair& pair, py::dict& out) {
+            const ComparedSteps steps = compared_steps(pair, c.first->table());
+            out["step"] = to_array(steps.step);
+            out["figures"] = to_dict(steps.figures);
+        });
+    },
+             py::arg("a"), py::arg("b"), py::arg("topology"))
+        .def("cells",
+             [](const TablePair& c, const std::string& a, const std::string& b,
+                const MaybeTopology& topology) {
+        return for_pairs(c, a, b, topology, [&](const Pair& pair, py::dict& out) {
+            py::list names;
+            std::vector<std::int64_t> steps;
+            for (const Pair::Place& place : pair.places) {
+                names.append(c.tensor(place.tensor));
+                steps.push_back(c.first->table().steps[static_cast<std::size_t>(place.step)]);
+            }
+            out["layer"] = names;
+            out["step"] = to_array(steps);
+            out["figures"] = to_dict(compared_cells(pair));
+        });
+    },
+             py::arg("a"), py::arg("b"), py::arg("topology"));
+    m.def("is_own_reduction", &is_own_reduction, py::arg("topology"));
+    m.def("headline_topology", [](const std::vector<std::string>& in_order) {
+        return headline_topology(in_order);
+    }, py::arg("in_order"));
+    m.def("is_one_number",
+          [](const Numbers& bits, const IntegerArray& codes, std::size_t count) {
+        std::vector<SideBits> sums(count);
+        for (py::ssize_t i = 0; i < bits.size(); ++i)
+            sums.at(static_cast<std::size_t>(codes.data()[i])).add(bits.data()[i]);
+        std::vector<std::uint8_t> flags;
+        for (const SideBits& one : sums) flags.push_back(one.is_one_number());
+        return to_flags(flags);
+    }, py::arg("bits"), py::arg("codes"), py::arg("count"),
+          "Which groups' side information is one number per tensor, of any size.");
+    m.def("losses_of_sums", &losses_of_sums, py::arg("error"), py::arg("reference"),
+          py::arg("overflow"));
+    m.def("part_seconds",
+          [made](const std::vector<std::tuple<double, double, double, double, double, std::string,
+                                              std::string>>& parts,
+                 const std::string& spec, int workers, const py::dict& network,
+                 const std::string& side,
+                 const std::string& side_collective) -> std::optional<double> {
+        std::vector<TimedPart> timed;
+        for (const auto& [values, payload, agreed, travelling, buckets, reduction, grid] : parts)
+            timed.push_back({values, payload, agreed, travelling, buckets, reduction, grid});
+        const auto time = time_of(timed, spec, workers, transports(made.get()), links_of(network),
+                                  parse_side_messages(side), parse_collective(side_collective));
+        return time ? std::optional(time->seconds) : std::nullopt;
+    },
+          py::arg("parts"), py::arg("scheme"), py::arg("workers"), py::arg("network"),
+          py::arg("side"), py::arg("side_collective"));
+}
