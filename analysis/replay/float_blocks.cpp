@@ -11,6 +11,20 @@ namespace {
 
 bool any(std::span<const RowSums> rows, const auto& is) { return std::ranges::any_of(rows, is); }
 
+// Moments of scaled numbers in the gradients' own units.
+struct DecodeMoments {
+    static APSCOPE_INLINE void run(double* bias, double* variance, double scale,
+                                   std::size_t count) {
+        divide_by(scale, [&](auto quotient) __attribute__((always_inline)) {
+#pragma GCC ivdep  // rows of their own
+            for (std::size_t i = 0; i < count; ++i) {
+                bias[i] = quotient(bias[i]);
+                variance[i] = quotient(quotient(variance[i]));
+            }
+        });
+    }
+};
+
 std::vector<Topology> topologies_of(const Reduction& reduction, const ItemContext& item) {
     std::vector<Topology> all;
     if (!item.reduces) return all;
@@ -80,8 +94,7 @@ bool FloatBlocks::round_and_count(std::size_t w, std::span<const float> x, Error
 }
 
 void FloatBlocks::decode(std::span<double> bias, std::span<double> variance) const {
-    exchange_.decode(bias);
-    for (int power = 0; power < 2; ++power) exchange_.decode(variance);
+    simd::run<DecodeMoments>(bias.data(), variance.data(), decision_.scale, bias.size());
 }
 
 bool FloatBlocks::find_moments(std::size_t w, std::span<const float> x) {

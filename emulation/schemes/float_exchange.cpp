@@ -27,10 +27,7 @@ FloatExchange::FloatExchange(const FloatScheme& scheme, const Decision& decision
 }
 
 void FloatExchange::decode(std::span<double> codes) const {
-    if (!decision_.exponent)
-        return simd::run<DivideRow>(codes.data(), decision_.scale, codes.size());
-    const double inverse = inverse_;
-    for (double& code : codes) code *= inverse;
+    simd::run<DivideRow>(codes.data(), decision_.scale, codes.size());
 }
 
 void FloatExchange::encode(std::size_t w, std::span<const float> in, std::size_t first,
