@@ -1,8 +1,9 @@
 """Compare the kernels of two trees: python -m tests.benchmarks.two_trees BEFORE AFTER [TEXT].
 
-Each tree is a copy of the sources with its modules in ``bindings/apscope``. Processes of ``apscope bench`` take turns, the
-order reversed from pair to pair, and count the processor time of one thread, so that a busy machine counts little. Printed
-are, for every kernel, the median, least and largest ratio AFTER / BEFORE over the pairs, the slowest first.
+Each tree is a copy of the sources with its modules in ``bindings/apscope``. Processes of
+``apscope bench`` take turns, the order reversed from pair to pair, and count the processor time of
+one thread. Printed are, for every kernel, the median, least and largest ratio AFTER / BEFORE over
+the pairs, the slowest first.
 """
 
 from __future__ import annotations
