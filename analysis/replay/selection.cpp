@@ -49,17 +49,19 @@ Pattern parsed(std::string_view pattern) {
 std::vector<std::size_t> steps_between(const Manifest& manifest, std::optional<std::int64_t> first,
                                        std::optional<std::int64_t> end) {
     check_steps(manifest);
-    const std::int64_t low = first.value_or(manifest.steps.front().number),
-                       high = end.value_or(manifest.steps.back().number + 1);
+    const std::int64_t low = first.value_or(manifest.steps.front().number);
     std::vector<std::size_t> chosen;
     for (std::size_t i = 0; i < manifest.steps.size(); ++i) {
-        if (low <= manifest.steps[i].number && manifest.steps[i].number < high) chosen.push_back(i);
+        const std::int64_t number = manifest.steps[i].number;
+        if (low <= number && (!end || number < *end)) chosen.push_back(i);
     }
-    if (chosen.empty())
-        throw std::invalid_argument("no recorded step of trace '" + manifest.name + "' is in " +
-                                    std::to_string(low) + ":" + std::to_string(high) +
-                                    its_steps(manifest));
-    return chosen;
+    if (!chosen.empty()) return chosen;
+    // The number after the last step, which may be the largest of an int64, fits into a uint64.
+    const std::string high =
+        end ? std::to_string(*end)
+            : std::to_string(static_cast<std::uint64_t>(manifest.steps.back().number) + 1);
+    throw std::invalid_argument("no recorded step of trace '" + manifest.name + "' is in " +
+                                std::to_string(low) + ":" + high + its_steps(manifest));
 }
 
 std::vector<std::size_t> steps_numbered(const Manifest& manifest,

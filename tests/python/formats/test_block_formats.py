@@ -64,7 +64,7 @@ def test_the_named_formats_are_the_standards():
         ("bfp:8", "unknown block format"),
         ("blocks:bf16", "at most 8 bits"),
         ("blocks:e8m0fnu", "must be signed"),
-        ("mxfp4,tensor", "tensor_scale goes with"),
+        ("mxfp4,tensor", "tensor_scale belongs to"),
         ("mxfp4,scale=e4m3fn", "without mantissa bits"),
         ("nvfp4,scale=e8m0fnu", "a scale format with a zero"),
         ("nvfp4,scale=e3m2fn", "must have a NaN"),

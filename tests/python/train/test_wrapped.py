@@ -27,7 +27,10 @@ def plan(tmp_path_factory, request):
                     writer.add(step, worker, name, rows.numpy())
             writer.end_step(step, loss=1.0)
     made = apscope.recommend(
-        apscope.open_trace(folder / "trace"), ["none:e4m3", "none:bf16"], max_volume=0.4
+        apscope.open_trace(folder / "trace"),
+        ["none:e4m3", "none:bf16"],
+        minimize="error_over_noise",
+        max_volume=0.4,
     )
     assert made.layers["scheme"].nunique() == 2
     made.save(folder / "plan.json")
