@@ -153,9 +153,9 @@ TEST_F(Safetensors, RefusesOffsetsThatDoNotCoverTheFileExactly) {
     expect_refused(safetensors_bytes(two("[0,8]", "[4,12]"), data), "'b' overlap");
     expect_refused(safetensors_bytes(two("[0,8]", "[0,8]"), data), "overlap");
     expect_refused(safetensors_bytes(two("[0,8]", "[12,20]"), std::string(20, '\0')),
-                   "hole of 4 bytes");
+                   "gap of 4 bytes");
     expect_refused(safetensors_bytes(two("[0,8]", "[8,16]"), std::string(17, '\0')),
-                   "1 bytes behind");
+                   "1 bytes after");
     expect_refused(safetensors_bytes(two("[0,8]", "[16,8]"), data), "end before they begin");
 }
 
@@ -256,7 +256,7 @@ TEST_F(Safetensors, HeadersSeenBeforeExcuseNothing) {
             parse_safetensors_header(text, 8, path());
         })) << text;
     }
-    EXPECT_NE(refused(R"({"__metadata__":{"step":"1"},)" + tensors, 9).find("1 bytes behind"),
+    EXPECT_NE(refused(R"({"__metadata__":{"step":"1"},)" + tensors, 9).find("1 bytes after"),
               std::string::npos);
     EXPECT_NE(refused(R"({"__metadata__":{"step":"1"},)" + tensors, 4).find("truncated"),
               std::string::npos);
