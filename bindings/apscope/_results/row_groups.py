@@ -45,12 +45,9 @@ class RowGroups:
     def add(self, table: pa.Table) -> None:
         """Adds rows, at least once before `close`, possibly none."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         if self._writer is None:
-            # Few numbers are equal: a dictionary of them is slower and larger than the numbers.
-            few = [f.name for f in table.schema if str(f.type) in ("string", "large_string")]
-            self._writer = pq.ParquetWriter(self._file, table.schema, use_dictionary=few)
+            self._writer = _writer(self._file, table.schema)
         self.rows += len(table)
         self._waiting.append(table)
         while (count := sum(map(len, self._waiting))) >= ROWS:
@@ -67,15 +64,25 @@ class RowGroups:
         self._waiting = []
         self._writer.close()
 
-    def abandon(self) -> None:
-        """Leaves the file as it is; does nothing after `close`."""
-        if self._writer is not None:
-            self._writer.is_open = False  # else it writes the end of the file, late and in vain
-            self._writer = None
-
     def _write(self, table: pa.Table) -> None:
         # In one piece: where the pieces begin would show in the file.
         self._writer.write_table(table.combine_chunks(), row_group_size=ROWS)
+
+
+def _writer(file: BinaryIO | pa.NativeFile, schema: pa.Schema) -> Any:
+    """A writer that does not close itself when an error or a signal has ended its use.
+
+    pyarrow's would write the end of the table, late and in vain, and tell of the closed file.
+    """
+    import pyarrow.parquet as pq
+
+    class Writer(pq.ParquetWriter):
+        def __del__(self) -> None:
+            pass
+
+    # Few numbers are equal: a dictionary of them is slower and larger than the numbers.
+    few = [f.name for f in schema if str(f.type) in ("string", "large_string")]
+    return Writer(file, schema, use_dictionary=few)
 
 
 def arrow(table: pd.DataFrame | Columns) -> pa.Table:

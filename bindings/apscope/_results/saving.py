@@ -47,7 +47,6 @@ class NewResults:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._rows.abandon()
         self._stack.close()
 
     def add(self, rows: pd.DataFrame | Columns | OnFile | pa.Table) -> None:

@@ -1,6 +1,7 @@
 """Rows are written as they come, in groups: a large table is never in memory as a whole, and its
 files are the same."""
 
+import gc
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import apscope
+from apscope._results import row_groups
 from apscope._results.joined import Joined, in_order
 from apscope.cli import main
 from tests.benchmarks.report_cost import SCHEMES
@@ -248,3 +250,19 @@ def test_a_failure_in_the_middle_of_the_rows_leaves_nothing(tmp_path, monkeypatc
         == f"apscope: {tmp_path / 'out'} cannot be written: No space left on device\n"
     )
     assert len(calls) == 3 and list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_table_says_nothing_when_it_is_dropped(tmp_path, monkeypatch):
+    """pyarrow's own writer closes itself late and tells of a file that is closed by then."""
+    heard = []
+    monkeypatch.setattr(sys, "unraisablehook", heard.append)
+
+    def interrupted(table):
+        yield row_groups.arrow(table)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(row_groups, "pieces", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        row_groups.store(tmp_path / "noise.parquet", {"step": np.arange(5)})
+    gc.collect()
+    assert not heard
