@@ -76,7 +76,7 @@ def _writer(file: BinaryIO | pa.NativeFile, schema: pa.Schema) -> Any:
     """
     import pyarrow.parquet as pq
 
-    class Writer(pq.ParquetWriter):
+    class Writer(pq.ParquetWriter):  # type: ignore[misc]  # pyarrow has no types
         def __del__(self) -> None:
             pass
 
