@@ -1,0 +1,45 @@
+"""What a plan minimizes and keeps to where nothing is asked for."""
+
+import pandas as pd
+import pytest
+
+import apscope
+from tests.python.advice.cases import CANDIDATES
+
+
+@pytest.fixture(scope="module")
+def digits(request):
+    return apscope.open_trace(request.config.rootpath / "notebooks/data/digits")
+
+
+@pytest.fixture(scope="module")
+def results(digits):
+    return apscope.replay(digits, CANDIDATES, topology="ring", steps=slice(0, 40))
+
+
+def test_without_limits_a_quarter_of_the_bytes_or_an_nmse_of_a_hundredth(results):
+    assert apscope.recommend(results).wish.limits == {"max_volume": 0.25}
+    assert apscope.recommend(results, minimize="volume").wish.limits == {"max_nmse": 0.01}
+
+
+def test_the_default_figure_is_the_one_whose_trained_plans_were_never_worse(results, request):
+    trained = pd.read_csv(request.config.rootpath / "docs/plans.csv")
+    worse = trained[trained["difference_low"] > 0]["figure"].value_counts()
+    assert apscope.recommend(results).wish.minimize == "step_nmse"
+    assert "step_nmse" not in worse and worse["error_over_noise"] == 3
+
+
+def test_one_worker_is_judged_by_nmse_and_bits(digits):
+    results = apscope.replay(digits, CANDIDATES, workers=1, topology="ring")
+    plan = apscope.recommend(results, max_volume=0.2)
+    assert (
+        plan.wish.minimize == "step_nmse"
+        and plan.figures["volume"].max() <= 0.201
+        and "bits per value" in str(plan)
+    )
+    with pytest.raises(ValueError, match="max_error_over_noise needs the noise of the batch"):
+        apscope.recommend(results, max_error_over_noise=0.1)
+    with pytest.raises(
+        ValueError, match="minimize='error_over_noise' needs the noise .* step_nmse"
+    ):
+        apscope.recommend(results, minimize="error_over_noise")
