@@ -46,18 +46,14 @@ double median(std::vector<double> values) {
 
 // The sums of one scheme over the cells of a row.
 struct SideSums {
-    double error = 0, reference = 0, overflow = 0, cosine = 0, layers = 0, exact_error = 0,
-           sent_error = 0, underflow_reduced = 0, nonzero_reduced = 0, log2_over_noise = 0,
-           noise_blocks = 0, step_nmse = 0, overflowed = 0;
+    Loss loss;
+    double cosine = 0, layers = 0, exact_error = 0, sent_error = 0, underflow_reduced = 0,
+           nonzero_reduced = 0, step_nmse = 0, overflowed = 0;
     PresentSum underflow_wire, nonzero_wire;
     std::vector<double> parts = std::vector<double>(part_count, 0.0);
 
     void add(const Cell& cell) {
-        error += cell.loss.error;
-        reference += cell.loss.reference;
-        overflow += cell.loss.overflow;
-        log2_over_noise += cell.loss.log2_over_noise;
-        noise_blocks += cell.loss.noise_blocks;
+        loss.add(cell.loss);
         cosine += cell.cosine;
         layers += cell.layers;
         exact_error += cell.exact_error;
@@ -68,9 +64,10 @@ struct SideSums {
         nonzero_wire.add(cell.nonzero_wire);
         for (std::size_t p = 0; p < part_count; ++p) parts[p] += cell.parts[p];
     }
-    double over_noise() const { return fixed_exp2(quotient(log2_over_noise, noise_blocks)); }
     // An error without its infinite part has no shares.
-    double share(double part) const { return quotient(part, overflow > 0 ? missing : sent_error); }
+    double share(double part) const {
+        return quotient(part, loss.overflow > 0 ? missing : sent_error);
+    }
 };
 
 // The sums of one row: of the ratios of the steps, and of both schemes.
@@ -147,10 +144,10 @@ void add_rows(Figures& f, const std::vector<RowSums>& sums) {
             else f.add(name + (first ? "_a" : "_b"), count, one);
         }
     };
-    both("error_over_noise", [](const SideSums& s, double) { return s.over_noise(); });
+    both("error_over_noise", [](const SideSums& s, double) { return s.loss.over_noise(); });
     both("step_nmse", [](const SideSums& s, double n) { return quotient(s.step_nmse, n); });
     both("nmse", [](const SideSums& s, double) {
-        return infinite_with(s.overflow, quotient(s.error, s.reference));
+        return infinite_with(s.loss.overflow, quotient(s.loss.error, s.loss.reference));
     });
     both("underflow_wire", [](const SideSums& s, double) {
         return quotient(s.underflow_wire.value(), s.nonzero_wire.value());
