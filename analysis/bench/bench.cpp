@@ -218,7 +218,7 @@ void replay_item(const Scheme& scheme, std::span<const float> in, std::size_t wo
                                        parse_topology("tree"), parse_topology("hierarchical:4")};
     item.topologies = orders;
     BlockBuffers buffers(item.workers());
-    FloatBlocks blocks(std::get<FloatScheme>(scheme.kind), power_of_two(3), item, buffers);
+    FloatBlocks blocks(scheme.parts.float_encoder.value(), power_of_two(3), item, buffers);
     Buffer<double> reference;
     for (std::size_t first = 0; first < n; first += sum_block) {
         item.add_up(first, std::min(sum_block, n - first), reference);

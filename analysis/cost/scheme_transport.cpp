@@ -4,7 +4,6 @@
 #include <optional>
 #include <stdexcept>
 #include <utility>
-#include <variant>
 
 namespace apscope::detail {
 
@@ -23,12 +22,9 @@ std::optional<Scheme> known(std::string_view spec, const MadeSchemes* made) {
 Transport transport_of(std::string_view spec, std::string_view grid, const MadeSchemes* made) {
     const std::optional<Scheme> scheme = known(spec, made);
     if (!scheme) return {};
-    if (const auto* policy = std::get_if<Policy>(&scheme->kind)) {
-        for (const PolicyBranch& branch : policy->branches) {
-            if (branch.scheme->grid_name() == grid) return branch.scheme->transport();
-        }
-    }
-    return scheme->transport();
+    for (const PolicyBranch& branch : scheme->policy.branches)
+        if (branch.scheme->parts.grid == grid) return branch.scheme->parts.transport;
+    return scheme->parts.transport;
 }
 
 TransportOf transports(const MadeSchemes* made) {

@@ -53,7 +53,7 @@ FloatScale scale_on(const GridLimits& grid, double scale, double units) {
     return {cast, scale, units, grid.smallest_normal, grid.largest};
 }
 
-std::vector<RowSums> reduced_rows(const TensorScheme& scheme, const ItemContext& item) {
+std::vector<RowSums> reduced_rows(const SchemeParts& scheme, const ItemContext& item) {
     std::vector<RowSums> rows;
     if (!item.reduces) return rows;
     for (std::string& name : topology_names(scheme, item)) {
@@ -61,25 +61,26 @@ std::vector<RowSums> reduced_rows(const TensorScheme& scheme, const ItemContext&
         RowSums& row = rows.emplace_back();
         row.topology = std::move(name);
         row.exact = exact;
-        row.adds_moments = (exact || scheme.is_exact_sum) && !scheme.shares_draws;
+        row.adds_moments = (exact || scheme.is_exact_sum) && !scheme.draw;
     }
     return rows;
 }
 
 }  // namespace
 
-std::vector<std::string> topology_names(const TensorScheme& scheme, const ItemContext& item) {
+std::vector<std::string> topology_names(const SchemeParts& scheme, const ItemContext& item) {
     std::vector<std::string> names{"exact"};
-    if (!scheme.crosses_topologies) names.push_back(scheme.topology);
+    if (!scheme.crosses_topologies()) names.push_back(scheme.topology);
     else
         for (const Topology& t : item.topologies) names.push_back(t.name());
     return names;
 }
 
-ExchangeBlocks::ExchangeBlocks(const TensorScheme& scheme, const ItemContext& item)
+ExchangeBlocks::ExchangeBlocks(const SchemeParts& scheme, const ItemContext& item)
     : scheme_(scheme), item_(item), account_(item, buffers_, reduced_rows(scheme, item)),
       blocks_(item.gradients.size()), payload_bits_(blocks_.size()), side_bits_(blocks_.size()) {
     account_.has_own = scheme.compares_intended;
+    if (scheme.float_encoder) limits_ = scheme.float_encoder->limits();
 }
 
 void ExchangeBlocks::look_at(const Exchange& e) {
@@ -101,12 +102,11 @@ void ExchangeBlocks::look_at(const Exchange& e) {
         side_bits_[w] = m.side_bits;
     }
     // Is what the workers round to a float grid the gradient, element by element?
-    const SchemeParts& parts = scheme_.parts;
-    account_.splits = float_grid_ && !parts.transforms() && !scheme_.rounds_turned &&
-                      !parts.compensates() && !e.skipped;
+    account_.splits = float_grid_ && !scheme_.transforms() && !scheme_.rounds_turned &&
+                      !scheme_.compensates() && !e.skipped;
     has_scales_ = has_scales_ || !e.scales.empty();
-    if (scheme_.limits && e.scales.size() == 1)
-        account_.ulps = scale_on(*scheme_.limits, e.scales[0], item_.divisor());
+    if (limits_ && e.scales.size() == 1)
+        account_.ulps = scale_on(*limits_, e.scales[0], item_.divisor());
 }
 
 void ExchangeBlocks::add(const Exchange& e, std::size_t first) {
@@ -160,18 +160,18 @@ void ExchangeBlocks::reduce(std::size_t r, std::span<double> y, HopMoments*) {
     }
     simd::run<DivideRow>(y.data(), item_.divisor(), y.size());
     // The largest error in units in the last place, where elements have scales of their own.
-    if (drawing_ || !scheme_.limits || e_->scales.size() <= 1) return;
+    if (drawing_ || !limits_ || e_->scales.size() <= 1) return;
     double& max_ulp = account_.reduced()[r].statistics.max_ulp;
     const std::span<const double> reference = account_.reference();
     for (std::size_t i = 0; i < y.size(); ++i) {
         if (!std::isfinite(reference[i]) || !std::isfinite(y[i])) continue;
         max_ulp = std::max(max_ulp, in_ulps(reference[i], y[i] - reference[i], e_->scales[at_ + i],
-                                            item_.divisor(), *scheme_.limits));
+                                            item_.divisor(), *limits_));
     }
 }
 
 std::vector<ResultRow> ExchangeBlocks::rows(std::optional<int> scale_exponent, bool skipped) {
-    const bool certain = !scheme_.draws || certain_;
+    const bool certain = !scheme_.draws() || certain_;
     const Moments drawn = certain  ? Moments::deterministic
                           : known_ ? Moments::closed_form
                                    : Moments::none;
@@ -184,16 +184,15 @@ std::vector<ResultRow> ExchangeBlocks::rows(std::optional<int> scale_exponent, b
     }
     for (RowSums& row : account_.reduced()) {
         // Of certain messages only a reduction that draws makes something uncertain.
-        row.moments =
-            row.adds_moments || (certain && !scheme_.reduction_draws) ? drawn : Moments::none;
-        row.float_grid = scheme_.limits && has_scales_;
+        row.moments = row.adds_moments || (certain && !scheme_.sums_draw()) ? drawn : Moments::none;
+        row.float_grid = limits_ && has_scales_;
     }
     return account_.rows(
         {scheme_.transport, mean_up(payload_bits_), mean_up(side_bits_), scale_exponent, skipped});
 }
 
 bool ExchangeBlocks::wants_draws(std::span<const ResultRow> rows) {
-    drawing_ = scheme_.draws && item_.draws > 1 && account_.sample_lacking(rows);
+    drawing_ = scheme_.draws() && item_.draws > 1 && account_.sample_lacking(rows);
     return drawing_;
 }
 

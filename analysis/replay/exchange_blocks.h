@@ -1,4 +1,4 @@
-// ExchangeBlocks: the blocks of an exchange of a TensorScheme (emulation/schemes/exchange_run.h),
+// ExchangeBlocks: the blocks of an exchange of any scheme (emulation/schemes/exchange_run.h),
 // on one item. Exchanges of whole tensors and those that come in pieces go through here, to the
 // same bits.
 #pragma once
@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "analysis/replay/item_account.h"
-#include "emulation/schemes/tensor_scheme.h"
+#include "emulation/schemes/scheme.h"
 
 namespace apscope::detail {
 
 class ExchangeBlocks final : private BlockSource {
 public:
-    ExchangeBlocks(const TensorScheme& scheme, const ItemContext& item);
+    ExchangeBlocks(const SchemeParts& scheme, const ItemContext& item);
 
     // An exchange whose rows begin at element `first` of the tensor, which is the start of a block:
     // all of it. In order.
@@ -39,8 +39,9 @@ private:
     void look_at(const Exchange& e);
     std::size_t size() const { return e_->intended.at(0).size(); }
 
-    const TensorScheme& scheme_;
+    const SchemeParts& scheme_;
     ItemContext item_;
+    std::optional<GridLimits> limits_;  // of the float encoder's grid
     AccountBuffers buffers_;
     ItemAccount account_;
     bool known_ = true, certain_ = true, float_grid_ = true, in_blocks_ = true,
@@ -57,6 +58,6 @@ private:
 
 // What column `topology` of the reduced rows says: exact, then the scheme's own or those that it
 // crosses with.
-std::vector<std::string> topology_names(const TensorScheme& scheme, const ItemContext& item);
+std::vector<std::string> topology_names(const SchemeParts& scheme, const ItemContext& item);
 
 }  // namespace apscope::detail

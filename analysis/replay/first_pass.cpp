@@ -6,7 +6,6 @@
 #include "analysis/replay/item_queue.h"
 #include "analysis/replay/item_views.h"
 #include "emulation/machine/parallel.h"
-#include "emulation/schemes/agreed_statistics.h"
 
 namespace apscope::detail {
 

@@ -29,16 +29,15 @@ std::vector<Topology> topologies_of(const Reduction& reduction, const ItemContex
     std::vector<Topology> all;
     if (!item.reduces) return all;
     all.push_back({});
-    if (reduction.collective == Collective::all_gather)
-        all.push_back({Topology::Kind::gather, 0, false});
+    if (reduction.gathers()) all.push_back({Topology::Kind::gather, 0, false});
     else all.insert(all.end(), item.topologies.begin(), item.topologies.end());
     return all;
 }
 
-std::vector<RowSums> reduced_rows(const FloatScheme& scheme, std::span<const Topology> topologies,
+std::vector<RowSums> reduced_rows(const FloatEncoder& encoder, std::span<const Topology> topologies,
                                   const ItemContext& item) {
-    const Reduction& reduction = scheme.reduction;
-    const bool draws = is_stochastic(scheme.grid);
+    const Reduction& reduction = encoder.reduction;
+    const bool draws = is_stochastic(encoder.grid);
     std::vector<RowSums> rows;
     for (const Topology& topology : topologies) {
         RowSums& row = rows.emplace_back();
@@ -61,16 +60,16 @@ std::vector<RowSums> reduced_rows(const FloatScheme& scheme, std::span<const Top
 
 }  // namespace
 
-FloatBlocks::FloatBlocks(const FloatScheme& scheme, const Decision& decision,
+FloatBlocks::FloatBlocks(const FloatEncoder& encoder, const Decision& decision,
                          const ItemContext& item, BlockBuffers& buffers)
-    : scheme_(scheme), decision_(decision), item_(item),
-      topologies_(topologies_of(scheme.reduction, item)), draws_(is_stochastic(scheme.grid)),
-      buffers_(buffers), account_(item, buffers.account, reduced_rows(scheme, topologies_, item)),
-      exchange_(scheme, decision, item.workers(),
+    : encoder_(encoder), decision_(decision), item_(item),
+      topologies_(topologies_of(encoder.reduction, item)), draws_(is_stochastic(encoder.grid)),
+      buffers_(buffers), account_(item, buffers.account, reduced_rows(encoder, topologies_, item)),
+      exchange_(encoder, decision, item.workers(),
                 any(account_.reduced(), [](const RowSums& r) { return !r.exact; }),
                 buffers.exchange),
-      scale_{exchange_.wire(), decision.scale, 1.0, scheme.grid.format.smallest_normal(),
-             scheme.grid.format.largest()},
+      scale_{exchange_.wire(), decision.scale, 1.0, encoder.grid.format.smallest_normal(),
+             encoder.grid.format.largest()},
       key_(item.key(0)) {
     hops_draw_ = any(account_.reduced(), [](const RowSums& r) { return r.hops_draw; });
     account_.splits = true;
@@ -81,7 +80,7 @@ FloatBlocks::FloatBlocks(const FloatScheme& scheme, const Decision& decision,
     if (!exchange_.is_narrow()) return;
     const FloatFormat& grid = *exchange_.grid();
     if (!draws_ && !hops_draw_ && !exchange_.is_wide())
-        nearest_ = make_nearest_cast(grid, scheme.grid.projection);
+        nearest_ = make_nearest_cast(grid, encoder.grid.projection);
     smallest_normal_ = static_cast<float>(grid.smallest_normal());
     largest_ = static_cast<float>(grid.largest());
 }
@@ -183,11 +182,11 @@ void FloatBlocks::add(std::size_t first, std::span<const double> reference) {
     account_.add_draws(first);
 }
 
-std::vector<ResultRow> FloatBlocks::rows(const FloatScheme& scheme,
+std::vector<ResultRow> FloatBlocks::rows(const SchemeParts& scheme,
                                          const Decision& decision) const {
-    return account_.rows({scheme.transport, payload_bits(scheme.grid, item_.elements()),
-                          decision.side_bits.value_or(scheme.side_bits), decision.exponent,
-                          decision.skipped});
+    return account_.rows({scheme.transport, payload_bits(encoder_.grid, item_.elements()),
+                          decision.side_bits.value_or(scheme.float_encoder.value().side_bits),
+                          decision.exponent, decision.skipped});
 }
 
 }  // namespace apscope::detail

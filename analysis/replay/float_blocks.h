@@ -1,6 +1,6 @@
-// FloatBlocks: the blocks of a scheme that scales and rounds to a float grid
-// (emulation/schemes/float_exchange.h), on one item. Where fp32 holds what is sent, it is rounded
-// and counted in one pass (nearest_statistics.h). A device does all of it at once, as a task.
+// FloatBlocks: the blocks of a scheme that streams (emulation/schemes/float_exchange.h), on one
+// item. Where fp32 holds what is sent, it is rounded and counted in one pass
+// (nearest_statistics.h). A device does all of it at once, as a task.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include "analysis/replay/item_account.h"
 #include "analysis/statistics/nearest_statistics.h"
 #include "emulation/schemes/float_exchange.h"
+#include "emulation/schemes/scheme.h"
 
 namespace apscope::detail {
 
@@ -26,7 +27,7 @@ struct BlockBuffers {
 
 class FloatBlocks final : private BlockSource {
 public:
-    FloatBlocks(const FloatScheme& scheme, const Decision& decision, const ItemContext& item,
+    FloatBlocks(const FloatEncoder& encoder, const Decision& decision, const ItemContext& item,
                 BlockBuffers& buffers);
 
     // Elements first .. first + reference.size() - 1; blocks come in order. reference: R.
@@ -37,7 +38,7 @@ public:
     RowTask task() const;
     void take(RowTotals totals) { account_.take(std::move(totals)); }
     // Of the scheme, or of another that comes to the same sums.
-    std::vector<ResultRow> rows(const FloatScheme& scheme, const Decision& decision) const;
+    std::vector<ResultRow> rows(const SchemeParts& scheme, const Decision& decision) const;
 
 private:
     void send(std::size_t w, ItemAccount& account) override;
@@ -51,7 +52,7 @@ private:
     void add_sent(std::size_t w, ErrorStatistics& sent, const Real* x, const Real* y,
                   const Saturated& saturated);
 
-    const FloatScheme& scheme_;
+    const FloatEncoder& encoder_;
     Decision decision_;
     ItemContext item_;
     std::vector<Topology> topologies_;  // a reduced row each

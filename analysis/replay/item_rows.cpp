@@ -29,8 +29,8 @@ std::vector<FloatBlocks*> run_on_device(std::vector<FloatBlocks>& runs, const It
 // transport, and random words do not depend on the scheme.
 bool have_same_sums(const Streamed& a, const Streamed& b) {
     return a.decision->scale == b.decision->scale && a.decision->exponent == b.decision->exponent &&
-           a.decision->skipped == b.decision->skipped && a.scheme->grid == b.scheme->grid &&
-           a.scheme->reduction == b.scheme->reduction;
+           a.decision->skipped == b.decision->skipped && a.encoder().grid == b.encoder().grid &&
+           a.encoder().reduction == b.encoder().reduction;
 }
 
 }  // namespace
@@ -52,7 +52,8 @@ std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> sche
             [&](const Streamed& earlier) { return have_same_sums(earlier, s); });
         const auto place = static_cast<std::size_t>(same - schemes.begin());
         run_of.push_back(place < run_of.size() ? run_of[place] : runs.size());
-        if (run_of.back() == runs.size()) runs.emplace_back(*s.scheme, *s.decision, item, buffers);
+        if (run_of.back() == runs.size())
+            runs.emplace_back(s.encoder(), *s.decision, item, buffers);
     }
     const std::vector<FloatBlocks*> here = run_on_device(runs, item, device);
     Buffer<double> reference;

@@ -18,10 +18,12 @@ struct Workspace {
     BlockBuffers& blocks_of(int workers);
 };
 
-// One of the schemes that scale and round, and what it chose.
+// One of the schemes that stream, and what it chose.
 struct Streamed {
-    const FloatScheme* scheme;
+    const SchemeParts* scheme;
     const Decision* decision;
+
+    const FloatEncoder& encoder() const { return scheme->float_encoder.value(); }
 };
 
 // Block by block, or on a device what that can do; rows in the order of the schemes. Those that

@@ -36,10 +36,8 @@ public:
         for (const Topology& t : options_.topologies) {
             if (t.kind != Topology::Kind::exact) topologies_.push_back(t);
         }
-        for (const ResolvedScheme& scheme : schemes_) {
-            wants_sums_ =
-                wants_sums_ || (scheme.streaming() != nullptr && scheme.streaming()->wants_sums);
-        }
+        for (const ResolvedScheme& scheme : schemes_)
+            wants_sums_ = wants_sums_ || (scheme.streams() && scheme.parts().wants_sums);
         if (options_.memory == 0) options_.memory = machine_memory() / 2;
     }
     ReplayResult run();
@@ -106,7 +104,7 @@ void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k,
         row.step_index = static_cast<std::uint32_t>(options_.steps[t]);
         row.tensor_index = static_cast<std::uint32_t>(options_.tensors[k]);
         row.scheme_index = static_cast<std::uint32_t>(resolved.requested);
-        row.format = resolved.scheme->grid_name();
+        row.format = resolved.parts().grid;
         if (row.note.empty()) row.note = resolved.scheme->note;
     }
 }
@@ -117,7 +115,7 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemCo
                                       Workspace& workspace) {
     std::vector<Streamed> schemes;
     for (const std::size_t s : streaming)
-        schemes.push_back({schemes_[s].streaming(), &decisions_[s][t * tensors() + k]});
+        schemes.push_back({&schemes_[s].parts(), &decisions_[s][t * tensors() + k]});
     std::vector<std::vector<ResultRow>> made =
         streamed_rows(schemes, item, workspace.blocks_of(options_.workers), options_.device);
     std::vector<ResultRow> rows;
@@ -132,7 +130,7 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemCo
 std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemContext& item,
                                      const ResolvedScheme& resolved, State& state) {
     const StepInfo& info = manifest_.steps[options_.steps[t]];
-    const TensorScheme& scheme = *resolved.whole();
+    const SchemeParts& scheme = resolved.parts();
     const std::string missing = missing_at(scheme, trace_, options_.steps[t]);
     if (!missing.empty()) {
         std::vector<ResultRow> rows = unmeasurable_rows(scheme, missing, item);
@@ -208,7 +206,7 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
             const ResolvedScheme& resolved = schemes_[s];
             if (!work_.includes(item, resolved, t)) continue;
             State none;
-            if (resolved.streaming() != nullptr) streaming.push_back(s);
+            if (resolved.streams()) streaming.push_back(s);
             else
                 add(whole(t, k, context, resolved,
                           item.step ? none : state_of(resolved, k, made.states)));
@@ -232,12 +230,12 @@ void Replay::select(std::vector<AgreedStatistics> statistics) {
     decisions_.resize(schemes_.size());
     for (std::size_t s = 0; s < schemes_.size(); ++s) {
         const ResolvedScheme& resolved = schemes_[s];
-        if (resolved.streaming() == nullptr) continue;
+        if (!resolved.streams()) continue;
         const auto earlier = options_.states.find(resolved.name);
         State state = earlier == options_.states.end() ? State{} : earlier->second;
-        decisions_[s] = resolved.streaming()->select(
-            resolved.serves.empty() ? input : seen_by(resolved, input), state);
-        if (resolved.streaming()->keeps_state && options_.keeps_states)
+        decisions_[s] = resolved.parts().choose(
+            resolved.serves.empty() ? input : input.serving(resolved.serves), state);
+        if (resolved.parts().keeps_state && options_.keeps_states)
             states_[resolved.name] = std::move(state);
     }
 }

@@ -16,18 +16,18 @@ std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes,
     for (const std::size_t t : steps) numbers.push_back(manifest.steps[t].number);
     std::vector<ResolvedScheme> resolved;
     for (std::size_t s = 0; s < schemes.size(); ++s) {
-        const auto* policy = std::get_if<Policy>(&schemes[s].kind);
-        if (policy == nullptr) {
+        const Policy& policy = schemes[s].policy;
+        if (!schemes[s].is_policy()) {
             resolved.push_back({&schemes[s], s, schemes[s].spec, {}});
             continue;
         }
         const std::size_t first = resolved.size();
-        for (const PolicyBranch& branch : policy->branches)
+        for (const PolicyBranch& branch : policy.branches)
             resolved.push_back({branch.scheme.get(), s, schemes[s].spec + "/" + branch.scheme->spec,
                                 std::vector<char>(steps.size() * tensors.size())});
         for (std::size_t k = 0; k < tensors.size(); ++k) {
             const std::vector<std::size_t> branches =
-                policy->branches_for(known[tensors[k]], numbers);
+                policy.branches_for(known[tensors[k]], numbers);
             for (std::size_t t = 0; t < steps.size(); ++t)
                 resolved[first + branches[t]].serves[t * tensors.size() + k] = 1;
         }
@@ -35,17 +35,7 @@ std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes,
     return resolved;
 }
 
-SelectionInput seen_by(const ResolvedScheme& resolved, const SelectionInput& input) {
-    SelectionInput seen = input;
-    seen.served = resolved.serves;
-    for (std::size_t item = 0; item < seen.statistics.size(); ++item) {
-        if (!resolved.serves_item(item))
-            seen.statistics[item] = {0.0, 0, input.statistics[item].elements};
-    }
-    return seen;
-}
-
-std::string missing_at(const TensorScheme& scheme, const Trace& trace, std::size_t step) {
+std::string missing_at(const SchemeParts& scheme, const Trace& trace, std::size_t step) {
     std::string missing;
     const StepInfo& info = trace.manifest().steps[step];
     for (const std::string& what : scheme.needs) {

@@ -19,13 +19,10 @@ struct ResolvedScheme {
     std::vector<char> serves;  // per item; empty: every item
 
     bool serves_item(std::size_t item) const { return serves.empty() || serves[item] != 0; }
-    const FloatScheme* streaming() const {
-        return std::get_if<FloatScheme>(&scheme->kind);
-    }  // block by block; else null
-    const TensorScheme* whole() const {
-        return std::get_if<TensorScheme>(&scheme->kind);
-    }  // on whole tensors; else null
-    bool needs_order() const { return whole() != nullptr && whole()->keeps_state; }
+    const SchemeParts& parts() const { return scheme->parts; }
+    bool streams() const { return parts().streams(); }
+    // A scheme that streams chooses for all steps before.
+    bool needs_order() const { return parts().keeps_state && !streams(); }
 };
 
 // The schemes must outlive the result. Items count step by step over the chosen steps and
@@ -35,10 +32,7 @@ std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes,
                                              std::span<const std::size_t> steps,
                                              std::span<const std::size_t> tensors);
 
-// The input of the select() of one of them: items that it does not process count as zero tensors.
-SelectionInput seen_by(const ResolvedScheme& resolved, const SelectionInput& input);
-
 // The part of scheme.needs that the trace lacks at a step; empty if nothing.
-std::string missing_at(const TensorScheme& scheme, const Trace& trace, std::size_t step);
+std::string missing_at(const SchemeParts& scheme, const Trace& trace, std::size_t step);
 
 }  // namespace apscope::detail

@@ -80,28 +80,22 @@ Bytes through(const std::array<std::array<double, 2>, 2>& found,
 
 Run run_of(const ResolvedScheme& resolved, std::span<const Topology> topologies, bool reduces,
            int draws) {
-    const auto item_of = [=](std::int64_t step, std::span<const std::span<const float>> gradients) {
+    return [=, &scheme = resolved.parts()](std::int64_t number,
+                                           std::span<const std::span<const float>> gradients,
+                                           State& state) {
         ItemContext item;
-        item.step_number = step;
+        item.step_number = number;
         item.reduces = reduces;
         item.draws = draws;
         item.topologies = topologies;
         item.gradients = gradients;
-        return item;
-    };
-    if (const FloatScheme* scheme = resolved.streaming()) {
-        return [=](std::int64_t step, std::span<const std::span<const float>> gradients, State&) {
-            const ItemContext item = item_of(step, gradients);
+        if (scheme.streams()) {
             const Decision decision = power_of_two(0);
-            const Streamed streamed{scheme, &decision};
+            const Streamed streamed{&scheme, &decision};
             BlockBuffers buffers(item.workers());
             streamed_rows({&streamed, 1}, item, buffers);
-        };
-    }
-    return [=, scheme = resolved.whole()](std::int64_t number,
-                                          std::span<const std::span<const float>> gradients,
-                                          State& state) {
-        const ItemContext item = item_of(number, gradients);
+            return;
+        }
         TrainingStep step;
         step.shape = {static_cast<std::int64_t>(gradients[0].size()) / columns, columns};
         step.number = number;
@@ -110,7 +104,7 @@ Run run_of(const ResolvedScheme& resolved, std::span<const Topology> topologies,
         step.key = item.key(0);
         step.loss = step.learning_rate = 1.0;
         step.weights = step.full_batch = gradients[0];
-        tensor_rows(*scheme, step, state, item);
+        tensor_rows(scheme, step, state, item);
     };
 }
 
@@ -126,16 +120,16 @@ SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topol
                    int draws, std::size_t largest) {
     constexpr double number = sizeof(double);
     SchemeCost cost;
-    if (const TensorScheme* whole = scheme.whole(); whole != nullptr && whole->has_own_parts) {
+    const SchemeParts& parts = scheme.parts();
+    if (!parts.defined_as.empty()) {
         // Rows and messages, and each once more as an array of the caller's.
-        cost.state.a_value = whole->keeps_state ? number : 0.0;
+        cost.state.a_value = parts.keeps_state ? number : 0.0;
         cost.most = {0.0, number * 2.0 * static_cast<double>(topologies.size() + 1), 0.0,
                      number * (10.0 + draws) + 4.0 * cost.state.a_value};
         cost.seconds_a_value = 1e-7;
         return cost;
     }
-    const bool grows =
-        scheme.whole() != nullptr && largest > static_cast<std::size_t>(many_rows * columns);
+    const bool grows = !parts.streams() && largest > static_cast<std::size_t>(many_rows * columns);
     const std::array<std::int64_t, 2> rows{small_rows, grows ? many_rows : more_rows};
     const int tried = std::min(draws, max_draws);
     const Run run = run_of(scheme, topologies, reduces, tried);
@@ -146,8 +140,7 @@ SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topol
             const auto n = static_cast<std::size_t>(rows[r] * columns);
             // In a separate thread: memory that threads keep from one tensor to the next counts.
             const Probe found = std::async(std::launch::async, probe, n, workers[w], run).get();
-            const std::size_t tables =
-                scheme.whole() != nullptr && scheme.whole()->tables ? scheme.whole()->tables(n) : 0;
+            const std::size_t tables = parts.tables ? parts.tables(n) : 0;
             most[r][w] =
                 static_cast<double>(found.most - std::min(found.most, tables)) * draws / tried;
             state[r][w] = static_cast<double>(found.state);

@@ -7,13 +7,13 @@
 namespace apscope::detail {
 
 bool FloatBlocks::serves_device() const {
-    return scheme_.grid.format.fits_fp32() && !decision_.skipped;
+    return encoder_.grid.format.fits_fp32() && !decision_.skipped;
 }
 
 RowTask FloatBlocks::task() const {
     RowTask task;
     task.wire = scale_;
-    task.projection = scheme_.grid.projection;
+    task.projection = encoder_.grid.projection;
     task.inverse = decision_.exponent ? exchange_.decode(1.0) : 0.0;
     task.narrow = exchange_.grid();
     if (const auto& sums = exchange_.sums(); sums && (sums->in_hardware || sums->step))

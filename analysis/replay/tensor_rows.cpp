@@ -5,9 +5,9 @@
 
 namespace apscope::detail {
 
-std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const TrainingStep& step,
+std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep& step,
                                    State& state, const ItemContext& item) {
-    const State before = item.draws > 1 && scheme.draws ? state : State{};
+    const State before = item.draws > 1 && scheme.draws() ? state : State{};
     // work(first) on every piece; a tensor without elements has one, too.
     const auto for_pieces = [&](ExchangeRun& run, auto&& work) {
         std::size_t first = 0;
@@ -25,7 +25,7 @@ std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const TrainingSte
 
     if (!blocks.wants_draws(rows)) return rows;
     const auto draws = static_cast<std::size_t>(item.draws);
-    if (scheme.parts.run == whole_row) {  // whose parts may all draw
+    if (scheme.run == whole_row) {  // whose parts may all draw
         blocks.take_draw(0, run.at_hand());
         for (std::size_t d = 1; d < draws; ++d) {
             TrainingStep drawn = step;
@@ -48,7 +48,7 @@ std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const TrainingSte
     return blocks.rows(run.scale_exponent(), run.skipped());
 }
 
-std::vector<ResultRow> unmeasurable_rows(const TensorScheme& scheme, const std::string& missing,
+std::vector<ResultRow> unmeasurable_rows(const SchemeParts& scheme, const std::string& missing,
                                          const ItemContext& item) {
     std::vector<std::string> names{""};
     if (item.reduces) {

@@ -7,7 +7,7 @@
 
 #include "analysis/replay/item_context.h"
 #include "analysis/statistics/result_row.h"
-#include "emulation/schemes/tensor_scheme.h"
+#include "emulation/schemes/scheme.h"
 
 namespace apscope::detail {
 
@@ -16,11 +16,11 @@ inline constexpr std::string_view not_measurable = "not measurable on this trace
 
 // The state goes on by one step. The item's keys are those of draws 0, which is the step's own, to
 // K-1.
-std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const TrainingStep& step,
+std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep& step,
                                    State& state, const ItemContext& item);
 
 // The same rows, empty but for their names and a note that says what the trace lacks.
-std::vector<ResultRow> unmeasurable_rows(const TensorScheme& scheme, const std::string& missing,
+std::vector<ResultRow> unmeasurable_rows(const SchemeParts& scheme, const std::string& missing,
                                          const ItemContext& item);
 
 }  // namespace apscope::detail

@@ -122,11 +122,10 @@ WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t bud
     // The values, mapped or widened, and weights and a full batch if they are needed. Reused
     // buffers may be a quarter longer than requested.
     const auto need_of = [&](std::size_t s, std::size_t n) {
-        const TensorScheme* whole = schemes_[s].whole();
-        const std::size_t rows = static_cast<std::size_t>(options_.workers) +
-                                 (whole != nullptr ? whole->needs.size() : 0);
-        const std::size_t most = costs_[s].most.of(n, options_.workers) +
-                                 (whole != nullptr && whole->tables ? whole->tables(n) : 0);
+        const SchemeParts& parts = schemes_[s].parts();
+        const std::size_t rows = static_cast<std::size_t>(options_.workers) + parts.needs.size();
+        const std::size_t most =
+            costs_[s].most.of(n, options_.workers) + (parts.tables ? parts.tables(n) : 0);
         return rows * n * sizeof(float) + noise_blocks_of(n) * sizeof(double) + most + most / 4;
     };
     std::size_t most = 0, worst = 0, worst_scheme = 0;

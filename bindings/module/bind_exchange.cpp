@@ -3,7 +3,6 @@
 
 #include "bindings/module/exchange_types.h"
 #include "bindings/module/guarded.h"
-#include "emulation/schemes/as_tensor.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/exchange_run.h"
 
@@ -44,10 +43,15 @@ NamedRows spread(Parameters theta, std::size_t elements) {
     return theta.rows();
 }
 
-void set_parts(TensorScheme& t, const py::dict& functions, int bits) {
-    SchemeParts& parts = t.parts;
+void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
     if (!functions.empty()) parts.run = whole_row;
-    t.has_own_parts = t.has_own_parts || !functions.empty();
+    if (parts.choose) {  // of one tensor, as all parts here
+        parts.select = [choose = std::move(parts.choose)](const TrainingStep& step, State& state,
+                                                          std::span<const RowReader> rows) {
+            return choose_for(choose, step, state, rows);
+        };
+        parts.choose = {};
+    }
     const auto part = [&](const char* name) -> Function {
         return functions.contains(name) ? keep(functions[name]) : nullptr;
     };
@@ -78,7 +82,7 @@ void set_parts(TensorScheme& t, const py::dict& functions, int bits) {
         };
     }
     if (const Function f = part("select")) {
-        parts.draw = {};
+        if (parts.draw) parts.draw = [](const TrainingStep&, Parameters&, std::size_t) {};
         parts.select = [f](const TrainingStep& step, State& state,
                            std::span<const RowReader> rows) {
             const py::gil_scoped_acquire acquire;
@@ -91,13 +95,12 @@ void set_parts(TensorScheme& t, const py::dict& functions, int bits) {
     }
     if (const Function f = part("encode")) {
         parts.measure = {};
-        parts.encode = [f, bits](const TrainingStep& step, const Parameters& theta,
-                                 std::span<const double>, const Place&, std::span<const double> x,
-                                 int worker, Message& m) {
+        parts.encode = [f, bits](const Piece& p, Message& m) {
             const py::gil_scoped_acquire acquire;
-            py::object made = (*f)(step, to_dict(spread(theta, x.size())), to_array(x), worker);
+            py::object made =
+                (*f)(p.step, to_dict(spread(p.theta, p.x.size())), to_array(p.x), p.worker);
             m.prepare(0, false, false);
-            m.payload_bits = x.size() * static_cast<std::uint64_t>(bits);
+            m.payload_bits = p.x.size() * static_cast<std::uint64_t>(bits);
             if (py::isinstance<py::tuple>(made)) {
                 const auto pair = made.cast<py::tuple>();
                 m.values = to_row(pair[0].cast<Array>());
@@ -108,31 +111,23 @@ void set_parts(TensorScheme& t, const py::dict& functions, int bits) {
                 m.values = to_row(made.cast<Array>());
             }
         };
-        t.draws = true;  // it may have drawn; its moments are not known
+        parts.encode_draws = true;  // it may have drawn; its moments are not known
         parts.decode_sum = {};
-        t.limits.reset();
-        t.transport = {};
-        if (t.crosses_topologies &&
-            !functions.contains(
-                "reduce")) {  // user-defined values are not numbers of the base's format
-            t.crosses_topologies = false;
-            parts.reduce = {};
-        }
+        parts.float_encoder.reset();
+        parts.transport = {};
     }
     if (const Function f = part("reduce")) {
-        t.crosses_topologies = t.is_exact_sum = false;
+        parts.is_exact_sum = false;
         parts.decode_sum = {};
-        t.reduction_draws = t.draws;
-        parts.reduce = [f](const TrainingStep& step, State& state, const Parameters& theta,
-                           const Place& place, const std::vector<Message>& sent, const Topology&,
-                           Row& sum) {
+        parts.reduce_draws = parts.draws();
+        parts.reduce = [f](const SentPieces& s, Row& sum) {
             const py::gil_scoped_acquire acquire;
             Rows values;
-            for (const Message& m : sent) values.push_back(m.values);
-            const py::dict d = to_dict(state.rows());
-            sum = to_row(
-                (*f)(step, d, to_dict(spread(theta, place.size)), to_array(values)).cast<Array>());
-            read_back(state, d);
+            for (const Message& m : s.messages) values.push_back(m.values);
+            const py::dict d = to_dict(s.state.rows());
+            sum = to_row((*f)(s.step, d, to_dict(spread(s.theta, s.place.size)), to_array(values))
+                             .cast<Array>());
+            read_back(s.state, d);
         };
     }
     if (const Function f = part("update")) {
@@ -155,7 +150,8 @@ py::dict run_exchange(const MadeSchemes& made, const std::string& spec,
                       const py::dict& earlier, const std::string& topology,
                       const py::object& weights, const py::object& full_batch) {
     using Floats = py::array_t<float, py::array::c_style | py::array::forcecast>;
-    const TensorScheme tensor = as_tensor_scheme(parse_scheme(spec, &made));
+    const Scheme scheme = parse_scheme(spec, &made);
+    const SchemeParts& parts = scheme.own_parts();
     TrainingStep step = given;
     step.workers = static_cast<int>(x.shape(0));
     Floats w, b;
@@ -176,7 +172,7 @@ py::dict run_exchange(const MadeSchemes& made, const std::string& spec,
     Exchange e;
     {
         const py::gil_scoped_release release;
-        e = exchange(tensor, step, state, rows, topologies);
+        e = exchange(parts, step, state, rows, topologies);
     }
     py::dict d;
     Rows values, bias, variance;
@@ -197,13 +193,13 @@ py::dict run_exchange(const MadeSchemes& made, const std::string& spec,
     d["bias"] = bias.size() == values.size() ? py::object(to_array(bias)) : py::none();
     d["variance"] = variance.size() == values.size() ? py::object(to_array(variance)) : py::none();
     d["reduced"] = to_array(e.reduced.at(0));
-    d["reduction"] = tensor.crosses_topologies ? topologies[0].name() : tensor.topology;
+    d["reduction"] = parts.crosses_topologies() ? topologies[0].name() : parts.topology;
     d["payload"] = payload;
     d["payload_bits"] = payload_bits;
     d["side_bits"] = side_bits;
     d["scale_exponent"] = e.scale_exponent;
     d["skipped"] = e.skipped;
-    d["draws"] = tensor.draws;
+    d["draws"] = parts.draws();
     d["state"] = to_dict(std::move(state).rows());
     return d;
 }
@@ -264,14 +260,15 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes
                  std::optional<bool> keeps_state, bool compares_intended, int bits,
                  const std::string& grid) {
         Scheme scheme = parse_scheme(base, made.get());
-        TensorScheme tensor = inner_tensor_scheme(scheme);
-        set_parts(tensor, parts, bits);
-        if (keeps_state) tensor.keeps_state = *keeps_state;
-        tensor.compares_intended = tensor.compares_intended || compares_intended;
-        if (!grid.empty()) tensor.grid = grid;
-        scheme.spec = scheme.name = tensor.name = name;
+        SchemeParts own = scheme.inner_parts();
+        set_parts(own, parts, bits);
+        if (!parts.empty() || !own.defined_as.empty()) own.defined_as = name;
+        if (keeps_state) own.keeps_state = *keeps_state;
+        own.compares_intended = own.compares_intended || compares_intended;
+        if (!grid.empty()) own.grid = grid;
+        scheme.spec = scheme.name = name;
         scheme.family = "other";
-        scheme.kind = std::move(tensor);
+        scheme.parts = std::move(own);
         made->add(std::move(scheme));
     },
           py::arg("name"), py::arg("base"), py::arg("parts"), py::arg("keeps_state"),

@@ -41,16 +41,14 @@ void bind_schemes(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
         d["family"] = s.family;
         d["format"] = s.format;
         d["keys"] = s.keys;
-        d["grid"] = s.grid_name();
+        d["grid"] = s.parts.grid;
         const std::size_t open = s.spec.find('('), close = s.spec.rfind(')');
         d["body"] = open == std::string::npos ? "" : s.spec.substr(open + 1, close - open - 1);
-        d["keeps_state"] = s.keeps_state();
-        d["needs"] = s.needs();
+        d["keeps_state"] = s.parts.keeps_state;
+        d["needs"] = s.parts.needs;
         py::list branches;
-        if (const auto* policy = std::get_if<Policy>(&s.kind)) {
-            for (const PolicyBranch& branch : policy->branches)
-                branches.append(py::make_tuple(branch.condition.text(), branch.scheme->spec));
-        }
+        for (const PolicyBranch& branch : s.policy.branches)
+            branches.append(py::make_tuple(branch.condition.text(), branch.scheme->spec));
         d["branches"] = branches;
         return d;
     }, py::arg("spec"));

@@ -1,4 +1,4 @@
-// Rows and states of a TensorScheme as NumPy arrays, and back.
+// Rows and states of a scheme as NumPy arrays, and back.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "emulation/schemes/tensor_scheme.h"
+#include "emulation/schemes/exchange.h"
 
 namespace apscope::python {
 

@@ -62,7 +62,7 @@ struct SchemeDefinition {
     std::vector<SchemeKey> keys = {};
     // Written into every row; a combinator writes that of the scheme inside.
     std::string_view note = {};
-    SchemeKind (*build)(const SchemeArguments&) = nullptr;
+    SchemeParts (*build)(const SchemeArguments&) = nullptr;
     // If the family depends on its arguments; otherwise the family of its folder.
     std::string_view (*family_of)(const SchemeArguments&) = nullptr;
 

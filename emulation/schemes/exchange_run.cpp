@@ -8,7 +8,6 @@
 #include "core/fixed_shape_sum.h"
 #include "core/float_environment.h"
 #include "emulation/machine/simd.h"
-#include "emulation/schemes/agreed_statistics.h"
 #include "emulation/schemes/codecs/add_row.h"
 
 namespace apscope::detail {
@@ -25,39 +24,40 @@ std::size_t length_of_piece(std::size_t elements, std::size_t run, bool at_once)
 
 }  // namespace
 
-ExchangeRun::ExchangeRun(const TensorScheme& scheme, const TrainingStep& step, State& state,
+ExchangeRun::ExchangeRun(const SchemeParts& parts, const TrainingStep& step, State& state,
                          std::span<const std::span<const float>> gradients,
                          std::span<const Topology> topologies, bool at_once)
-    : scheme_(scheme), parts_(scheme.parts), step_(step), state_(state), gradients_(gradients),
-      topologies_(scheme.crosses_topologies ? topologies : std::span(&own_reduction, 1)),
-      elements_(gradients[0].size()), piece_(length_of_piece(elements_, parts_.run, at_once)),
-      takes_(is_one() || (!parts_.select && !parts_.measure)) {
+    : parts_(parts), step_(step), state_(state), gradients_(gradients),
+      topologies_(parts.crosses_topologies() ? topologies : std::span(&own_reduction, 1)),
+      elements_(gradients[0].size()), piece_(length_of_piece(elements_, parts.run, at_once)),
+      takes_(is_one() || (!parts.selects() && !parts.measure)) {
     const std::size_t workers = gradients.size();
     e_.intended.resize(workers);
     e_.sent.resize(workers);
     e_.reduced.resize(topologies_.size());
     own_.resize(workers);
-    if (parts_.begin) parts_.begin(state_, workers, elements_);
+    if (parts.begin) parts.begin(state_, workers, elements_);
     if (is_one()) read_piece(0);
     else if (!takes_) take_all();
-    if (parts_.select && !scheme.sees_special)
+    if (parts.selects() && !parts.sees_special)
         step_.nonfinite =
             is_one() ? special_.size() : agreed_statistics(gradients, false).nonfinite;
     const std::vector<RowReader> rows = readers();
-    if (parts_.select) theta_ = parts_.select(step_, state_, rows);
-    for (std::size_t w = 0; w < workers && parts_.measure; ++w)
-        own_[w] = parts_.measure(step_, theta_, rows[w]);
+    theta_ = parts.parameters(step_, state_, rows);
+    for (std::size_t w = 0; w < workers && parts.measure; ++w)
+        own_[w] = parts.measure(step_, theta_, rows[w]);
     e_.skipped = theta_.skipped;
     e_.scale_exponent = theta_.scale_exponent;
-    if (scheme.limits && theta_.scale && !parts_.inverse) e_.scales = {*theta_.scale};
+    if (names_scales() && theta_.scale) e_.scales = {*theta_.scale};
 }
 
 void ExchangeRun::check(const Row& row, std::size_t length, const char* part) const {
     if (row.size() == length) return;
-    throw std::invalid_argument(
-        (scheme_.name.empty() ? "the scheme's " : "scheme '" + scheme_.name + "': ") + part +
-        " gave " + std::to_string(row.size()) + " values where " + std::to_string(length) +
-        " belong, of " + step_.tensor + " at step " + std::to_string(step_.number));
+    const std::string& name = parts_.defined_as;
+    throw std::invalid_argument((name.empty() ? "the scheme's " : "scheme '" + name + "': ") +
+                                part + " gave " + std::to_string(row.size()) + " values where " +
+                                std::to_string(length) + " belong, of " + step_.tensor +
+                                " at step " + std::to_string(step_.number));
 }
 
 void ExchangeRun::take_all() {
@@ -67,7 +67,7 @@ void ExchangeRun::take_all() {
             const std::size_t count = count_at(first);
             buffer_.resize(count);
             special_.clear();
-            widen_gradients(gradients_[w].subspan(first, count), scheme_.sees_special, w, buffer_,
+            widen_gradients(gradients_[w].subspan(first, count), parts_.sees_special, w, buffer_,
                             special_);
             parts_.take(step_, state_, {first, elements_}, buffer_, static_cast<int>(w));
         }
@@ -87,7 +87,7 @@ std::vector<RowReader> ExchangeRun::readers() {
             const std::span<double> row = std::span(buffer_).first(count);
             const Place place{first, elements_};
             special_.clear();
-            widen_gradients(gradients_[w].subspan(first, count), scheme_.sees_special, w, row,
+            widen_gradients(gradients_[w].subspan(first, count), parts_.sees_special, w, row,
                             special_);
             if (parts_.compensate)
                 parts_.compensate(step_, state_, place, row, static_cast<int>(w));
@@ -109,8 +109,7 @@ void ExchangeRun::read_piece(std::size_t first) {
     for (std::size_t w = 0; w < workers; ++w) {
         Row& row = e_.intended[w];
         row.resize(count);
-        widen_gradients(gradients_[w].subspan(first, count), scheme_.sees_special, w, row,
-                        special_);
+        widen_gradients(gradients_[w].subspan(first, count), parts_.sees_special, w, row, special_);
         if (takes_ && parts_.take) parts_.take(step_, state_, place(), row, static_cast<int>(w));
     }
     if (parts_.compensate_all) {
@@ -145,7 +144,7 @@ Exchange& ExchangeRun::send(const PhiloxKey& key, bool keeps) {
         e_.intended[s.worker][s.element] = s.intended;  // restore() wrote over it
     for (std::size_t w = 0; w < e_.sent.size(); ++w) {
         Message& m = e_.sent[w];
-        parts_.encode(step_, theta, own_[w], place(), encoded(w), static_cast<int>(w), m);
+        parts_.make({step_, theta, own_[w], place(), encoded(w), static_cast<int>(w)}, m);
         check(m.values, encoded(0).size(), "encode");
         if (!parts_.decode_sum) continue;
         Row& sum = e_.reduced[0];
@@ -154,7 +153,7 @@ Exchange& ExchangeRun::send(const PhiloxKey& key, bool keeps) {
         simd::run<AddRow>(m.codes.data(), sum.size(), sum.data());
         m.codes = Row();
     }
-    if (scheme_.limits && !theta_.scales.empty() && !parts_.inverse) {
+    if (names_scales() && !theta_.scales.empty()) {
         e_.scales.resize(e_.intended[0].size());
         for (std::size_t i = 0; i < e_.scales.size(); ++i)
             e_.scales[i] = theta_.scales[(first_ + i) / theta_.unit];
@@ -173,9 +172,7 @@ void ExchangeRun::reduce(const Parameters& theta) {
         return;
     }
     for (std::size_t t = 0; t < topologies_.size(); ++t) {
-        if (parts_.reduce)
-            parts_.reduce(step_, state_, theta, place(), e_.sent, topologies_[t], e_.reduced[t]);
-        else gathered_sum(e_.sent, e_.reduced[t]);
+        parts_.add({step_, state_, theta, place(), e_.sent, topologies_[t]}, e_.reduced[t]);
         check(e_.reduced[t], encoded(0).size(), "reduce");
     }
 }
@@ -199,11 +196,11 @@ void ExchangeRun::end() {
     if (parts_.end) parts_.end(step_, state_);
 }
 
-Exchange exchange(const TensorScheme& scheme, const TrainingStep& step, State& state,
+Exchange exchange(const SchemeParts& parts, const TrainingStep& step, State& state,
                   std::span<const std::span<const float>> gradients,
                   std::span<const Topology> topologies) {
     const FloatEnvironment environment;
-    ExchangeRun run(scheme, step, state, gradients, topologies, true);
+    ExchangeRun run(parts, step, state, gradients, topologies, true);
     run.read(0);
     Exchange e = std::move(run.send(step.key, true));
     run.end();

@@ -1,10 +1,10 @@
 // One exchange of a scheme, piece by piece: its totals in a first pass over the gradients,
 // everything else in cache. Where rows are longer than a piece, nothing that is allocated is as
 // long as the tensor, except what the scheme itself remembers. The pieces of a scheme whose parts
-// work on whole rows (tensor_scheme.h), and of a tensor no longer than a piece, are the rows.
+// work on whole rows (scheme.h), and of a tensor no longer than a piece, are the rows.
 //
-//      ExchangeRun x(scheme, step, state, gradients, topologies);      the totals of all workers,
-//                                                                      then select()
+//      ExchangeRun x(parts, step, state, gradients, topologies);      the totals of all workers,
+//                                                                      then parameters()
 //      for (first = 0; first < elements; first += x.piece())
 //          x.read(first), x.send(step.key, true)                       that piece of the Exchange,
 //                                                                      and of the next state
@@ -16,15 +16,15 @@
 #include <utility>
 #include <vector>
 
+#include "emulation/schemes/scheme.h"
 #include "emulation/schemes/special_values.h"
-#include "emulation/schemes/tensor_scheme.h"
 
 namespace apscope::detail {
 
 class ExchangeRun {
 public:
-    // The arguments must outlive it. at_once: in one piece, even if the scheme allows several.
-    ExchangeRun(const TensorScheme& scheme, const TrainingStep& step, State& state,
+    // The arguments must outlive it. at_once: in one piece, even if the parts allow several.
+    ExchangeRun(const SchemeParts& parts, const TrainingStep& step, State& state,
                 std::span<const std::span<const float>> gradients,
                 std::span<const Topology> topologies, bool at_once = false);
     ExchangeRun(const ExchangeRun&) = delete;
@@ -50,6 +50,8 @@ private:
     const Row& encoded(std::size_t worker) const {
         return turned_.empty() ? e_.intended[worker] : turned_[worker];
     }
+    // Whether the parameters name scales of a float grid in the gradient's own basis.
+    bool names_scales() const { return parts_.float_encoder && !parts_.inverse; }
     void take_all();
     void read_piece(std::size_t first);
     const Parameters& drawn(const PhiloxKey& key);
@@ -58,7 +60,6 @@ private:
     void turn_back();
     void check(const Row& row, std::size_t length, const char* part) const;
 
-    const TensorScheme& scheme_;
     const SchemeParts& parts_;
     TrainingStep step_;
     State& state_;
@@ -79,7 +80,7 @@ private:
 // The same at once. gradients: one row of fp32 values per worker, equally long. `topologies` is
 // used by schemes that cross with them; others reduce their own way, once. Throws
 // std::invalid_argument if a part of the caller returns rows of the wrong length.
-Exchange exchange(const TensorScheme& scheme, const TrainingStep& step, State& state,
+Exchange exchange(const SchemeParts& parts, const TrainingStep& step, State& state,
                   std::span<const std::span<const float>> gradients,
                   std::span<const Topology> topologies = {});
 

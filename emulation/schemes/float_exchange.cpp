@@ -7,22 +7,22 @@
 
 namespace apscope::detail {
 
-FloatExchange::FloatExchange(const FloatScheme& scheme, const Decision& decision, int workers,
+FloatExchange::FloatExchange(const FloatEncoder& encoder, const Decision& decision, int workers,
                              bool adds_hops, FloatBuffers& buffers)
-    : decision_(decision), wire_(scheme.grid.format, scheme.grid.projection),
-      accumulator_(make_accumulator(scheme.reduction.accumulate, scheme.reduction.projection)),
+    : decision_(decision), wire_(encoder.grid.format, encoder.grid.projection),
+      accumulator_(make_accumulator(encoder.reduction.accumulate, encoder.reduction.projection)),
       buffers_(buffers) {
     if (!decision.exponent) return;
     inverse_ = std::ldexp(1.0, -*decision.exponent);
-    const auto& [format, projection] = scheme.grid;
+    const auto& [format, projection] = encoder.grid;
     const std::optional<FloatFormat> grid = scaled_format(format, *decision.exponent);
     if (!grid || projection.rounding == RoundingMode::stochastic_exact) return;
     grid_ = grid;
     job_ = make_row_job(*grid, projection);
     // Gathered values are added in decoded form.
-    const bool gathers = scheme.reduction.collective == Collective::all_gather;
-    sums_ = fp32_sums(gathers ? *grid : format, scheme.reduction.accumulate,
-                      scheme.reduction.projection, gathers ? 0 : *decision.exponent, workers);
+    const bool gathers = encoder.reduction.gathers();
+    sums_ = fp32_sums(gathers ? *grid : format, encoder.reduction.accumulate,
+                      encoder.reduction.projection, gathers ? 0 : *decision.exponent, workers);
     wide_ = adds_hops && !sums_;
 }
 

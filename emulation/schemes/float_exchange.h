@@ -1,6 +1,7 @@
-// FloatExchange: the exchange of a FloatScheme for one tensor at one step with the chosen scale,
-// block by block: the workers' messages, and their sums by any topology. Where fp32 represents what
-// is sent in the gradients' own units, all of it is fp32 arithmetic.
+// FloatExchange: the fast path of a float encoder, for one tensor at one step with the chosen
+// scale, block by block: the workers' messages, and their sums by any topology. Where fp32
+// represents what is sent in the gradients' own units, all of it is fp32 arithmetic. For schemes
+// that consist of nothing else (SchemeParts::streams).
 //
 //      encode(w, ...)      of every worker, in blocks that begin at multiples of sum_block
 //      reduce(...)         once a topology
@@ -14,7 +15,8 @@
 #include "emulation/allreduce/reduce.h"
 #include "emulation/cast/scaled_format.h"
 #include "emulation/machine/buffers.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/choice.h"
+#include "emulation/schemes/float_encoder.h"
 
 namespace apscope::detail {
 
@@ -36,8 +38,8 @@ class FloatExchange {
 public:
     // adds_hops: a topology of reduce() will round partial sums to a format. The arguments must
     // outlive it.
-    FloatExchange(const FloatScheme& scheme, const Decision& decision, int workers, bool adds_hops,
-                  FloatBuffers& buffers);
+    FloatExchange(const FloatEncoder& encoder, const Decision& decision, int workers,
+                  bool adds_hops, FloatBuffers& buffers);
 
     // The message of worker w for elements first .. first + in.size() - 1: narrow[w] if
     // is_narrow(), codes[w] and decoded[w] if is_wide(). Elements that are not finite are rounded

@@ -126,7 +126,7 @@ Policy parse_policy(std::string_view body, const std::function<Scheme(std::strin
                    "' is not CONDITION=SCHEME, as in hybrid(last=none:fp16;else=aps:e4m3)");
         }
         Scheme scheme = parse(branch.substr(equals + 1));
-        if (std::holds_alternative<Policy>(scheme.kind))
+        if (scheme.is_policy())
             refuse("a hybrid cannot contain a hybrid; write its branches into one");
         policy.branches.push_back({Condition(branch.substr(0, equals)),
                                    std::make_shared<const Scheme>(std::move(scheme))});

@@ -1,54 +1,38 @@
 #include "emulation/schemes/scheme.h"
 
-#include <algorithm>
-#include <cmath>
+#include <stdexcept>
 
 namespace apscope::detail {
 
-std::uint64_t payload_bits(const FloatGrid& grid, std::size_t elements) {
-    return static_cast<std::uint64_t>(grid.format.storage_bits()) * elements;
+Parameters SchemeParts::parameters(const TrainingStep& step, State& state,
+                                   std::span<const RowReader> rows) const {
+    return select   ? select(step, state, rows)
+           : choose ? choose_for(choose, step, state, rows)
+                    : Parameters();
 }
 
-bool is_stochastic(const FloatGrid& grid) { return is_stochastic(grid.projection.rounding); }
-
-Reduction Reduction::gathered() { return {Collective::all_gather, false, make_format(8, 23), {}}; }
-
-Decision power_of_two(int exponent) { return {std::ldexp(1.0, exponent), exponent, false, {}}; }
-
-Decision scale_of(double scale) {
-    int exponent = 0;
-    if (std::frexp(scale, &exponent) == 0.5) return {scale, exponent - 1, false, {}};
-    return {scale, std::nullopt, false, {}};
+void SchemeParts::make(const Piece& piece, Message& m) const {
+    encode ? encode(piece, m) : float_encoder.value().encode(piece, m);
 }
 
-std::optional<int> common_exponent(std::span<const double> scales) {
-    const bool one = !scales.empty() && std::all_of(scales.begin(), scales.end(),
-                                                    [&](double s) { return s == scales[0]; });
-    return one ? scale_of(scales[0]).exponent : std::nullopt;
+void SchemeParts::add(const SentPieces& sent, Row& sum) const {
+    if (reduce) reduce(sent, sum);
+    else if (crosses_topologies()) float_encoder->reduce(sent, sum);
+    else gathered_sum(sent.messages, sum);
 }
 
-std::string Scheme::grid_name() const {
-    if (const auto* f = std::get_if<FloatScheme>(&kind)) return f->grid.format.name();
-    const auto* t = std::get_if<TensorScheme>(&kind);
-    return t != nullptr ? t->grid : "hybrid";
+const SchemeParts& Scheme::own_parts() const {
+    if (!is_policy()) return parts;
+    throw std::invalid_argument("scheme '" + spec +
+                                "' is a policy; put the combinator inside its branches instead");
 }
 
-const Transport& Scheme::transport() const {
-    static const Transport none;
-    if (const auto* f = std::get_if<FloatScheme>(&kind)) return f->transport;
-    const auto* t = std::get_if<TensorScheme>(&kind);
-    return t != nullptr ? t->transport : none;
-}
-
-bool Scheme::keeps_state() const {
-    if (const auto* f = std::get_if<FloatScheme>(&kind)) return f->keeps_state;
-    const auto* t = std::get_if<TensorScheme>(&kind);
-    return t != nullptr && t->keeps_state;
-}
-
-std::vector<std::string> Scheme::needs() const {
-    const auto* t = std::get_if<TensorScheme>(&kind);
-    return t != nullptr ? t->needs : std::vector<std::string>{};
+const SchemeParts& Scheme::inner_parts() const {
+    if (!own_parts().joins_tensors) return parts;
+    throw std::invalid_argument(
+        "scheme '" + spec +
+        "' has one scale for several tensors of a step, but a scheme around it sees one at a "
+        "time; use a scheme that scales each tensor separately");
 }
 
 }  // namespace apscope::detail

@@ -1,118 +1,157 @@
-// A scheme: the processing of gradients between the workers' buffers and the reduced result. Ten
-// steps (docs/schemes.md): partition, compensate, transform, statistic, agree, select, encode,
-// reduce, decode, update. It is one of three kinds:
+// A scheme: the processing of gradients between the workers' buffers and the reduced result. It is
+// its parts, or a policy that assigns every tensor and step to one of several schemes (policy.h).
 //
-//      FloatScheme     scales a tensor and rounds it to a float grid: data, and the function that
-//      chooses the scales TensorScheme    works on whole tensors, as parts (tensor_scheme.h) Policy
-//      gives every tensor and step to one of several schemes (policy.h)
+// The parts are the steps of docs/schemes.md. All but the encoding may be left out; a scheme's own
+// file fills in those that make it what it is, from the encodings of emulation/schemes/codecs. One
+// exchange (exchange_run.h):
 //
-// No scheme owns a loop over elements.
+//      intended = compensate(gradients)    what the workers want to send, in place
+//      x        = forward(intended)        what is encoded instead of it
+//      theta    = select(x) or choose, draw    statistic, agreement and parameters, for all workers
+//      sent_w   = encode(theta, x_w)       one message a worker
+//      y        = reduce(theta, sent)      the sum over the workers
+//      sent_w, y = inverse(...)            back to the gradient's basis
+//      update(...)                         the state for the next step
+//
+// A part works on a piece of the rows, at a place. A scheme that is element-wise except for totals
+// (sums, maxima), which select and measure read, gives the same bits for every division into
+// pieces, and a replay needs no memory of the tensor's length for it. For any other scheme, the
+// piece is the row. No scheme owns a loop over elements.
+//
+// Elements that are not finite bypass a scheme, unless it is made to see them: they count as 0 in
+// it and leave it unchanged. select() learns how many there are (TrainingStep).
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "core/float_format.h"
-#include "core/projection.h"
+#include "emulation/schemes/choice.h"
+#include "emulation/schemes/exchange.h"
+#include "emulation/schemes/float_encoder.h"
 #include "emulation/schemes/policy.h"
-#include "emulation/schemes/tensor_scheme.h"
+#include "emulation/schemes/transport.h"
 
 namespace apscope::detail {
 
-struct FloatGrid {
-    FloatFormat format;
-    Projection projection;
+inline constexpr std::size_t whole_row = std::numeric_limits<std::size_t>::max();
 
-    friend bool operator==(const FloatGrid&, const FloatGrid&) = default;
-};
-std::uint64_t payload_bits(const FloatGrid& grid, std::size_t elements);
-bool is_stochastic(const FloatGrid& grid);
+// Pieces begin at multiples of sum_block (core/fixed_shape_sum.h) and of `run`.
+struct SchemeParts {
+    // Facts
+    // ------------------------------------------------------------------------------------------
 
-// Reduction
-// ----------------------------------------------------------------------------------------
+    std::string grid;  // column `format`: sign, levels:16, a float format
+    std::string topology{reductions::gather};  // column `topology` of its own reduction
+    Transport transport;  // of its messages
+    std::vector<std::string> needs;  // of weights, full_batch, loss, learning_rate
+    // Bytes of the tables that a thread keeps for rows of so many elements, beside what grows with
+    // them.
+    std::function<std::size_t(std::size_t elements)> tables;
+    std::string defined_as;  // of functions of a caller, who expects recorded gradients in them
+    std::size_t run = 1;  // consecutive elements that no cut may part, or whole_row; totals of
+                          // longer runs are measured
 
-enum class Collective {
-    all_reduce,  // one scale for all workers; partial sums are rounded to the accumulator
-    all_gather,  // codes are gathered, decoded and added in fp32, in rank order
-};
+    // Memory.
+    bool keeps_state = false;  // steps must come in order
+    bool feeds_errors_back = false;  // remembers what it did not send
+    // Random words, beside those of the float grid: they decide something, in the sum, too.
+    bool encode_draws = false, reduce_draws = false;
+    // What was to be sent (a momentum) is a truth of its own, beside the gradient.
+    bool compares_intended = false;
+    bool is_exact_sum = false;  // reduce() is the sum of the values, but for fp64's rounding
+    bool sees_special = false;  // elements that are not finite do not bypass it
+    bool rounds_turned = false;  // encode() turns what it rounds to another basis, and back
+    // Of choose(): needs the sums of AgreedStatistics; gives several tensors of a step one scale.
+    bool wants_sums = false, joins_tensors = false;
 
-struct Reduction {
-    Collective collective = Collective::all_reduce;
-    bool exact = false;  // accumulate=exact: every topology gives the fp64 sum
-    FloatFormat accumulate;  // the format partial sums are rounded to
-    Projection projection;  // with the hops' rounding
+    // Parts
+    // ------------------------------------------------------------------------------------------
 
-    static Reduction gathered();
-    friend bool operator==(const Reduction&, const Reduction&) = default;
-};
+    // Makes room in the state for a row of `size` a worker, before all else.
+    std::function<void(State&, std::size_t workers, std::size_t size)> begin;
+    // What the state takes from a worker's gradients before anything is computed: once an element
+    // and step.
+    std::function<void(const TrainingStep&, State&, const Place&, std::span<const double> gradients,
+                       int worker)>
+        take;
+    // From the gradients to what the worker wants to send, in place; as often as it is read.
+    std::function<void(const TrainingStep&, const State&, const Place&, std::span<double>,
+                       int worker)>
+        compensate;
+    // The same for all workers at once, before it, on whole rows only.
+    std::function<void(const TrainingStep&, State&, Rows&)> compensate_all;
+    // From there to what select(), measure() and encode() get, where that is something else: from
+    // the rows of all workers, and then for each in place. Beside forward(), select() and measure()
+    // work on whole rows only.
+    std::function<void(const TrainingStep&, const State&, const Rows& intended, Rows& x)> forward;
+    std::function<void(const TrainingStep&, const State&, const Place&, std::span<double>,
+                       int worker)>
+        adjust;
+    // Parameters in one of two scopes: from the rows of one tensor at one step, for all workers, or
+    // from the agreed statistics of all steps and tensors. Draws nothing, unless on whole rows.
+    std::function<Parameters(const TrainingStep&, State&, std::span<const RowReader>)> select;
+    Choose choose;
+    // What the step's words decide for all workers and pieces, added to what was chosen; rows are
+    // of `size`. All messages are then drawn by the same words: the variance of their sum is not
+    // the sum of theirs.
+    std::function<void(const TrainingStep&, Parameters&, std::size_t size)> draw;
+    // The totals of a worker's row that its own encode() needs, as numbers of any meaning; draws
+    // nothing.
+    std::function<Row(const TrainingStep&, const Parameters&, const RowReader&)> measure;
+    // Encodes and reduces where encode() and reduce() are left out.
+    std::optional<FloatEncoder> float_encoder;
+    // Fills in the message, which may be that of another piece.
+    std::function<void(const Piece&, Message&)> encode;
+    // Without one, and without a float encoder: gathered_sum().
+    std::function<void(const SentPieces&, Row& sum)> reduce;
+    // Instead of it, where codes add up: from their sum, in rank order, to what it stands for, in
+    // place. No message keeps its codes then.
+    std::function<void(const TrainingStep&, const Parameters&, Row& sum)> decode_sum;
+    // Of messages and sums, after the sum, on whole rows only; linear, in place; gives back the
+    // tensor's length. The variances of messages are not known after it.
+    std::function<void(const TrainingStep&, const State&, Row&)> inverse;
+    // The state for the next step, from a piece of the exchange; then, once a step, what is left to
+    // do.
+    std::function<void(const TrainingStep&, State&, const Place&, const Exchange&)> update;
+    std::function<void(const TrainingStep&, State&)> end;
 
-// Selection
-// ----------------------------------------------------------------------------------------
+    // What follows from them
+    // ------------------------------------------------------------------------------------------
 
-// The statistics of one tensor at one step that the workers agree on.
-struct AgreedStatistics {
-    double amax = 0.0;  // largest finite |g| over all workers
-    std::uint64_t nonfinite = 0;  // NaNs and infinities over all workers
-    std::size_t elements = 0;  // of one worker
-    // Fixed-shape sums over the finite elements of all workers; 0 unless a scheme needs them.
-    double sum = 0.0, sum_absolute = 0.0, sum_squares = 0.0;
-};
-
-// All steps and tensors that a replay selects, in step order: at(step, tensor).
-struct SelectionInput {
-    std::size_t steps = 0, tensors = 0;
-    int workers = 0;
-    std::vector<AgreedStatistics> statistics;
-    std::vector<std::string> names;  // of the tensors, to which a state refers
-    std::vector<std::int64_t> step_numbers;
-    // Per item, if a policy gives some to other schemes: those count as zeros.
-    std::vector<char> served = {};
-    const AgreedStatistics& at(std::size_t step, std::size_t tensor) const {
-        return statistics[step * tensors + tensor];
+    bool compensates() const { return begin || take || compensate || compensate_all; }
+    bool transforms() const { return forward || adjust; }
+    bool selects() const { return select || choose; }
+    bool updates() const { return update || end; }
+    // Reduces by any topology, as its caller asks; never changes the state.
+    bool crosses_topologies() const {
+        return float_encoder && !float_encoder->reduction.gathers() && !reduce && !decode_sum;
     }
-    bool serves(std::size_t step, std::size_t tensor) const {
-        return served.empty() || served[step * tensors + tensor] != 0;
+    bool draws() const {
+        return encode_draws || (float_encoder && (is_stochastic(float_encoder->grid) ||
+                                                  float_encoder->reduction.draws()));
     }
+    bool sums_draw() const {
+        return reduce_draws || (crosses_topologies() && float_encoder->reduction.draws());
+    }
+    // Consists of a choice for all tensors and a float encoder: such schemes go through a block
+    // together (float_exchange.h).
+    bool streams() const {
+        return choose && float_encoder && !select && !compensates() && !transforms() &&
+               !updates() && !draw && !measure && !encode && !reduce && !decode_sum && !inverse &&
+               !compares_intended;
+    }
+
+    Parameters parameters(const TrainingStep& step, State& state,
+                          std::span<const RowReader> rows) const;
+    void make(const Piece& piece, Message& m) const;
+    void add(const SentPieces& sent, Row& sum) const;
 };
-
-struct Decision {
-    double scale = 1.0;  // an fp32 number or a power of two
-    std::optional<int> exponent;  // s if scale = 2^s
-    bool skipped = false;  // the step is dropped
-    // Of this tensor, where they are not the scheme's for every one.
-    std::optional<std::uint64_t> side_bits;
-};
-Decision power_of_two(int exponent);
-Decision scale_of(double scale);  // finds the exponent if there is one
-std::optional<int> common_exponent(
-    std::span<const double> scales);  // s if there are some and all are 2^s
-
-// One decision per item of the input. Memory beyond the last step goes into the state, from which
-// the next replay continues.
-using Select = std::function<std::vector<Decision>(const SelectionInput&, State&)>;
-
-// The scheme
-// ---------------------------------------------------------------------------------------
-
-struct FloatScheme {
-    FloatGrid grid;
-    Reduction reduction;
-    Select select;
-    std::uint64_t side_bits = 0;  // of a tensor: values agreed besides the codes
-    Transport transport;  // of the codes
-    bool wants_sums = false;  // of AgreedStatistics
-    bool keeps_state = false;  // select() has memory from step to step
-    bool joins_tensors = false;  // a scale of select() applies to several tensors of a step
-};
-
-using SchemeKind = std::variant<FloatScheme, TensorScheme, Policy>;
 
 struct Scheme {
     std::string spec;  // canonical: parses back to this scheme
@@ -121,12 +160,15 @@ struct Scheme {
     std::string format;  // format name as given in the spec; empty for grids that take keys only
     std::string note;  // written into every row
     std::map<std::string, std::string> keys;  // every key, including defaults
-    SchemeKind kind;
+    SchemeParts parts;
+    Policy policy;  // its branches instead of parts; none of any other scheme
 
-    std::string grid_name() const;  // column `format`
-    const Transport& transport() const;  // of its messages; not meaningful for a policy
-    bool keeps_state() const;
-    std::vector<std::string> needs() const;  // of weights, full_batch, loss, learning_rate
+    bool is_policy() const { return !policy.branches.empty(); }
+    // Throws std::invalid_argument for a policy, whose branches are schemes of their own.
+    const SchemeParts& own_parts() const;
+    // The same for a combinator, which sees one tensor at a time. Also throws for a scheme whose
+    // scales apply to several tensors.
+    const SchemeParts& inner_parts() const;
 };
 
 }  // namespace apscope::detail

@@ -256,7 +256,8 @@ Scheme parse_scheme(std::string_view spec, const MadeSchemes* made) {
     read_keys(definition, spec, settings, arguments);
 
     Scheme scheme;
-    scheme.kind = definition.build(arguments);
+    scheme.parts = definition.build(arguments);
+    scheme.policy = arguments.policy;
     scheme.name = name;
     scheme.spec = canonical_spec(definition, arguments);
     scheme.format = arguments.format ? arguments.format->name() : "";

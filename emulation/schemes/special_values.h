@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "emulation/schemes/tensor_scheme.h"
+#include "emulation/schemes/exchange.h"
 
 namespace apscope::detail {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -10,7 +11,6 @@
 #include "core/fixed_shape_sum.h"
 #include "core/float_environment.h"
 #include "emulation/machine/parallel.h"
-#include "emulation/schemes/agreed_statistics.h"
 #include "emulation/schemes/exchange_run.h"
 #include "emulation/schemes/float_exchange.h"
 
@@ -18,14 +18,13 @@ namespace apscope::detail {
 
 namespace {
 
-// Elements that a thread takes at a time of a tensor under a FloatScheme: whole blocks.
+// Elements that a thread takes at a time of a tensor whose scheme streams: whole blocks.
 constexpr std::size_t chunk = 64 * sum_block;
 
 // A policy's branches with the policy; any scheme alone.
 void for_schemes(const Scheme& scheme, const auto& work) {
     work(scheme);
-    if (const auto* policy = std::get_if<Policy>(&scheme.kind))
-        for (const PolicyBranch& branch : policy->branches) for_schemes(*branch.scheme, work);
+    for (const PolicyBranch& branch : scheme.policy.branches) for_schemes(*branch.scheme, work);
 }
 
 }  // namespace
@@ -59,7 +58,7 @@ StepExchange::StepExchange(Scheme scheme, std::vector<StepTensor> tensors, int w
             throw std::invalid_argument("scheme '" + one.spec +
                                         "' chooses its scale in hindsight over all steps, which is "
                                         "impossible in a training loop; give a number as scale");
-        if (std::ranges::count(one.needs(), "full_batch") > 0)
+        if (std::ranges::count(one.parts.needs, "full_batch") > 0)
             throw std::invalid_argument("scheme '" + one.spec +
                                         "' needs the gradient of the full batch, which a training "
                                         "loop does not compute; use another scheme");
@@ -69,21 +68,20 @@ StepExchange::StepExchange(Scheme scheme, std::vector<StepTensor> tensors, int w
 std::vector<std::string> StepExchange::needs() const {
     std::set<std::string> needed;
     for_schemes(scheme_, [&](const Scheme& one) {
-        const std::vector<std::string> own = one.needs();
-        needed.insert(own.begin(), own.end());
+        needed.insert(one.parts.needs.begin(), one.parts.needs.end());
     });
     return {needed.begin(), needed.end()};
 }
 
 std::vector<StepExchange::Part> StepExchange::parts_at(std::int64_t number) const {
-    const auto* policy = std::get_if<Policy>(&scheme_.kind);
-    if (policy == nullptr) return {{&scheme_, scheme_.spec, std::vector<char>(tensors_.size(), 1)}};
+    if (!scheme_.is_policy())
+        return {{&scheme_.parts, scheme_.spec, std::vector<char>(tensors_.size(), 1)}};
     std::vector<Part> parts;
-    for (const PolicyBranch& branch : policy->branches)
-        parts.push_back({branch.scheme.get(), scheme_.spec + "/" + branch.scheme->spec,
+    for (const PolicyBranch& branch : scheme_.policy.branches)
+        parts.push_back({&branch.scheme->parts, scheme_.spec + "/" + branch.scheme->spec,
                          std::vector<char>(tensors_.size())});
     for (std::size_t k = 0; k < tensors_.size(); ++k)
-        parts[policy->branches_for(known_[k], std::span(&number, 1)).at(0)].serves[k] = 1;
+        parts[scheme_.policy.branches_for(known_[k], std::span(&number, 1)).at(0)].serves[k] = 1;
     return parts;
 }
 
@@ -125,11 +123,10 @@ std::vector<AgreedStatistics> StepExchange::statistics(const StepGradients& step
                                                        std::span<const Part> parts,
                                                        int threads) const {
     bool with_sums = false;
-    std::vector<std::size_t> wanted;  // the tensors of some FloatScheme
+    std::vector<std::size_t> wanted;  // the tensors of some scheme that streams
     for (const Part& part : parts) {
-        const auto* scheme = std::get_if<FloatScheme>(&part.scheme->kind);
-        if (scheme == nullptr) continue;
-        with_sums = with_sums || scheme->wants_sums;
+        if (!part.scheme->streams()) continue;
+        with_sums = with_sums || part.scheme->wants_sums;
         for (std::size_t k = 0; k < tensors_.size(); ++k)
             if (part.serves[k] != 0) wanted.push_back(k);
     }
@@ -140,32 +137,48 @@ std::vector<AgreedStatistics> StepExchange::statistics(const StepGradients& step
     return agreed;
 }
 
-// As a replay's select() sees a step: tensors that the part does not serve count as zeros.
-std::vector<Decision> StepExchange::decide(const Part& part, const FloatScheme& scheme,
-                                           const std::vector<AgreedStatistics>& agreed,
-                                           std::int64_t number) {
-    SelectionInput input{1, tensors_.size(), workers_, agreed, {}, {number}, part.serves};
-    for (std::size_t k = 0; k < tensors_.size(); ++k) {
-        input.names.push_back(tensors_[k].name);
-        if (part.serves[k] == 0) input.statistics[k] = {0.0, 0, tensors_[k].elements()};
+std::vector<StepExchange::Task> StepExchange::tasks(const StepGradients& step, int threads) {
+    const std::vector<Part> parts = parts_at(step.number);
+    SelectionInput input{1,  tensors_.size(), workers_, statistics(step, parts, threads),
+                         {}, {step.number}};
+    for (const StepTensor& tensor : tensors_) input.names.push_back(tensor.name);
+    std::vector<Task> tasks;
+    for (const Part& part : parts) {
+        const bool streams = part.scheme->streams();
+        std::vector<Decision> decisions(tensors_.size());
+        if (streams)
+            decisions = part.scheme->choose(input.serving(part.serves), states_[part.name]);
+        for (std::size_t k = 0; k < tensors_.size(); ++k) {
+            if (part.serves[k] == 0) continue;
+            const std::size_t size = tensors_[k].elements(), most = streams ? chunk : size;
+            State* state = streams ? nullptr : &states_[part.name + "|" + tensors_[k].name];
+            std::size_t first = 0;
+            do {
+                const std::size_t count = std::min(most, size - first);
+                tasks.push_back({part.scheme, k, first, count, decisions[k], state});
+                first += count;
+            } while (first < size);
+        }
     }
-    return scheme.select(input, states_[part.name]);
+    // The large ones first, so that no thread ends long after the others.
+    std::ranges::stable_sort(tasks, std::ranges::greater(), &Task::count);
+    return tasks;
 }
 
-void StepExchange::do_blocks(const FloatTask& task, const StepGradients& step) const {
+void StepExchange::stream(const Task& task, const StepGradients& step) const {
     const std::span<float> out = step.out[task.tensor];
     if (task.decision.skipped) {
         std::ranges::fill(out.subspan(task.first, task.count), 0.0f);
         return;
     }
-    const Reduction& reduction = task.scheme->reduction;
-    const bool gathers = reduction.collective == Collective::all_gather;
-    const Topology topology = gathers ? Topology{Topology::Kind::gather, 0, false} : topology_;
-    const bool exact = topology.kind == Topology::Kind::exact || reduction.exact;
+    const FloatEncoder& encoder = task.scheme->float_encoder.value();
+    const Topology topology =
+        encoder.reduction.gathers() ? Topology{Topology::Kind::gather, 0, false} : topology_;
+    const bool exact = topology.kind == Topology::Kind::exact || encoder.reduction.exact;
     thread_local std::optional<FloatBuffers> buffers;
     if (!buffers || buffers->narrow.size() != static_cast<std::size_t>(workers_))
         buffers.emplace(workers_);
-    FloatExchange exchange(*task.scheme, task.decision, workers_, !exact, *buffers);
+    FloatExchange exchange(encoder, task.decision, workers_, !exact, *buffers);
     const PhiloxKey key = this->key(task.tensor, step.number);
     double y[sum_block];
     const std::size_t end = task.first + task.count;
@@ -178,7 +191,11 @@ void StepExchange::do_blocks(const FloatTask& task, const StepGradients& step) c
     }
 }
 
-bool StepExchange::do_tensor(const TensorTask& task, const StepGradients& step) const {
+bool StepExchange::run(const Task& task, const StepGradients& step) const {
+    if (task.state == nullptr) {
+        stream(task, step);
+        return task.decision.skipped;
+    }
     const StepTensor& tensor = tensors_[task.tensor];
     TrainingStep one;
     one.tensor = tensor.name;
@@ -209,38 +226,14 @@ bool StepExchange::do_tensor(const TensorTask& task, const StepGradients& step) 
 std::vector<bool> StepExchange::run(const StepGradients& step, int threads) {
     const FloatEnvironment environment;
     check(step);
-    const std::vector<Part> parts = parts_at(step.number);
-    const std::vector<AgreedStatistics> agreed = statistics(step, parts, threads);
-    std::vector<char> skipped(tensors_.size());  // not bool's vector, which shares bytes
-    std::vector<FloatTask> blocks;
-    std::vector<TensorTask> whole;
-    for (const Part& part : parts) {
-        const auto* scheme = std::get_if<FloatScheme>(&part.scheme->kind);
-        const std::vector<Decision> decisions = scheme == nullptr
-                                                    ? std::vector<Decision>()
-                                                    : decide(part, *scheme, agreed, step.number);
-        for (std::size_t k = 0; k < tensors_.size(); ++k) {
-            if (part.serves[k] == 0) continue;
-            if (scheme == nullptr) {
-                whole.push_back({&std::get<TensorScheme>(part.scheme->kind),
-                                 &states_[part.name + "|" + tensors_[k].name], k});
-                continue;
-            }
-            skipped[k] = decisions[k].skipped ? 1 : 0;
-            const std::size_t size = tensors_[k].elements();
-            for (std::size_t first = 0; first < size; first += chunk)
-                blocks.push_back({scheme, decisions[k], k, first, std::min(chunk, size - first)});
-        }
-    }
-    // The large ones first, so that no thread ends long after the others.
-    std::ranges::stable_sort(whole, [&](const TensorTask& a, const TensorTask& b) {
-        return tensors_[a.tensor].elements() > tensors_[b.tensor].elements();
-    });
-    parallel_for(whole.size() + blocks.size(), threads, [&](std::size_t i) {
-        if (i >= whole.size()) return do_blocks(blocks[i - whole.size()], step);
-        skipped[whole[i].tensor] = do_tensor(whole[i], step) ? 1 : 0;
-    });
-    return {skipped.begin(), skipped.end()};
+    const std::vector<Task> tasks = this->tasks(step, threads);
+    std::vector<char> dropped(tasks.size());  // not bool's vector, which shares bytes
+    parallel_for(tasks.size(), threads,
+                 [&](std::size_t i) { dropped[i] = run(tasks[i], step) ? 1 : 0; });
+    std::vector<bool> skipped(tensors_.size());
+    for (std::size_t i = 0; i < tasks.size(); ++i)
+        if (dropped[i] != 0) skipped[tasks[i].tensor] = true;
+    return skipped;
 }
 
 }  // namespace apscope::detail

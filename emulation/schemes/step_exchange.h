@@ -56,30 +56,26 @@ public:
 private:
     // One scheme that is not a policy, and its tensors at the current step.
     struct Part {
-        const Scheme* scheme;
+        const SchemeParts* scheme;
         std::string name;  // of its states
         std::vector<char> serves;
     };
-    // The results of a scheme for some blocks of a tensor, and for a whole one.
-    struct FloatTask {
-        const FloatScheme* scheme;
-        Decision decision;
+    // Elements first .. first + count - 1 of a tensor through a scheme: the whole tensor, unless
+    // the scheme streams.
+    struct Task {
+        const SchemeParts* scheme;
         std::size_t tensor, first, count;
-    };
-    struct TensorTask {
-        const TensorScheme* scheme;
-        State* state;
-        std::size_t tensor;
+        Decision decision;  // of a scheme that streams
+        State* state;  // of any other
     };
     std::vector<Part> parts_at(std::int64_t number) const;
     void check(const StepGradients& step) const;
     std::vector<AgreedStatistics> statistics(const StepGradients& step, std::span<const Part> parts,
                                              int threads) const;
-    std::vector<Decision> decide(const Part& part, const FloatScheme& scheme,
-                                 const std::vector<AgreedStatistics>& agreed, std::int64_t number);
-    void do_blocks(const FloatTask& task, const StepGradients& step) const;
+    std::vector<Task> tasks(const StepGradients& step, int threads);
     // Whether the scheme dropped the step.
-    bool do_tensor(const TensorTask& task, const StepGradients& step) const;
+    bool run(const Task& task, const StepGradients& step) const;
+    void stream(const Task& task, const StepGradients& step) const;
     PhiloxKey key(std::size_t tensor, std::int64_t number) const {
         return replay_key(seed_, tensors_[tensor].name, number);
     }

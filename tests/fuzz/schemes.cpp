@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "emulation/allreduce/topology.h"
-#include "emulation/schemes/as_tensor.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/exchange_run.h"
 #include "tests/fuzz/targets.h"

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/float_environment.h"
-#include "emulation/schemes/as_tensor.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/exchange_run.h"
 #include "emulation/schemes/step_exchange.h"
@@ -61,8 +60,8 @@ ExchangeResult exchange(std::string_view scheme, std::span<const std::span<const
                         const ExchangeInputs& inputs, Memory& memory) {
     const detail::FloatEnvironment environment;
     const detail::Scheme parsed = detail::parse_scheme(scheme);
-    const detail::TensorScheme tensor = detail::as_tensor_scheme(parsed);
-    check(parsed.spec, parsed.needs(), gradients, inputs);
+    const detail::SchemeParts& parts = parsed.own_parts();
+    check(parsed.spec, parts.needs, gradients, inputs);
     detail::TrainingStep step;
     step.tensor = inputs.tensor;
     step.role = inputs.role;
@@ -82,7 +81,7 @@ ExchangeResult exchange(std::string_view scheme, std::span<const std::span<const
     step.packs = inputs.packs;
     const detail::Topology topology = detail::parse_topology(inputs.topology);
     detail::State state = state_of(memory);
-    detail::Exchange e = detail::exchange(tensor, step, state, gradients, std::span(&topology, 1));
+    detail::Exchange e = detail::exchange(parts, step, state, gradients, std::span(&topology, 1));
     memory = memory_of(state);
 
     ExchangeResult result;
@@ -102,7 +101,7 @@ ExchangeResult exchange(std::string_view scheme, std::span<const std::span<const
     }
     for (const detail::Row& row : e.intended) result.intended.push_back(plain(row));
     result.reduced = plain(e.reduced.at(0));
-    result.reduction = tensor.crosses_topologies ? topology.name() : tensor.topology;
+    result.reduction = parts.crosses_topologies() ? topology.name() : parts.topology;
     result.scale_exponent = e.scale_exponent;
     result.skipped = e.skipped;
     return result;

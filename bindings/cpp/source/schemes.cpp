@@ -20,7 +20,8 @@ std::vector<SchemeDefinition> scheme_definitions() {
 Scheme scheme(std::string_view spec) {
     const detail::FloatEnvironment environment;
     const detail::Scheme s = detail::parse_scheme(spec);
-    return {s.spec, s.name, s.family, s.format, s.grid_name(), s.keys, s.needs(), s.keeps_state()};
+    return {s.spec,       s.name, s.family,      s.format,
+            s.parts.grid, s.keys, s.parts.needs, s.parts.keeps_state};
 }
 
 std::vector<std::string> main_schemes() {

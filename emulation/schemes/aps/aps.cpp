@@ -17,7 +17,6 @@
 #include <optional>
 
 #include "core/parse.h"
-#include "emulation/schemes/as_tensor.h"
 #include "emulation/schemes/codecs/float_row.h"
 #include "emulation/schemes/codecs/statistics.h"
 #include "emulation/schemes/shared/float_scheme.h"
@@ -90,33 +89,28 @@ Row unit_scales(const ShiftRule& rule, std::size_t unit, const TrainingStep& ste
     return scales;
 }
 
-// The same scheme with one scale per unit.
-TensorScheme in_units(const FloatScheme& scheme, const ShiftRule& rule, const Run& run) {
-    TensorScheme t = as_tensor_scheme(scheme);
-    SchemeParts& part = t.parts;
-    part.select = [rule, run](const TrainingStep& step, State& state,
-                              std::span<const RowReader> rows) {
+// One scale per unit.
+void set_units(SchemeParts& scheme, const ShiftRule& rule, const Run& run) {
+    scheme.select = [rule, run](const TrainingStep& step, State& state,
+                                std::span<const RowReader> rows) {
         Parameters theta;
         theta.unit = run.of(step, rows[0].size);
         theta.scales = unit_scales(rule, theta.unit, step, state, rows);
         theta.scale_exponent = common_exponent(theta.scales);
         return theta;
     };
-    part.measure = [run](const TrainingStep& step, const Parameters& theta, const RowReader& x) {
+    scheme.measure = [run](const TrainingStep& step, const Parameters& theta, const RowReader& x) {
         Row scales;  // of the units, also where theta has one an element
         const std::size_t unit = run.of(step, x.size);
         for (std::size_t first = 0; first < x.size; first += std::min(unit, x.size - first))
             scales.push_back(theta.scales[first / theta.unit]);
         return scales;
     };
-    part.encode = [grid = scheme.grid, run](const TrainingStep& step, const Parameters&,
-                                            std::span<const double> scales, const Place& place,
-                                            std::span<const double> x, int worker, Message& m) {
-        encode_float_row(m, x, scales, run.of(step, place.size), grid,
-                         step.stream(worker, grid.projection.random_bits), step.packs, place);
-        m.side_bits = 8 * scales.size();
+    scheme.encode = [grid = scheme.float_encoder->grid, run](const Piece& p, Message& m) {
+        encode_float_row(m, p.x, p.own, run.of(p.step, p.place.size), grid,
+                         p.stream(grid.projection.random_bits), p.packs(), p.place);
+        m.side_bits = 8 * p.own.size();
     };
-    return t;
 }
 
 }  // namespace
@@ -144,17 +138,18 @@ SchemeDefinition aps_definition() {
              {"delay", "0",
               "1: the shift of the step before, which needs no agreement before sending; the first "
               "step uses its own"}}),
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
-        FloatScheme scheme = float_scheme(arguments);
+        .build = [](const SchemeArguments& arguments) -> SchemeParts {
+        SchemeParts scheme = float_scheme(arguments, 8);
         ShiftRule rule = ShiftRule::of(arguments);
         rule.frozen = arguments.integer("frozen", 0, 1'000'000'000);
         rule.delayed = arguments.integer("delay", 0, 1) == 1;
         scheme.keeps_state = rule.remembers();
-        scheme.side_bits = 8;
         const std::string& unit = arguments.text("unit");
         TensorUnits tensors;
-        if (unit == "row") return in_units(scheme, rule, {});
-        if (unit == "model") {
+        std::optional<Run> run;
+        if (unit == "row") {
+            run.emplace();
+        } else if (unit == "model") {
             tensors.kind = TensorUnits::Kind::model;
         } else if (constexpr std::string_view bucket = "bucket:"; unit.starts_with(bucket)) {
             tensors = {TensorUnits::Kind::bucket,
@@ -162,10 +157,14 @@ SchemeDefinition aps_definition() {
         } else if (unit != "tensor") {
             const long length = arguments.integer(
                 "unit", 1, largest_count, "model, bucket:SIZE (as bucket:25MB), tensor, row");
-            return in_units(scheme, rule, {static_cast<std::size_t>(length)});
+            run = {static_cast<std::size_t>(length)};
+        }
+        if (run) {
+            set_units(scheme, rule, *run);
+            return scheme;
         }
         scheme.joins_tensors = tensors.kind != TensorUnits::Kind::tensor;
-        scheme.select = [rule, tensors](const SelectionInput& input, State& state) {
+        scheme.choose = [rule, tensors](const SelectionInput& input, State& state) {
             return decide(rule, tensors, input, state);
         };
         return scheme;

@@ -103,30 +103,26 @@ void add(const Cpd& cpd, const std::vector<Message>& sent, float scale, Row& sum
     for (std::size_t i = 0; i < n; ++i) sum[i] = total[i] / scale;
 }
 
-TensorScheme cpd_scheme(const Cpd& cpd, std::string grid) {
-    TensorScheme t;
-    t.grid = std::move(grid);
-    t.topology = cpd.kahan ? "sequential+kahan" : "sequential";
-    t.sees_special = true;
-    t.transport.agreed_bits = all_side_bits;
-    SchemeParts part;
-    part.select = [cpd](const TrainingStep&, State&, std::span<const RowReader> rows) {
+SchemeParts cpd_scheme(const Cpd& cpd, std::string grid) {
+    SchemeParts scheme;
+    scheme.grid = std::move(grid);
+    scheme.topology = cpd.kahan ? "sequential+kahan" : "sequential";
+    scheme.sees_special = true;
+    scheme.transport.agreed_bits = all_side_bits;
+    scheme.select = [cpd](const TrainingStep&, State&, std::span<const RowReader> rows) {
         const float scale = cpd.scales ? agreed_scale(cpd, rows) : 1.0f;
         Parameters theta;
         theta.scale = scale;
         if (scale > 0.0f && std::isfinite(scale)) theta.scale_exponent = std::ilogb(scale);
         return theta;
     };
-    part.encode = [cpd](const TrainingStep& step, const Parameters& theta, std::span<const double>,
-                        const Place&, std::span<const double> x, int, Message& m) {
-        encode(m, cpd, step, static_cast<float>(theta.common_scale()), x);
+    scheme.encode = [cpd](const Piece& p, Message& m) {
+        encode(m, cpd, p.step, static_cast<float>(p.theta.common_scale()), p.x);
     };
-    part.reduce = [cpd](const TrainingStep&, const State&, const Parameters& theta, const Place&,
-                        const std::vector<Message>& sent, const Topology&, Row& sum) {
-        add(cpd, sent, static_cast<float>(theta.common_scale()), sum);
+    scheme.reduce = [cpd](const SentPieces& s, Row& sum) {
+        add(cpd, s.messages, static_cast<float>(s.theta.common_scale()), sum);
     };
-    t.parts = std::move(part);
-    return t;
+    return scheme;
 }
 
 }  // namespace
@@ -143,7 +139,7 @@ SchemeDefinition cpd_definition() {
              {"kahan", "false", "whether the sum is Kahan's, every operation cast"},
              {"input_cast", "as_aps",
               "as_aps: cast before sending if and only if scaled, as the code does; true: always"}},
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+        .build = [](const SchemeArguments& arguments) -> SchemeParts {
         constexpr std::array<std::string_view, 2> casts{"as_aps", "true"};
         const FloatFormat& f = *arguments.format;
         if (f.exponent_bits < 2 || f.exponent_bits > 8 || f.mantissa_bits > 22 ||

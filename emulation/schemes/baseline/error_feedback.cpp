@@ -6,7 +6,6 @@
 // So the sum of all sent values is the sum of all gradients minus the last e.
 #include <stdexcept>
 
-#include "emulation/schemes/as_tensor.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/shared/errors.h"
 
@@ -28,8 +27,9 @@ void keep_errors(const Exchange& e, std::size_t worker, std::span<double> errors
 }
 
 SchemeParts with_errors(const SchemeParts& inner, double decay) {
-    SchemeParts part = inner;
-    part.begin = [inner = inner.begin](State& state, std::size_t workers, std::size_t size) {
+    SchemeParts scheme = inner;
+    scheme.keeps_state = scheme.feeds_errors_back = true;
+    scheme.begin = [inner = inner.begin](State& state, std::size_t workers, std::size_t size) {
         if (inner) inner(state, workers, size);
         Rows& errors = state.of<Errors>().rows;
         errors.resize(workers);
@@ -37,22 +37,22 @@ SchemeParts with_errors(const SchemeParts& inner, double decay) {
             if (row.empty()) row.resize(size, 0.0);
         }
     };
-    part.compensate = [inner = inner.compensate, decay](const TrainingStep& step,
-                                                        const State& state, const Place& place,
-                                                        std::span<double> x, int worker) {
+    scheme.compensate = [inner = inner.compensate, decay](const TrainingStep& step,
+                                                          const State& state, const Place& place,
+                                                          std::span<double> x, int worker) {
         if (inner) inner(step, state, place, x, worker);
         add_errors(
             piece_of(state.of<Errors>().rows.at(static_cast<std::size_t>(worker)), place, x.size()),
             decay, x);
     };
-    part.update = [inner = inner.update](const TrainingStep& step, State& state, const Place& place,
-                                         const Exchange& e) {
+    scheme.update = [inner = inner.update](const TrainingStep& step, State& state,
+                                           const Place& place, const Exchange& e) {
         if (inner) inner(step, state, place, e);
         Rows& errors = state.of<Errors>().rows;
         for (std::size_t w = 0; w < errors.size(); ++w)
             keep_errors(e, w, piece_of(errors[w], place, e.intended[w].size()));
     };
-    return part;
+    return scheme;
 }
 
 }  // namespace
@@ -65,24 +65,20 @@ SchemeDefinition error_feedback_definition() {
             .needs = "gradients of consecutive steps",
             .body = SchemeDefinition::Body::scheme,
             .keys = {{"decay", "1", "factor on the error that is carried over, 0 to 1"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
-        if (const auto* f = std::get_if<FloatScheme>(&arguments.inner->kind);
-            f != nullptr && f->keeps_state) {
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
+        const SchemeParts& inner = arguments.inner->parts;
+        if (inner.feeds_errors_back) {
+            throw std::invalid_argument("scheme '" + arguments.inner->spec +
+                                        "' has its own error feedback; use it without "
+                                        "error_feedback, or put another scheme in it");
+        }
+        if (inner.choose && inner.keeps_state) {
             throw std::invalid_argument(
                 "scheme '" + arguments.inner->spec +
                 "' decides over all tensors of a step, which error_feedback does not see; use a "
                 "scheme that scales each tensor separately");
         }
-        TensorScheme t = inner_tensor_scheme(*arguments.inner);
-        if (t.feeds_errors_back) {
-            throw std::invalid_argument("scheme '" + arguments.inner->spec +
-                                        "' has its own error feedback; use it without "
-                                        "error_feedback, or put another scheme in it");
-        }
-        t.keeps_state = t.feeds_errors_back = true;
-        const double decay = arguments.number("decay", 0.0, 1.0);
-        t.parts = with_errors(t.parts, decay);
-        return t;
+        return with_errors(arguments.inner->inner_parts(), arguments.number("decay", 0.0, 1.0));
     }};
 }
 

@@ -13,7 +13,11 @@ SchemeDefinition hybrid_definition() {
                   "it mixes is not known here",
         .needs = "the inputs of its branches",
         .body = SchemeDefinition::Body::policy,
-        .build = [](const SchemeArguments& arguments) -> SchemeKind { return arguments.policy; }};
+        .build = [](const SchemeArguments&) {
+        SchemeParts none;  // its branches have them
+        none.grid = "hybrid";
+        return none;
+    }};
 }
 
 }  // namespace apscope::detail

@@ -12,9 +12,9 @@ SchemeDefinition none_definition() {
             .needs = "gradients",
             .takes_format = true,
             .keys = float_keys(),
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
-        FloatScheme scheme = float_scheme(arguments);
-        scheme.select = select_constant(power_of_two(0));
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
+        SchemeParts scheme = float_scheme(arguments);
+        scheme.choose = choose_constant(power_of_two(0));
         return scheme;
     },
             .family_of = [](const SchemeArguments& arguments) -> std::string_view {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "emulation/schemes/tensor_scheme.h"
+#include "emulation/schemes/exchange.h"
 
 namespace apscope::detail {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "emulation/blocks/blocks.h"
-#include "emulation/schemes/tensor_scheme.h"
+#include "emulation/schemes/exchange.h"
 
 namespace apscope::detail {
 

@@ -18,7 +18,7 @@
 #include <variant>
 #include <vector>
 
-#include "emulation/schemes/tensor_scheme.h"
+#include "emulation/schemes/exchange.h"
 
 namespace apscope::detail {
 

@@ -4,8 +4,7 @@
 
 #include <span>
 
-#include "emulation/schemes/scheme.h"
-#include "emulation/schemes/tensor_scheme.h"
+#include "emulation/schemes/float_encoder.h"
 
 namespace apscope::detail {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "emulation/schemes/codecs/pair_sum.h"
-#include "emulation/schemes/tensor_scheme.h"
+#include "emulation/schemes/exchange.h"
 
 namespace apscope::detail {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "emulation/schemes/codecs/level_points.h"
-#include "emulation/schemes/tensor_scheme.h"
+#include "emulation/schemes/exchange.h"
 
 namespace apscope::detail {
 

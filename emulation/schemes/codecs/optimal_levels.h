@@ -28,7 +28,7 @@
 
 #include "emulation/schemes/codecs/ascending.h"
 #include "emulation/schemes/codecs/priced_levels.h"
-#include "emulation/schemes/tensor_scheme.h"
+#include "emulation/schemes/exchange.h"
 
 namespace apscope::detail {
 

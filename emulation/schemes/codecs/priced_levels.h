@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "emulation/schemes/codecs/level_points.h"
-#include "emulation/schemes/tensor_scheme.h"
+#include "emulation/schemes/exchange.h"
 
 namespace apscope::detail {
 

@@ -11,7 +11,7 @@
 
 #include "core/fixed_shape_sum.h"
 #include "core/ulps.h"
-#include "emulation/schemes/tensor_scheme.h"
+#include "emulation/schemes/exchange.h"
 
 namespace apscope::detail {
 

@@ -8,7 +8,7 @@
 
 #include "core/fixed_shape_sum.h"
 #include "emulation/machine/simd.h"
-#include "emulation/schemes/tensor_scheme.h"
+#include "emulation/schemes/exchange.h"
 
 namespace apscope::detail {
 

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <span>
 
-#include "emulation/schemes/tensor_scheme.h"
+#include "emulation/schemes/exchange.h"
 
 namespace apscope::detail {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/philox.h"
-#include "emulation/schemes/tensor_scheme.h"
+#include "emulation/schemes/exchange.h"
 
 namespace apscope::detail {
 

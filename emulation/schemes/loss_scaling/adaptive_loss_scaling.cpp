@@ -46,12 +46,13 @@ struct AdaptiveRule {
         return static_cast<int>(std::floor(l));
     }
 
-    int exponent(const SelectionInput& input, const AgreedStatistics& s) const {
+    int exponent(const TensorStatistics& of) const {
+        const AgreedStatistics& s = of.agreed;
         const double count =
-            static_cast<double>(s.elements) * input.workers - static_cast<double>(s.nonfinite);
+            static_cast<double>(s.elements) * of.workers - static_cast<double>(s.nonfinite);
         if (s.amax == 0.0 || count == 0.0) return 0;
         const int wanted = std::clamp(unbounded(count, s), 0, std::ilogb(upper));
-        return std::min(wanted, largest_shift_within(s.amax, input.workers, headroom, u_max));
+        return std::min(wanted, largest_shift_within(s.amax, of.workers, headroom, u_max));
     }
 };
 
@@ -94,8 +95,8 @@ SchemeDefinition adaptive_loss_scaling_definition() {
                  {"interval", "1", "steps between two choices of a tensor's scale"},
                  headroom_key()}),
             .note = "lower bound",
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
-        FloatScheme scheme = float_scheme(arguments);
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
+        SchemeParts scheme = float_scheme(arguments, 8);
         const FloatFormat& format = *arguments.format;
         const AdaptiveRule rule{arguments.choice("distribution", distributions) == "lognormal",
                                 limit(arguments, "u_min", format.smallest_positive()),
@@ -108,24 +109,13 @@ SchemeDefinition adaptive_loss_scaling_definition() {
         const long interval = arguments.integer("interval", 1, 1'000'000'000);
         scheme.wants_sums = true;
         scheme.keeps_state = interval > 1;
-        scheme.side_bits = 8;
-        scheme.select = [rule, interval](const SelectionInput& input, State& state) {
-            std::vector<Decision> decisions;
-            for (std::size_t step = 0; step < input.steps; ++step) {
-                for (std::size_t tensor = 0; tensor < input.tensors; ++tensor) {
-                    if (interval == 1) {
-                        decisions.push_back(
-                            power_of_two(rule.exponent(input, input.at(step, tensor))));
-                        continue;
-                    }
-                    auto& [exponent, age] = state.of<Memory>().scales[input.names.at(tensor)];
-                    if (age == 0) exponent = rule.exponent(input, input.at(step, tensor));
-                    age = age + 1 == interval ? 0 : age + 1;
-                    decisions.push_back(power_of_two(exponent));
-                }
-            }
-            return decisions;
-        };
+        scheme.choose = choose_each([rule, interval](const TensorStatistics& s, State& state) {
+            if (interval == 1) return power_of_two(rule.exponent(s));
+            auto& [exponent, age] = state.of<Memory>().scales[s.tensor];
+            if (age == 0) exponent = rule.exponent(s);
+            age = age + 1 == interval ? 0 : age + 1;
+            return power_of_two(exponent);
+        });
         return scheme;
     }};
 }

@@ -99,8 +99,8 @@ SchemeDefinition deepspeed_loss_scaling_definition() {
               "an overflow at the minimum of S: stop drops all later steps, keep only that one"},
              {"version", "2025", "growth test: 2025, since June of that year, or 2020, before"}}),
         .note = "lower bound",
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
-        FloatScheme scheme = float_scheme(arguments);
+        .build = [](const SchemeArguments& arguments) -> SchemeParts {
+        SchemeParts scheme = float_scheme(arguments);
         scheme.keeps_state = true;
         const DeepSpeedScaler scaler{initial_loss_scale(arguments),
                                      arguments.scale("factor"),
@@ -116,8 +116,8 @@ SchemeDefinition deepspeed_loss_scaling_definition() {
             throw std::invalid_argument("min_scale=" + arguments.text("min_scale") +
                                         " is not between 2^-126 and init");
         }
-        scheme.select = [scaler, overflows = OverflowTest(scheme.grid)](const SelectionInput& input,
-                                                                        State& state) {
+        scheme.choose = [scaler, overflows = OverflowTest(scheme.float_encoder->grid)](
+                            const SelectionInput& input, State& state) {
             return scaler.run(input, overflows, state);
         };
         return scheme;

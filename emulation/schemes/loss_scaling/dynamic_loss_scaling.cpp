@@ -18,7 +18,7 @@ SchemeDefinition dynamic_loss_scaling_definition() {
             .takes_format = true,
             .keys = float_keys(grad_scaler_keys()),
             .note = "lower bound",
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
         return grad_scaler(arguments);
     }};
 }

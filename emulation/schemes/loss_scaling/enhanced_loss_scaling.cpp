@@ -59,7 +59,7 @@ SchemeDefinition enhanced_loss_scaling_definition() {
             .takes_format = true,
             .keys = float_keys(keys, {.rounding = "stochastic"}),
             .note = "lower bound",
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
         return grad_scaler(arguments, read_schedule(arguments.text("minimum")));
     }};
 }

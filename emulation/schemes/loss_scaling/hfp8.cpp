@@ -17,9 +17,9 @@ SchemeDefinition hfp8_definition() {
             .keys = float_keys({{"scale", "1024", "S: a positive fp32 number or a power of two"}},
                                {.accumulate = "dlfloat16"}),
             .note = "lower bound",
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
-        FloatScheme scheme = float_scheme(arguments);
-        scheme.select = select_constant(scale_of(arguments.scale("scale")));
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
+        SchemeParts scheme = float_scheme(arguments);
+        scheme.choose = choose_constant(scale_of(arguments.scale("scale")));
         return scheme;
     }};
 }

@@ -23,14 +23,14 @@ SchemeDefinition loss_scaling_definition() {
                   "scale=best: ceil: E - ceil(log2(H amax)), as aps; tight: the largest shift with "
                   "H amax 2^s <= largest"}}),
             .note = "lower bound",
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
-        FloatScheme scheme = float_scheme(arguments);
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
+        SchemeParts scheme = float_scheme(arguments);
         const ShiftRule rule = ShiftRule::of(arguments);
         if (arguments.text("scale") != "best") {
-            scheme.select = select_constant(scale_of(arguments.scale("scale", "best")));
+            scheme.choose = choose_constant(scale_of(arguments.scale("scale", "best")));
             return scheme;
         }
-        scheme.select = [rule](const SelectionInput& input, State&) {
+        scheme.choose = [rule](const SelectionInput& input, State&) {
             double amax = 0.0;
             for (const AgreedStatistics& s : input.statistics) amax = std::max(amax, s.amax);
             return std::vector<Decision>(input.statistics.size(),

@@ -134,31 +134,31 @@ SchemeDefinition birder_definition() {
                  {"amsgrad", "false", "true: the mean magnitude never falls"},
                  {"group", "1",
                   "workers per node, whose ratios are averaged before the first bit"}},
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+        .build = [](const SchemeArguments& arguments) -> SchemeParts {
         const auto beta = static_cast<float>(arguments.fraction("beta"));
         const bool amsgrad = arguments.flag("amsgrad");
         const auto group = static_cast<std::size_t>(arguments.integer("group", 1, 1L << 20));
-        TensorScheme t;
-        t.grid = "sign";
-        t.topology = reductions::two_phase;
-        t.keeps_state = t.compares_intended = t.draws = t.reduction_draws = true;
-        t.transport.code_bits = 1;
-        t.transport.node = static_cast<int>(group);
-        SchemeParts part;
-        part.begin = [](State& state, std::size_t workers, std::size_t size) {
+        SchemeParts scheme;
+        scheme.grid = "sign";
+        scheme.topology = reductions::two_phase;
+        scheme.keeps_state = scheme.compares_intended = scheme.encode_draws = scheme.reduce_draws =
+            true;
+        scheme.transport.code_bits = 1;
+        scheme.transport.node = static_cast<int>(group);
+        scheme.begin = [](State& state, std::size_t workers, std::size_t size) {
             for (Rows* rows : {&state.of<Moments>().m, &state.of<Moments>().b})
                 rows->resize(workers, Row(size, 0.0));
         };
-        part.take = [beta, amsgrad](const TrainingStep&, State& state, const Place& place,
-                                    std::span<const double> gradients, int worker) {
+        scheme.take = [beta, amsgrad](const TrainingStep&, State& state, const Place& place,
+                                      std::span<const double> gradients, int worker) {
             const auto w = static_cast<std::size_t>(worker);
             Moments& moments = state.of<Moments>();
             take_moments(piece_of(moments.m.at(w), place, gradients.size()),
                          piece_of(moments.b.at(w), place, gradients.size()), gradients, beta,
                          amsgrad);
         };
-        part.compensate = [](const TrainingStep&, const State& state, const Place& place,
-                             std::span<double> x, int worker) {
+        scheme.compensate = [](const TrainingStep&, const State& state, const Place& place,
+                               std::span<double> x, int worker) {
             const auto w = static_cast<std::size_t>(worker);
             const Moments& moments = state.of<Moments>();
             const std::span<const double> m = piece_of(moments.m.at(w), place, x.size()),
@@ -166,21 +166,18 @@ SchemeDefinition birder_definition() {
             for (std::size_t i = 0; i < x.size(); ++i) x[i] = b[i] == 0.0 ? 0.0 : m[i] / b[i];
         };
         if (group > 1)
-            part.forward = [group](const TrainingStep&, const State&, const Rows& u, Rows& x) {
+            scheme.forward = [group](const TrainingStep&, const State&, const Rows& u, Rows& x) {
                 node_means(u, group, x);
             };
-        part.encode = [group](const TrainingStep& step, const Parameters&, std::span<const double>,
-                              const Place& place, std::span<const double> u, int worker,
-                              Message& m) {
-            const auto w = static_cast<std::size_t>(worker);
-            if (group > 1) node_message(m, u, step, place, w, group);
-            else draw(m, u, step, w, worker_hop, place.first);
+        scheme.encode = [group](const Piece& p, Message& m) {
+            const auto w = p.rank();
+            if (group > 1) node_message(m, p.x, p.step, p.place, w, group);
+            else draw(m, p.x, p.step, w, worker_hop, p.place.first);
         };
-        part.reduce = [](const TrainingStep& step, const State&, const Parameters&,
-                         const Place& place, const std::vector<Message>& sent, const Topology&,
-                         Row& sum) { answer(step, place, sent, sum); };
-        t.parts = std::move(part);
-        return t;
+        scheme.reduce = [](const SentPieces& s, Row& sum) {
+            answer(s.step, s.place, s.messages, sum);
+        };
+        return scheme;
     }};
 }
 

@@ -86,45 +86,38 @@ SchemeDefinition multipoint_definition() {
                  {"search", "16", "number of scales that the line search tries"},
                  {"zero", "true",
                   "whether 0 is a level: 2^bits - 1 levels; false: all 2^bits, as in the paper"}},
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+        .build = [](const SchemeArguments& arguments) -> SchemeParts {
         const int bits = static_cast<int>(arguments.integer("bits", 1, 8));
         const long search = arguments.integer("search", 1, 1024);
         const bool zero = arguments.flag("zero") && bits > 1;
-        TensorScheme t;
-        t.grid = "levels:" + std::to_string((1 << bits) - (zero ? 1 : 0));
+        SchemeParts scheme;
+        scheme.grid = "levels:" + std::to_string((1 << bits) - (zero ? 1 : 0));
         const Row levels = bits == 1 ? Row{}
                            : zero    ? uniform_levels((1 << (bits - 1)) - 1)
                                      : offset_levels(1 << bits);
-        SchemeParts part;
         if (bits == 1) {
-            part.measure = [](const TrainingStep&, const Parameters&, const RowReader& r) {
+            scheme.measure = [](const TrainingStep&, const Parameters&, const RowReader& r) {
                 return Row{sign_scale(r, SignScale::l1, r.size)};
             };
-            part.encode = [](const TrainingStep& step, const Parameters&,
-                             std::span<const double> scale, const Place&, std::span<const double> r,
-                             int, Message& m) {
-                encode_signs(m, r, scale[0], 0, step.packs);
+            scheme.encode = [](const Piece& p, Message& m) {
+                encode_signs(m, p.x, p.own[0], 0, p.packs());
                 m.side_bits = 32;
             };
         } else {
-            part.select = [search, levels = levels](const TrainingStep&, State&,
-                                                    std::span<const RowReader> rows) {
+            scheme.select = [search, levels = levels](const TrainingStep&, State&,
+                                                      std::span<const RowReader> rows) {
                 Parameters theta;
                 for (const RowReader& row : rows)
                     theta.own.of<Choices>().of_worker.push_back(best_choice(row, levels, search));
                 return theta;
             };
-            part.encode = [levels = levels](const TrainingStep& step, const Parameters& theta,
-                                            std::span<const double>, const Place&,
-                                            std::span<const double> r, int worker, Message& m) {
-                encode_point(m, r, levels,
-                             theta.of<Choices>().of_worker.at(static_cast<std::size_t>(worker)),
-                             step.packs);
+            scheme.encode = [levels = levels](const Piece& p, Message& m) {
+                encode_point(m, p.x, levels, p.theta.of<Choices>().of_worker.at(p.rank()),
+                             p.packs());
                 m.side_bits = 32;
             };
         }
-        t.parts = std::move(part);
-        return in_points(t, arguments.integer("points", 1, 64), arguments.fraction("nmse"));
+        return in_points(scheme, arguments.integer("points", 1, 64), arguments.fraction("nmse"));
     }};
 }
 

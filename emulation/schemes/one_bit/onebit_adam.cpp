@@ -175,18 +175,17 @@ SchemeDefinition onebit_adam_definition() {
             .keys = {{"beta1", "0.9", "factor of the momentum, from 0 to below 1"},
                      {"warmup", "0", "steps at first whose momentum is sent in warmup_format"},
                      {"warmup_format", "fp32", "fp32 or fp16"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
         constexpr std::array<std::string_view, 2> formats{"fp32", "fp16"};
         const FloatGrid grid{parse_format(arguments.choice("warmup_format", formats)),
                              {RoundingMode::ties_to_even, Overflow::saturate}};
         const auto warm = [warmup = arguments.integer("warmup", 0, largest_count)](
                               const State& state) { return state.of<Memory>().steps < warmup; };
-        TensorScheme t;
-        t.grid = "sign";
-        t.topology = reductions::two_phase;
-        t.keeps_state = t.feeds_errors_back = t.compares_intended = true;
-        SchemeParts part;
-        part.begin = [warm](State& state, std::size_t workers, std::size_t size) {
+        SchemeParts scheme;
+        scheme.grid = "sign";
+        scheme.topology = reductions::two_phase;
+        scheme.keeps_state = scheme.feeds_errors_back = scheme.compares_intended = true;
+        scheme.begin = [warm](State& state, std::size_t workers, std::size_t size) {
             Memory& memory = state.of<Memory>();
             memory.momentum.resize(size, 0.0);
             if (warm(state)) return;
@@ -194,58 +193,53 @@ SchemeDefinition onebit_adam_definition() {
             memory.server_error.resize(padded, 0.0);
             state.of<Errors>().rows.resize(workers, Row(padded, 0.0));
         };
-        part.compensate =
+        scheme.compensate =
             [beta = arguments.fraction("beta1")](const TrainingStep&, const State& state,
                                                  const Place& place, std::span<double> x, int) {
             simd::run<TakeMomentum>(piece_of(state.of<Memory>().momentum, place, x.size()).data(),
                                     beta, x.size(), x.data());
         };
-        part.adjust = [warm](const TrainingStep&, const State& state, const Place& place,
-                             std::span<double> x, int worker) {
+        scheme.adjust = [warm](const TrainingStep&, const State& state, const Place& place,
+                               std::span<double> x, int worker) {
             if (warm(state)) return;
             const Row& errors = state.of<Errors>().rows.at(static_cast<std::size_t>(worker));
             simd::run<AddRow>(errors.data() + place.first, x.size(), x.data());
         };
-        part.select = [warm](const TrainingStep&, State& state, std::span<const RowReader> rows) {
+        scheme.select = [warm](const TrainingStep&, State& state, std::span<const RowReader> rows) {
             Parameters theta;
             if (warm(state)) theta.own.of<Phases>().warm = true;
             else theta.own.of<Phases>() = measure(state, rows);
             return theta;
         };
-        part.encode = [grid](const TrainingStep& step, const Parameters& theta,
-                             std::span<const double>, const Place& place, std::span<const double> v,
-                             int worker, Message& m) {
-            const Phases& phases = theta.of<Phases>();
+        scheme.encode = [grid](const Piece& p, Message& m) {
+            const Phases& phases = p.theta.of<Phases>();
             if (phases.warm) {
-                encode_float_row(m, v, 1.0, grid, step.stream(worker, 32), step.packs, place.first);
+                encode_float_row(m, p.x, 1.0, grid, p.stream(32), p.packs(), p.place.first);
                 m.grid_use.reset();  // the scheme's grid is signs
                 return;
             }
-            const auto w = static_cast<std::size_t>(worker);
+            const auto w = p.rank();
             const std::size_t padding = phases.padding.size() / phases.scales.size();
-            if (place.first + v.size() < place.size || padding == 0) {
-                encode_signs(m, v, phases.scales.at(w), 0, step.packs);
+            if (p.place.first + p.x.size() < p.place.size || padding == 0) {
+                encode_signs(m, p.x, phases.scales.at(w), 0, p.packs());
             } else {  // the last piece has the padding's signs behind it
-                Row whole(v.begin(), v.end());
+                Row whole(p.x.begin(), p.x.end());
                 const double* tail = phases.padding.data() + w * padding;
                 whole.insert(whole.end(), tail, tail + padding);
-                encode_signs(m, whole, phases.scales.at(w), 0, step.packs);
-                m.values.resize(v.size());
+                encode_signs(m, whole, phases.scales.at(w), 0, p.packs());
+                m.values.resize(p.x.size());
             }
             m.side_bits = 64;  // its scale, and that of the chunk it serves
         };
-        part.reduce = [](const TrainingStep&, const State& state, const Parameters& theta,
-                         const Place& place, const std::vector<Message>& sent, const Topology&,
-                         Row& sum) {
-            exact_sum(sent, sum);
-            if (!theta.of<Phases>().warm)
-                answer(state, theta.of<Phases>(), place, sent.size(), sum);
+        scheme.reduce = [](const SentPieces& s, Row& sum) {
+            exact_sum(s.messages, sum);
+            if (!s.theta.of<Phases>().warm)
+                answer(s.state, s.theta.of<Phases>(), s.place, s.workers(), sum);
         };
-        part.update = [warm](const TrainingStep&, State& state, const Place& place,
-                             const Exchange& e) { keep(state, place, e, warm(state)); };
-        part.end = [](const TrainingStep&, State& state) { ++state.of<Memory>().steps; };
-        t.parts = std::move(part);
-        return t;
+        scheme.update = [warm](const TrainingStep&, State& state, const Place& place,
+                               const Exchange& e) { keep(state, place, e, warm(state)); };
+        scheme.end = [](const TrainingStep&, State& state) { ++state.of<Memory>().steps; };
+        return scheme;
     }};
 }
 

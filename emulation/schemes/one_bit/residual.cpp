@@ -2,7 +2,6 @@
 // (points.h). Three points of bf16 at scale 1 are fp32.
 #include <stdexcept>
 
-#include "emulation/schemes/as_tensor.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/shared/points.h"
 
@@ -17,17 +16,16 @@ SchemeDefinition residual_definition() {
             .body = SchemeDefinition::Body::scheme,
             .keys = {{"points", "2", "maximum number of encodings per tensor"},
                      {"nmse", "0", "stop at this normalised squared error; 0: never"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
-        TensorScheme t = inner_tensor_scheme(*arguments.inner);
-        const SchemeParts& parts = t.parts;
-        if (t.keeps_state || t.compares_intended || parts.compensates() || parts.updates() ||
-            parts.decode_sum || (parts.reduce && !t.crosses_topologies)) {
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
+        const SchemeParts& inner = arguments.inner->inner_parts();
+        if (inner.keeps_state || inner.compares_intended || inner.compensates() ||
+            inner.updates() || inner.decode_sum || inner.reduce) {
             throw std::invalid_argument(
                 "scheme '" + arguments.inner->spec +
                 "' has memory or its own reduction; residual needs a scheme that is gathered or "
                 "rounds to a float format, such as aps:e4m3 or qsgd");
         }
-        return in_points(t, arguments.integer("points", 1, 64), arguments.fraction("nmse"));
+        return in_points(inner, arguments.integer("points", 1, 64), arguments.fraction("nmse"));
     }};
 }
 

@@ -24,31 +24,27 @@ SchemeDefinition sign_definition() {
                      {"padding", "none",
                       "none, or workers: zeros up to a multiple of W lcm(W, 8), sent and counted "
                       "in the scale"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
         constexpr std::array<std::string_view, 3> scales{"l1", "l2", "one"};  // as in SignScale
         constexpr std::array<std::string_view, 2> paddings{"none", "workers"};
         const auto rule = arguments.one_of<SignScale>("scale", scales);
         const bool pads = arguments.choice("padding", paddings) == "workers";
-        TensorScheme t;
-        t.grid = "sign";
-        SchemeParts part;
+        SchemeParts scheme;
+        scheme.grid = "sign";
         const auto length_of = [pads](const TrainingStep& step, std::size_t n) {
             return pads ? padded_length(n, static_cast<std::size_t>(step.workers)) : n;
         };
-        part.measure = [rule, length_of](const TrainingStep& step, const Parameters&,
-                                         const RowReader& x) {
+        scheme.measure = [rule, length_of](const TrainingStep& step, const Parameters&,
+                                           const RowReader& x) {
             return Row{sign_scale(x, rule, length_of(step, x.size))};
         };
-        part.encode = [rule, length_of](const TrainingStep& step, const Parameters&,
-                                        std::span<const double> scale, const Place& place,
-                                        std::span<const double> x, int, Message& m) {
-            const bool ends = place.first + x.size() == place.size;
-            encode_signs(m, x, scale[0], ends ? length_of(step, place.size) - place.size : 0,
-                         step.packs);
+        scheme.encode = [rule, length_of](const Piece& p, Message& m) {
+            const bool ends = p.place.first + p.x.size() == p.place.size;
+            encode_signs(m, p.x, p.own[0],
+                         ends ? length_of(p.step, p.place.size) - p.place.size : 0, p.packs());
             m.side_bits = rule == SignScale::one ? 0 : 32;
         };
-        t.parts = std::move(part);
-        return t;
+        return scheme;
     }};
 }
 

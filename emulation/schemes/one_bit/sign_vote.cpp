@@ -38,47 +38,41 @@ SchemeDefinition sign_vote_definition() {
             .needs = "gradients; with a momentum, of consecutive steps",
             .keys = {{"momentum", "0", "beta of the workers' momentum, from 0 (none) to below 1"},
                      {"tie", "plus", "the result of an even vote: plus (+1) or zero"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
         constexpr std::array<std::string_view, 2> ties{"plus", "zero"};
         const double beta = arguments.fraction("momentum"),
                      tie = arguments.choice("tie", ties) == "plus" ? 1.0 : 0.0;
-        TensorScheme t;
-        t.grid = "sign";
-        t.topology = reductions::vote;
-        t.transport.code_bits = 1;
-        t.transport.sum_bits = [tie](int workers) {
+        SchemeParts scheme;
+        scheme.grid = "sign";
+        scheme.topology = reductions::vote;
+        scheme.transport.code_bits = 1;
+        scheme.transport.sum_bits = [tie](int workers) {
             return tie == 0.0 && workers % 2 == 0 ? 2 : 1;
         };  // of the answer
-        SchemeParts part;
         if (beta != 0.0) {
-            t.keeps_state = t.compares_intended = true;
-            part.begin = [](State& state, std::size_t workers, std::size_t size) {
+            scheme.keeps_state = scheme.compares_intended = true;
+            scheme.begin = [](State& state, std::size_t workers, std::size_t size) {
                 state.of<Momentum>().rows.resize(workers, Row(size, 0.0));
             };
-            part.take = [beta](const TrainingStep&, State& state, const Place& place,
-                               std::span<const double> gradients, int worker) {
+            scheme.take = [beta](const TrainingStep&, State& state, const Place& place,
+                                 std::span<const double> gradients, int worker) {
                 const std::span<double> m =
                     piece_of(state.of<Momentum>().rows.at(static_cast<std::size_t>(worker)), place,
                              gradients.size());
                 for (std::size_t i = 0; i < m.size(); ++i)
                     m[i] = beta * m[i] + (1.0 - beta) * gradients[i];
             };
-            part.compensate = [](const TrainingStep&, const State& state, const Place& place,
-                                 std::span<double> x, int worker) {
+            scheme.compensate = [](const TrainingStep&, const State& state, const Place& place,
+                                   std::span<double> x, int worker) {
                 const std::span<const double> m =
                     piece_of(state.of<Momentum>().rows.at(static_cast<std::size_t>(worker)), place,
                              x.size());
                 std::copy(m.begin(), m.end(), x.begin());
             };
         }
-        part.encode = [](const TrainingStep& step, const Parameters&, std::span<const double>,
-                         const Place&, std::span<const double> x, int,
-                         Message& m) { encode_signs(m, x, 1.0, 0, step.packs); };
-        part.reduce = [tie](const TrainingStep&, const State&, const Parameters&, const Place&,
-                            const std::vector<Message>& sent, const Topology&,
-                            Row& sum) { vote(sent, tie, sum); };
-        t.parts = std::move(part);
-        return t;
+        scheme.encode = [](const Piece& p, Message& m) { encode_signs(m, p.x, 1.0, 0, p.packs()); };
+        scheme.reduce = [tie](const SentPieces& s, Row& sum) { vote(s.messages, tie, sum); };
+        return scheme;
     }};
 }
 

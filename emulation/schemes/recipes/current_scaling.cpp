@@ -20,38 +20,27 @@ namespace apscope::detail {
 
 namespace {
 
-Select agreed(double largest, double eps, bool pow2) {
-    return [=](const SelectionInput& input, State&) {
-        std::vector<Decision> decisions;
-        for (const AgreedStatistics& s : input.statistics)
-            decisions.push_back(scale_of(fp32_ratio(largest, s.amax, eps, pow2)));
-        return decisions;
-    };
-}
-
-TensorScheme local(const FloatGrid& grid, std::size_t block, double eps, bool pow2) {
-    TensorScheme t;
-    t.grid = grid.format.name();
-    t.draws = is_stochastic(grid.projection.rounding);
+// Scales of runs, each worker's own.
+SchemeParts local(const FloatGrid& grid, std::size_t block, double eps, bool pow2) {
+    SchemeParts scheme;
+    scheme.grid = grid.format.name();
+    scheme.encode_draws = is_stochastic(grid);
     const auto run_of = [block](std::size_t n) {
         return block == 0 ? std::max<std::size_t>(n, 1) : block;
     };
-    SchemeParts part;
-    part.measure = [=, largest = grid.format.largest()](const TrainingStep&, const Parameters&,
-                                                        const RowReader& x) {
+    scheme.measure = [=, largest = grid.format.largest()](const TrainingStep&, const Parameters&,
+                                                          const RowReader& x) {
         Row scales((x.size + run_of(x.size) - 1) / run_of(x.size), 0.0);
         raise_to_amax(x, run_of(x.size), scales);
         for (double& s : scales) s = fp32_ratio(largest, s, eps, pow2);
         return scales;
     };
-    part.encode = [=](const TrainingStep& step, const Parameters&, std::span<const double> scales,
-                      const Place& place, std::span<const double> x, int worker, Message& m) {
-        encode_float_row(m, x, scales, run_of(place.size), grid,
-                         step.stream(worker, grid.projection.random_bits), step.packs, place);
-        m.side_bits = (pow2 ? 8 : 32) * scales.size();
+    scheme.encode = [=](const Piece& p, Message& m) {
+        encode_float_row(m, p.x, p.own, run_of(p.place.size), grid,
+                         p.stream(grid.projection.random_bits), p.packs(), p.place);
+        m.side_bits = (pow2 ? 8 : 32) * p.own.size();
     };
-    t.parts = std::move(part);
-    return t;
+    return scheme;
 }
 
 }  // namespace
@@ -70,16 +59,18 @@ SchemeDefinition current_scaling_definition() {
                  {"block", "0", "elements that share a scale, local to a worker; 0: the tensor"},
                  {"eps", "0", "the lower bound of amax"}},
                 {.overflow = "saturate", .accumulate = "fp32"}),
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
         constexpr std::array<std::string_view, 2> agreements{"max", "local"};
-        FloatScheme scheme = float_scheme(arguments);
         const bool pow2 = arguments.flag("pow2");
+        SchemeParts scheme = float_scheme(arguments, pow2 ? 8 : 32);
         const auto block = static_cast<std::size_t>(arguments.integer("block", 0, largest_count));
         const double eps = arguments.number("eps", 0.0, 0x1p127);
         if (arguments.choice("agree", agreements) == "local" || block != 0)
-            return local(scheme.grid, block, eps, pow2);
-        scheme.side_bits = pow2 ? 8 : 32;
-        scheme.select = agreed(arguments.format->largest(), eps, pow2);
+            return local(scheme.float_encoder->grid, block, eps, pow2);
+        scheme.choose = choose_each(
+            [=, largest = arguments.format->largest()](const TensorStatistics& s, State&) {
+            return scale_of(fp32_ratio(largest, s.agreed.amax, eps, pow2));
+        });
         return scheme;
     }};
 }

@@ -75,12 +75,12 @@ SchemeDefinition delayed_scaling_definition() {
              {"nonfinite", "infinity",
               "a tensor with non-finite elements enters as: infinity, nan, or its finite amax"}},
             {.overflow = "saturate", .accumulate = "fp32"}),
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+        .build = [](const SchemeArguments& arguments) -> SchemeParts {
         constexpr std::array<std::string_view, 2> algos{"max", "most_recent"},
             zeros{"enter", "skip"};
         constexpr std::array<std::string_view, 3> specials{"infinity", "nan",
                                                            "finite"};  // as in Nonfinite
-        FloatScheme scheme = float_scheme(arguments);
+        SchemeParts scheme = float_scheme(arguments, 32);  // the amax
         const Delayed rule{static_cast<std::size_t>(arguments.integer("history", 1, 1 << 20)),
                            arguments.choice("algo", algos) == "most_recent",
                            arguments.choice("zero", zeros) == "skip",
@@ -88,17 +88,11 @@ SchemeDefinition delayed_scaling_definition() {
                                       -static_cast<int>(arguments.integer("margin", 0, 16))),
                            arguments.one_of<Nonfinite>("nonfinite", specials)};
         scheme.keeps_state = true;
-        scheme.side_bits = 32;  // the amax
-        scheme.select = [rule](const SelectionInput& input, State& state) {
-            std::vector<Decision> decisions;
+        scheme.choose = choose_each([rule](const TensorStatistics& s, State& state) {
             Memory& memory = state.of<Memory>();
-            for (std::size_t i = 0; i < input.statistics.size(); ++i) {
-                const std::string& name = input.names.at(i % input.tensors);
-                double& scale = memory.scale.try_emplace(name, 1.0).first->second;
-                decisions.push_back(rule.next(input.statistics[i], memory.history[name], scale));
-            }
-            return decisions;
-        };
+            double& scale = memory.scale.try_emplace(s.tensor, 1.0).first->second;
+            return rule.next(s.agreed, memory.history[s.tensor], scale);
+        });
         return scheme;
     }};
 }

@@ -42,27 +42,20 @@ SchemeDefinition fp8_allreduce_definition() {
         .keys = float_keys(
             {headroom_key("sqrt_workers", "room left for the sum: sqrt_workers, workers or one")},
             {.overflow = "saturate"}),
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
-        FloatScheme scheme = float_scheme(arguments);
+        .build = [](const SchemeArguments& arguments) -> SchemeParts {
+        SchemeParts scheme = float_scheme(arguments, 32);  // the amax
         scheme.keeps_state = true;
-        scheme.side_bits = 32;  // the amax
-        scheme.select = [headroom = headroom_of(arguments), largest = arguments.format->largest()](
-                            const SelectionInput& input, State& state) {
-            std::vector<Decision> decisions;
-            Memory& memory = state.of<Memory>();
-            for (std::size_t i = 0; i < input.statistics.size(); ++i) {
-                const AgreedStatistics& s = input.statistics[i];
-                double& scale =
-                    memory.scale.try_emplace(input.names.at(i % input.tensors), 1.0).first->second;
-                if (s.amax > 0.0 && s.nonfinite == 0) {
-                    const int exponent =
-                        std::min(largest_shift_within(s.amax, 1, Headroom::one, largest), 127);
-                    scale = static_cast<float>(std::ldexp(room(input.workers, headroom), exponent));
-                }
-                decisions.push_back(scale_of(scale));
+        scheme.choose =
+            choose_each([headroom = headroom_of(arguments), largest = arguments.format->largest()](
+                            const TensorStatistics& s, State& state) {
+            double& scale = state.of<Memory>().scale.try_emplace(s.tensor, 1.0).first->second;
+            if (s.agreed.amax > 0.0 && s.agreed.nonfinite == 0) {
+                const int exponent =
+                    std::min(largest_shift_within(s.agreed.amax, 1, Headroom::one, largest), 127);
+                scale = static_cast<float>(std::ldexp(room(s.workers, headroom), exponent));
             }
-            return decisions;
-        };
+            return scale_of(scale);
+        });
         return scheme;
     }};
 }

@@ -28,7 +28,7 @@ SchemeDefinition mx_definition() {
                   "rule of the scale: floor, ceil, rceil, even, or format, the format's own"},
                  {"rounding", "ties_to_even", "how an element is rounded"},
                  {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+        .build = [](const SchemeArguments& arguments) -> SchemeParts {
         std::string name = arguments.text("block_format");
         std::replace(name.begin(), name.end(), '/', ',');
         BlockFormat format = parse_block_format(name);
@@ -45,20 +45,17 @@ SchemeDefinition mx_definition() {
                                     static_cast<int>(arguments.integer("random_bits", 1, 64))};
         require_counted(projection.rounding, "schemes");
         const BlockGrid grid(format, projection);
-        TensorScheme t;
-        t.grid = format.name();
-        t.draws = is_stochastic(projection.rounding);
-        SchemeParts part;
-        part.run = static_cast<std::size_t>(format.block_size);
-        part.encode = [grid](const TrainingStep& step, const Parameters&, std::span<const double>,
-                             const Place& place, std::span<const double> x, int worker,
-                             Message& m) {
-            BlockSettings settings{step.stream(worker, grid.projection.random_bits), {}};
-            settings.first_element = place.first;
-            state_blocks(m, encode_block_row(x, grid, settings), x, place.size, grid, step.packs);
+        SchemeParts scheme;
+        scheme.grid = format.name();
+        scheme.encode_draws = is_stochastic(projection.rounding);
+        scheme.run = static_cast<std::size_t>(format.block_size);
+        scheme.encode = [grid](const Piece& p, Message& m) {
+            BlockSettings settings{p.stream(grid.projection.random_bits), {}};
+            settings.first_element = p.place.first;
+            state_blocks(m, encode_block_row(p.x, grid, settings), p.x, p.place.size, grid,
+                         p.packs());
         };
-        t.parts = std::move(part);
-        return t;
+        return scheme;
     }};
 }
 

@@ -128,7 +128,7 @@ SchemeDefinition nvfp4_definition() {
                      {"four_over_six", "false", "mse or mae: each block may map its amax to 4"},
                      {"agree", "max", "the tensor's amax: max over the workers, or local"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
         constexpr std::array<std::string_view, 2> agreements{"max", "local"};
         constexpr std::array<std::string_view, 3> metrics{"false", "mse",
                                                           "mae"};  // as in FourOverSix
@@ -139,44 +139,40 @@ SchemeDefinition nvfp4_definition() {
                              arguments.one_of<FourOverSix>("four_over_six", metrics)};
         const bool agrees = arguments.choice("agree", agreements) == "max",
                    turns = arguments.flag("rht");
-        TensorScheme t;
-        t.grid = encode.grid.format.name();
-        t.draws = is_stochastic(projection.rounding);
-        t.rounds_turned = turns;
-        t.transport.agreed_bits =
+        SchemeParts scheme;
+        scheme.grid = encode.grid.format.name();
+        scheme.encode_draws = is_stochastic(projection.rounding);
+        scheme.rounds_turned = turns;
+        scheme.transport.agreed_bits =
             agrees ? 32 : 0;  // the tensor's amax; block scales are each worker's own
         const auto amax = [turns](const RowReader& row) {
             return turns ? amax_of_turned(row) : amax_of(row);
         };
-        SchemeParts part;
-        part.run = group;
+        scheme.run = group;
         if (agrees) {
-            part.select = [amax](const TrainingStep&, State&, std::span<const RowReader> rows) {
+            scheme.select = [amax](const TrainingStep&, State&, std::span<const RowReader> rows) {
                 Parameters theta;
                 for (const RowReader& row : rows)
                     theta.own.of<Agreed>().amax = std::max(theta.own.of<Agreed>().amax, amax(row));
                 return theta;
             };
         } else {
-            part.measure = [amax](const TrainingStep&, const Parameters&, const RowReader& row) {
+            scheme.measure = [amax](const TrainingStep&, const Parameters&, const RowReader& row) {
                 return Row{amax(row)};
             };
         }
-        part.encode = [=](const TrainingStep& step, const Parameters& theta,
-                          std::span<const double> own, const Place& place,
-                          std::span<const double> x, int worker, Message& m) {
-            BlockSettings settings{step.stream(worker, projection.random_bits), {}};
-            settings.amax = narrow_row(Row{agrees ? theta.of<Agreed>().amax : own[0]})[0];
-            settings.first_element = place.first;
-            if (!turns) return encode(m, x, place.size, settings, step.packs);
-            encode(m, turn(x), place.size, settings, step.packs);
-            turn_back(m.values, x.size());
+        scheme.encode = [=](const Piece& p, Message& m) {
+            BlockSettings settings{p.stream(projection.random_bits), {}};
+            settings.amax = narrow_row(Row{agrees ? p.theta.of<Agreed>().amax : p.own[0]})[0];
+            settings.first_element = p.place.first;
+            if (!turns) return encode(m, p.x, p.place.size, settings, p.packs());
+            encode(m, turn(p.x), p.place.size, settings, p.packs());
+            turn_back(m.values, p.x.size());
             if (m.certain) return;
-            turn_back(m.bias, x.size());
-            turn_back_variance(m.variance, x.size());
+            turn_back(m.bias, p.x.size());
+            turn_back_variance(m.variance, p.x.size());
         };
-        t.parts = std::move(part);
-        return t;
+        return scheme;
     }};
 }
 

@@ -29,59 +29,58 @@ FloatGrid grid_of(const SchemeArguments& arguments) {
     return grid;
 }
 
+SchemeParts parts_of(const FloatEncoder& encoder) {
+    SchemeParts scheme;
+    scheme.grid = encoder.grid.format.name();
+    scheme.float_encoder = encoder;
+    scheme.transport.agreed_bits = all_side_bits;  // a scale that all workers share
+    return scheme;
+}
+
 }  // namespace
 
-FloatScheme float_scheme(const SchemeArguments& arguments) {
-    FloatScheme scheme;
-    scheme.grid = grid_of(arguments);
-
-    Reduction& reduction = scheme.reduction;
+SchemeParts float_scheme(const SchemeArguments& arguments, std::uint64_t side_bits) {
+    const FloatGrid grid = grid_of(arguments);
+    Reduction reduction;
     const std::string& accumulate = arguments.text("accumulate");
     reduction.exact = accumulate == "exact";
     reduction.accumulate =
-        accumulate == "format" || reduction.exact ? scheme.grid.format : parse_format(accumulate);
+        accumulate == "format" || reduction.exact ? grid.format : parse_format(accumulate);
     require_fp32(reduction.accumulate, "a scheme");
-    reduction.projection = scheme.grid.projection;
+    reduction.projection = grid.projection;
     const std::string& hop = arguments.text("hop_rounding");
     if (hop != "same") reduction.projection.rounding = parse_rounding(hop);
     require_counted(reduction.projection.rounding, "schemes");
     validate(reduction.projection, reduction.accumulate);
 
-    scheme.transport.code_bits = scheme.grid.format.storage_bits();
+    SchemeParts scheme = parts_of({grid, reduction, side_bits});
+    scheme.transport.code_bits = grid.format.storage_bits();
     scheme.transport.sum_bits = [bits = reduction.accumulate.storage_bits()](int) { return bits; };
     scheme.transport.exact_sums = reduction.exact;
-    scheme.transport.agreed_bits = all_side_bits;  // a scale that all workers share
     return scheme;
 }
 
-FloatScheme gathered_scheme(const SchemeArguments& arguments, const FloatFormat& format,
+SchemeParts gathered_scheme(const SchemeArguments& arguments, const FloatFormat& format,
                             Overflow overflow) {
-    FloatScheme scheme;
-    scheme.grid = {format,
-                   {RoundingMode::stochastic, overflow,
-                    static_cast<int>(arguments.integer("random_bits", 1, 64))}};
-    validate(scheme.grid.projection, format);
-    scheme.reduction = Reduction::gathered();
-    scheme.select = select_by_amax({format, Headroom::one});
-    scheme.side_bits = 8;
-    scheme.transport.agreed_bits = all_side_bits;
+    const FloatGrid grid{format,
+                         {RoundingMode::stochastic, overflow,
+                          static_cast<int>(arguments.integer("random_bits", 1, 64))}};
+    validate(grid.projection, format);
+    SchemeParts scheme = parts_of({grid, Reduction::gathered(), 8});
+    scheme.choose = choose_by_amax({format, Headroom::one});
     return scheme;
 }
 
-Select select_constant(const Decision& decision) {
+Choose choose_constant(const Decision& decision) {
     return [decision](const SelectionInput& input, State&) {
         return std::vector<Decision>(input.statistics.size(), decision);
     };
 }
 
-Select select_by_amax(const ShiftRule& rule) {
-    return [rule](const SelectionInput& input, State&) {
-        std::vector<Decision> decisions;
-        decisions.reserve(input.statistics.size());
-        for (const AgreedStatistics& s : input.statistics)
-            decisions.push_back(power_of_two(rule.own(s.amax, input.workers)));
-        return decisions;
-    };
+Choose choose_by_amax(const ShiftRule& rule) {
+    return choose_each([rule](const TensorStatistics& s, State&) {
+        return power_of_two(rule.own(s.agreed.amax, s.workers));
+    });
 }
 
 }  // namespace apscope::detail

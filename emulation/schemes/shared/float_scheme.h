@@ -1,6 +1,7 @@
 // Common parts of schemes on a float grid: the keys, and their grid and reduction.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "emulation/schemes/definition.h"
@@ -17,18 +18,38 @@ struct FloatDefaults {
 std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own = {},
                                   const FloatDefaults& defaults = {});
 
-// Grid, reduction and transport from those keys.
-FloatScheme float_scheme(const SchemeArguments& arguments);
+// Grid, encoder and transport from those keys. side_bits: of a tensor, values agreed besides the
+// codes.
+SchemeParts float_scheme(const SchemeArguments& arguments, std::uint64_t side_bits = 0);
 
 // Stochastic rounding to the format, gathered, the shift of each tensor from the agreed amax with
 // headroom one. Keys: random_bits.
-FloatScheme gathered_scheme(const SchemeArguments& arguments, const FloatFormat& format,
+SchemeParts gathered_scheme(const SchemeArguments& arguments, const FloatFormat& format,
                             Overflow overflow);
 
 // The same decision for every tensor and step.
-Select select_constant(const Decision& decision);
+Choose choose_constant(const Decision& decision);
 
-// 2^s, s = rule.own(amax) for every tensor and step by itself. Of a rule without memory.
-Select select_by_amax(const ShiftRule& rule);
+// A decision for every tensor and step by itself, in step order: rule(statistics, state).
+struct TensorStatistics {
+    const AgreedStatistics& agreed;
+    const std::string& tensor;
+    int workers;
+};
+template <class Rule>
+Choose choose_each(Rule rule) {
+    return [rule = std::move(rule)](const SelectionInput& input, State& state) {
+        std::vector<Decision> decisions;
+        decisions.reserve(input.statistics.size());
+        for (std::size_t i = 0; i < input.statistics.size(); ++i)
+            decisions.push_back(
+                rule(TensorStatistics{input.statistics[i], input.names.at(i % input.tensors),
+                                      input.workers},
+                     state));
+        return decisions;
+    };
+}
+// By 2^s, s = rule.own(amax). Of a rule without memory.
+Choose choose_by_amax(const ShiftRule& rule);
 
 }  // namespace apscope::detail

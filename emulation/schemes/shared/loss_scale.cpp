@@ -97,8 +97,8 @@ double initial_loss_scale(const SchemeArguments& arguments) {
     return init;
 }
 
-FloatScheme grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum) {
-    FloatScheme scheme = float_scheme(arguments);
+SchemeParts grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum) {
+    SchemeParts scheme = float_scheme(arguments);
     scheme.keeps_state = true;
     // torch's own conditions.
     const double growth = arguments.scale("growth"), backoff = arguments.scale("backoff");
@@ -108,9 +108,9 @@ FloatScheme grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimu
     if (backoff >= 1.0)
         throw std::invalid_argument("backoff=" + arguments.text("backoff") + " is not below 1");
     const long interval = arguments.integer("growth_interval", 1, 1'000'000'000);
-    scheme.select = [scaler = GradScaler{init, growth, backoff, interval, std::move(minimum)},
-                     overflows = OverflowTest(scheme.grid)](const SelectionInput& input,
-                                                            State& state) {
+    scheme.choose = [scaler = GradScaler{init, growth, backoff, interval, std::move(minimum)},
+                     overflows = OverflowTest(scheme.float_encoder->grid)](
+                        const SelectionInput& input, State& state) {
         return scaler.run(input, overflows, state);
     };
     return scheme;

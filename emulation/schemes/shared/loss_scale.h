@@ -30,7 +30,7 @@ using MinimumSchedule = std::map<std::int64_t, double>;
 std::vector<SchemeKey> grad_scaler_keys();
 
 // That state machine on a float grid. The scale in force at a step is the one before its update.
-FloatScheme grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum = {});
+SchemeParts grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum = {});
 
 // The key `init`: a positive, normal fp32 number. torch's and DeepSpeed's 2^16 is the first power
 // of two beyond fp16's largest value: amax up to 1/2 does not overflow. By default every format

@@ -133,8 +133,9 @@ struct Points {
     void encode_point(const TrainingStep& step, const Chosen& chosen, long j, const Place& place,
                       std::span<const double> r, int worker, Message& m) const {
         const Point& point = chosen.points.at(static_cast<std::size_t>(j));
-        inner.encode(at_point(step, static_cast<std::uint32_t>(j)), point.theta,
-                     point.own_of(static_cast<std::size_t>(worker)), place, r, worker, m);
+        inner.make({at_point(step, static_cast<std::uint32_t>(j)), point.theta,
+                    point.own_of(static_cast<std::size_t>(worker)), place, r, worker},
+                   m);
     }
 
     Parameters select(const TrainingStep& step, State& state, std::span<const RowReader> x) const {
@@ -157,7 +158,7 @@ struct Points {
                 left.push_back(active[w] ? std::move(row) : RowReader::of_zeros(x[w].size));
             }
             Point point;
-            if (inner.select) point.theta = inner.select(own, state, left);
+            point.theta = inner.parameters(own, state, left);
             if (inner.draw) inner.draw(own, point.theta, x[0].size);
             for (std::size_t w = 0; w < x.size() && inner.measure; ++w)
                 point.own.push_back(inner.measure(own, point.theta, left[w]));
@@ -166,21 +167,21 @@ struct Points {
         return theta;
     }
 
-    void encode(const TrainingStep& step, const Chosen& chosen, const Place& place,
-                std::span<const double> x, int worker, Message& m) const {
-        Row r(x.begin(), x.end());
+    void encode(const Piece& p, Message& m) const {
+        const Chosen& chosen = p.theta.of<Chosen>();
+        Row r(p.x.begin(), p.x.end());
         Message point;
-        m.prepare(x.size(), false, false);
+        m.prepare(r.size(), false, false);
         m.side_bits = nmse > 0.0 ? 8 : 0;
         BitWriter bits;
-        const long count = chosen.counts.at(static_cast<std::size_t>(worker));
+        const long count = chosen.counts.at(p.rank());
         if (count == 0) std::ranges::fill(m.values, 0.0);
         for (long j = 0; j < count; ++j) {
-            encode_point(step, chosen, j, place, r, worker, point);
+            encode_point(p.step, chosen, j, p.place, r, p.worker, point);
             simd::run<TakePoint>(point.values.data(), j == 0, r.size(), m.values.data(), r.data());
             m.payload_bits += point.payload_bits;
             m.side_bits += point.side_bits;
-            if (step.packs) append(bits, point);
+            if (p.packs()) append(bits, point);
         }
         m.payload = bits.take();
     }
@@ -188,27 +189,26 @@ struct Points {
 
 }  // namespace
 
-TensorScheme in_points(const TensorScheme& inner, long max, double nmse) {
-    TensorScheme t = inner;
-    const auto points = std::make_shared<const Points>(inner.parts, max, nmse);
-    SchemeParts& parts = t.parts = {};
+SchemeParts in_points(const SchemeParts& inner, long max, double nmse) {
+    const auto points = std::make_shared<const Points>(inner, max, nmse);
+    SchemeParts scheme;
+    scheme.grid = inner.grid;
+    scheme.transport = inner.transport;
+    scheme.needs = inner.needs;
+    scheme.tables = inner.tables;
+    scheme.defined_as = inner.defined_as;
+    scheme.encode_draws = inner.draws();
+    scheme.rounds_turned = inner.rounds_turned;
     // What is left over may depend on what is drawn, and is then no piece's alone.
-    parts.run = inner.draws ? whole_row : inner.parts.run;
-    parts.forward = inner.parts.forward;
-    parts.adjust = inner.parts.adjust;
-    parts.inverse = inner.parts.inverse;
-    parts.select = [points](const TrainingStep& step, State& state, std::span<const RowReader> x) {
+    scheme.run = inner.draws() ? whole_row : inner.run;
+    scheme.forward = inner.forward;
+    scheme.adjust = inner.adjust;
+    scheme.inverse = inner.inverse;
+    scheme.select = [points](const TrainingStep& step, State& state, std::span<const RowReader> x) {
         return points->select(step, state, x);
     };
-    parts.encode = [points](const TrainingStep& step, const Parameters& theta,
-                            std::span<const double>, const Place& place, std::span<const double> x,
-                            int worker, Message& m) {
-        points->encode(step, theta.of<Chosen>(), place, x, worker, m);
-    };
-    t.crosses_topologies = t.is_exact_sum = t.reduction_draws = false;
-    t.limits.reset();
-    t.topology = reductions::gather;
-    return t;
+    scheme.encode = [points](const Piece& piece, Message& m) { points->encode(piece, m); };
+    return scheme;
 }
 
 }  // namespace apscope::detail

@@ -8,12 +8,12 @@
 // gathered, decoded and added in fp32. An overflow in a point is not compensated by the next.
 #pragma once
 
-#include "emulation/schemes/tensor_scheme.h"
+#include "emulation/schemes/scheme.h"
 
 namespace apscope::detail {
 
 // inner: without a memory, gathered or adding in a float format; its selection, encoding and change
 // of basis are used, its reduction is not.
-TensorScheme in_points(const TensorScheme& inner, long max, double nmse);
+SchemeParts in_points(const SchemeParts& inner, long max, double nmse);
 
 }  // namespace apscope::detail

@@ -100,7 +100,7 @@ SchemeDefinition bit_centering_definition() {
                      {"mu", "0.1", "the range of offsets is the centre's l2 norm over mu"},
                      {"period", "10", "steps from one centre, sent in fp32, to the next"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
         const int bits = static_cast<int>(arguments.integer("bits", 2, 16));
         const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
         const long period = arguments.integer("period", 1, largest_count);
@@ -110,15 +110,14 @@ SchemeDefinition bit_centering_definition() {
                                         " is not above 0 (such as 0.1)");
         const FloatGrid fp32{parse_format("fp32"),
                              {RoundingMode::ties_to_even, Overflow::saturate}};
-        TensorScheme t;
-        t.grid = "offset:" + std::to_string(bits);
-        t.keeps_state = t.draws = true;
-        SchemeParts part;
-        part.begin = [](State& state, std::size_t, std::size_t size) {
+        SchemeParts scheme;
+        scheme.grid = "offset:" + std::to_string(bits);
+        scheme.keeps_state = scheme.encode_draws = true;
+        scheme.begin = [](State& state, std::size_t, std::size_t size) {
             Memory& memory = state.of<Memory>();
             if (memory.age == 0) memory.centre = std::make_shared<Row>(size);
         };
-        part.select = [bits, mu](const TrainingStep&, State& state, std::span<const RowReader>) {
+        scheme.select = [bits, mu](const TrainingStep&, State& state, std::span<const RowReader>) {
             const auto& [age, centre] = state.of<Memory>();
             Parameters theta;
             auto& [takes_centre, delta, around] = theta.own.of<Centred>();
@@ -128,29 +127,26 @@ SchemeDefinition bit_centering_definition() {
             delta = std::sqrt(sum_of_squares(*centre)) / mu / (std::ldexp(1.0, bits - 1) - 1.0);
             return theta;
         };
-        part.encode = [fp32, random_bits,
-                       box = integer_box(bits)](const TrainingStep& step, const Parameters& theta,
-                                                std::span<const double>, const Place& place,
-                                                std::span<const double> x, int worker, Message& m) {
-            const RandomStream stream = step.stream(worker, random_bits);
-            const auto& [takes_centre, delta, centre] = theta.of<Centred>();
+        scheme.encode = [fp32, random_bits, box = integer_box(bits)](const Piece& p, Message& m) {
+            const RandomStream stream = p.stream(random_bits);
+            const auto& [takes_centre, delta, centre] = p.theta.of<Centred>();
             if (takes_centre) {
-                encode_float_row(m, x, 1.0, fp32, stream, step.packs, place.first);
+                encode_float_row(m, p.x, 1.0, fp32, stream, p.packs(), p.place.first);
                 m.grid_use.reset();  // the scheme's grid is offsets
             } else {
-                encode_offsets(m, x, piece_of(std::as_const(*centre), place, x.size()), delta, box,
-                               stream, step.packs, place.first);
+                encode_offsets(m, p.x, piece_of(std::as_const(*centre), p.place, p.x.size()), delta,
+                               box, stream, p.packs(), p.place.first);
             }
         };
-        part.update = [](const TrainingStep&, State& state, const Place& place, const Exchange& e) {
+        scheme.update = [](const TrainingStep&, State& state, const Place& place,
+                           const Exchange& e) {
             if (state.of<Memory>().age == 0) take_centre(state.of<Memory>(), place, e);
         };
-        part.end = [period](const TrainingStep&, State& state) {
+        scheme.end = [period](const TrainingStep&, State& state) {
             long& age = state.of<Memory>().age;
             age = age + 1 == period ? 0 : age + 1;
         };
-        t.parts = std::move(part);
-        return t;
+        return scheme;
     }};
 }
 

@@ -123,40 +123,36 @@ SchemeDefinition fractrain_definition() {
                  {"alpha", "0.3", "factor on epsilon at the first and second turning point"},
                  {"least_scale", "1e-8", "the minimum distance of two codes"},
                  {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+        .build = [](const SchemeArguments& arguments) -> SchemeParts {
         const std::vector<int> widths = schedule(arguments.text("bits"));
         const double epsilon = arguments.number("epsilon", 0.0),
                      alpha = arguments.number("alpha", 0.0);
         const double min_scale = arguments.number("least_scale", 0.0);
         const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
-        TensorScheme t;
-        t.grid = "affine:" + arguments.text("bits");
-        t.keeps_state = t.draws = true;
-        t.needs = {"loss"};
+        SchemeParts scheme;
+        scheme.grid = "affine:" + arguments.text("bits");
+        scheme.keeps_state = scheme.encode_draws = true;
+        scheme.needs = {"loss"};
         std::map<int, LevelTable> tables;  // by width
         for (const int bits : widths) tables.try_emplace(bits, whole_numbers(bits));
-        SchemeParts part;
-        part.select = [widths, epsilon](const TrainingStep&, State& state,
-                                        std::span<const RowReader>) {
+        scheme.select = [widths, epsilon](const TrainingStep&, State& state,
+                                          std::span<const RowReader>) {
             Parameters theta;
             theta.own.of<Width>().bits = widths.at(memory_of(state, epsilon).turns);
             return theta;
         };
-        part.measure = [](const TrainingStep&, const Parameters&, const RowReader& x) {
+        scheme.measure = [](const TrainingStep&, const Parameters&, const RowReader& x) {
             return extremes(x);
         };
-        part.encode = [min_scale, random_bits,
-                       tables](const TrainingStep& step, const Parameters& theta,
-                               std::span<const double> extremes, const Place& place,
-                               std::span<const double> x, int worker, Message& m) {
-            encode_affine(m, x, extremes, tables.at(theta.of<Width>().bits), min_scale,
-                          step.stream(worker, random_bits), step.packs, place.first);
+        scheme.encode = [min_scale, random_bits, tables](const Piece& p, Message& m) {
+            encode_affine(m, p.x, p.own, tables.at(p.theta.of<Width>().bits), min_scale,
+                          p.stream(random_bits), p.packs(), p.place.first);
         };
-        part.end = [epsilon, alpha, count = widths.size()](const TrainingStep& step, State& state) {
+        scheme.end = [epsilon, alpha, count = widths.size()](const TrainingStep& step,
+                                                             State& state) {
             watch(memory_of(state, epsilon), step.loss, alpha, count);
         };
-        t.parts = std::move(part);
-        return t;
+        return scheme;
     }};
 }
 

@@ -55,7 +55,7 @@ SchemeDefinition qsgd_definition() {
              {"norm", "l2", "a bucket's norm: l2 or max"},
              {"code", "fixed",
               "bits of a level: fixed, or sparse in Elias' codes: elias (omega), gamma, delta"}},
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+        .build = [](const SchemeArguments& arguments) -> SchemeParts {
         constexpr std::array<std::string_view, 2> norms{"l2", "max"};  // as in BucketNorm
         constexpr std::array<std::string_view, 4> codes{"fixed", "elias", "gamma", "delta"};
         const UniformGrid grid{
@@ -63,23 +63,18 @@ SchemeDefinition qsgd_definition() {
             static_cast<std::size_t>(arguments.integer("bucket", 1, largest_count)),
             static_cast<int>(arguments.integer("random_bits", 1, 53)),
             arguments.one_of<BucketNorm>("norm", norms)};
-        TensorScheme t;
-        t.grid = "uniform:" + std::to_string(grid.levels);
-        t.draws = true;
+        SchemeParts scheme;
+        scheme.grid = "uniform:" + std::to_string(grid.levels);
+        scheme.encode_draws = true;
         const auto code = elias_code(arguments.choice("code", codes));
-        SchemeParts part;
-        if (code) part.run = grid.bucket;  // distances are counted in a bucket
-        part.measure = [grid](const TrainingStep&, const Parameters&, const RowReader& x) {
+        if (code) scheme.run = grid.bucket;  // distances are counted in a bucket
+        scheme.measure = [grid](const TrainingStep&, const Parameters&, const RowReader& x) {
             return bucket_norms(x, grid);
         };
-        part.encode = [grid, code](const TrainingStep& step, const Parameters&,
-                                   std::span<const double> norms, const Place& place,
-                                   std::span<const double> x, int worker, Message& m) {
-            encode(m, x, grid, norms, code, step.stream(worker, grid.random_bits), step.packs,
-                   place.first);
+        scheme.encode = [grid, code](const Piece& p, Message& m) {
+            encode(m, p.x, grid, p.own, code, p.stream(grid.random_bits), p.packs(), p.place.first);
         };
-        t.parts = std::move(part);
-        return t;
+        return scheme;
     }};
 }
 

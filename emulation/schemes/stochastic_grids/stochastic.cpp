@@ -16,7 +16,7 @@ SchemeDefinition stochastic_definition() {
         .keys = {{"random_bits", "32", "random bits of stochastic rounding, 1 to 64"},
                  {"overflow", "ieee",
                   "the result of overflow: ieee, saturate, propagate, infinity or nan"}},
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+        .build = [](const SchemeArguments& arguments) -> SchemeParts {
         return gathered_scheme(arguments, *arguments.format,
                                parse_overflow(arguments.text("overflow")));
     }};

@@ -75,34 +75,28 @@ SchemeDefinition terngrad_definition() {
             .needs = "gradients",
             .keys = {{"clip", "2.5", "standard deviations beyond which a worker clips, 0: none"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
         const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
-        TensorScheme t;
-        t.grid = "levels:3";
-        t.topology = reductions::code_sum;
-        t.is_exact_sum = t.draws = true;
-        t.transport.code_bits = 2;
-        t.transport.sum_bits = [](int workers) { return bits_of_sum(workers, 2); };
-        t.transport.agreed_bits = all_side_bits;
-        SchemeParts part;
-        part.select = [clip = arguments.number("clip", 0.0)](const TrainingStep&, State&,
-                                                             std::span<const RowReader> rows) {
+        SchemeParts scheme;
+        scheme.grid = "levels:3";
+        scheme.topology = reductions::code_sum;
+        scheme.is_exact_sum = scheme.encode_draws = true;
+        scheme.transport.code_bits = 2;
+        scheme.transport.sum_bits = [](int workers) { return bits_of_sum(workers, 2); };
+        scheme.transport.agreed_bits = all_side_bits;
+        scheme.select = [clip = arguments.number("clip", 0.0)](const TrainingStep&, State&,
+                                                               std::span<const RowReader> rows) {
             return shared_scale(rows, clip);
         };
-        part.encode = [random_bits](const TrainingStep& step, const Parameters& theta,
-                                    std::span<const double>, const Place& place,
-                                    std::span<const double> x, int worker, Message& m) {
-            encode_ternary(m, x, theta.of<Clipped>().limits.at(static_cast<std::size_t>(worker)),
-                           theta.common_scale(), step.stream(worker, random_bits), step.packs,
-                           place.first);
+        scheme.encode = [random_bits](const Piece& p, Message& m) {
+            encode_ternary(m, p.x, p.theta.of<Clipped>().limits.at(p.rank()),
+                           p.theta.common_scale(), p.stream(random_bits), p.packs(), p.place.first);
         };
-        part.reduce = [](const TrainingStep&, const State&, const Parameters& theta, const Place&,
-                         const std::vector<Message>& sent, const Topology&, Row& sum) {
-            sum_of_codes(sent, sum);
-            for (double& y : sum) y *= theta.common_scale();
+        scheme.reduce = [](const SentPieces& s, Row& sum) {
+            sum_of_codes(s.messages, sum);
+            for (double& y : sum) y *= s.theta.common_scale();
         };
-        t.parts = std::move(part);
-        return t;
+        return scheme;
     }};
 }
 

@@ -86,7 +86,7 @@ SchemeDefinition zipml_definition() {
                      {"candidates", "512",
                       "values that levels are chosen from, with method=candidates"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
         constexpr std::array<std::string_view, 3> methods{"exact", "fast", "candidates"};
         const Codebooks books{
             static_cast<std::size_t>(arguments.integer("levels", 2, 1 << 16)),
@@ -94,23 +94,18 @@ SchemeDefinition zipml_definition() {
             static_cast<std::size_t>(arguments.integer("candidates", 2, 1 << 24)),
             parse_level_search(arguments.choice("method", methods)),
             static_cast<int>(arguments.integer("random_bits", 1, 53))};
-        TensorScheme t;
-        t.grid = "levels:" + std::to_string(books.levels);
-        t.draws = true;
-        SchemeParts part;
-        if (books.bucket != 0) part.run = books.bucket;
+        SchemeParts scheme;
+        scheme.grid = "levels:" + std::to_string(books.levels);
+        scheme.encode_draws = true;
+        if (books.bucket != 0) scheme.run = books.bucket;
         else
-            part.measure = [books](const TrainingStep&, const Parameters&, const RowReader& x) {
+            scheme.measure = [books](const TrainingStep&, const Parameters&, const RowReader& x) {
                 return codebook_of(x, books);
             };
-        part.encode = [books](const TrainingStep& step, const Parameters&,
-                              std::span<const double> codebook, const Place& place,
-                              std::span<const double> x, int worker, Message& m) {
-            encode(m, x, place, books, codebook, step.stream(worker, books.random_bits),
-                   step.packs);
+        scheme.encode = [books](const Piece& p, Message& m) {
+            encode(m, p.x, p.place, books, p.own, p.stream(books.random_bits), p.packs());
         };
-        t.parts = std::move(part);
-        return t;
+        return scheme;
     }};
 }
 

@@ -158,24 +158,22 @@ SchemeDefinition fft_sparse_definition() {
                  {"bits", "8", "bits of a coefficient's real or imaginary part, 2 to 24"},
                  {"mantissa", "3", "fraction bits of the range-based float, 0 to 20"},
                  {"bucket", "0", "consecutive elements transformed together; 0: the whole tensor"}},
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+        .build = [](const SchemeArguments& arguments) -> SchemeParts {
         FftSparse f;
         f.keep = arguments.number("keep", 1e-9, 1.0);
         f.bits = static_cast<int>(arguments.integer("bits", 2, 24));
         f.mantissa_bits = static_cast<int>(arguments.integer("mantissa", 0, 20));
         f.bucket = static_cast<std::size_t>(arguments.integer("bucket", 0, largest_count));
-        TensorScheme t;
-        t.grid = "window:" + std::to_string(f.bits);
-        t.parts.run = whole_row;
-        t.parts.encode = [f](const TrainingStep& step, const Parameters&, std::span<const double>,
-                             const Place&, std::span<const double> x, int,
-                             Message& m) { f.encode(step, x, m); };
-        t.tables = [f](std::size_t n) {
+        SchemeParts scheme;
+        scheme.grid = "window:" + std::to_string(f.bits);
+        scheme.run = whole_row;
+        scheme.encode = [f](const Piece& p, Message& m) { f.encode(p.step, p.x, m); };
+        scheme.tables = [f](std::size_t n) {
             return n == 0 ? 0
                           : sizeof(double) *
                                 RealFourier::held(f.bucket == 0 ? n : std::min(n, f.bucket));
         };
-        return t;
+        return scheme;
     }};
 }
 

@@ -145,7 +145,7 @@ SchemeDefinition integer_allreduce_definition() {
                      {"rounding", "ties_to_even", "ties_to_even or stochastic"},
                      {"scale", "power_of_two", "power_of_two or real"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
         constexpr std::array<std::string_view, 2> roundings{"ties_to_even", "stochastic"},
             scales{"power_of_two", "real"};
         FixedPoint f;
@@ -154,15 +154,14 @@ SchemeDefinition integer_allreduce_definition() {
         f.random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
         f.stochastic = arguments.choice("rounding", roundings) == "stochastic";
         f.power_of_two = arguments.choice("scale", scales) == "power_of_two";
-        TensorScheme t;
-        t.grid = "int" + std::to_string(f.bits);
-        t.topology = reductions::code_sum;
-        t.is_exact_sum = true;
-        t.draws = f.stochastic;
-        t.transport.agreed_bits =
+        SchemeParts scheme;
+        scheme.grid = "int" + std::to_string(f.bits);
+        scheme.topology = reductions::code_sum;
+        scheme.is_exact_sum = true;
+        scheme.encode_draws = f.stochastic;
+        scheme.transport.agreed_bits =
             all_side_bits;  // sums are as wide as codes: the scale leaves room
-        SchemeParts part;
-        part.select = [f](const TrainingStep& step, State&, std::span<const RowReader> x) {
+        scheme.select = [f](const TrainingStep& step, State&, std::span<const RowReader> x) {
             if (step.workers >= 1 << (f.bits - 1 < 30 ? f.bits - 1 : 30)) {
                 throw std::invalid_argument(
                     "integer_allreduce with bits=" + std::to_string(f.bits) + " has no room for " +
@@ -174,16 +173,13 @@ SchemeDefinition integer_allreduce_definition() {
             theta.scale_exponent = common_exponent(factors);
             return theta;
         };
-        part.encode = [f](const TrainingStep& step, const Parameters& theta,
-                          std::span<const double>, const Place& place, std::span<const double> x,
-                          int worker, Message& m) {
-            f.encode(m, step, theta.of<Factors>().of_chunk, place, x, worker);
+        scheme.encode = [f](const Piece& p, Message& m) {
+            f.encode(m, p.step, p.theta.of<Factors>().of_chunk, p.place, p.x, p.worker);
         };
-        part.reduce = [f](const TrainingStep&, const State&, const Parameters& theta,
-                          const Place& place, const std::vector<Message>& sent, const Topology&,
-                          Row& sum) { f.add(theta.of<Factors>().of_chunk, place, sent, sum); };
-        t.parts = std::move(part);
-        return t;
+        scheme.reduce = [f](const SentPieces& s, Row& sum) {
+            f.add(s.theta.of<Factors>().of_chunk, s.place, s.messages, sum);
+        };
+        return scheme;
     }};
 }
 

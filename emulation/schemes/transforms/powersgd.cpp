@@ -174,27 +174,25 @@ SchemeDefinition powersgd_definition() {
             .source = "Vogels et al., PowerSGD, NeurIPS 2019 (arXiv:1905.13727)",
             .needs = "gradients of consecutive steps",
             .keys = {{"rank", "2", "columns of the factors"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
         const auto rank = static_cast<std::size_t>(arguments.integer("rank", 1, 1 << 20));
-        TensorScheme t;
-        t.grid = "rank:" + std::to_string(rank);
-        t.topology = reductions::linear;
-        t.keeps_state = t.is_exact_sum = true;
-        t.transport.rounds = 2;  // P, then Q
-        t.parts.run = whole_row;
-        t.parts.select = [rank](const TrainingStep& step, State& state,
-                                std::span<const RowReader> x) {
+        SchemeParts scheme;
+        scheme.grid = "rank:" + std::to_string(rank);
+        scheme.topology = reductions::linear;
+        scheme.keeps_state = scheme.is_exact_sum = true;
+        scheme.transport.rounds = 2;  // P, then Q
+        scheme.run = whole_row;
+        scheme.select = [rank](const TrainingStep& step, State& state,
+                               std::span<const RowReader> x) {
             return select(step, state, x, rank);
         };
-        t.parts.encode = [rank](const TrainingStep& step, const Parameters& theta,
-                                std::span<const double>, const Place&, std::span<const double> x,
-                                int worker, Message& m) {
-            encode(step, theta.of<Factors>(), x, worker, rank, m);
+        scheme.encode = [rank](const Piece& p, Message& m) {
+            encode(p.step, p.theta.of<Factors>(), p.x, p.worker, rank, m);
         };
-        t.parts.reduce = [rank](const TrainingStep& step, State&, const Parameters& theta,
-                                const Place&, const std::vector<Message>& sent, const Topology&,
-                                Row& sum) { add(step, theta.of<Factors>(), sent, rank, sum); };
-        return t;
+        scheme.reduce = [rank](const SentPieces& s, Row& sum) {
+            add(s.step, s.theta.of<Factors>(), s.messages, rank, sum);
+        };
+        return scheme;
     }};
 }
 

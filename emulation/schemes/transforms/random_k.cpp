@@ -109,23 +109,19 @@ SchemeDefinition random_k_definition() {
                      {"scale", "true",
                       "sent values are multiplied by n / k, which makes them unbiased; false "
                       "(inside error_feedback): unchanged"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
-        TensorScheme t;
-        t.grid = "sparse:fp32";
-        t.topology = reductions::linear;
-        t.draws = t.shares_draws = true;
-        SchemeParts part;
-        part.draw = [keep = arguments.number("keep", 1e-9, 1.0)](const TrainingStep& step,
-                                                                 Parameters& theta, std::size_t n) {
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
+        SchemeParts scheme;
+        scheme.grid = "sparse:fp32";
+        scheme.topology = reductions::linear;
+        scheme.encode_draws = true;
+        scheme.draw = [keep = arguments.number("keep", 1e-9, 1.0)](
+                          const TrainingStep& step, Parameters& theta, std::size_t n) {
             choose(step, theta, n, keep);
         };
-        part.encode = [scales = arguments.flag("scale")](
-                          const TrainingStep& step, const Parameters& theta,
-                          std::span<const double>, const Place& place, std::span<const double> x,
-                          int,
-                          Message& m) { encode(m, step, theta.of<Chosen>(), place, x, scales); };
-        t.parts = std::move(part);
-        return t;
+        scheme.encode = [scales = arguments.flag("scale")](const Piece& p, Message& m) {
+            encode(m, p.step, p.theta.of<Chosen>(), p.place, p.x, scales);
+        };
+        return scheme;
     }};
 }
 

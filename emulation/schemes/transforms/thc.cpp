@@ -148,7 +148,7 @@ SchemeDefinition thc_definition() {
         .keys = {{"bits", "4", "bits of a code, 1 to 8"},
                  {"granularity", "30",
                   "g: the table's entries are integers from 0 to g, up to 1000"}},
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+        .build = [](const SchemeArguments& arguments) -> SchemeParts {
         const int bits = static_cast<int>(arguments.integer("bits", 1, 8));
         const int codes = 1 << bits;
         const int g = static_cast<int>(arguments.integer("granularity", codes - 1, 1000));
@@ -158,24 +158,24 @@ SchemeDefinition thc_definition() {
             levels.push_back(normal_level(j, g));
         }
         const Thc thc{g, std::move(entries), LevelTable(std::move(levels))};
-        TensorScheme t;
-        t.grid = "levels:" + std::to_string(codes);
-        t.topology = reductions::code_sum;
-        t.draws = t.is_exact_sum = true;
-        t.transport.code_bits = bits;
-        t.transport.sum_bits = [g](int workers) { return bits_of_sum(workers, g); };
-        t.transport.agreed_bits = all_side_bits;
-        t.parts.run = whole_row;
-        t.parts.select = [](const TrainingStep&, State&, std::span<const RowReader> x) {
+        SchemeParts scheme;
+        scheme.grid = "levels:" + std::to_string(codes);
+        scheme.topology = reductions::code_sum;
+        scheme.encode_draws = scheme.is_exact_sum = true;
+        scheme.transport.code_bits = bits;
+        scheme.transport.sum_bits = [g](int workers) { return bits_of_sum(workers, g); };
+        scheme.transport.agreed_bits = all_side_bits;
+        scheme.run = whole_row;
+        scheme.select = [](const TrainingStep&, State&, std::span<const RowReader> x) {
             return Thc::select(x);
         };
-        t.parts.encode = [thc](const TrainingStep& step, const Parameters& theta,
-                               std::span<const double>, const Place&, std::span<const double> x,
-                               int worker, Message& m) { thc.encode(step, theta, x, worker, m); };
-        t.parts.decode_sum = [thc](const TrainingStep& step, const Parameters& theta, Row& sum) {
+        scheme.encode = [thc](const Piece& p, Message& m) {
+            thc.encode(p.step, p.theta, p.x, p.worker, m);
+        };
+        scheme.decode_sum = [thc](const TrainingStep& step, const Parameters& theta, Row& sum) {
             thc.decode(step, theta, sum);
         };
-        return t;
+        return scheme;
     }};
 }
 

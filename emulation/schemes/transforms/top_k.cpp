@@ -47,21 +47,19 @@ SchemeDefinition top_k_definition() {
         .keys = {{"keep", "0.01", "share of the elements that is sent"},
                  {"index", "32",
                   "bits of an index: 32, or packed, as many as the tensor's length needs"}},
-        .build = [](const SchemeArguments& arguments) -> SchemeKind {
+        .build = [](const SchemeArguments& arguments) -> SchemeParts {
         constexpr std::array<std::string_view, 2> widths{"32", "packed"};
-        TensorScheme t;
-        t.grid = "sparse:fp32";
-        SchemeParts part;
-        part.measure = [keep = arguments.number("keep", 1e-9, 1.0)](
-                           const TrainingStep&, const Parameters&, const RowReader& x) {
+        SchemeParts scheme;
+        scheme.grid = "sparse:fp32";
+        scheme.measure = [keep = arguments.number("keep", 1e-9, 1.0)](
+                             const TrainingStep&, const Parameters&, const RowReader& x) {
             return cutoff_of_magnitudes(x, kept_of(x.size, keep)).row();
         };
-        part.encode = [packed = arguments.choice("index", widths) == "packed"](
-                          const TrainingStep& step, const Parameters&, std::span<const double> own,
-                          const Place& place, std::span<const double> x, int,
-                          Message& m) { encode(m, x, Cutoff::of(own), place, step.packs, packed); };
-        t.parts = std::move(part);
-        return t;
+        scheme.encode = [packed = arguments.choice("index", widths) == "packed"](const Piece& p,
+                                                                                 Message& m) {
+            encode(m, p.x, Cutoff::of(p.own), p.place, p.packs(), packed);
+        };
+        return scheme;
     }};
 }
 

@@ -37,18 +37,14 @@ SchemeDefinition zero_blocks_definition() {
                 "Fei et al., Efficient Sparse Collective Communication (OmniReduce), SIGCOMM 2021",
             .needs = "gradients",
             .keys = {{"block", "256", "consecutive elements of a block"}},
-            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
         const auto block = static_cast<std::size_t>(arguments.integer("block", 1, largest_count));
-        TensorScheme t;
-        t.grid = "sparse:fp32";
-        t.topology = reductions::linear;
-        SchemeParts part;
-        part.run = block;
-        part.encode = [block](const TrainingStep& step, const Parameters&, std::span<const double>,
-                              const Place&, std::span<const double> x, int,
-                              Message& m) { encode(m, x, block, step.packs); };
-        t.parts = std::move(part);
-        return t;
+        SchemeParts scheme;
+        scheme.grid = "sparse:fp32";
+        scheme.topology = reductions::linear;
+        scheme.run = block;
+        scheme.encode = [block](const Piece& p, Message& m) { encode(m, p.x, block, p.packs()); };
+        return scheme;
     }};
 }
 

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "analysis/replay/tensor_rows.h"
-#include "emulation/schemes/as_tensor.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/lists.h"
 #include "tests/support/result_numbers.h"

@@ -9,7 +9,6 @@
 #include <stdexcept>
 
 #include "core/bits.h"
-#include "emulation/schemes/as_tensor.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/exchange_run.h"
 

@@ -1,11 +1,13 @@
-#include "emulation/schemes/agreed_statistics.h"
+#include "emulation/schemes/choice.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/bits.h"
 #include "core/fixed_shape_sum.h"
 #include "emulation/machine/simd.h"
+#include "emulation/schemes/codecs/statistics.h"
 
 namespace apscope::detail {
 
@@ -59,6 +61,58 @@ AgreedStatistics agreed_statistics(std::span<const std::span<const float>> rows,
     }
     agreed.amax = bits_cast<float>(amax);
     return agreed;
+}
+
+SelectionInput SelectionInput::serving(const std::vector<char>& items) const {
+    SelectionInput seen = *this;
+    seen.served = items;
+    for (std::size_t i = 0; i < items.size(); ++i)
+        if (items[i] == 0) seen.statistics[i] = {0.0, 0, statistics[i].elements};
+    return seen;
+}
+
+Decision power_of_two(int exponent) { return {std::ldexp(1.0, exponent), exponent, false, {}}; }
+
+Decision scale_of(double scale) {
+    int exponent = 0;
+    if (std::frexp(scale, &exponent) == 0.5) return {scale, exponent - 1, false, {}};
+    return {scale, std::nullopt, false, {}};
+}
+
+std::optional<int> common_exponent(std::span<const double> scales) {
+    const bool one = !scales.empty() && std::all_of(scales.begin(), scales.end(),
+                                                    [&](double s) { return s == scales[0]; });
+    return one ? scale_of(scales[0]).exponent : std::nullopt;
+}
+
+double fp32_bound(double amax) {
+    auto bound = static_cast<float>(amax);
+    if (static_cast<double>(bound) < amax)
+        bound = std::nextafter(bound, std::numeric_limits<float>::infinity());
+    return std::min(bound, std::numeric_limits<float>::max());
+}
+
+Parameters choose_for(const Choose& choose, const TrainingStep& step, State& state,
+                      std::span<const RowReader> rows) {
+    AgreedStatistics s;
+    s.elements = rows[0].size;
+    s.nonfinite = step.nonfinite;
+    for (const RowReader& row : rows) {
+        for_runs(row, std::max<std::size_t>(row.size, 1),
+                 [&](std::size_t, std::span<const double> x) {
+            s.amax = std::max(s.amax, amax_of(x));
+            s.sum += block_sum(x.size(), [&](std::size_t i) { return x[i]; });
+            s.sum_absolute += block_sum(x.size(), [&](std::size_t i) { return std::abs(x[i]); });
+            s.sum_squares += block_sum(x.size(), [&](std::size_t i) { return x[i] * x[i]; });
+        });
+    }
+    s.amax = fp32_bound(s.amax);
+    const Decision d = choose({1, 1, step.workers, {s}, {step.tensor}, {step.number}}, state).at(0);
+    Parameters theta;
+    theta.scale = d.scale;
+    theta.scale_exponent = d.exponent;
+    theta.skipped = d.skipped;
+    return theta;
 }
 
 }  // namespace apscope::detail

@@ -1,4 +1,4 @@
-#include "emulation/schemes/tensor_scheme.h"
+#include "emulation/schemes/exchange.h"
 
 #include <algorithm>
 #include <stdexcept>

@@ -1,0 +1,74 @@
+// The choice of scales from what the workers agree on: the statistics of tensors before they are
+// rounded. A choice sees all steps and tensors of a replay, or one step of a training loop, or
+// inside another scheme one tensor at one step.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "emulation/schemes/exchange.h"
+
+namespace apscope::detail {
+
+// The statistics of one tensor at one step that the workers agree on.
+struct AgreedStatistics {
+    double amax = 0.0;  // largest finite |g| over all workers
+    std::uint64_t nonfinite = 0;  // NaNs and infinities over all workers
+    std::size_t elements = 0;  // of one worker
+    // Fixed-shape sums over the finite elements of all workers; 0 unless a scheme needs them.
+    double sum = 0.0, sum_absolute = 0.0, sum_squares = 0.0;
+};
+
+// Adds a row's fixed-shape sums over its finite elements.
+void add_sums(AgreedStatistics& agreed, std::span<const float> row);
+AgreedStatistics agreed_statistics(std::span<const std::span<const float>> rows, bool with_sums);
+
+// All steps and tensors that a replay selects, in step order: at(step, tensor).
+struct SelectionInput {
+    std::size_t steps = 0, tensors = 0;
+    int workers = 0;
+    std::vector<AgreedStatistics> statistics;
+    std::vector<std::string> names;  // of the tensors, to which a state refers
+    std::vector<std::int64_t> step_numbers;
+    // Per item, if a policy gives some to other schemes: those count as zeros.
+    std::vector<char> served = {};
+    const AgreedStatistics& at(std::size_t step, std::size_t tensor) const {
+        return statistics[step * tensors + tensor];
+    }
+    bool serves(std::size_t step, std::size_t tensor) const {
+        return served.empty() || served[step * tensors + tensor] != 0;
+    }
+    // The same where only these items are a scheme's.
+    SelectionInput serving(const std::vector<char>& items) const;
+};
+
+struct Decision {
+    double scale = 1.0;  // an fp32 number or a power of two
+    std::optional<int> exponent;  // s if scale = 2^s
+    bool skipped = false;  // the step is dropped
+    // Of this tensor, where they are not the scheme's for every one.
+    std::optional<std::uint64_t> side_bits;
+};
+Decision power_of_two(int exponent);
+Decision scale_of(double scale);  // finds the exponent if there is one
+std::optional<int> common_exponent(
+    std::span<const double> scales);  // s if there are some and all are 2^s
+
+// One decision per item of the input. Memory beyond the last step goes into the state, from which
+// the next replay continues.
+using Choose = std::function<std::vector<Decision>(const SelectionInput&, State&)>;
+
+// Its decision for one tensor at one step, from rows that may have been compensated or transformed.
+Parameters choose_for(const Choose& choose, const TrainingStep& step, State& state,
+                      std::span<const RowReader> rows);
+
+// The smallest fp32 number that is not below, at most the largest: the amax of such rows, which
+// need not be fp32 numbers.
+double fp32_bound(double amax);
+
+}  // namespace apscope::detail

@@ -1,0 +1,53 @@
+// The float grid as an encoder: scaled values are rounded to it, and summed in a format by any
+// topology, or gathered. Data of a scheme in place of encode() and reduce() (scheme.h). A scheme of
+// nothing but a choice of scales and this encoder has a faster path (float_exchange.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/float_format.h"
+#include "core/projection.h"
+#include "emulation/schemes/exchange.h"
+
+namespace apscope::detail {
+
+struct FloatGrid {
+    FloatFormat format;
+    Projection projection;
+
+    friend bool operator==(const FloatGrid&, const FloatGrid&) = default;
+};
+std::uint64_t payload_bits(const FloatGrid& grid, std::size_t elements);
+bool is_stochastic(const FloatGrid& grid);
+
+enum class Collective {
+    all_reduce,  // one scale for all workers; partial sums are rounded to the accumulator
+    all_gather,  // codes are gathered, decoded and added in fp32, in rank order
+};
+
+struct Reduction {
+    Collective collective = Collective::all_reduce;
+    bool exact = false;  // accumulate=exact: every topology gives the fp64 sum
+    FloatFormat accumulate;  // the format partial sums are rounded to
+    Projection projection;  // with the hops' rounding
+
+    static Reduction gathered();
+    bool gathers() const { return collective == Collective::all_gather; }
+    bool draws() const { return !gathers() && is_stochastic(projection.rounding); }
+    friend bool operator==(const Reduction&, const Reduction&) = default;
+};
+
+struct FloatEncoder {
+    FloatGrid grid;
+    Reduction reduction;
+    std::uint64_t side_bits = 0;  // of a tensor: values agreed besides the codes
+
+    // Of the agreed scale that the parameters name.
+    void encode(const Piece& piece, Message& m) const;
+    // Partial sums of the codes in the format, divided by the scale or the scales.
+    void reduce(const SentPieces& sent, Row& sum) const;
+    GridLimits limits() const;
+};
+
+}  // namespace apscope::detail
