@@ -13,7 +13,6 @@
 #include "analysis/replay/item_queue.h"
 #include "analysis/replay/item_rows.h"
 #include "analysis/replay/item_views.h"
-#include "analysis/replay/resolved_schemes.h"
 #include "analysis/replay/row_stream.h"
 #include "analysis/replay/selection.h"
 #include "analysis/replay/tensor_rows.h"
@@ -21,18 +20,45 @@
 #include "core/float_environment.h"
 #include "emulation/machine/memory.h"
 #include "emulation/machine/parallel.h"
+#include "emulation/schemes/resolved_schemes.h"
 
 namespace apscope::detail {
 
 namespace {
+
+std::vector<ResolvedScheme> resolve(const Manifest& manifest, const ReplayOptions& options) {
+    std::vector<std::string> names, roles;
+    for (const TensorInfo& t : manifest.tensors) {
+        names.push_back(t.name);
+        roles.push_back(t.role);
+    }
+    const std::vector<PolicyTensor> all = policy_tensors(names, roles);
+    std::vector<PolicyTensor> tensors;
+    for (const std::size_t k : options.tensors) tensors.push_back(all[k]);
+    std::vector<std::int64_t> numbers;
+    for (const std::size_t t : options.steps) numbers.push_back(manifest.steps[t].number);
+    return resolve_policies(options.schemes, tensors, numbers);
+}
+
+// The inputs of a scheme that the trace lacks at a step; empty if it has all.
+std::string missing_at(const SchemeParts& scheme, const Trace& trace, std::size_t step) {
+    std::string missing;
+    const StepInfo& info = trace.manifest().steps[step];
+    for (const std::string& what : scheme.needs) {
+        const bool there = what == "loss"            ? info.loss.has_value()
+                           : what == "learning_rate" ? info.learning_rate.has_value()
+                                                     : trace.has(step, parse_kind(what));
+        if (!there) missing += (missing.empty() ? "" : " and ") + what;
+    }
+    return missing;
+}
 
 // A running replay: the data that its items share.
 class Replay {
 public:
     Replay(const Trace& trace, ReplayOptions options)
         : trace_(trace), manifest_(trace.manifest()), options_(std::move(options)),
-          schemes_(resolve_policies(options_.schemes, manifest_, options_.steps, options_.tensors)),
-          work_(manifest_, options_, schemes_) {
+          schemes_(resolve(manifest_, options_)), work_(manifest_, options_, schemes_) {
         for (const Topology& t : options_.topologies) {
             if (t.kind != Topology::Kind::exact) topologies_.push_back(t);
         }
@@ -233,8 +259,7 @@ void Replay::select(std::vector<AgreedStatistics> statistics) {
         if (!resolved.streams()) continue;
         const auto earlier = options_.states.find(resolved.name);
         State state = earlier == options_.states.end() ? State{} : earlier->second;
-        decisions_[s] = resolved.parts().choose(
-            resolved.serves.empty() ? input : input.serving(resolved.serves), state);
+        decisions_[s] = resolved.choose(input, state);
         if (resolved.parts().keeps_state && options_.keeps_states)
             states_[resolved.name] = std::move(state);
     }
@@ -409,8 +434,7 @@ SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options,
 std::vector<WorkCost> work_costs(const Trace& trace, const ReplayOptions& options) {
     const FloatEnvironment environment;
     check(trace, options);
-    const std::vector<ResolvedScheme> schemes =
-        resolve_policies(options.schemes, trace.manifest(), options.steps, options.tensors);
+    const std::vector<ResolvedScheme> schemes = resolve(trace.manifest(), options);
     WorkList work(trace.manifest(), options, schemes);
     const std::vector<double> seconds = work.seconds();
     std::vector<WorkCost> costs;

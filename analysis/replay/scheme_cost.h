@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <span>
 
-#include "analysis/replay/resolved_schemes.h"
 #include "emulation/allreduce/topology.h"
+#include "emulation/schemes/resolved_schemes.h"
 
 namespace apscope::detail {
 

@@ -21,8 +21,20 @@ Function keep(py::object f) {
     }};
 }
 
-// Writes a part's changes in a dict of arrays back to the state.
-void read_back(State& state, const py::dict& d) { state = State(to_named_rows(d)); }
+// The result of a part that gets the state as a dict of arrays, whose changes the state keeps.
+template <class... Rest>
+py::object call(const Function& f, const TrainingStep& step, State& state, Rest&&... rest) {
+    const py::dict d = to_dict(state.rows());
+    py::object made = (*f)(step, d, std::forward<Rest>(rest)...);
+    state = State(to_named_rows(d));
+    return made;
+}
+
+Array values_of(const std::vector<Message>& sent) {
+    Rows values;
+    for (const Message& m : sent) values.push_back(m.values);
+    return to_array(values);
+}
 
 Rows rows_of(std::span<const RowReader> readers) {
     Rows rows;
@@ -46,9 +58,8 @@ NamedRows spread(Parameters theta, std::size_t elements) {
 void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
     if (!functions.empty()) parts.run = whole_row;
     if (parts.choose) {  // of one tensor, as all parts here
-        parts.select = [choose = std::move(parts.choose)](const TrainingStep& step, State& state,
-                                                          std::span<const RowReader> rows) {
-            return choose_for(choose, step, state, rows);
+        parts.select = [choose = std::move(parts.choose)](const Selection& s) {
+            return choose_for(choose, s);
         };
         parts.choose = {};
     }
@@ -61,9 +72,8 @@ void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
         parts.compensate = {};
         parts.compensate_all = [f](const TrainingStep& step, State& state, Rows& rows) {
             const py::gil_scoped_acquire acquire;
-            const py::dict d = to_dict(state.rows());
-            rows = to_rows((*f)(step, d, to_array(rows)).cast<Array>(), rows.size(), "compensate");
-            read_back(state, d);
+            rows = to_rows(call(f, step, state, to_array(rows)).cast<Array>(), rows.size(),
+                           "compensate");
         };
     }
     if (const Function f = part("forward")) {
@@ -83,19 +93,15 @@ void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
     }
     if (const Function f = part("select")) {
         if (parts.draw) parts.draw = [](const TrainingStep&, Parameters&, std::size_t) {};
-        parts.select = [f](const TrainingStep& step, State& state,
-                           std::span<const RowReader> rows) {
+        parts.select = [f](const Selection& s) {
             const py::gil_scoped_acquire acquire;
-            const py::dict d = to_dict(state.rows());
-            Parameters theta = Parameters::of_rows(
-                to_named_rows((*f)(step, d, to_array(rows_of(rows))).cast<py::dict>()));
-            read_back(state, d);
-            return theta;
+            return Parameters::of_rows(to_named_rows(
+                call(f, s.step, s.state, to_array(rows_of(s.rows))).cast<py::dict>()));
         };
     }
     if (const Function f = part("encode")) {
         parts.measure = {};
-        parts.encode = [f, bits](const Piece& p, Message& m) {
+        parts.encode = [f, bits](const RowPiece& p, Message& m) {
             const py::gil_scoped_acquire acquire;
             py::object made =
                 (*f)(p.step, to_dict(spread(p.theta, p.x.size())), to_array(p.x), p.worker);
@@ -122,12 +128,9 @@ void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
         parts.reduce_draws = parts.draws();
         parts.reduce = [f](const SentPieces& s, Row& sum) {
             const py::gil_scoped_acquire acquire;
-            Rows values;
-            for (const Message& m : s.messages) values.push_back(m.values);
-            const py::dict d = to_dict(s.state.rows());
-            sum = to_row((*f)(s.step, d, to_dict(spread(s.theta, s.place.size)), to_array(values))
+            sum = to_row(call(f, s.step, s.state, to_dict(spread(s.theta, s.place.size)),
+                              values_of(s.messages))
                              .cast<Array>());
-            read_back(s.state, d);
         };
     }
     if (const Function f = part("update")) {
@@ -135,12 +138,8 @@ void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
         parts.update = [f](const TrainingStep& step, State& state, const Place&,
                            const Exchange& e) {
             const py::gil_scoped_acquire acquire;
-            Rows values;
-            for (const Message& m : e.sent) values.push_back(m.values);
-            const py::dict d = to_dict(state.rows());
-            (*f)(step, d, to_array(e.intended), to_array(values),
+            call(f, step, state, to_array(e.intended), values_of(e.sent),
                  e.reduced.empty() ? Array(0) : to_array(e.reduced[0]));
-            read_back(state, d);
         };
     }
 }
@@ -238,7 +237,7 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes
         if (bits < 1 || bits > 64)
             throw py::value_error("bits=" + std::to_string(bits) + " is not between 1 and 64");
         py::array_t<std::uint64_t> words(static_cast<py::ssize_t>(count));
-        const RandomStream stream = s.stream(worker, bits, hop);
+        const RandomStream stream = s.stream(static_cast<std::size_t>(worker), bits, hop);
         for (std::size_t i = 0; i < count; ++i)
             words.mutable_data()[i] = stream.at(i) >> (64 - bits);
         return words;

@@ -92,8 +92,8 @@ double fp32_bound(double amax) {
     return std::min(bound, std::numeric_limits<float>::max());
 }
 
-Parameters choose_for(const Choose& choose, const TrainingStep& step, State& state,
-                      std::span<const RowReader> rows) {
+Parameters choose_for(const Choose& choose, const Selection& given) {
+    const auto& [step, state, rows] = given;
     AgreedStatistics s;
     s.elements = rows[0].size;
     s.nonfinite = step.nonfinite;

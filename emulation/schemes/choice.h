@@ -64,8 +64,7 @@ std::optional<int> common_exponent(
 using Choose = std::function<std::vector<Decision>(const SelectionInput&, State&)>;
 
 // Its decision for one tensor at one step, from rows that may have been compensated or transformed.
-Parameters choose_for(const Choose& choose, const TrainingStep& step, State& state,
-                      std::span<const RowReader> rows);
+Parameters choose_for(const Choose& choose, const Selection& given);
 
 // The smallest fp32 number that is not below, at most the largest: the amax of such rows, which
 // need not be fp32 numbers.

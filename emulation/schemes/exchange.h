@@ -54,7 +54,7 @@ struct TrainingStep {
     bool packs = false;  // messages carry their payload, not its length alone
 
     // A worker's random words; `hop` keeps apart what one worker draws more than once.
-    RandomStream stream(int worker, int random_bits, std::uint32_t hop = 0) const {
+    RandomStream stream(std::size_t worker, int random_bits, std::uint32_t hop = 0) const {
         return {key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, hop),
                 random_bits};
     }
@@ -131,16 +131,29 @@ struct Place {
 std::span<double> piece_of(Row& row, const Place& place, std::size_t count);
 std::span<const double> piece_of(const Row& row, const Place& place, std::size_t count);
 
+// What select() gets: the rows of all workers.
+struct Selection {
+    const TrainingStep& step;
+    State& state;
+    std::span<const RowReader> rows;
+};
+
+// What measure() gets: one of them.
+struct WorkerRow {
+    const TrainingStep& step;
+    const Parameters& theta;
+    const RowReader& x;
+};
+
 // What encode() gets: a piece of a worker's row.
-struct Piece {
+struct RowPiece {
     const TrainingStep& step;
     const Parameters& theta;
     std::span<const double> own;  // what measure() gave for this row
     Place place;
     std::span<const double> x;
-    int worker = 0;
+    std::size_t worker = 0;
 
-    std::size_t rank() const { return static_cast<std::size_t>(worker); }
     bool packs() const { return step.packs; }
     RandomStream stream(int random_bits, std::uint32_t hop = 0) const {
         return step.stream(worker, random_bits, hop);

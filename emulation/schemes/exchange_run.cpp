@@ -43,9 +43,9 @@ ExchangeRun::ExchangeRun(const SchemeParts& parts, const TrainingStep& step, Sta
         step_.nonfinite =
             is_one() ? special_.size() : agreed_statistics(gradients, false).nonfinite;
     const std::vector<RowReader> rows = readers();
-    theta_ = parts.parameters(step_, state_, rows);
+    theta_ = parts.parameters({step_, state_, rows});
     for (std::size_t w = 0; w < workers && parts.measure; ++w)
-        own_[w] = parts.measure(step_, theta_, rows[w]);
+        own_[w] = parts.measure({step_, theta_, rows[w]});
     e_.skipped = theta_.skipped;
     e_.scale_exponent = theta_.scale_exponent;
     if (names_scales() && theta_.scale) e_.scales = {*theta_.scale};
@@ -69,7 +69,7 @@ void ExchangeRun::take_all() {
             special_.clear();
             widen_gradients(gradients_[w].subspan(first, count), parts_.sees_special, w, buffer_,
                             special_);
-            parts_.take(step_, state_, {first, elements_}, buffer_, static_cast<int>(w));
+            parts_.take(state_, {first, elements_}, buffer_, w);
         }
     }
 }
@@ -89,9 +89,8 @@ std::vector<RowReader> ExchangeRun::readers() {
             special_.clear();
             widen_gradients(gradients_[w].subspan(first, count), parts_.sees_special, w, row,
                             special_);
-            if (parts_.compensate)
-                parts_.compensate(step_, state_, place, row, static_cast<int>(w));
-            if (parts_.adjust) parts_.adjust(step_, state_, place, row, static_cast<int>(w));
+            if (parts_.compensate) parts_.compensate(state_, place, row, w);
+            if (parts_.adjust) parts_.adjust(state_, place, row, w);
             return row;
         }});
     }
@@ -110,18 +109,18 @@ void ExchangeRun::read_piece(std::size_t first) {
         Row& row = e_.intended[w];
         row.resize(count);
         widen_gradients(gradients_[w].subspan(first, count), parts_.sees_special, w, row, special_);
-        if (takes_ && parts_.take) parts_.take(step_, state_, place(), row, static_cast<int>(w));
+        if (takes_ && parts_.take) parts_.take(state_, place(), row, w);
     }
     if (parts_.compensate_all) {
         parts_.compensate_all(step_, state_, e_.intended);
         for (const Row& row : e_.intended) check(row, count, "compensate");
     }
     for (std::size_t w = 0; w < workers && parts_.compensate; ++w)
-        parts_.compensate(step_, state_, place(), e_.intended[w], static_cast<int>(w));
+        parts_.compensate(state_, place(), e_.intended[w], w);
     if (parts_.forward) parts_.forward(step_, state_, e_.intended, turned_);
     else if (parts_.adjust) turned_ = e_.intended;
     for (std::size_t w = 0; w < turned_.size() && parts_.adjust; ++w)
-        parts_.adjust(step_, state_, place(), turned_[w], static_cast<int>(w));
+        parts_.adjust(state_, place(), turned_[w], w);
     for (SpecialValue& s : special_) s.intended = e_.intended[s.worker][s.element];
 }
 
@@ -144,7 +143,7 @@ Exchange& ExchangeRun::send(const PhiloxKey& key, bool keeps) {
         e_.intended[s.worker][s.element] = s.intended;  // restore() wrote over it
     for (std::size_t w = 0; w < e_.sent.size(); ++w) {
         Message& m = e_.sent[w];
-        parts_.make({step_, theta, own_[w], place(), encoded(w), static_cast<int>(w)}, m);
+        parts_.make({step_, theta, own_[w], place(), encoded(w), w}, m);
         check(m.values, encoded(0).size(), "encode");
         if (!parts_.decode_sum) continue;
         Row& sum = e_.reduced[0];

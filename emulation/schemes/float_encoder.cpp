@@ -14,9 +14,8 @@ bool is_stochastic(const FloatGrid& grid) { return is_stochastic(grid.projection
 
 Reduction Reduction::gathered() { return {Collective::all_gather, false, make_format(8, 23), {}}; }
 
-void FloatEncoder::encode(const Piece& p, Message& m) const {
-    encode_float_row(m, p.x, p.theta.common_scale(), grid, p.stream(grid.projection.random_bits),
-                     p.packs(), p.place.first);
+void FloatEncoder::encode(const RowPiece& p, Message& m) const {
+    encode_float_row(p, p.theta.common_scale(), grid, m);
     m.side_bits = side_bits;
 }
 

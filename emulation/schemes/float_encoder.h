@@ -44,7 +44,7 @@ struct FloatEncoder {
     std::uint64_t side_bits = 0;  // of a tensor: values agreed besides the codes
 
     // Of the agreed scale that the parameters name.
-    void encode(const Piece& piece, Message& m) const;
+    void encode(const RowPiece& piece, Message& m) const;
     // Partial sums of the codes in the format, divided by the scale or the scales.
     void reduce(const SentPieces& sent, Row& sum) const;
     GridLimits limits() const;

@@ -4,14 +4,11 @@
 
 namespace apscope::detail {
 
-Parameters SchemeParts::parameters(const TrainingStep& step, State& state,
-                                   std::span<const RowReader> rows) const {
-    return select   ? select(step, state, rows)
-           : choose ? choose_for(choose, step, state, rows)
-                    : Parameters();
+Parameters SchemeParts::parameters(const Selection& given) const {
+    return select ? select(given) : choose ? choose_for(choose, given) : Parameters();
 }
 
-void SchemeParts::make(const Piece& piece, Message& m) const {
+void SchemeParts::make(const RowPiece& piece, Message& m) const {
     encode ? encode(piece, m) : float_encoder.value().encode(piece, m);
 }
 

@@ -77,12 +77,10 @@ struct SchemeParts {
     std::function<void(State&, std::size_t workers, std::size_t size)> begin;
     // What the state takes from a worker's gradients before anything is computed: once an element
     // and step.
-    std::function<void(const TrainingStep&, State&, const Place&, std::span<const double> gradients,
-                       int worker)>
+    std::function<void(State&, const Place&, std::span<const double> gradients, std::size_t worker)>
         take;
     // From the gradients to what the worker wants to send, in place; as often as it is read.
-    std::function<void(const TrainingStep&, const State&, const Place&, std::span<double>,
-                       int worker)>
+    std::function<void(const State&, const Place&, std::span<double>, std::size_t worker)>
         compensate;
     // The same for all workers at once, before it, on whole rows only.
     std::function<void(const TrainingStep&, State&, Rows&)> compensate_all;
@@ -90,12 +88,10 @@ struct SchemeParts {
     // the rows of all workers, and then for each in place. Beside forward(), select() and measure()
     // work on whole rows only.
     std::function<void(const TrainingStep&, const State&, const Rows& intended, Rows& x)> forward;
-    std::function<void(const TrainingStep&, const State&, const Place&, std::span<double>,
-                       int worker)>
-        adjust;
+    std::function<void(const State&, const Place&, std::span<double>, std::size_t worker)> adjust;
     // Parameters in one of two scopes: from the rows of one tensor at one step, for all workers, or
     // from the agreed statistics of all steps and tensors. Draws nothing, unless on whole rows.
-    std::function<Parameters(const TrainingStep&, State&, std::span<const RowReader>)> select;
+    std::function<Parameters(const Selection&)> select;
     Choose choose;
     // What the step's words decide for all workers and pieces, added to what was chosen; rows are
     // of `size`. All messages are then drawn by the same words: the variance of their sum is not
@@ -103,11 +99,11 @@ struct SchemeParts {
     std::function<void(const TrainingStep&, Parameters&, std::size_t size)> draw;
     // The totals of a worker's row that its own encode() needs, as numbers of any meaning; draws
     // nothing.
-    std::function<Row(const TrainingStep&, const Parameters&, const RowReader&)> measure;
+    std::function<Row(const WorkerRow&)> measure;
     // Encodes and reduces where encode() and reduce() are left out.
     std::optional<FloatEncoder> float_encoder;
     // Fills in the message, which may be that of another piece.
-    std::function<void(const Piece&, Message&)> encode;
+    std::function<void(const RowPiece&, Message&)> encode;
     // Without one, and without a float encoder: gathered_sum().
     std::function<void(const SentPieces&, Row& sum)> reduce;
     // Instead of it, where codes add up: from their sum, in rank order, to what it stands for, in
@@ -147,9 +143,8 @@ struct SchemeParts {
                !compares_intended;
     }
 
-    Parameters parameters(const TrainingStep& step, State& state,
-                          std::span<const RowReader> rows) const;
-    void make(const Piece& piece, Message& m) const;
+    Parameters parameters(const Selection& given) const;
+    void make(const RowPiece& piece, Message& m) const;
     void add(const SentPieces& sent, Row& sum) const;
 };
 

@@ -73,18 +73,6 @@ std::vector<std::string> StepExchange::needs() const {
     return {needed.begin(), needed.end()};
 }
 
-std::vector<StepExchange::Part> StepExchange::parts_at(std::int64_t number) const {
-    if (!scheme_.is_policy())
-        return {{&scheme_.parts, scheme_.spec, std::vector<char>(tensors_.size(), 1)}};
-    std::vector<Part> parts;
-    for (const PolicyBranch& branch : scheme_.policy.branches)
-        parts.push_back({&branch.scheme->parts, scheme_.spec + "/" + branch.scheme->spec,
-                         std::vector<char>(tensors_.size())});
-    for (std::size_t k = 0; k < tensors_.size(); ++k)
-        parts[scheme_.policy.branches_for(known_[k], std::span(&number, 1)).at(0)].serves[k] = 1;
-    return parts;
-}
-
 void StepExchange::check(const StepGradients& step) const {
     const auto refuse = [&](const std::string& what, std::size_t found, std::size_t wanted) {
         throw std::invalid_argument(what + " " + std::to_string(found) + ", not " +
@@ -120,15 +108,15 @@ void StepExchange::check(const StepGradients& step) const {
 }
 
 std::vector<AgreedStatistics> StepExchange::statistics(const StepGradients& step,
-                                                       std::span<const Part> parts,
+                                                       std::span<const ResolvedScheme> schemes,
                                                        int threads) const {
     bool with_sums = false;
     std::vector<std::size_t> wanted;  // the tensors of some scheme that streams
-    for (const Part& part : parts) {
-        if (!part.scheme->streams()) continue;
-        with_sums = with_sums || part.scheme->wants_sums;
+    for (const ResolvedScheme& scheme : schemes) {
+        if (!scheme.streams()) continue;
+        with_sums = with_sums || scheme.parts().wants_sums;
         for (std::size_t k = 0; k < tensors_.size(); ++k)
-            if (part.serves[k] != 0) wanted.push_back(k);
+            if (scheme.serves_item(k)) wanted.push_back(k);
     }
     std::vector<AgreedStatistics> agreed(tensors_.size());
     parallel_for(wanted.size(), threads, [&](std::size_t i) {
@@ -138,24 +126,24 @@ std::vector<AgreedStatistics> StepExchange::statistics(const StepGradients& step
 }
 
 std::vector<StepExchange::Task> StepExchange::tasks(const StepGradients& step, int threads) {
-    const std::vector<Part> parts = parts_at(step.number);
-    SelectionInput input{1,  tensors_.size(), workers_, statistics(step, parts, threads),
+    const std::vector<ResolvedScheme> schemes =
+        resolve_policies(std::span(&scheme_, 1), known_, std::span(&step.number, 1));
+    SelectionInput input{1,  tensors_.size(), workers_, statistics(step, schemes, threads),
                          {}, {step.number}};
     for (const StepTensor& tensor : tensors_) input.names.push_back(tensor.name);
     std::vector<Task> tasks;
-    for (const Part& part : parts) {
-        const bool streams = part.scheme->streams();
+    for (const ResolvedScheme& scheme : schemes) {
+        const bool streams = scheme.streams();
         std::vector<Decision> decisions(tensors_.size());
-        if (streams)
-            decisions = part.scheme->choose(input.serving(part.serves), states_[part.name]);
+        if (streams) decisions = scheme.choose(input, states_[scheme.name]);
         for (std::size_t k = 0; k < tensors_.size(); ++k) {
-            if (part.serves[k] == 0) continue;
+            if (!scheme.serves_item(k)) continue;
             const std::size_t size = tensors_[k].elements(), most = streams ? chunk : size;
-            State* state = streams ? nullptr : &states_[part.name + "|" + tensors_[k].name];
+            State* state = streams ? nullptr : &states_[scheme.name + "|" + tensors_[k].name];
             std::size_t first = 0;
             do {
                 const std::size_t count = std::min(most, size - first);
-                tasks.push_back({part.scheme, k, first, count, decisions[k], state});
+                tasks.push_back({&scheme.parts(), k, first, count, decisions[k], state});
                 first += count;
             } while (first < size);
         }

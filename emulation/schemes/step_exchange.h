@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "emulation/allreduce/topology.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/resolved_schemes.h"
 
 namespace apscope::detail {
 
@@ -54,12 +54,6 @@ public:
     std::map<std::string, State>& states() { return states_; }
 
 private:
-    // One scheme that is not a policy, and its tensors at the current step.
-    struct Part {
-        const SchemeParts* scheme;
-        std::string name;  // of its states
-        std::vector<char> serves;
-    };
     // Elements first .. first + count - 1 of a tensor through a scheme: the whole tensor, unless
     // the scheme streams.
     struct Task {
@@ -68,9 +62,9 @@ private:
         Decision decision;  // of a scheme that streams
         State* state;  // of any other
     };
-    std::vector<Part> parts_at(std::int64_t number) const;
     void check(const StepGradients& step) const;
-    std::vector<AgreedStatistics> statistics(const StepGradients& step, std::span<const Part> parts,
+    std::vector<AgreedStatistics> statistics(const StepGradients& step,
+                                             std::span<const ResolvedScheme> schemes,
                                              int threads) const;
     std::vector<Task> tasks(const StepGradients& step, int threads);
     // Whether the scheme dropped the step.

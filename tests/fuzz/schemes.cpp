@@ -14,8 +14,8 @@ void schemes(Bytes bytes) {
     const std::string_view text = text_of(bytes);
     const std::size_t line = text.find('\n');
     if (line == std::string_view::npos) return;
-    TensorScheme scheme;
-    if (!taken([&] { scheme = as_tensor_scheme(parse_scheme(text.substr(0, line))); })) return;
+    SchemeParts scheme;
+    if (!taken([&] { scheme = parse_scheme(text.substr(0, line)).own_parts(); })) return;
     std::vector<float> values((bytes.size() - line - 1) / sizeof(float));
     for (std::size_t i = 0; i < values.size(); ++i)
         std::memcpy(&values[i], bytes.data() + line + 1 + i * sizeof(float), sizeof(float));

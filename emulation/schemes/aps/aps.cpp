@@ -76,14 +76,13 @@ struct Run {
 };
 
 // 2^s of every unit.
-Row unit_scales(const ShiftRule& rule, std::size_t unit, const TrainingStep& step, State& state,
-                std::span<const RowReader> rows) {
-    const std::size_t units = (rows[0].size + unit - 1) / unit;
+Row unit_scales(const ShiftRule& rule, std::size_t unit, const Selection& given) {
+    const std::size_t units = (given.rows[0].size + unit - 1) / unit;
     Row scales(units, 0.0);
-    for (const RowReader& row : rows) raise_to_amax(row, unit, scales);
+    for (const RowReader& row : given.rows) raise_to_amax(row, unit, scales);
     for (std::size_t u = 0; u < units; ++u) {
-        scales[u] = power_of_two(shift_in_force(rule, state, step.tensor, units, u,
-                                                fp32_bound(scales[u]), step.workers))
+        scales[u] = power_of_two(shift_in_force(rule, given.state, given.step.tensor, units, u,
+                                                fp32_bound(scales[u]), given.step.workers))
                         .scale;
     }
     return scales;
@@ -91,24 +90,22 @@ Row unit_scales(const ShiftRule& rule, std::size_t unit, const TrainingStep& ste
 
 // One scale per unit.
 void set_units(SchemeParts& scheme, const ShiftRule& rule, const Run& run) {
-    scheme.select = [rule, run](const TrainingStep& step, State& state,
-                                std::span<const RowReader> rows) {
+    scheme.select = [rule, run](const Selection& s) {
         Parameters theta;
-        theta.unit = run.of(step, rows[0].size);
-        theta.scales = unit_scales(rule, theta.unit, step, state, rows);
+        theta.unit = run.of(s.step, s.rows[0].size);
+        theta.scales = unit_scales(rule, theta.unit, s);
         theta.scale_exponent = common_exponent(theta.scales);
         return theta;
     };
-    scheme.measure = [run](const TrainingStep& step, const Parameters& theta, const RowReader& x) {
+    scheme.measure = [run](const WorkerRow& r) {
         Row scales;  // of the units, also where theta has one an element
-        const std::size_t unit = run.of(step, x.size);
-        for (std::size_t first = 0; first < x.size; first += std::min(unit, x.size - first))
-            scales.push_back(theta.scales[first / theta.unit]);
+        const std::size_t unit = run.of(r.step, r.x.size);
+        for (std::size_t first = 0; first < r.x.size; first += std::min(unit, r.x.size - first))
+            scales.push_back(r.theta.scales[first / r.theta.unit]);
         return scales;
     };
-    scheme.encode = [grid = scheme.float_encoder->grid, run](const Piece& p, Message& m) {
-        encode_float_row(m, p.x, p.own, run.of(p.step, p.place.size), grid,
-                         p.stream(grid.projection.random_bits), p.packs(), p.place);
+    scheme.encode = [grid = scheme.float_encoder->grid, run](const RowPiece& p, Message& m) {
+        encode_float_row(p, p.own, run.of(p.step, p.place.size), grid, m);
         m.side_bits = 8 * p.own.size();
     };
 }

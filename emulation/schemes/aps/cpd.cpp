@@ -59,8 +59,9 @@ float agreed_scale(const Cpd& cpd, std::span<const RowReader> rows) {
     return std::ldexp(1.0f, static_cast<int>(shift));
 }
 
-void encode(Message& m, const Cpd& cpd, const TrainingStep& step, float scale,
-            std::span<const double> x) {
+void encode(const RowPiece& p, const Cpd& cpd, Message& m) {
+    const auto scale = static_cast<float>(p.theta.common_scale());
+    const std::span<const double> x = p.x;
     thread_local std::vector<float> codes;
     codes.resize(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) codes[i] = static_cast<float>(x[i]) * scale;
@@ -72,18 +73,19 @@ void encode(Message& m, const Cpd& cpd, const TrainingStep& step, float scale,
     }
     m.payload_bits = 32 * x.size();
     m.side_bits = cpd.scales ? 32 : 0;
-    if (!step.packs) return;
+    if (!p.packs()) return;
     BitWriter bits;
     for (const float code : codes) bits.put(std::bit_cast<std::uint32_t>(code), 32);
     m.payload = bits.take();
 }
 
 // In rank order, every sum cast; with kahan every operation of Kahan's sum. Divided by the scale.
-void add(const Cpd& cpd, const std::vector<Message>& sent, float scale, Row& sum) {
-    const std::size_t n = sent.at(0).codes.size();
+void add(const SentPieces& s, const Cpd& cpd, Row& sum) {
+    const auto scale = static_cast<float>(s.theta.common_scale());
+    const std::size_t n = s.messages.at(0).codes.size();
     thread_local std::vector<float> total, lost, y, next;
     for (std::vector<float>* row : {&total, &lost, &y, &next}) row->assign(n, 0.0f);
-    for (const Message& m : sent) {
+    for (const Message& m : s.messages) {
         if (!cpd.kahan) {
             for (std::size_t i = 0; i < n; ++i) total[i] += static_cast<float>(m.codes[i]);
             cpd.cast(total);
@@ -109,19 +111,15 @@ SchemeParts cpd_scheme(const Cpd& cpd, std::string grid) {
     scheme.topology = cpd.kahan ? "sequential+kahan" : "sequential";
     scheme.sees_special = true;
     scheme.transport.agreed_bits = all_side_bits;
-    scheme.select = [cpd](const TrainingStep&, State&, std::span<const RowReader> rows) {
-        const float scale = cpd.scales ? agreed_scale(cpd, rows) : 1.0f;
+    scheme.select = [cpd](const Selection& s) {
+        const float scale = cpd.scales ? agreed_scale(cpd, s.rows) : 1.0f;
         Parameters theta;
         theta.scale = scale;
         if (scale > 0.0f && std::isfinite(scale)) theta.scale_exponent = std::ilogb(scale);
         return theta;
     };
-    scheme.encode = [cpd](const Piece& p, Message& m) {
-        encode(m, cpd, p.step, static_cast<float>(p.theta.common_scale()), p.x);
-    };
-    scheme.reduce = [cpd](const SentPieces& s, Row& sum) {
-        add(cpd, s.messages, static_cast<float>(s.theta.common_scale()), sum);
-    };
+    scheme.encode = [cpd](const RowPiece& p, Message& m) { encode(p, cpd, m); };
+    scheme.reduce = [cpd](const SentPieces& s, Row& sum) { add(s, cpd, sum); };
     return scheme;
 }
 

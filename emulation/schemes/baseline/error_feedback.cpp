@@ -37,13 +37,10 @@ SchemeParts with_errors(const SchemeParts& inner, double decay) {
             if (row.empty()) row.resize(size, 0.0);
         }
     };
-    scheme.compensate = [inner = inner.compensate, decay](const TrainingStep& step,
-                                                          const State& state, const Place& place,
-                                                          std::span<double> x, int worker) {
-        if (inner) inner(step, state, place, x, worker);
-        add_errors(
-            piece_of(state.of<Errors>().rows.at(static_cast<std::size_t>(worker)), place, x.size()),
-            decay, x);
+    scheme.compensate = [inner = inner.compensate, decay](const State& state, const Place& place,
+                                                          std::span<double> x, std::size_t worker) {
+        if (inner) inner(state, place, x, worker);
+        add_errors(piece_of(state.of<Errors>().rows.at(worker), place, x.size()), decay, x);
     };
     scheme.update = [inner = inner.update](const TrainingStep& step, State& state,
                                            const Place& place, const Exchange& e) {

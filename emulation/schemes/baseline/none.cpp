@@ -13,9 +13,7 @@ SchemeDefinition none_definition() {
             .takes_format = true,
             .keys = float_keys(),
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        SchemeParts scheme = float_scheme(arguments);
-        scheme.choose = choose_constant(power_of_two(0));
-        return scheme;
+        return float_scheme(arguments, 0, choose_constant(power_of_two(0)));
     },
             .family_of = [](const SchemeArguments& arguments) -> std::string_view {
         const std::string name = arguments.format->name();

@@ -53,10 +53,11 @@ void state_moments(std::span<const double> scaled, const double* scale, const Ca
 }
 
 // in_blocks: runs are blocks with scales of their own.
-void encode_runs(Message& m, std::span<const double> x, std::span<const double> scales,
-                 std::size_t run, bool in_blocks, const FloatGrid& grid, const RandomStream& stream,
-                 bool packs, const Place& place) {
-    const std::size_t first = place.first;
+void encode_runs(const RowPiece& p, std::span<const double> scales, std::size_t run, bool in_blocks,
+                 const FloatGrid& grid, Message& m) {
+    const std::span<const double> x = p.x;
+    const RandomStream stream = p.stream(grid.projection.random_bits);
+    const std::size_t first = p.place.first;
     const std::size_t n = x.size();
     const RowCast rows(grid.format, grid.projection);
     const bool drawn = is_stochastic(grid.projection.rounding);
@@ -91,26 +92,24 @@ void encode_runs(Message& m, std::span<const double> x, std::span<const double> 
             end = begin + std::min(run - (first + begin) % run, n - begin);
             blocks.add(x, m.saturated, begin, end - begin, 1.0 / scales[(first + begin) / run],
                        (first + begin) % run == 0,
-                       (first + end) % run == 0 || first + end == place.size);
+                       (first + end) % run == 0 || first + end == p.place.size);
         }
         m.block_use = blocks;
     }
     m.payload_bits = payload_bits(grid, n);
-    if (packs) m.payload = pack_float_codes(m.codes, grid.format);
+    if (p.packs()) m.payload = pack_float_codes(m.codes, grid.format);
 }
 
 }  // namespace
 
-void encode_float_row(Message& m, std::span<const double> x, double scale, const FloatGrid& grid,
-                      const RandomStream& stream, bool packs, std::size_t first) {
+void encode_float_row(const RowPiece& p, double scale, const FloatGrid& grid, Message& m) {
     constexpr std::size_t endless = std::numeric_limits<std::size_t>::max();
-    encode_runs(m, x, std::span(&scale, 1), endless, false, grid, stream, packs, {first, endless});
+    encode_runs(p, std::span(&scale, 1), endless, false, grid, m);
 }
 
-void encode_float_row(Message& m, std::span<const double> x, std::span<const double> scales,
-                      std::size_t run, const FloatGrid& grid, const RandomStream& stream,
-                      bool packs, const Place& place) {
-    encode_runs(m, x, scales, run, true, grid, stream, packs, place);
+void encode_float_row(const RowPiece& p, std::span<const double> scales, std::size_t run,
+                      const FloatGrid& grid, Message& m) {
+    encode_runs(p, scales, run, true, grid, m);
 }
 
 }  // namespace apscope::detail

@@ -9,15 +9,13 @@
 namespace apscope::detail {
 
 // codes = round(scale x), values = codes / scale. The product is exact if x are fp32 numbers or the
-// scale is a power of two; else it is rounded once to fp64 before. x[i] draws the word of element
-// first + i.
-void encode_float_row(Message& m, std::span<const double> x, double scale, const FloatGrid& grid,
-                      const RandomStream& stream, bool packs, std::size_t first);
+// scale is a power of two; else it is rounded once to fp64 before. An element draws the word of its
+// place.
+void encode_float_row(const RowPiece& p, double scale, const FloatGrid& grid, Message& m);
 // The same where runs of consecutive elements have scales of their own: that of element i of the
 // row is scales[i / run].
-void encode_float_row(Message& m, std::span<const double> x, std::span<const double> scales,
-                      std::size_t run, const FloatGrid& grid, const RandomStream& stream,
-                      bool packs, const Place& place);
+void encode_float_row(const RowPiece& p, std::span<const double> scales, std::size_t run,
+                      const FloatGrid& grid, Message& m);
 
 // The packed codes of values that the format holds.
 std::vector<std::uint8_t> pack_float_codes(std::span<const double> codes,

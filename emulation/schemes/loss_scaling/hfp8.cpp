@@ -18,9 +18,7 @@ SchemeDefinition hfp8_definition() {
                                {.accumulate = "dlfloat16"}),
             .note = "lower bound",
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        SchemeParts scheme = float_scheme(arguments);
-        scheme.choose = choose_constant(scale_of(arguments.scale("scale")));
-        return scheme;
+        return float_scheme(arguments, 0, choose_constant(scale_of(arguments.scale("scale"))));
     }};
 }
 

@@ -24,19 +24,17 @@ SchemeDefinition loss_scaling_definition() {
                   "H amax 2^s <= largest"}}),
             .note = "lower bound",
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
-        SchemeParts scheme = float_scheme(arguments);
         const ShiftRule rule = ShiftRule::of(arguments);
-        if (arguments.text("scale") != "best") {
-            scheme.choose = choose_constant(scale_of(arguments.scale("scale", "best")));
-            return scheme;
-        }
-        scheme.choose = [rule](const SelectionInput& input, State&) {
+        if (arguments.text("scale") != "best")
+            return float_scheme(arguments, 0,
+                                choose_constant(scale_of(arguments.scale("scale", "best"))));
+        const auto best = [rule](const SelectionInput& input, State&) {
             double amax = 0.0;
             for (const AgreedStatistics& s : input.statistics) amax = std::max(amax, s.amax);
             return std::vector<Decision>(input.statistics.size(),
                                          power_of_two(rule.own(amax, input.workers)));
         };
-        return scheme;
+        return float_scheme(arguments, 0, best);
     }};
 }
 

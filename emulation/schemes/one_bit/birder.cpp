@@ -84,38 +84,36 @@ void for_chunks(const Place& place, std::size_t count, std::size_t parts, Work&&
 void draw(Message& m, std::span<const double> u, const TrainingStep& step, std::size_t worker,
           Hop hop, std::size_t first) {
     static const LevelTable signs({-1.0, 1.0});
-    encode_levels(m, u, signs, 1.0, LevelRule::stochastic,
-                  step.stream(static_cast<int>(worker), random_bits, hop), step.packs, first);
+    encode_levels(m, u, signs, 1.0, LevelRule::stochastic, step.stream(worker, random_bits, hop),
+                  step.packs, first);
 }
 
 // u: the means of the worker's node, whose members draw a chunk each.
-void node_message(Message& m, std::span<const double> u, const TrainingStep& step,
-                  const Place& place, std::size_t worker, std::size_t group) {
-    const std::size_t first = worker / group * group,
-                      members = std::min(group, static_cast<std::size_t>(step.workers) - first);
+void node_message(Message& m, const RowPiece& p, std::size_t group) {
+    const std::size_t first = p.worker / group * group,
+                      members = std::min(group, static_cast<std::size_t>(p.step.workers) - first);
     thread_local Message part;
-    m.prepare(u.size(), false,
-              false);  // the members share their draws, so a worker's own moments would not add up
-    for_chunks(place, u.size(), members,
+    // The members share their draws, so a worker's own moments would not add up.
+    m.prepare(p.x.size(), false, false);
+    for_chunks(p.place, p.x.size(), members,
                [&](std::size_t j, std::size_t begin, std::size_t count, std::size_t word) {
-        draw(part, u.subspan(begin, count), step, first + j, worker_hop, word);
+        draw(part, p.x.subspan(begin, count), p.step, first + j, worker_hop, word);
         std::copy(part.values.begin(), part.values.end(),
                   m.values.begin() + static_cast<std::ptrdiff_t>(begin));
-        if (first + j != worker) return;
+        if (first + j != p.worker) return;
         m.payload = part.payload;
         m.payload_bits = part.payload_bits;
     });
 }
 
-void answer(const TrainingStep& step, const Place& place, const std::vector<Message>& sent,
-            Row& sum) {
-    exact_sum(sent, sum);
-    const auto workers = static_cast<double>(sent.size());
+void answer(const SentPieces& s, Row& sum) {
+    exact_sum(s.messages, sum);
+    const auto workers = static_cast<double>(s.workers());
     simd::run<DivideRow>(sum.data(), workers, sum.size());
     thread_local Message part;
-    for_chunks(place, sum.size(), sent.size(),
+    for_chunks(s.place, sum.size(), s.workers(),
                [&](std::size_t w, std::size_t begin, std::size_t count, std::size_t word) {
-        draw(part, std::span(sum).subspan(begin, count), step, w, server_hop, word);
+        draw(part, std::span(sum).subspan(begin, count), s.step, w, server_hop, word);
         for (std::size_t i = 0; i < count; ++i) sum[begin + i] = workers * part.values[i];
     });
 }
@@ -149,17 +147,15 @@ SchemeDefinition birder_definition() {
             for (Rows* rows : {&state.of<Moments>().m, &state.of<Moments>().b})
                 rows->resize(workers, Row(size, 0.0));
         };
-        scheme.take = [beta, amsgrad](const TrainingStep&, State& state, const Place& place,
-                                      std::span<const double> gradients, int worker) {
-            const auto w = static_cast<std::size_t>(worker);
+        scheme.take = [beta, amsgrad](State& state, const Place& place,
+                                      std::span<const double> gradients, std::size_t w) {
             Moments& moments = state.of<Moments>();
             take_moments(piece_of(moments.m.at(w), place, gradients.size()),
                          piece_of(moments.b.at(w), place, gradients.size()), gradients, beta,
                          amsgrad);
         };
-        scheme.compensate = [](const TrainingStep&, const State& state, const Place& place,
-                               std::span<double> x, int worker) {
-            const auto w = static_cast<std::size_t>(worker);
+        scheme.compensate = [](const State& state, const Place& place, std::span<double> x,
+                               std::size_t w) {
             const Moments& moments = state.of<Moments>();
             const std::span<const double> m = piece_of(moments.m.at(w), place, x.size()),
                                           b = piece_of(moments.b.at(w), place, x.size());
@@ -169,14 +165,11 @@ SchemeDefinition birder_definition() {
             scheme.forward = [group](const TrainingStep&, const State&, const Rows& u, Rows& x) {
                 node_means(u, group, x);
             };
-        scheme.encode = [group](const Piece& p, Message& m) {
-            const auto w = p.rank();
-            if (group > 1) node_message(m, p.x, p.step, p.place, w, group);
-            else draw(m, p.x, p.step, w, worker_hop, p.place.first);
+        scheme.encode = [group](const RowPiece& p, Message& m) {
+            if (group > 1) node_message(m, p, group);
+            else draw(m, p.x, p.step, p.worker, worker_hop, p.place.first);
         };
-        scheme.reduce = [](const SentPieces& s, Row& sum) {
-            answer(s.step, s.place, s.messages, sum);
-        };
+        scheme.reduce = answer;
         return scheme;
     }};
 }

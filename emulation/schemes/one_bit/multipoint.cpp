@@ -64,11 +64,12 @@ Choice best_choice(const RowReader& r, const Row& levels, long search) {
     return kept;
 }
 
-void encode_point(Message& m, std::span<const double> r, const Row& levels, const Choice& choice,
-                  bool packs) {
-    m.prepare(r.size(), true, false);
-    encode_nearest_points(r, levels, choice.unit, choice.scale, m.codes.data(), m.values.data());
-    set_payload(m, level_bits(levels.size()), packs);
+void encode_point(const RowPiece& p, const Row& levels, Message& m) {
+    const auto [unit, scale] = p.theta.of<Choices>().of_worker.at(p.worker);
+    m.prepare(p.x.size(), true, false);
+    encode_nearest_points(p.x, levels, unit, scale, m.codes.data(), m.values.data());
+    set_payload(m, level_bits(levels.size()), p.packs());
+    m.side_bits = 32;
 }
 
 }  // namespace
@@ -96,26 +97,21 @@ SchemeDefinition multipoint_definition() {
                            : zero    ? uniform_levels((1 << (bits - 1)) - 1)
                                      : offset_levels(1 << bits);
         if (bits == 1) {
-            scheme.measure = [](const TrainingStep&, const Parameters&, const RowReader& r) {
-                return Row{sign_scale(r, SignScale::l1, r.size)};
+            scheme.measure = [](const WorkerRow& r) {
+                return Row{sign_scale(r.x, SignScale::l1, r.x.size)};
             };
-            scheme.encode = [](const Piece& p, Message& m) {
+            scheme.encode = [](const RowPiece& p, Message& m) {
                 encode_signs(m, p.x, p.own[0], 0, p.packs());
                 m.side_bits = 32;
             };
         } else {
-            scheme.select = [search, levels = levels](const TrainingStep&, State&,
-                                                      std::span<const RowReader> rows) {
+            scheme.select = [search, levels](const Selection& s) {
                 Parameters theta;
-                for (const RowReader& row : rows)
+                for (const RowReader& row : s.rows)
                     theta.own.of<Choices>().of_worker.push_back(best_choice(row, levels, search));
                 return theta;
             };
-            scheme.encode = [levels = levels](const Piece& p, Message& m) {
-                encode_point(m, p.x, levels, p.theta.of<Choices>().of_worker.at(p.rank()),
-                             p.packs());
-                m.side_bits = 32;
-            };
+            scheme.encode = [levels](const RowPiece& p, Message& m) { encode_point(p, levels, m); };
         }
         return in_points(scheme, arguments.integer("points", 1, 64), arguments.fraction("nmse"));
     }};

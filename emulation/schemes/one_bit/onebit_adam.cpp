@@ -138,13 +138,12 @@ Phases measure(State& state, std::span<const RowReader> rows) {
 }
 
 // The sum that all workers get: W C(V).
-void answer(const State& state, const Phases& phases, const Place& place, std::size_t workers,
-            Row& sum) {
-    const Row& server = state.of<Memory>().server_error;
-    const std::size_t chunk = server.size() / workers;
+void answer(const SentPieces& s, Row& sum) {
+    const Row &server = s.state.of<Memory>().server_error, &answers = s.theta.of<Phases>().answers;
+    const std::size_t chunk = server.size() / s.workers();
     for (std::size_t i = 0; i < sum.size(); ++i) {
-        const std::size_t at = place.first + i;
-        sum[i] = static_cast<double>(workers) * signed_as(server[at], phases.answers[at / chunk]);
+        const std::size_t at = s.place.first + i;
+        sum[i] = static_cast<double>(s.workers()) * signed_as(server[at], answers[at / chunk]);
     }
 }
 
@@ -193,48 +192,47 @@ SchemeDefinition onebit_adam_definition() {
             memory.server_error.resize(padded, 0.0);
             state.of<Errors>().rows.resize(workers, Row(padded, 0.0));
         };
-        scheme.compensate =
-            [beta = arguments.fraction("beta1")](const TrainingStep&, const State& state,
-                                                 const Place& place, std::span<double> x, int) {
+        scheme.compensate = [beta = arguments.fraction("beta1")](const State& state,
+                                                                 const Place& place,
+                                                                 std::span<double> x, std::size_t) {
             simd::run<TakeMomentum>(piece_of(state.of<Memory>().momentum, place, x.size()).data(),
                                     beta, x.size(), x.data());
         };
-        scheme.adjust = [warm](const TrainingStep&, const State& state, const Place& place,
-                               std::span<double> x, int worker) {
+        scheme.adjust = [warm](const State& state, const Place& place, std::span<double> x,
+                               std::size_t w) {
             if (warm(state)) return;
-            const Row& errors = state.of<Errors>().rows.at(static_cast<std::size_t>(worker));
+            const Row& errors = state.of<Errors>().rows.at(w);
             simd::run<AddRow>(errors.data() + place.first, x.size(), x.data());
         };
-        scheme.select = [warm](const TrainingStep&, State& state, std::span<const RowReader> rows) {
+        scheme.select = [warm](const Selection& s) {
             Parameters theta;
-            if (warm(state)) theta.own.of<Phases>().warm = true;
-            else theta.own.of<Phases>() = measure(state, rows);
+            if (warm(s.state)) theta.own.of<Phases>().warm = true;
+            else theta.own.of<Phases>() = measure(s.state, s.rows);
             return theta;
         };
-        scheme.encode = [grid](const Piece& p, Message& m) {
+        scheme.encode = [grid](const RowPiece& p, Message& m) {
             const Phases& phases = p.theta.of<Phases>();
             if (phases.warm) {
-                encode_float_row(m, p.x, 1.0, grid, p.stream(32), p.packs(), p.place.first);
+                encode_float_row(p, 1.0, grid, m);
                 m.grid_use.reset();  // the scheme's grid is signs
                 return;
             }
-            const auto w = p.rank();
+            const double scale = phases.scales.at(p.worker);
             const std::size_t padding = phases.padding.size() / phases.scales.size();
             if (p.place.first + p.x.size() < p.place.size || padding == 0) {
-                encode_signs(m, p.x, phases.scales.at(w), 0, p.packs());
+                encode_signs(m, p.x, scale, 0, p.packs());
             } else {  // the last piece has the padding's signs behind it
                 Row whole(p.x.begin(), p.x.end());
-                const double* tail = phases.padding.data() + w * padding;
+                const double* tail = phases.padding.data() + p.worker * padding;
                 whole.insert(whole.end(), tail, tail + padding);
-                encode_signs(m, whole, phases.scales.at(w), 0, p.packs());
+                encode_signs(m, whole, scale, 0, p.packs());
                 m.values.resize(p.x.size());
             }
             m.side_bits = 64;  // its scale, and that of the chunk it serves
         };
         scheme.reduce = [](const SentPieces& s, Row& sum) {
             exact_sum(s.messages, sum);
-            if (!s.theta.of<Phases>().warm)
-                answer(s.state, s.theta.of<Phases>(), s.place, s.workers(), sum);
+            if (!s.theta.of<Phases>().warm) answer(s, sum);
         };
         scheme.update = [warm](const TrainingStep&, State& state, const Place& place,
                                const Exchange& e) { keep(state, place, e, warm(state)); };

@@ -54,23 +54,23 @@ SchemeDefinition sign_vote_definition() {
             scheme.begin = [](State& state, std::size_t workers, std::size_t size) {
                 state.of<Momentum>().rows.resize(workers, Row(size, 0.0));
             };
-            scheme.take = [beta](const TrainingStep&, State& state, const Place& place,
-                                 std::span<const double> gradients, int worker) {
+            scheme.take = [beta](State& state, const Place& place,
+                                 std::span<const double> gradients, std::size_t w) {
                 const std::span<double> m =
-                    piece_of(state.of<Momentum>().rows.at(static_cast<std::size_t>(worker)), place,
-                             gradients.size());
+                    piece_of(state.of<Momentum>().rows.at(w), place, gradients.size());
                 for (std::size_t i = 0; i < m.size(); ++i)
                     m[i] = beta * m[i] + (1.0 - beta) * gradients[i];
             };
-            scheme.compensate = [](const TrainingStep&, const State& state, const Place& place,
-                                   std::span<double> x, int worker) {
+            scheme.compensate = [](const State& state, const Place& place, std::span<double> x,
+                                   std::size_t w) {
                 const std::span<const double> m =
-                    piece_of(state.of<Momentum>().rows.at(static_cast<std::size_t>(worker)), place,
-                             x.size());
+                    piece_of(state.of<Momentum>().rows.at(w), place, x.size());
                 std::copy(m.begin(), m.end(), x.begin());
             };
         }
-        scheme.encode = [](const Piece& p, Message& m) { encode_signs(m, p.x, 1.0, 0, p.packs()); };
+        scheme.encode = [](const RowPiece& p, Message& m) {
+            encode_signs(m, p.x, 1.0, 0, p.packs());
+        };
         scheme.reduce = [tie](const SentPieces& s, Row& sum) { vote(s.messages, tie, sum); };
         return scheme;
     }};

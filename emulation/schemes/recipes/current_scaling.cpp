@@ -28,16 +28,14 @@ SchemeParts local(const FloatGrid& grid, std::size_t block, double eps, bool pow
     const auto run_of = [block](std::size_t n) {
         return block == 0 ? std::max<std::size_t>(n, 1) : block;
     };
-    scheme.measure = [=, largest = grid.format.largest()](const TrainingStep&, const Parameters&,
-                                                          const RowReader& x) {
-        Row scales((x.size + run_of(x.size) - 1) / run_of(x.size), 0.0);
-        raise_to_amax(x, run_of(x.size), scales);
+    scheme.measure = [=, largest = grid.format.largest()](const WorkerRow& r) {
+        Row scales((r.x.size + run_of(r.x.size) - 1) / run_of(r.x.size), 0.0);
+        raise_to_amax(r.x, run_of(r.x.size), scales);
         for (double& s : scales) s = fp32_ratio(largest, s, eps, pow2);
         return scales;
     };
-    scheme.encode = [=](const Piece& p, Message& m) {
-        encode_float_row(m, p.x, p.own, run_of(p.place.size), grid,
-                         p.stream(grid.projection.random_bits), p.packs(), p.place);
+    scheme.encode = [=](const RowPiece& p, Message& m) {
+        encode_float_row(p, p.own, run_of(p.place.size), grid, m);
         m.side_bits = (pow2 ? 8 : 32) * p.own.size();
     };
     return scheme;

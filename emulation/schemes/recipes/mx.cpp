@@ -49,7 +49,7 @@ SchemeDefinition mx_definition() {
         scheme.grid = format.name();
         scheme.encode_draws = is_stochastic(projection.rounding);
         scheme.run = static_cast<std::size_t>(format.block_size);
-        scheme.encode = [grid](const Piece& p, Message& m) {
+        scheme.encode = [grid](const RowPiece& p, Message& m) {
             BlockSettings settings{p.stream(grid.projection.random_bits), {}};
             settings.first_element = p.place.first;
             state_blocks(m, encode_block_row(p.x, grid, settings), p.x, p.place.size, grid,

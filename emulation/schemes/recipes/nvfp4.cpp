@@ -98,16 +98,18 @@ struct Encoder {
     BlockGrid grid;
     FourOverSix metric;
 
-    void operator()(Message& m, std::span<const double> x, std::size_t size, BlockSettings settings,
-                    bool packs) const {
+    void operator()(Message& m, std::span<const double> x, const RowPiece& p,
+                    BlockSettings settings) const {
         const auto rounded = [&] { return encode_block_row(x, grid, settings); };
-        if (metric == FourOverSix::off) return state_blocks(m, rounded(), x, size, grid, packs);
+        const auto state = [&](const BlockRow& row) {
+            state_blocks(m, row, x, p.place.size, grid, p.packs());
+        };
+        if (metric == FourOverSix::off) return state(rounded());
         settings.scale_range = 256.0f;
         settings.divides_first = true;
         BlockRow six = rounded();
         settings.stretch = 1.5f;
-        state_blocks(m, better(std::move(six), rounded(), x, metric == FourOverSix::mse), x, size,
-                     grid, packs);
+        state(better(std::move(six), rounded(), x, metric == FourOverSix::mse));
         // Which scale was kept follows from the words themselves.
         std::ranges::fill(m.bias, std::nan(""));
         std::ranges::fill(m.variance, std::nan(""));
@@ -150,23 +152,21 @@ SchemeDefinition nvfp4_definition() {
         };
         scheme.run = group;
         if (agrees) {
-            scheme.select = [amax](const TrainingStep&, State&, std::span<const RowReader> rows) {
+            scheme.select = [amax](const Selection& s) {
                 Parameters theta;
-                for (const RowReader& row : rows)
+                for (const RowReader& row : s.rows)
                     theta.own.of<Agreed>().amax = std::max(theta.own.of<Agreed>().amax, amax(row));
                 return theta;
             };
         } else {
-            scheme.measure = [amax](const TrainingStep&, const Parameters&, const RowReader& row) {
-                return Row{amax(row)};
-            };
+            scheme.measure = [amax](const WorkerRow& r) { return Row{amax(r.x)}; };
         }
-        scheme.encode = [=](const Piece& p, Message& m) {
+        scheme.encode = [=](const RowPiece& p, Message& m) {
             BlockSettings settings{p.stream(projection.random_bits), {}};
             settings.amax = narrow_row(Row{agrees ? p.theta.of<Agreed>().amax : p.own[0]})[0];
             settings.first_element = p.place.first;
-            if (!turns) return encode(m, p.x, p.place.size, settings, p.packs());
-            encode(m, turn(p.x), p.place.size, settings, p.packs());
+            if (!turns) return encode(m, p.x, p, settings);
+            encode(m, turn(p.x), p, settings);
             turn_back(m.values, p.x.size());
             if (m.certain) return;
             turn_back(m.bias, p.x.size());

@@ -29,8 +29,9 @@ FloatGrid grid_of(const SchemeArguments& arguments) {
     return grid;
 }
 
-SchemeParts parts_of(const FloatEncoder& encoder) {
+SchemeParts parts_of(const FloatEncoder& encoder, Choose choose) {
     SchemeParts scheme;
+    scheme.choose = std::move(choose);
     scheme.grid = encoder.grid.format.name();
     scheme.float_encoder = encoder;
     scheme.transport.agreed_bits = all_side_bits;  // a scale that all workers share
@@ -39,7 +40,7 @@ SchemeParts parts_of(const FloatEncoder& encoder) {
 
 }  // namespace
 
-SchemeParts float_scheme(const SchemeArguments& arguments, std::uint64_t side_bits) {
+SchemeParts float_scheme(const SchemeArguments& arguments, std::uint64_t side_bits, Choose choose) {
     const FloatGrid grid = grid_of(arguments);
     Reduction reduction;
     const std::string& accumulate = arguments.text("accumulate");
@@ -53,7 +54,7 @@ SchemeParts float_scheme(const SchemeArguments& arguments, std::uint64_t side_bi
     require_counted(reduction.projection.rounding, "schemes");
     validate(reduction.projection, reduction.accumulate);
 
-    SchemeParts scheme = parts_of({grid, reduction, side_bits});
+    SchemeParts scheme = parts_of({grid, reduction, side_bits}, std::move(choose));
     scheme.transport.code_bits = grid.format.storage_bits();
     scheme.transport.sum_bits = [bits = reduction.accumulate.storage_bits()](int) { return bits; };
     scheme.transport.exact_sums = reduction.exact;
@@ -66,9 +67,7 @@ SchemeParts gathered_scheme(const SchemeArguments& arguments, const FloatFormat&
                          {RoundingMode::stochastic, overflow,
                           static_cast<int>(arguments.integer("random_bits", 1, 64))}};
     validate(grid.projection, format);
-    SchemeParts scheme = parts_of({grid, Reduction::gathered(), 8});
-    scheme.choose = choose_by_amax({format, Headroom::one});
-    return scheme;
+    return parts_of({grid, Reduction::gathered(), 8}, choose_by_amax({format, Headroom::one}));
 }
 
 Choose choose_constant(const Decision& decision) {

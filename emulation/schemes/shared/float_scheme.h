@@ -20,7 +20,8 @@ std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own = {},
 
 // Grid, encoder and transport from those keys. side_bits: of a tensor, values agreed besides the
 // codes.
-SchemeParts float_scheme(const SchemeArguments& arguments, std::uint64_t side_bits = 0);
+SchemeParts float_scheme(const SchemeArguments& arguments, std::uint64_t side_bits = 0,
+                         Choose choose = {});
 
 // Stochastic rounding to the format, gathered, the shift of each tensor from the agreed amax with
 // headroom one. Keys: random_bits.

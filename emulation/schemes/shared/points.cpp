@@ -101,15 +101,15 @@ struct Points {
 
     // What the first `count` points leave of a row, to be read.
     RowReader left_over(const TrainingStep& step, const Chosen& chosen, const RowReader& row,
-                        int worker, long count) const {
+                        std::size_t worker, long count) const {
         if (count == 0) return row;
-        struct Piece {
+        struct Left {
             Row row;
             std::size_t first = 0;
             Message point;
         };
         const auto read = [this, &step, &chosen, row, worker, count,
-                           held = std::make_shared<Piece>()](std::size_t first, std::size_t n) {
+                           held = std::make_shared<Left>()](std::size_t first, std::size_t n) {
             Row& r = held->row;
             if (first < held->first || first + n > held->first + r.size()) {
                 const bool whole = inner.run == whole_row;
@@ -131,14 +131,15 @@ struct Points {
     }
 
     void encode_point(const TrainingStep& step, const Chosen& chosen, long j, const Place& place,
-                      std::span<const double> r, int worker, Message& m) const {
+                      std::span<const double> r, std::size_t worker, Message& m) const {
         const Point& point = chosen.points.at(static_cast<std::size_t>(j));
         inner.make({at_point(step, static_cast<std::uint32_t>(j)), point.theta,
-                    point.own_of(static_cast<std::size_t>(worker)), place, r, worker},
+                    point.own_of(worker), place, r, worker},
                    m);
     }
 
-    Parameters select(const TrainingStep& step, State& state, std::span<const RowReader> x) const {
+    Parameters select(const Selection& given) const {
+        const auto& [step, state, x] = given;
         Parameters theta;
         Chosen& chosen = theta.own.of<Chosen>();
         chosen.counts.assign(x.size(), 0);
@@ -151,30 +152,29 @@ struct Points {
             const TrainingStep own = at_point(step, static_cast<std::uint32_t>(j));
             std::vector<RowReader> left;
             for (std::size_t w = 0; w < x.size(); ++w) {
-                RowReader row =
-                    left_over(step, chosen, x[w], static_cast<int>(w), active[w] ? j : 0);
+                RowReader row = left_over(step, chosen, x[w], w, active[w] ? j : 0);
                 if (nmse > 0.0 && active[w] && squares(row) <= enough[w]) active[w] = false;
                 if (active[w]) chosen.counts[w] = j + 1;
                 left.push_back(active[w] ? std::move(row) : RowReader::of_zeros(x[w].size));
             }
             Point point;
-            point.theta = inner.parameters(own, state, left);
+            point.theta = inner.parameters({own, state, left});
             if (inner.draw) inner.draw(own, point.theta, x[0].size);
             for (std::size_t w = 0; w < x.size() && inner.measure; ++w)
-                point.own.push_back(inner.measure(own, point.theta, left[w]));
+                point.own.push_back(inner.measure({own, point.theta, left[w]}));
             chosen.points.push_back(std::move(point));
         }
         return theta;
     }
 
-    void encode(const Piece& p, Message& m) const {
+    void encode(const RowPiece& p, Message& m) const {
         const Chosen& chosen = p.theta.of<Chosen>();
         Row r(p.x.begin(), p.x.end());
         Message point;
         m.prepare(r.size(), false, false);
         m.side_bits = nmse > 0.0 ? 8 : 0;
         BitWriter bits;
-        const long count = chosen.counts.at(p.rank());
+        const long count = chosen.counts.at(p.worker);
         if (count == 0) std::ranges::fill(m.values, 0.0);
         for (long j = 0; j < count; ++j) {
             encode_point(p.step, chosen, j, p.place, r, p.worker, point);
@@ -204,10 +204,8 @@ SchemeParts in_points(const SchemeParts& inner, long max, double nmse) {
     scheme.forward = inner.forward;
     scheme.adjust = inner.adjust;
     scheme.inverse = inner.inverse;
-    scheme.select = [points](const TrainingStep& step, State& state, std::span<const RowReader> x) {
-        return points->select(step, state, x);
-    };
-    scheme.encode = [points](const Piece& piece, Message& m) { points->encode(piece, m); };
+    scheme.select = [points](const Selection& s) { return points->select(s); };
+    scheme.encode = [points](const RowPiece& piece, Message& m) { points->encode(piece, m); };
     return scheme;
 }
 

@@ -65,14 +65,16 @@ LevelTable integer_box(int bits) {
     return LevelTable(std::move(box));
 }
 
-void encode_offsets(Message& m, std::span<const double> x, std::span<const double> centre,
-                    double delta, const LevelTable& box, const RandomStream& stream, bool packs,
-                    std::size_t first) {
+void encode_offsets(const RowPiece& p, const LevelTable& box, int random_bits, Message& m) {
+    const auto& [takes_centre, delta, row] = p.theta.of<Centred>();
+    const std::size_t n = p.x.size();
+    const std::span<const double> x = p.x, centre = piece_of(std::as_const(*row), p.place, n);
     thread_local Row z;
-    z.resize(x.size());
-    for (std::size_t i = 0; i < z.size(); ++i) z[i] = delta == 0.0 ? 0.0 : x[i] - centre[i];
-    encode_levels(m, z, box, delta, LevelRule::stochastic, stream, packs, first);
-    for (std::size_t i = 0; i < z.size(); ++i) {
+    z.resize(n);
+    for (std::size_t i = 0; i < n; ++i) z[i] = delta == 0.0 ? 0.0 : x[i] - centre[i];
+    encode_levels(m, z, box, delta, LevelRule::stochastic, p.stream(random_bits), p.packs(),
+                  p.place.first);
+    for (std::size_t i = 0; i < n; ++i) {
         m.values[i] += centre[i];
         m.bias[i] += centre[i] + z[i] - x[i];  // of delta = 0 alone, but for rounding
     }
@@ -117,8 +119,8 @@ SchemeDefinition bit_centering_definition() {
             Memory& memory = state.of<Memory>();
             if (memory.age == 0) memory.centre = std::make_shared<Row>(size);
         };
-        scheme.select = [bits, mu](const TrainingStep&, State& state, std::span<const RowReader>) {
-            const auto& [age, centre] = state.of<Memory>();
+        scheme.select = [bits, mu](const Selection& s) {
+            const auto& [age, centre] = s.state.of<Memory>();
             Parameters theta;
             auto& [takes_centre, delta, around] = theta.own.of<Centred>();
             takes_centre = age == 0;
@@ -127,16 +129,11 @@ SchemeDefinition bit_centering_definition() {
             delta = std::sqrt(sum_of_squares(*centre)) / mu / (std::ldexp(1.0, bits - 1) - 1.0);
             return theta;
         };
-        scheme.encode = [fp32, random_bits, box = integer_box(bits)](const Piece& p, Message& m) {
-            const RandomStream stream = p.stream(random_bits);
-            const auto& [takes_centre, delta, centre] = p.theta.of<Centred>();
-            if (takes_centre) {
-                encode_float_row(m, p.x, 1.0, fp32, stream, p.packs(), p.place.first);
-                m.grid_use.reset();  // the scheme's grid is offsets
-            } else {
-                encode_offsets(m, p.x, piece_of(std::as_const(*centre), p.place, p.x.size()), delta,
-                               box, stream, p.packs(), p.place.first);
-            }
+        scheme.encode = [fp32, random_bits, box = integer_box(bits)](const RowPiece& p,
+                                                                     Message& m) {
+            if (!p.theta.of<Centred>().takes_centre) return encode_offsets(p, box, random_bits, m);
+            encode_float_row(p, 1.0, fp32, m);
+            m.grid_use.reset();  // the scheme's grid is offsets
         };
         scheme.update = [](const TrainingStep&, State& state, const Place& place,
                            const Exchange& e) {

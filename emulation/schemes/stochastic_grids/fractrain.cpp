@@ -58,15 +58,14 @@ Row extremes(const RowReader& x) {
     return found;
 }
 
-void encode_affine(Message& m, std::span<const double> x, std::span<const double> extremes,
-                   const LevelTable& codes, double min_scale, const RandomStream& stream,
-                   bool packs, std::size_t first) {
-    const double min = extremes[0], range = extremes[1] - min;
+void encode_affine(const RowPiece& p, const LevelTable& codes, double min_scale, int random_bits,
+                   Message& m) {
+    const double min = p.own[0], range = p.own[1] - min;
     thread_local Row above;
-    above.resize(x.size());
-    for (std::size_t i = 0; i < x.size(); ++i) above[i] = x[i] - min;
+    above.resize(p.x.size());
+    for (std::size_t i = 0; i < above.size(); ++i) above[i] = p.x[i] - min;
     encode_levels(m, above, codes, std::max(range / codes.levels().back(), min_scale),
-                  LevelRule::stochastic, stream, packs, first);
+                  LevelRule::stochastic, p.stream(random_bits), p.packs(), p.place.first);
     for (double& y : m.values) y += min;
     m.side_bits = 64;
 }
@@ -135,18 +134,14 @@ SchemeDefinition fractrain_definition() {
         scheme.needs = {"loss"};
         std::map<int, LevelTable> tables;  // by width
         for (const int bits : widths) tables.try_emplace(bits, whole_numbers(bits));
-        scheme.select = [widths, epsilon](const TrainingStep&, State& state,
-                                          std::span<const RowReader>) {
+        scheme.select = [widths, epsilon](const Selection& s) {
             Parameters theta;
-            theta.own.of<Width>().bits = widths.at(memory_of(state, epsilon).turns);
+            theta.own.of<Width>().bits = widths.at(memory_of(s.state, epsilon).turns);
             return theta;
         };
-        scheme.measure = [](const TrainingStep&, const Parameters&, const RowReader& x) {
-            return extremes(x);
-        };
-        scheme.encode = [min_scale, random_bits, tables](const Piece& p, Message& m) {
-            encode_affine(m, p.x, p.own, tables.at(p.theta.of<Width>().bits), min_scale,
-                          p.stream(random_bits), p.packs(), p.place.first);
+        scheme.measure = [](const WorkerRow& r) { return extremes(r.x); };
+        scheme.encode = [min_scale, random_bits, tables](const RowPiece& p, Message& m) {
+            encode_affine(p, tables.at(p.theta.of<Width>().bits), min_scale, random_bits, m);
         };
         scheme.end = [epsilon, alpha, count = widths.size()](const TrainingStep& step,
                                                              State& state) {

@@ -26,17 +26,16 @@ std::optional<EliasCode> elias_code(std::string_view name) {
     return std::nullopt;
 }
 
-void encode(Message& m, std::span<const double> x, const UniformGrid& grid,
-            std::span<const double> norms, std::optional<EliasCode> code,
-            const RandomStream& stream, bool packs, std::size_t first) {
-    encode_uniform_row(m, x, grid, norms, stream, packs && !code, first);
+void encode(const RowPiece& p, const UniformGrid& grid, std::optional<EliasCode> code, Message& m) {
+    encode_uniform_row(m, p.x, grid, p.own, p.stream(grid.random_bits), p.packs() && !code,
+                       p.place.first);
     if (!code) return;
-    BitWriter bits(packs);
-    for (std::size_t b = 0; b < x.size(); b += grid.bucket) {
-        put_sparse(bits, std::span(m.codes).subspan(b, std::min(grid.bucket, x.size() - b)), *code);
-    }
+    BitWriter bits(p.packs());
+    const std::span<const double> codes = m.codes;
+    for (std::size_t b = 0; b < codes.size(); b += grid.bucket)
+        put_sparse(bits, codes.subspan(b, std::min(grid.bucket, codes.size() - b)), *code);
     m.payload_bits = bits.bits();
-    if (packs) m.payload = bits.take();
+    if (p.packs()) m.payload = bits.take();
 }
 
 }  // namespace
@@ -68,12 +67,8 @@ SchemeDefinition qsgd_definition() {
         scheme.encode_draws = true;
         const auto code = elias_code(arguments.choice("code", codes));
         if (code) scheme.run = grid.bucket;  // distances are counted in a bucket
-        scheme.measure = [grid](const TrainingStep&, const Parameters&, const RowReader& x) {
-            return bucket_norms(x, grid);
-        };
-        scheme.encode = [grid, code](const Piece& p, Message& m) {
-            encode(m, p.x, grid, p.own, code, p.stream(grid.random_bits), p.packs(), p.place.first);
-        };
+        scheme.measure = [grid](const WorkerRow& r) { return bucket_norms(r.x, grid); };
+        scheme.encode = [grid, code](const RowPiece& p, Message& m) { encode(p, grid, code, m); };
         return scheme;
     }};
 }

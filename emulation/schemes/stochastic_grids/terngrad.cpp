@@ -51,16 +51,17 @@ Parameters shared_scale(std::span<const RowReader> rows, double clip) {
     return theta;
 }
 
-void encode_ternary(Message& m, std::span<const double> x, double limit, double scale,
-                    const RandomStream& stream, bool packs, std::size_t first) {
+void encode_ternary(const RowPiece& p, int random_bits, Message& m) {
     static const LevelTable levels({-1.0, 0.0, 1.0});
+    const double limit = p.theta.of<Clipped>().limits.at(p.worker);
     thread_local Row clipped;
-    clipped.resize(x.size());
-    for (std::size_t i = 0; i < x.size(); ++i) clipped[i] = std::clamp(x[i], -limit, limit);
-    encode_levels(m, clipped, levels, scale, LevelRule::stochastic, stream, packs, first);
-    for (std::size_t i = 0; i < x.size(); ++i) {
+    clipped.resize(p.x.size());
+    for (std::size_t i = 0; i < p.x.size(); ++i) clipped[i] = std::clamp(p.x[i], -limit, limit);
+    encode_levels(m, clipped, levels, p.theta.common_scale(), LevelRule::stochastic,
+                  p.stream(random_bits), p.packs(), p.place.first);
+    for (std::size_t i = 0; i < p.x.size(); ++i) {
         m.codes[i] -= 1.0;
-        m.bias[i] += clipped[i] - x[i];
+        m.bias[i] += clipped[i] - p.x[i];
     }
     m.side_bits = 32;
 }
@@ -84,13 +85,11 @@ SchemeDefinition terngrad_definition() {
         scheme.transport.code_bits = 2;
         scheme.transport.sum_bits = [](int workers) { return bits_of_sum(workers, 2); };
         scheme.transport.agreed_bits = all_side_bits;
-        scheme.select = [clip = arguments.number("clip", 0.0)](const TrainingStep&, State&,
-                                                               std::span<const RowReader> rows) {
-            return shared_scale(rows, clip);
+        scheme.select = [clip = arguments.number("clip", 0.0)](const Selection& s) {
+            return shared_scale(s.rows, clip);
         };
-        scheme.encode = [random_bits](const Piece& p, Message& m) {
-            encode_ternary(m, p.x, p.theta.of<Clipped>().limits.at(p.rank()),
-                           p.theta.common_scale(), p.stream(random_bits), p.packs(), p.place.first);
+        scheme.encode = [random_bits](const RowPiece& p, Message& m) {
+            encode_ternary(p, random_bits, m);
         };
         scheme.reduce = [](const SentPieces& s, Row& sum) {
             sum_of_codes(s.messages, sum);

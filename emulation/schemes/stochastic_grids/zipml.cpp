@@ -41,34 +41,31 @@ Row codebook_of(const RowReader& x, const Codebooks& books) {
     return LevelChooser(books.levels, books.search, books.candidates).levels(sent);
 }
 
-// x: whole buckets of a tensor, the last of it may be shorter.
-void encode_buckets(Message& all, std::span<const double> x, const Place& place,
-                    const Codebooks& books, const RandomStream& stream) {
-    all.prepare(x.size(), true, true);
+// Whole buckets of a tensor, the last of it may be shorter.
+void encode_buckets(const RowPiece& p, const Codebooks& books, Message& all) {
+    all.prepare(p.x.size(), true, true);
     LevelChooser chooser(books.levels, books.search, books.candidates);
     Row sent;
-    for (std::size_t first = 0; first < x.size(); first += books.bucket) {
+    for (std::size_t first = 0; first < p.x.size(); first += books.bucket) {
         const std::span<const double> given =
-            x.subspan(first, std::min(books.bucket, x.size() - first));
+            p.x.subspan(first, std::min(books.bucket, p.x.size() - first));
         sent.resize(given.size());
         narrow(given, sent);
         put_levels(all, first, given, LevelTable(chooser.levels(sent)), 1.0, LevelRule::stochastic,
-                   stream, place.first + first);
+                   p.stream(books.random_bits), p.place.first + first);
     }
 }
 
-// codebook: of the whole row, where that has but one.
-void encode(Message& m, std::span<const double> x, const Place& place, const Codebooks& books,
-            std::span<const double> codebook, const RandomStream& stream, bool packs) {
-    if (x.empty()) m.prepare(0, true, true);
-    else if (books.bucket == 0)
-        encode_levels(m, x, LevelTable(Row(codebook.begin(), codebook.end())), 1.0,
-                      LevelRule::stochastic, stream, false, place.first);
-    else encode_buckets(m, x, place, books, stream);
+void encode(const RowPiece& p, const Codebooks& books, Message& m) {
+    if (p.x.empty()) m.prepare(0, true, true);
+    else if (books.bucket == 0)  // the codebook of the whole row was measured
+        encode_levels(m, p.x, LevelTable(Row(p.own.begin(), p.own.end())), 1.0,
+                      LevelRule::stochastic, p.stream(books.random_bits), false, p.place.first);
+    else encode_buckets(p, books, m);
     const std::size_t bucket =
-        books.bucket == 0 ? std::max<std::size_t>(place.size, 1) : books.bucket;
-    set_payload(m, level_bits(books.levels), packs);
-    m.side_bits = (place.size + bucket - 1) / bucket * 32 * books.levels;
+        books.bucket == 0 ? std::max<std::size_t>(p.place.size, 1) : books.bucket;
+    set_payload(m, level_bits(books.levels), p.packs());
+    m.side_bits = (p.place.size + bucket - 1) / bucket * 32 * books.levels;
 }
 
 }  // namespace
@@ -98,13 +95,8 @@ SchemeDefinition zipml_definition() {
         scheme.grid = "levels:" + std::to_string(books.levels);
         scheme.encode_draws = true;
         if (books.bucket != 0) scheme.run = books.bucket;
-        else
-            scheme.measure = [books](const TrainingStep&, const Parameters&, const RowReader& x) {
-                return codebook_of(x, books);
-            };
-        scheme.encode = [books](const Piece& p, Message& m) {
-            encode(m, p.x, p.place, books, p.own, p.stream(books.random_bits), p.packs());
-        };
+        else scheme.measure = [books](const WorkerRow& r) { return codebook_of(r.x, books); };
+        scheme.encode = [books](const RowPiece& p, Message& m) { encode(p, books, m); };
         return scheme;
     }};
 }

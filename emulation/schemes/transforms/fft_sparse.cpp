@@ -131,17 +131,18 @@ struct FftSparse {
         multiply_by_power(values, exponent);
         m.side_bits += 64;  // the window's base and the exponent
     }
-    void encode(const TrainingStep& step, std::span<const double> x, Message& m) const {
+    void encode(const RowPiece& p, Message& m) const {
+        const std::span<const double> x = p.x;
         const std::size_t unit = bucket == 0 ? std::max<std::size_t>(x.size(), 1) : bucket;
         m.prepare(x.size(), false, false);
         BitWriter payload;
         for (std::size_t begin = 0; begin < x.size(); begin += unit) {
             const std::size_t count = std::min(unit, x.size() - begin);
             encode_part(x.subspan(begin, count), std::span(m.values).subspan(begin, count), m,
-                        payload, step.packs);
+                        payload, p.packs());
         }
         Transforms::of_thread().end_message();
-        if (step.packs) m.payload = payload.take();
+        if (p.packs()) m.payload = payload.take();
     }
 };
 
@@ -167,7 +168,7 @@ SchemeDefinition fft_sparse_definition() {
         SchemeParts scheme;
         scheme.grid = "window:" + std::to_string(f.bits);
         scheme.run = whole_row;
-        scheme.encode = [f](const Piece& p, Message& m) { f.encode(p.step, p.x, m); };
+        scheme.encode = [f](const RowPiece& p, Message& m) { f.encode(p, m); };
         scheme.tables = [f](std::size_t n) {
             return n == 0 ? 0
                           : sizeof(double) *

@@ -84,22 +84,21 @@ struct FixedPoint {
         }
     }
 
-    void encode(Message& m, const TrainingStep& step, const Row& factor, const Place& place,
-                std::span<const double> x, int worker) const {
-        const std::size_t n = x.size();
+    void encode(const RowPiece& p, const Row& factor, Message& m) const {
+        const std::size_t n = p.x.size();
         m.prepare(n, true, stochastic);
         double scale[random_group], random[random_group];
         for (std::size_t begin = 0; begin < n; begin += random_group) {
             const std::size_t count = std::min(random_group, n - begin);
-            scales(factor, place.first + begin, count, scale);
-            const double* part = x.data() + begin;
+            scales(factor, p.place.first + begin, count, scale);
+            const double* part = p.x.data() + begin;
             double *codes = m.codes.data() + begin, *values = m.values.data() + begin;
             if (!stochastic) {
                 simd::run<RoundToIntegers>(part, static_cast<const double*>(scale), count, codes,
                                            values);
                 continue;
             }
-            random_words(step.stream(worker, random_bits), place.first + begin, count, random);
+            random_words(p.stream(random_bits), p.place.first + begin, count, random);
             simd::run<DrawIntegers>(part, static_cast<const double*>(scale),
                                     static_cast<const double*>(random),
                                     std::ldexp(1.0, random_bits), count, codes, values,
@@ -107,20 +106,19 @@ struct FixedPoint {
         }
         m.payload_bits = n * static_cast<std::uint64_t>(bits);
         m.side_bits = factor.size() * (power_of_two ? 8 : 32);
-        if (!step.packs) return;
+        if (!p.packs()) return;
         BitWriter packed;
         for (const double q : m.codes)
             packed.put(static_cast<std::uint64_t>(static_cast<std::int64_t>(q)), bits);
         m.payload = packed.take();
     }
 
-    void add(const Row& factor, const Place& place, const std::vector<Message>& sent,
-             Row& sum) const {
-        sum_of_codes(sent, sum);
+    void add(const SentPieces& s, const Row& factor, Row& sum) const {
+        sum_of_codes(s.messages, sum);
         double scale[random_group];
         for (std::size_t begin = 0; begin < sum.size(); begin += random_group) {
             const std::size_t count = std::min(random_group, sum.size() - begin);
-            scales(factor, place.first + begin, count, scale);
+            scales(factor, s.place.first + begin, count, scale);
             for (std::size_t i = 0; i < count; ++i) sum[begin + i] /= scale[i];
         }
     }
@@ -161,23 +159,23 @@ SchemeDefinition integer_allreduce_definition() {
         scheme.encode_draws = f.stochastic;
         scheme.transport.agreed_bits =
             all_side_bits;  // sums are as wide as codes: the scale leaves room
-        scheme.select = [f](const TrainingStep& step, State&, std::span<const RowReader> x) {
-            if (step.workers >= 1 << (f.bits - 1 < 30 ? f.bits - 1 : 30)) {
+        scheme.select = [f](const Selection& s) {
+            if (s.step.workers >= 1 << (f.bits - 1 < 30 ? f.bits - 1 : 30)) {
                 throw std::invalid_argument(
                     "integer_allreduce with bits=" + std::to_string(f.bits) + " has no room for " +
-                    std::to_string(step.workers) + " workers; give more bits");
+                    std::to_string(s.step.workers) + " workers; give more bits");
             }
             Parameters theta;
             Row& factors = theta.own.of<Factors>().of_chunk;
-            factors = f.factors(x);
+            factors = f.factors(s.rows);
             theta.scale_exponent = common_exponent(factors);
             return theta;
         };
-        scheme.encode = [f](const Piece& p, Message& m) {
-            f.encode(m, p.step, p.theta.of<Factors>().of_chunk, p.place, p.x, p.worker);
+        scheme.encode = [f](const RowPiece& p, Message& m) {
+            f.encode(p, p.theta.of<Factors>().of_chunk, m);
         };
         scheme.reduce = [f](const SentPieces& s, Row& sum) {
-            f.add(s.theta.of<Factors>().of_chunk, s.place, s.messages, sum);
+            f.add(s, s.theta.of<Factors>().of_chunk, sum);
         };
         return scheme;
     }};

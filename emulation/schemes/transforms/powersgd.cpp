@@ -86,8 +86,8 @@ void orthonormalize(Row& p, const Matrix& m) {
     p = thin_from_columns(columns, m.rows, m.rank);
 }
 
-Parameters select(const TrainingStep& step, State& state, std::span<const RowReader> x,
-                  std::size_t wanted) {
+Parameters select(const Selection& given, std::size_t wanted) {
+    const auto& [step, state, x] = given;
     const Matrix m(step, x[0].size, wanted);
     Parameters theta;
     if (m.is_small) return theta;
@@ -130,34 +130,34 @@ Row product_of(const Row& p, const Row& q, const Matrix& m, int exponent) {
     return values;
 }
 
-void encode(const TrainingStep& step, const Factors& factors, std::span<const double> x, int worker,
-            std::size_t wanted, Message& message) {
-    const Matrix m(step, x.size(), wanted);
+void encode(const RowPiece& p, std::size_t wanted, Message& message) {
+    const Matrix m(p.step, p.x.size(), wanted);
+    const Factors& factors = p.theta.of<Factors>();
     message.prepare(0, false, false);
     BitWriter bits;
     const auto put = [&](std::span<const double> numbers) {
         message.payload_bits += 32 * numbers.size();
         for (const double v : numbers) {
-            if (step.packs) bits.put(bits_cast<std::uint32_t>(static_cast<float>(v)), 32);
+            if (p.packs()) bits.put(bits_cast<std::uint32_t>(static_cast<float>(v)), 32);
         }
     };
     if (m.is_small) {
-        message.values.assign(x.begin(), x.end());
+        message.values.assign(p.x.begin(), p.x.end());
         round_to_fp32(message.values);
         put(message.values);
     } else {
-        const Row& own = factors.own_q.at(static_cast<std::size_t>(worker));
+        const Row& own = factors.own_q.at(p.worker);
         message.values = product_of(factors.p, own, m, factors.exponent);
-        put(factors.own_p.at(static_cast<std::size_t>(worker)));
+        put(factors.own_p.at(p.worker));
         put(own);
     }
-    if (step.packs) message.payload = bits.take();
+    if (p.packs()) message.payload = bits.take();
 }
 
-void add(const TrainingStep& step, const Factors& factors, const std::vector<Message>& sent,
-         std::size_t wanted, Row& sum) {
-    const Matrix m(step, sent[0].values.size(), wanted);
-    if (m.is_small) return exact_sum(sent, sum);
+void add(const SentPieces& s, std::size_t wanted, Row& sum) {
+    const Matrix m(s.step, s.messages[0].values.size(), wanted);
+    if (m.is_small) return exact_sum(s.messages, sum);
+    const Factors& factors = s.theta.of<Factors>();
     Row q(m.columns * m.rank, 0.0);
     for (const Row& own : factors.own_q) {
         for (std::size_t i = 0; i < q.size(); ++i) q[i] += own[i];
@@ -182,16 +182,9 @@ SchemeDefinition powersgd_definition() {
         scheme.keeps_state = scheme.is_exact_sum = true;
         scheme.transport.rounds = 2;  // P, then Q
         scheme.run = whole_row;
-        scheme.select = [rank](const TrainingStep& step, State& state,
-                               std::span<const RowReader> x) {
-            return select(step, state, x, rank);
-        };
-        scheme.encode = [rank](const Piece& p, Message& m) {
-            encode(p.step, p.theta.of<Factors>(), p.x, p.worker, rank, m);
-        };
-        scheme.reduce = [rank](const SentPieces& s, Row& sum) {
-            add(s.step, s.theta.of<Factors>(), s.messages, rank, sum);
-        };
+        scheme.select = [rank](const Selection& s) { return select(s, rank); };
+        scheme.encode = [rank](const RowPiece& p, Message& m) { encode(p, rank, m); };
+        scheme.reduce = [rank](const SentPieces& s, Row& sum) { add(s, rank, sum); };
         return scheme;
     }};
 }

@@ -72,20 +72,20 @@ struct SendChosen {
     }
 };
 
-void encode(Message& m, const TrainingStep& step, const Chosen& chosen, const Place& place,
-            std::span<const double> x, bool scales) {
-    const auto n = static_cast<double>(place.size), k = static_cast<double>(chosen.count);
+void encode(const RowPiece& p, bool scales, Message& m) {
+    const Chosen& chosen = p.theta.of<Chosen>();
+    const auto n = static_cast<double>(p.place.size), k = static_cast<double>(chosen.count);
     const Send send{scales ? n / k : 1.0, k / n};
-    m.prepare(x.size(), false, true);
+    m.prepare(p.x.size(), false, true);
     std::uint64_t kept = 0;
     BitWriter bits;
-    for_words(step, place.first, place.first + x.size(),
+    for_words(p.step, p.place.first, p.place.first + p.x.size(),
               [&](std::size_t first, std::span<const double> words) {
-        const std::size_t at = first - place.first;
-        simd::run<SendChosen>(x.data() + at, words.data(), &chosen.words,
+        const std::size_t at = first - p.place.first;
+        simd::run<SendChosen>(p.x.data() + at, words.data(), &chosen.words,
                               static_cast<double>(first), &send, words.size(), m.values.data() + at,
                               m.bias.data() + at, m.variance.data() + at, &kept);
-        for (std::size_t i = 0; step.packs && i < words.size(); ++i) {
+        for (std::size_t i = 0; p.packs() && i < words.size(); ++i) {
             if (chosen.words.keeps(words[i], first + i))
                 bits.put(bits_cast<std::uint32_t>(static_cast<float>(m.values[at + i])), 32);
         }
@@ -118,8 +118,8 @@ SchemeDefinition random_k_definition() {
                           const TrainingStep& step, Parameters& theta, std::size_t n) {
             choose(step, theta, n, keep);
         };
-        scheme.encode = [scales = arguments.flag("scale")](const Piece& p, Message& m) {
-            encode(m, p.step, p.theta.of<Chosen>(), p.place, p.x, scales);
+        scheme.encode = [scales = arguments.flag("scale")](const RowPiece& p, Message& m) {
+            encode(p, scales, m);
         };
         return scheme;
     }};

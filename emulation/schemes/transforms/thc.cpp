@@ -99,32 +99,32 @@ struct Thc {
         theta.own.of<Norm>().zero = amax == 0.0;
         return theta;
     }
-    void encode(const TrainingStep& step, const Parameters& theta, std::span<const double> row,
-                int worker, Message& m) const {
-        const Row x = turn(step, row);
+    void encode(const RowPiece& p, Message& m) const {
+        const std::size_t n = p.x.size();
+        const Row x = turn(p.step, p.x);
         m.prepare(x.size(), true, true);
-        const RandomStream stream = step.stream(worker, 32);
+        const RandomStream stream = p.stream(32);
         const auto look_up = [&](std::size_t first, std::size_t count) {
             simd::run<LookUp>(entries.data(), m.codes.data() + first, count);
         };
         for (std::size_t first = 0; first < x.size(); first += sum_block) {
             const std::size_t count = std::min(sum_block, x.size() - first);
-            put_levels(m, first, std::span(x).subspan(first, count), levels, theta.common_scale(),
+            put_levels(m, first, std::span(x).subspan(first, count), levels, p.theta.common_scale(),
                        LevelRule::stochastic, stream, first);
-            if (!step.packs) look_up(first, count);
+            if (!p.packs()) look_up(first, count);
         }
-        set_payload(m, level_bits(entries.size()), step.packs);
-        if (step.packs) look_up(0, x.size());
+        set_payload(m, level_bits(entries.size()), p.packs());
+        if (p.packs()) look_up(0, x.size());
         m.side_bits = 32;
-        if (theta.of<Norm>().zero) {
+        if (p.theta.of<Norm>().zero) {
             for (Row* part : {&m.values, &m.bias, &m.variance}) part->assign(x.size(), 0.0);
         }
-        turn_back(step, row.size(), m.values);
-        turn_back(step, row.size(), m.bias);
+        turn_back(p.step, n, m.values);
+        turn_back(p.step, n, m.bias);
         // Every element is a sum of all, each divided by the square root of their number, with
         // either sign.
         const double sum = fixed_sum_of(RowReader::of(m.variance), [](double v) { return v; });
-        m.variance.assign(row.size(), sum / static_cast<double>(x.size()));
+        m.variance.assign(n, sum / static_cast<double>(x.size()));
     }
     void decode(const TrainingStep& step, const Parameters& theta, Row& sum) const {
         if (theta.of<Norm>().zero) std::fill(sum.begin(), sum.end(), 0.0);
@@ -166,12 +166,8 @@ SchemeDefinition thc_definition() {
         scheme.transport.sum_bits = [g](int workers) { return bits_of_sum(workers, g); };
         scheme.transport.agreed_bits = all_side_bits;
         scheme.run = whole_row;
-        scheme.select = [](const TrainingStep&, State&, std::span<const RowReader> x) {
-            return Thc::select(x);
-        };
-        scheme.encode = [thc](const Piece& p, Message& m) {
-            thc.encode(p.step, p.theta, p.x, p.worker, m);
-        };
+        scheme.select = [](const Selection& s) { return Thc::select(s.rows); };
+        scheme.encode = [thc](const RowPiece& p, Message& m) { thc.encode(p, m); };
         scheme.decode_sum = [thc](const TrainingStep& step, const Parameters& theta, Row& sum) {
             thc.decode(step, theta, sum);
         };

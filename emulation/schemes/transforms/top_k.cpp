@@ -13,22 +13,23 @@ namespace apscope::detail {
 
 namespace {
 
-void encode(Message& m, std::span<const double> x, const Cutoff& cutoff, const Place& place,
-            bool packs, bool packed) {
-    const int width = place_bits(place.size, packed);
+void encode(const RowPiece& p, bool packed, Message& m) {
+    const Cutoff cutoff = Cutoff::of(p.own);
+    const std::span<const double> x = p.x;
+    const int width = place_bits(p.place.size, packed);
     m.prepare(x.size(), false, false);
     std::uint64_t kept = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {
-        const bool keeps = cutoff.keeps(std::abs(x[i]), place.first + i);
+        const bool keeps = cutoff.keeps(std::abs(x[i]), p.place.first + i);
         m.values[i] = keeps ? static_cast<float>(x[i]) : 0.0;
         kept += keeps ? 1 : 0;
     }
     m.payload_bits = kept * static_cast<std::uint64_t>(32 + width);
-    if (!packs) return;
+    if (!p.packs()) return;
     BitWriter bits;
     for (std::size_t i = 0; i < x.size(); ++i) {
-        if (!cutoff.keeps(std::abs(x[i]), place.first + i)) continue;
-        bits.put(place.first + i, width);
+        if (!cutoff.keeps(std::abs(x[i]), p.place.first + i)) continue;
+        bits.put(p.place.first + i, width);
         bits.put(bits_cast<std::uint32_t>(static_cast<float>(m.values[i])), 32);
     }
     m.payload = bits.take();
@@ -51,14 +52,11 @@ SchemeDefinition top_k_definition() {
         constexpr std::array<std::string_view, 2> widths{"32", "packed"};
         SchemeParts scheme;
         scheme.grid = "sparse:fp32";
-        scheme.measure = [keep = arguments.number("keep", 1e-9, 1.0)](
-                             const TrainingStep&, const Parameters&, const RowReader& x) {
-            return cutoff_of_magnitudes(x, kept_of(x.size, keep)).row();
+        scheme.measure = [keep = arguments.number("keep", 1e-9, 1.0)](const WorkerRow& r) {
+            return cutoff_of_magnitudes(r.x, kept_of(r.x.size, keep)).row();
         };
-        scheme.encode = [packed = arguments.choice("index", widths) == "packed"](const Piece& p,
-                                                                                 Message& m) {
-            encode(m, p.x, Cutoff::of(p.own), p.place, p.packs(), packed);
-        };
+        scheme.encode = [packed = arguments.choice("index", widths) == "packed"](
+                            const RowPiece& p, Message& m) { encode(p, packed, m); };
         return scheme;
     }};
 }

@@ -11,9 +11,10 @@ namespace apscope::detail {
 
 namespace {
 
-void encode(Message& m, std::span<const double> x, std::size_t block, bool packs) {
+void encode(const RowPiece& p, std::size_t block, Message& m) {
+    const std::span<const double> x = p.x;
     m.prepare(x.size(), false, false);
-    BitWriter bits(packs);
+    BitWriter bits(p.packs());
     for (std::size_t begin = 0; begin < x.size(); begin += std::min(block, x.size() - begin)) {
         const std::span<const double> part = x.subspan(begin, std::min(block, x.size() - begin));
         const bool any = std::any_of(part.begin(), part.end(), [](double v) { return v != 0.0; });
@@ -22,10 +23,10 @@ void encode(Message& m, std::span<const double> x, std::size_t block, bool packs
         for (std::size_t i = 0; i < part.size(); ++i) {
             const auto value = static_cast<float>(part[i]);
             m.values[begin + i] = any ? static_cast<double>(value) : 0.0;
-            if (any && packs) bits.put(bits_cast<std::uint32_t>(value), 32);
+            if (any && p.packs()) bits.put(bits_cast<std::uint32_t>(value), 32);
         }
     }
-    if (packs) m.payload = bits.take();
+    if (p.packs()) m.payload = bits.take();
 }
 
 }  // namespace
@@ -43,7 +44,7 @@ SchemeDefinition zero_blocks_definition() {
         scheme.grid = "sparse:fp32";
         scheme.topology = reductions::linear;
         scheme.run = block;
-        scheme.encode = [block](const Piece& p, Message& m) { encode(m, p.x, block, p.packs()); };
+        scheme.encode = [block](const RowPiece& p, Message& m) { encode(p, block, m); };
         return scheme;
     }};
 }

@@ -45,9 +45,9 @@ struct Case {
     bool special, divide;
 };
 
-void expect_same(const TensorScheme& blocks, const Case& c, const std::string& name) {
-    TensorScheme whole = blocks;
-    whole.parts.run = whole_row;
+void expect_same(const SchemeParts& blocks, const Case& c, const std::string& name) {
+    SchemeParts whole = blocks;
+    whole.run = whole_row;
     std::vector<Topology> topologies;
     for (const char* t : {"ring", "tree", "hierarchical:2+kahan"})
         topologies.push_back(parse_topology(t));
@@ -154,9 +154,8 @@ std::vector<std::string> tested() {
     for (const char* spec : specs) names.insert(parse_scheme(spec).name);
     for (const std::string& spec : all_schemes()) {
         const Scheme scheme = parse_scheme(spec);
-        if (std::holds_alternative<Policy>(scheme.kind) || !names.insert(scheme.name).second)
-            continue;
-        if (as_tensor_scheme(scheme).parts.run != whole_row) found.push_back(spec);
+        if (scheme.is_policy() || !names.insert(scheme.name).second) continue;
+        if (scheme.parts.run != whole_row) found.push_back(spec);
     }
     return found;
 }
@@ -164,8 +163,8 @@ std::vector<std::string> tested() {
 class BlockRows : public testing::TestWithParam<std::string> {};
 
 TEST_P(BlockRows, AreThoseOfWholeTensors) {
-    const TensorScheme scheme = as_tensor_scheme(parse_scheme(GetParam()));
-    ASSERT_NE(scheme.parts.run, whole_row);
+    const SchemeParts scheme = parse_scheme(GetParam()).parts;
+    ASSERT_NE(scheme.run, whole_row);
     const std::size_t lengths[] = {0, 1, 4095, 4096, 4097, 10000};
     for (std::size_t k = 0; k < std::size(lengths); ++k) {
         for (const bool special : {false, true}) {

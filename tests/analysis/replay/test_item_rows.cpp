@@ -89,8 +89,7 @@ TEST(ItemRows, OfSchemesThatSendTheSameCodesAreWorkedOutOnce) {
         for (const auto& line : lines) {
             if (place >= line.size()) continue;
             schemes.push_back(std::make_unique<Scheme>(parse_scheme(line[place].spec)));
-            streamed.push_back(
-                {&std::get<FloatScheme>(schemes.back()->kind), &line[place].decision});
+            streamed.push_back({&schemes.back()->parts, &line[place].decision});
         }
     }
     CountedRows device;
@@ -106,7 +105,7 @@ TEST(ItemRows, OfSchemesThatSendTheSameCodesAreWorkedOutOnce) {
                     << schemes[s]->spec << " " << found[r].topology;
                 EXPECT_EQ(found[r].topology, alone[0][r].topology);
                 const auto bits = static_cast<std::int64_t>(
-                    streamed[s].decision->side_bits.value_or(streamed[s].scheme->side_bits));
+                    streamed[s].decision->side_bits.value_or(streamed[s].encoder().side_bits));
                 EXPECT_EQ(found[r].side_bits, bits);
             }
         }

@@ -22,7 +22,7 @@ struct Found {
     std::size_t most = 0, state = 0;
 };
 
-Found allocated(const TensorScheme& scheme, std::span<const Topology> topologies, int draws,
+Found allocated(const SchemeParts& scheme, std::span<const Topology> topologies, int draws,
                 std::size_t n) {
     std::mt19937 random(3);
     std::normal_distribution<float> normal;
@@ -78,17 +78,17 @@ TEST(SchemeCost, IsWhatSchemesAllocate) {
     for (const std::string& spec : specs()) {
         const Scheme scheme = parse_scheme(spec);
         const ResolvedScheme resolved{&scheme, 0, spec, {}};
-        if (resolved.whole() == nullptr) continue;
+        if (resolved.streams()) continue;
+        const SchemeParts& parts = resolved.parts();
         ++seen;
         for (const auto& [draws, n] :
              {std::pair{1, 300 * columns}, std::pair{3, 307 * columns},
               std::pair{1, 2000 * columns}, std::pair{1, 2053 * columns}}) {
             const SchemeCost cost = cost_of(resolved, topologies, true, draws, n);
             const Found found =
-                std::async(std::launch::async, allocated, *resolved.whole(), topologies, draws, n)
-                    .get();
+                std::async(std::launch::async, allocated, parts, topologies, draws, n).get();
             const auto least = [](std::size_t bytes) { return static_cast<double>(bytes); };
-            const std::size_t tables = resolved.whole()->tables ? resolved.whole()->tables(n) : 0,
+            const std::size_t tables = parts.tables ? parts.tables(n) : 0,
                               most = cost.most.of(n, workers) + tables;
             const std::string what =
                 spec + ", draws " + std::to_string(draws) + ", elements " + std::to_string(n);
@@ -112,11 +112,8 @@ TEST(SchemeCost, StreamedSchemesTakeSomeBlocks) {
 
 TEST(SchemeCost, PartsOfACallersOwnAreNotRun) {
     Scheme scheme = parse_scheme("top_k");
-    auto& own = std::get<TensorScheme>(scheme.kind);
-    own.has_own_parts = true;
-    own.parts.encode = [](const TrainingStep&, const Parameters&, std::span<const double>,
-                          const Place&, std::span<const double>, int,
-                          Message&) { throw std::logic_error("it ran"); };
+    scheme.parts.defined_as = "own";
+    scheme.parts.encode = [](const RowPiece&, Message&) { throw std::logic_error("it ran"); };
     const SchemeCost cost = cost_of({&scheme, 0, scheme.spec, {}}, {}, true, 1, 1 << 20);
     EXPECT_GE(cost.most.of(1000, 4), 1000u * 4 * 6 * sizeof(double));
 }

@@ -15,26 +15,25 @@ constexpr int workers = 3;
 constexpr std::size_t n = 400;
 
 // Twice the value or nothing, by a coin per element: no bias, and the variance x^2.
-TensorScheme coins(bool shared) {
-    TensorScheme t;
-    t.draws = true;
-    t.shares_draws = shared;
-    t.parts.encode = [shared](const TrainingStep& step, const Parameters&, std::span<const double>,
-                              const Place&, std::span<const double> x, int worker, Message& m) {
-        const RandomStream stream = shared ? step.shared_stream(1) : step.stream(worker, 1);
-        m.prepare(x.size(), false, true);
-        for (std::size_t i = 0; i < x.size(); ++i) {
-            m.values[i] = stream.at(i) != 0 ? 2 * x[i] : 0.0;
+SchemeParts coins(bool shared) {
+    SchemeParts scheme;
+    scheme.encode_draws = true;
+    if (shared) scheme.draw = [](const TrainingStep&, Parameters&, std::size_t) {};
+    scheme.encode = [shared](const RowPiece& p, Message& m) {
+        const RandomStream stream = shared ? p.step.shared_stream(1) : p.stream(1);
+        m.prepare(p.x.size(), false, true);
+        for (std::size_t i = 0; i < p.x.size(); ++i) {
+            m.values[i] = stream.at(i) != 0 ? 2 * p.x[i] : 0.0;
             m.bias[i] = 0.0;
-            m.variance[i] = x[i] * x[i];
+            m.variance[i] = p.x[i] * p.x[i];
         }
     };
-    return t;
+    return scheme;
 }
 
 // The rows of all workers having the same `n` ones: the wire's, that of the exact sum and the
 // gathered one.
-std::vector<ResultRow> rows_of(const TensorScheme& scheme, int draws) {
+std::vector<ResultRow> rows_of(const SchemeParts& scheme, int draws) {
     const std::vector<float> ones(n, 1.0f);
     const std::vector<std::span<const float>> gradients(workers, ones);
     ItemContext item;

@@ -185,8 +185,7 @@ TEST_P(SchemeLoops, FixedPoint) {
                                    "bits=12,chunk=7,rounding=stochastic,random_bits=9",
                                    "bits=6,rounding=stochastic,scale=real,random_bits=53"}) {
         const Scheme scheme = parse_scheme("integer_allreduce:" + keys);
-        const TensorScheme& tensor = std::get<TensorScheme>(scheme.kind);
-        const bool draws = tensor.draws;
+        const bool draws = scheme.parts.draws();
         TrainingStep step;
         step.workers = 1;
         step.key = {5, 6};
@@ -196,9 +195,9 @@ TEST_P(SchemeLoops, FixedPoint) {
                 static_cast<double>(static_cast<int>(random() % 41) - 20) / 8.0;  // ties among them
         State state;
         const RowReader row = RowReader::of(x);
-        const Parameters theta = tensor.parts.select(step, state, {&row, 1});
+        const Parameters theta = scheme.parts.select({step, state, {&row, 1}});
         Message m;
-        tensor.parts.encode(step, theta, {}, {0, x.size()}, x, 0, m);
+        scheme.parts.encode({step, theta, {}, {0, x.size()}, x}, m);
         const Row factors = theta.rows().at("factor");
         const int random_bits = std::stoi(scheme.keys.at("random_bits"));
         const auto chunk = std::stoul(scheme.keys.at("chunk"));

@@ -20,18 +20,18 @@ SelectionInput one_tensor(std::vector<double> amax, int workers, std::uint64_t n
     return input;
 }
 
-const FloatScheme& as_float(const Scheme& scheme) { return std::get<FloatScheme>(scheme.kind); }
-
 std::vector<Decision> decide(const Scheme& scheme, const SelectionInput& input) {
     State state;
-    return as_float(scheme).select(input, state);
+    return scheme.parts.choose(input, state);
 }
 
 Message one_message(const Scheme& scheme, const Row& x) {
-    const SchemeParts& parts = std::get<TensorScheme>(scheme.kind).parts;
-    const Row own = parts.measure ? parts.measure({}, {}, RowReader::of(x)) : Row();
+    const SchemeParts& parts = scheme.parts;
+    const TrainingStep step;
+    const Parameters theta;
+    const Row own = parts.measure ? parts.measure({step, theta, RowReader::of(x)}) : Row();
     Message m;
-    parts.encode({}, {}, own, {0, x.size()}, x, 0, m);
+    parts.encode({step, theta, own, {0, x.size()}, x}, m);
     return m;
 }
 
@@ -187,8 +187,8 @@ TEST(SchemeSpec, WrongOnesAreRefused) {
 }
 
 TEST(Grid, PayloadBitsFollowTheCodes) {
-    EXPECT_EQ(payload_bits(as_float(parse_scheme("aps:e4m3")).grid, 10), 80u);
-    EXPECT_EQ(payload_bits(as_float(parse_scheme("aps:e2m1fn")).grid, 10), 40u);
+    EXPECT_EQ(payload_bits(parse_scheme("aps:e4m3").parts.float_encoder->grid, 10), 80u);
+    EXPECT_EQ(payload_bits(parse_scheme("aps:e2m1fn").parts.float_encoder->grid, 10), 40u);
     for (const auto& [levels, bits] :
          {std::pair{1, 2}, {2, 3}, {3, 3}, {4, 4}, {7, 4}, {8, 5}, {127, 8}, {128, 9}}) {
         EXPECT_EQ(UniformGrid{levels}.payload_bits(1), static_cast<unsigned>(bits)) << levels;
@@ -198,8 +198,8 @@ TEST(Grid, PayloadBitsFollowTheCodes) {
             << levels;
     }
     EXPECT_EQ(one_message(parse_scheme("qsgd:bucket=512"), Row(513)).side_bits, 64u);
-    EXPECT_EQ(as_float(parse_scheme("aps:e4m3")).side_bits, 8u);
-    EXPECT_EQ(as_float(parse_scheme("none:e4m3")).side_bits, 0u);
+    EXPECT_EQ(parse_scheme("aps:e4m3").parts.float_encoder->side_bits, 8u);
+    EXPECT_EQ(parse_scheme("none:e4m3").parts.float_encoder->side_bits, 0u);
 }
 
 TEST(Specs, CombinatorsHoldSchemesInParentheses) {
@@ -238,7 +238,7 @@ TEST(Policy, FirstAndLastAreLayers) {
     EXPECT_EQ(last, "0000110");
     const Scheme scheme = parse_scheme("hybrid(role:norm=none:fp32;name:^body&steps:10:20=none:"
                                        "fp16;first=none:bf16;else=aps:e4m3)");
-    const Policy& policy = std::get<Policy>(scheme.kind);
+    const Policy& policy = scheme.policy;
     const std::vector<std::int64_t> steps{0, 9, 10, 20};
     using Branches = std::vector<std::size_t>;
     EXPECT_EQ(policy.branches_for(tensors[3], steps), (Branches{0, 0, 0, 0}));

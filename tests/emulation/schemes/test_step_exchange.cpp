@@ -58,7 +58,7 @@ StepExchange make(const std::string& spec, const char* topology = "ring", int ra
 class StepExchanges : public testing::TestWithParam<const char*> {};
 
 TEST_P(StepExchanges, AreExchangesOfEachTensor) {
-    const TensorScheme scheme = as_tensor_scheme(parse_scheme(GetParam()));
+    const SchemeParts scheme = parse_scheme(GetParam()).parts;
     StepExchange alone = make(GetParam()), together = make(GetParam());
     std::vector<State> states(tensors.size());
     for (std::int64_t number = 0; number < 3; ++number) {

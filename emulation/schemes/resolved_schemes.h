@@ -1,13 +1,13 @@
-// The schemes of a replay with policies taken apart: a resolved scheme processes the items (step,
-// tensor) that its policy gives it; a scheme that is not a policy processes all.
+// Schemes with policies taken apart: a resolved scheme processes the items (step, tensor) that its
+// policy gives it; a scheme that is not a policy processes all.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "analysis/trace/trace.h"
 #include "emulation/schemes/scheme.h"
 
 namespace apscope::detail {
@@ -23,16 +23,16 @@ struct ResolvedScheme {
     bool streams() const { return parts().streams(); }
     // A scheme that streams chooses for all steps before.
     bool needs_order() const { return parts().keeps_state && !streams(); }
+    // The decisions of one that streams: items of other schemes count as zero tensors.
+    std::vector<Decision> choose(const SelectionInput& input, State& state) const {
+        return parts().choose(serves.empty() ? input : input.serving(serves), state);
+    }
 };
 
-// The schemes must outlive the result. Items count step by step over the chosen steps and
-// tensors.
+// The schemes must outlive the result. Items count step by step over steps of these numbers and
+// the tensors.
 std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes,
-                                             const Manifest& manifest,
-                                             std::span<const std::size_t> steps,
-                                             std::span<const std::size_t> tensors);
-
-// The part of scheme.needs that the trace lacks at a step; empty if nothing.
-std::string missing_at(const SchemeParts& scheme, const Trace& trace, std::size_t step);
+                                             std::span<const PolicyTensor> tensors,
+                                             std::span<const std::int64_t> steps);
 
 }  // namespace apscope::detail
