@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from .intervals import student_t
+from .._core import student_t
 from .pooling import coded, compared_rows, groups, losses, quotient, step_losses, total
 
 __all__ = ["factor", "step_logs"]

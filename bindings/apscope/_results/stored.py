@@ -237,15 +237,13 @@ class _Numbers:
         values = piece.to_numpy()
         kind = values.dtype
         if kind.kind == "i" and len(values):
-            kind = next(
-                k
-                for k in _INTEGERS
-                if np.iinfo(k).min <= values.min() and values.max() <= np.iinfo(k).max
-            )
+            most = max(int(values.max()), -1 - int(values.min()))
+            kind = next(k for k in _INTEGERS if most < 2 ** (8 * k.itemsize - 1))
         if self._at == 0:
             self._values = np.empty(self._rows, kind)
         elif kind != self._values.dtype:  # larger integers, or the first empty cells
-            self._values = self._values.astype(np.result_type(self._values.dtype, kind))
+            wider = np.result_type(self._values.dtype, kind)
+            self._values = self._values.astype(wider, copy=False)
         self._values[self._at : self._at + len(values)] = values
         self._at += len(values)
 
