@@ -134,6 +134,16 @@ NoiseBy parse_noise_by(std::string_view name) {
                                 "' to group by; use trace, step, tensor or role");
 }
 
+std::string NoiseTable::cell(const NoiseRow& row, NoiseBy column) const {
+    switch (column) {
+        case NoiseBy::trace: return traces[static_cast<std::size_t>(row.trace)];
+        case NoiseBy::tensor: return tensors[static_cast<std::size_t>(row.tensor)];
+        case NoiseBy::role: return roles[static_cast<std::size_t>(row.role)];
+        case NoiseBy::step: break;
+    }
+    return std::to_string(row.step);
+}
+
 NoiseFacts noise_facts(const NoiseTable& table, std::span<const NoiseBy> by, double batch_factor) {
     const std::vector<NoiseRow>& rows = table.rows;
     std::vector<std::int64_t> numbers;

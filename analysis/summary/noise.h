@@ -23,9 +23,16 @@ struct NoiseRow {
     double squared_reference = 0, noise = 0, log2_ratio = 0;
 };
 
+// What noise is grouped by.
+enum class NoiseBy { trace, step, tensor, role };
+// Throws std::invalid_argument.
+NoiseBy parse_noise_by(std::string_view name);
+
 struct NoiseTable {
     std::vector<NoiseRow> rows;
     std::vector<std::string> traces, tensors, roles;  // the texts of the codes
+
+    std::string cell(const NoiseRow& row, NoiseBy column) const;
 };
 
 struct Interval {
@@ -59,10 +66,6 @@ private:
     std::int64_t noise_blocks_ = 0, lone_blocks_ = 0;
     std::size_t workers_ = 0;  // that were left out
 };
-
-enum class NoiseBy { trace, step, tensor, role };
-// Throws std::invalid_argument.
-NoiseBy parse_noise_by(std::string_view name);
 
 // The noise of groups of rows, independent of schemes: per group, in order of appearance, its first
 // row, then workers, steps, blocks, blocks_without_noise, lone_blocks, noise_ratio, noise_scale,
