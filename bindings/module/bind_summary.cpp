@@ -93,14 +93,20 @@ py::dict summary_dict(const Summary& s, const std::vector<std::size_t>& order) {
     return out;
 }
 
+Part part_named(const std::string& name) {
+    if (const auto part = parse_part(name)) return *part;
+    throw std::invalid_argument("by='" + name + "' is not one of layer, role, step");
+}
+
 py::dict summary(const ArrayTable& arrays, const ChosenRows& rows, double batch_factor,
-                 const NoiseTable& noise) {
+                 const NoiseTable& noise, const std::optional<std::string>& by) {
     const RowTable& table = arrays.table();
+    const std::optional<Part> part = by ? std::optional(part_named(*by)) : std::nullopt;
     Summary s;
     std::vector<std::size_t> rank;
     {
         const py::gil_scoped_release release;
-        s = summarized(table, rows, {}, batch_factor, &noise);
+        s = summarized(table, rows, part, batch_factor, &noise);
         rank = ranked(table, s);
     }
     return summary_dict(s, rank);
@@ -109,9 +115,8 @@ py::dict summary(const ArrayTable& arrays, const ChosenRows& rows, double batch_
 py::dict by(const ArrayTable& arrays, const std::string& part,
             const std::optional<std::string>& topology, double batch_factor,
             const NoiseTable& noise) {
-    const auto known = parse_part(part);
-    if (!known) throw std::invalid_argument("by='" + part + "' is not one of layer, role, step");
-    const Breakdown found = broken_down(arrays.table(), *known, topology, batch_factor, &noise);
+    const Breakdown found =
+        broken_down(arrays.table(), part_named(part), topology, batch_factor, &noise);
     return summary_dict(found.summary, found.order);
 }
 
@@ -220,7 +225,8 @@ void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
         return py::make_tuple(places.odd, places.all);
     }, "Numbers of layers and steps with gradients that are NaN or infinite, and of all.")
         .def("pool", &pool, py::arg("rows"), py::arg("by"))
-        .def("summary", &summary, py::arg("rows"), py::arg("batch_factor"), py::arg("noise"))
+        .def("summary", &summary, py::arg("rows"), py::arg("batch_factor"), py::arg("noise"),
+             py::arg("by") = py::none())
         .def("by", &by, py::arg("part"), py::arg("topology"), py::arg("batch_factor"),
              py::arg("noise"))
         .def("step_time",

@@ -17,12 +17,14 @@ from .._arrays.checks import number, of_type
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
 from ..cost import Network, modelled_times, options_of
+from .codes import coded_of
 from .noise import noise_of
 from .pooling import headline_topology, is_own
 from .row_table import Rows, frame_of, objects, rows_of
 
 __all__ = [
     "COLUMNS",
+    "by_scheme",
     "family_of",
     "frame_of_summary",
     "headline",
@@ -151,6 +153,12 @@ def frame_of_summary(rows: Rows, found: dict[str, Any], by: Sequence[str] = ()) 
     out["worst_step"] = pd.array([pd.NA if at < 0 else n for at, n in zip(worst, steps)], "Int64")
     out["format"] = np.array(found["format"], object)
     return out
+
+
+def by_scheme(chosen: pd.DataFrame, by: str) -> tuple[Rows, dict[str, Any]]:
+    """The core's summary of these rows by ``layer`` or ``step``, whatever topology each has."""
+    rows = Rows(coded_of(chosen.assign(topology=""), USED))
+    return rows, rows.core.summary(rows.core.all_rows(), 1.0, noise_of(chosen), by)
 
 
 def headline(table: pd.DataFrame, topology: str) -> pd.DataFrame:
