@@ -26,19 +26,6 @@ std::vector<std::uint8_t> with_reduced(const RowTable& table) {
     return found;
 }
 
-// The topologies in order of appearance, without the wire's empty name.
-std::vector<std::string> in_order(const RowTable& table) {
-    std::vector<std::string> order;
-    std::vector<std::uint8_t> seen(table.topology.levels, 0);
-    for (const std::int32_t code : table.topology.of_row) {
-        const auto place = static_cast<std::size_t>(code);
-        if (seen[place]) continue;
-        seen[place] = 1;
-        if (!table.topology.names[place].empty()) order.push_back(table.topology.names[place]);
-    }
-    return order;
-}
-
 // Puts the rows of each scheme's own reductions under the topologies that cover all its tensors.
 class Covering {
 public:
@@ -139,7 +126,21 @@ std::string headline_topology(std::span<const std::string> in_order) {
     return own ? *own : std::string(exact);
 }
 
-std::string headline_topology(const RowTable& table) { return headline_topology(in_order(table)); }
+std::vector<std::string> topologies_in_order(const RowTable& table) {
+    std::vector<std::string> order;
+    std::vector<std::uint8_t> seen(table.topology.levels, 0);
+    for (const std::int32_t code : table.topology.of_row) {
+        const auto place = static_cast<std::size_t>(code);
+        if (seen[place]) continue;
+        seen[place] = 1;
+        if (!table.topology.names[place].empty()) order.push_back(table.topology.names[place]);
+    }
+    return order;
+}
+
+std::string headline_topology(const RowTable& table) {
+    return headline_topology(topologies_in_order(table));
+}
 
 ChosenRows all_rows(const RowTable& table) {
     return {every_row(table),
@@ -160,7 +161,7 @@ ChosenRows compared_rows(const RowTable& table) {
 
 ChosenRows headline_rows(const RowTable& table) {
     std::vector<std::string> order(reductions::own.begin(), reductions::own.end());
-    const std::vector<std::string> found = in_order(table);
+    const std::vector<std::string> found = topologies_in_order(table);
     order.push_back(headline_topology(found));
     std::ranges::copy_if(found, std::back_inserter(order),
                          [](const std::string& name) { return name != exact; });

@@ -53,6 +53,17 @@ ComparedSteps compared_steps(const Pair& pair, const RowTable& table);
 // A row per cell: overflow_a, overflow_b, nmse_a, nmse_b, ratio.
 Figures compared_cells(const Pair& pair);
 
+// Which of two tables have a scheme of a trace.
+enum class HeldBy { both, first, second };
+std::string name_of(HeldBy held_by);
+
+// A scheme of the first table against itself in the second.
+struct Against {
+    std::string trace, scheme;
+    HeldBy held_by;
+    std::optional<Pair> pair;  // if both have it
+};
+
 // Pairs schemes of one table, or of two. The tables must outlive it.
 class Pairing {
 public:
@@ -67,6 +78,12 @@ public:
     std::vector<Pair> pairs(std::string_view a, std::string_view b,
                             std::optional<std::string_view> topology = {}) const;
 
+    // Every scheme of every trace of both tables, in the order of the first table, then those only
+    // in the second; a trace that both have has its name in the first.
+    // Throws std::invalid_argument if no trace of the two tables matches, or one that does has no
+    // layer and step in common.
+    std::vector<Against> against(std::optional<std::string_view> topology = {}) const;
+
 private:
     using Rows = std::vector<std::uint32_t>;
     struct Side {
@@ -76,7 +93,14 @@ private:
 
         explicit Side(const RowTable& of);
         const Rows* find(std::int32_t trace, std::string_view scheme) const;
+        // The keys of `rows`, in order of appearance.
+        std::vector<std::pair<std::int32_t, std::int32_t>> in_order() const;
+        std::string names_of_traces() const;
     };
+    // None if they have no layer and step in common.
+    std::optional<Pair> paired(std::int32_t trace, const Rows& rows_a, const Rows& rows_b,
+                               std::string_view a, std::string_view b,
+                               std::optional<std::string_view> topology) const;
     std::vector<std::pair<std::int32_t, std::int32_t>> matched() const;
 
     Side first_, second_;

@@ -165,6 +165,20 @@ const Pairing::Rows* Pairing::Side::find(std::int32_t trace, std::string_view sc
     return found == rows.end() ? nullptr : &found->second;
 }
 
+std::vector<std::pair<std::int32_t, std::int32_t>> Pairing::Side::in_order() const {
+    std::vector<std::pair<std::int32_t, std::int32_t>> keys;
+    for (const auto& [key, own] : rows) keys.push_back(key);
+    std::ranges::sort(keys, {}, [&](const auto& key) { return rows.at(key).front(); });
+    return keys;
+}
+
+std::string Pairing::Side::names_of_traces() const {
+    std::string names;
+    for (const std::int32_t code : traces)
+        names += (names.empty() ? "" : ", ") + table->trace.names[static_cast<std::size_t>(code)];
+    return names.empty() ? "none" : names;
+}
+
 Pairing::Pairing(const RowTable& first, const RowTable& second) : first_(first), second_(second) {
     const auto place = [](const auto& list, const auto& value) {
         const auto found = std::ranges::find(list, value);
@@ -189,70 +203,121 @@ std::vector<std::pair<std::int32_t, std::int32_t>> Pairing::matched() const {
     return both;
 }
 
+std::optional<Pair> Pairing::paired(std::int32_t here, const Rows& rows_a, const Rows& rows_b,
+                                    std::string_view a, std::string_view b,
+                                    std::optional<std::string_view> topology) const {
+    const RowTable &one = *first_.table, &other = *second_.table;
+    const SchemeRows scheme_a(one, rows_a, a), scheme_b(other, rows_b, b);
+    Pair pair{one.trace.names[static_cast<std::size_t>(here)],
+              std::string(a),
+              std::string(b),
+              "",
+              "",
+              {},
+              {},
+              {}};
+    std::tie(pair.topology_a, pair.topology_b) = compared_topologies(scheme_a, scheme_b, topology);
+    const Rows chosen_a = scheme_a.rows_of(pair.topology_a),
+               chosen_b = scheme_b.rows_of(pair.topology_b);
+    const std::vector<Cell> cells_a = cells_of(one, scheme_a, chosen_a, pair.topology_a),
+                            cells_b = cells_of(other, scheme_b, chosen_b, pair.topology_b);
+    std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> of_b;
+    for (std::size_t i = 0; i < chosen_b.size(); ++i) {
+        of_b.try_emplace({tensor_[static_cast<std::size_t>(other.tensor.of_row[chosen_b[i]])],
+                          step_[static_cast<std::size_t>(other.step.of_row[chosen_b[i]])]},
+                         i);
+    }
+    struct Met {
+        std::int32_t tensor, step;
+        std::size_t a, b;
+    };
+    std::vector<Met> met;
+    for (std::size_t i = 0; i < chosen_a.size(); ++i) {
+        const std::int32_t tensor = one.tensor.of_row[chosen_a[i]],
+                           step = one.step.of_row[chosen_a[i]];
+        if (const auto at = of_b.find({tensor, step}); at != of_b.end())
+            met.push_back({tensor, step, i, at->second});
+    }
+    if (&one != &other && met.empty()) return std::nullopt;
+    std::vector<std::size_t> place(one.tensor.levels, one.tensor.levels);
+    std::size_t next = 0;
+    for (const std::uint32_t row : rows_a) {
+        std::size_t& held = place[static_cast<std::size_t>(one.tensor.of_row[row])];
+        if (held == one.tensor.levels) held = next++;
+    }
+    std::ranges::stable_sort(
+        met, {}, [&](const Met& m) { return place[static_cast<std::size_t>(m.tensor)]; });
+    for (const Met& m : met) {
+        if (std::isnan(cells_a[m.a].loss.error) || std::isnan(cells_b[m.b].loss.error)) continue;
+        pair.places.push_back({m.tensor, m.step});
+        pair.a.push_back(cells_a[m.a]);
+        pair.b.push_back(cells_b[m.b]);
+    }
+    return pair;
+}
+
+namespace {
+
+std::string no_common_place(std::string_view a, std::string_view b) {
+    return "no trace of the first results with '" + std::string(a) +
+           "' has a layer and step in common with one of the second with '" + std::string(b) + "'";
+}
+
+}  // namespace
+
+std::string name_of(HeldBy held_by) {
+    return held_by == HeldBy::both ? "both" : held_by == HeldBy::first ? "first" : "second";
+}
+
 std::vector<Pair> Pairing::pairs(std::string_view a, std::string_view b,
                                  std::optional<std::string_view> topology) const {
-    const RowTable &one = *first_.table, &other = *second_.table;
-    const bool two = &one != &other;
     std::vector<Pair> found;
     for (const auto& [here, there] : matched()) {
         const Rows *rows_a = first_.find(here, a), *rows_b = second_.find(there, b);
         if (rows_a == nullptr || rows_b == nullptr) continue;
-        const SchemeRows scheme_a(one, *rows_a, a), scheme_b(other, *rows_b, b);
-        Pair pair{one.trace.names[static_cast<std::size_t>(here)],
-                  std::string(a),
-                  std::string(b),
-                  "",
-                  "",
-                  {},
-                  {},
-                  {}};
-        std::tie(pair.topology_a, pair.topology_b) =
-            compared_topologies(scheme_a, scheme_b, topology);
-        const Rows chosen_a = scheme_a.rows_of(pair.topology_a),
-                   chosen_b = scheme_b.rows_of(pair.topology_b);
-        const std::vector<Cell> cells_a = cells_of(one, scheme_a, chosen_a, pair.topology_a),
-                                cells_b = cells_of(other, scheme_b, chosen_b, pair.topology_b);
-        std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> of_b;
-        for (std::size_t i = 0; i < chosen_b.size(); ++i) {
-            of_b.try_emplace({tensor_[static_cast<std::size_t>(other.tensor.of_row[chosen_b[i]])],
-                              step_[static_cast<std::size_t>(other.step.of_row[chosen_b[i]])]},
-                             i);
-        }
-        struct Met {
-            std::int32_t tensor, step;
-            std::size_t a, b;
-        };
-        std::vector<Met> met;
-        for (std::size_t i = 0; i < chosen_a.size(); ++i) {
-            const std::int32_t tensor = one.tensor.of_row[chosen_a[i]],
-                               step = one.step.of_row[chosen_a[i]];
-            if (const auto at = of_b.find({tensor, step}); at != of_b.end())
-                met.push_back({tensor, step, i, at->second});
-        }
-        if (two && met.empty()) continue;
-        std::vector<std::size_t> place(one.tensor.levels, one.tensor.levels);
-        std::size_t next = 0;
-        for (const std::uint32_t row : *rows_a) {
-            std::size_t& held = place[static_cast<std::size_t>(one.tensor.of_row[row])];
-            if (held == one.tensor.levels) held = next++;
-        }
-        std::ranges::stable_sort(
-            met, {}, [&](const Met& m) { return place[static_cast<std::size_t>(m.tensor)]; });
-        for (const Met& m : met) {
-            if (std::isnan(cells_a[m.a].loss.error) || std::isnan(cells_b[m.b].loss.error))
-                continue;
-            pair.places.push_back({m.tensor, m.step});
-            pair.a.push_back(cells_a[m.a]);
-            pair.b.push_back(cells_b[m.b]);
-        }
-        found.push_back(std::move(pair));
+        if (auto pair = paired(here, *rows_a, *rows_b, a, b, topology))
+            found.push_back(std::move(*pair));
     }
     if (!found.empty()) return found;
-    const std::string name_a(a), name_b(b);
-    throw std::invalid_argument(
-        two ? "no trace of the first results with '" + name_a +
-                  "' has a layer and step in common with one of the second with '" + name_b + "'"
-            : "no trace of the results has both '" + name_a + "' and '" + name_b + "'");
+    throw std::invalid_argument(first_.table != second_.table
+                                    ? no_common_place(a, b)
+                                    : "no trace of the results has both '" + std::string(a) +
+                                          "' and '" + std::string(b) + "'");
+}
+
+std::vector<Against> Pairing::against(std::optional<std::string_view> topology) const {
+    const auto met = matched();
+    if (met.empty())
+        throw std::invalid_argument("the results are of different traces (" +
+                                    first_.names_of_traces() + "; " + second_.names_of_traces() +
+                                    "); there is nothing to compare");
+    std::vector<Against> found;
+    for (const auto& [trace, scheme] : first_.in_order()) {
+        const std::string& spec = first_.table->scheme.names[static_cast<std::size_t>(scheme)];
+        const auto both =
+            std::ranges::find(met, trace, [](const auto& pair) { return pair.first; });
+        const Rows* other = both == met.end() ? nullptr : second_.find(both->second, spec);
+        Against one{first_.table->trace.names[static_cast<std::size_t>(trace)],
+                    spec,
+                    other ? HeldBy::both : HeldBy::first,
+                    {}};
+        if (other) {
+            one.pair = paired(trace, first_.rows.at({trace, scheme}), *other, spec, spec, topology);
+            if (!one.pair) throw std::invalid_argument(no_common_place(spec, spec));
+        }
+        found.push_back(std::move(one));
+    }
+    for (const auto& [trace, scheme] : second_.in_order()) {
+        const std::string& spec = second_.table->scheme.names[static_cast<std::size_t>(scheme)];
+        const auto both =
+            std::ranges::find(met, trace, [](const auto& pair) { return pair.second; });
+        if (both != met.end() && first_.find(both->first, spec)) continue;
+        const RowTable& names = both == met.end() ? *second_.table : *first_.table;
+        const std::int32_t name = both == met.end() ? trace : both->first;
+        found.push_back(
+            {names.trace.names[static_cast<std::size_t>(name)], spec, HeldBy::second, {}});
+    }
+    return found;
 }
 
 }  // namespace apscope::detail

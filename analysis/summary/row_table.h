@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "analysis/statistics/result_columns.h"
@@ -55,23 +56,40 @@ struct CodedIntegers {
     explicit CodedIntegers(std::span<const std::int64_t> of_row);
 };
 
-// Numbers of rows, as integers or reals; NaN for an empty cell.
+// Numbers of rows, as integers of any width or reals; NaN for an empty cell.
 class Cells {
 public:
     Cells() = default;
-    explicit Cells(std::span<const double> values) : reals_(values.data()), size_(values.size()) {}
-    explicit Cells(std::span<const std::int64_t> values)
-        : integers_(values.data()), size_(values.size()) {}
+    explicit Cells(std::span<const double> values) : Cells(values.data(), values.size(), real) {}
+    template <class Integer>
+    explicit Cells(std::span<const Integer> values)
+        : Cells(values.data(), values.size(), static_cast<int>(sizeof(Integer))) {
+        static_assert(std::is_integral_v<Integer> && std::is_signed_v<Integer>);
+    }
 
     double operator[](std::size_t row) const {
-        return integers_ ? static_cast<double>(integers_[row]) : reals_[row];
+        switch (width_) {
+            case 1: return at<std::int8_t>(row);
+            case 2: return at<std::int16_t>(row);
+            case 4: return at<std::int32_t>(row);
+            case 8: return at<std::int64_t>(row);
+            default: return at<double>(row);
+        }
     }
     std::size_t size() const { return size_; }
 
 private:
-    const double* reals_ = nullptr;
-    const std::int64_t* integers_ = nullptr;
+    static constexpr int real = 0;
+    Cells(const void* values, std::size_t size, int width)
+        : values_(values), size_(size), width_(width) {}
+    template <class T>
+    double at(std::size_t row) const {
+        return static_cast<double>(static_cast<const T*>(values_)[row]);
+    }
+
+    const void* values_ = nullptr;
     std::size_t size_ = 0;
+    int width_ = real;  // bytes of an integer
 };
 
 struct RowTable {

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
 
 #include "analysis/summary/losses.h"
 
@@ -25,13 +29,13 @@ std::vector<std::uint8_t> nonfinite_rows(const RowTable& table) {
 }
 
 Groups by_columns(const RowTable& table, std::initializer_list<const Codes*> columns,
-                  std::span<const Codes> by) {
+                  std::optional<Part> part) {
     Groups groups(table.rows);
     const auto divide = [&](const Codes& column) {
         groups = groups.divided(column.levels, [&](std::size_t i) { return column.of_row[i]; });
     };
     for (const Codes* column : columns) divide(*column);
-    for (const Codes& column : by) divide(column);
+    if (part) divide(part_of(table, *part));
     return groups;
 }
 
@@ -43,8 +47,8 @@ struct Underflow {
 
 // The rates of underflow of the wire's rows, for each row of a summary.
 std::vector<double> on_the_wire(const RowTable& table, std::span<const std::uint32_t> first,
-                                std::span<const Codes> by) {
-    const Groups groups = by_columns(table, {&table.trace, &table.scheme}, by);
+                                std::optional<Part> part) {
+    const Groups groups = by_columns(table, {&table.trace, &table.scheme}, part);
     const auto underflow = table[C::underflow], nonzero = table[C::nonzero];
     std::vector<Underflow> sums(groups.size());
     for (std::size_t i = 0; i < table.rows; ++i) {
@@ -59,9 +63,9 @@ std::vector<double> on_the_wire(const RowTable& table, std::span<const std::uint
 
 // The numbers of steps with gradients that are NaN or infinite, for each row of a summary.
 std::vector<double> nonfinite_steps(const RowTable& table, std::span<const std::uint32_t> first,
-                                    std::span<const Codes> by) {
+                                    std::optional<Part> part) {
     const std::vector<std::uint8_t> odd = nonfinite_rows(table);
-    const Groups places = by_columns(table, {&table.trace}, by);
+    const Groups places = by_columns(table, {&table.trace}, part);
     const Groups steps =
         places.divided(table.step.levels, [&](std::size_t i) { return table.step.of_row[i]; });
     std::vector<std::uint8_t> seen(steps.size(), 0);
@@ -134,6 +138,49 @@ std::vector<Sums> sums_of(const RowTable& table, const ChosenRows& rows, const G
     return sums;
 }
 
+// The intervals of rows of a summary, from the noise of the trace and part of each.
+class Intervals {
+public:
+    Intervals(const RowTable& table, std::optional<Part> part, const NoiseTable* noise)
+        : table_(table), part_(part) {
+        if (noise == nullptr) return;
+        std::map<Key, std::vector<const NoiseRow*>> rows;
+        for (const NoiseRow& row : noise->rows)
+            rows[{noise->traces[static_cast<std::size_t>(row.trace)], name_of(*noise, row),
+                  part == Part::step ? row.step : 0}]
+                .push_back(&row);
+        for (const auto& [key, own] : rows) {
+            const Noise one(own);
+            known_.try_emplace(key, one, one.typical());
+        }
+    }
+    // Typical and pooled, of a row of the table and the ratios of its steps.
+    std::pair<Interval, Interval> of(std::uint32_t row,
+                                     std::vector<std::pair<std::int64_t, double>> ratios) const {
+        Key key{table_.trace[row], "", 0};
+        if (part_ == Part::layer) std::get<1>(key) = table_.tensor[row];
+        if (part_ == Part::role) std::get<1>(key) = table_.role[row];
+        if (part_ == Part::step)
+            std::get<2>(key) = table_.steps[static_cast<std::size_t>(table_.step.of_row[row])];
+        const auto found = known_.find(key);
+        if (found == known_.end()) return {};
+        return {found->second.second, found->second.first.pooled(std::move(ratios))};
+    }
+
+private:
+    using Key = std::tuple<std::string, std::string, std::int64_t>;  // trace, name, step
+
+    std::string name_of(const NoiseTable& noise, const NoiseRow& row) const {
+        if (part_ == Part::layer) return noise.tensors[static_cast<std::size_t>(row.tensor)];
+        if (part_ == Part::role) return noise.roles[static_cast<std::size_t>(row.role)];
+        return "";
+    }
+
+    const RowTable& table_;
+    std::optional<Part> part_;
+    std::map<Key, std::pair<Noise, Interval>> known_;
+};
+
 }  // namespace
 
 NonfinitePlaces nonfinite_places(const RowTable& table) {
@@ -152,10 +199,23 @@ NonfinitePlaces nonfinite_places(const RowTable& table) {
             static_cast<std::size_t>(std::ranges::count(wire, 1))};
 }
 
-Summary summarized(const RowTable& table, const ChosenRows& rows, std::span<const Codes> by,
-                   double batch_factor) {
+std::optional<Part> parse_part(std::string_view name) {
+    if (name == "layer") return Part::layer;
+    if (name == "role") return Part::role;
+    if (name == "step") return Part::step;
+    return std::nullopt;
+}
+
+const Codes& part_of(const RowTable& table, Part part) {
+    if (part == Part::layer) return table.tensor;
+    if (part == Part::role) return table.role;
+    return table.step;
+}
+
+Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<Part> part,
+                   double batch_factor, const NoiseTable* noise) {
     Groups groups = by_scheme_and_topology(table, rows);
-    for (const Codes& column : by) groups = divided(groups, rows, column);
+    if (part) groups = divided(groups, rows, part_of(table, *part));
     const Groups steps = divided(groups, rows, table.step);
     const std::size_t count = groups.size();
     std::vector<Loss> of_step(steps.size());
@@ -167,6 +227,7 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::span<cons
         out.topology.push_back(rows.topology_of(i));
     }
     std::vector<StepSums> means(count);
+    std::vector<std::vector<std::pair<std::int64_t, double>>> ratios(count);  // by step
     const std::vector<std::uint32_t> owner = steps.owners(groups);
     for (std::size_t s = 0; s < steps.size(); ++s) {
         const Loss& loss = of_step[s];
@@ -175,10 +236,9 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::span<cons
         mean.overflowed += loss.overflow > 0;
         if (loss.noise != 0) {
             const std::int32_t step = table.step.of_row[rows.row[steps.first[s]]];
-            out.ratio_owner.push_back(owner[s]);
-            out.ratio_step.push_back(table.steps[static_cast<std::size_t>(step)]);
-            out.ratio.push_back(loss.pooled_over_noise());
-            mean.pooled += out.ratio.back();
+            ratios[owner[s]].emplace_back(table.steps[static_cast<std::size_t>(step)],
+                                          loss.pooled_over_noise());
+            mean.pooled += ratios[owner[s]].back().second;
             ++mean.noisy;
         }
         if (!loss.exists()) continue;
@@ -192,6 +252,16 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::span<cons
         [&](std::size_t g) { return sums[g].whole.over_noise() * batch_factor; });
     add("pooled_error_over_noise",
         [&](std::size_t g) { return quotient(means[g].pooled, means[g].noisy) * batch_factor; });
+    Intervals intervals(table, part, noise);
+    std::vector<Interval> typical(count), pooled(count);
+    for (std::size_t g = 0; g < count; ++g)
+        std::tie(typical[g], pooled[g]) = intervals.of(out.first[g], std::move(ratios[g]));
+    const auto over_noise = [&](std::size_t g) { return f("error_over_noise", g); };
+    add("error_over_noise_low", [&](std::size_t g) { return over_noise(g) * typical[g].low; });
+    add("error_over_noise_high", [&](std::size_t g) { return over_noise(g) * typical[g].high; });
+    add("pooled_error_over_noise_low", [&](std::size_t g) { return pooled[g].low * batch_factor; });
+    add("pooled_error_over_noise_high",
+        [&](std::size_t g) { return pooled[g].high * batch_factor; });
     add("step_nmse", [&](std::size_t g) { return quotient(means[g].nmse, means[g].losses); });
     add("layer_cosine", [&](std::size_t g) { return quotient(sums[g].cosines, sums[g].losses); });
     add("worst_nmse", [&](std::size_t g) {
@@ -206,7 +276,7 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::span<cons
         [&](std::size_t g) { return quotient(sums[g].signed_error, sums[g].absolute); });
     add("expected_variance",
         [&](std::size_t g) { return quotient(sums[g].variance, sums[g].whole.reference); });
-    const std::vector<double> wire = on_the_wire(table, out.first, by);
+    const std::vector<double> wire = on_the_wire(table, out.first, part);
     add("underflow_wire", [&](std::size_t g) { return wire[g]; });
     add("underflow_reduced", [&](std::size_t g) {
         return out.topology[g].empty() ? missing : sums[g].underflow.rate();
@@ -214,7 +284,7 @@ Summary summarized(const RowTable& table, const ChosenRows& rows, std::span<cons
     add("volume", [&](std::size_t g) { return quotient(sums[g].volumes, sums[g].elements); });
     f.add_integers("skipped", count, [&](std::size_t g) { return means[g].skipped; });
     f.add_integers("overflowed", count, [&](std::size_t g) { return means[g].overflowed; });
-    const std::vector<double> odd = nonfinite_steps(table, out.first, by);
+    const std::vector<double> odd = nonfinite_steps(table, out.first, part);
     f.add_integers("nonfinite", count, [&](std::size_t g) { return odd[g]; });
 
     for (const Sums& s : sums)
@@ -255,6 +325,33 @@ std::vector<std::size_t> ranked(const RowTable& table, const Summary& summary) {
         return false;
     });
     return order;
+}
+
+Breakdown broken_down(const RowTable& table, Part part, std::optional<std::string_view> topology,
+                      double batch_factor, const NoiseTable* noise) {
+    const std::vector<std::string> held = topologies_in_order(table);
+    if (topology && std::ranges::find(held, *topology) == held.end()) {
+        std::string known;
+        for (const std::string& name : held) known += (known.empty() ? "" : ", ") + name;
+        throw std::invalid_argument("the results have no topology '" + std::string(*topology) +
+                                    "'; use one of " +
+                                    (known.empty() ? "none: they have only wire rows" : known));
+    }
+    const std::string used = topology ? std::string(*topology) : headline_topology(held);
+    const ChosenRows rows = of_topology(table, compared_rows(table), used);
+    Breakdown out{summarized(table, rows, part, batch_factor, noise), {}};
+    const Summary whole = summarized(table, rows, {}, batch_factor);
+    const auto scheme = [&](std::uint32_t row) {
+        return std::pair(table.trace.of_row[row], table.scheme.of_row[row]);
+    };
+    std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> rank;
+    for (const std::size_t i : ranked(table, whole))
+        rank.try_emplace(scheme(whole.first[i]), rank.size());
+    out.order.resize(out.summary.first.size());
+    std::iota(out.order.begin(), out.order.end(), std::size_t{0});
+    std::ranges::stable_sort(out.order, {},
+                             [&](std::size_t i) { return rank[scheme(out.summary.first[i])]; });
+    return out;
 }
 
 }  // namespace apscope::detail

@@ -4,12 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analysis/summary/chosen_rows.h"
 #include "analysis/summary/figures.h"
+#include "analysis/summary/noise.h"
 
 namespace apscope::detail {
 
@@ -19,22 +20,34 @@ struct NonfinitePlaces {
 };
 NonfinitePlaces nonfinite_places(const RowTable& table);
 
-// A row per trace, scheme, topology and `by`, in order of appearance.
+// What a summary is broken down by.
+enum class Part { layer, role, step };
+std::optional<Part> parse_part(std::string_view name);
+const Codes& part_of(const RowTable& table, Part part);
+
+// A row per trace, scheme, topology and part, in order of appearance.
 struct Summary {
     std::vector<std::uint32_t> first;  // a row of the table with the names of each
     std::vector<std::string> topology, format;
-    Figures figures;  // without intervals, modelled times and worst_layer, worst_step
+    Figures figures;  // without modelled times and worst_layer, worst_step
     std::vector<std::optional<std::uint32_t>> worst;  // the row of worst_nmse
-    // Squared error over the noise of every step with noise, and the row of the summary it belongs
-    // to; for the interval of their mean.
-    std::vector<std::uint32_t> ratio_owner;
-    std::vector<std::int64_t> ratio_step;
-    std::vector<double> ratio;
 };
 
-// `by`: columns of the table. `batch_factor`: the noise is that of a batch larger by this factor.
-Summary summarized(const RowTable& table, const ChosenRows& rows, std::span<const Codes> by = {},
-                   double batch_factor = 1.0);
+// `batch_factor`: the noise is that of a batch larger by this factor. Without the table of noise
+// there are no intervals.
+Summary summarized(const RowTable& table, const ChosenRows& rows, std::optional<Part> part = {},
+                   double batch_factor = 1.0, const NoiseTable* noise = nullptr);
+
+// A summary by layer, role or step, of the rows of one reduction for every scheme.
+struct Breakdown {
+    Summary summary;
+    std::vector<std::size_t> order;  // of its rows: schemes by rank, then parts as they appear
+};
+// `topology`: for schemes without their own reduction; by default the first that adds in a format.
+// Throws std::invalid_argument where the table does not have it.
+Breakdown broken_down(const RowTable& table, Part part,
+                      std::optional<std::string_view> topology = {}, double batch_factor = 1.0,
+                      const NoiseTable* noise = nullptr);
 
 // The rows of a summary in order of rank: by trace, real topologies before `exact`, then schemes
 // without overflow, then by error over noise, then by step_nmse, NaN last.

@@ -15,6 +15,7 @@
 #include "analysis/summary/comparison.h"
 #include "analysis/summary/losses.h"
 #include "analysis/summary/modelled_time.h"
+#include "analysis/summary/noise.h"
 #include "analysis/summary/pool.h"
 #include "analysis/summary/summary.h"
 #include "bindings/module/guarded.h"
@@ -79,18 +80,7 @@ py::tuple pool(const ArrayTable& arrays, const ChosenRows& rows, const py::list&
     return py::make_tuple(to_array(groups.first), to_dict(pooled(arrays.table(), rows, groups)));
 }
 
-py::dict summary(const ArrayTable& arrays, const ChosenRows& rows,
-                 const std::vector<std::string>& by, double batch_factor) {
-    const RowTable& table = arrays.table();
-    std::vector<Codes> columns;
-    for (const std::string& name : by) columns.push_back(arrays.column(name));
-    Summary s;
-    std::vector<std::size_t> rank;
-    {
-        const py::gil_scoped_release release;
-        s = summarized(table, rows, columns, batch_factor);
-        rank = ranked(table, s);
-    }
+py::dict summary_dict(const Summary& s, const std::vector<std::size_t>& order) {
     py::dict out;
     std::vector<std::int64_t> worst;
     for (const auto& row : s.worst) worst.push_back(row ? std::int64_t{*row} : -1);
@@ -99,11 +89,35 @@ py::dict summary(const ArrayTable& arrays, const ChosenRows& rows,
     out["format"] = s.format;
     out["figures"] = to_dict(s.figures);
     out["worst"] = to_array(worst);
-    out["ratio_owner"] = to_array(s.ratio_owner);
-    out["ratio_step"] = to_array(s.ratio_step);
-    out["ratio"] = to_array(s.ratio);
-    out["rank"] = to_array(rank);
+    out["order"] = to_array(order);
     return out;
+}
+
+Part part_named(const std::string& name) {
+    if (const auto part = parse_part(name)) return *part;
+    throw std::invalid_argument("by='" + name + "' is not one of layer, role, step");
+}
+
+py::dict summary(const ArrayTable& arrays, const ChosenRows& rows, double batch_factor,
+                 const NoiseTable& noise, const std::optional<std::string>& by) {
+    const RowTable& table = arrays.table();
+    const std::optional<Part> part = by ? std::optional(part_named(*by)) : std::nullopt;
+    Summary s;
+    std::vector<std::size_t> rank;
+    {
+        const py::gil_scoped_release release;
+        s = summarized(table, rows, part, batch_factor, &noise);
+        rank = ranked(table, s);
+    }
+    return summary_dict(s, rank);
+}
+
+py::dict by(const ArrayTable& arrays, const std::string& part,
+            const std::optional<std::string>& topology, double batch_factor,
+            const NoiseTable& noise) {
+    const Breakdown found =
+        broken_down(arrays.table(), part_named(part), topology, batch_factor, &noise);
+    return summary_dict(found.summary, found.order);
 }
 
 Links links_of(const py::dict& network) {
@@ -131,6 +145,17 @@ py::dict pair_dict(const Pair& pair) {
     out["topology_a"] = pair.topology_a;
     out["topology_b"] = pair.topology_b;
     return out;
+}
+
+// A row for all layers, then, on request, one per layer.
+void add_compared(const Pair& pair, const RowTable& table, bool layers, py::dict& out) {
+    const Compared rows = compared(pair, layers);
+    py::list names;
+    for (const auto& tensor : rows.tensor)
+        names.append(tensor ? table.tensor.names[static_cast<std::size_t>(*tensor)]
+                            : std::string("all"));
+    out["layer"] = names;
+    out["figures"] = to_dict(rows.figures);
 }
 
 // Two tables that schemes are compared in, kept while it exists.
@@ -200,7 +225,10 @@ void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
         return py::make_tuple(places.odd, places.all);
     }, "Numbers of layers and steps with gradients that are NaN or infinite, and of all.")
         .def("pool", &pool, py::arg("rows"), py::arg("by"))
-        .def("summary", &summary, py::arg("rows"), py::arg("by"), py::arg("batch_factor"))
+        .def("summary", &summary, py::arg("rows"), py::arg("batch_factor"), py::arg("noise"),
+             py::arg("by") = py::none())
+        .def("by", &by, py::arg("part"), py::arg("topology"), py::arg("batch_factor"),
+             py::arg("noise"))
         .def("step_time",
              [made](const ArrayTable& t, const py::dict& network, std::optional<double> elements,
                     std::optional<double> bucket_bytes, const std::string& side,
@@ -224,15 +252,23 @@ void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
              [](const TablePair& c, const std::string& a, const std::string& b,
                 const MaybeTopology& topology, bool layers) {
         return for_pairs(c, a, b, topology, [&](const Pair& pair, py::dict& out) {
-            const Compared rows = compared(pair, layers);
-            py::list names;
-            for (const auto& tensor : rows.tensor)
-                names.append(tensor ? c.tensor(*tensor) : std::string("all"));
-            out["layer"] = names;
-            out["figures"] = to_dict(rows.figures);
+            add_compared(pair, c.first->table(), layers, out);
         });
     },
              py::arg("a"), py::arg("b"), py::arg("topology"), py::arg("layers"))
+        .def("against",
+             [](const TablePair& c, const MaybeTopology& topology) {
+        py::list rows;
+        for (const Against& one : c.pairing.against(topology)) {
+            py::dict out = one.pair ? pair_dict(*one.pair) : py::dict();
+            if (one.pair) add_compared(*one.pair, c.first->table(), false, out);
+            out["trace"] = one.trace;
+            out["scheme"] = one.scheme;
+            out["held_by"] = name_of(one.held_by);
+            rows.append(out);
+        }
+        return rows;
+    }, py::arg("topology"))
         .def("steps",
              [](const TablePair& c, const std::string& a, const std::string& b,
                 const MaybeTopology& topology) {

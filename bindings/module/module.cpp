@@ -16,6 +16,7 @@ void bind_cost(apscope::python::Module& m,
                const std::shared_ptr<apscope::detail::MadeSchemes>& made);
 void bind_bench(apscope::python::Module& m);
 void bind_cast_statistics(apscope::python::Module& m);
+void bind_noise(apscope::python::Module& m);
 void bind_exchange(apscope::python::Module& m,
                    const std::shared_ptr<apscope::detail::MadeSchemes>& made);
 void bind_step_exchange(apscope::python::Module& m,
@@ -53,6 +54,7 @@ PYBIND11_MODULE(_core, plain) {
     bind_limits(m);
     bind_replay(m, made);
     bind_cost(m, made);
+    bind_noise(m);  // before what takes its table
     bind_summary(m, made);
     bind_bench(m);
 }

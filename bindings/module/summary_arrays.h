@@ -22,7 +22,9 @@ using namespace detail;
 namespace py = pybind11;
 
 using CodeArray = py::array_t<std::int32_t, py::array::c_style | py::array::forcecast>;
-using IntegerArray = py::array_t<std::int64_t, py::array::c_style | py::array::forcecast>;
+template <class T>
+using Integers = py::array_t<T, py::array::c_style | py::array::forcecast>;
+using IntegerArray = Integers<std::int64_t>;
 using FlagArray = py::array_t<bool, py::array::c_style | py::array::forcecast>;
 using Numbers = py::array_t<double, py::array::c_style | py::array::forcecast>;
 
@@ -109,15 +111,19 @@ private:
                                         std::to_string(table_.rows));
     }
     Cells cells(const py::object& column) {
-        if (py::isinstance<IntegerArray>(column)) return kept<IntegerArray>(column);
-        return kept<Numbers>(column);
+        if (py::isinstance<Integers<std::int8_t>>(column)) return kept<std::int8_t>(column);
+        if (py::isinstance<Integers<std::int16_t>>(column)) return kept<std::int16_t>(column);
+        if (py::isinstance<Integers<std::int32_t>>(column)) return kept<std::int32_t>(column);
+        if (py::isinstance<IntegerArray>(column)) return kept<std::int64_t>(column);
+        return kept<double>(column);
     }
-    template <class Array>
+    template <class T>
     Cells kept(const py::object& column) {
-        const auto values = column.cast<Array>();
+        const auto values =
+            column.cast<Integers<T>>();
         check_length(values.size());
         kept_.push_back(values);
-        return Cells(std::span(values.data(), table_.rows));
+        return Cells(std::span<const T>(values.data(), table_.rows));
     }
     std::span<const std::uint8_t> flags(FlagArray values) {
         check_length(values.size());

@@ -2,8 +2,7 @@
 tests.benchmarks.noise_coverage [--trials 1000]
 
 Synthetic gradients whose covariance is known, so that the true noise of every block is; an error
-that is given. The share of trials in which `typical_interval` and `pooled_interval`
-(docs/definitions.md, section 16) hold the true value: 95 % is what they promise.
+that is given. The share of trials in which the intervals of docs/definitions.md, section 16, hold the true value: 95 % is what they promise.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import argparse
 import numpy as np
 import pandas as pd
 
-from apscope._results.noise import by_steps, pooled_interval, typical_interval
+from apscope._results.noise import noise_table as noise_for_core
 
 BLOCK, BLOCKS = 32, 20
 
@@ -96,10 +95,11 @@ def coverage(
             np.log2(error[there] / n[there]).mean(),
             np.log2(error[there] / true[there]).mean(),
         )
-        low, high = np.log2(typical_interval(table)) + plain
+        noise = noise_for_core(table)
+        low, high = np.log2(noise.typical_interval()) + plain
         held[0] += low <= truth <= high
-        ratios = pd.Series(error.sum(axis=1) / n.sum(axis=1), range(steps))
-        low, high = pooled_interval(by_steps(table), ratios)
+        ratios = error.sum(axis=1) / n.sum(axis=1)
+        low, high = noise.pooled_interval(list(enumerate(ratios)))
         held[1] += low <= (error.sum(axis=1) / true.sum(axis=1)).mean() <= high
     return tuple(held / trials)
 

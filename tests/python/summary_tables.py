@@ -1,14 +1,13 @@
-"""A RESULTS table of random rows with all special cases, and figures of several rows by plain
-loops."""
+"""A RESULTS table of random rows with all special cases."""
 
 import math
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from apscope import Results
-from apscope._results import pooling
+from apscope._results.pooling import PARTS
+from tests.reference.summaries import held
 
 TOPOLOGIES = ("exact", "ring", "sequential")
 MIXED = "hybrid(last=qsgd;else=aps:e4m3)"
@@ -48,7 +47,7 @@ def row(random, trace, step, tensor, scheme, stage, topology, **given):
         "wire_bits": 8 * n, "side_bits": 8, "skipped": False, "note": "",
         "block_count": n // 4 if scheme == MIXED else pd.NA, "block_saturated": pd.NA,
     }  # fmt: skip
-    found |= {part: np.nan if scheme == "qsgd" else random.normal() for part in pooling.PARTS}
+    found |= {part: np.nan if scheme == "qsgd" else random.normal() for part in PARTS}
     noise = {
         "sum_noise": reference * random.random(),
         "noise_blocks": n // 8 + 1,
@@ -72,11 +71,11 @@ def row(random, trace, step, tensor, scheme, stage, topology, **given):
 SKIPPED = {"underflow": pd.NA, "overflow": pd.NA, "sum_error": np.nan, "sum_signed_error": np.nan,
            "sum_squared_error": np.nan,
            "cosine": np.nan, "expected_variance": np.nan,
-               "skipped": True} | dict.fromkeys(pooling.PARTS, np.nan)  # fmt: skip
+               "skipped": True} | dict.fromkeys(PARTS, np.nan)  # fmt: skip
 ZERO = {"counted": 5, "nonzero": 0, "underflow": 0, "sum_error": 0.0, "sum_signed_error": 0.0,
         "sum_squared_error": 0.0,
         "sum_absolute_reference": 0.0, "sum_squared_reference": 0.0, "cosine": np.nan,
-            "expected_variance": 0.0} | dict.fromkeys(pooling.PARTS, 0.0)  # fmt: skip
+            "expected_variance": 0.0} | dict.fromkeys(PARTS, 0.0)  # fmt: skip
 UNMEASURED = (
     dict.fromkeys(("counted", "nonzero", "underflow", "overflow", "nan", "infinite"), pd.NA)
     | dict.fromkeys(
@@ -89,7 +88,7 @@ UNMEASURED = (
             "cosine",
             "expected_variance",
             "volume",
-            *pooling.PARTS,
+            *PARTS,
         ),
         np.nan,
     )
@@ -175,84 +174,3 @@ def random_results():
     return Results(
         table(), pd.DataFrame(), {"traces": [{"name": n} for n in ("first", "second", "wire only")]}
     )
-
-
-def held(value):
-    return not pd.isna(value)
-
-
-def rows_of(frame, trace, scheme, topology):
-    """What a topology of a scheme covers: its rows, and those of tensors with a reduction of their
-    own."""
-    mine = frame[(frame.trace == trace) & (frame.scheme == scheme)].to_dict("records")
-    if not any(r["stage"] == "reduced" for r in mine):
-        return mine
-    wanted = topology.split("+") if topology != "exact" else ["exact"]
-    own = [] if topology == "exact" else list(pooling.OWN_REDUCTIONS)
-    return [r for r in mine if r["stage"] == "reduced" and r["topology"] in [*wanted, *own]]
-
-
-def loss(rows):
-    """The NMSE of these rows together; None where there is nothing to lose."""
-    error = math.fsum(
-        r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in rows
-    )
-    reference = math.fsum(r["sum_squared_reference"] for r in rows)
-    over = overflowed(rows)
-    if reference == 0:
-        return 1.0 if over else None
-    return max(1.0, error / reference) if over else error / reference
-
-
-def overflowed(rows):
-    return any(held(r["overflow"]) and r["overflow"] > 0 for r in rows)
-
-
-def over_noise(rows):
-    """The geometric mean over the blocks of the error over the noise, and the mean over the steps
-    of their sums' quotient."""
-    if any(math.isnan(r["sum_noise"]) for r in rows):
-        return math.nan, math.nan
-    typical = 2.0 ** (
-        sum(r["sum_log2_error_over_noise"] for r in rows) / sum(r["noise_blocks"] for r in rows)
-    )
-    pooled = []
-    for step in sorted({r["step"] for r in rows}):
-        part = [r for r in rows if r["step"] == step]
-        error = math.fsum(
-            r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in part
-        )
-        pooled.append(
-            math.inf if overflowed(part) else error / math.fsum(r["sum_noise"] for r in part)
-        )
-    return typical, sum(pooled) / len(pooled)
-
-
-def cosine(one):
-    """The cosine of one row; None where there is nothing to lose."""
-    if loss([one]) is None:
-        return None
-    if math.isnan(loss([one])):
-        return math.nan
-    over = held(one["overflow"]) and one["overflow"] > 0
-    return one["cosine"] if held(one["cosine"]) and not one["skipped"] and not over else 0.0
-
-
-def mean(values):
-    values = [v for v in values if v is not None]
-    return math.fsum(values) / len(values) if values else math.nan
-
-
-def ratio_of(numerator, denominator):
-    return numerator / denominator if denominator else math.nan
-
-
-def underflow(rows):
-    sent = [r for r in rows if not r["skipped"] and held(r["underflow"])]
-    return ratio_of(sum(r["underflow"] for r in sent), sum(r["nonzero"] for r in sent))
-
-
-def same(found, wanted):
-    if wanted is None or (isinstance(wanted, float) and math.isnan(wanted)):
-        return pd.isna(found)
-    return found == (wanted if isinstance(wanted, str) else pytest.approx(wanted, rel=1e-12))

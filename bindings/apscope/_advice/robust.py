@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._results.intervals import student_t
+from .._core import student_t
 from .._results.volume import SIDE
 from .table import Sums
 from .wish import ERRORS

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._results.noise import typical_interval
+from .._results.noise import noise_table
 from .._results.pooling import OWN_REDUCTIONS, PARTS, losses, numbers, step_losses
 from ..cost import Network
 from .seconds import Latencies, linear_seconds
@@ -254,7 +254,9 @@ def _sums(
     return Sums(
         steps=[int(step) for step in steps],
         interval=np.array(
-            typical_interval(None if noise is None else noise[noise["step"].isin(list(steps))])
+            (math.nan, math.nan)
+            if noise is None
+            else noise_table(noise[noise["step"].isin(list(steps))]).typical_interval()
         ),
         losses=np.bincount(
             [block_of[s] for s in steps if of_step.get(s, 0.0) > 0], minlength=blocks

@@ -6,10 +6,11 @@ from typing import Any
 
 import pandas as pd
 
+from .. import _core
 from .._arrays.float_environment import guarded
 from .comparison import COLUMNS as COMPARED
-from .comparison import compare, met
-from .pooling import frame_of
+from .comparison import USED, met
+from .row_table import frame_of, rows_of
 
 __all__ = ["COLUMNS", "HELD", "against", "only", "settings"]
 
@@ -48,34 +49,10 @@ def against(first: Any, second: Any, topology: str | None = None) -> pd.DataFram
         No trace of the one matches one of the other, by name or as the only one of each, or they
         have no common layer and step.
     """
-    tables = [frame_of(results) for results in (first, second)]
-    meet = met(*(list(table["trace"].unique()) for table in tables))
-    if not meet:
-        names = [", ".join(map(str, t["trace"].unique())) or "none" for t in tables]
-        raise ValueError(
-            f"the results are of different traces ({names[0]}; "
-            f"{names[1]}); there is nothing to compare"
-        )
-    held = [dict(iter(table.groupby(["trace", "scheme"], sort=False))) for table in tables]
-    back = {there: here for here, there in meet.items()}
-    rows = []
-    for trace, scheme in held[0]:
-        other = held[1].get((meet.get(trace, ""), scheme))
-        found = (
-            {}
-            if other is None
-            else compare(held[0][trace, scheme], scheme, scheme, topology, False, other)
-            .iloc[0]
-            .to_dict()
-        )
-        rows.append(
-            found
-            | {"trace": trace, "scheme": scheme, "held_by": "first" if other is None else "both"}
-        )
-    rows += [
-        {"trace": back.get(trace, trace), "scheme": scheme, "held_by": "second"}
-        for trace, scheme in held[1]
-        if (back.get(trace, ""), scheme) not in held[0]
+    core = _core.Pairing(*(rows_of(results, USED).core for results in (first, second)))
+    rows = [
+        {name: values[0] for name, values in row.pop("figures", {}).items()} | row
+        for row in core.against(topology)
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 

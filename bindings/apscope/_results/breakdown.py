@@ -14,9 +14,8 @@ from .._text import hint
 from .codes import coded_of
 from .comparison import scheme_in
 from .noise import noise_of
-from .pooling import topologies_of
-from .row_table import Rows, frame_of
-from .summary import COLUMNS, USED, figures
+from .row_table import Rows, frame_of, rows_of
+from .summary import COLUMNS, USED, frame_of_summary
 
 __all__ = ["BY", "across", "by", "specs_of"]
 
@@ -62,32 +61,22 @@ def by(
     ValueError
         No such part, scheme or topology; `batch_factor` is not a positive number.
     """
-    if part not in BY:
-        raise ValueError(f"by='{part}' is not one of {', '.join(BY)}")
     if not 0 < number("batch_factor", batch_factor) < float("inf"):
         raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
-    frame = frame_of(results)
-    if schemes is not None:
-        frame = frame[frame["scheme"].isin(specs_of(frame, schemes))]
-    if topology is not None and topology not in (held := topologies_of(frame)):
-        raise ValueError(
-            f"the results have no topology '{topology}'; use one of "
-            f"{', '.join(held) or 'none: they have only wire rows'}"
-        )
-    rows = Rows(coded_of(frame, [*USED, "role"]))
-    chosen = rows.core.of_topology(
-        rows.core.compared_rows(), topology or rows.core.headline_topology()
-    )
-    noise, column = noise_of(results), BY[part]
-    table = figures(rows, chosen, noise, [column], batch_factor)[0].rename(columns={column: part})
+    used = [*USED, "role"]
+    if schemes is None:
+        rows = rows_of(results, used)
+    else:
+        frame = frame_of(results)
+        rows = Rows(coded_of(frame[frame["scheme"].isin(specs_of(frame, schemes))], used))
+    found = rows.core.by(part, topology, batch_factor, noise_of(results))
+    table = frame_of_summary(rows, found, [BY[part]]).rename(columns={BY[part]: part})
     columns = ["trace", part, *(c for c in COLUMNS if c not in ("trace", *_WHOLE, f"worst_{part}"))]
-    whole, rank = figures(rows, chosen, noise, (), batch_factor)
-    ranks = {(r.trace, r.scheme): i for i, r in enumerate(whole.iloc[rank].itertuples())}
-    order = [ranks[names] for names in zip(table["trace"], table["scheme"])]
-    table = table.iloc[pd.Series(order, dtype=int).argsort(kind="stable")]
-    return table.reset_index(drop=True).astype({"step": np.int64} if part == "step" else {})[
-        columns
-    ]
+    return (
+        table.iloc[found["order"]]
+        .reset_index(drop=True)[columns]
+        .astype({"step": np.int64} if part == "step" else {})
+    )
 
 
 def across(table: pd.DataFrame, part: str, column: str) -> pd.DataFrame:

@@ -24,7 +24,8 @@ class Coded(NamedTuple):
         return np.array([*self.levels, None], object)[self.codes[rows]]
 
 
-#: By name: texts, or numbers as their own arrays.
+#: By name: texts, or numbers as arrays of any width: narrow ones are for the core alone, because
+#: NumPy's products of them would overflow.
 CodedColumns: TypeAlias = Mapping[str, "Coded | np.ndarray"]
 
 

@@ -5,31 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from .intervals import student_t
-from .pooling import coded, compared_rows, groups, losses, quotient, step_losses, total
+from .._core import student_t
+from .pooling import coded, compared_rows
+from .summary import by_scheme
 
 __all__ = ["factor", "step_logs"]
 
 
 def step_logs(frame: pd.DataFrame) -> dict[tuple[str, str], pd.Series]:
     """By (trace, scheme): log2 of every step's error, in units of the noise if it is known."""
-    rows = compared_rows(coded(frame.reset_index(drop=True)))
-    step, first = groups(rows, ["trace", "scheme", "step"])
-    lost = {
-        name: total(values.astype(float), step, len(first)) for name, values in losses(rows).items()
-    }
-    places = np.arange(len(first))
-    typical = quotient(lost["log2_over_noise"], lost["noise_blocks"])
+    rows, found = by_scheme(compared_rows(coded(frame.reset_index(drop=True))), "step")
+    figures, first = found["figures"], found["first"]
+    noise = figures["error_over_noise"]
     with np.errstate(divide="ignore"):
-        nmse = np.log2(step_losses(lost)[0])
-    of = (
-        rows[["trace", "scheme", "step"]]
-        .iloc[first]
-        .assign(log2=np.where(np.isnan(typical), nmse, typical), place=places)
-    )
+        logs = np.log2(np.where(np.isnan(noise), figures["step_nmse"], noise))
+    of = pd.DataFrame(
+        {name: rows.cells(name, first) for name in ("trace", "scheme", "step")} | {"log2": logs}
+    ).astype({"step": np.int64})
     return {
         pair: part.set_index("step")["log2"].dropna()
-        for pair, part in of.groupby(["trace", "scheme"], sort=False, observed=True)
+        for pair, part in of.groupby(["trace", "scheme"], sort=False)
     }
 
 

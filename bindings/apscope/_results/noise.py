@@ -1,122 +1,42 @@
-"""The noise of the batch and its uncertainty: docs/definitions.md, section 16."""
+"""The noise of the batch and its uncertainty, computed by the core: docs/definitions.md, section 16."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from .. import _core
 from .._arrays.float_environment import guarded
-from .intervals import bias_of_log_variance, student_t
-from .pooling import groups, quotient
+from .codes import coded_of
+from .row_table import objects
 
-__all__ = ["BySteps", "by_steps", "facts", "noise_of", "pooled_interval", "typical_interval"]
+__all__ = ["facts", "noise_of", "noise_table"]
 
-
-def noise_of(results: Any) -> pd.DataFrame | None:
-    """The table of noise of a Results; None for a bare table of rows."""
-    return None if isinstance(results, pd.DataFrame) else results.noise
-
-
-class BySteps(NamedTuple):
-    """A column of one trace's table of noise, summed over the layers."""
-
-    steps: np.ndarray  # ascending
-    whole: np.ndarray  # a value per step, with all workers
-    left: np.ndarray  # (steps, workers): without each
+_TEXTS = ("trace", "tensor", "role")
+_INTEGERS = ("step", "workers", "blocks", "noise_blocks", "lone_blocks")
+_NUMBERS = ("sum_squared_reference", "sum_noise", "sum_log2_ratio")
 
 
-def by_steps(noise: pd.DataFrame, column: str = "sum_noise") -> BySteps:
-    """The sums of a column over the layers."""
-    whole = noise[noise["without"].isna()]
-    of_step = whole.groupby("step", sort=True)[column].sum()
-    left = noise[noise["without"].notna()].pivot_table(
-        index="step", columns="without", values=column, aggfunc="sum"
+def noise_of(results: Any) -> _core.NoiseTable:
+    """The table of noise of a Results; without rows for a bare table of rows."""
+    if isinstance(results, pd.DataFrame):
+        return _core.NoiseTable({}, np.zeros(0, np.int64), {}, {})
+    return noise_table(results.noise)
+
+
+def noise_table(noise: pd.DataFrame) -> _core.NoiseTable:
+    """Rows of `Results.noise` for the core."""
+    columns = coded_of(noise, [*_TEXTS, *_INTEGERS, *_NUMBERS])
+    return _core.NoiseTable(
+        {name: columns[name] for name in _TEXTS if name in columns},
+        noise["without"].to_numpy(np.int64, na_value=-1),
+        {name: columns[name] for name in _INTEGERS if name in columns},
+        {name: columns[name] for name in _NUMBERS if name in columns},
     )
-    return BySteps(
-        of_step.index.to_numpy(),
-        of_step.to_numpy(),
-        left.reindex(of_step.index).to_numpy() if len(left) else np.empty((len(of_step), 0)),
-    )
-
-
-def _jackknife(values: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Means, the standard error of their sum and its degrees of freedom, from independent steps."""
-    workers = values.shape[1]
-    means = values.mean(axis=1)
-    variances = (workers - 1) / workers * ((values - means[:, None]) ** 2).sum(axis=1)
-    total = variances.sum()
-    freedom = (
-        total**2 / ((variances**2).sum() / (workers - 1)) if total > 0 else 1.0
-    )  # Satterthwaite's
-    return means, math.sqrt(total), max(freedom, 1.0)
-
-
-def typical_interval(noise: pd.DataFrame | None) -> tuple[float, float]:
-    """Factors of an ``error_over_noise`` of these rows at both ends of its 95 % interval.
-
-    The error is taken as exact; only the noise, estimated from few workers, is uncertain. The
-    jackknife over the workers, per step, gives the spread; the mean log of estimates is below the
-    log of the true value, which `bias_of_log_variance` corrects.
-
-    Parameters
-    ----------
-    noise : DataFrame or None
-        Rows of `Results.noise` of one trace.
-
-    Returns
-    -------
-    tuple of two floats
-        NaN for fewer than three workers, or without noise.
-    """
-    if noise is None or not len(noise):
-        return math.nan, math.nan
-    whole = noise[noise["without"].isna()]
-    blocks, known = (
-        whole["noise_blocks"].sum(),
-        (whole["noise_blocks"] - whole["lone_blocks"]).sum(),
-    )
-    logs = by_steps(noise, "sum_log2_ratio").left
-    if known == 0 or logs.shape[1] < 3 or np.isnan(logs).any():
-        return math.nan, math.nan
-    means, error, freedom = _jackknife(logs / blocks)
-    share = known / blocks  # share of blocks with an estimated spread
-    bias = (
-        share * bias_of_log_variance(means.sum() / share * math.log(2), logs.shape[1]) / math.log(2)
-    )
-    half = student_t(freedom) * error
-    return 2.0 ** (bias - half), 2.0 ** (bias + half)
-
-
-def pooled_interval(noise: BySteps | None, ratios: pd.Series) -> tuple[float, float]:
-    """The 95 % interval of a ``pooled_error_over_noise``, by the jackknife over the workers.
-
-    Parameters
-    ----------
-    noise : BySteps or None
-        `by_steps` of one trace.
-    ratios : Series
-        Squared error divided by noise, by step.
-
-    Returns
-    -------
-    tuple of two floats
-        NaN for fewer than three workers, or without noise.
-    """
-    if noise is None or not len(noise.steps) or not np.isfinite(ratios).all():
-        return math.nan, math.nan
-    these = np.isin(noise.steps, ratios.index)
-    whole, left = noise.whole[these], noise.left[these]
-    workers = left.shape[1]
-    if workers < 3 or len(whole) != len(ratios) or not (left > 0).all():
-        return math.nan, math.nan
-    values = ratios.sort_index().to_numpy()[:, None] * whole[:, None] / left / len(ratios)
-    means, error, freedom = _jackknife(values)
-    middle, half = workers * ratios.mean() - (workers - 1) * means.sum(), student_t(freedom) * error
-    return max(middle - half, 0.0), middle + half
 
 
 @guarded
@@ -158,54 +78,11 @@ def facts(
         No such column; `batch_factor` is not a positive number.
     """
     by = [by] if isinstance(by, str) else list(by)
-    if wrong := [name for name in by if name not in ("trace", "step", "tensor", "role")]:
-        raise ValueError(
-            f"noise has no column '{wrong[0]}' to group by; use trace, step, tensor or role"
-        )
     if not 0 < batch_factor < math.inf:
         raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
-    noise = results.noise.reset_index(drop=True)
-    codes, first = groups(noise, by)
-    rows = []
-    for group, place in enumerate(first):
-        part = noise[codes == group]
-        whole = part[part["without"].isna()]
-        sums = whole.groupby(["trace", "step"], sort=False)[
-            ["sum_noise", "sum_squared_reference"]
-        ].sum()
-        n, squares = (sums[c].to_numpy() for c in ("sum_noise", "sum_squared_reference"))
-        signal = squares.sum() - n.sum()
-        low, high = (
-            typical_interval(part) if whole["trace"].nunique() == 1 else (math.nan, math.nan)
-        )
-        rows.append(
-            {name: noise[name].iloc[place] for name in by}
-            | {
-                "workers": int(whole["workers"].max()),
-                "steps": len(sums),
-                "blocks": int(whole["blocks"].sum()),
-                "blocks_without_noise": int((whole["blocks"] - whole["noise_blocks"]).sum()),
-                "lone_blocks": int(whole["lone_blocks"].sum()),
-                "noise_ratio": float(np.nanmean(quotient(n, squares))) / batch_factor
-                if (squares > 0).any()
-                else math.nan,
-                "noise_scale": float(n.sum() / signal) / batch_factor if signal > 0 else math.inf,
-                "low": low,
-                "high": high,
-            }
-        )
+    noise = results.noise
+    first, found = noise_table(noise).facts(by, batch_factor)
+    names = {name: noise[name].to_numpy()[first] for name in by}
     return pd.DataFrame(
-        rows,
-        columns=[
-            *by,
-            "workers",
-            "steps",
-            "blocks",
-            "blocks_without_noise",
-            "lone_blocks",
-            "noise_ratio",
-            "noise_scale",
-            "low",
-            "high",
-        ],
+        {name: objects(n) if n.dtype == object else n for name, n in names.items()} | found
     )

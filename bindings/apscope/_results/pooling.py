@@ -25,7 +25,6 @@ __all__ = [
     "SUMMED",
     "coded",
     "frame_of",
-    "groups",
     "headline_rows",
     "headline_topology",
     "infinite_with",
@@ -38,7 +37,6 @@ __all__ = [
     "quotient",
     "step_losses",
     "topologies_of",
-    "total",
     "whole_sums",
 ]
 
@@ -105,22 +103,6 @@ def numbers(table: pd.DataFrame, column: str) -> np.ndarray:
             f"the results have no column '{column}': an older apscope wrote them; replay the trace again"
         )
     return table[column].to_numpy(float, na_value=np.nan)
-
-
-def groups(table: pd.DataFrame, by: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The group of every row, numbered in order of appearance, and the index of its first row."""
-    if not len(table):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    codes = np.zeros(len(table), np.int64)
-    for column in by:
-        own, distinct = pd.factorize(table[column])
-        codes = pd.factorize(codes * (len(distinct) + 1) + own + 1)[0]
-    return codes, np.unique(codes, return_index=True)[1]
-
-
-def total(values: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
-    """Sums of groups, in row order; NaN if a row of the group has no value."""
-    return np.bincount(codes, values, count)
 
 
 def quotient(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:

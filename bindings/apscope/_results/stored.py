@@ -124,7 +124,7 @@ class Stored(OnFile):
             {
                 name: pd.Categorical.from_codes(values.codes, pd.Index(values.levels, dtype=object))
                 if isinstance(values, Coded)
-                else values
+                else (values.astype(np.int64) if values.dtype.kind == "i" else values)
                 for name, values in self.coded(columns).items()
             },
             copy=False,
@@ -224,18 +224,26 @@ def stored(path: Path, about: dict[str, Any]) -> Stored:
     return table
 
 
+_INTEGERS = tuple(map(np.dtype, (np.int8, np.int16, np.int32, np.int64)))
+
+
 class _Numbers:
-    """A column of numbers, put together from pieces."""
+    """A column of numbers, put together from pieces; integers as narrow as they fit."""
 
     def __init__(self, rows: int) -> None:
         self._values, self._rows, self._at = np.empty(0), rows, 0
 
     def add(self, piece: pa.ChunkedArray) -> None:
         values = piece.to_numpy()
+        kind = values.dtype
+        if kind.kind == "i" and len(values):
+            most = max(int(values.max()), -1 - int(values.min()))
+            kind = next(k for k in _INTEGERS if most < 2 ** (8 * k.itemsize - 1))
         if self._at == 0:
-            self._values = np.empty(self._rows, values.dtype)
-        elif values.dtype != self._values.dtype:  # only one of them has empty cells
-            self._values = self._values.astype(np.result_type(self._values, values))
+            self._values = np.empty(self._rows, kind)
+        elif kind != self._values.dtype:  # larger integers, or the first empty cells
+            wider = np.result_type(self._values.dtype, kind)
+            self._values = self._values.astype(wider, copy=False)
         self._values[self._at : self._at + len(values)] = values
         self._at += len(values)
 

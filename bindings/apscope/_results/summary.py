@@ -13,19 +13,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .. import _core
 from .._arrays.checks import number, of_type
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
 from ..cost import Network, modelled_times, options_of
-from .noise import by_steps, noise_of, pooled_interval, typical_interval
+from .codes import coded_of
+from .noise import noise_of
 from .pooling import headline_topology, is_own
 from .row_table import Rows, frame_of, objects, rows_of
 
 __all__ = [
     "COLUMNS",
+    "by_scheme",
     "family_of",
-    "figures",
+    "frame_of_summary",
     "headline",
     "of_topology",
     "ranked",
@@ -125,42 +126,18 @@ def summary(
     if not 0 < number("batch_factor", batch_factor) < float("inf"):
         raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
     rows = rows_of(results, USED)
-    chosen = rows.core.compared_rows()
-    out, rank = figures(rows, chosen, noise_of(results), batch_factor=batch_factor)
+    found = rows.core.summary(rows.core.compared_rows(), batch_factor, noise_of(results))
+    out = frame_of_summary(rows, found)
     times = modelled_times(rows, options_of(network or Network(), elements=elements))
     model = times.set_index(_KEY)[["seconds", "speedup"]]
     out[["time", "speedup"]] = model.reindex(pd.MultiIndex.from_frame(out[_KEY])).to_numpy()
     families = {spec: family_of(spec) for spec in out["scheme"].unique()}
     out["family"] = [families[spec] for spec in out["scheme"]]
-    return out.iloc[rank].reset_index(drop=True)[list(COLUMNS)]
+    return out.iloc[found["order"]].reset_index(drop=True)[list(COLUMNS)]
 
 
-def figures(
-    rows: Rows,
-    chosen: _core.ChosenRows,
-    noise: pd.DataFrame | None,
-    by: Sequence[str] = (),
-    batch_factor: float = 1.0,
-) -> tuple[pd.DataFrame, np.ndarray]:
-    """The columns of `summary` that depend only on rows, per trace, scheme, topology and `by`.
-
-    Parameters
-    ----------
-    rows : Rows
-    chosen : _core.ChosenRows
-        The rows to summarise.
-    noise : DataFrame, optional
-        `Results.noise`.
-    by : sequence of str
-        Of tensor, role, step.
-    batch_factor : float
-
-    Returns
-    -------
-    DataFrame, int array
-        In order of appearance; the places of its rows in order of rank.
-    """
-    found = rows.core.summary(chosen, list(by), batch_factor)
+def frame_of_summary(rows: Rows, found: dict[str, Any], by: Sequence[str] = ()) -> pd.DataFrame:
+    """The columns of `summary` that depend only on rows, and those of `by`, from the core's."""
     first, worst = found["first"], found["worst"]
     out = pd.DataFrame(
         {
@@ -175,34 +152,13 @@ def figures(
     steps = rows.cells("step", worst)
     out["worst_step"] = pd.array([pd.NA if at < 0 else n for at, n in zip(worst, steps)], "Int64")
     out["format"] = np.array(found["format"], object)
-    of_ratio = pd.Series(found["ratio"], found["ratio_step"])
-    ratios = dict(iter(of_ratio.groupby(found["ratio_owner"])))
-    _add_intervals(out, ["trace", *by], noise, ratios, batch_factor)
-    return out, found["rank"]
+    return out
 
 
-def _add_intervals(
-    out: pd.DataFrame,
-    place: list[str],
-    noise: pd.DataFrame | None,
-    ratios: dict[int, pd.Series],
-    batch_factor: float,
-) -> None:
-    """The ends of the intervals, from the noise of each `place` and the `ratios` of each row."""
-    known = {} if noise is None else dict(iter(noise.groupby(place, sort=False)))
-    where = list(zip(*(out[name] for name in place)))
-    typical = {names: typical_interval(known.get(names)) for names in dict.fromkeys(where)}
-    sums, none = {names: by_steps(rows) for names, rows in known.items()}, pd.Series(dtype=float)
-    pooled = [
-        pooled_interval(sums.get(names), ratios.get(i, none)) for i, names in enumerate(where)
-    ]
-    for end, name in enumerate(("low", "high")):
-        out[f"error_over_noise_{name}"] = out["error_over_noise"] * [
-            typical[names][end] for names in where
-        ]
-        out[f"pooled_error_over_noise_{name}"] = (
-            np.array([ends[end] for ends in pooled]) * batch_factor
-        )
+def by_scheme(chosen: pd.DataFrame, by: str) -> tuple[Rows, dict[str, Any]]:
+    """The core's summary of these rows by ``layer`` or ``step``, whatever topology each has."""
+    rows = Rows(coded_of(chosen.assign(topology=""), USED))
+    return rows, rows.core.summary(rows.core.all_rows(), 1.0, noise_of(chosen), by)
 
 
 def headline(table: pd.DataFrame, topology: str) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from .._results.intervals import student_t
+from .._core import student_t
 from .experiment import BASELINES
 from .folder import read
 from .statistics import STATISTICS

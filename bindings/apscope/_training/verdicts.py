@@ -13,7 +13,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from .._results.intervals import student_t
+from .._core import student_t
 from .._text import count_of
 from .experiment import BASELINES, ENOUGH_SEEDS, Experiment
 

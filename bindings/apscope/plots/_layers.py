@@ -12,7 +12,8 @@ from matplotlib.lines import Line2D
 
 from .._charts.kinds import KINDS
 from .._results.comparison import ratios, scheme_in
-from .._results.pooling import groups, headline_rows, losses, quotient, step_losses, total
+from .._results.pooling import headline_rows
+from .._results.summary import by_scheme
 from ._asked import layers_of, rows_of, specs_in, steps_of
 from ._drawn import draw_map
 from ._maps import TITLE, grid_of
@@ -22,7 +23,7 @@ from ._style import FLOOR, axes, legend_below, looks, note, overflow_marks, styl
 
 
 def layer_losses(frame: pd.DataFrame) -> pd.DataFrame:
-    """The mean over the steps of every layer's NMSE, by scheme.
+    """The mean over the steps of every layer's NMSE, by scheme; of one trace.
 
     Columns: scheme, layer, step_nmse, overflowed (steps with overflow).
 
@@ -30,22 +31,10 @@ def layer_losses(frame: pd.DataFrame) -> pd.DataFrame:
     least 1, a step with a reference of zero is left out. Rows of the scheme's own reduction, else
     of the headline topology; the wire's for a trace without reduced rows.
     """
-    rows = headline_rows(frame.reset_index(drop=True))
-    lost = losses(rows)
-    value, present = step_losses(lost)
-    group, first = groups(rows, ["scheme", "tensor"])
-    sums = total(value[present], group[present], len(first))
-    counts = np.bincount(group[present], minlength=len(first))
-    found = (
-        rows[["scheme", "tensor"]]
-        .iloc[first]
-        .rename(columns={"tensor": "layer"})
-        .reset_index(drop=True)
-    )
-    return found.assign(
-        step_nmse=quotient(sums, counts),
-        overflowed=np.bincount(group[lost["overflow"] > 0], minlength=len(first)),
-    )
+    rows, found = by_scheme(headline_rows(frame.reset_index(drop=True)), "layer")
+    names = {"scheme": "scheme", "layer": "tensor"}
+    cells = {name: rows.cells(column, found["first"]) for name, column in names.items()}
+    return pd.DataFrame(cells | {n: found["figures"][n] for n in ("step_nmse", "overflowed")})
 
 
 @styled

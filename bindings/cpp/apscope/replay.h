@@ -86,6 +86,26 @@ public:
     ///                                without a common topology.
     std::vector<ComparisonRow> compare(std::string_view a, std::string_view b,
                                        std::optional<std::string_view> topology = {}) const;
+    /// Scheme `a` against scheme `b` of other results: of another seed, recording or version.
+    /// Layers and steps that only one of them has are omitted.
+    /// @throws std::invalid_argument  As above; no layer and step in common.
+    std::vector<ComparisonRow> compare(std::string_view a, std::string_view b, const Results& other,
+                                       std::optional<std::string_view> topology = {}) const;
+    /// Every scheme against itself in other results, in the order of these, then those only in the
+    /// others.
+    /// @throws std::invalid_argument  No layer and step in common.
+    std::vector<AgainstRow> against(const Results& other,
+                                    std::optional<std::string_view> topology = {}) const;
+    /// A summary by `layer`, `role` or `step`: schemes in the order of `summary`, layers in the
+    /// trace's order, steps ascending.
+    /// @throws std::invalid_argument  No such part or topology; an impossible option.
+    std::vector<BreakdownRow> by(std::string_view part, const BreakdownOptions& options = {}) const;
+    /// The noise of the batch, independent of schemes; empty for one worker, or gradients that are
+    /// not local.
+    /// @param by  Of trace, step, tensor, role.
+    /// @throws std::invalid_argument  No such column; an impossible batch factor.
+    std::vector<NoiseFacts> noise_facts(const std::vector<std::string>& by = {"trace"},
+                                        double batch_factor = 1) const;
     /// Errors pooled over everything that is not in `by`: sums are added, then divided.
     /// @param by  Of trace, step, tensor, role, scheme, format, topology, stage. Without stage and
     ///            topology the rows are those of the ranking; with stage, those and the wire's;

@@ -31,8 +31,12 @@ struct SummaryRow {
     std::string scheme, family, format, topology;
     double error_over_noise = 0;  ///< typical block's squared error over the noise of the batch,
                                   ///< for ranking; NaN for one worker
-    /// Mean over the steps of the step's squared error over its noise.
+    /// Ends of its 95 % interval: the noise is estimated from the workers; the error is taken as
+    /// exact. NaN for fewer than three workers.
+    double error_over_noise_low = 0, error_over_noise_high = 0;
+    /// Mean over the steps of the step's squared error over its noise, and its interval.
     double pooled_error_over_noise = 0;
+    double pooled_error_over_noise_low = 0, pooled_error_over_noise_high = 0;
     /// Mean over the steps of the step's NMSE, for ranking if the noise is unknown.
     double step_nmse = 0;
     double layer_cosine = 0;  ///< mean over layers and steps
@@ -50,6 +54,35 @@ struct SummaryRow {
     /// Steps of the trace with NaN or infinite gradients, which are omitted.
     std::int64_t nonfinite = 0;
 };
+
+/// Options of a breakdown by layer, role or step.
+struct BreakdownOptions {
+    /// For schemes without their own reduction; by default the first that adds in a format.
+    std::optional<std::string> topology = {};
+    double batch_factor = 1;  ///< the noise is that of a batch larger by this factor
+};
+
+/// One scheme in one layer, role or step. `time` and `speedup`, which refer to a whole step, are
+/// NaN.
+struct BreakdownRow {
+    std::string part;  ///< the layer, role or number of the step
+    SummaryRow summary;
+};
+
+/// The noise of the batch, of a group of layers and steps: docs/definitions.md, section 16.
+struct NoiseFacts {
+    std::vector<std::string> group;  ///< the cells of the group's columns
+    std::int64_t workers = 0, steps = 0;
+    /// Blocks of 32 elements over all layers and steps: all, those in which no worker differs, and
+    /// those in which only one worker adds noise.
+    std::int64_t blocks = 0, blocks_without_noise = 0, lone_blocks = 0;
+    double noise_ratio = 0;  ///< mean over the steps of the noise over the squared gradient
+    double noise_scale = 0;  ///< gradient noise scale in batches of all workers
+    double low = 0, high = 0;  ///< factors of an error over this noise at its interval's ends
+};
+
+/// Student's t at 0.975, for intervals of 95 %; NaN below one degree of freedom.
+APSCOPE_API double student_t(double freedom);
 
 /// One of the two schemes of a ComparisonRow.
 struct ComparedScheme {
@@ -75,6 +108,13 @@ struct ComparisonRow {
     double median_ratio = 0, worst_ratio = 0;  ///< over the steps
     double geometric_ratio = 0;  ///< over layers and steps
     ComparedScheme a, b;
+};
+
+/// A scheme of one Results against itself in others.
+struct AgainstRow {
+    std::string scheme;
+    std::string held_by;  ///< `both`, or the only one that has it: `first` or `second`
+    std::optional<ComparisonRow> compared;  ///< all layers together, if both have it
 };
 
 /// Errors pooled by groups of rows: a row per group, in order of appearance.

@@ -104,6 +104,40 @@ const Reader& reader(std::string_view column, bool text) {
     return *found;
 }
 
+detail::NoiseTable noise_table(const detail::Manifest& manifest, int workers,
+                               const std::vector<detail::ItemNoise>& items) {
+    detail::NoiseTable table;
+    table.traces = {manifest.name};
+    std::vector<std::int32_t> role_of;  // codes of the tensors' roles
+    for (const detail::TensorInfo& tensor : manifest.tensors) {
+        table.tensors.push_back(tensor.name);
+        const auto known = std::ranges::find(table.roles, tensor.role);
+        role_of.push_back(static_cast<std::int32_t>(known - table.roles.begin()));
+        if (known == table.roles.end()) table.roles.push_back(tensor.role);
+    }
+    for (const detail::ItemNoise& item : items) {
+        detail::NoiseRow row;
+        row.tensor = static_cast<std::int32_t>(item.tensor_index);
+        row.role = role_of[item.tensor_index];
+        row.step = manifest.steps[item.step_index].number;
+        row.workers = workers;
+        row.blocks = static_cast<std::int64_t>(
+            detail::noise_blocks_of(manifest.tensors[item.tensor_index].size()));
+        row.noise_blocks = static_cast<std::int64_t>(item.noise.noisy_blocks);
+        row.lone_blocks = static_cast<std::int64_t>(item.noise.lone_blocks);
+        row.squared_reference = item.noise.squared_reference;
+        row.noise = item.noise.sum;
+        table.rows.push_back(row);
+        for (std::size_t w = 0; w < item.noise.sum_without.size(); ++w) {
+            row.without = static_cast<std::int64_t>(w);
+            row.noise = item.noise.sum_without[w];
+            row.log2_ratio = item.noise.log2_without[w];
+            table.rows.push_back(row);
+        }
+    }
+    return table;
+}
+
 }  // namespace
 
 Results replay(const Trace& trace, const std::vector<std::string>& schemes,
@@ -148,7 +182,9 @@ Results replay(const Trace& trace, const std::vector<std::string>& schemes,
     }
     data->steps = o.steps;
     data->tensors = o.tensors;
-    data->rows = detail::replay(*trace.trace_, std::move(o)).rows;
+    detail::ReplayResult result = detail::replay(*trace.trace_, std::move(o));
+    data->rows = std::move(result.rows);
+    data->noise = noise_table(manifest, data->workers, result.noise);
     return Results(std::move(data));
 }
 

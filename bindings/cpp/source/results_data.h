@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/statistics/result_row.h"
+#include "analysis/summary/noise.h"
 #include "bindings/cpp/apscope/replay.h"
 
 namespace apscope {
@@ -18,6 +19,7 @@ struct Results::Data {
     std::vector<std::size_t> steps, tensors;         // indices that were replayed
     std::vector<std::string> schemes, families, topologies;
     std::vector<detail::ResultRow> rows;
+    detail::NoiseTable noise;
 };
 
 }  // namespace apscope

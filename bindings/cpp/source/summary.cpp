@@ -9,14 +9,15 @@
 #include "analysis/cost/scheme_transport.h"
 #include "analysis/replay/tensor_rows.h"
 #include "analysis/summary/chosen_rows.h"
-#include "analysis/summary/comparison.h"
+#include "analysis/summary/intervals.h"
+#include "analysis/summary/losses.h"
 #include "analysis/summary/modelled_time.h"
+#include "analysis/summary/noise.h"
 #include "analysis/summary/pool.h"
 #include "analysis/summary/summary.h"
 #include "bindings/cpp/apscope/replay.h"
 #include "bindings/cpp/source/result_table.h"
 #include "core/float_environment.h"
-#include "emulation/schemes/definition.h"
 
 namespace apscope {
 namespace {
@@ -42,121 +43,123 @@ detail::TimeOptions time_options(const StepTimeOptions& given) {
     return options;
 }
 
-// The name of a scheme in the results, given in any spelling.
-std::string spec_in(const std::vector<std::string>& held, std::string_view scheme) {
-    const std::string spec = detail::parse_scheme(scheme).spec;
-    if (std::ranges::find(held, spec) != held.end()) return spec;
-    std::string known;
-    for (const std::string& name : held) known += (known.empty() ? "" : ", ") + name;
-    throw std::invalid_argument("the results have no scheme '" + std::string(scheme) +
-                                "'; they have " + known);
+void check_batch_factor(double factor) {
+    if (!(factor > 0 && std::isfinite(factor)))
+        throw std::invalid_argument("batch_factor=" + std::to_string(factor) +
+                                    " is not a positive number, such as 4");
 }
 
-ComparedScheme compared_scheme(const Figures& f, std::size_t i, const std::string& suffix,
-                               std::string scheme, std::string topology) {
-    const auto number = [&](const char* name) { return f(name + suffix, i); };
-    ComparedScheme out;
-    out.scheme = std::move(scheme);
-    out.topology = std::move(topology);
-    out.error_over_noise = number("error_over_noise");
-    out.step_nmse = number("step_nmse");
-    out.nmse = number("nmse");
-    out.underflow_wire = number("underflow_wire");
-    out.underflow_reduced = number("underflow_reduced");
-    out.cosine = number("cosine");
-    out.overflowed = whole(number("overflowed"));
-    out.accumulation = number("accumulation");
-    out.share_underflow = number("share_underflow");
-    out.share_rounding = number("share_rounding");
-    out.share_saturation = number("share_saturation");
-    out.share_accumulation = number("share_accumulation");
-    out.share_interaction = number("share_interaction");
-    return out;
+// Without modelled times.
+SummaryRow summary_row(const Results::Data& data, const RowTable& table,
+                       const detail::Summary& summary, std::size_t i) {
+    const std::uint32_t first = summary.first[i];
+    const auto number = [&](const char* name) { return summary.figures(name, i); };
+    SummaryRow row;
+    row.scheme = table.scheme[first];
+    row.family = data.families[data.rows[first].scheme_index];
+    row.format = summary.format[i];
+    row.topology = summary.topology[i];
+    row.error_over_noise = number("error_over_noise");
+    row.error_over_noise_low = number("error_over_noise_low");
+    row.error_over_noise_high = number("error_over_noise_high");
+    row.pooled_error_over_noise = number("pooled_error_over_noise");
+    row.pooled_error_over_noise_low = number("pooled_error_over_noise_low");
+    row.pooled_error_over_noise_high = number("pooled_error_over_noise_high");
+    row.step_nmse = number("step_nmse");
+    row.layer_cosine = number("layer_cosine");
+    row.worst_nmse = number("worst_nmse");
+    if (summary.worst[i]) {
+        row.worst_layer = table.tensor[*summary.worst[i]];
+        row.worst_step = data.step_numbers[data.rows[*summary.worst[i]].step_index];
+    }
+    row.nmse = number("nmse");
+    row.relative_bias = number("relative_bias");
+    row.expected_variance = number("expected_variance");
+    row.underflow_wire = number("underflow_wire");
+    row.underflow_reduced = number("underflow_reduced");
+    row.volume = number("volume");
+    row.time = row.speedup = detail::missing;
+    row.skipped = whole(number("skipped"));
+    row.overflowed = whole(number("overflowed"));
+    row.nonfinite = whole(number("nonfinite"));
+    return row;
 }
 
 }  // namespace
 
 std::vector<SummaryRow> Results::summary(const SummaryOptions& options) const {
     const detail::FloatEnvironment environment;
-    if (!(options.batch_factor > 0 && std::isfinite(options.batch_factor)))
-        throw std::invalid_argument("batch_factor=" + std::to_string(options.batch_factor) +
-                                    " is not a positive number, such as 4");
+    check_batch_factor(options.batch_factor);
     const ResultTable columns(*data_);
     const RowTable& table = columns.table();
-    const detail::Summary summary =
-        detail::summarized(table, detail::compared_rows(table), {}, options.batch_factor);
+    const detail::Summary summary = detail::summarized(table, detail::compared_rows(table), {},
+                                                       options.batch_factor, &data_->noise);
     const detail::StepTimes times = detail::step_times(
         table, time_options({.network = options.network, .elements = options.elements}),
         detail::transports());
-    const Figures& f = summary.figures;
     std::vector<SummaryRow> rows;
     for (const std::size_t i : detail::ranked(table, summary)) {
-        const std::uint32_t first = summary.first[i];
-        const auto number = [&](const char* name) { return f(name, i); };
-        SummaryRow row;
-        row.scheme = table.scheme[first];
-        row.family = data_->families[data_->rows[first].scheme_index];
-        row.format = summary.format[i];
-        row.topology = summary.topology[i];
-        row.error_over_noise = number("error_over_noise");
-        row.pooled_error_over_noise = number("pooled_error_over_noise");
-        row.step_nmse = number("step_nmse");
-        row.layer_cosine = number("layer_cosine");
-        row.worst_nmse = number("worst_nmse");
-        if (summary.worst[i]) {
-            row.worst_layer = table.tensor[*summary.worst[i]];
-            row.worst_step = data_->step_numbers[data_->rows[*summary.worst[i]].step_index];
-        }
-        row.nmse = number("nmse");
-        row.relative_bias = number("relative_bias");
-        row.expected_variance = number("expected_variance");
-        row.underflow_wire = number("underflow_wire");
-        row.underflow_reduced = number("underflow_reduced");
-        row.volume = number("volume");
-        row.time = row.speedup = detail::missing;
+        SummaryRow row = summary_row(*data_, table, summary, i);
         for (std::size_t t = 0; t < times.first.size(); ++t) {
             if (table.scheme[times.first[t]] != row.scheme || times.topology[t] != row.topology)
                 continue;
             row.time = times.figures("seconds", t);
             row.speedup = times.figures("speedup", t);
         }
-        row.skipped = whole(number("skipped"));
-        row.overflowed = whole(number("overflowed"));
-        row.nonfinite = whole(number("nonfinite"));
         rows.push_back(std::move(row));
     }
     return rows;
 }
 
-std::vector<ComparisonRow> Results::compare(std::string_view a, std::string_view b,
-                                            std::optional<std::string_view> topology) const {
+std::vector<BreakdownRow> Results::by(std::string_view part,
+                                      const BreakdownOptions& options) const {
     const detail::FloatEnvironment environment;
-    const std::string spec_a = spec_in(data_->schemes, a), spec_b = spec_in(data_->schemes, b);
+    check_batch_factor(options.batch_factor);
+    const auto known = detail::parse_part(part);
+    if (!known)
+        throw std::invalid_argument("by='" + std::string(part) +
+                                    "' is not one of layer, role, step");
     const ResultTable columns(*data_);
-    std::vector<ComparisonRow> rows;
-    for (const detail::Pair& pair :
-         detail::Pairing(columns.table()).pairs(spec_a, spec_b, topology)) {
-        const detail::Compared compared = detail::compared(pair, true);
-        const Figures& f = compared.figures;
-        for (std::size_t i = 0; i < compared.tensor.size(); ++i) {
-            const auto& tensor = compared.tensor[i];
-            ComparisonRow row;
-            row.whole = !tensor;
-            row.layer = tensor ? data_->tensor_names[static_cast<std::size_t>(*tensor)] : "all";
-            row.steps = whole(f("steps", i));
-            row.wins = whole(f("wins", i));
-            row.losses = whole(f("losses", i));
-            row.ties = whole(f("ties", i));
-            row.median_ratio = f("median_ratio", i);
-            row.worst_ratio = f("worst_ratio", i);
-            row.geometric_ratio = f("geometric_ratio", i);
-            row.a = compared_scheme(f, i, "_a", spec_a, pair.topology_a);
-            row.b = compared_scheme(f, i, "_b", spec_b, pair.topology_b);
-            rows.push_back(std::move(row));
-        }
+    const RowTable& table = columns.table();
+    const detail::Breakdown found =
+        detail::broken_down(table, *known, options.topology, options.batch_factor, &data_->noise);
+    const std::string column = *known == detail::Part::layer ? "tensor" : std::string(part);
+    std::vector<BreakdownRow> rows;
+    for (const std::size_t i : found.order)
+        rows.push_back({columns.cell(column, found.summary.first[i]),
+                        summary_row(*data_, table, found.summary, i)});
+    return rows;
+}
+
+std::vector<NoiseFacts> Results::noise_facts(const std::vector<std::string>& by,
+                                             double batch_factor) const {
+    const detail::FloatEnvironment environment;
+    check_batch_factor(batch_factor);
+    std::vector<detail::NoiseBy> columns;
+    for (const std::string& name : by) columns.push_back(detail::parse_noise_by(name));
+    const detail::NoiseTable& table = data_->noise;
+    const detail::NoiseFacts facts = detail::noise_facts(table, columns, batch_factor);
+    const Figures& f = facts.figures;
+    std::vector<NoiseFacts> rows;
+    for (std::size_t i = 0; i < facts.first.size(); ++i) {
+        const detail::NoiseRow& first = table.rows[facts.first[i]];
+        NoiseFacts row;
+        for (const detail::NoiseBy column : columns) row.group.push_back(table.cell(first, column));
+        row.workers = whole(f("workers", i));
+        row.steps = whole(f("steps", i));
+        row.blocks = whole(f("blocks", i));
+        row.blocks_without_noise = whole(f("blocks_without_noise", i));
+        row.lone_blocks = whole(f("lone_blocks", i));
+        row.noise_ratio = f("noise_ratio", i);
+        row.noise_scale = f("noise_scale", i);
+        row.low = f("low", i);
+        row.high = f("high", i);
+        rows.push_back(std::move(row));
     }
     return rows;
 }
+
+double student_t(double freedom) { return detail::student_t(freedom); }
 
 PooledTable Results::pool(const std::vector<std::string>& by) const {
     const detail::FloatEnvironment environment;

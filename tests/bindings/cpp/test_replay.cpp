@@ -149,6 +149,71 @@ TEST(CppReplay, ComparesPoolsAndModels) {
                      4 * results.summary()[0].error_over_noise);
 }
 
+TEST(CppReplay, BreaksDownByPart) {
+    const Results results =
+        replay(digits(), {"none:e3m4", "aps:e3m4"}, {.topologies = {"ring"}, .end_step = 3});
+    const std::vector<SummaryRow> whole = results.summary();
+    for (const char* part : {"layer", "step"}) {
+        const std::vector<BreakdownRow> rows = results.by(part);
+        const std::size_t parts = rows.size() / 2;
+        ASSERT_EQ(parts, part == std::string("layer") ? results.tensors().size() : 3u);
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            EXPECT_EQ(rows[i].summary.scheme, whole[i / parts].scheme) << "in order of rank";
+            EXPECT_EQ(rows[i].part, rows[i % parts].part);
+            EXPECT_TRUE(std::isnan(rows[i].summary.time));
+            EXPECT_LT(rows[i].summary.error_over_noise_low, rows[i].summary.error_over_noise_high);
+        }
+    }
+    EXPECT_EQ(results.by("step", {.topology = "exact"})[0].summary.topology, "exact");
+    EXPECT_THROW(results.by("tensor"), std::invalid_argument);
+    EXPECT_THROW(results.by("layer", {.topology = "tree"}), std::invalid_argument);
+    EXPECT_THROW(results.by("layer", {.batch_factor = 0}), std::invalid_argument);
+}
+
+TEST(CppReplay, SaysHowWellTheNoiseIsKnown) {
+    const Results results =
+        replay(digits(), {"none:e3m4"}, {.topologies = {"ring"}, .end_step = 3});
+    const NoiseFacts all = results.noise_facts()[0];
+    EXPECT_EQ(all.group, std::vector<std::string>{"digits"});
+    EXPECT_EQ(all.workers, 8);
+    EXPECT_EQ(all.steps, 3);
+    const SummaryRow row = results.summary()[0];
+    EXPECT_EQ(row.error_over_noise_low, row.error_over_noise * all.low);
+    EXPECT_EQ(row.error_over_noise_high, row.error_over_noise * all.high);
+    EXPECT_EQ(results.noise_facts({"step", "tensor"}).size(), 3 * results.tensors().size());
+    EXPECT_THROW(results.noise_facts({"scheme"}), std::invalid_argument);
+    EXPECT_THROW(results.noise_facts({"trace"}, -1), std::invalid_argument);
+    const Results two = replay(digits(), {"none:e3m4"}, {.workers = 2, .end_step = 1});
+    EXPECT_TRUE(std::isnan(two.summary()[0].error_over_noise_low)) << "too few workers";
+    EXPECT_TRUE(
+        replay(digits(), {"none:e3m4"}, {.workers = 1, .end_step = 1}).noise_facts().empty());
+    EXPECT_TRUE(std::isnan(student_t(0.5)));
+    EXPECT_NEAR(student_t(2), 4.302653, 1e-6);
+    EXPECT_NEAR(student_t(1e9), 1.959964, 1e-6);
+}
+
+TEST(CppReplay, ComparesTwoResults) {
+    const ReplayOptions options{.topologies = {"ring"}, .end_step = 3};
+    const Results first = replay(digits(), {"none:e4m3", "aps:e4m3"}, options);
+    const Results second = replay(digits(), {"aps:e4m3", "qsgd"},
+                                  {.topologies = {"ring"}, .first_step = 2, .end_step = 4});
+    const std::vector<AgainstRow> rows = first.against(second);
+    ASSERT_EQ(rows.size(), 3u);
+    EXPECT_EQ(rows[0].held_by, "first");
+    EXPECT_FALSE(rows[0].compared);
+    EXPECT_EQ(rows[1].held_by, "both");
+    EXPECT_EQ(rows[1].compared->steps, 1) << "the step that both have";
+    EXPECT_EQ(rows[1].compared->ties, 1);
+    EXPECT_EQ(rows[2].scheme, "qsgd");
+    EXPECT_EQ(rows[2].held_by, "second");
+    const std::vector<ComparisonRow> mixed = first.compare("none:e4m3", "qsgd", second);
+    EXPECT_EQ(mixed.size(), 1 + first.tensors().size());
+    EXPECT_EQ(mixed[0].b.topology, "gather");
+    const Results later = replay(digits(), {"aps:e4m3"}, {.first_step = 5, .end_step = 6});
+    EXPECT_THROW(first.against(later), std::invalid_argument);
+    EXPECT_THROW(first.compare("none:e4m3", "none:e4m3", second), std::invalid_argument);
+}
+
 TEST(CppReplay, OverflowHasNoFiniteError) {
     const Results results =
         replay(digits(), {"loss_scaling:e4m3,scale=128"}, {.topologies = {"ring"}, .end_step = 9});

@@ -229,6 +229,12 @@ def observers() -> list:
         ).frame,
         *step_losses(losses(results.frame)),
     ]
+    made += [
+        results.by("layer"),
+        results.against(results),
+        results.noise_facts("step"),
+        np.array([_core.student_t(6.3), _core.log_bias(0.7), _core.bias_of_log_variance(-0.1, 5)]),
+    ]
     modelled = guarded(seconds.linear_seconds)(
         results.frame[results.frame["topology"] == "ring"],
         *np.zeros((2, (results.frame["topology"] == "ring").sum()), int),

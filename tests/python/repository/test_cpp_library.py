@@ -407,8 +407,16 @@ def same_numbers(ours, theirs, place):
             assert float.fromhex(value) == float(expected), (name, place)
 
 
+def same_comparison(ours, theirs):
+    """A printed row of a comparison, and that of a table."""
+    same_numbers(ours["both"], theirs, theirs["layer"])
+    for end in "ab":
+        side = {f"{name}_{end}": value for name, value in ours[end].items()}
+        same_numbers(side, theirs, theirs["layer"])
+
+
 def test_a_replay_gives_pythons_numbers(dumps, outside, trace):
-    """All rows and columns, the summary, comparisons, pools and modelled times, bit for bit."""
+    """All rows and columns, and all that Results compute of them, bit for bit."""
     schemes = [
         "none:e4m3",
         "none:e3m0",
@@ -442,15 +450,61 @@ def test_a_replay_gives_pythons_numbers(dumps, outside, trace):
     for ours, (place, theirs) in zip(printed["summary"], summary.iterrows()):
         same_numbers(ours, theirs, place)
 
+    for ours, (part, options) in zip(
+        printed["breakdowns"],
+        [
+            ("layer", {}),
+            ("role", {}),
+            ("step", {"topology": "exact", "batch_factor": 3}),
+        ],
+        strict=True,
+    ):
+        table = results.by(part, **options)
+        assert len(ours) == len(table) >= len(schemes)
+        for row, (_, theirs) in zip(ours, table.iterrows()):
+            assert row["part"] == str(theirs[part])
+            same_numbers(
+                {name: value for name, value in row["summary"].items() if name in theirs},
+                theirs,
+                (part, row["part"]),
+            )
+
+    for ours, (by, factor) in zip(
+        printed["noise"], [(["trace"], 1), (["role", "step"], 3)], strict=True
+    ):
+        facts = results.noise_facts(by, factor)
+        assert len(ours) == len(facts) > 0 and facts["high"].notna().all()
+        for row, (_, theirs) in zip(ours, facts.iterrows()):
+            assert row["group"] == [str(theirs[name]) for name in by]
+            same_numbers(row["facts"], theirs, row["group"])
+
     compared = pd.concat(
         [results.compare(spec, schemes[0]) for spec in results.provenance["schemes"]]
     )
     assert len(printed["comparisons"]) == len(compared) > 70
     for ours, (_, theirs) in zip(printed["comparisons"], compared.iterrows()):
-        same_numbers(ours["both"], theirs, theirs["layer"])
-        for end in "ab":
-            side = {f"{name}_{end}": value for name, value in ours[end].items()}
-            same_numbers(side, theirs, theirs["layer"])
+        same_comparison(ours, theirs)
+
+    other = apscope.replay(
+        trace, [schemes[1], "aps:e3m4", schemes[0]], topology="ring", steps="2:6", seed=3
+    )
+    against = results.against(other)
+    assert len(printed["against"]) == len(against)
+    assert set(against["held_by"]) == {"both", "first", "second"}
+    for ours, (_, theirs) in zip(printed["against"], against.iterrows()):
+        same_numbers(ours["names"], theirs, theirs["scheme"])
+        if theirs["held_by"] == "both":
+            whole = {"layer": "all", "whole": 1, "scheme_a": theirs["scheme"]}
+            same_comparison(
+                ours["compared"], pd.Series({**theirs, **whole, "scheme_b": theirs["scheme"]})
+            )
+        else:
+            assert ours["compared"] is None
+
+    with_other = results.compare(schemes[0], "aps:e3m4", "ring", against=other)
+    assert len(printed["with_other"]) == len(with_other) > 1
+    for ours, (_, theirs) in zip(printed["with_other"], with_other.iterrows()):
+        same_comparison(ours, theirs)
 
     for ours, by in zip(
         printed["pools"],

@@ -1,7 +1,5 @@
 """Comparisons of two schemes against plain loops over the rows."""
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,102 +7,20 @@ import pytest
 import apscope
 from apscope import Results
 from apscope._results import against, comparison
-from apscope._results.pooling import PARTS
 from tests.python.summary_tables import (
     LAYERS,
     LOSS_SCALING,
     MIXED,
     OWN_ONLY,
-    cosine,
-    loss,
-    mean,
-    over_noise,
-    overflowed,
     random_results,
-    ratio_of,
-    rows_of,
-    same,
     table,
-    underflow,
 )
+from tests.reference.summaries import compared, same
 
 
 @pytest.fixture(scope="module")
 def results():
     return random_results()
-
-
-def ratio(one, other):
-    return 1.0 if one == other else one / other if other else math.inf
-
-
-def compared(frame, trace, a, b, topology, layer):
-    """One row of a comparison, in loops; `layer` None is all of them."""
-
-    def stage(scheme, topology):
-        mine = frame[
-            (frame.trace == trace) & (frame.scheme == scheme) & (frame.stage == "wire")
-        ].to_dict("records")
-        return mine if topology == "wire" else rows_of(frame, trace, scheme, topology)
-
-    both = [
-        {(r["tensor"], r["step"]): r for r in stage(s, topology) if layer in (None, r["tensor"])}
-        for s in (a, b)
-    ]
-    known = [
-        cell for cell in both[0] if not any(math.isnan(loss([rows[cell]]) or 0) for rows in both)
-    ]
-    steps = [
-        [[rows[cell] for cell in known if cell[1] == step] for rows in both]
-        for step in sorted({step for _, step in known})
-    ]
-    pairs = [(loss(one), loss(other)) for one, other in steps]
-    pairs = [p for p in pairs if None not in p]
-    cells = [tuple(loss([rows[cell]]) for rows in both) for cell in known]
-    ratios = [ratio(*p) for p in pairs]
-    logs = [math.log(ratio(*c)) for c in cells if None not in c]
-    out = {
-        "steps": len(pairs), "wins": sum(x < y for x, y in pairs),
-        "losses": sum(x > y for x, y in pairs), "ties": sum(x == y for x, y in pairs),
-        "median_ratio": float(np.median(ratios)) if ratios else math.nan,
-        "worst_ratio": max(ratios, default=math.nan),
-        "geometric_ratio": math.exp(math.fsum(logs) / len(logs)) if logs else math.nan,
-    }  # fmt: skip
-    for name, scheme, rows, at in (("a", a, both[0], 0), ("b", b, both[1], 1)):
-        wire = {(r["tensor"], r["step"]): r for r in stage(scheme, "wire")}
-        exact = {(r["tensor"], r["step"]): r for r in stage(scheme, "exact")}
-        mine = [rows[cell] for cell in known]
-        sent = [cell for cell in known if not rows[cell]["skipped"]]
-        error = math.fsum(rows[cell]["sum_squared_error"] for cell in sent)
-        error = math.nan if overflowed(mine) else error  # what is left of it has no shares
-        added = (
-            error - math.fsum(exact[cell]["sum_squared_error"] for cell in sent)
-            if topology != "wire"
-            else math.nan
-        )
-        out |= {
-            f"step_nmse_{name}": mean(p[at] for p in pairs),
-            f"overflowed_{name}": sum(overflowed(pair[at]) for pair in steps),
-            f"nmse_{name}": math.inf
-            if overflowed(mine)
-            else ratio_of(
-                math.fsum(
-                    r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"]
-                    for r in mine
-                ),
-                math.fsum(r["sum_squared_reference"] for r in mine),
-            ),
-            f"error_over_noise_{name}": over_noise(mine)[0],
-            f"cosine_{name}": mean(cosine(r) for r in mine),
-            f"underflow_wire_{name}": underflow(wire[cell] for cell in known),
-            f"underflow_reduced_{name}": underflow(mine) if topology != "wire" else math.nan,
-            f"accumulation_{name}": ratio_of(added, error),
-        }
-        for part in PARTS:
-            out[f"{part.replace('split', 'share')}_{name}"] = ratio_of(
-                math.fsum(rows[cell][part] for cell in sent), error
-            )
-    return out
 
 
 @pytest.mark.parametrize(("a", "b", "topology", "used"), [

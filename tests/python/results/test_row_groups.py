@@ -13,11 +13,14 @@ import pytest
 
 import apscope
 from apscope._results import row_groups
+from apscope._results.codes import coded_of
 from apscope._results.joined import Joined, in_order
+from apscope._results.stored import Stored
 from apscope.cli import main
 from tests.benchmarks.report_cost import SCHEMES
 from tests.benchmarks.results_size import main as measure
 from tests.benchmarks.results_size import write_trace
+from tests.python.summary_tables import random_results
 
 DIGITS = "notebooks/data/digits"
 FEW = ["aps:e4m3", "qsgd", "error_feedback(sign)"]
@@ -266,3 +269,35 @@ def test_an_interrupted_table_says_nothing_when_it_is_dropped(tmp_path, monkeypa
         row_groups.store(tmp_path / "noise.parquet", {"step": np.arange(5)})
     gc.collect()
     assert not heard
+
+
+def test_integers_of_a_file_are_as_narrow_as_they_fit_and_give_the_same_sums(
+    tmp_path, small_groups
+):
+    """Counts grow from group to group and have empty cells, so every width occurs."""
+    frame = random_results().frame.assign(nmse=0.0)
+    place = np.arange(len(frame))
+    frame["wire_bits"] = frame["wire_bits"].astype("int64") * 10 ** (place // 100)
+    frame.loc[[150, 250], "side_bits"] = [-(2**7), 2**15 - 1]
+    path = tmp_path / "results.parquet"
+    row_groups.store(path, frame)
+    file = Stored(path.read_bytes(), path)
+    assert groups_of(path)[:4] == [100] * 4
+    found, wanted = file.coded(list(frame)), coded_of(frame, list(frame))
+    kinds = {
+        name: found[name].dtype.name
+        for name in ("workers", "step", "side_bits", "wire_bits", "counted")
+    }
+    assert kinds == {
+        "workers": "int8", "step": "int8", "side_bits": "int16", "wire_bits": "int64",
+        "counted": "float64",
+    }  # fmt: skip
+    for name, values in wanted.items():
+        if isinstance(values, np.ndarray):
+            np.testing.assert_array_equal(found[name], values, name)
+    assert file.frame(["workers"])["workers"].dtype == np.int64
+    stored, held = (apscope.Results(rows, rows, {"traces": []}) for rows in (file, frame))
+    pd.testing.assert_frame_equal(stored.summary(), held.summary(), check_exact=True)
+    pd.testing.assert_frame_equal(
+        stored.compare("aps:e4m3", "qsgd"), held.compare("aps:e4m3", "qsgd")
+    )

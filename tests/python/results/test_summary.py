@@ -18,85 +18,23 @@ from tests.python.summary_tables import (
     SCHEMES,
     STEPS,
     TOPOLOGIES,
-    cosine,
-    held,
-    loss,
-    mean,
-    over_noise,
-    overflowed,
     random_results,
+    table,
+)
+from tests.reference.summaries import (
+    held,
+    overflowed,
     ratio_of,
     rows_of,
     same,
-    table,
+    summed_up,
     underflow,
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")
 def results():
     return random_results()
-
-
-def odd(r):
-    """Whether not all gradients of the row are finite."""
-    if r["skipped"]:
-        return r["count"] > r["counted"]
-    return any(held(r[name]) and r[name] > 0 for name in ("nan", "infinite"))
-
-
-def summed_up(frame, trace, scheme, topology):
-    """One row of the summary, in loops."""
-    rows = rows_of(frame, trace, scheme, topology)
-    wire = frame[
-        (frame.trace == trace) & (frame.scheme == scheme) & (frame.stage == "wire")
-    ].to_dict("records")
-    by_step = [[r for r in rows if r["step"] == step] for step in sorted({r["step"] for r in rows})]
-    cells = [
-        (math.inf if overflowed([r]) else loss([r]), r["tensor"], r["step"])
-        for r in rows
-        if loss([r]) is not None
-    ]
-    unknown = any(math.isnan(value) for value, *_ in cells)
-    worst = (math.nan, None, None) if unknown or not cells else max(cells, key=lambda cell: cell[0])
-    squares = math.fsum(r["sum_squared_reference"] for r in rows)
-    signed = math.fsum(
-        -r["sum_absolute_reference"] if r["skipped"] else r["sum_signed_error"] for r in rows
-    )
-    spread = math.fsum(
-        r["expected_variance"] * r["counted"]
-        for r in rows
-        if not r["skipped"]
-        and not (held(r["counted"]) and r["counted"] == 0)
-        and held(r["counted"])
-    )
-    return {
-        "error_over_noise": over_noise(rows)[0],
-        "pooled_error_over_noise": over_noise(rows)[1],
-        "step_nmse": mean(loss(part) for part in by_step),
-        "layer_cosine": mean(cosine(r) for r in rows),
-        "worst_nmse": worst[0],
-        "worst_layer": worst[1],
-        "worst_step": worst[2],
-        "nmse": math.inf
-        if overflowed(rows)
-        else ratio_of(
-            math.fsum(
-                r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in rows
-            ),
-            squares,
-        ),
-        "relative_bias": ratio_of(signed, math.fsum(r["sum_absolute_reference"] for r in rows)),
-        "expected_variance": math.nan if math.isnan(squares) else ratio_of(spread, squares),
-        "underflow_wire": underflow(wire),
-        "underflow_reduced": underflow(rows) if topology else math.nan,
-        "volume": math.fsum(r["volume"] * r["count"] for r in rows) / sum(r["count"] for r in rows),
-        "skipped": sum(any(r["skipped"] for r in part) for part in by_step),
-        "nonfinite": len(
-            {r["step"] for r in frame[frame.trace == trace].to_dict("records") if odd(r)}
-        ),
-        "overflowed": sum(overflowed(part) for part in by_step),
-    }
 
 
 def test_every_number_of_a_summary_is_that_of_plain_loops(results):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from apscope._results.intervals import student_t
+from apscope._core import student_t
 from apscope._training.relation import (
     FEWEST,
     above_noise,

@@ -1,4 +1,5 @@
-// Prints all columns of a replay as JSON, its summary, comparisons, pools and modelled times:
+// Prints all columns of a replay as JSON, its summary, breakdowns, comparisons, also with another
+// replay, pools, modelled times and noise:
 // dump_results TRACE SCHEME...
 #include <apscope/apscope.h>
 
@@ -58,24 +59,83 @@ std::string side(const apscope::ComparedScheme& s) {
                    {"share_interaction", s.share_interaction}});
 }
 
-std::string comparisons(const apscope::Results& results, const std::string& against) {
+std::string comparison(const apscope::ComparisonRow& r) {
+    return "{\"both\": " +
+           object({{"layer", r.layer}}, {{"whole", r.whole ? 1.0 : 0.0},
+                                         {"steps", static_cast<double>(r.steps)},
+                                         {"wins", static_cast<double>(r.wins)},
+                                         {"losses", static_cast<double>(r.losses)},
+                                         {"ties", static_cast<double>(r.ties)},
+                                         {"median_ratio", r.median_ratio},
+                                         {"worst_ratio", r.worst_ratio},
+                                         {"geometric_ratio", r.geometric_ratio}}) +
+           ", \"a\": " + side(r.a) + ", \"b\": " + side(r.b) + "}";
+}
+
+// Objects of rows, separated by commas.
+template <class Row, class Each>
+std::string joined(const std::vector<Row>& rows, Each each) {
     std::string out;
-    for (const std::string& scheme : results.schemes()) {
-        for (const apscope::ComparisonRow& r : results.compare(scheme, against)) {
-            if (!out.empty()) out += ", ";
-            out += "{\"both\": " +
-                   object({{"layer", r.layer}}, {{"whole", r.whole ? 1.0 : 0.0},
-                                                 {"steps", static_cast<double>(r.steps)},
-                                                 {"wins", static_cast<double>(r.wins)},
-                                                 {"losses", static_cast<double>(r.losses)},
-                                                 {"ties", static_cast<double>(r.ties)},
-                                                 {"median_ratio", r.median_ratio},
-                                                 {"worst_ratio", r.worst_ratio},
-                                                 {"geometric_ratio", r.geometric_ratio}}) +
-                   ", \"a\": " + side(r.a) + ", \"b\": " + side(r.b) + "}";
-        }
-    }
+    for (const Row& row : rows) out += (out.empty() ? "" : ", ") + each(row);
     return out;
+}
+
+std::string comparisons(const apscope::Results& results, const std::string& against) {
+    return joined(results.schemes(), [&](const std::string& scheme) {
+        return joined(results.compare(scheme, against), comparison);
+    });
+}
+
+std::string summary(const apscope::SummaryRow& r) {
+    return object({{"scheme", r.scheme},
+                   {"family", r.family},
+                   {"format", r.format},
+                   {"topology", r.topology},
+                   {"worst_layer", r.worst_layer}},
+                  {{"error_over_noise", r.error_over_noise},
+                   {"error_over_noise_low", r.error_over_noise_low},
+                   {"error_over_noise_high", r.error_over_noise_high},
+                   {"pooled_error_over_noise", r.pooled_error_over_noise},
+                   {"pooled_error_over_noise_low", r.pooled_error_over_noise_low},
+                   {"pooled_error_over_noise_high", r.pooled_error_over_noise_high},
+                   {"time", r.time},
+                   {"speedup", r.speedup},
+                   {"step_nmse", r.step_nmse},
+                   {"layer_cosine", r.layer_cosine},
+                   {"worst_nmse", r.worst_nmse},
+                   {"worst_step", r.worst_step ? static_cast<double>(*r.worst_step) : NAN},
+                   {"nmse", r.nmse},
+                   {"relative_bias", r.relative_bias},
+                   {"expected_variance", r.expected_variance},
+                   {"underflow_wire", r.underflow_wire},
+                   {"underflow_reduced", r.underflow_reduced},
+                   {"volume", r.volume},
+                   {"skipped", static_cast<double>(r.skipped)},
+                   {"overflowed", static_cast<double>(r.overflowed)},
+                   {"nonfinite", static_cast<double>(r.nonfinite)}});
+}
+
+std::string breakdown(const apscope::BreakdownRow& r) {
+    return "{\"part\": " + json_text(r.part) + ", \"summary\": " + summary(r.summary) + "}";
+}
+
+std::string noise(const apscope::NoiseFacts& r) {
+    return "{\"group\": [" + joined(r.group, json_text) + "], \"facts\": " +
+           object({}, {{"workers", static_cast<double>(r.workers)},
+                       {"steps", static_cast<double>(r.steps)},
+                       {"blocks", static_cast<double>(r.blocks)},
+                       {"blocks_without_noise", static_cast<double>(r.blocks_without_noise)},
+                       {"lone_blocks", static_cast<double>(r.lone_blocks)},
+                       {"noise_ratio", r.noise_ratio},
+                       {"noise_scale", r.noise_scale},
+                       {"low", r.low},
+                       {"high", r.high}}) +
+           "}";
+}
+
+std::string against(const apscope::AgainstRow& r) {
+    return "{\"names\": " + object({{"scheme", r.scheme}, {"held_by", r.held_by}}, {}) +
+           ", \"compared\": " + (r.compared ? comparison(*r.compared) : "null") + "}";
 }
 
 std::string pools(const apscope::PooledTable& table) {
@@ -131,27 +191,17 @@ int main(int argc, char** argv) {
         out += "]}";
     }
     out += "], \"summary\": [";
-    for (const apscope::SummaryRow& r : results.summary()) {
-        if (out.back() != '[') out += ",";
-        out += "{\"scheme\": " + json_text(r.scheme) + ", \"family\": " + json_text(r.family) +
-               ", \"format\": " + json_text(r.format) + ", \"topology\": " + json_text(r.topology) +
-               ", \"worst_layer\": " + json_text(r.worst_layer) +
-               ", \"error_over_noise\": " + number(r.error_over_noise) +
-               ", \"pooled_error_over_noise\": " + number(r.pooled_error_over_noise) +
-               ", \"time\": " + number(r.time) + ", \"speedup\": " + number(r.speedup) +
-               ", \"step_nmse\": " + number(r.step_nmse) +
-               ", \"layer_cosine\": " + number(r.layer_cosine) +
-               ", \"worst_nmse\": " + number(r.worst_nmse) + ", \"worst_step\": " +
-               number(r.worst_step ? static_cast<double>(*r.worst_step) : NAN) +
-               ", \"nmse\": " + number(r.nmse) + ", \"relative_bias\": " + number(r.relative_bias) +
-               ", \"expected_variance\": " + number(r.expected_variance) +
-               ", \"underflow_wire\": " + number(r.underflow_wire) +
-               ", \"underflow_reduced\": " + number(r.underflow_reduced) +
-               ", \"volume\": " + number(r.volume) +
-               ", \"skipped\": " + number(static_cast<double>(r.skipped)) +
-               ", \"overflowed\": " + number(static_cast<double>(r.overflowed)) +
-               ", \"nonfinite\": " + number(static_cast<double>(r.nonfinite)) + "}";
-    }
+    out += joined(results.summary(), summary) + "], \"breakdowns\": [";
+    out += "[" + joined(results.by("layer"), breakdown) + "], ";
+    out += "[" + joined(results.by("role"), breakdown) + "], ";
+    out += "[" + joined(results.by("step", {.topology = "exact", .batch_factor = 3}), breakdown);
+    out += "]], \"noise\": [[" + joined(results.noise_facts(), noise) + "], [";
+    out += joined(results.noise_facts({"role", "step"}, 3), noise) + "]], \"against\": [";
+    const apscope::Results other =
+        apscope::replay(apscope::open_trace(argv[1]), {schemes[1], "aps:e3m4", schemes[0]},
+                        {.topologies = {"ring"}, .first_step = 2, .end_step = 6, .seed = 3});
+    out += joined(results.against(other), against) + "], \"with_other\": [";
+    out += joined(results.compare(schemes[0], "aps:e3m4", other, "ring"), comparison);
     out += "], \"comparisons\": [" + comparisons(results, schemes.front()) + "], \"pools\": [";
     const std::vector<std::vector<std::string>> all_by = {{"scheme"},
                                                           {"scheme", "tensor", "step"},

@@ -1,0 +1,25 @@
+// Tools for 95 % intervals: a quantile, and the bias of a logarithm; without libm, so that every
+// machine gives the same bits.
+#pragma once
+
+namespace apscope::detail {
+
+// Student's t at 0.975; NaN below one degree of freedom. Cornish and Fisher's expansion in
+// 1 / freedom to the fourth order (Abramowitz and Stegun, 26.7.5), within 0.0005 from 5 degrees on;
+// for fewer, a table of whole degrees, linear in 1 / freedom between them.
+double student_t(double freedom);
+
+// E[log(v / sigma^2)] of a variance from normal draws: digamma(f / 2) - log(f / 2) < 0.
+double log_bias(double freedom);
+
+// The bias of the mean log of estimated variances, from its change when a worker is left out; at
+// most 0, and 0 if the change is not below 0.
+//
+// Let d be the effective number of independent directions of a variance, estimated from W workers
+// (at least 3) with (W - 1) d degrees of freedom. Then `change`, the mean over the variances and
+// the workers of the natural log of the variance without a worker divided by that with all, is
+// log_bias((W - 2) d) - log_bias((W - 1) d), which is solved for d; the bias is
+// log_bias((W - 1) d).
+double bias_of_log_variance(double change, int workers);
+
+}  // namespace apscope::detail

@@ -1,0 +1,80 @@
+// The noise of the batch and its uncertainty: docs/definitions.md, section 16.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "analysis/summary/figures.h"
+
+namespace apscope::detail {
+
+// A row of the table of noise: a tensor at a step, with all workers or without one.
+struct NoiseRow {
+    std::int32_t trace = 0, tensor = 0, role = 0;  // codes
+    std::int64_t step = 0, workers = 0;
+    std::optional<std::int64_t> without;
+    std::int64_t blocks = 0, noise_blocks = 0, lone_blocks = 0;
+    double squared_reference = 0, noise = 0, log2_ratio = 0;
+};
+
+// What noise is grouped by.
+enum class NoiseBy { trace, step, tensor, role };
+// Throws std::invalid_argument.
+NoiseBy parse_noise_by(std::string_view name);
+
+struct NoiseTable {
+    std::vector<NoiseRow> rows;
+    std::vector<std::string> traces, tensors, roles;  // the texts of the codes
+
+    std::string cell(const NoiseRow& row, NoiseBy column) const;
+};
+
+struct Interval {
+    double low = std::numeric_limits<double>::quiet_NaN(),
+           high = std::numeric_limits<double>::quiet_NaN();
+};
+
+// The noise of some rows of one trace, summed over the layers.
+class Noise {
+public:
+    explicit Noise(const std::vector<const NoiseRow*>& rows);
+
+    // Factors of an `error_over_noise` of these rows at both ends of its 95 % interval. The error
+    // is taken as exact; only the noise, estimated from few workers, is uncertain. The jackknife
+    // over the workers, per step, gives the spread; the mean log of estimates is below the log of
+    // the true value, which `bias_of_log_variance` corrects. NaN for fewer than three workers.
+    Interval typical() const;
+
+    // The 95 % interval of a `pooled_error_over_noise`, by the jackknife over the workers, from the
+    // squared error divided by the noise of every step. NaN for fewer than three workers, or if a
+    // step has no noise here.
+    Interval pooled(std::vector<std::pair<std::int64_t, double>> ratio_of_step) const;
+
+private:
+    struct Step {
+        std::int64_t number;
+        double whole = 0.0;               // noise with all workers
+        std::vector<double> left, log2s;  // noise without each, and logs of its ratio
+    };
+    std::vector<Step> steps_;  // ascending
+    std::int64_t noise_blocks_ = 0, lone_blocks_ = 0;
+    std::size_t workers_ = 0;  // that were left out
+};
+
+// The noise of groups of rows, independent of schemes: per group, in order of appearance, its first
+// row, then workers, steps, blocks, blocks_without_noise, lone_blocks, noise_ratio, noise_scale,
+// and the factors low and high of `Noise::typical`; NaN for a group of several traces.
+struct NoiseFacts {
+    std::vector<std::uint32_t> first;
+    Figures figures;
+};
+NoiseFacts noise_facts(const NoiseTable& table, std::span<const NoiseBy> by,
+                       double batch_factor = 1.0);
+
+}  // namespace apscope::detail

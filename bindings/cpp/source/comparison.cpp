@@ -1,0 +1,121 @@
+// What Results return of two schemes, or of two results, computed by analysis/summary.
+#include "analysis/summary/comparison.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "bindings/cpp/apscope/replay.h"
+#include "bindings/cpp/apscope/summary.h"
+#include "bindings/cpp/source/result_table.h"
+#include "core/float_environment.h"
+#include "emulation/schemes/definition.h"
+
+namespace apscope {
+namespace {
+
+using detail::Figures;
+
+std::int64_t whole(double value) { return static_cast<std::int64_t>(value); }
+
+// The name of a scheme in the results, given in any spelling.
+std::string spec_in(const std::vector<std::string>& held, std::string_view scheme) {
+    const std::string spec = detail::parse_scheme(scheme).spec;
+    if (std::ranges::find(held, spec) != held.end()) return spec;
+    std::string known;
+    for (const std::string& name : held) known += (known.empty() ? "" : ", ") + name;
+    throw std::invalid_argument("the results have no scheme '" + std::string(scheme) +
+                                "'; they have " + known);
+}
+
+ComparedScheme compared_scheme(const Figures& f, std::size_t i, const std::string& suffix,
+                               std::string scheme, std::string topology) {
+    const auto number = [&](const char* name) { return f(name + suffix, i); };
+    ComparedScheme out;
+    out.scheme = std::move(scheme);
+    out.topology = std::move(topology);
+    out.error_over_noise = number("error_over_noise");
+    out.step_nmse = number("step_nmse");
+    out.nmse = number("nmse");
+    out.underflow_wire = number("underflow_wire");
+    out.underflow_reduced = number("underflow_reduced");
+    out.cosine = number("cosine");
+    out.overflowed = whole(number("overflowed"));
+    out.accumulation = number("accumulation");
+    out.share_underflow = number("share_underflow");
+    out.share_rounding = number("share_rounding");
+    out.share_saturation = number("share_saturation");
+    out.share_accumulation = number("share_accumulation");
+    out.share_interaction = number("share_interaction");
+    return out;
+}
+
+// A row for all layers, then, on request, one per layer.
+std::vector<ComparisonRow> rows_of(const detail::Pair& pair, const detail::RowTable& table,
+                                   bool layers) {
+    const detail::Compared compared = detail::compared(pair, layers);
+    const Figures& f = compared.figures;
+    std::vector<ComparisonRow> rows;
+    for (std::size_t i = 0; i < compared.tensor.size(); ++i) {
+        const auto& tensor = compared.tensor[i];
+        ComparisonRow row;
+        row.whole = !tensor;
+        row.layer = tensor ? table.tensor.names[static_cast<std::size_t>(*tensor)] : "all";
+        row.steps = whole(f("steps", i));
+        row.wins = whole(f("wins", i));
+        row.losses = whole(f("losses", i));
+        row.ties = whole(f("ties", i));
+        row.median_ratio = f("median_ratio", i);
+        row.worst_ratio = f("worst_ratio", i);
+        row.geometric_ratio = f("geometric_ratio", i);
+        row.a = compared_scheme(f, i, "_a", pair.scheme_a, pair.topology_a);
+        row.b = compared_scheme(f, i, "_b", pair.scheme_b, pair.topology_b);
+        rows.push_back(std::move(row));
+    }
+    return rows;
+}
+
+// Results have one trace, so there is at most one pair.
+std::vector<ComparisonRow> compared_in(const detail::Pairing& pairing,
+                                       const detail::RowTable& table, std::string_view a,
+                                       std::string_view b,
+                                       std::optional<std::string_view> topology) {
+    return rows_of(pairing.pairs(a, b, topology).front(), table, true);
+}
+
+}  // namespace
+
+std::vector<ComparisonRow> Results::compare(std::string_view a, std::string_view b,
+                                            std::optional<std::string_view> topology) const {
+    const detail::FloatEnvironment environment;
+    const std::string spec_a = spec_in(data_->schemes, a), spec_b = spec_in(data_->schemes, b);
+    const ResultTable columns(*data_);
+    return compared_in(detail::Pairing(columns.table()), columns.table(), spec_a, spec_b, topology);
+}
+
+std::vector<ComparisonRow> Results::compare(std::string_view a, std::string_view b,
+                                            const Results& other,
+                                            std::optional<std::string_view> topology) const {
+    const detail::FloatEnvironment environment;
+    const std::string spec_a = spec_in(data_->schemes, a),
+                      spec_b = spec_in(other.data_->schemes, b);
+    const ResultTable first(*data_), second(*other.data_);
+    return compared_in(detail::Pairing(first.table(), second.table()), first.table(), spec_a,
+                       spec_b, topology);
+}
+
+std::vector<AgainstRow> Results::against(const Results& other,
+                                         std::optional<std::string_view> topology) const {
+    const detail::FloatEnvironment environment;
+    const ResultTable first(*data_), second(*other.data_);
+    std::vector<AgainstRow> rows;
+    for (const detail::Against& one :
+         detail::Pairing(first.table(), second.table()).against(topology)) {
+        AgainstRow row{one.scheme, name_of(one.held_by), {}};
+        if (one.pair) row.compared = rows_of(*one.pair, first.table(), false).front();
+        rows.push_back(std::move(row));
+    }
+    return rows;
+}
+
+}  // namespace apscope

@@ -1,0 +1,98 @@
+// The table of noise, its intervals, and the tools for intervals.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/summary/intervals.h"
+#include "analysis/summary/noise.h"
+#include "bindings/module/guarded.h"
+#include "bindings/module/summary_arrays.h"
+
+namespace py = pybind11;
+using namespace apscope;
+using namespace apscope::detail;
+using namespace apscope::python;
+
+namespace {
+
+// Columns: texts as codes and names, integers, numbers; one that is missing is 0, or "".
+NoiseTable noise_table(const py::dict& texts, const IntegerArray& without, const py::dict& integers,
+                       const py::dict& numbers) {
+    NoiseTable table;
+    table.rows.resize(static_cast<std::size_t>(without.size()));
+    for (std::size_t i = 0; i < table.rows.size(); ++i) {
+        if (without.data()[i] >= 0) table.rows[i].without = without.data()[i];
+    }
+    const auto add_texts = [&](const char* name, std::int32_t NoiseRow::* field,
+                               std::vector<std::string>& names) {
+        names = {""};
+        if (!texts.contains(name)) return;
+        const auto [codes, levels] =
+            texts[name].cast<std::pair<CodeArray, std::vector<std::string>>>();
+        for (std::size_t i = 0; i < table.rows.size(); ++i) {
+            const std::int32_t code = codes.at(static_cast<py::ssize_t>(i));
+            if (code < 0 || static_cast<std::size_t>(code) >= levels.size())
+                throw std::invalid_argument("column '" + std::string(name) +
+                                            "' of the noise has an empty cell");
+            table.rows[i].*field = code;
+        }
+        if (!levels.empty()) names = levels;
+    };
+    add_texts("trace", &NoiseRow::trace, table.traces);
+    add_texts("tensor", &NoiseRow::tensor, table.tensors);
+    add_texts("role", &NoiseRow::role, table.roles);
+    const auto add = [&]<class T>(const py::dict& columns, const char* name, T NoiseRow::* field) {
+        if (!columns.contains(name)) return;
+        const auto values = columns[name].cast<Integers<T>>();
+        for (std::size_t i = 0; i < table.rows.size(); ++i)
+            table.rows[i].*field = values.at(static_cast<py::ssize_t>(i));
+    };
+    add(integers, "step", &NoiseRow::step);
+    add(integers, "workers", &NoiseRow::workers);
+    add(integers, "blocks", &NoiseRow::blocks);
+    add(integers, "noise_blocks", &NoiseRow::noise_blocks);
+    add(integers, "lone_blocks", &NoiseRow::lone_blocks);
+    add(numbers, "sum_squared_reference", &NoiseRow::squared_reference);
+    add(numbers, "sum_noise", &NoiseRow::noise);
+    add(numbers, "sum_log2_ratio", &NoiseRow::log2_ratio);
+    return table;
+}
+
+Noise noise_of(const NoiseTable& table) {
+    std::vector<const NoiseRow*> rows;
+    for (const NoiseRow& row : table.rows) rows.push_back(&row);
+    return Noise(rows);
+}
+
+py::tuple ends(const Interval& interval) { return py::make_tuple(interval.low, interval.high); }
+
+}  // namespace
+
+void bind_noise(apscope::python::Module& m) {
+    python::Class<NoiseTable>(m, "NoiseTable",
+                              "The table of noise: docs/definitions.md, section 16.")
+        .def(py::init(&noise_table), py::arg("texts"), py::arg("without"), py::arg("integers"),
+             py::arg("numbers"), "`without`: -1 in rows of all workers.")
+        .def("typical_interval", [](const NoiseTable& t) { return ends(noise_of(t).typical()); })
+        .def("pooled_interval",
+             [](const NoiseTable& t, const std::vector<std::pair<std::int64_t, double>>& ratios) {
+        return ends(noise_of(t).pooled(ratios));
+    }, py::arg("ratio_of_step"))
+        .def("facts",
+             [](const NoiseTable& t, const std::vector<std::string>& by, double batch_factor) {
+        std::vector<NoiseBy> columns;
+        for (const std::string& name : by) columns.push_back(parse_noise_by(name));
+        const NoiseFacts facts = noise_facts(t, columns, batch_factor);
+        return py::make_tuple(to_array(facts.first), to_dict(facts.figures));
+    }, py::arg("by"), py::arg("batch_factor"));
+    m.def("student_t", &student_t, py::arg("freedom"),
+          "Student's t at 0.975; NaN below one degree of freedom.");
+    m.def("log_bias", &log_bias, py::arg("freedom"));
+    m.def("bias_of_log_variance", &bias_of_log_variance, py::arg("change"), py::arg("workers"));
+}
