@@ -7,8 +7,6 @@ import math
 import re
 from collections.abc import Collection, Sequence
 
-__all__ = ["aligned", "clip", "count_of", "hint", "printable", "raised", "short_names", "wrapped"]
-
 _RAISED = str.maketrans("0123456789-\N{MINUS SIGN}", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
 
 

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import LISTS, Scheme
 
-__all__ = ["WORDS", "candidates_of"]
-
 
 def _scaled(formats: Iterable[str]) -> list[str]:
     """Without a scale, with one for all steps, and with APS by the rule without a spare binade."""

@@ -12,8 +12,6 @@ from .robust import is_beaten, is_worse
 from .table import Table
 from .wish import ERRORS, LIMITS, Wish, figures, total_of, unit_errors
 
-__all__ = ["Choice", "Problem", "choose"]
-
 #: Partial choices kept when a mixture of fewer schemes is tried.
 _QUICK = 256
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["corners"]
-
 
 def corners(
     use: np.ndarray, cost: np.ndarray, allowed: np.ndarray

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Solution", "multipliers", "solve"]
-
 #: Number of partial choices kept. If there are more, the least promising are dropped, and the gap
 #: bounds the loss.
 CAP = 40_000

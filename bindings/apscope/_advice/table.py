@@ -21,8 +21,6 @@ from ..cost import Network
 from .seconds import Latencies, linear_seconds
 from .units import Unit
 
-__all__ = ["BLOCKS", "Sums", "Table", "table_of"]
-
 #: Maximum number of runs of consecutive steps; the steps of one run do not count as independent.
 BLOCKS = 8
 

@@ -12,8 +12,6 @@ import numpy as np
 from .._results.volume import SIDE
 from .table import Sums, Table
 
-__all__ = ["ERRORS", "LIMITS", "MINIMIZE", "Total", "Wish", "figures", "total_of", "unit_errors"]
-
 #: Values of `minimize`: errors, the default first, and costs. Trained, mixtures with the least
 #: step_nmse were never worse than one scheme; with the least error_over_noise some were
 #: (docs/insight.md, "Plans, trained").

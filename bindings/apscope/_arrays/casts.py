@@ -27,8 +27,6 @@ from .inputs import (
 )  # fmt: skip
 from .options import CastOptions, Options, Settings
 
-__all__ = ["ENCODE", "decode", "encode", "quantize"]
-
 QUANTIZE = Options(CastOptions, in_full=True)
 ENCODE = Options(CastOptions)
 

@@ -14,8 +14,6 @@ from .inputs import _is_torch, _on_gpu, _without_gradient
 from .options import Settings
 from .projection import Projection
 
-__all__ = ["is_available", "require", "row_device"]
-
 
 def is_available() -> bool:
     """Whether the CUDA module exists and finds a GPU.

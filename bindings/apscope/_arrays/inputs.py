@@ -14,8 +14,6 @@ from .._core import FloatFormat
 from .checks import text
 from .dtypes import TorchDtype, dtype_name, is_dtype, numpy_dtype
 
-__all__ = ["FormatLike", "as_format", "beyond_float64", "contiguous"]
-
 #: What `as_format` accepts; the type does not say which dtypes are floating-point.
 FormatLike = FloatFormat | str | np.dtype | type[np.generic] | TorchDtype
 

@@ -12,8 +12,6 @@ from .colours import BANDS
 from .describe import Band, Cells, Chart, Log, Point
 from .spread import spread
 
-__all__ = ["cells_svg", "chart_svg", "symbol_path"]
-
 #: Font size in pixels, and the average width of a letter, plain and bold.
 _SIZE, _LETTER, _BOLD = 10.5, 5.9, 6.7
 _TOP, _BOTTOM, _LEFT = 17.0, 29.0, 34.0

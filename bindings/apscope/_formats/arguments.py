@@ -10,8 +10,6 @@ import numpy as np
 from .._core import FloatFormat
 from .._text import clip
 
-__all__ = ["explained"]
-
 #: The fields, and their types.
 _KINDS = {
     "exponent_bits": int, "mantissa_bits": int, "bias": int, "specials": str, "is_signed": bool,

@@ -14,8 +14,6 @@ from .._core import FloatFormat
 from .blackbox import name_of, same
 from .formats import named_formats
 
-__all__ = ["identify", "table_of"]
-
 WIDEST = 20  # bits: a table of a million values
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from .._arrays.casts import decode
 from .._core import FloatFormat
 
-__all__ = ["infer_format", "is_lattice"]
-
 Run = Callable[[np.ndarray], np.ndarray]
 
 

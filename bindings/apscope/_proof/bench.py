@@ -22,8 +22,6 @@ from .._arrays.checks import integer, text
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Bench", "bench"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Bench:

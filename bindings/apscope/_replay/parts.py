@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-__all__ = ["Item", "Part", "parts_by_cost"]
-
 
 @dataclass(frozen=True)
 class Item:

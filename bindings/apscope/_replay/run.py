@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
 
-__all__ = ["Rest", "Take", "run_replay"]
-
 #: Takes the next rows of the table: those of one trace after another, in the order of the table.
 Take: TypeAlias = "Callable[[Columns | OnFile], None]"
 

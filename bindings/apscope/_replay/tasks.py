@@ -19,8 +19,6 @@ from .._traces.remote import RemoteTrace
 from .._traces.trace import Trace
 from .waiting import on_worker
 
-__all__ = ["Job", "OpenTrace", "Statistics", "read_part", "run_part"]
-
 REPORT_EVERY = 0.2  # seconds between two reports of a part's progress
 
 Statistics = tuple[np.ndarray, np.ndarray]  # pairs, and their statistics of pass 1

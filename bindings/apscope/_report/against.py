@@ -12,8 +12,6 @@ from .._schemes.scheme import as_scheme
 from .._text import clip
 from . import answer
 
-__all__ = ["changes", "meeting"]
-
 _SHOWN = (
     "step_nmse",
     "layer_cosine",

@@ -29,8 +29,6 @@ from .script import script
 from .templates import render
 from .use import use_of
 
-__all__ = ["page"]
-
 _HERE = Path(__file__).parent
 #: Columns that the page computes from others, as quotients of sums.
 _DERIVED = columns_that_pool("quotient")

@@ -14,8 +14,6 @@ from .._results.pooling import is_own
 from .._results.summary import family_of
 from .._schemes.titles import titles
 
-__all__ = ["VOLUME", "use_of"]
-
 #: The limit of the plan that the page shows, as a share of fp32's bytes.
 VOLUME = 0.25
 #: Number of layers whose choice is shown; the plan's file has all.

@@ -21,8 +21,6 @@ from .bounds import FIGURES, Bounds
 from .floor import ends_in_format, least_terms
 from .splits import SCHEMES, Reach, Split, nearest_named, reach_of, splits_of
 
-__all__ = ["BY", "COLUMNS", "search"]
-
 #: Values of `by`: parts that have separate winners.
 BY = ("all", "layer")
 #: Schemes whose rows of a step do not depend on other steps, unless they keep a state. All others

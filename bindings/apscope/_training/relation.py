@@ -23,18 +23,6 @@ from .folder import read
 from .statistics import STATISTICS
 from .verdicts import interval, run_ends
 
-__all__ = [
-    "FEWEST",
-    "Law",
-    "above_noise",
-    "combinations",
-    "fit",
-    "ranking",
-    "ratios",
-    "relations",
-    "wrong_pairs",
-]
-
 #: With fewer combinations nothing is fitted.
 FEWEST = 4
 _DRAWS = 2000  # of a bootstrap

@@ -90,8 +90,11 @@ def _parser(only: str | None = None) -> Parser:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     for verb in VERBS if only is None else [only]:
         module = importlib.import_module(f"._{verb}", __name__)
-        module.add_parser(verbs)
-        verbs.choices[verb].example = module.EXAMPLE
+        description = getattr(module, "DESCRIPTION", None)
+        one = verbs.add_parser(verb, help=module.HELP, description=description)
+        one.example = module.EXAMPLE
+        module.arguments(one)
+        one.set_defaults(run=module.run)
     return parser
 
 

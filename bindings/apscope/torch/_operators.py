@@ -15,8 +15,6 @@ import torch
 
 from ._settings import call, draws, is_wide
 
-__all__ = ["cast", "product"]
-
 Dims = tuple[int | None, ...]
 
 

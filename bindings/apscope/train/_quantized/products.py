@@ -19,8 +19,6 @@ from torch.nn.functional import conv2d, pad, unfold
 if TYPE_CHECKING:
     from .parts import Part
 
-__all__ = ["Convolution", "Linear", "Matmul", "Through"]
-
 Pair = tuple[int, int]
 
 
