@@ -35,14 +35,9 @@ FORMATS = [
     f"aps:e{e}m{m}" for m in range(1, 9) for e in range(3, 7)
 ]  # 32 schemes that cost the same
 TOPOLOGY = "ring"
-MEMORY = [
-    "aps:e4m3",
-    "qsgd",
-    "sign",
-    "top_k",
-    "error_feedback(sign)",
-    "powersgd",
-]  # whose memory is measured on one large tensor
+MEMORY = (
+    "aps:e4m3 qsgd sign top_k error_feedback(sign) powersgd".split()
+)  # whose memory is measured on one large tensor
 
 
 def write_trace(folder: Path, steps: int, workers: int, elements: int) -> None:

@@ -19,16 +19,7 @@ import time
 import traceback
 from typing import Any
 
-MODES = (
-    "count",
-    "kill",
-    "kill_after",
-    "kill_half",
-    "no_space",
-    "disk_full",
-    "io_error",
-    "interrupt",
-)
+MODES = tuple("count kill kill_after kill_half no_space disk_full io_error interrupt".split())
 
 
 SENT = {signal.SIGINT, signal.SIGTERM}

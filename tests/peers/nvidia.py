@@ -20,14 +20,10 @@ import numpy as np
 from .compiled import array_function, library
 from .peer import Missing, Peer
 
-NEEDED = (
-    "cuda_fp4.h",
-    "cuda_fp6.h",
-    "cuda_fp8.h",
-    "cuda_fp16.h",
-    "cuda_bf16.h",
-    "crt/host_defines.h",
-    "nv/target",
+NEEDED = tuple(
+    """
+    cuda_fp4.h cuda_fp6.h cuda_fp8.h cuda_fp16.h cuda_bf16.h crt/host_defines.h nv/target
+""".split()
 )
 ROUNDINGS = {
     "cudaRoundNearest": "ties_to_even",

@@ -17,15 +17,8 @@ from .statistics import SPLIT, max_ulp, of_the_reference, reduced_split, statist
 from .topologies import rank_order_sum, reduce, volumes
 
 #: columns that a skipped step fills like any other; those of `of_the_reference` are the others
-UNTOUCHED = (
-    "stage",
-    "topology",
-    "format",
-    "wire_bits",
-    "side_bits",
-    "volume",
-    "intra_volume",
-    "scale_exponent",
+UNTOUCHED = tuple(
+    "stage topology format wire_bits side_bits volume intra_volume scale_exponent".split()
 )
 
 

@@ -14,13 +14,8 @@ from pathlib import Path
 
 from docs import page
 
-METHODS = (
-    "adaptive_loss_scaling",
-    "unit_scaling",
-    "halp",
-    "double_sampling",
-    "multipoint",
-    "fractrain",
+METHODS = tuple(
+    "adaptive_loss_scaling unit_scaling halp double_sampling multipoint fractrain".split()
 )
 
 

@@ -156,16 +156,9 @@ def test_every_operation_and_rounding_is_the_fraction_rounded_once(op, name):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "fp64",
-        "e11m4b1070nosub",
-        "e11m40b1035",
-        "e11m10fnb1024",
-        "e11m20u",
-        "bf16",
-        "hfp8_forward",
-        "e4m3fn",
-    ],
+    """
+        fp64 e11m4b1070nosub e11m40b1035 e11m10fnb1024 e11m20u bf16 hfp8_forward e4m3fn
+    """.split(),
 )
 @pytest.mark.parametrize("op", OPERATIONS)
 def test_underflow_and_overflow_rules(op, name):
@@ -312,18 +305,10 @@ def test_fp64_to_nearest_is_the_processor_on_a_million_bit_patterns():
 def test_the_path_never_shows(op):
     """The same fp32 operands as an fp32 array, and beside one number that fp32 lacks."""
     rng = np.random.default_rng(7)
-    for name in [
-        "fp32",
-        "bf16",
-        "tf32",
-        "e4m3",
-        "e5m2",
-        "hfp8_forward",
-        "e4m3finiteb20sub-20",
-        "e5m2ub10nosub",
-        "e8m0fnu",
-        "binary8p1uf",
-    ]:
+    for name in """
+        fp32 bf16 tf32 e4m3 e5m2 hfp8_forward e4m3finiteb20sub-20 e5m2ub10nosub e8m0fnu
+        binary8p1uf
+    """.split():
         f = EVERY[name]
         for r in roundings():
             with np.errstate(over="ignore", invalid="ignore"):

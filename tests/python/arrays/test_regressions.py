@@ -21,15 +21,9 @@ WITH_NAN = ["fp32", "tf32", "bf16", "fp16", "dlfloat16", "e5m2", "e4m3", "e3m4",
             "e4m3b11fnuz", "e5m2fnuz", "e8m0fnu", "binary8p3se", "binary8p4se",
                 "binary8p1uf"]  # fmt: skip
 WITHOUT_NAN = ["fp16_ahp", "hfp8_forward", "e3m2fn", "e2m3fn", "e2m1fn", "e3m0"]
-MODES = [
-    "ties_to_even",
-    "ties_to_away",
-    "toward_zero",
-    "toward_positive",
-    "toward_negative",
-    "to_odd",
-    "stochastic",
-]
+MODES = """
+    ties_to_even ties_to_away toward_zero toward_positive toward_negative to_odd stochastic
+""".split()
 
 
 def cast(x, format, rounding="ties_to_even", overflow="ieee"):

@@ -234,15 +234,9 @@ def test_the_cast_rule_finds_the_quantile(target):
 
 @pytest.mark.parametrize(
     "setting",
-    [
-        "target=0",
-        "target=0.6",
-        "target=x",
-        "u_min=0",
-        "upper=0.5",
-        "distribution=uniform",
-        "interval=0",
-    ],
+    """
+        target=0 target=0.6 target=x u_min=0 upper=0.5 distribution=uniform interval=0
+    """.split(),
 )
 def test_the_cast_rule_refuses_settings_that_have_no_meaning(setting):
     with pytest.raises(ValueError, match=setting.split("=")[0]):

@@ -326,15 +326,10 @@ def test_zero_blocks_lose_nothing_and_count_what_they_send():
 
 def test_bundled_gradients_replay_through_all_of_them():
     trace = apscope.open_trace(DATA / "digits")
-    specs = [
-        "fft_sparse",
-        "top_k:keep=0.1",
-        "zero_blocks",
-        "powersgd",
-        "thc",
-        "integer_allreduce",
-        "integer_allreduce:bits=8",
-    ]
+    specs = """
+        fft_sparse top_k:keep=0.1 zero_blocks powersgd thc integer_allreduce
+        integer_allreduce:bits=8
+    """.split()
     frame = apscope.replay(trace, specs, topology="exact", steps=slice(0, 6)).frame
     pooled = pool(frame[frame.stage == "wire"], ["scheme"]).set_index("scheme")
     assert pooled.nmse["zero_blocks"] == 0 and pooled.nmse["integer_allreduce"] < 1e-15

@@ -313,14 +313,10 @@ def test_sparse_gradients_are_named_or_filled_up(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "grads_rank{w}_step{s}",
-        "step{s}/rank{w}",
-        "rank={w}/iter={s}",
-        "global_step{s}/dump-gpu{w}",
-        "it{s}_worker{w}",
-        "run/GPU_{w}/Step_{s}/grads",
-    ],
+    """
+        grads_rank{w}_step{s} step{s}/rank{w} rank={w}/iter={s} global_step{s}/dump-gpu{w}
+        it{s}_worker{w} run/GPU_{w}/Step_{s}/grads
+    """.split(),
 )
 def test_names_of_files_that_are_understood(tmp_path, name):
     for s in (1, 12):
@@ -343,13 +339,10 @@ def test_names_of_files_that_are_understood(tmp_path, name):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "{t}_step{s}_rank{w}",
-        "{t}.rank{w}.step{s}",
-        "step_{s}/{t}-rank{w}",
-        "rank_{w}/{t}_iter_{s:06d}",
-        "step_{s}/rank_{w}/{t}",
-    ],
+    """
+        {t}_step{s}_rank{w} {t}.rank{w}.step{s} step_{s}/{t}-rank{w} rank_{w}/{t}_iter_{s:06d}
+        step_{s}/rank_{w}/{t}
+    """.split(),
 )
 def test_one_array_a_file(tmp_path, name):
     for s in (1, 12):

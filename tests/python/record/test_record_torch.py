@@ -80,14 +80,9 @@ def test_a_modules_type_tells_the_role_whatever_its_name_is():
     found = roles(model)
     assert {
         name: found[name]
-        for name in (
-            "tok.weight",
-            "head.bias",
-            "fc.weight",
-            "q_proj.weight",
-            "scale.bias",
-            "attend.in_proj_weight",
-        )
+        for name in """
+            tok.weight head.bias fc.weight q_proj.weight scale.bias attend.in_proj_weight
+        """.split()
     } == {
         "tok.weight": "embedding",
         "head.bias": "bias",

@@ -160,16 +160,9 @@ def stand_in(monkeypatch):
             noted.append((name, *arguments)) or (columns if name == "cast_statistics" else None)
         )
 
-    names = [
-        "quantize",
-        "encode",
-        "decode",
-        "quantize_blocks",
-        "decode_blocks",
-        "matmul",
-        "release",
-        "cast_statistics",
-    ]
+    names = """
+        quantize encode decode quantize_blocks decode_blocks matmul release cast_statistics
+    """.split()
     module = SimpleNamespace(
         require_device=lambda device: None,
         device_of=lambda address: 0,

@@ -365,16 +365,10 @@ def large(layers=400, steps=50, schemes=25, seed=0):
         "sum_squared_reference": reference, "sum_absolute_reference": np.sqrt(reference),
         "scale_exponent": random.integers(-8, 8, count), "wire_bits": 8_000_000, "side_bits": 8,
     })  # fmt: skip
-    for name in (
-        "sum_squared_error",
-        "sum_signed_error",
-        "expected_variance",
-        "expected_bias",
-        "cosine",
-        "max_ulp",
-        "sum_error",
-        "rescaled_nmse",
-    ):
+    for name in """
+        sum_squared_error sum_signed_error expected_variance expected_bias cosine max_ulp
+        sum_error rescaled_nmse
+    """.split():
         frame[name] = random.normal(size=count) * reference
     histograms = pd.DataFrame(
         {

@@ -26,13 +26,10 @@ def compiled(*words: str, source: str = "") -> subprocess.CompletedProcess:
 
 @pytest.mark.parametrize(
     "option",
-    [
-        "-ffast-math",
-        "-freciprocal-math",
-        "-ffinite-math-only",
-        "-fno-signed-zeros",
-        "-funsafe-math-optimizations",
-    ],
+    """
+        -ffast-math -freciprocal-math -ffinite-math-only -fno-signed-zeros
+        -funsafe-math-optimizations
+    """.split(),
 )
 def test_options_that_give_up_ieee_754_do_not_compile(option):
     done = compiled(

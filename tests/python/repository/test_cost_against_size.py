@@ -26,22 +26,10 @@ def docs(request, tmp_path, monkeypatch):
 def test_cost_against_size_measures_draws_and_writes(docs, tmp_path, capsys):
     script = run_module("tests.benchmarks.cost_against_size")
     before = (tmp_path / "performance.md").read_text()
-    small = [
-        "--largest",
-        "10000",
-        "--schemes",
-        "2",
-        "--workers",
-        "4",
-        "--values",
-        "8000",
-        "--elements",
-        "100",
-        "--seconds",
-        "0.01",
-        "--tensor",
-        "262144",
-    ]
+    small = """
+        --largest 10000 --schemes 2 --workers 4 --values 8000 --elements 100 --seconds 0.01
+        --tensor 262144
+    """.split()
     script["main"]([str(tmp_path), *small])
     found = json.loads((tmp_path / "cost_against_size.json").read_text())
     assert [p["values"] for p in found["points"]["elements"]] == [1000, 10000]

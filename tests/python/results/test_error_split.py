@@ -20,16 +20,7 @@ FLOATS = [
     "mx", "mx:block_format=mxfp4", "mx:block_format=mxint8", "nvfp4:rht=false",
     "nvfp4:rht=false,four_over_six=mse", "fp8_allreduce:e4m3",
 ]  # fmt: skip
-OTHERS = [
-    "qsgd",
-    "sign",
-    "terngrad",
-    "top_k",
-    "powersgd",
-    "error_feedback(aps:e4m3)",
-    "nvfp4",
-    "sign_vote",
-]
+OTHERS = "qsgd sign terngrad top_k powersgd error_feedback(aps:e4m3) nvfp4 sign_vote".split()
 
 
 def bound(rows):
