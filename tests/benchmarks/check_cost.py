@@ -6,8 +6,6 @@ waited for, and replays it by `aps:e4m3` on the ring on the command line with th
 --no-check in turn. Writes the medians between the markers of the page.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics

@@ -8,8 +8,6 @@ task per step, placed by Dask's scheduler, instead of a part per worker. Writes 
 most that a worker's temporary folder held, between the markers of the page.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import operator

@@ -8,8 +8,6 @@ of its performance.md. A trace is one tensor, written once: other workers and st
 to its file, so that 10^9 values take half a megabyte of disk, and no disk is waited for.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -6,8 +6,6 @@ that is given. The share of trials in which `typical_interval` and `pooled_inter
 (docs/definitions.md, section 16) hold the true value: 95 % is what they promise.
 """
 
-from __future__ import annotations
-
 import argparse
 
 import numpy as np

@@ -9,8 +9,6 @@ attaching, taking the gradients of every tenth step, writing and hashing them be
 closing. Writes the lines between the markers of the page.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import sys

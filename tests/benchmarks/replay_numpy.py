@@ -13,8 +13,6 @@ neither compares files with their digests; the medians count. Whole numbers must
 equal up to the order of their additions.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -7,8 +7,6 @@ opens the report, and a box of its filters is ticked in front of every part. Wri
 between the markers of the page. notebooks/record/record_resnet.py records such a trace.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics

@@ -9,8 +9,6 @@ half of the machine's free memory, by what it holds at the size before or by the
 is left out at that size. For a machine with nothing else to do: some ten minutes.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """``python -m tests.exhaustive``: runs the proofs that the commit in use is not covered by, records them, writes the page."""
 
-from __future__ import annotations
-
 import argparse
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """faults.c, compiled, and the process whose children run apscope under it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

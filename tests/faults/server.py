@@ -5,8 +5,6 @@ Started by `library.Server` with faults.c preloaded. Reads one request per line,
 input; answers one line each.
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import json

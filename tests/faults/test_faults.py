@@ -1,8 +1,6 @@
 """A fault at any system call that writes leaves the old or the new files, or files that readers
 refuse, and a repeat repairs it."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

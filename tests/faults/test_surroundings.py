@@ -1,8 +1,6 @@
 """Closed standard streams, few file descriptors, interrupts, a Dask worker that is killed: the work
 is done, or one sentence says why not."""
 
-from __future__ import annotations
-
 import os
 import random
 import shlex

@@ -6,8 +6,6 @@ A small replay is made at the start. The first byte says which part of its folde
 in provenance.json are made right, so that what lies behind them is reached.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import hashlib

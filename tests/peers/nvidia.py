@@ -6,8 +6,6 @@ and nvidia-cuda-cccl, which put them under site-packages/nvidia/. They are compi
 included.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import importlib.util

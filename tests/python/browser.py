@@ -1,8 +1,6 @@
 """Headless Chromium, driven through its DevTools protocol over two pipes: no port, no package, no
 driver."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import json

@@ -6,8 +6,6 @@ odd, which no format's rounding can tell from the exact number: its values, thei
 probabilities of 64 random bits all lie on much coarser grids.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

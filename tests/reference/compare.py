@@ -1,7 +1,5 @@
 """Compares a replay's frame with the reference's rows, cell by cell."""
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd

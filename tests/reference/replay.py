@@ -1,7 +1,5 @@
 """A replay, row by row: the correct results of `apscope.replay` for given gradients."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

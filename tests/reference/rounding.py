@@ -4,8 +4,6 @@ Read it from the bottom: `project` is a cast of a number, `round_magnitude` the 
 neighbours. Nothing here is fast, and nothing here rounds but the lines that say so.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

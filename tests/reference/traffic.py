@@ -5,8 +5,6 @@ sums (or whole messages) and in results. Chunks are equal parts. `hierarchical` 
 the nodes, and then inside them.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -6,8 +6,6 @@ Five seeds, one thread; about six minutes of one processor. `--page` writes each
 markers.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Adaptive loss scaling beside constant scales: no tuning, and no worse than the best of them?"""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Common parts of the methods' runs: tasks, loops, paired differences, tables."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

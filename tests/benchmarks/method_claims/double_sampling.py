@@ -1,8 +1,6 @@
 """ZipML's double sampling in linear regression: does training converge to the least squares
 solution?"""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from functools import cache

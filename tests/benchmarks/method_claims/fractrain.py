@@ -1,7 +1,5 @@
 """FracTrain's progressive widths: as good as constant ones at a smaller cost?"""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any

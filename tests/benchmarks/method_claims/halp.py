@@ -1,8 +1,6 @@
 """HALP on regularised logistic regression: linear convergence with 8 bits, where low-precision SVRG
 stalls?"""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

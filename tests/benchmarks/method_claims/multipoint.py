@@ -1,8 +1,6 @@
 """Multipoint quantization of a trained net: error and accuracy against bits, beside one point per
 channel."""
 
-from __future__ import annotations
-
 import copy
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Unit scaling in eight bits and fewer: as good as in fp32 without a loss scale?"""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Charts as data and as SVG: they draw the numbers of the tables, at the places of the scales."""
 
-from __future__ import annotations
-
 import math
 import re
 from xml.etree import ElementTree

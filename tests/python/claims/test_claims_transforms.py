@@ -1,8 +1,6 @@
 """Claims about transforms, sparsity, codebooks and integer sums, each by a computation of its own
 in NumPy."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from pathlib import Path

@@ -1,8 +1,6 @@
 """TransformerEngine's statistics logs: as a table, and beside the numbers of a trace.
 tests/dumps/te_debug.py wrote what is read here."""
 
-from __future__ import annotations
-
 import math
 import shutil
 import statistics

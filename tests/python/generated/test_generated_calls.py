@@ -1,8 +1,6 @@
 """Every public callable, and every method of what they give, on generated arguments: a result, or
 an error that says what is wrong."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 import types

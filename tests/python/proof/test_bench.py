@@ -1,7 +1,5 @@
 """`apscope bench`: what it times, and how it says it. The times themselves are the machine's."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys

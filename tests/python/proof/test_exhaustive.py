@@ -1,8 +1,6 @@
 """The record of `make exhaustive`: resumed, renewed when the folders of a proof change, without
 gaps; and its page, which says what was proved when."""
 
-from __future__ import annotations
-
 import dataclasses
 import fcntl
 import json

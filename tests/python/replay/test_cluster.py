@@ -1,7 +1,5 @@
 """A replay on a Dask cluster: the same bytes, and one sentence for every error."""
 
-from __future__ import annotations
-
 import gc
 import os
 import re

@@ -1,8 +1,6 @@
 """Arrays in a GPU's memory, as far as that goes without a GPU: nothing is imported unless asked
 for, the sentences where something is missing, and what an interface says."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from types import SimpleNamespace

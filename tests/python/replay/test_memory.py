@@ -4,8 +4,6 @@ The limit is a tenth of the trace beyond what Python, NumPy, pandas and the resu
 before anything large is read; a small replay in the same process measures that baseline.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

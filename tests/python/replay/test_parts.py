@@ -1,7 +1,5 @@
 """The division of a replay among the machines of a cluster."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

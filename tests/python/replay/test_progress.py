@@ -1,7 +1,5 @@
 """The progress bar: shown on a terminal, with a rate and the time left; its counts."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

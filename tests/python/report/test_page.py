@@ -1,7 +1,5 @@
 """The report without a browser: its first screen, its size limits, its destinations."""
 
-from __future__ import annotations
-
 import math
 import re
 import shutil

@@ -1,8 +1,6 @@
 """The report in a browser: its content, its interaction, and numbers equal to those of
 `Results.summary`."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import time

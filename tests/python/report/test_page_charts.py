@@ -5,8 +5,6 @@ What the page computes itself, because a reader filters, is in page/fill.js; eac
 is held to that of _charts/fill.py here.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

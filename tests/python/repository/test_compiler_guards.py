@@ -1,8 +1,6 @@
 """Compiler options that would change bits are refused: by the headers if there is a macro, else
 when the program starts."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -6,8 +6,6 @@ are empty; where the system allows none, a test is skipped that says so. The com
 it read is looked at in either case.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

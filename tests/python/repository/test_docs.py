@@ -1,7 +1,5 @@
 """The documentation site has every page, and all links between pages are valid."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import json

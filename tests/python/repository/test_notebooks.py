@@ -1,8 +1,6 @@
 """The notebooks are stories: a question, cells that run, an answer printed from what they computed.
 They are stored with what they print and draw."""
 
-from __future__ import annotations
-
 import base64
 import io
 import os

@@ -16,8 +16,6 @@ skips the rest of the page where the module is not installed, ``where MODULE ...
 alone.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import doctest

@@ -1,8 +1,6 @@
 """README.md's picture and tables, and the table of docs/schemes.md, are those that their commands
 write."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from pathlib import Path

@@ -12,6 +12,7 @@ import apscope
 from apscope._results.differences import chain, decompose, differences
 from apscope._results.ladder import RUNGS, ladder_schemes
 from apscope.cli import main
+from apscope.schemes import Scheme
 
 
 @pytest.fixture(scope="module")
@@ -174,10 +175,7 @@ def test_a_chain_changes_one_thing_at_a_time():
         ("aps:e4m3,unit=bucket:1MB", "loss_scaling:e4m3,scale=best"),
     ):
         links = chain(a, b)
-        assert (
-            links[0] == ("", apscope.schemes.Scheme(b).spec)
-            and links[-1][1] == apscope.schemes.Scheme(a).spec
-        )
+        assert links[0] == ("", Scheme(b).spec) and links[-1][1] == Scheme(a).spec
         for (_, before), (what, after) in zip(links, links[1:]):
             assert [d[0] for d in differences(after, before)] == [what]
     assert (

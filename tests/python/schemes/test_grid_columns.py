@@ -1,8 +1,6 @@
 """subnormal, saturated, max_ulp and scale_exponent of schemes on whole tensors, if they round to a
 float grid."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Invariants of every scheme, built in or made by a user."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

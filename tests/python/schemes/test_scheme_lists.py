@@ -4,6 +4,7 @@ import pytest
 
 import apscope
 from apscope import schemes
+from apscope.schemes import all_schemes
 
 BASELINES = ["none:fp32", "none:bf16", "none:fp16"]
 
@@ -40,11 +41,11 @@ def test_main_has_the_baselines_and_the_rivals_at_four_exponent_widths():
 
 
 def test_all_begins_with_main_and_has_every_scheme_of_the_registry():
-    specs = [s.spec for s in apscope.schemes.all_schemes()]
+    specs = [s.spec for s in all_schemes()]
     assert specs[: len(apscope.schemes.main_schemes())] == [
         s.spec for s in apscope.schemes.main_schemes()
     ] and len(specs) == len(set(specs))
-    named = {s.name for s in apscope.schemes.all_schemes()}
+    named = {s.name for s in all_schemes()}
     assert named == {d.name for d in schemes.definitions()}
 
 
@@ -55,10 +56,7 @@ def test_a_replay_takes_the_lists_by_name(request, given):
     digits = request.config.rootpath / "notebooks/data/digits"
     found = apscope.replay(digits, given, steps="0:1", topology="ring").provenance["schemes"]
     wanted = [
-        s.spec
-        for s in (
-            apscope.schemes.all_schemes() if given == ["all"] else apscope.schemes.main_schemes()
-        )
+        s.spec for s in (all_schemes() if given == ["all"] else apscope.schemes.main_schemes())
     ]
     assert found == (
         ["aps:e4m3", *(s for s in wanted if s != "aps:e4m3")]
