@@ -5,6 +5,8 @@ exact sum; the hop counts the additions of the topology from 0, subtractions of 
 included.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import numpy as np
