@@ -91,16 +91,8 @@ class Sums:
 
 
 _BY_CANDIDATE = (
-    "log2",
-    "nmse",
-    "volume",
-    "cosine",
-    "underflow",
-    "nonzero",
-    "seconds",
-    "overflow",
-    "parts",
-)
+    "log2", "nmse", "volume", "cosine", "underflow", "nonzero", "seconds", "overflow", "parts",
+)  # fmt: skip
 
 
 @dataclass(eq=False)

@@ -22,18 +22,9 @@ from .zarr_store import ZarrReader
 
 #: Extensions of file names, which patterns do not see.
 SUFFIXES = (
-    ".npz",
-    ".npy",
-    ".safetensors",
-    ".pt",
-    ".pth",
-    ".bin",
-    ".ckpt",
-    ".h5",
-    ".hdf5",
-    ".hdf",
+    ".npz", ".npy", ".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".h5", ".hdf5", ".hdf",
     ".zarr",
-)
+)  # fmt: skip
 _MARKERS = ("zarr.json", ".zgroup", ".zarray")
 _SHARD = re.compile(r"(.*?)[-_.]?(\d+)-of-(\d+)(\.safetensors)")
 _INDEX = ".safetensors.index.json"

@@ -28,16 +28,9 @@ BY = ("all", "layer")
 STEP_BY_STEP = ("none", "aps", "cpd", "hfp8", "current_scaling", "stochastic")
 #: Columns of a summary; empty if a split was stopped.
 _FIGURES = (
-    "error_over_noise",
-    "step_nmse",
-    "layer_cosine",
-    "worst_nmse",
-    "underflow_wire",
-    "volume",
-    "skipped",
-    "overflowed",
-    "nonfinite",
-)
+    "error_over_noise", "step_nmse", "layer_cosine", "worst_nmse", "underflow_wire", "volume",
+    "skipped", "overflowed", "nonfinite",
+)  # fmt: skip
 #: Columns of `search`, in order.
 COLUMNS = (
     "layer",

@@ -21,25 +21,10 @@ __all__ = ["main"]
 __dir__ = __all__.copy
 
 VERBS = (
-    "formats",
-    "schemes",
-    "info",
-    "convert",
-    "replay",
-    "merge",
-    "report",
-    "summary",
-    "compare",
-    "ladder",
-    "recommend",
-    "search",
-    "train",
-    "check",
-    "verify",
-    "fingerprint",
-    "conformance",
+    "formats", "schemes", "info", "convert", "replay", "merge", "report", "summary", "compare",
+    "ladder", "recommend", "search", "train", "check", "verify", "fingerprint", "conformance",
     "bench",
-)
+)  # fmt: skip
 
 #: Options besides a verb.
 OPTIONS = ("--help", "--version")

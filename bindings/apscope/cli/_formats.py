@@ -65,14 +65,8 @@ def run(args: argparse.Namespace) -> int:
         print("\nBlock formats, whose elements share scales:")
     if blocks:
         heads = [
-            "name",
-            "bits per element",
-            "element",
-            "block size",
-            "scale",
-            "rule",
-            "tensor scale",
-        ]
+            "name", "bits per element", "element", "block size", "scale", "rule", "tensor scale",
+        ]  # fmt: skip
         rows = [
             [
                 b.name,

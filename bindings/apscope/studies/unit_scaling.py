@@ -147,13 +147,8 @@ def layer_deviations(
             )
         )
     statistics = [
-        "std_input",
-        "std_output_gradient",
-        "std_scaled",
-        "ratio",
-        "underflow",
-        "underflow_unit",
-    ]
+        "std_input", "std_output_gradient", "std_scaled", "ratio", "underflow", "underflow_unit",
+    ]  # fmt: skip
     return pd.DataFrame(
         rows, columns=["layer", "batch", "output", "input_gradient", "weight_gradient", *statistics]
     )

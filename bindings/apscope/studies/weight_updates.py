@@ -18,13 +18,9 @@ from .._traces.opening import as_trace
 from .._traces.trace import Trace
 
 __all__ = [
-    "SGDUpdates",
-    "WeightResidual",
-    "sgd_updates",
-    "underflow_curve",
-    "update_underflow",
+    "SGDUpdates", "WeightResidual", "sgd_updates", "underflow_curve", "update_underflow",
     "weight_residual",
-]
+]  # fmt: skip
 __dir__ = __all__.copy
 
 
