@@ -36,6 +36,8 @@ SHORT = ("layer", "error_over_noise_a", "error_over_noise_b", "steps", "wins", "
          "underflow_wire_a", "underflow_wire_b",
          "accumulation_a", "accumulation_b")  # fmt: skip
 
+#: Columns that titles state.
+_ABOUT = ("trace", "topology_a", "topology_b", "scheme_a", "scheme_b", "held_by")
 #: Names for parts that only one of two results has.
 LISTED = 50
 
@@ -63,9 +65,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     words = list(args.schemes)
-    folder = (
-        words.pop(0) if words and os.path.isdir(words[0]) else None
-    )  # a spec may be longer than any path
+    # A spec may be longer than any path.
+    folder = words.pop(0) if words and os.path.isdir(words[0]) else None
     _check_count(words, folder)
     results = Results.open(args.results)
     warn(results)
@@ -115,25 +116,8 @@ def _named(table: pd.DataFrame) -> pd.DataFrame:
 def _columns(part: pd.DataFrame, args: argparse.Namespace, first: str) -> pd.DataFrame:
     """The columns shown for one trace, `first` before the others."""
     if args.all_columns:
-        return part[
-            [
-                first,
-                *(
-                    c
-                    for c in part.columns
-                    if c
-                    not in (
-                        "trace",
-                        "topology_a",
-                        "topology_b",
-                        "scheme_a",
-                        "scheme_b",
-                        "held_by",
-                        first,
-                    )
-                ),
-            ]
-        ]
+        others = [c for c in part.columns if c not in (*_ABOUT, first)]
+        return part[[first, *others]]
     quiet = [c for c in ("overflowed_a", "overflowed_b") if not part[c].any()]
     return part[[first, *(c for c in SHORT[1:] if c not in quiet)]]
 

@@ -10,7 +10,7 @@ from .._charts.kinds import KINDS
 from .._results.comparison import scheme_in
 from ._asked import rows_of
 from ._drawn import draw_map
-from ._maps import box, grid_of, largest, title
+from ._maps import frame_cells, grid_of, largest, title
 from ._style import styled
 
 
@@ -67,5 +67,6 @@ def underflow_heat_map(
     grid = grid_of(rows, rows["underflow_rate"].astype("Float64").astype(float))
     ax = draw_map(KINDS["underflow"], grid, ax, "every step skipped, or no value but 0")
     title(ax, spec, "" if stage == "wire" else "of the workers' sum")
-    box(ax, largest(grid, worst))
+    for row, column in largest(grid, worst):
+        frame_cells(ax, row, column)
     return ax
