@@ -23,6 +23,7 @@ import numpy as np
 
 import apscope
 from docs import page
+from tests.python.argv import argv
 
 BEGIN, END = (
     "<!-- cost: written by tests/benchmarks/cost_against_size.py -->",
@@ -105,17 +106,13 @@ def point(values: int, workers: int, schemes: int, seconds: float) -> dict:
     steps = max(1, values // (workers * elements))
     with tempfile.TemporaryDirectory() as place:
         write_trace(Path(place) / "trace", steps, workers, elements)
-        words = [
+        words = argv(
+            "{} -m tests.benchmarks.cost_against_size --measure {} --seconds {} --schemes {}",
             sys.executable,
-            "-m",
-            "tests.benchmarks.cost_against_size",
-            "--measure",
-            str(Path(place) / "trace"),
-            "--seconds",
-            str(seconds),
-            "--schemes",
-            str(schemes),
-        ]
+            Path(place) / "trace",
+            seconds,
+            schemes,
+        )
         found = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     made = {
         "values": steps * workers * elements,
@@ -139,17 +136,12 @@ def memory_of(spec: str, elements: int, workers: int = 4) -> dict:
     for n in (elements // 4, elements):
         with tempfile.TemporaryDirectory() as place:
             write_trace(Path(place) / "trace", 1, workers, n)
-            words = [
+            words = argv(
+                "{} -m tests.benchmarks.cost_against_size --measure {} --seconds 0 --spec {}",
                 sys.executable,
-                "-m",
-                "tests.benchmarks.cost_against_size",
-                "--measure",
-                str(Path(place) / "trace"),
-                "--seconds",
-                "0",
-                "--spec",
+                Path(place) / "trace",
                 spec,
-            ]
+            )
             most.append(
                 json.loads(
                     subprocess.run(words, check=True, capture_output=True, text=True).stdout

@@ -23,6 +23,7 @@ from apscope._schemes.lists import schemes_of
 from apscope._text import raised
 from docs import page
 from tests.benchmarks.cost_against_size import TOPOLOGY, write_trace
+from tests.python.argv import argv
 
 BEGIN, END = (
     "<!-- schemes: written by tests/benchmarks/scheme_cost.py -->",
@@ -57,17 +58,13 @@ def costs(
     for spec in specs:
         if before.get(spec, {}).get("bytes", 0.0) * held > free_memory() / 2:
             continue
-        words = [
+        words = argv(
+            "{} -m tests.benchmarks.cost_against_size --measure {} --seconds {} --spec {}",
             sys.executable,
-            "-m",
-            "tests.benchmarks.cost_against_size",
-            "--measure",
-            str(trace),
-            "--seconds",
-            str(seconds),
-            "--spec",
+            trace,
+            seconds,
             spec,
-        ]
+        )
         done = subprocess.run(words, capture_output=True, text=True)
         if (
             "is too little: tensor" in done.stderr

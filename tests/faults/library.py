@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.python.argv import argv
+
 HERE = Path(__file__).parent
 SECONDS = 60.0  # a run that takes longer hangs
 #: APSCOPE_FAULTS=all: every call and a hundred rounds; otherwise a few of each.
@@ -30,19 +32,9 @@ def compiled(folder: Path) -> Path:
     """The shared library, made in `folder`."""
     library = folder / "faults.so"
     subprocess.run(
-        [
-            "cc",
-            "-shared",
-            "-fPIC",
-            "-O1",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-o",
-            library,
-            HERE / "faults.c",
-            "-ldl",
-        ],
+        argv(
+            "cc -shared -fPIC -O1 -Wall -Wextra -Werror -o {} {} -ldl", library, HERE / "faults.c"
+        ),
         check=True,
     )
     return library

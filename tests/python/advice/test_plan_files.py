@@ -11,6 +11,7 @@ import apscope
 from apscope.cli import main
 from apscope.schemes import as_scheme
 from tests.python.advice.cases import CANDIDATES
+from tests.python.argv import argv
 
 
 @pytest.fixture(scope="module")
@@ -88,40 +89,22 @@ def test_the_command_writes_prints_and_solves_again(digits, tmp_path, capsys):
     assert main(["recommend", run, "-o", other]) == 2  # a hybrid alone is not a candidate
     assert (
         main(
-            [
-                "replay",
-                str(digits),
-                "--scheme",
-                "aps:e3m0",
-                "--scheme",
-                "none:e4m3",
-                "--topology",
-                "ring",
-                "-o",
+            argv(
+                "replay {} --scheme aps:e3m0 --scheme none:e4m3 --topology ring -o {} --force",
+                digits,
                 run,
-                "--force",
-            ]
+            )
         )
         == 0
     )
     assert (
         main(
-            [
-                "recommend",
+            argv(
+                "recommend {} -o {} --max-volume 0.2 --minimize step_nmse --groups role --periods 2 "
+                "--holdout none",
                 run,
-                "-o",
                 other,
-                "--max-volume",
-                "0.2",
-                "--minimize",
-                "step_nmse",
-                "--groups",
-                "role",
-                "--periods",
-                "2",
-                "--holdout",
-                "none",
-            ]
+            )
         )
         == 0
     )

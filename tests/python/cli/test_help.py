@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from apscope.cli import VERBS, main
+from tests.python.argv import argv
 
 
 def helped(capsys, *words):
@@ -117,18 +118,7 @@ def test_a_report_lies_beside_its_results_and_is_replaced(capsys, tmp_path, requ
     results = tmp_path / "r"
     assert (
         main(
-            [
-                "replay",
-                digits,
-                "--scheme",
-                "none:e4m3",
-                "--steps",
-                "0:1",
-                "--topology",
-                "ring",
-                "-o",
-                str(results),
-            ]
+            argv("replay {} --scheme none:e4m3 --steps 0:1 --topology ring -o {}", digits, results)
         )
         == 0
     )
@@ -137,20 +127,7 @@ def test_a_report_lies_beside_its_results_and_is_replaced(capsys, tmp_path, requ
         assert f"{results}/report.html: " in capsys.readouterr().out
     assert main(["check", str(results)]) == 0
     assert (
-        main(
-            [
-                "replay",
-                digits,
-                "--scheme",
-                "none:e4m3",
-                "--steps",
-                "0:1",
-                "-o",
-                str(results),
-                "--force",
-            ]
-        )
-        == 0
+        main(argv("replay {} --scheme none:e4m3 --steps 0:1 -o {} --force", digits, results)) == 0
     )
     (results / "report.html").write_text("mine")
     capsys.readouterr()

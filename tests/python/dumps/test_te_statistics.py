@@ -11,6 +11,7 @@ import pytest
 import apscope
 from apscope.cli import main
 from apscope.record import TraceWriter, beside_te_statistics, te_statistics
+from tests.python.argv import argv
 
 LINE = "2026-11-23 03:56:47,618 - INFO - {} \t\t\t\t iteration={:06d} \t\t\t\t value={}\n"
 KEY = ["step", "rank", "layer", "tensor", "statistic"]
@@ -25,18 +26,7 @@ def dump(request):
 def trace(dump, tmp_path):
     pytest.importorskip("torch")
     assert (
-        main(
-            [
-                "convert",
-                str(dump),
-                str(tmp_path / "trace"),
-                "--reduction",
-                "mean",
-                "--tensors",
-                "wgrad",
-            ]
-        )
-        == 0
+        main(argv("convert {} {} --reduction mean --tensors wgrad", dump, tmp_path / "trace")) == 0
     )
     return apscope.open_trace(tmp_path / "trace")
 

@@ -13,6 +13,7 @@ import pytest
 from apscope import Results, open_trace
 from apscope.cli import main
 from apscope.record import TraceWriter
+from tests.python.argv import argv
 
 
 def test_texts_are_read_and_written_in_a_stated_encoding(request):
@@ -128,15 +129,7 @@ def test_a_link_to_nowhere_as_the_place_of_a_conversion(tmp_path, capsys):
     (tmp_path / "out").symlink_to(tmp_path / "gone" / "away")
     assert (
         main(
-            [
-                "convert",
-                str(tmp_path / "w.npy"),
-                str(tmp_path / "out"),
-                "--reduction",
-                "mean",
-                "--workers",
-                "1",
-            ]
+            argv("convert {} {} --reduction mean --workers 1", tmp_path / "w.npy", tmp_path / "out")
         )
         == 2
     )

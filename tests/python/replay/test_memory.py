@@ -14,6 +14,7 @@ import apscope
 from apscope._replay.memory import memory_bytes
 from apscope.cli import main
 from apscope.record import TraceWriter
+from tests.python.argv import argv
 
 STEPS, WORKERS, TENSORS, ELEMENTS = (
     2,
@@ -213,16 +214,7 @@ def test_other_memory_is_one_sentence(wrong, why):
 
 
 def test_the_command_line_takes_memory(four_tensors, tmp_path, capsys):
-    words = [
-        "replay",
-        str(four_tensors),
-        "-o",
-        str(tmp_path / "r"),
-        "--scheme",
-        "sign",
-        "--topology",
-        "ring",
-    ]
+    words = argv("replay {} -o {} --scheme sign --topology ring", four_tensors, tmp_path / "r")
     assert main([*words, "--memory", "1M"]) == 2
     told = capsys.readouterr().err
     assert (

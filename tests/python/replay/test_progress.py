@@ -13,6 +13,7 @@ import pytest
 
 import apscope
 from apscope import _core
+from tests.python.argv import argv
 
 SCHEMES = ["aps:e4m3", "qsgd", "error_feedback(sign)"]
 
@@ -109,17 +110,12 @@ def test_the_command_line_shows_the_rate_and_the_time_left(digits, tmp_path):
 
 def test_nothing_is_shown_where_nobody_looks(digits, tmp_path):
     done = subprocess.run(
-        [
+        argv(
+            "{} -m apscope replay {} -o {} --scheme none:e4m3",
             sys.executable,
-            "-m",
-            "apscope",
-            "replay",
             digits,
-            "-o",
-            str(tmp_path / "r"),
-            "--scheme",
-            "none:e4m3",
-        ],
+            tmp_path / "r",
+        ),
         capture_output=True,
     )
     assert done.returncode == 0 and done.stderr == b""

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.python.argv import argv
+
 
 def run_module(name):
     """A fresh copy: another script may have imported it."""
@@ -105,18 +107,11 @@ def test_replay_cost_measures_and_writes(docs, tmp_path, request):
     script = run_module("tests.benchmarks.replay_cost")
     trace = str(request.config.rootpath / "notebooks/data/digits_w64")
     script["main"](
-        [
-            str(tmp_path / "performance.md"),
-            "--runs",
-            "1",
-            "--traces",
+        argv(
+            "{} --runs 1 --traces {} --elements 1000 --schemes aps:e4m3 sign",
+            tmp_path / "performance.md",
             trace,
-            "--elements",
-            "1000",
-            "--schemes",
-            "aps:e4m3",
-            "sign",
-        ]
+        )
     )
     text = (tmp_path / "performance.md").read_text()
     written = text[text.index(script["BEGIN"]) : text.index(script["END"])]
@@ -174,17 +169,7 @@ def test_check_cost_measures_and_writes(docs, tmp_path):
 def test_scheme_cost_measures_draws_and_writes(docs, tmp_path):
     script = run_module("tests.benchmarks.scheme_cost")
     script["main"](
-        [
-            str(tmp_path),
-            "--elements",
-            "1000",
-            "100000",
-            "--schemes",
-            "sign",
-            "powersgd",
-            "--seconds",
-            "0.01",
-        ]
+        argv("{} --elements 1000 100000 --schemes sign powersgd --seconds 0.01", tmp_path)
     )
     found = json.loads((tmp_path / "scheme_cost.json").read_text())["elements"]
     assert list(found) == ["1000", "100000"] and all(
@@ -227,15 +212,7 @@ def test_model_cost_measures_and_writes(docs, tmp_path):
     script = run_module("tests.benchmarks.model_cost")
     trace = docs.parent / "notebooks" / "data" / "digits"
     script["main"](
-        [
-            str(tmp_path / "performance.md"),
-            str(trace),
-            "--schemes",
-            "sign",
-            "aps:e4m3",
-            "--memory",
-            "200M",
-        ]
+        argv("{} {} --schemes sign aps:e4m3 --memory 200M", tmp_path / "performance.md", trace)
     )
     table = (
         (tmp_path / "performance.md").read_text().split(script["BEGIN"])[1].split(script["END"])[0]
@@ -260,18 +237,10 @@ def test_cluster_cost_measures_and_writes(docs, tmp_path):
         pytest.importorskip(module)
     script = run_module("tests.benchmarks.cluster_cost")
     script["main"](
-        [
-            str(tmp_path / "performance.md"),
-            "--rounds",
-            "1",
-            "--steps",
-            "3",
-            "--elements",
-            "10000",
-            "--schemes",
-            "sign",
-            "aps:e4m3",
-        ]
+        argv(
+            "{} --rounds 1 --steps 3 --elements 10000 --schemes sign aps:e4m3",
+            tmp_path / "performance.md",
+        )
     )
     table = (
         (tmp_path / "performance.md").read_text().split(script["BEGIN"])[1].split(script["END"])[0]
@@ -301,17 +270,7 @@ def test_recording_cost_measures_and_writes(docs, tmp_path):
         pytest.importorskip(module)
     script = run_module("tests.benchmarks.recording_cost")
     script["main"](
-        [
-            str(tmp_path / "performance.md"),
-            "--pairs",
-            "1",
-            "--steps",
-            "1",
-            "--batch",
-            "2",
-            "--threads",
-            "1",
-        ]
+        argv("{} --pairs 1 --steps 1 --batch 2 --threads 1", tmp_path / "performance.md")
     )
     text = (tmp_path / "performance.md").read_text()
     assert "44.7 MB of gradients a recorded step, batches of 2 images; 1 pairs of 1 steps" in text

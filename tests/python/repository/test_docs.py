@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import apscope
+from tests.python.argv import argv
 
 ROOT = Path(__file__).parents[3]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -155,24 +156,15 @@ def test_sphinx_makes_it_without_a_warning(tmp_path):
         pytest.importorskip(module)
     if shutil.which("doxygen") is None:
         pytest.skip("there is no doxygen, of which the C++ reference is made")
-    command = [
+    command = argv(
+        "{} -m sphinx --builder html --conf-dir {} --doctree-dir {} --fail-on-warning "
+        "--keep-going --quiet --define nb_execution_mode=off {} {}",
         sys.executable,
-        "-m",
-        "sphinx",
-        "--builder",
-        "html",
-        "--conf-dir",
         ROOT / "docs",
-        "--doctree-dir",
         tmp_path / "pages",
-        "--fail-on-warning",
-        "--keep-going",
-        "--quiet",
-        "--define",
-        "nb_execution_mode=off",
         ROOT,
         tmp_path / "site",
-    ]
+    )
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     pages = sorted((tmp_path / "site").rglob("*.html"))

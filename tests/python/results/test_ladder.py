@@ -13,6 +13,7 @@ from apscope._results.differences import chain, decompose, differences
 from apscope._results.ladder import RUNGS, ladder_schemes
 from apscope.cli import main
 from apscope.schemes import Scheme
+from tests.python.argv import argv
 
 
 @pytest.fixture(scope="module")
@@ -117,18 +118,12 @@ def test_the_command_prints_errors_and_factors(request, capsys, tmp_path):
     assert [r["rung"] for r in rows] == [r.name for r in RUNGS] and rows[0]["factor"] is None
     assert (
         main(
-            [
-                "replay",
+            argv(
+                "replay {} --scheme aps:e3m4,rule=tight --scheme aps:e3m4,rule=tight,unit=model "
+                "--steps 0:4 -o {}",
                 trace,
-                "--scheme",
-                "aps:e3m4,rule=tight",
-                "--scheme",
-                "aps:e3m4,rule=tight,unit=model",
-                "--steps",
-                "0:4",
-                "-o",
-                str(tmp_path / "r"),
-            ]
+                tmp_path / "r",
+            )
         )
         == 0
     )
@@ -202,18 +197,12 @@ def test_compare_says_what_differs_and_what_to_replay(request, capsys, tmp_path)
     trace = str(request.config.rootpath / "notebooks/data/digits")
     assert (
         main(
-            [
-                "replay",
+            argv(
+                "replay {} --scheme aps:e3m4 --scheme loss_scaling:e3m4,scale=best,rule=tight "
+                "--steps 0:6 -o {}",
                 trace,
-                "--scheme",
-                "aps:e3m4",
-                "--scheme",
-                "loss_scaling:e3m4,scale=best,rule=tight",
-                "--steps",
-                "0:6",
-                "-o",
-                str(tmp_path / "r"),
-            ]
+                tmp_path / "r",
+            )
         )
         == 0
     )
