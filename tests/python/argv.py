@@ -9,3 +9,10 @@ def argv(line: str, *places: Any) -> list[str]:
     words = [str(next(left)) if word == "{}" else word for word in line.split()]
     assert next(left, None) is None, (line, places)
     return words
+
+
+def command(line: str, *places: Any) -> int:
+    """The exit status of ``apscope`` with these words, in this process."""
+    from apscope.cli import main
+
+    return main(argv(line, *places))

@@ -106,7 +106,7 @@ def lines() -> list[str]:
         found += ["", f"**{setting.task}, {setting.model}, gradients in {setting.format}**, "
                       f"{setting.steps} steps:", ""]  # fmt: skip
         found += common.table(
-            ["case", "loss, nats", "excess over fp32 (95 %)", "accuracy", "steps left out"],
+            "case | loss, nats | excess over fp32 (95 %) | accuracy | steps left out",
             [
                 [
                     case,

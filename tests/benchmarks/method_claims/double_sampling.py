@@ -110,14 +110,8 @@ def lines() -> list[str]:
                  "distances relative to |w*|:", ""]  # fmt: skip
     mean = rows.groupby(["bits", "case"], sort=False)
     found += common.table(
-        [
-            "bits",
-            "inputs",
-            "its own point to w*",
-            "to its own point",
-            "to w* (95 %)",
-            "excess loss (95 %)",
-        ],
+        "bits | inputs | its own point to w* | to its own point | to w* (95 %) | excess loss "
+        "(95 %)",
         [
             [
                 bits,

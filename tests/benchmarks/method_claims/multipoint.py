@@ -78,15 +78,8 @@ def lines() -> list[str]:
     mean = rows.groupby("case", sort=False).mean()
     found = ["", f"{CALIBRATION} images calibrate, 297 others validate:", ""]
     found += common.table(
-        [
-            "case",
-            "bits per weight",
-            "points per channel",
-            "error of outputs",
-            "accuracy",
-            "accuracy less fp32's (95 %)",
-            "loss above fp32's (95 %)",
-        ],
+        "case | bits per weight | points per channel | error of outputs | accuracy | accuracy "
+        "less fp32's (95 %) | loss above fp32's (95 %)",
         [
             [
                 case,

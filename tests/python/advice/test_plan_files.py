@@ -11,7 +11,7 @@ import apscope
 from apscope.cli import main
 from apscope.schemes import as_scheme
 from tests.python.advice.cases import CANDIDATES
-from tests.python.argv import argv
+from tests.python.argv import command
 
 
 @pytest.fixture(scope="module")
@@ -88,23 +88,19 @@ def test_the_command_writes_prints_and_solves_again(digits, tmp_path, capsys):
     assert main(["replay", str(digits), "--scheme", out, "--topology", "ring", "-o", run]) == 0
     assert main(["recommend", run, "-o", other]) == 2  # a hybrid alone is not a candidate
     assert (
-        main(
-            argv(
-                "replay {} --scheme aps:e3m0 --scheme none:e4m3 --topology ring -o {} --force",
-                digits,
-                run,
-            )
+        command(
+            "replay {} --scheme aps:e3m0 --scheme none:e4m3 --topology ring -o {} --force",
+            digits,
+            run,
         )
         == 0
     )
     assert (
-        main(
-            argv(
-                "recommend {} -o {} --max-volume 0.2 --minimize step_nmse --groups role --periods 2 "
-                "--holdout none",
-                run,
-                other,
-            )
+        command(
+            "recommend {} -o {} --max-volume 0.2 --minimize step_nmse --groups role --periods 2 "
+            "--holdout none",
+            run,
+            other,
         )
         == 0
     )

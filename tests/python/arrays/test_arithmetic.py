@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import apscope
 from tests.reference.arithmetic import operate
 from tests.reference.casts import Rounding
+from tests.reference.compare import equal
 from tests.reference.formats import FORMATS
 from tests.reference.philox import random_integer
 
@@ -17,12 +18,6 @@ DETERMINISTIC = (
     "ties_to_even ties_to_away toward_zero toward_positive toward_negative to_odd".split()
 )
 OPERATIONS = {"add": 2, "subtract": 2, "multiply": 2, "divide": 2, "sqrt": 1, "fma": 3}
-
-
-def equal(a, b):
-    """Equal as numbers and in the signs of zeros; NaN equals NaN."""
-    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    return ((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b))
 
 
 def compute(op, operands, *arguments, **keywords):

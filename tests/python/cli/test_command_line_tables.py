@@ -14,7 +14,7 @@ from apscope._results.csv_table import read_csv
 from apscope.cli import main
 from apscope.cli._table import print_table
 from apscope.record import TraceWriter
-from tests.python.argv import argv
+from tests.python.argv import command
 
 SCHEMES = ["none:fp32", "aps:e4m3", "loss_scaling:e4m3,scale=best", "qsgd"]
 
@@ -372,11 +372,7 @@ def test_a_scheme_that_overflowed_by_default_is_shown_with_the_default(capsys, r
 def test_a_lone_shard_is_said_first(capsys, request, tmp_path):
     digits = str(request.config.rootpath / "notebooks/data/digits")
     assert (
-        main(
-            argv(
-                "replay {} --scheme aps:e4m3 --steps 0:4 --shard 1/3 -o {}", digits, tmp_path / "s"
-            )
-        )
+        command("replay {} --scheme aps:e4m3 --steps 0:4 --shard 1/3 -o {}", digits, tmp_path / "s")
         == 0
     )
     capsys.readouterr()

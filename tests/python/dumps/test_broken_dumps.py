@@ -11,7 +11,7 @@ import pytest
 
 import apscope
 from apscope.cli import main
-from tests.python.argv import argv
+from tests.python.argv import argv, command
 from tests.python.broken_dumps import BROKEN, good, stacked
 from tests.python.torch_process import one_process_with_torch  # noqa: F401  # a fixture for all
 
@@ -104,13 +104,11 @@ def test_an_order_names_every_tensor_once(tmp_path, capsys):
     for text, sentence in (("w\nb\nw\n", "has 'w' twice"), ("w\n", "lacks the tensor 'b'")):
         (tmp_path / "order").write_text(text)
         assert (
-            main(
-                argv(
-                    "convert {} {} --reduction mean --order {}",
-                    tmp_path / "dump",
-                    tmp_path / "run",
-                    tmp_path / "order",
-                )
+            command(
+                "convert {} {} --reduction mean --order {}",
+                tmp_path / "dump",
+                tmp_path / "run",
+                tmp_path / "order",
             )
             == 2
         )
@@ -187,11 +185,7 @@ def test_a_distributed_checkpoint_without_a_part_is_one_sentence(tmp_path, capfd
     part = tmp_path / "dcp" / "step_1" / "__1_0.distcp"
     part.unlink() if size is None else os.truncate(part, size)
     assert (
-        main(
-            argv(
-                "convert {} {} --reduction mean --trust-pickle", tmp_path / "dcp", tmp_path / "run"
-            )
-        )
+        command("convert {} {} --reduction mean --trust-pickle", tmp_path / "dcp", tmp_path / "run")
         == 2
     )
     err = capfd.readouterr().err

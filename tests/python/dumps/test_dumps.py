@@ -14,7 +14,7 @@ import pytest
 import apscope
 from apscope.cli import main
 from apscope.record import convert
-from tests.python.argv import argv
+from tests.python.argv import command
 from tests.python.torch_process import one_process_with_torch  # noqa: F401  # a fixture for all
 
 DUMPS = Path(__file__).parents[2] / "dumps"
@@ -142,9 +142,7 @@ def test_two_commands_to_the_report(tmp_path, capsys):
 
 
 def test_a_dry_run_says_what_it_understands_and_writes_nothing(tmp_path, capsys):
-    assert (
-        main(argv("convert {} {} --reduction mean --dry-run", FOUR / "npz", tmp_path / "run")) == 0
-    )
+    assert command("convert {} {} --reduction mean --dry-run", FOUR / "npz", tmp_path / "run") == 0
     assert capsys.readouterr().out == (
         "8 files: 2 steps x 4 workers, 5 tensors, order from the files\n"
         "assumed: gradients before the all-reduce (--stage), no loss scale in them (--loss-scale), "

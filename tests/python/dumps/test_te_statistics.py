@@ -11,7 +11,7 @@ import pytest
 import apscope
 from apscope.cli import main
 from apscope.record import TraceWriter, beside_te_statistics, te_statistics
-from tests.python.argv import argv
+from tests.python.argv import command
 
 LINE = "2026-11-23 03:56:47,618 - INFO - {} \t\t\t\t iteration={:06d} \t\t\t\t value={}\n"
 KEY = ["step", "rank", "layer", "tensor", "statistic"]
@@ -25,9 +25,7 @@ def dump(request):
 @pytest.fixture
 def trace(dump, tmp_path):
     pytest.importorskip("torch")
-    assert (
-        main(argv("convert {} {} --reduction mean --tensors wgrad", dump, tmp_path / "trace")) == 0
-    )
+    assert command("convert {} {} --reduction mean --tensors wgrad", dump, tmp_path / "trace") == 0
     return apscope.open_trace(tmp_path / "trace")
 
 

@@ -13,7 +13,7 @@ from apscope._results.differences import chain, decompose, differences
 from apscope._results.ladder import RUNGS, ladder_schemes
 from apscope.cli import main
 from apscope.schemes import Scheme
-from tests.python.argv import argv
+from tests.python.argv import command
 
 
 @pytest.fixture(scope="module")
@@ -117,13 +117,11 @@ def test_the_command_prints_errors_and_factors(request, capsys, tmp_path):
     rows = json.loads(capsys.readouterr().out)
     assert [r["rung"] for r in rows] == [r.name for r in RUNGS] and rows[0]["factor"] is None
     assert (
-        main(
-            argv(
-                "replay {} --scheme aps:e3m4,rule=tight --scheme aps:e3m4,rule=tight,unit=model "
-                "--steps 0:4 -o {}",
-                trace,
-                tmp_path / "r",
-            )
+        command(
+            "replay {} --scheme aps:e3m4,rule=tight --scheme aps:e3m4,rule=tight,unit=model "
+            "--steps 0:4 -o {}",
+            trace,
+            tmp_path / "r",
         )
         == 0
     )
@@ -196,13 +194,11 @@ def test_the_factors_of_single_changes_multiply_to_the_whole(digits):
 def test_compare_says_what_differs_and_what_to_replay(request, capsys, tmp_path):
     trace = str(request.config.rootpath / "notebooks/data/digits")
     assert (
-        main(
-            argv(
-                "replay {} --scheme aps:e3m4 --scheme loss_scaling:e3m4,scale=best,rule=tight "
-                "--steps 0:6 -o {}",
-                trace,
-                tmp_path / "r",
-            )
+        command(
+            "replay {} --scheme aps:e3m4 --scheme loss_scaling:e3m4,scale=best,rule=tight "
+            "--steps 0:6 -o {}",
+            trace,
+            tmp_path / "r",
         )
         == 0
     )
