@@ -30,13 +30,11 @@ BEGIN, END = (
     "<!-- end of cost -->",
 )
 TENSOR = 125_000  # elements of the tensor of large traces: 8 workers make 10^6 values per step
-FORMATS = [
-    f"aps:e{e}m{m}" for m in range(1, 9) for e in range(3, 7)
-]  # 32 schemes that cost the same
+# 32 schemes that cost the same.
+FORMATS = [f"aps:e{e}m{m}" for m in range(1, 9) for e in range(3, 7)]
 TOPOLOGY = "ring"
-MEMORY = (
-    "aps:e4m3 qsgd sign top_k error_feedback(sign) powersgd".split()
-)  # whose memory is measured on one large tensor
+# Whose memory is measured on one large tensor.
+MEMORY = "aps:e4m3 qsgd sign top_k error_feedback(sign) powersgd".split()
 
 
 def write_trace(folder: Path, steps: int, workers: int, elements: int) -> None:

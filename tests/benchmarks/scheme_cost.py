@@ -66,9 +66,8 @@ def costs(
             spec,
         )
         done = subprocess.run(words, capture_output=True, text=True)
-        if (
-            "is too little: tensor" in done.stderr
-        ):  # the budget of memory that a replay has by default
+        # The budget of memory that a replay has by default.
+        if "is too little: tensor" in done.stderr:
             continue
         if done.returncode != 0:
             raise SystemExit(done.stderr)

@@ -116,9 +116,8 @@ class Server:
             env=environment(LD_PRELOAD=str(library)),
         )
         self._known: set[str] = set()
-        self._ask(
-            modules=["pandas", "pyarrow.parquet", "jinja2", "apscope.cli", "apscope.record"]
-        )  # what takes long, before a child does
+        # What takes long, before a child does.
+        self._ask(modules=["pandas", "pyarrow.parquet", "jinja2", "apscope.cli", "apscope.record"])
 
     def close(self) -> None:
         assert self._process.stdin and self._process.stdout

@@ -35,9 +35,8 @@ def work(job: dict[str, Any]) -> int:
             return 130
     from apscope import cli
 
-    release = (
-        cli.release
-    )  # the first that main() does; before it a process has a handler of its own
+    # The first that main() does; before it a process has a handler of its own.
+    release = cli.release
     cli.release = lambda: (release(), signal.pthread_sigmask(signal.SIG_UNBLOCK, SENT))
     return cli.main(job["words"])
 

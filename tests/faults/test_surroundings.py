@@ -196,9 +196,8 @@ def test_a_part_of_a_dask_cluster_that_is_killed_leaves_nothing_half_written(
             text=True,
             env=environment(),
         )
-        time.sleep(
-            random.Random(who).uniform(2, 3)
-        )  # it has begun, and takes longer than that alone
+        # It has begun, and takes longer than that alone.
+        time.sleep(random.Random(who).uniform(2, 3))
         (workers[0] if who == "worker" else scheduler).kill()
         _, err = run.communicate(timeout=180)
     finally:

@@ -110,9 +110,8 @@ def written(table: dict[str, list]) -> tuple[bytes, int]:
     for name, cells in table.items():
         try:
             arrays[name] = pa.array(cells)
-            pq.write_table(
-                pa.table({name: arrays[name]}), pa.BufferOutputStream()
-            )  # an object without keys is not a column
+            # An object without keys is not a column.
+            pq.write_table(pa.table({name: arrays[name]}), pa.BufferOutputStream())
         except (pa.ArrowException, OverflowError, ValueError, TypeError):
             arrays[name] = pa.array(
                 [None if cell is None else ascii(cell) for cell in cells], pa.string()

@@ -232,9 +232,8 @@ def extras(x, decoded, codes, scale: float, scheme: Scheme) -> dict:
             "max_ulp": None,
         }
     limits, v = Limits.of(scheme.f), abs(scale * x)
-    normal = as_float(
-        max(limits.smallest_normal, limits.smallest)
-    )  # without subnormals its code may be zero's
+    # Without subnormals its code may be zero's.
+    normal = as_float(max(limits.smallest_normal, limits.smallest))
     row["subnormal"] = int((np.isfinite(x) & (v > 0) & (v < normal)).sum())
     row["saturated"] = int(saturates(x, codes, scale, scheme).sum())
     row["max_ulp"] = max_ulp(x, decoded, scale, 1, emin(scheme.f), scheme.f.mantissa_bits)

@@ -148,9 +148,8 @@ def search(
 
     kinds = specials.split(",") if isinstance(specials, str) else specials
     templates = [schemes] if isinstance(schemes, str) else list(schemes)
-    splits_of(
-        bits, templates, kinds, Reach(0, 0, 0, 0)
-    )  # reports errors in the arguments before any replay
+    # Reports errors in the arguments before any replay.
+    splits_of(bits, templates, kinds, Reach(0, 0, 0, 0))
     survey = replayed(["none:fp32"], steps)
     about = survey.provenance["traces"][0]
     splits = splits_of(

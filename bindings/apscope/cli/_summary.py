@@ -127,9 +127,8 @@ def _telling(table: pd.DataFrame, short: tuple[str, ...], everything: bool) -> p
     """The columns shown for one trace."""
     if everything:
         return table.drop(columns="trace")
-    columns = [
-        c for c in short if c in table and table[c].notna().any()
-    ]  # error_over_noise, for one worker
+    # error_over_noise, for one worker.
+    columns = [c for c in short if c in table and table[c].notna().any()]
     return table[
         [c for c in columns if c not in ("skipped", "overflowed", "nonfinite") or table[c].any()]
     ]

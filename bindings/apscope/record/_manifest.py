@@ -192,9 +192,8 @@ class Manifest:
         begun, text = time.monotonic(), self._text()
         put_text(self.path / "manifest.json", text, durable=self._durable)
         self._read, self._listed = text.encode(), len(self._committed)
-        self._next = begun + max(
-            1, 20 * (time.monotonic() - begun)
-        )  # for any length, only a small part of the time
+        # For any length, only a small part of the time.
+        self._next = begun + max(1, 20 * (time.monotonic() - begun))
 
     def _text(self) -> str:
         shapes = self.shapes or {}

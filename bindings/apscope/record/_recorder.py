@@ -372,9 +372,8 @@ class Recorder:
 
     def _conclude(self, session: Session, whole: bool) -> None:
         """Prints the content of the trace."""
-        none = not session.manifest.steps or not os.path.exists(
-            self.path / "manifest.json"
-        )  # raises nothing
+        # Raises nothing.
+        none = not session.manifest.steps or not os.path.exists(self.path / "manifest.json")
         if none and whole and self._ended is None:
             logger.warning(
                 "apscope: %s has no trace: none of the selected steps was recorded", self.path

@@ -119,9 +119,8 @@ class TraceWriter:
             tuple[str, int], dict[str, np.ndarray]
         ] = {}  # (kind, worker) -> name -> values
         if resume and durable:
-            with contextlib.suppress(
-                HeldError, OSError
-            ):  # removes the lock of a killed process, even if nothing is recorded
+            # Removes the lock of a killed process, even if nothing is recorded.
+            with contextlib.suppress(HeldError, OSError):
                 (left := lock_of_trace(self.path, "apscope.record.TraceWriter")).take(
                     os.fspath(self.path)
                 )
@@ -279,9 +278,8 @@ class TraceWriter:
             return  # the caller locks the whole folder
         if self._lock is None:
             lock = lock_of_trace(self.path, "apscope.record.TraceWriter")
-            lock.take(
-                os.fspath(self.path), patience=1
-            )  # another process of this job may be starting
+            # Another process of this job may be starting.
+            lock.take(os.fspath(self.path), patience=1)
             try:
                 self._manifest.check_own()
             except BaseException:
@@ -336,9 +334,8 @@ class TraceWriter:
         if self._lock is None:
             if not self._durable:  # only the caller uses the folder
                 self._manifest.end()
-                remove_uncommitted(
-                    self.path, self.committed, whole=False
-                )  # an interrupted commit may be in the manifest
+                # An interrupted commit may be in the manifest.
+                remove_uncommitted(self.path, self.committed, whole=False)
             return
         if self._lock.held:
             remove_uncommitted(self.path, self.committed, whole=False)

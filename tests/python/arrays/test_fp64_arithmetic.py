@@ -285,9 +285,8 @@ def test_results_beside_the_fraction_that_decides(op, mode):
 def test_fp64_to_nearest_is_the_processor_on_a_million_bit_patterns():
     rng = np.random.default_rng(1)
     a, b = (rng.integers(0, 2**64, 1_000_000, dtype=np.uint64).view(np.float64) for _ in range(2))
-    near = (
-        rng.random(a.size) < 0.5
-    )  # exponents close to one another, and results near the subnormals
+    # Exponents close to one another, and results near the subnormals.
+    near = rng.random(a.size) < 0.5
     with np.errstate(all="ignore"):
         b[near] = np.ldexp(
             np.frexp(b[near])[0], np.frexp(a[near])[1] + rng.integers(-55, 56, near.sum())

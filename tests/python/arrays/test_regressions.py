@@ -92,9 +92,8 @@ def test_every_nan_stays_a_nan(format, bits, rounding):  # (c)
 
 @pytest.mark.parametrize("bits", [0x7F800001, 0x7FFFFFFF, 0xFFFFFFFF])
 @pytest.mark.parametrize("format", WITHOUT_NAN)
-def test_a_nan_into_a_format_without_one_is_kept_by_quantize_and_refused_by_encode(
-    format, bits
-):  # (c)
+# (c).
+def test_a_nan_into_a_format_without_one_is_kept_by_quantize_and_refused_by_encode(format, bits):
     assert math.isnan(cast(bits, format))
     with pytest.raises(ValueError):
         apscope.encode(np.array([bits], np.uint32).view(np.float32), apscope.FloatFormat(format))

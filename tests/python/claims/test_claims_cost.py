@@ -70,9 +70,8 @@ def play_halving(workers, whole):
             keep = (low, middle) if w & distance == 0 else (middle, high)
             both = before[w][2] | before[w ^ distance][2]
             mine[w] = (*keep, {(c, source) for c, source in both if keep[0] <= c < keep[1]})
-        sent += (
-            whole * (mine[0][1] - mine[0][0]) / workers
-        )  # the half it gives away is as large as the one it keeps
+        # The half it gives away is as large as the one it keeps.
+        sent += whole * (mine[0][1] - mine[0][0]) / workers
         messages += 1
         distance //= 2
     assert all(

@@ -119,9 +119,8 @@ def test_Z2_equals_brute_force(k):
     for n in (1, 2, 3, 7, 10, 12):
         for draw in range(4):
             x = rng.standard_normal(n) * np.exp(2 * rng.standard_normal(n))
-            x = (np.rint(2 * x) if draw % 2 else x).astype(
-                np.float32
-            )  # with many equal elements, and without
+            # With many equal elements, and without.
+            x = (np.rint(2 * x) if draw % 2 else x).astype(np.float32)
             best = brute_force(x, k) if len(set(x.tolist())) > k else 0
             for method in ("exact", "fast", "candidates"):
                 levels, variance = vars(optimal_levels(x, k, method)).values()

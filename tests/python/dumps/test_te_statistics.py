@@ -180,9 +180,8 @@ def test_a_restarted_run_and_a_killed_one(log):
     assert te_statistics(path).set_index("statistic")["value"].to_dict() == pytest.approx(
         {"max": 3.0, "min": math.nan}, nan_ok=True
     )
-    old = log(
-        LINE.format("loss", 3, "0.25")[len("2026-11-23 03:56:47,618 - ") :], rank=4
-    )  # as its documentation prints them; no tensor in the name
+    # As its documentation prints them; no tensor in the name.
+    old = log(LINE.format("loss", 3, "0.25")[len("2026-11-23 03:56:47,618 - ") :], rank=4)
     assert te_statistics(old).values.tolist() == [[4, 3, "loss", "", "", 0.25]]
 
 

@@ -137,9 +137,8 @@ HUNGRY = ["top_k", "thc", "error_feedback(sign)"]
 def test_a_budget_bounds_what_runs_at_once(traces, four_tensors):
     """Four threads hold four tensors at once, unless the budget has room for only one."""
     needs = 410 * 2**20  # of a tensor with thc, the hungriest
-    free = replay(
-        (traces[0], four_tensors), 0, 4, *HUNGRY, memory=2**40
-    )  # not half of a small machine's
+    # Not half of a small machine's.
+    free = replay((traces[0], four_tensors), 0, 4, *HUNGRY, memory=2**40)
     bounded = replay((traces[0], four_tensors), 0, 4, *HUNGRY, memory=needs)
     assert free.returncode == bounded.returncode == 0, free.stderr + bounded.stderr
     assert int(bounded.stdout) < needs < int(free.stdout)

@@ -385,9 +385,8 @@ def test_three_million_rows_fit_into_15_mb_and_what_does_not_is_said():
     frame, histograms = large()
     assert len(frame) == 400 * 50 * 25 * 6
     tables, left_out = fitted(frame, histograms, "ring")
-    assert (
-        len(base64_of(pack(tables))) < 14_300_000
-    )  # the library and the static part take less than 0.6 MB
+    # The library and the static part take less than 0.6 MB.
+    assert len(base64_of(pack(tables))) < 14_300_000
     said = " ".join(left_out)
     assert (
         "columns of results.parquet are not in this page: workers, count," in said

@@ -227,9 +227,8 @@ def test_the_front_of_the_page_is_that_of_the_charts(opened, results):
     points = json.dumps([{"x": x, "y": y} for x, y in sound])
     page = filled(opened, f"stepFront({points}, {SIDE})")
     assert list(page.itertuples(index=False, name=None)) == places
-    assert len(front) < len(
-        {volume for volume, _ in sound}
-    )  # side information makes no point of its own
+    # Side information makes no point of its own.
+    assert len(front) < len({volume for volume, _ in sound})
     label = opened.run(
         "document.querySelector('#frontier svg[role=img]').getAttribute('aria-label')"
     )

@@ -41,9 +41,8 @@ def test_cost_against_size_measures_draws_and_writes(docs, tmp_path, capsys):
         p["seconds"] > 0 and p["memory"] >= 0 for rows in found["points"].values() for p in rows
     )
     held = {h["scheme"]: h["bytes"] for h in found["memory"]}
-    assert (
-        max(held["aps:e4m3"], held["sign"]) < held["powersgd"]
-    )  # block by block, and copies of the whole tensor
+    # Block by block, and copies of the whole tensor.
+    assert max(held["aps:e4m3"], held["sign"]) < held["powersgd"]
     assert (tmp_path / "cost_against_size.png").read_bytes().startswith(b"\x89PNG")
     after = (tmp_path / "performance.md").read_text()
     begin, end = script["BEGIN"], script["END"]
@@ -176,9 +175,8 @@ def test_scheme_cost_measures_draws_and_writes(docs, tmp_path):
         list(costs) == ["sign", "powersgd"] for costs in found.values()
     )
     assert all(cost["ns"] > 0 for costs in found.values() for cost in costs.values())
-    assert (
-        found["100000"]["sign"]["bytes"] < found["100000"]["powersgd"]["bytes"]
-    )  # block by block, and copies of the whole tensor
+    # Block by block, and copies of the whole tensor.
+    assert found["100000"]["sign"]["bytes"] < found["100000"]["powersgd"]["bytes"]
     assert (tmp_path / "scheme_cost.png").read_bytes().startswith(b"\x89PNG")
     table = (
         (tmp_path / "performance.md").read_text().split(script["BEGIN"])[1].split(script["END"])[0]

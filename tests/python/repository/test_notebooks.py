@@ -65,9 +65,8 @@ def test_it_is_short_and_asks_a_question_that_it_answers(path):
         for line in ANSWER.sub("Markdown(text)", source).splitlines()
         if line.strip()
     ]
-    assert len(lines) < (
-        110 if path.stem == "08_recording_a_run" else 60
-    )  # five training loops are its subject
+    # Five training loops are its subject.
+    assert len(lines) < (110 if path.stem == "08_recording_a_run" else 60)
     assert max(len(line) for cell in notebook.cells for line in cell.source.splitlines()) <= 150
     assert notebook.cells[-2].source == "## Answer" and "answer" in notebook.cells[-1].metadata.tags
 

@@ -90,9 +90,8 @@ def test_four_elements_by_hand(tmp_path):
 def test_an_infinite_message_leaves_no_error_and_no_split(tmp_path):
     trace = written(tmp_path / "t", [[1000.0], [1.0]])
     rows = apscope.replay(trace, ["none:e4m3"], topology=["ring"]).frame.set_index("topology")
-    assert (
-        rows.loc["", "overflow"] == 1 and rows.loc["", "split_rounding"] == 0
-    )  # of the other worker's element
+    # Of the other worker's element.
+    assert rows.loc["", "overflow"] == 1 and rows.loc["", "split_rounding"] == 0
     assert rows.loc["ring", "counted"] == 0 and rows.loc["ring", list(PARTS)].isna().all()
 
 

@@ -183,9 +183,8 @@ def test_the_factors_of_single_changes_multiply_to_the_whole(digits):
     found = decompose(results, a, b).set_index("change")
     assert found.index.tolist() == ["rule", "scale", "scale", "all"]
     assert found["factor"].iloc[:-1].prod() == pytest.approx(found.at["all", "factor"], rel=1e-9)
-    assert (
-        found["factor"].iloc[0] < 1 < found["factor"].iloc[1]
-    )  # the spare binade costs, following the step buys
+    # The spare binade costs, following the step buys.
+    assert found["factor"].iloc[0] < 1 < found["factor"].iloc[1]
     pd.testing.assert_frame_equal(results.decompose(a, b), decompose(results, a, b))
     few = apscope.replay(digits, [a, b], topology=["ring"], steps="0:5")
     assert few.decompose(a, b)["factor"].isna().tolist() == [True, True, True, False]
