@@ -67,11 +67,6 @@ def exponent_histogram(
     -------
     Axes
         y: share of all finite nonzero values, in percent per binade.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Missing data; the sentence says which.
     """
     finite = _finite(results, trace, layer)
     frame = None if scheme is None else rows_of(results, trace, layer)

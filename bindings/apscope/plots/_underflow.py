@@ -45,11 +45,6 @@ def underflow_heat_map(
     Axes
         One cell per layer and step, in the bands of the report. Hatched: the step was skipped, or
         has no nonzero value.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Missing data; the sentence says which.
     """
     frame = rows_of(results, trace)
     spec = scheme_in(frame, scheme)
