@@ -30,6 +30,14 @@ and, for one file, or for one array per file, {bare}
 """
 
 
+#: Options that `convert` has by the same names.
+_SAME = (
+    "reduction", "pattern", "worker_axis", "step_axis", "workers", "steps", "tensors", "order",
+    "sample", "stage", "loss_divided_by_workers", "loss_scale", "accumulation", "name", "model",
+    "round_to_fp32", "raw_dtype", "densify", "trust_pickle", "python", "dry_run",
+)  # fmt: skip
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     patterns = "\n".join(f"  {pattern}" for pattern in DEFAULT_PATTERNS)
@@ -122,30 +130,10 @@ def run(args: argparse.Namespace) -> int:
     result = convert(
         args.source,
         args.destination,
-        reduction=args.reduction,
-        pattern=args.pattern,
-        worker_axis=args.worker_axis,
-        step_axis=args.step_axis,
-        workers=args.workers,
-        steps=args.steps,
-        tensors=args.tensors,
-        order=args.order,
-        sample=args.sample,
-        stage=args.stage,
-        loss_divided_by_workers=args.loss_divided_by_workers,
-        loss_scale=args.loss_scale,
-        accumulation=args.accumulation,
-        name=args.name,
-        model=args.model,
         roles=lambda name, _: next((role for regex, role in rules if regex.search(name)), None),
-        round_to_fp32=args.round_to_fp32,
-        raw_dtype=args.raw_dtype,
-        densify=args.densify,
-        trust_pickle=args.trust_pickle,
-        python=args.python,
-        dry_run=args.dry_run,
         progress=on_terminal(),
         tell=say,
+        **{name: getattr(args, name) for name in _SAME},
     )
     if result.trace is not None:
         size = sum(size for _, size, _ in result.trace.files())

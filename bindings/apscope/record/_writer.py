@@ -314,19 +314,10 @@ class TraceWriter:
             A worker is missing, its tensors' names or shapes differ from the first's, or another
             process records into the folder; then nothing is written.
         """
-        for worker in range(self.workers):
-            if ("gradient", worker) not in self._pending:
-                raise ValueError(
-                    f"step {step} lacks the gradients of worker {worker} of {self.workers}"
-                )
+        self._manifest.check_workers(step, lambda w: ("gradient", w) in self._pending)
         self._hold()
-        self.commit(
-            step,
-            self._write(step, at_once=True),
-            loss=loss,
-            learning_rate=learning_rate,
-            loss_scale=loss_scale,
-        )
+        files = self._write(step, at_once=True)
+        self.commit(step, files, loss=loss, learning_rate=learning_rate, loss_scale=loss_scale)
 
     def close(self) -> None:
         """Drops an unfinished step, releases the folder; if not `durable`, writes the manifest."""
