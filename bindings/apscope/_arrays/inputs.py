@@ -100,10 +100,8 @@ def _on_gpu(x: Any) -> bool:
         return x.device.type == "cuda"
     if hasattr(x, "__cuda_array_interface__"):
         return True
-    return hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] in (
-        2,
-        13,
-    )  # CUDA's memory, its managed memory
+    # CUDA's memory, its managed memory.
+    return hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] in (2, 13)
 
 
 def _torch_to_numpy(x: Any, what: str) -> np.ndarray:

@@ -105,10 +105,8 @@ class Apart:
             if match is None and self.pattern is not None:
                 continue
             name = address if match is None else match["tensor"] or address
-            ends = [
-                name,
-                *(name[found.end() :] for found in re.finditer("[/.]", name)),
-            ]  # a prefix may be removed from the tensors' names
+            # A prefix may be removed from the tensors' names.
+            ends = [name, *(name[found.end() :] for found in re.finditer("[/.]", name))]
             ends += [re.sub("[/.]grad$", "", end) for end in ends]
             if self._tensors is None or any(re.search(self._tensors, end) for end in ends):
                 raise error

@@ -290,12 +290,8 @@ def test_two_results_are_compared_and_what_one_lacks_is_listed(
         "aps:e4m3",
         "qsgd",
     ]
-    assert lines[0].split()[3:7] == [
-        "3",
-        "0",
-        "0",
-        "3",
-    ]  # steps; no draw, so that the seed changes nothing
+    # Steps; no draw, so that the seed changes nothing.
+    assert lines[0].split()[3:7] == ["3", "0", "0", "3"]
     assert "seed" in out and "characters" in out.split("How the results differ")[1]
     for line in (f"Only {folder} has 1 trace: characters",
                  f"Only {folder} has 2 layers: norm.weight, norm.bias",

@@ -178,12 +178,8 @@ def test_a_distributed_checkpoint(tmp_path):
         reduction="mean",
         pattern=r"own_step_(?P<step>\d+)_rank_(?P<worker>\d+)",
     )
-    assert apart.ignored == (
-        "dcp/step_0",
-        "dcp/step_1",
-        "reduced_step_0",
-        "reduced_step_1",
-    )  # none was opened: nothing had to be trusted
+    # None was opened: nothing had to be trusted.
+    assert apart.ignored == ("dcp/step_0", "dcp/step_1", "reduced_step_0", "reduced_step_1")
     assert "4 files that the pattern does not match left out, the first dcp/step_0" in apart.notes
     ours, theirs = manifest(result.trace), manifest(apart.trace)
     assert [t["name"] for t in theirs["tensors"]] == [t["name"] for t in ours["tensors"]]

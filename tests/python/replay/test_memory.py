@@ -16,12 +16,8 @@ from apscope.cli import main
 from apscope.record import TraceWriter
 from tests.python.argv import argv
 
-STEPS, WORKERS, TENSORS, ELEMENTS = (
-    2,
-    4,
-    128,
-    32768,
-)  # 128 MiB; one tensor of all workers is 512 KiB
+# 128 MiB; one tensor of all workers is 512 KiB.
+STEPS, WORKERS, TENSORS, ELEMENTS = (2, 4, 128, 32768)
 BYTES = STEPS * WORKERS * TENSORS * ELEMENTS * 4
 
 # Arguments: small trace, trace, limit in bytes (0: none), threads, memory (0: not given), schemes.

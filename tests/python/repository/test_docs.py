@@ -107,11 +107,8 @@ def test_what_the_cpp_library_lacks_is_told():
             (ROOT / "docs/cpp.md").read_text().partition("## What is not there")[2],
         )
     )
-    names = set(apscope.__all__) - {
-        "__version__",
-        "types",
-        "cuda",
-    }  # what functions return, and arrays in a GPU's memory
+    # What functions return, and arrays in a GPU's memory.
+    names = set(apscope.__all__) - {"__version__", "types", "cuda"}
     assert names - (there - set(apscope._MODULES)) == names & told
 
 
