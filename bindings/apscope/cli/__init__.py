@@ -1,4 +1,4 @@
-"""The command line: ``apscope VERB ...``. Every verb is a file with an EXAMPLE for its help."""
+"""The command line: ``apscope VERB ...``. Every verb is a file: its help, `arguments` and `run`."""
 
 from __future__ import annotations
 
