@@ -6,8 +6,6 @@ the others. It is compared with the best single scheme within the budget: the on
 the same steps as the plan, and the one that turns out to be best on the held-out steps.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Iterable, Iterator

@@ -114,9 +114,8 @@ include_patterns = [
 
 myst_heading_anchors = 4
 logging.getLogger("traitlets").setLevel(logging.ERROR)  # that a kernel starts
-OutputWidget.sync_state = lambda _: (
-    None
-)  # the echo of a front end that is not there; it can keep a slider's cell waiting for the timeout
+# The echo of a front end that is not there; it can keep a slider's cell waiting for the timeout.
+OutputWidget.sync_state = lambda _: None
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(ROOT / "build" / "docs-notebooks" / package())
 nb_execution_timeout = 120

@@ -9,8 +9,6 @@ Both write the line of `USUAL` for apscope.expected_excess, too: bindings/apscop
 The statistic, its block and its law are chosen on `CHOSEN_ON` alone; the other tasks test them.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -6,8 +6,6 @@ page in a cell, which a forge would not show, its line of text. A notebook that 
 written.
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import io

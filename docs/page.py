@@ -1,7 +1,5 @@
 """Common parts of scripts that write into pages: the machine's name, and lines between markers."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

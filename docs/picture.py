@@ -5,8 +5,6 @@ the error in units of the noise of the batch with one scale for all steps, for a
 and for blocks of elements.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -5,8 +5,6 @@ python docs/plans.py trained plans docs/insight.md    of the folder of apscope t
 python docs/plans.py docs/plans.csv docs/insight.md   the same table without training
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from dataclasses import replace

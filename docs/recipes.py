@@ -10,8 +10,6 @@ interval and verdict are those of `apscope train`: gate 0.01 nats. The second ta
 paired by seed.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

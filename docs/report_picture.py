@@ -3,8 +3,6 @@
 Needs Chromium, as the tests of the report do.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import sys

@@ -6,8 +6,6 @@ processor time, which others on the machine do not add to; the median of three r
 to the same ranks and figures.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import time

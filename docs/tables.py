@@ -6,8 +6,6 @@ rounding in the ring and gathered. docs/schemes.md: every scheme with a spec, an
 `digits`.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Writes excess loss with its 95 % interval, accuracy and volume of every scheme b
 of the page.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

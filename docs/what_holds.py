@@ -1,7 +1,5 @@
 """Counts the cases behind every promise of docs/what_holds.md and writes them into its table: python docs/what_holds.py [--check]."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

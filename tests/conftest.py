@@ -1,7 +1,5 @@
 """The marker `quick`: the tests of the files and folders in .ci/sanitized/tests.txt."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -6,8 +6,6 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["with_sections"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from ._text import clip
 
-__all__ = ["MAX_ROWS", "name", "paragraphs", "table"]
-
 #: Rows shown of a table; the others are only counted.
 MAX_ROWS = 40
 

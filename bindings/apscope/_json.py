@@ -12,20 +12,6 @@ from typing import Any, TypeAlias
 from ._limits import JSON_DEPTH, JSON_DIGITS, JSON_LENGTH
 from ._text import clip
 
-__all__ = [
-    "INTEGER",
-    "LIST",
-    "NUMBER",
-    "OBJECT",
-    "TEXT",
-    "Rule",
-    "check_keys",
-    "is_integer",
-    "is_number",
-    "parse_json",
-    "read_json",
-]
-
 #: The test of a JSON value, and its description.
 Rule: TypeAlias = tuple[Callable[[Any], bool], str]
 

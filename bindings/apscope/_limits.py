@@ -9,8 +9,6 @@ from pathlib import Path
 
 from . import _core
 
-__all__ = ["available_memory", "check_fits", "is_of_memory", "memory_sentence"]
-
 SPEC_DEPTH: int = _core.LIMITS["spec_depth"]
 SPEC_LENGTH: int = _core.LIMITS["spec_length"]
 PATTERN_LENGTH: int = _core.LIMITS["pattern_length"]

@@ -7,8 +7,6 @@ import math
 import re
 from collections.abc import Collection, Sequence
 
-__all__ = ["aligned", "clip", "count_of", "hint", "printable", "raised", "short_names", "wrapped"]
-
 _RAISED = str.maketrans("0123456789-\N{MINUS SIGN}", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
 
 
@@ -51,14 +49,17 @@ def hint(word: str, held: Sequence[str], shown: int = 6, have: str = "they have"
 
 def wrapped(spec: str, width: int = 22, lines: int = 4) -> list[str]:
     """A spec on lines of at most `width` letters, broken after punctuation; clipped to `lines`."""
-    broken = [""]
-    for piece in re.findall(
-        rf"[^,;:(]{{0,{width - 1}}}[,;:(]|[^,;:(]{{1,{width}}}", printable(spec, width * lines)
-    ):
-        if broken[-1] and len(broken[-1]) + len(piece) > width:
-            broken.append("")
-        broken[-1] += piece
-    return broken
+    return broken(printable(spec, width * lines), width)
+
+
+def broken(text: str, width: int) -> list[str]:
+    """A text on as few lines of at most `width` letters as possible, broken after punctuation."""
+    lines = [""]
+    for piece in re.findall(rf"[^,;:(]{{0,{width - 1}}}[,;:(]|[^,;:(]{{1,{width}}}", text):
+        if lines[-1] and len(lines[-1]) + len(piece) > width:
+            lines.append("")
+        lines[-1] += piece
+    return lines
 
 
 def aligned(

@@ -177,12 +177,10 @@ def greedy(
                 f"the results have no rows of '{spec}' at topology "
                 f"'{topology}'; replay both schemes"
             )
-        error = rows.sum_squared_error.where(
-            ~rows.skipped.astype(bool), rows.sum_squared_reference
-        )  # a skipped step gives 0
-        error = error.where(
-            ~(rows.overflow > 0).fillna(False), math.inf
-        )  # the sums omit values with overflow
+        # A skipped step gives 0.
+        error = rows.sum_squared_error.where(~rows.skipped.astype(bool), rows.sum_squared_reference)
+        # The sums omit values with overflow.
+        error = error.where(~(rows.overflow > 0).fillna(False), math.inf)
         rows = rows.assign(
             sum_squared_error=error,
             bits=rows.wire_bits.astype(float) + rows.side_bits.astype(float),

@@ -9,11 +9,6 @@ from ._schemes.exchange import Exchange
 from ._training.expected import ExpectedExcess
 
 __all__ = [
-    "CastStatistics",
-    "EncodedBlocks",
-    "Exchange",
-    "ExpectedExcess",
-    "Explorer",
-    "Fingerprint",
+    "CastStatistics", "EncodedBlocks", "Exchange", "ExpectedExcess", "Explorer", "Fingerprint",
     "Plan",
-]
+]  # fmt: skip

@@ -6,8 +6,6 @@ ml_dtypes.
 pytest finds this file only when it is named: `make test` times nothing.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -12,8 +12,6 @@ gradient to e5m2, which is the work of the recipe `fp8`, and has its bits. `emul
 `apscope.matmul` in a format. `--observe`: with statistics of every use at every step.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

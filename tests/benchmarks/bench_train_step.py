@@ -12,8 +12,6 @@ is `rows.sum(0) / W`, put into `grad`. `tasks`: processor seconds of one run of 
 `apscope train` by its defaults, on one thread.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

@@ -6,8 +6,6 @@ waited for, and replays it by `aps:e4m3` on the ring on the command line with th
 --no-check in turn. Writes the medians between the markers of the page.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics
@@ -20,6 +18,7 @@ import numpy as np
 from apscope.record import TraceWriter
 from docs import page
 from tests.benchmarks.replay_cost import run
+from tests.python.argv import argv
 
 BEGIN, END = "<!-- check: written by tests/benchmarks/check_cost.py -->", "<!-- end of check -->"
 STEPS, WORKERS = 5, 8
@@ -54,20 +53,12 @@ def main(arguments: list[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as place:
         trace = Path(place) / "trace"
         size = write_trace(trace, args.elements)
-        words = [
+        words = argv(
+            "{} -m apscope replay {} --scheme aps:e4m3 --topology ring --force -o {}",
             sys.executable,
-            "-m",
-            "apscope",
-            "replay",
-            str(trace),
-            "--scheme",
-            "aps:e4m3",
-            "--topology",
-            "ring",
-            "--force",
-            "-o",
-            str(Path(place) / "results"),
-        ]
+            trace,
+            Path(place) / "results",
+        )
         for _ in range(args.rounds):
             for name, runs in taken.items():
                 runs.append(run(words if name == "with the check" else [*words, "--no-check"]))

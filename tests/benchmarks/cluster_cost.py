@@ -8,8 +8,6 @@ task per step, placed by Dask's scheduler, instead of a part per worker. Writes 
 most that a worker's temporary folder held, between the markers of the page.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import operator
@@ -38,9 +36,8 @@ BEGIN, END = (
 )
 CLUSTERS = (1, 2)  # Dask workers
 A_TASK_A_STEP = "a task a step, placed by Dask"
-Figures = tuple[
-    float, float, int
-]  # wall and processor seconds, bytes that the fullest temporary folder of a Dask worker held
+# Wall and processor seconds, bytes that the fullest temporary folder of a Dask worker held.
+Figures = tuple[float, float, int]
 
 
 def log_removed_folders(log: str) -> None:
@@ -122,9 +119,8 @@ def measure(
     wall, processor = time.perf_counter() - begin, used() - before
     folders = len(client.nthreads()) if client and "://" in source else 0
     deadline = time.monotonic() + 60
-    while (
-        len(log.read_text().split()) < folders
-    ):  # workers are told that they need the trace no more, and remove its files
+    # Workers are told that they need the trace no more, and remove its files.
+    while len(log.read_text().split()) < folders:
         if time.monotonic() > deadline:
             raise SystemExit(
                 "a Dask worker has kept the trace's files for a minute after the replay"
@@ -154,9 +150,8 @@ def main(arguments: list[str] | None = None) -> None:
         size = write_trace(trace, args.elements, args.steps)
         write_trace(small, 10, args.steps)
         jobs: list[tuple[str, str, str, Any]] = [("here", "folder", str(trace), None)]
-        stack.enter_context(
-            dask.config.set({"distributed.scheduler.work-stealing": False})
-        )  # a part each, however late a worker begins
+        # A part each, however late a worker begins.
+        stack.enter_context(dask.config.set({"distributed.scheduler.work-stealing": False}))
         for count in CLUSTERS:
             cluster = stack.enter_context(
                 LocalCluster(

@@ -8,8 +8,6 @@ of its performance.md. A trace is one tensor, written once: other workers and st
 to its file, so that 10^9 values take half a megabyte of disk, and no disk is waited for.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json
@@ -25,24 +23,18 @@ import numpy as np
 
 import apscope
 from docs import page
+from tests.python.argv import argv
 
 BEGIN, END = (
     "<!-- cost: written by tests/benchmarks/cost_against_size.py -->",
     "<!-- end of cost -->",
 )
 TENSOR = 125_000  # elements of the tensor of large traces: 8 workers make 10^6 values per step
-FORMATS = [
-    f"aps:e{e}m{m}" for m in range(1, 9) for e in range(3, 7)
-]  # 32 schemes that cost the same
+# 32 schemes that cost the same.
+FORMATS = [f"aps:e{e}m{m}" for m in range(1, 9) for e in range(3, 7)]
 TOPOLOGY = "ring"
-MEMORY = [
-    "aps:e4m3",
-    "qsgd",
-    "sign",
-    "top_k",
-    "error_feedback(sign)",
-    "powersgd",
-]  # whose memory is measured on one large tensor
+# Whose memory is measured on one large tensor.
+MEMORY = "aps:e4m3 qsgd sign top_k error_feedback(sign) powersgd".split()
 
 
 def write_trace(folder: Path, steps: int, workers: int, elements: int) -> None:
@@ -112,17 +104,13 @@ def point(values: int, workers: int, schemes: int, seconds: float) -> dict:
     steps = max(1, values // (workers * elements))
     with tempfile.TemporaryDirectory() as place:
         write_trace(Path(place) / "trace", steps, workers, elements)
-        words = [
+        words = argv(
+            "{} -m tests.benchmarks.cost_against_size --measure {} --seconds {} --schemes {}",
             sys.executable,
-            "-m",
-            "tests.benchmarks.cost_against_size",
-            "--measure",
-            str(Path(place) / "trace"),
-            "--seconds",
-            str(seconds),
-            "--schemes",
-            str(schemes),
-        ]
+            Path(place) / "trace",
+            seconds,
+            schemes,
+        )
         found = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     made = {
         "values": steps * workers * elements,
@@ -146,17 +134,12 @@ def memory_of(spec: str, elements: int, workers: int = 4) -> dict:
     for n in (elements // 4, elements):
         with tempfile.TemporaryDirectory() as place:
             write_trace(Path(place) / "trace", 1, workers, n)
-            words = [
+            words = argv(
+                "{} -m tests.benchmarks.cost_against_size --measure {} --seconds 0 --spec {}",
                 sys.executable,
-                "-m",
-                "tests.benchmarks.cost_against_size",
-                "--measure",
-                str(Path(place) / "trace"),
-                "--seconds",
-                "0",
-                "--spec",
+                Path(place) / "trace",
                 spec,
-            ]
+            )
             most.append(
                 json.loads(
                     subprocess.run(words, check=True, capture_output=True, text=True).stdout

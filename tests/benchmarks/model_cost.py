@@ -9,8 +9,6 @@ do: some minutes with the trace of ResNet-18 that `python notebooks/record/recor
 TRACE` records.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -5,8 +5,6 @@ Synthetic gradients whose covariance is known, so that the true noise of every b
 that is given. The share of trials in which the intervals of docs/definitions.md, section 16, hold the true value: 95 % is what they promise.
 """
 
-from __future__ import annotations
-
 import argparse
 
 import numpy as np

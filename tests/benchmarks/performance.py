@@ -4,8 +4,6 @@ docs/performance.md
 Runs `apscope.machine.bench` three times and takes, for every job, the run with the median ratio.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

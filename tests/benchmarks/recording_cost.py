@@ -9,8 +9,6 @@ attaching, taking the gradients of every tenth step, writing and hashing them be
 closing. Writes the lines between the markers of the page.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import sys
@@ -66,9 +64,8 @@ def measure(pairs: int, steps: int, size: int, work: Path) -> list[str]:
     train(model, optimizer, batch, 2, None)
     plain, recorded = [], []
     for pair in range(pairs):
-        for recording in (
-            (False, True) if pair % 2 else (True, False)
-        ):  # a machine that slows down slows both
+        # A machine that slows down slows both.
+        for recording in (False, True) if pair % 2 else (True, False):
             (recorded if recording else plain).append(
                 train(model, optimizer, batch, steps, work / str(pair) if recording else None)
             )

@@ -9,8 +9,6 @@ the compiled module, and by function where the module keeps its symbols (a build
 Writes the lines between the markers of the page.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -13,8 +13,6 @@ neither compares files with their digests; the medians count. Whole numbers must
 equal up to the order of their additions.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -43,20 +41,10 @@ SCHEMES = [
 ]
 TYPES = {"e4m3": ml_dtypes.float8_e4m3, "e5m2": ml_dtypes.float8_e5m2}
 KEYS = ["trace", "step", "tensor", "scheme", "stage", "topology"]
-WHOLE = [
-    "workers",
-    "count",
-    "counted",
-    "nonzero",
-    "underflow",
-    "subnormal",
-    "saturated",
-    "overflow",
-    "nan",
-    "infinite",
-    "wire_bits",
-    "scale_exponent",
-]
+WHOLE = """
+    workers count counted nonzero underflow subnormal saturated overflow nan infinite wire_bits
+    scale_exponent
+""".split()
 EXACT = ["underflow_rate", "max_ulp"]
 SUMS = ["bias", "relative_bias", "variance", "expected_bias", "expected_variance", "mse", "nmse",
         "sqnr_db", "cosine", "sum_error",

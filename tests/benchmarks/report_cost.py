@@ -7,8 +7,6 @@ opens the report, and a box of its filters is ticked in front of every part. Wri
 between the markers of the page. notebooks/record/record_resnet.py records such a trace.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics
@@ -86,9 +84,8 @@ def answers(report: Path) -> dict[str, Any]:
         for part in ("frontier", "versus", "underflow", "order", "schemes"):
             browser.run(f"document.getElementById('{part}').scrollIntoView()")
             browser.wait(f"document.querySelector('#{part} svg, #{part} tbody tr')")
-            browser.run(
-                "new Promise((done) => setTimeout(done, 300))"
-            )  # until the page knows what is in sight
+            # Until the page knows what is in sight.
+            browser.run("new Promise((done) => setTimeout(done, 300))")
             found[part] = []
             for _ in range(5):
                 browser.run(CLICK)

@@ -8,8 +8,6 @@ the time and the memory are those of the table. Writes the figures between the m
 in a column named by ``--label``: run it at two commits to compare them.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

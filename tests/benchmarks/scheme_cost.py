@@ -9,8 +9,6 @@ half of the machine's free memory, by what it holds at the size before or by the
 is left out at that size. For a machine with nothing else to do: some ten minutes.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -25,6 +23,7 @@ from apscope._schemes.lists import schemes_of
 from apscope._text import raised
 from docs import page
 from tests.benchmarks.cost_against_size import TOPOLOGY, write_trace
+from tests.python.argv import argv
 
 BEGIN, END = (
     "<!-- schemes: written by tests/benchmarks/scheme_cost.py -->",
@@ -59,21 +58,16 @@ def costs(
     for spec in specs:
         if before.get(spec, {}).get("bytes", 0.0) * held > free_memory() / 2:
             continue
-        words = [
+        words = argv(
+            "{} -m tests.benchmarks.cost_against_size --measure {} --seconds {} --spec {}",
             sys.executable,
-            "-m",
-            "tests.benchmarks.cost_against_size",
-            "--measure",
-            str(trace),
-            "--seconds",
-            str(seconds),
-            "--spec",
+            trace,
+            seconds,
             spec,
-        ]
+        )
         done = subprocess.run(words, capture_output=True, text=True)
-        if (
-            "is too little: tensor" in done.stderr
-        ):  # the budget of memory that a replay has by default
+        # The budget of memory that a replay has by default.
+        if "is too little: tensor" in done.stderr:
             continue
         if done.returncode != 0:
             raise SystemExit(done.stderr)

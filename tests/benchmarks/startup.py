@@ -7,8 +7,6 @@ the page. `import numpy` is the floor: a machine busy with other work slows it a
 others.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics

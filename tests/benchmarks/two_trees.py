@@ -6,8 +6,6 @@ one thread. Printed are, for every kernel, the median, least and largest ratio A
 the pairs, the slowest first.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """``python -m tests.exhaustive``: runs the proofs that the commit in use is not covered by, records them, writes the page."""
 
-from __future__ import annotations
-
 import argparse
 import fcntl
 import os
@@ -88,9 +86,8 @@ def main(words: list[str] | None = None) -> int:
         print(
             f"This machine has no {' and no '.join(lacking)}: those jobs are left to one that has"
         )
-    folder = os.open(
-        args.record.parent, os.O_RDONLY
-    )  # locked: two runs would overwrite each other's rows
+    # Locked: two runs would overwrite each other's rows.
+    folder = os.open(args.record.parent, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return run(args, [(job, simd) for job, simd in asked if simd in here])

@@ -9,8 +9,6 @@ rounding. The random patterns go through every rounding of RANDOM, which between
 loop.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The record as a section of docs/conformance.md."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -5,8 +5,6 @@ there, by the hashes of git's trees. The oracle belongs to them: a wrong oracle 
 cast pass.
 """
 
-from __future__ import annotations
-
 import functools
 import subprocess
 from pathlib import Path

@@ -1,8 +1,6 @@
 """The record: the result of each job on an instruction set, in a JSON file of one line per row, so
 that a stopped run goes on where it was."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

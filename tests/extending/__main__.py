@@ -1,7 +1,5 @@
 """Execute the examples of docs/extending.md: python -m tests.extending [NAME...] [--keep] [--page]."""
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

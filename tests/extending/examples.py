@@ -1,7 +1,5 @@
 """The worked examples of docs/extending.md: one patch each, and the commands that execute it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

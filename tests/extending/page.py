@@ -1,7 +1,5 @@
 """The patches on docs/extending.md, between markers."""
 
-from __future__ import annotations
-
 import re
 
 from .examples import EXAMPLES, ROOT, Example

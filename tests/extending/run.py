@@ -1,7 +1,5 @@
 """An example executed: a copy of the tree, the patch, the build, the commands, the tests."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -6,8 +6,6 @@ folder of its own, ``LD_PRELOAD=.../faults.so APSCOPE_FAULTS_UNDER=$PWD APSCOPE_
 APSCOPE_FAULTS_AT=N apscope ...``.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The commands under test, their inputs, and the initial content of the folder."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The server of runs, with the inputs of every command: one per test process."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from dataclasses import dataclass

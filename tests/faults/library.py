@@ -1,7 +1,5 @@
 """faults.c, compiled, and the process whose children run apscope under it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -10,6 +8,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.python.argv import argv
 
 HERE = Path(__file__).parent
 SECONDS = 60.0  # a run that takes longer hangs
@@ -32,19 +32,9 @@ def compiled(folder: Path) -> Path:
     """The shared library, made in `folder`."""
     library = folder / "faults.so"
     subprocess.run(
-        [
-            "cc",
-            "-shared",
-            "-fPIC",
-            "-O1",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-o",
-            library,
-            HERE / "faults.c",
-            "-ldl",
-        ],
+        argv(
+            "cc -shared -fPIC -O1 -Wall -Wextra -Werror -o {} {} -ldl", library, HERE / "faults.c"
+        ),
         check=True,
     )
     return library
@@ -126,9 +116,8 @@ class Server:
             env=environment(LD_PRELOAD=str(library)),
         )
         self._known: set[str] = set()
-        self._ask(
-            modules=["pandas", "pyarrow.parquet", "jinja2", "apscope.cli", "apscope.record"]
-        )  # what takes long, before a child does
+        # What takes long, before a child does.
+        self._ask(modules=["pandas", "pyarrow.parquet", "jinja2", "apscope.cli", "apscope.record"])
 
     def close(self) -> None:
         assert self._process.stdin and self._process.stdout

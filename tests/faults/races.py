@@ -1,8 +1,6 @@
 """Several processes that write one place at once: one writes everything, the others get an
 error."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """The recording scripts of these tests: like users' scripts, twice with two workers."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

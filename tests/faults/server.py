@@ -5,8 +5,6 @@ Started by `library.Server` with faults.c preloaded. Reads one request per line,
 input; answers one line each.
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import json
@@ -19,16 +17,7 @@ import time
 import traceback
 from typing import Any
 
-MODES = (
-    "count",
-    "kill",
-    "kill_after",
-    "kill_half",
-    "no_space",
-    "disk_full",
-    "io_error",
-    "interrupt",
-)
+MODES = tuple("count kill kill_after kill_half no_space disk_full io_error interrupt".split())
 
 
 SENT = {signal.SIGINT, signal.SIGTERM}
@@ -46,9 +35,8 @@ def work(job: dict[str, Any]) -> int:
             return 130
     from apscope import cli
 
-    release = (
-        cli.release
-    )  # the first that main() does; before it a process has a handler of its own
+    # The first that main() does; before it a process has a handler of its own.
+    release = cli.release
     cli.release = lambda: (release(), signal.pthread_sigmask(signal.SIG_UNBLOCK, SENT))
     return cli.main(job["words"])
 

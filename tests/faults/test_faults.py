@@ -1,8 +1,6 @@
 """A fault at any system call that writes leaves the old or the new files, or files that readers
 refuse, and a repeat repairs it."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil
@@ -14,6 +12,7 @@ import pytest
 from tests.faults.commands import COMMANDS, restore
 from tests.faults.library import ALL, calls, environment, shell_words
 from tests.faults.trials import Bench, all_trials, look, thinned
+from tests.python.argv import argv
 
 #: What strace and faults.c call by several names.
 ONE_NAME = {
@@ -57,17 +56,11 @@ def test_a_child_of_the_server_does_what_a_plain_process_does(place, name, tmp_p
         "APSCOPE_FAULTS_UNDER": place.folder,
         "APSCOPE_FAULTS_LOG": tmp_path / "log",
     }
-    strace = [
-        "strace",
-        "-f",
-        "-y",
-        "-s",
-        "0",
-        "-o",
+    strace = argv(
+        "strace -f -y -s 0 -o {} -e {}",
         tmp_path / "trace",
-        "-e",
         f"trace={','.join(f'?{name}' for name in sorted(TRACED))}",
-    ]
+    )
     strace += [word for key, value in variables.items() for word in ("-E", f"{key}={value}")]
     there = shutil.which("strace")
     ran = subprocess.run(

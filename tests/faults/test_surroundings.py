@@ -1,8 +1,6 @@
 """Closed standard streams, few file descriptors, interrupts, a Dask worker that is killed: the work
 is done, or one sentence says why not."""
 
-from __future__ import annotations
-
 import os
 import random
 import shlex
@@ -17,6 +15,7 @@ import pytest
 from tests.faults.commands import COMMANDS, restore
 from tests.faults.library import ALL, SECONDS, Run, environment, shell_words
 from tests.faults.trials import Bench, look
+from tests.python.argv import argv
 
 VERBS = ("replay", "merge", "convert", "conformance write", "report", "TraceWriter", "Recorder")
 
@@ -159,28 +158,15 @@ def test_a_part_of_a_dask_cluster_that_is_killed_leaves_nothing_half_written(
     )
     pytest.importorskip("dask")
     trace = request.config.rootpath / "notebooks/data/digits"
-    words = [
-        "replay",
-        str(trace),
-        "--scheme",
-        "error_feedback(sign)",
-        "--scheme",
-        "stochastic:e4m3",
-        "--topology",
-        "ring",
-    ]
+    words = argv(
+        "replay {} --scheme error_feedback(sign) --scheme stochastic:e4m3 --topology ring", trace
+    )
     scheduler = subprocess.Popen(
-        [
+        argv(
+            "{} -m distributed.cli.dask_scheduler --no-dashboard --no-show --port 0 "
+            "--scheduler-file where",
             sys.executable,
-            "-m",
-            "distributed.cli.dask_scheduler",
-            "--no-dashboard",
-            "--no-show",
-            "--port",
-            "0",
-            "--scheduler-file",
-            "where",
-        ],
+        ),
         cwd=tmp_path,
         env=environment(),
         stderr=subprocess.DEVNULL,
@@ -191,16 +177,11 @@ def test_a_part_of_a_dask_cluster_that_is_killed_leaves_nothing_half_written(
             scheduler_file=str(wait_for(tmp_path / "where")), timeout=30
         ) as client:
             address = client.scheduler.address
-            command = [
+            command = argv(
+                "{} -m distributed.cli.dask_worker {} --no-nanny --no-dashboard --nthreads 1",
                 sys.executable,
-                "-m",
-                "distributed.cli.dask_worker",
                 address,
-                "--no-nanny",
-                "--no-dashboard",
-                "--nthreads",
-                "1",
-            ]
+            )
             workers = [
                 subprocess.Popen(
                     command, cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL
@@ -215,9 +196,8 @@ def test_a_part_of_a_dask_cluster_that_is_killed_leaves_nothing_half_written(
             text=True,
             env=environment(),
         )
-        time.sleep(
-            random.Random(who).uniform(2, 3)
-        )  # it has begun, and takes longer than that alone
+        # It has begun, and takes longer than that alone.
+        time.sleep(random.Random(who).uniform(2, 3))
         (workers[0] if who == "worker" else scheduler).kill()
         _, err = run.communicate(timeout=180)
     finally:

@@ -1,8 +1,6 @@
 """Two and eight processes that write one place: one writes everything, the others print one
 sentence."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.faults.library import ALL

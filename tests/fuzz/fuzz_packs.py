@@ -5,8 +5,6 @@ The first byte says what is asked; of an even second byte the rest is the text o
 an odd one edits of the whole one, three bytes each: where (two bytes), and the value.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import json

@@ -6,8 +6,6 @@ A small replay is made at the start. The first byte says which part of its folde
 in provenance.json are made right, so that what lies behind them is reached.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import hashlib
@@ -112,9 +110,8 @@ def written(table: dict[str, list]) -> tuple[bytes, int]:
     for name, cells in table.items():
         try:
             arrays[name] = pa.array(cells)
-            pq.write_table(
-                pa.table({name: arrays[name]}), pa.BufferOutputStream()
-            )  # an object without keys is not a column
+            # An object without keys is not a column.
+            pq.write_table(pa.table({name: arrays[name]}), pa.BufferOutputStream())
         except (pa.ArrowException, OverflowError, ValueError, TypeError):
             arrays[name] = pa.array(
                 [None if cell is None else ascii(cell) for cell in cells], pa.string()

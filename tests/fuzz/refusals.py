@@ -1,8 +1,6 @@
 """The property of the Python targets: foreign input is accepted, or refused by a ValueError (or
 OSError) of one sentence."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -203,10 +203,8 @@ def converters():
         if "round_to_fp32" in (OPTIONS[option] or {}):
             found["w"] = w
         if "sample" in (OPTIONS[option] or {}):
-            found |= {
-                "w": np.full((1, 4100), k + 1, np.float16),
-                "step": np.int64([k]),
-            }  # a block and a bit; what is no gradient
+            # A block and a bit; what is no gradient.
+            found |= {"w": np.full((1, 4100), k + 1, np.float16), "step": np.int64([k])}
         return found
 
     for option, names in itertools.product(range(len(OPTIONS)), range(len(NAMES))):

@@ -1,7 +1,5 @@
 """The command line: `python -m tests.peers walk` makes the record, `python -m tests.peers page` the tables."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from fnmatch import fnmatchcase

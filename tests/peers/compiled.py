@@ -1,7 +1,5 @@
 """Compiles a C++ file of this folder into a library of array functions, when it is first needed."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """The dtypes of NumPy, ml_dtypes and torch, as peers."""
 
-from __future__ import annotations
-
 import importlib
 from types import ModuleType
 

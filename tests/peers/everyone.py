@@ -1,7 +1,5 @@
 """All peers that can run here, by name, and why the others cannot."""
 
-from __future__ import annotations
-
 import functools
 
 from .dtypes import ml_dtypes_peers, numpy_peers, torch_peers

@@ -6,8 +6,6 @@ and nvidia-cuda-cccl, which put them under site-packages/nvidia/. They are compi
 included.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import importlib.util
@@ -20,14 +18,10 @@ import numpy as np
 from .compiled import array_function, library
 from .peer import Missing, Peer
 
-NEEDED = (
-    "cuda_fp4.h",
-    "cuda_fp6.h",
-    "cuda_fp8.h",
-    "cuda_fp16.h",
-    "cuda_bf16.h",
-    "crt/host_defines.h",
-    "nv/target",
+NEEDED = tuple(
+    """
+    cuda_fp4.h cuda_fp6.h cuda_fp8.h cuda_fp16.h cuda_bf16.h crt/host_defines.h nv/target
+""".split()
 )
 ROUNDINGS = {
     "cudaRoundNearest": "ties_to_even",

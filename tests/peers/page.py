@@ -1,7 +1,5 @@
 """The tables of docs/conformance.md over all inputs, made from the record."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

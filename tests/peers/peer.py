@@ -1,7 +1,5 @@
 """Another implementation of a cast, and the rule that its documentation states."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 

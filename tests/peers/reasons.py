@@ -1,7 +1,5 @@
 """Why a peer differs: a plain sentence for each known difference."""
 
-from __future__ import annotations
-
 from fnmatch import fnmatchcase
 
 from .compare import Interval

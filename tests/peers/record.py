@@ -1,8 +1,6 @@
 """The record of a walk over all inputs: a JSON file, from which the page is made and with which
 tests compare casts."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import json

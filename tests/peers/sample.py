@@ -1,7 +1,5 @@
 """The sample of float32 and float64 inputs that the fast tests use instead of all."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Walks all 2^32 float32 inputs through a peer and through apscope, in several processes."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import time

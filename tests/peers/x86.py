@@ -1,7 +1,5 @@
 """The conversions in x86 processors, as peers: F16C and AVX-512 BF16."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .compiled import array_function, library

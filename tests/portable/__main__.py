@@ -4,8 +4,6 @@ A line a build and instruction set with the SHA-256 of what it prints of all sch
 where they are not one. With --page the table goes into the page.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import re

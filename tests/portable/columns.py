@@ -1,7 +1,5 @@
 """The output of tests/portable/columns.cpp, from results in Python."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,8 +1,6 @@
 """The builds of the program that .ci/portable.sh makes, their places and the commands that run
 them."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,8 +1,6 @@
 """Runs a WebAssembly program with this machine's files: python wasi.py PROGRAM ARGUMENT..., with
 PyPI's package wasmtime."""
 
-from __future__ import annotations
-
 import os
 import sys
 

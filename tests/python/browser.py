@@ -1,8 +1,6 @@
 """Headless Chromium, driven through its DevTools protocol over two pipes: no port, no package, no
 driver."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import json
@@ -13,6 +11,8 @@ import subprocess
 import tempfile
 import time
 from typing import Any
+
+from tests.python.argv import argv
 
 CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -35,18 +35,12 @@ class Browser:
         self._receive, to_write = os.pipe()
         # The browser reads commands from descriptor 3 and writes answers to 4.
         command = f'exec "{CHROMIUM}" "$@" 3<&{to_read} 4>&{to_write}'
-        flags = [
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-background-networking",
-            "--no-first-run",
-            "--remote-debugging-pipe",
-            "--disable-dev-shm-usage",
-            "--hide-scrollbars",
+        flags = argv(
+            "--headless --no-sandbox --disable-gpu --disable-background-networking "
+            "--no-first-run --remote-debugging-pipe --disable-dev-shm-usage --hide-scrollbars "
+            "{} about:blank",
             f"--user-data-dir={self.profile}",
-            "about:blank",
-        ]
+        )
         self.process = subprocess.Popen(
             ["bash", "-c", command, "bash", *flags],
             pass_fds=(to_read, to_write),

@@ -149,24 +149,10 @@ def table():
                         for t in mine
                     ]
     frame = pd.DataFrame(rows)
-    integers = [
-        "step",
-        "workers",
-        "count",
-        "counted",
-        "nonzero",
-        "underflow",
-        "subnormal",
-        "saturated",
-        "overflow",
-        "nan",
-        "infinite",
-        "wire_bits",
-        "side_bits",
-        "block_count",
-        "block_saturated",
-        "noise_blocks",
-    ]
+    integers = """
+        step workers count counted nonzero underflow subnormal saturated overflow nan infinite
+        wire_bits side_bits block_count block_saturated noise_blocks
+    """.split()
     return frame.astype(dict.fromkeys(integers, "Int64"))
 
 

@@ -1,7 +1,5 @@
 """An all-reduce in a format: one rounding per addition, and the moments of the random ones."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -6,8 +6,6 @@ odd, which no format's rounding can tell from the exact number: its values, thei
 probabilities of 64 random bits all lie on much coarser grids.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -168,9 +166,8 @@ class Sums:
             total = total + term[0]
         for i, exact in enumerate(total):
             numbers = [float(term[1][i]) for term in terms]
-            signs = {
-                math.copysign(1.0, x) if x == 0 else 0.0 for x in numbers
-            }  # 0 for what is not zero
+            # 0 for what is not zero.
+            signs = {math.copysign(1.0, x) if x == 0 else 0.0 for x in numbers}
             minus = signs == {-1.0} or (self.r.mode == "toward_negative" and signs != {1.0})
             zero = -0.0 if minus else 0.0
             special = [x for x in numbers if not math.isfinite(x)]

@@ -4,8 +4,6 @@ Read from the bottom: `quantize_line` cuts a line of numbers into blocks, `power
 `nvfp4_block` say what a block becomes. Elements are rounded by `rounding.py`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

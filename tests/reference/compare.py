@@ -1,9 +1,8 @@
-"""Compares a replay's frame with the reference's rows, cell by cell."""
-
-from __future__ import annotations
+"""Compares numbers, and a replay's frame with the reference's rows, cell by cell."""
 
 import math
 
+import numpy as np
 import pandas as pd
 
 
@@ -39,3 +38,9 @@ def differences(frame: pd.DataFrame, rows: list[dict]) -> list[str]:
             where = " ".join(str(got[k]) for k in ("step", "tensor", "scheme", "stage", "topology"))
             found.append(f"{where}: {column} is {cell!r}, expected {value!r}")
     return found
+
+
+def equal(a, b):
+    """Equal as numbers and in the signs of zeros; NaN equals NaN."""
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    return ((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b))

@@ -7,8 +7,6 @@ the same two multiples of 2^-800, of which nothing that a rounding compares with
 between.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Named formats as the standards and papers state them, field by field, for `rounding.py`."""
 
-from __future__ import annotations
-
 from .rounding import Format
 
 

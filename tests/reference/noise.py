@@ -1,8 +1,6 @@
 """The noise of the batch and errors in its unit: definitions.md section 16, walked literally in
 fp64 with libm's log2."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The random words of `apscope.quantize`, from the definition of Philox4x32-10."""
 
-from __future__ import annotations
-
 MASK = 0xFFFFFFFF
 
 

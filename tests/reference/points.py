@@ -1,8 +1,6 @@
 """Numbers at which casts go wrong: values of a format, middles, quarters, their neighbours, edges,
 NaNs."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

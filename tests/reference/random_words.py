@@ -4,8 +4,6 @@ definitions.md section 7. The counter's words are the element block (two words),
 stage (top four bits) with the hop. `philox.py` is the same generator, one element at a time.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 QUANTIZE, WIRE, REDUCE, DEEPER = 0, 1, 2, 3  #: stages

@@ -1,7 +1,5 @@
 """A replay, row by row: the correct results of `apscope.replay` for given gradients."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -17,15 +15,8 @@ from .statistics import SPLIT, max_ulp, of_the_reference, reduced_split, statist
 from .topologies import rank_order_sum, reduce, volumes
 
 #: columns that a skipped step fills like any other; those of `of_the_reference` are the others
-UNTOUCHED = (
-    "stage",
-    "topology",
-    "format",
-    "wire_bits",
-    "side_bits",
-    "volume",
-    "intra_volume",
-    "scale_exponent",
+UNTOUCHED = tuple(
+    "stage topology format wire_bits side_bits volume intra_volume scale_exponent".split()
 )
 
 
@@ -241,9 +232,8 @@ def extras(x, decoded, codes, scale: float, scheme: Scheme) -> dict:
             "max_ulp": None,
         }
     limits, v = Limits.of(scheme.f), abs(scale * x)
-    normal = as_float(
-        max(limits.smallest_normal, limits.smallest)
-    )  # without subnormals its code may be zero's
+    # Without subnormals its code may be zero's.
+    normal = as_float(max(limits.smallest_normal, limits.smallest))
     row["subnormal"] = int((np.isfinite(x) & (v > 0) & (v < normal)).sum())
     row["saturated"] = int(saturates(x, codes, scale, scheme).sum())
     row["max_ulp"] = max_ulp(x, decoded, scale, 1, emin(scheme.f), scheme.f.mantissa_bits)

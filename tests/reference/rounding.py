@@ -4,8 +4,6 @@ Read it from the bottom: `project` is a cast of a number, `round_magnitude` the 
 neighbours. Nothing here is fast, and nothing here rounds but the lines that say so.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -133,9 +131,8 @@ def code_below(x: Fraction, f: Format) -> int:
     field = max(expval + f.bias, 0)
     if field == 0 or f.value(field << f.mantissa_bits) > x:  # ... in binade 0
         field, base, step = 0, f.value(0), f.value(1) - f.value(0)
-        if (
-            not f.subnormals and f.zero != "none"
-        ):  # code 0 is zero, the others lie in an ordinary binade
+        # Code 0 is zero, the others lie in an ordinary binade.
+        if not f.subnormals and f.zero != "none":
             base, step = TWO**-f.bias, TWO ** (-f.bias - f.mantissa_bits)
     else:
         base = f.value(field << f.mantissa_bits)

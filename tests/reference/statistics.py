@@ -3,8 +3,6 @@
 definitions.md sections 2 to 4, walked literally in fp64.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -5,8 +5,6 @@ sums (or whole messages) and in results. Chunks are equal parts. `hierarchical` 
 the nodes, and then inside them.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 
@@ -60,9 +58,8 @@ def hierarchical(workers: int, group: int) -> tuple[Sent, Sent]:
         for rank, (partial, result) in zip(members, ring(len(members))):
             inside[rank][0] += partial
             inside[rank][1] += result
-    pieces = math.lcm(len(nodes), *map(len, nodes)) * len(
-        nodes
-    )  # so small that each has one holder per node
+    # So small that each has one holder per node.
+    pieces = math.lcm(len(nodes), *map(len, nodes)) * len(nodes)
     for piece in range(pieces):
         chunk = piece % len(nodes)
         for phase in (0, 1):

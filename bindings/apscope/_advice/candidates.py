@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import LISTS, Scheme
 
-__all__ = ["WORDS", "candidates_of"]
-
 
 def _scaled(formats: Iterable[str]) -> list[str]:
     """Without a scale, with one for all steps, and with APS by the rule without a spare binade."""
@@ -20,6 +18,10 @@ def _scaled(formats: Iterable[str]) -> list[str]:
     ]
 
 
+#: Formats from 8 bits to 4.
+_WIDTHS = (
+    "e5m2", "e4m3fn", "e3m4", "e3m3", "e3m2fn", "e2m3fn", "e3m1", "e2m2", "e3m0", "e2m1fn",
+)  # fmt: skip
 #: Names of lists of candidates, besides `main` and `all`.
 WORDS = {
     # What GPUs have: two formats of 8 bits, two of 16.
@@ -31,21 +33,7 @@ WORDS = {
         "none:fp32",
         "none:bf16",
         "none:fp16",
-        *(
-            f"aps:{f},rule=tight"
-            for f in (
-                "e5m2",
-                "e4m3fn",
-                "e3m4",
-                "e3m3",
-                "e3m2fn",
-                "e2m3fn",
-                "e3m1",
-                "e2m2",
-                "e3m0",
-                "e2m1fn",
-            )
-        ),
+        *(f"aps:{f},rule=tight" for f in _WIDTHS),
     ),
 }
 

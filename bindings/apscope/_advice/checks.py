@@ -7,8 +7,6 @@ from typing import Any
 from .._json import INTEGER, NUMBER, OBJECT, TEXT, check_keys, is_integer, is_number
 from .._text import clip
 
-__all__ = ["check_plan"]
-
 
 def _texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in value)

@@ -12,8 +12,6 @@ from .robust import is_beaten, is_worse
 from .table import Table
 from .wish import ERRORS, LIMITS, Wish, figures, total_of, unit_errors
 
-__all__ = ["Choice", "Problem", "choose"]
-
 #: Partial choices kept when a mixture of fewer schemes is tried.
 _QUICK = 256
 
@@ -46,9 +44,8 @@ class Choice:
     def gap(self) -> float:
         """How far the optimum could be below `best`, as a sum; 0 if `best` is proved optimal."""
         gap = self.value - self.bound
-        return (
-            gap if gap > 1e-12 * abs(self.value) else 0.0
-        )  # sums in another order differ by as much
+        # Sums in another order differ by as much.
+        return gap if gap > 1e-12 * abs(self.value) else 0.0
 
 
 class Problem:
@@ -241,9 +238,8 @@ def _out_of_reach(problem: Problem) -> str:
                 f"{name}={value:g} is out of reach: the {LIMITS[name]} of these "
                 f"candidates{within} lies between {low:.4g} and {high:.4g}"
             )
-    for name in (
-        limits
-    ):  # each can be met alone: the reachable value of the first that conflicts with the others
+    # Each can be met alone: the reachable value of the first that conflicts with the others.
+    for name in limits:
         others = Wish(
             _minimized(name),
             **{n: v for n, v in limits.items() if n != name},

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from .plan import Plan
 
-__all__ = ["plan_dict", "read_parts", "write_plan"]
-
 #: Dimensions of the arrays of `Sums`: units, candidates, blocks of steps.
 _SHAPES = {
     "interval": "2", "losses": "B", "noise_blocks": "UB", "log2": "UKB", "nmse": "UKB",

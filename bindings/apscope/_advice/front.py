@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["corners"]
-
 
 def corners(
     use: np.ndarray, cost: np.ndarray, allowed: np.ndarray
@@ -39,9 +37,8 @@ def corners(
         ]
     choices = [now.copy()]
     slopes: list[float] = []
-    for slope, unit, option in sorted(
-        steps, key=lambda step: step[0]
-    ):  # stable: ties in the order of the units
+    # Stable: ties in the order of the units.
+    for slope, unit, option in sorted(steps, key=lambda step: step[0]):
         now[unit] = option
         if slopes and slope == slopes[-1]:
             choices[-1] = now.copy()

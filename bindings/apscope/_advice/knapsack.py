@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Solution", "multipliers", "solve"]
-
 #: Number of partial choices kept. If there are more, the least promising are dropped, and the gap
 #: bounds the loss.
 CAP = 40_000
@@ -63,9 +61,8 @@ def solve(
     """
     units = len(cost)
     width = np.abs(np.where(allowed, uses, 0.0)).max(axis=(1, 2), initial=0.0)
-    width = np.where(
-        width > 0, width, 1.0
-    )  # scales of the totals, so that multipliers are comparable
+    # Scales of the totals, so that multipliers are comparable.
+    width = np.where(width > 0, width, 1.0)
     uses, limits = uses / width[:, None, None], limits / width
     limits = limits + _ROUNDINGS * (
         np.abs(limits) + np.abs(np.where(allowed, uses, 0.0)).max(axis=2, initial=0.0).sum(axis=1)
@@ -171,9 +168,8 @@ def multipliers(
         return reduced[rows, chosen].sum() - mu @ limits, uses[:, rows, chosen].sum(axis=1) - limits
 
     best = np.zeros(len(limits))
-    for _ in range(
-        3 if len(limits) > 1 else 1
-    ):  # one after the other, by bisection of the sign of the excess
+    # One after the other, by bisection of the sign of the excess.
+    for _ in range(3 if len(limits) > 1 else 1):
         for r in range(len(limits)):
             low, high = 0.0, _scale(cost, uses[r], allowed)
             trial = best.copy()

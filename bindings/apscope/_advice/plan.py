@@ -20,8 +20,6 @@ from .units import Tensor
 from .why import FIGURES, layer_rows, verdict
 from .wish import LIMITS, Wish, figures, total_of
 
-__all__ = ["Plan"]
-
 
 class Plan:
     """A scheme for every layer: made by `recommend`, or read by `Plan.open`.

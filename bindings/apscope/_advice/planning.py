@@ -22,8 +22,6 @@ from .table import Table, table_of
 from .units import Tensor, pinned, units_of
 from .wish import LIMITS, Wish, figures, total_of
 
-__all__ = ["Setting", "planned"]
-
 #: Relative difference of sums beyond which a candidate behaved differently in a mixture than alone.
 _EQUAL = 1e-9
 

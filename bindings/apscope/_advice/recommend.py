@@ -23,8 +23,6 @@ from .plan import Plan
 from .planning import Setting, planned
 from .wish import Wish
 
-__all__ = ["recommend"]
-
 
 @guarded
 def recommend(

@@ -14,8 +14,6 @@ from .wish import ERRORS
 if TYPE_CHECKING:
     from .choose import Problem
 
-__all__ = ["FEW", "ONE_STEP", "SAME", "by_blocks", "is_beaten", "is_worse", "ratio", "sureness"]
-
 #: Errors and times with a quotient below this count as equal.
 SAME = 1.01
 #: The same between mixtures, if there are too few steps to estimate the scatter.

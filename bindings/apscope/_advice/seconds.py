@@ -15,8 +15,6 @@ from .. import _core
 from .._results.pooling import numbers
 from ..cost import Network
 
-__all__ = ["Latencies", "linear_seconds"]
-
 
 @dataclass
 class Latencies:

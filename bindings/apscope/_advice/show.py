@@ -18,8 +18,6 @@ from .wish import unit_errors
 if TYPE_CHECKING:
     from .plan import Plan
 
-__all__ = ["plan_html", "plan_tables", "plan_text"]
-
 #: Rows of a front that are shown.
 _CORNERS = 12
 #: Of the noise: an error equivalent to 9 % fewer samples per step (docs/definitions.md, section

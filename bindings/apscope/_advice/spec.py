@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from ..hybrid import exactly
 from .units import Unit
 
-__all__ = ["spec_of_plan"]
-
 
 def spec_of_plan(
     units: Sequence[Unit], schemes: Sequence[str], sizes: dict[str, int], by_role: bool

@@ -21,8 +21,6 @@ from ..cost import Network
 from .seconds import Latencies, linear_seconds
 from .units import Unit
 
-__all__ = ["BLOCKS", "Sums", "Table", "table_of"]
-
 #: Maximum number of runs of consecutive steps; the steps of one run do not count as independent.
 BLOCKS = 8
 
@@ -93,16 +91,8 @@ class Sums:
 
 
 _BY_CANDIDATE = (
-    "log2",
-    "nmse",
-    "volume",
-    "cosine",
-    "underflow",
-    "nonzero",
-    "seconds",
-    "overflow",
-    "parts",
-)
+    "log2", "nmse", "volume", "cosine", "underflow", "nonzero", "seconds", "overflow", "parts",
+)  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -233,14 +223,15 @@ def _sums(
     overflow = total(lost["overflow"] > 0, unit, candidate)
     lacking = missing | (overflow > 0)[..., None]
 
-    def by_block(values: np.ndarray) -> np.ndarray:
-        return np.where(
-            lacking, np.nan, total(values, unit, candidate, block, size=(*shape, blocks))
-        )
+    def in_blocks(values: np.ndarray) -> np.ndarray:
+        return total(values, unit, candidate, block, size=(*shape, blocks))
 
-    noise_blocks = total(
-        np.nan_to_num(lost["noise_blocks"]), unit, candidate, block, size=(*shape, blocks)
-    ).max(axis=1)
+    def by_block(values: np.ndarray) -> np.ndarray:
+        return np.where(lacking, np.nan, in_blocks(values))
+
+    def over_all(values: np.ndarray) -> np.ndarray:
+        return total(values, unit, candidate)
+
     cosine, present = lost["cosine"], step_losses(lost)[1]
     count = numbers(rows, "count")
     volume = np.where(count == 0, 0.0, numbers(rows, "volume") * count)  # an empty tensor has none
@@ -251,42 +242,33 @@ def _sums(
     wire_unit, wire_candidate = at(wire)
     sent = ~wire["skipped"].to_numpy(bool)
     empty = np.where(missing[..., 0], np.nan, 0.0)
+
+    def sent_of(column: str) -> np.ndarray:
+        values = np.where(sent, np.nan_to_num(numbers(wire, column)), 0.0)
+        return total(values, wire_unit, wire_candidate) + empty
+
+    interval = (math.nan, math.nan)
+    if noise is not None:
+        own_noise = noise[noise["step"].isin(list(steps))]
+        interval = noise_table(own_noise).typical_interval()
+    lossy = [block_of[s] for s in steps if of_step.get(s, 0.0) > 0]
+    parts = [over_all(np.where(lost["skipped"], 0.0, numbers(rows, part))) for part in PARTS]
     return Sums(
         steps=[int(step) for step in steps],
-        interval=np.array(
-            (math.nan, math.nan)
-            if noise is None
-            else noise_table(noise[noise["step"].isin(list(steps))]).typical_interval()
-        ),
-        losses=np.bincount(
-            [block_of[s] for s in steps if of_step.get(s, 0.0) > 0], minlength=blocks
-        ).astype(float),
-        noise_blocks=noise_blocks,
+        interval=np.array(interval),
+        losses=np.bincount(lossy, minlength=blocks).astype(float),
+        noise_blocks=in_blocks(np.nan_to_num(lost["noise_blocks"])).max(axis=1),
         log2=by_block(np.nan_to_num(lost["log2_over_noise"], posinf=np.inf)),
         nmse=by_block(np.where(np.isnan(lost["error"]), np.nan, nmse)),
-        volume=total(volume, unit, candidate) + empty,
-        cosine=total(np.where(present, cosine, 0.0), unit, candidate) + empty,
-        underflow=total(
-            np.where(sent, np.nan_to_num(numbers(wire, "underflow")), 0.0),
-            wire_unit,
-            wire_candidate,
-        )
-        + empty,
-        nonzero=total(
-            np.where(sent, np.nan_to_num(numbers(wire, "nonzero")), 0.0), wire_unit, wire_candidate
-        )
-        + empty,
+        volume=over_all(volume) + empty,
+        cosine=over_all(np.where(present, cosine, 0.0)) + empty,
+        underflow=sent_of("underflow"),
+        nonzero=sent_of("nonzero"),
         seconds=np.full(shape, math.nan),
-        elements=total(count, unit, candidate).max(axis=1),
-        layers=total(present * 1.0, unit, candidate).max(axis=1),
+        elements=over_all(count).max(axis=1),
+        layers=over_all(present * 1.0).max(axis=1),
         overflow=overflow,
-        parts=np.stack(
-            [
-                total(np.where(lost["skipped"], 0.0, numbers(rows, part)), unit, candidate)
-                for part in PARTS
-            ],
-            axis=2,
-        ),
+        parts=np.stack(parts, axis=2),
     )
 
 

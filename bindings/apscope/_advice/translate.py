@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 from .._schemes.scheme import as_scheme
 from ..hybrid import exactly
 
-__all__ = ["TOOLS", "written"]
-
 #: Of `apscope recommend --as`.
 TOOLS = ("te", "torchao", "regex")
 

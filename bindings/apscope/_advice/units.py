@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["GROUPS", "Tensor", "Unit", "pinned", "units_of"]
-
 #: Values of `--groups`, besides bucket:SIZE and a regular expression.
 GROUPS = {
     "layer": "every tensor separately",

@@ -18,8 +18,6 @@ from .wish import Wish, total_of, unit_errors
 if TYPE_CHECKING:
     from .plan import Plan
 
-__all__ = ["FIGURES", "LAYERS", "layer_rows", "verdict"]
-
 #: Columns of `Plan.figures`.
 FIGURES = (
     "volume", "time", "error_over_noise", "error_over_noise_low", "error_over_noise_high",

@@ -12,8 +12,6 @@ import numpy as np
 from .._results.volume import SIDE
 from .table import Sums, Table
 
-__all__ = ["ERRORS", "LIMITS", "MINIMIZE", "Total", "Wish", "figures", "total_of", "unit_errors"]
-
 #: Values of `minimize`: errors, the default first, and costs. Trained, mixtures with the least
 #: step_nmse were never worse than one scheme; with the least error_over_noise some were
 #: (docs/insight.md, "Plans, trained").
@@ -137,9 +135,8 @@ class Total(NamedTuple):
 def total_of(sums: Sums, figure: str, value: float = 0.0) -> Total:
     """A figure's terms, and its limit `value` as a sum of such terms."""
     if figure == "volume":
-        return Total(
-            sums.volume / sums.elements.sum(), value + SIDE
-        )  # docs/definitions.md, section 12: classes of volume
+        # docs/definitions.md, section 12: classes of volume.
+        return Total(sums.volume / sums.elements.sum(), value + SIDE)
     if figure == "time":
         return Total(sums.seconds / len(sums.steps), value)
     if figure == "step_nmse":

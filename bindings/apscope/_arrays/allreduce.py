@@ -11,8 +11,6 @@ from .checks import text, workers_first
 from .inputs import FormatLike, _input, _like, _narrow, _on_gpu, as_format
 from .options import Options, RoundingOptions
 
-__all__ = ["allreduce"]
-
 ALLREDUCE = Options(RoundingOptions)
 
 

@@ -12,8 +12,6 @@ from .._docstrings import with_sections
 from .inputs import FormatLike, _input, _is_torch, _narrow, _pandas_kind, _run, _widened, as_format
 from .options import Options, UnderflowOptions
 
-__all__ = ["add", "divide", "fma", "multiply", "sqrt", "subtract"]
-
 ARITHMETIC = Options(UnderflowOptions)
 
 

@@ -13,15 +13,9 @@ from .inputs import _input, _is_torch, _like, _on_gpu, _run, _torch_to_numpy
 from .options import Options, RoundingOptions
 
 __all__ = [
-    "BlockFormat",
-    "EncodedBlocks",
-    "decode_blocks",
-    "encode_blocks",
-    "named_block_formats",
-    "pack",
-    "quantize_blocks",
-    "unpack",
-]
+    "BlockFormat", "EncodedBlocks", "decode_blocks", "encode_blocks", "named_block_formats",
+    "pack", "quantize_blocks", "unpack",
+]  # fmt: skip
 
 BLOCKS = Options(RoundingOptions, overflow="saturate")
 

@@ -11,8 +11,6 @@ from .. import _core
 from .inputs import FormatLike, _input, _on_gpu, _run, as_format
 from .options import Options, RoundingOptions
 
-__all__ = ["CastStatistics", "cast_statistics"]
-
 CAST_STATISTICS = Options(RoundingOptions)
 
 

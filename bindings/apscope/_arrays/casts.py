@@ -27,8 +27,6 @@ from .inputs import (
 )  # fmt: skip
 from .options import CastOptions, Options, Settings
 
-__all__ = ["ENCODE", "decode", "encode", "quantize"]
-
 QUANTIZE = Options(CastOptions, in_full=True)
 ENCODE = Options(CastOptions)
 
@@ -282,9 +280,8 @@ def decode(
     if a.dtype.kind == "i" and a.size and a.min() < 0:
         raise ValueError(f"code {a.min()} is negative; give unsigned codes")
     width = np.dtype(f"u{a.dtype.itemsize}")
-    if (
-        a.dtype.itemsize == 8 and f.storage_bits <= 32
-    ):  # there is no loop from such wide codes to float32
+    # There is no loop from such wide codes to float32.
+    if a.dtype.itemsize == 8 and f.storage_bits <= 32:
         if a.size and int(a.max()) >= 2**32:
             raise ValueError(
                 f"code {a.max()} is wider than {f.name}, which has {f.storage_bits} bits"

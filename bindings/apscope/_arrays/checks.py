@@ -9,8 +9,6 @@ import numpy as np
 
 from .._text import clip
 
-__all__ = ["flag", "integer", "number", "of_type", "taken", "text", "workers_first"]
-
 
 def integer(name: str, value: Any, low: int, high: int) -> int:
     """The value as an int of low..high; TypeError for anything else, ValueError outside."""

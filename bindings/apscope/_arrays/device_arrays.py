@@ -10,8 +10,6 @@ import numpy as np
 
 from .inputs import _is_torch
 
-__all__ = ["DeviceArray", "DeviceView", "device_view"]
-
 LEGACY_STREAM = 1  # CUDA's handle of the default stream that all others wait for
 
 

@@ -7,8 +7,6 @@ import threading
 from .. import _core
 from .checks import integer
 
-__all__ = ["Draws"]
-
 
 class Draws:
     """A seed that advances: every call with it draws different words.

@@ -6,8 +6,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["TorchDtype", "dtype_bits", "dtype_name", "is_dtype", "is_torch_dtype", "numpy_dtype"]
-
 
 class TorchDtype(Protocol):
     """A dtype of torch, for type checkers."""

@@ -8,8 +8,6 @@ from typing import ParamSpec, TypeVar
 
 from .. import _core
 
-__all__ = ["guarded"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -14,8 +14,6 @@ from .inputs import _is_torch, _on_gpu, _without_gradient
 from .options import Settings
 from .projection import Projection
 
-__all__ = ["is_available", "require", "row_device"]
-
 
 def is_available() -> bool:
     """Whether the CUDA module exists and finds a GPU.
@@ -30,13 +28,19 @@ def is_available() -> bool:
         return False
 
 
-def _located(view: DeviceView, what: str = "x") -> int:
+def _ready(view: DeviceView, what: str = "x") -> int:
+    """The number of the view's GPU, which is supported."""
+    device = _located(view, what)
+    device_arrays.module().require_device(device)
+    return device
+
+
+def _located(view: DeviceView, what: str) -> int:
     """The number of the view's GPU."""
     if view.device is not None:
         return view.device
-    device_arrays.module().require_device(
-        0
-    )  # without a GPU, that is the reason for the bad address
+    # Without a GPU, that is the reason for the bad address.
+    device_arrays.module().require_device(0)
     number = 0 if view.size == 0 else device_arrays.module().device_of(view.address)
     if number < 0:
         raise ValueError(f"{what}'s address 0x{view.address:x} is not in a GPU's memory")
@@ -105,8 +109,7 @@ def _prepared(x: Any, f: FloatFormat, random: Any) -> tuple[DeviceView, int]:
         if not _is_torch(x):
             raise TypeError(f"{f.name} has values beyond float32; give x as float64")
         view = _floats(x.double())
-    device = _located(view)
-    device_arrays.module().require_device(device)
+    device = _ready(view)
     return view, device
 
 
@@ -126,16 +129,9 @@ def quantize(x: Any, f: FloatFormat, s: Settings, random: Any, out: Any) -> Any:
     view, device = _prepared(x, f, random)
     result, address = _result(x, view, device, view.shape, view.dtype, out)
     device_arrays.module().quantize(
-        view.address,
-        address,
-        view.size,
-        view.dtype.itemsize,
-        f.name,
-        _projection(s),
-        s.seed,
-        device,
-        view.stream,
-    )
+        view.address, address, view.size, view.dtype.itemsize, f.name, _projection(s), s.seed,
+        device, view.stream,
+    )  # fmt: skip
     return result
 
 
@@ -178,28 +174,19 @@ def decode(codes: Any, f: FloatFormat, keep_payload: Any, out: Any) -> Any:
         raise TypeError(
             f"codes have dtype {view.dtype}; give codes of {f.name} in at most 32 bits on a GPU"
         )
-    device = _located(view, "codes")
-    device_arrays.module().require_device(device)
+    device = _ready(view, "codes")
     result, address = _result(codes, view, device, view.shape, dtype, out)
     device_arrays.module().decode(
-        view.address,
-        address,
-        view.size,
-        view.dtype.itemsize,
-        dtype.itemsize,
-        f.name,
-        flag("keep_payload", keep_payload),
-        device,
-        view.stream,
-    )
+        view.address, address, view.size, view.dtype.itemsize, dtype.itemsize, f.name,
+        flag("keep_payload", keep_payload), device, view.stream,
+    )  # fmt: skip
     return result
 
 
 def cast_statistics(x: Any, f: FloatFormat, s: Settings, out: Any) -> dict[str, int | float | None]:
     """`apscope.cast_statistics`."""
     view = _floats(x, narrow=True)
-    device = _located(view)
-    device_arrays.module().require_device(device)
+    device = _ready(view)
     address = 0 if out is None else _result(x, view, device, view.shape, view.dtype, out)[1]
     return device_arrays.module().cast_statistics(
         view.address, address, view.size, f.name, _projection(s), s.seed, device, view.stream
@@ -218,8 +205,7 @@ def allreduce(
     """`apscope.allreduce`."""
     view = _floats(x, narrow=True)
     shape = workers_first(view.shape)
-    device = _located(view)
-    device_arrays.module().require_device(device)
+    device = _ready(view)
     result, address = _result(x, view, device, shape, np.float64)
     device_arrays.module().allreduce(
         view.address, view.shape[0], address, view.size // view.shape[0], f.name,
@@ -286,8 +272,7 @@ def quantize_blocks(x: Any, f: BlockFormat, around: Any, axis: int, s: Settings,
     """`apscope.quantize_blocks`; `around` is the package's function of the same name."""
     view = _floats(x, narrow=True)
     _, shape = around(view.shape, axis)
-    device = _located(view)
-    device_arrays.module().require_device(device)
+    device = _ready(view)
     result, address = _result(x, view, device, view.shape, np.float32, out)
     device_arrays.module().quantize_blocks(
         view.address, address, shape, f.name, _projection(s), s.seed, device, view.stream
@@ -301,21 +286,13 @@ def encode_blocks(
     """Codes, scales and the tensor scale of `apscope.encode_blocks`."""
     view = _floats(x, narrow=True)
     at, shape = around(view.shape, axis)
-    device = _located(view)
-    device_arrays.module().require_device(device)
+    device = _ready(view)
     codes, code_address = _result(x, view, device, view.shape, np.uint8)
     scales, scale_address = _result(x, view, device, scale_shape(view.shape, at, f), np.uint8)
     tensor = device_arrays.module().encode_blocks(
-        view.address,
-        code_address,
-        scale_address,
-        shape,
-        f.name,
-        _projection(s),
-        s.seed,
-        device,
+        view.address, code_address, scale_address, shape, f.name, _projection(s), s.seed, device,
         view.stream,
-    )
+    )  # fmt: skip
     return codes, scales, tensor
 
 
@@ -343,19 +320,12 @@ def decode_blocks(
             f"scales have shape {of_scales.shape}; codes of shape {view.shape} in blocks of "
             f"{f.block_size} need {wanted}"
         )
-    device = _located(view, "codes")
-    device_arrays.module().require_device(device)
+    device = _ready(view, "codes")
     result, address = _result(codes, view, device, view.shape, np.float32, out)
     device_arrays.module().decode_blocks(
-        view.address,
-        of_scales.address,
-        1.0 if tensor_scale is None else tensor_scale,
-        address,
-        shape,
-        f.name,
-        device,
-        view.stream,
-    )
+        view.address, of_scales.address, 1.0 if tensor_scale is None else tensor_scale, address,
+        shape, f.name, device, view.stream,
+    )  # fmt: skip
     return result
 
 

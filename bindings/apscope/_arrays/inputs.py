@@ -14,8 +14,6 @@ from .._core import FloatFormat
 from .checks import text
 from .dtypes import TorchDtype, dtype_name, is_dtype, numpy_dtype
 
-__all__ = ["FormatLike", "as_format", "beyond_float64", "contiguous"]
-
 #: What `as_format` accepts; the type does not say which dtypes are floating-point.
 FormatLike = FloatFormat | str | np.dtype | type[np.generic] | TorchDtype
 
@@ -102,10 +100,8 @@ def _on_gpu(x: Any) -> bool:
         return x.device.type == "cuda"
     if hasattr(x, "__cuda_array_interface__"):
         return True
-    return hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] in (
-        2,
-        13,
-    )  # CUDA's memory, its managed memory
+    # CUDA's memory, its managed memory.
+    return hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] in (2, 13)
 
 
 def _torch_to_numpy(x: Any, what: str) -> np.ndarray:

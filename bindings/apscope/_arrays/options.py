@@ -13,8 +13,6 @@ from .checks import integer, taken
 from .draws import Draws
 from .projection import FIELDS, Projection, whole
 
-__all__ = ["CastOptions", "Options", "RoundingOptions", "Settings", "UnderflowOptions"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

@@ -11,8 +11,6 @@ from .. import _core
 from .inputs import FormatLike, as_format
 from .options import CastOptions, Options
 
-__all__ = ["Plan", "plan"]
-
 PLAN = Options(CastOptions, without=("seed", "threads"))
 
 OPERATIONS = ("add", "subtract", "multiply", "divide", "sqrt", "fma")

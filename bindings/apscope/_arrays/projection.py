@@ -12,8 +12,6 @@ from .._json import parse_json
 from .._text import clip
 from .checks import flag, integer, text
 
-__all__ = ["Projection"]
-
 #: Parts that are words.
 _RULES = ("rounding", "overflow", "underflow")
 

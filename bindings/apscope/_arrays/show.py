@@ -10,8 +10,6 @@ from .._text import aligned, count_of
 if TYPE_CHECKING:
     from .cast_statistics import CastStatistics
 
-__all__ = ["statistics_html", "statistics_line", "statistics_text"]
-
 #: Counts, and the counts that they are shares of.
 _SHARES = {
     "nonzero": "count",

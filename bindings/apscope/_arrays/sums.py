@@ -13,8 +13,6 @@ from .arithmetic import _in_storage, _like_one_of, _operand, _same_storage, _sto
 from .inputs import FormatLike, _on_gpu, _run, as_format
 from .options import Options, UnderflowOptions
 
-__all__ = ["dot", "matmul", "sum"]
-
 SUMS = Options(UnderflowOptions)
 
 

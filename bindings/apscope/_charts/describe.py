@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from .._text import raised
 
-__all__ = ["Band", "Cells", "Chart", "Line", "Log", "Point", "Row", "Rule", "number", "powers"]
-
 
 @dataclass(frozen=True)
 class Log:

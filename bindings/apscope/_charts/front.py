@@ -13,8 +13,6 @@ from .colours import FAMILIES
 from .describe import Chart, Line, Log, Point, number, powers
 from .fill import step_front
 
-__all__ = ["COSTS", "FLOOR", "LEVEL", "MEASURES", "corners", "front_chart"]
-
 #: Smaller errors are drawn at the lower edge: they are useless for narrow formats and would flatten
 #: the rest.
 FLOOR = 1e-7

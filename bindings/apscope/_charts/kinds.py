@@ -14,8 +14,6 @@ from .._results.volume import SIDE
 from .colours import COLOURS, PAIR, SYMBOLS, diverging
 from .front import COSTS, FLOOR, MEASURES
 
-__all__ = ["KINDS", "Axis", "Bands", "Kind", "as_json"]
-
 
 @dataclass(frozen=True)
 class Axis:

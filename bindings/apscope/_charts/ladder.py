@@ -11,8 +11,6 @@ from .._results.ladder import RUNGS
 from .colours import FORMATS
 from .describe import Band, Chart, Line, Log, Point, Rule, number, powers
 
-__all__ = ["NO_MATTER", "ladder_chart"]
-
 #: The choice of scale hardly matters if the coarsest has at most this many times the error of the
 #: finest.
 NO_MATTER = 1.5

@@ -12,8 +12,6 @@ from .._results.volume import at_most
 from .._schemes.titles import format_of
 from .describe import Cells, Row, number
 
-__all__ = ["WORST", "by_layer", "layer_map"]
-
 #: Number of layers that are framed.
 WORST = 5
 #: The parts of an error, one word each.

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["spread"]
-
 
 def spread(
     places: Sequence[float], heights: Sequence[float], low: float = -np.inf, high: float = np.inf

@@ -12,8 +12,6 @@ from .colours import BANDS
 from .describe import Band, Cells, Chart, Log, Point
 from .spread import spread
 
-__all__ = ["cells_svg", "chart_svg", "symbol_path"]
-
 #: Font size in pixels, and the average width of a letter, plain and bold.
 _SIZE, _LETTER, _BOLD = 10.5, 5.9, 6.7
 _TOP, _BOTTOM, _LEFT = 17.0, 29.0, 34.0
@@ -229,9 +227,8 @@ def cells_svg(cells: Cells, width: float, height: float) -> str:
     pen = _picture(width, height, cells.says, "cells")
     marked = [row for row in cells.rows if row.reason]
     told = [row.reason for row in marked]
-    if (
-        _LETTER * max(map(len, told), default=0) + 8 > 0.4 * width
-    ):  # without room for both, the remedy is written
+    # Without room for both, the remedy is written.
+    if _LETTER * max(map(len, told), default=0) + 8 > 0.4 * width:
         told = [row.reason.partition("; ")[2] or row.reason for row in marked]
     right = width - min(_LETTER * max(map(len, told), default=0) + 8, 0.45 * width)
     names = short_names([row.name for row in cells.rows], int(0.27 * width / _LETTER))

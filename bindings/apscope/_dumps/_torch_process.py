@@ -196,9 +196,8 @@ def answer(request: dict[str, Any], opened: dict[str, Any]) -> tuple[dict[str, A
     tensor = file.tensor(request["key"])
     if tensor.layout != torch.strided:
         tensor = tensor.to_dense()
-    for axis, position in reversed(
-        list(enumerate(request["index"]))
-    ):  # the last axis first: the others keep their positions
+    # The last axis first: the others keep their positions.
+    for axis, position in reversed(list(enumerate(request["index"]))):
         if position is not None:
             tensor = tensor.select(axis, position)
     tensor = tensor.resolve_conj().resolve_neg().contiguous()
@@ -215,9 +214,8 @@ def main() -> None:
         # every message of torch is reported by the other process; CheckpointException is not an
         # Exception
         except BaseException as error:  # noqa: BLE001
-            first = next(
-                (failure for failure, _ in getattr(error, "failures", {}).values()), error
-            )  # failures of reading a checkpoint, by rank
+            # Failures of reading a checkpoint, by rank.
+            first = next((failure for failure, _ in getattr(error, "failures", {}).values()), error)
             head, tensor = (
                 {"error": f"{first}" or type(first).__name__, "kind": type(first).__name__},
                 None,

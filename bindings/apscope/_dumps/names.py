@@ -159,9 +159,8 @@ def name_all(
             )
         step, worker = (None if number is None else int(number) for number in numbers)
         named.append(Named(item, step, worker, tensor))
-    if (
-        pattern is None and used == BARE_PATTERN and single
-    ):  # the file's name is not part of the tensors' names
+    # The file's name is not part of the tensors' names.
+    if pattern is None and used == BARE_PATTERN and single:
         named = [Named(n.item, None, None, n.item.entry.key or n.tensor) for n in named]
     plain = _plain([n.tensor for n in named])
     if tensors is not None:

@@ -156,9 +156,8 @@ class NpzReader(Reader):
     def _part(self, key: str, index: Index) -> np.ndarray:
         """One position of the first axis: only its bytes in the archive are read."""
         about = self._archive.getinfo(self._members[key])
-        self._stream.seek(
-            about.header_offset + 26
-        )  # of the local header, with separate lengths of name and extra field
+        # Of the local header, with separate lengths of name and extra field.
+        self._stream.seek(about.header_offset + 26)
         lengths = self._stream.read(4)
         self._stream.seek(
             int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little"), 1

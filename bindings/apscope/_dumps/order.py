@@ -30,9 +30,8 @@ def order_tensors(
     """
     if given is None:
         by_name = sorted(tensors, key=natural)
-        sorted_keys = (
-            list(tensors) == sorted(tensors) != by_name
-        )  # layers.10 before layers.2: not intended
+        # layers.10 before layers.2: not intended.
+        sorted_keys = list(tensors) == sorted(tensors) != by_name
         return (list(tensors), FILES) if ordered and not sorted_keys else (by_name, NATURAL)
     try:
         names = [

@@ -16,8 +16,6 @@ from .._traces.trace import Trace
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["beside_te_statistics", "is_te_log", "te_statistics"]
-
 #: TransformerEngine's names of a layer's tensors, and the same kinds of records in a trace.
 TENSORS = {
     "activation": "layer_input",

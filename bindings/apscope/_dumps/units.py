@@ -22,18 +22,9 @@ from .zarr_store import ZarrReader
 
 #: Extensions of file names, which patterns do not see.
 SUFFIXES = (
-    ".npz",
-    ".npy",
-    ".safetensors",
-    ".pt",
-    ".pth",
-    ".bin",
-    ".ckpt",
-    ".h5",
-    ".hdf5",
-    ".hdf",
+    ".npz", ".npy", ".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".h5", ".hdf5", ".hdf",
     ".zarr",
-)
+)  # fmt: skip
 _MARKERS = ("zarr.json", ".zgroup", ".zarray")
 _SHARD = re.compile(r"(.*?)[-_.]?(\d+)-of-(\d+)(\.safetensors)")
 _INDEX = ".safetensors.index.json"
@@ -114,10 +105,8 @@ class Apart:
             if match is None and self.pattern is not None:
                 continue
             name = address if match is None else match["tensor"] or address
-            ends = [
-                name,
-                *(name[found.end() :] for found in re.finditer("[/.]", name)),
-            ]  # a prefix may be removed from the tensors' names
+            # A prefix may be removed from the tensors' names.
+            ends = [name, *(name[found.end() :] for found in re.finditer("[/.]", name))]
             ends += [re.sub("[/.]grad$", "", end) for end in ends]
             if self._tensors is None or any(re.search(self._tensors, end) for end in ends):
                 raise error

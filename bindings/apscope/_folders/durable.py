@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-__all__ = ["SyncAhead", "digest_of", "sync", "sync_folder"]
-
 
 def sync(paths: Iterable[Path]) -> None:
     """Waits until the contents of these files are on the disk."""

@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-__all__ = ["HeldError", "Lock", "who"]
-
 
 class HeldError(ValueError):
     """Another process holds the lock; the message says which."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 
-__all__ = ["fresh", "lock_of", "stem", "waiting"]
-
 _LONGEST = 100  # bytes of a name kept in its hidden names: file systems allow 255
 
 

@@ -17,8 +17,6 @@ from typing import BinaryIO
 from .durable import sync, sync_folder
 from .names import fresh
 
-__all__ = ["make_folder", "new_file", "new_path", "put_text", "remove_left"]
-
 
 @contextlib.contextmanager
 def new_file(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:

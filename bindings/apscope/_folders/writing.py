@@ -30,16 +30,6 @@ from .durable import sync, sync_folder
 from .lock import Lock, who
 from .names import fresh, lock_of, stem
 
-__all__ = [
-    "Writing",
-    "clear_left",
-    "halves",
-    "is_hidden",
-    "left_behind",
-    "refuse_dangling",
-    "write_file",
-]
-
 MARK = "apscope.json"
 
 

@@ -10,8 +10,6 @@ import numpy as np
 from .._core import FloatFormat
 from .._text import clip
 
-__all__ = ["explained"]
-
 #: The fields, and their types.
 _KINDS = {
     "exponent_bits": int, "mantissa_bits": int, "bias": int, "specials": str, "is_signed": bool,
@@ -21,18 +19,9 @@ _KINDS = {
 _NEEDED = ("exponent_bits", "mantissa_bits")
 #: Words that people use for a format without infinities.
 _SPECIALS = (
-    "inf",
-    "infs",
-    "infinity",
-    "infinities",
-    "has_inf",
-    "has_infinities",
-    "nan",
-    "nans",
-    "has_nan",
-    "finite",
-    "fn",
-)
+    "inf", "infs", "infinity", "infinities", "has_inf", "has_infinities", "nan", "nans",
+    "has_nan", "finite", "fn",
+)  # fmt: skip
 #: The arguments that they mean.
 _FINITE = "specials='fn' has no infinity and one NaN, specials='finite' neither"
 _WORDS = {int: "an integer", str: "a word", bool: "True or False"}

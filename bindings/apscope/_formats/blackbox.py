@@ -12,8 +12,6 @@ import numpy as np
 
 from .._arrays.dtypes import is_dtype, is_torch_dtype, numpy_dtype
 
-__all__ = ["cast_of", "load", "name_of", "run_cast", "same"]
-
 
 def name_of(what: Any) -> str:
     """A name to print: `ml_dtypes.float8_e4m3fn`, `torch.bfloat16`, `module.function`."""

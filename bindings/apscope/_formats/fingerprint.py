@@ -17,8 +17,6 @@ from .blackbox import cast_of, run_cast, same
 from .formats import named_formats
 from .lattice import infer_format, is_lattice
 
-__all__ = ["Fingerprint", "fingerprint"]
-
 Run = Callable[[np.ndarray], np.ndarray]
 
 

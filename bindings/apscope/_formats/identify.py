@@ -14,8 +14,6 @@ from .._core import FloatFormat
 from .blackbox import name_of, same
 from .formats import named_formats
 
-__all__ = ["identify", "table_of"]
-
 WIDEST = 20  # bits: a table of a million values
 
 
@@ -192,9 +190,8 @@ def _candidates(
         nan_at_negative_zero=is_signed and math.isnan(table[len(magnitudes)]),
     )
     for subnormals in (True, False):
-        lowest = (
-            step + mantissa_bits if step is not None and mantissa_bits else None
-        )  # exponent of field 0
+        # Exponent of field 0.
+        lowest = step + mantissa_bits if step is not None and mantissa_bits else None
         if normal is not None:
             bias = 1 - normal
         elif lowest is not None:

@@ -9,8 +9,6 @@ import numpy as np
 from .._arrays.casts import decode
 from .._core import FloatFormat
 
-__all__ = ["infer_format", "is_lattice"]
-
 Run = Callable[[np.ndarray], np.ndarray]
 
 
@@ -51,9 +49,8 @@ def infer_format(run: Run) -> FloatFormat | None:
     has_infinity = bool(np.isinf(ends[:2]).any())
     exponent_bits = max((top + has_infinity).bit_length() - mantissa_bits, 0)
     spare = (1 << exponent_bits + mantissa_bits) - 1 - top - has_infinity
-    if (
-        spare == 1 << mantissa_bits and not has_infinity
-    ):  # IEEE 754's, saturating: infinity is never shown
+    # IEEE 754's, saturating: infinity is never shown.
+    if spare == 1 << mantissa_bits and not has_infinity:
         has_infinity, spare = True, spare - 1
     one_zero = not np.signbit(ends[3])
     at_zero = bool(np.isnan(ends[2])) and spare == 0 and one_zero
@@ -89,8 +86,7 @@ def is_lattice(run: Run, f: FloatFormat) -> bool:
     values = values[np.isfinite(values) & (values >= f.smallest_normal)]
     if not values.size or np.mean(_fixed(run, values)) < 0.95:
         return False
-    between = values + 2.0 ** (
-        np.frexp(values)[1] - 1 - f.precision
-    )  # midpoints; fp32 has none in fp32
+    # Midpoints; fp32 has none in fp32.
+    between = values + 2.0 ** (np.frexp(values)[1] - 1 - f.precision)
     between = between[between.astype(np.float32).astype(np.float64) == between]
     return not between.size or np.mean(_fixed(run, between)) <= 0.05

@@ -13,8 +13,6 @@ from .._arrays.casts import decode
 from .._core import FloatFormat
 from .words import number, power, told
 
-__all__ = ["Range", "format_html", "ranges_of", "ruler"]
-
 WIDTH, LEFT, RIGHT = 640, 12, 628  # pixels: of the picture, and of its axis
 #: Fills are half transparent, so that text stays readable on any background.
 _FILLS = {

@@ -7,8 +7,6 @@ import math
 from .._core import FloatFormat
 from .._text import raised
 
-__all__ = ["number", "power", "specials_of", "told"]
-
 
 def specials_of(f: FloatFormat) -> str:
     """The format's infinities, NaNs, zeros and missing features, in words."""

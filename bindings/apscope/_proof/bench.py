@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import functools
@@ -21,8 +22,6 @@ from .._arrays.checks import integer, text
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["Bench", "bench"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,15 +111,8 @@ def bench(
 
 
 def _summary(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    floor = next(
-        (
-            f
-            for f in rows
-            if f["name"] == row["floor"]
-            and (f["where"], f["threads"]) == (row["where"], row["threads"])
-        ),
-        None,
-    )
+    wanted = (row["floor"], row["where"], row["threads"])
+    floor = next((f for f in rows if (f["name"], f["where"], f["threads"]) == wanted), None)
     seconds = row["seconds"]
     median = statistics.median(seconds)
     quartiles = statistics.quantiles(seconds, n=4) if len(seconds) > 1 else [median] * 3
@@ -131,16 +123,15 @@ def _summary(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
         ratio = statistics.median(
             amount / t / (floor_amount / f) for t, f in zip(seconds, floor["seconds"], strict=True)
         )
+    each, operations = median / row["elements"], row["operations"]
     return {
         "name": row["name"],
         "where": row["where"],
         "threads": row["threads"],
         "elements": int(row["elements"]),
         "floor": row["floor"],
-        "ns": median / row["elements"] * 1e9,
-        "ns_per_operation": median / row["elements"] / row["operations"] * 1e9
-        if row["operations"]
-        else None,
+        "ns": each * 1e9,
+        "ns_per_operation": each / operations * 1e9 if operations else None,
         "spread": (quartiles[2] - quartiles[0]) / 2 / median,
         "gb_per_s": row["elements"] * row["bytes"] / median / 1e9 if row["bytes"] else None,
         "ratio": ratio,
@@ -168,6 +159,10 @@ def _machine() -> dict[str, Any]:
     }
 
 
+#: Types of both ml_dtypes and torch.
+_TYPES = ("float8_e4m3fn", "float8_e5m2", "bfloat16")
+
+
 def _peers(rounds: int, visit_seconds: float) -> list[dict[str, Any]]:
     """Peers' casts from and to fp32 through their type, our small call, and memcpy, interleaved."""
     from .._arrays.casts import quantize
@@ -177,83 +172,53 @@ def _peers(rounds: int, visit_seconds: float) -> list[dict[str, Any]]:
     jobs: list[tuple[str, np.ndarray, Callable[[], Any]]] = [
         ("memcpy", x, lambda: np.copyto(out, x)),
         ("apscope.quantize e4m3fn from Python", x, lambda: quantize(x, "e4m3fn", out=out)),
-        (
-            "apscope.quantize of 16 elements from Python",
-            few,
-            lambda: quantize(few, "e4m3fn", out=few_out),
-        ),
     ]
-    try:
+    call = "apscope.quantize of 16 elements from Python"
+    jobs.append((call, few, lambda: quantize(few, "e4m3fn", out=few_out)))
+    with contextlib.suppress(ImportError):
         import ml_dtypes
 
-        for name in ("float8_e4m3fn", "float8_e5m2", "bfloat16"):
-            dtype = getattr(ml_dtypes, name)
-            jobs.append(
-                (
-                    f"ml_dtypes.{name} {ml_dtypes.__version__}",
-                    x,
-                    functools.partial(lambda dtype: x.astype(dtype).astype(np.float32), dtype),
-                )
+        for name in _TYPES:
+            run: Callable[[], Any] = functools.partial(
+                lambda dtype: x.astype(dtype).astype(np.float32), getattr(ml_dtypes, name)
             )
-    except ImportError:
-        pass
-    try:
+            jobs.append((f"ml_dtypes.{name} {ml_dtypes.__version__}", x, run))
+    with contextlib.suppress(ImportError):
         import torch
 
         torch.set_num_threads(1)  # like the others
         t = torch.from_numpy(x)
-        for name in ("float8_e4m3fn", "float8_e5m2", "bfloat16"):
-            dtype = getattr(torch, name)
-            jobs.append(
-                (
-                    f"torch.{name} {torch.__version__}",
-                    x,
-                    functools.partial(lambda dtype: t.to(dtype).to(torch.float32), dtype),
-                )
+        for name in _TYPES:
+            run = functools.partial(
+                lambda dtype: t.to(dtype).to(torch.float32), getattr(torch, name)
             )
-    except ImportError:
-        pass
-    try:
+            jobs.append((f"torch.{name} {torch.__version__}", x, run))
+    with contextlib.suppress(ImportError):
         import gfloat
-        from gfloat.formats import format_info_ocp_e4m3
+        from gfloat.formats import format_info_ocp_e4m3 as e4m3
 
-        jobs.append(
-            (
-                f"gfloat.round_ndarray e4m3fn {version('gfloat')}",
-                x,
-                lambda: gfloat.round_ndarray(format_info_ocp_e4m3, x),
-            )
-        )
-    except ImportError:
-        pass
-    try:
+        name = f"gfloat.round_ndarray e4m3fn {version('gfloat')}"
+        jobs.append((name, x, lambda: gfloat.round_ndarray(e4m3, x)))
+    with contextlib.suppress(ImportError):
         import pychop
 
         pychop.backend("numpy")
         chop = pychop.Chop(exp_bits=4, sig_bits=3, rmode=1)
         jobs.append((f"pychop.Chop e4m3 {version('pychop')}", x, lambda: chop(x)))
-    except ImportError:
-        pass
     rows: list[dict[str, Any]] = [
         {
-            "name": name,
-            "where": "peer",
-            "floor": "" if name == "memcpy" else "memcpy",
-            "threads": 1,
-            "elements": a.size,
-            "bytes": 8,
-            "operations": 0,
-            "seconds": [],
+            "name": name, "where": "peer", "floor": "" if name == "memcpy" else "memcpy",
+            "threads": 1, "elements": a.size, "bytes": 8, "operations": 0, "seconds": [],
         }
         for name, a, _ in jobs
-    ]
-    for _, _, run in jobs:
-        run()
+    ]  # fmt: skip
+    for _, _, job in jobs:
+        job()
     for _ in range(rounds):
-        for row, (_, _, run) in zip(rows, jobs, strict=True):
+        for row, (_, _, job) in zip(rows, jobs, strict=True):
             start, calls = time.perf_counter(), 0
             while (passed := time.perf_counter() - start) < visit_seconds:
-                run()
+                job()
                 calls += 1
             row["seconds"].append(passed / calls)
     return rows

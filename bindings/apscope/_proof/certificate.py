@@ -16,8 +16,6 @@ from .._core import FloatFormat
 from .._folders.writing import write_file
 from .verify import Verification
 
-__all__ = ["certificate", "write_certificate"]
-
 KIND = "apscope certificate"
 VERSION = 1
 

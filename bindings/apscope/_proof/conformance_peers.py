@@ -13,8 +13,6 @@ from .._formats.blackbox import cast_of, name_of, run_cast, same
 from .._formats.identify import identify
 from ..conformance import OVERFLOWS, check, describe, expected, inputs_of
 
-__all__ = ["peer_table", "peers"]
-
 
 def peers() -> dict[str, tuple[str, Any]]:
     """The installed floating-point dtypes of at most 16 bits: name -> (package version, dtype)."""

@@ -27,8 +27,6 @@ try:
 except ImportError:  # built without MPFR
     _oracle = None  # type: ignore[assignment]
 
-__all__ = ["OPERATIONS", "ROUNDINGS", "Verification", "has_oracle", "verify"]
-
 #: Every rounding of `quantize`.
 ROUNDINGS = tuple(_core.rounding_modes())
 

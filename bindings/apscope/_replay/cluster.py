@@ -24,8 +24,6 @@ from .waiting import ATTEMPTS, LOST, StrandedError, check_client, look, result, 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["replay_on", "work_items"]
-
 #: Assumed seconds per value for the SHA-256 check and the statistics; schemes are measured. Used
 #: only to divide the work.
 READ_A_VALUE = 3e-9

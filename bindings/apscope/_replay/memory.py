@@ -7,8 +7,6 @@ import re
 from .._arrays.checks import integer
 from .._text import clip
 
-__all__ = ["memory_bytes"]
-
 UNITS = ("", "K", "M", "G", "T")
 #: An upper limit, more than any machine has.
 MOST = 2**62

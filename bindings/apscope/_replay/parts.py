@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-__all__ = ["Item", "Part", "parts_by_cost"]
-
 
 @dataclass(frozen=True)
 class Item:
@@ -81,9 +79,8 @@ def parts_by_cost(items: Sequence[Item], threads: Sequence[int]) -> list[Part]:
         One per machine, possibly without items.
     """
     parts = [Part(count) for count in threads]
-    end = (
-        sum(item.cost for item in items) / sum(threads) * (1 + 1e-9)
-    )  # the ideal time; with a margin for rounding
+    # The ideal time; with a margin for rounding.
+    end = sum(item.cost for item in items) / sum(threads) * (1 + 1e-9)
 
     def one_by_one(left: list[Item]) -> None:
         for item in sorted(left, key=lambda item: -item.cost):

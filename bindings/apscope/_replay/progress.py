@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["Bar"]
-
 
 class Bar:
     """A tqdm bar on standard error, or nothing.

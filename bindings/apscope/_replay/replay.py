@@ -16,8 +16,6 @@ from .run import run_replay
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["DEFAULT_TOPOLOGIES", "replay"]
-
 #: Summaries and comparisons use the first.
 DEFAULT_TOPOLOGIES = ("ring", "tree", "hierarchical:4", "sequential")
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
 
-__all__ = ["Rest", "Take", "run_replay"]
-
 #: Takes the next rows of the table: those of one trace after another, in the order of the table.
 Take: TypeAlias = "Callable[[Columns | OnFile], None]"
 
@@ -46,13 +44,11 @@ class Rest:
 
 
 def _as_list(value: Any) -> list[Any]:
-    if isinstance(value, (str, os.PathLike, Scheme, Trace)) or hasattr(
-        value, "scheme"
-    ):  # the last: a plan
+    # The last: a plan.
+    if isinstance(value, (str, os.PathLike, Scheme, Trace)) or hasattr(value, "scheme"):
         return [value]
-    return (
-        list(value) if isinstance(value, Iterable) else [value]
-    )  # invalid values are reported by the reader
+    # Invalid values are reported by the reader.
+    return list(value) if isinstance(value, Iterable) else [value]
 
 
 def _steps_text(steps: slice | list[int]) -> str:
@@ -95,9 +91,8 @@ def _command(
     words = ["apscope", "replay", *(t.source for t in traces)]
     for s in schemes:
         words += ["--scheme", s.spec]
-    for t in topologies or [
-        "exact"
-    ]:  # none given: only exact, which is always there, not the default
+    # None given: only exact, which is always there, not the default.
+    for t in topologies or ["exact"]:
         words += ["--topology", t]
     return " ".join(shlex.quote(w) for w in words + options)
 

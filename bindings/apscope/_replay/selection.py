@@ -8,8 +8,6 @@ from .. import _core
 from .._arrays.checks import integer
 from .._traces.trace import Trace
 
-__all__ = ["check_shard", "selected_steps", "selected_tensors"]
-
 _LARGEST = 2**63 - 1
 
 

@@ -19,8 +19,6 @@ from .._traces.remote import RemoteTrace
 from .._traces.trace import Trace
 from .waiting import on_worker
 
-__all__ = ["Job", "OpenTrace", "Statistics", "read_part", "run_part"]
-
 REPORT_EVERY = 0.2  # seconds between two reports of a part's progress
 
 Statistics = tuple[np.ndarray, np.ndarray]  # pairs, and their statistics of pass 1
@@ -30,9 +28,8 @@ Statistics = tuple[np.ndarray, np.ndarray]  # pairs, and their statistics of pas
 class Job:
     """The data shared by all parts of a replay."""
 
-    arguments: tuple[
-        list[str], list[str], list[int], list[int], int, int
-    ]  # specs, topologies, steps and tensors by index, workers, seed
+    # Specs, topologies, steps and tensors by index, workers, seed.
+    arguments: tuple[list[str], list[str], list[int], list[int], int, int]
     shard: tuple[int, int]
     draws: int
     threads: int  # 0: as many as a Dask worker has
@@ -91,9 +88,8 @@ class OpenTrace:
                     f"the trace at {self.path} there has another manifest than the client's"
                 )
             try:
-                _core.check_memory(
-                    trace.core, job.options_of(worker)
-                )  # before any of its files is fetched
+                # Before any of its files is fetched.
+                _core.check_memory(trace.core, job.options_of(worker))
                 files = (
                     [job.arguments[2][step] for step in self.steps],
                     range(job.arguments[4]),

@@ -13,19 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = [
-    "ATTEMPTS",
-    "LOST",
-    "StrandedError",
-    "check_client",
-    "connect",
-    "finished",
-    "look",
-    "on_worker",
-    "result",
-    "wait_for_workers",
-]
-
 INSTALL = "install it with: pip install 'apscope[dask]'"
 POLL = 1.0  # seconds between two looks at a cluster
 STRANDED_AFTER = 5  # polls in which workers exist but none has a part: Dask reserves the tasks of the last worker that ended

@@ -47,9 +47,8 @@ def report(
         The file cannot be written. No partial file remains.
     """
     out_path = check_destination(out_path, force=force)
-    text = (
-        page(results, against).encode(errors="backslashreplace").decode()
-    )  # bytes of a path that are not text
+    # Bytes of a path that are not text.
+    text = page(results, against).encode(errors="backslashreplace").decode()
     write_file(out_path, text, "apscope report")
     return out_path
 

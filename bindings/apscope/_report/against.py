@@ -12,16 +12,9 @@ from .._schemes.scheme import as_scheme
 from .._text import clip
 from . import answer
 
-__all__ = ["changes", "meeting"]
-
 _SHOWN = (
-    "step_nmse",
-    "layer_cosine",
-    "underflow_wire",
-    "underflow_reduced",
-    "relative_bias",
-    "volume",
-)
+    "step_nmse", "layer_cosine", "underflow_wire", "underflow_reduced", "relative_bias", "volume",
+)  # fmt: skip
 
 
 def meeting(here: list[dict[str, Any]], there: list[dict[str, Any]]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,6 @@ from .payload import base64_of, pack
 from .script import script
 from .templates import render
 from .use import use_of
-
-__all__ = ["page"]
 
 _HERE = Path(__file__).parent
 #: Columns that the page computes from others, as quotients of sums.
@@ -60,11 +59,8 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     frame = coded(results.frame.reset_index(drop=True))
     if not len(frame):
         raise ValueError("the results have no rows, so there is nothing to report")
-    topology, bits, summary = (
-        answer.topology_of(frame),
-        answer.bits_of(frame),
-        summary_of(Results(frame, results.histograms, results.provenance, results.noise)),
-    )
+    topology, bits = answer.topology_of(frame), answer.bits_of(frame)
+    summary = summary_of(Results(frame, results.histograms, results.provenance, results.noise))
     rows = answer.headline(summary, topology)
     duels = answer.duels(frame, answer.pairs(list(frame["scheme"].unique()), rows, bits), topology)
     ladders = answer.ladder_of(results, topology)
@@ -85,23 +81,16 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     overview = _overview([s["trace"] for s in sections], duels)
     tables, left_out = fitted(_rows(frame), _histograms(results.histograms), topology, max_bytes)
     payload = pack(tables, **_facts(frame, summary, bits, topology, sections))
-    filters = {
+    plain = (text.figure, text.nmse, text.over_noise, text.percent, text.seconds, clip, count_of)
+    filters: dict[str, Callable[..., Any]] = {
         "code": _code,
         "breakable": _breakable,
         "excess": _excess,
-        **{
-            f.__name__: f
-            for f in (
-                text.figure,
-                text.nmse,
-                text.over_noise,
-                text.percent,
-                text.seconds,
-                clip,
-                count_of,
-            )
-        },
     }
+    filters |= {f.__name__: f for f in plain}
+    warnings = words.warnings(results.provenance, frame, left_out)
+    if against is not None and against.incomplete:
+        warnings = [f"Of the other results: {against.incomplete}.", *warnings]
     return render(
         _HERE / "template.html",
         filters,
@@ -113,12 +102,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         words=glossary.WORDS,
         schemes=len(bits),
         rows=len(frame),
-        warnings=words.warnings(results.provenance, frame, left_out)
-        if against is None or not against.incomplete
-        else [
-            f"Of the other results: {against.incomplete}.",
-            *words.warnings(results.provenance, frame, left_out),
-        ],
+        warnings=warnings,
         against=None if against is None else changes(results, against),
         noisy=bool(rows["error_over_noise"].notna().any()),
         families=_legend(set(rows["family"])),

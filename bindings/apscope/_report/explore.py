@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 from typing import Any
 
-__all__ = ["Explorer", "explore"]
-
 
 class Explorer:
     """The report's page for notebooks, which show it in a separate frame; made by `explore`.

@@ -21,8 +21,6 @@ from .._schemes.titles import titles
 from . import answer
 from .text import figure
 
-__all__ = ["chosen", "command", "row_of", "verdict"]
-
 #: Shares of fp32's bytes for which the best scheme is named, and their names.
 _SHARES = ((0.25, "¼"), (0.5, "½"), (1.0, "all"))
 #: A scheme whose name has more words is named by its spec.

@@ -8,8 +8,6 @@ from .._results.pooling import PARTS, is_own
 from .._text import count_of
 from .payload import pack
 
-__all__ = ["MAX_BYTES", "NEEDED", "fitted"]
-
 #: Space for the rows in a page, in bytes of base64 text.
 MAX_BYTES = 14_000_000
 #: Columns without which a part of the page has nothing to show.

@@ -6,8 +6,6 @@ import gzip
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-__all__ = ["plot_script"]
-
 #: The wheel's widget, an ECMAScript module that assigns `Plot` and `d3` to `window`.
 _SCRIPT = "pyobsplot/static/static-widget.js"
 #: The lines that do so; the page needs only these two.

@@ -19,8 +19,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["base64_of", "pack"]
-
 #: Columns whose quotients are compared: rounding to fp32 would turn wins and losses of
 #: `Results.compare` into ties.
 EXACT = ("sum_squared_error", "sum_squared_reference")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-__all__ = ["script"]
-
 _FOLDER = Path(__file__).parent / "page"
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(.*)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.MULTILINE)

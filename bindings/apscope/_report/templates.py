@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["render"]
-
 
 def render(path: Path, filters: dict[str, Callable[..., Any]], **names: Any) -> str:
     """The template at `path` with these filters and names, as text."""

@@ -14,8 +14,6 @@ from .._results.pooling import is_own
 from .._results.summary import family_of
 from .._schemes.titles import titles
 
-__all__ = ["VOLUME", "use_of"]
-
 #: The limit of the plan that the page shows, as a share of fp32's bytes.
 VOLUME = 0.25
 #: Number of layers whose choice is shown; the plan's file has all.
@@ -61,22 +59,8 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[
             "error": row.error,
             "why": row.loses_by,
             "sure": None if pd.isna(row.sure) else row.sure,
-            "cheaper": {
-                "scheme": row.cheaper,
-                "name": named(row.cheaper),
-                "volume": row.cheaper_volume,
-                "error": row.cheaper_error,
-            }
-            if row.cheaper
-            else None,
-            "better": {
-                "scheme": row.better,
-                "name": named(row.better),
-                "volume": row.better_volume,
-                "error": row.better_error,
-            }
-            if row.better
-            else None,
+            "cheaper": _other(named, row.cheaper, row.cheaper_volume, row.cheaper_error),
+            "better": _other(named, row.better, row.better_volume, row.better_error),
         }
         for row in table.head(_LAYERS).itertuples()
     ]
@@ -96,3 +80,10 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[
         + (f" --trace {trace}" if results.frame["trace"].nunique() > 1 else "")
         + " -o plan.json",
     }
+
+
+def _other(named: Any, scheme: str, volume: float, error: float) -> dict[str, Any] | None:
+    """The next choice of a layer, if there is one."""
+    if not scheme:
+        return None
+    return {"scheme": scheme, "name": named(scheme), "volume": volume, "error": error}

@@ -16,8 +16,6 @@ from .._core import FloatFormat
 from .definitions import SchemeDefinition, definitions
 from .scheme import Scheme, as_scheme, spec_of
 
-__all__ = ["CLASSES"]
-
 #: First parameter of a constructor, by the scheme's content: name, annotation, and an example.
 _FIRST = {
     "format": ("format", "FloatFormat | str | dtype", "'e4m3'", "The float format of the wire."),

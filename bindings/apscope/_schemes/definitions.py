@@ -6,8 +6,6 @@ import dataclasses
 
 from .. import _core
 
-__all__ = ["SchemeDefinition", "SchemeKey", "definitions"]
-
 
 @dataclasses.dataclass(frozen=True)
 class SchemeKey:

@@ -15,8 +15,6 @@ from .._arrays.draws import Draws
 from .._arrays.inputs import _as_array, contiguous
 from .scheme import Scheme, as_scheme
 
-__all__ = ["Exchange", "exchange"]
-
 
 @dataclass(frozen=True)
 class Exchange:

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from .. import _core
 from .scheme import LISTS, Scheme, as_scheme
 
-__all__ = ["all_schemes", "main_schemes", "schemes_of"]
-
 
 def main_schemes() -> list[Scheme]:
     """The schemes that show which formats and scales these gradients allow; ``main`` in specs.

@@ -9,8 +9,6 @@ from typing import Any
 from .._json import read_json
 from .._text import clip
 
-__all__ = ["SCHEMA", "SUFFIX", "read_plan_file"]
-
 #: The key that marks a plan, and its version.
 MARK, SCHEMA = "apscope_plan", 1
 #: The extension that distinguishes a path from a spec.

@@ -13,8 +13,6 @@ from .._json import parse_json
 from .._text import clip
 from .plan_file import SUFFIX, read_plan_file
 
-__all__ = ["Scheme", "as_scheme", "define", "spec_of"]
-
 #: Names of lists of schemes that are accepted as specs: `apscope.schemes.main_schemes`,
 #: `apscope.schemes.all_schemes`.
 LISTS = ("main", "all")

@@ -11,8 +11,6 @@ from .definitions import definitions
 if TYPE_CHECKING:
     from .scheme import Scheme
 
-__all__ = ["scheme_html"]
-
 
 def scheme_html(scheme: Scheme) -> str:
     """The spec, what the scheme does, its keys with values, and what it needs."""

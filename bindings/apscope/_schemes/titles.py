@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable
 
 from .scheme import Scheme, as_scheme
 
-__all__ = ["format_of", "title", "titles"]
-
 #: Schemes with other common names than in specs.
 _NAMES = {
     "aps": "APS",

@@ -33,8 +33,6 @@ import pandas as pd
 from .._results.pooling import coded, headline_rows, losses, quotient, step_losses
 from .floor import FLOOR
 
-__all__ = ["FIGURES", "Bounds"]
-
 #: Figures that can be minimized; for the cosine, its negative.
 FIGURES = ("error_over_noise", "step_nmse", "worst_nmse", "layer_cosine")
 MARGIN = 1e-9

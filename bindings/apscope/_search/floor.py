@@ -19,8 +19,6 @@ from .._arrays.casts import quantize
 from .._core import FloatFormat
 from .._traces.trace import Trace
 
-__all__ = ["FLOOR", "ends_in_format", "least_terms"]
-
 #: log2 of the least error over the noise of a block; docs/definitions.md, section 16.
 FLOOR = -30.0
 _BLOCK = 32  # elements that share a noise

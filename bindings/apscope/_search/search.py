@@ -21,8 +21,6 @@ from .bounds import FIGURES, Bounds
 from .floor import ends_in_format, least_terms
 from .splits import SCHEMES, Reach, Split, nearest_named, reach_of, splits_of
 
-__all__ = ["BY", "COLUMNS", "search"]
-
 #: Values of `by`: parts that have separate winners.
 BY = ("all", "layer")
 #: Schemes whose rows of a step do not depend on other steps, unless they keep a state. All others
@@ -30,16 +28,9 @@ BY = ("all", "layer")
 STEP_BY_STEP = ("none", "aps", "cpd", "hfp8", "current_scaling", "stochastic")
 #: Columns of a summary; empty if a split was stopped.
 _FIGURES = (
-    "error_over_noise",
-    "step_nmse",
-    "layer_cosine",
-    "worst_nmse",
-    "underflow_wire",
-    "volume",
-    "skipped",
-    "overflowed",
-    "nonfinite",
-)
+    "error_over_noise", "step_nmse", "layer_cosine", "worst_nmse", "underflow_wire", "volume",
+    "skipped", "overflowed", "nonfinite",
+)  # fmt: skip
 #: Columns of `search`, in order.
 COLUMNS = (
     "layer",
@@ -157,9 +148,8 @@ def search(
 
     kinds = specials.split(",") if isinstance(specials, str) else specials
     templates = [schemes] if isinstance(schemes, str) else list(schemes)
-    splits_of(
-        bits, templates, kinds, Reach(0, 0, 0, 0)
-    )  # reports errors in the arguments before any replay
+    # Reports errors in the arguments before any replay.
+    splits_of(bits, templates, kinds, Reach(0, 0, 0, 0))
     survey = replayed(["none:fp32"], steps)
     about = survey.provenance["traces"][0]
     splits = splits_of(

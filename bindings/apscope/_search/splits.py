@@ -24,17 +24,6 @@ from .._core import FloatFormat
 from .._formats.formats import named_formats
 from .._schemes.scheme import Scheme, as_scheme
 
-__all__ = [
-    "BITS",
-    "SCHEMES",
-    "SPECIALS",
-    "Reach",
-    "Split",
-    "nearest_named",
-    "reach_of",
-    "splits_of",
-]
-
 #: The widths that are searched.
 BITS = (3, 16)
 #: Kinds of top codes: infinity and NaNs in the whole last binade, one NaN, or only numbers, which

@@ -10,8 +10,6 @@ from .._results.folders import check_readable, what_is
 from .remote import open_remote
 from .trace import Trace
 
-__all__ = ["as_trace", "is_url", "open_trace"]
-
 
 def is_url(path: str | os.PathLike) -> bool:
     """Whether it is a URL for fsspec, such as ``s3://bucket/run``."""

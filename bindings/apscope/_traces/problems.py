@@ -9,8 +9,6 @@ from .._folders.durable import digest_of
 from .opening import open_trace
 from .trace import KINDS, Trace
 
-__all__ = ["problems", "strays"]
-
 
 def problems(folder: Path) -> Iterator[str]:
     """A sentence for every difference from the manifest: files, sizes, digests, headers, values."""

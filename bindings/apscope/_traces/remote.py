@@ -22,8 +22,6 @@ from .. import _core
 from .._folders.one_file import new_path
 from .trace import KINDS, Trace
 
-__all__ = ["RemoteTrace", "open_remote"]
-
 INSTALL = "install it with: pip install 'apscope[remote]'"
 
 

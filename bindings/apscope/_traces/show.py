@@ -11,8 +11,6 @@ from .._text import count_of
 if TYPE_CHECKING:
     from .trace import Trace
 
-__all__ = ["trace_html"]
-
 
 def trace_html(trace: Trace) -> str:
     """The recording, and the tensors."""

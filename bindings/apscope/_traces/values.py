@@ -30,9 +30,8 @@ class Values:
     nan: int = 0
     infinite: int = 0
     squares: float = 0.0  # of the finite ones
-    exponents: dict[int, int] = field(
-        default_factory=lambda: defaultdict(int)
-    )  # of finite nonzero values: floor(log2 |g|) -> count
+    # Of finite nonzero values: floor(log2 |g|) -> count.
+    exponents: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
     def add(self, other: Values) -> None:
         for name in ("count", "zeros", "nan", "infinite", "squares"):

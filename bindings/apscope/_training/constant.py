@@ -12,8 +12,6 @@ from typing import Any
 
 from .._schemes.scheme import as_scheme, spec_of
 
-__all__ = ["constant", "in_hindsight", "of_trace"]
-
 
 def in_hindsight(spec: str) -> bool:
     """Whether it is ``loss_scaling`` with ``scale=best``."""

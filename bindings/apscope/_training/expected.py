@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 
 from .._schemes.scheme import Scheme, as_scheme
 
-__all__ = ["ExpectedExcess", "expected_excess", "is_covered"]
-
 
 class ExpectedExcess(NamedTuple):
     """Excess training loss over fp32 in nats, and its 95 % interval; NaN where none is established."""

@@ -16,8 +16,6 @@ from .._json import is_integer, is_number
 from .._schemes.scheme import as_scheme
 from .._text import clip, hint
 
-__all__ = ["BASELINES", "DECAYS", "ENOUGH_SEEDS", "OPTIMIZERS", "TASKS", "Experiment", "Task"]
-
 #: The baselines. They run first, and all other schemes are compared with the first of them.
 BASELINES = ("none:fp32", "none:bf16")
 OPTIMIZERS = ("sgd", "adam", "adamw", "lars")

@@ -25,8 +25,6 @@ from .verdicts import verdicts
 if TYPE_CHECKING:
     from ..train._run import Run
 
-__all__ = ["MARK", "check_folder", "is_experiment", "problems", "read", "read_run", "rows", "write"]
-
 MARK = "training.json"
 AGAIN = "run apscope train again"
 _OF_A_RUN = ("loss", "validation", "skipped", "errors", "diverged")

@@ -26,8 +26,6 @@ from .folder import read
 from .relation import FEWEST, combinations, ranking
 from .statistics import STATISTICS
 
-__all__ = ["curves", "excess_chart", "relation_chart", "write_page"]
-
 _HERE = Path(__file__).parent
 #: Number of parts of a run whose means are drawn.
 _PARTS = 40

@@ -23,22 +23,15 @@ from .folder import read
 from .statistics import STATISTICS
 from .verdicts import interval, run_ends
 
-__all__ = [
-    "FEWEST",
-    "Law",
-    "above_noise",
-    "combinations",
-    "fit",
-    "ranking",
-    "ratios",
-    "relations",
-    "wrong_pairs",
-]
-
 #: With fewer combinations nothing is fitted.
 FEWEST = 4
 _DRAWS = 2000  # of a bootstrap
+_ENDS = ("low", "high")
 _KEY = ["task", "model", "scheme"]
+_PAIR = [
+    "task", "model", "better", "worse", "excess_better", "excess_worse", "statistic_better",
+    "statistic_worse",
+]  # fmt: skip
 
 
 def combinations(folder: str | os.PathLike[str]) -> pd.DataFrame:
@@ -210,24 +203,9 @@ def wrong_pairs(table: pd.DataFrame, statistic: str) -> tuple[pd.DataFrame, int]
             count += 1
             said = getattr(better, statistic), getattr(worse, statistic)
             if said[0] >= said[1]:
-                found.append({
-                    "task": task, "model": model, "better": better.scheme, "worse": worse.scheme,
-                    "excess_better": better.excess, "excess_worse": worse.excess,
-                    "statistic_better": said[0], "statistic_worse": said[1],
-                })  # fmt: skip
-    pairs = pd.DataFrame(
-        found,
-        columns=[
-            "task",
-            "model",
-            "better",
-            "worse",
-            "excess_better",
-            "excess_worse",
-            "statistic_better",
-            "statistic_worse",
-        ],
-    )
+                schemes, excesses = (better.scheme, worse.scheme), (better.excess, worse.excess)
+                found.append((task, model, *schemes, *excesses, *said))
+    pairs = pd.DataFrame(found, columns=_PAIR)
     order = (pairs["excess_better"] - pairs["excess_worse"]).sort_values(kind="stable").index
     return pairs.loc[order].reset_index(drop=True), count
 
@@ -249,21 +227,10 @@ def relations(table: pd.DataFrame, statistics: Sequence[str] = tuple(STATISTICS)
             law = fit(held[statistic], held["excess"])
             wide = fit_intervals(held[statistic], held["excess"])
             wrong, pairs = wrong_pairs(own, statistic)
-            found.append(
-                {
-                    "task": task,
-                    "model": model,
-                    "statistic": statistic,
-                    **law._asdict(),
-                    "factor": law.factor,
-                }
-                | {
-                    f"{n}_{end}": v
-                    for n, ends in wide.items()
-                    for end, v in zip(("low", "high"), ends, strict=True)
-                }
-                | {"wrong": len(wrong), "pairs": pairs}
-            )
+            ends = {f"{n}_{end}": v for n, two in wide.items() for end, v in zip(_ENDS, two)}
+            row = {"task": task, "model": model, "statistic": statistic}
+            row |= {**law._asdict(), "factor": law.factor, **ends}
+            found.append(row | {"wrong": len(wrong), "pairs": pairs})
     return pd.DataFrame(found)
 
 

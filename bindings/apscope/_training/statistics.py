@@ -25,8 +25,6 @@ import numpy as np
 
 from .._arrays.float_environment import guarded
 
-__all__ = ["BLOCKS", "STATISTICS", "StepSums", "of_step", "of_trace", "pool"]
-
 #: Elements per block; 1: every element by itself.
 BLOCKS = (1, 8, 32, 256)
 #: The results of `pool`, and the definition of each.

@@ -17,8 +17,6 @@ from .._core import student_t
 from .._text import count_of
 from .experiment import BASELINES, ENOUGH_SEEDS, Experiment
 
-__all__ = ["interval", "noise_sentences", "run_ends", "verdicts"]
-
 
 def run_ends(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per run: its loss at the end, its last validation, and whether it diverged.

@@ -1,4 +1,4 @@
-"""The command line: ``apscope VERB ...``. Every verb is a file with an EXAMPLE for its help."""
+"""The command line: ``apscope VERB ...``. Every verb is a file: its help, `arguments` and `run`."""
 
 from __future__ import annotations
 
@@ -21,25 +21,10 @@ __all__ = ["main"]
 __dir__ = __all__.copy
 
 VERBS = (
-    "formats",
-    "schemes",
-    "info",
-    "convert",
-    "replay",
-    "merge",
-    "report",
-    "summary",
-    "compare",
-    "ladder",
-    "recommend",
-    "search",
-    "train",
-    "check",
-    "verify",
-    "fingerprint",
-    "conformance",
+    "formats", "schemes", "info", "convert", "replay", "merge", "report", "summary", "compare",
+    "ladder", "recommend", "search", "train", "check", "verify", "fingerprint", "conformance",
     "bench",
-)
+)  # fmt: skip
 
 #: Options besides a verb.
 OPTIONS = ("--help", "--version")
@@ -90,8 +75,11 @@ def _parser(only: str | None = None) -> Parser:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     for verb in VERBS if only is None else [only]:
         module = importlib.import_module(f"._{verb}", __name__)
-        module.add_parser(verbs)
-        verbs.choices[verb].example = module.EXAMPLE
+        description = getattr(module, "DESCRIPTION", None)
+        one = verbs.add_parser(verb, help=module.HELP, description=description)
+        one.example = module.EXAMPLE
+        module.arguments(one)
+        one.set_defaults(run=module.run)
     return parser
 
 

@@ -6,48 +6,36 @@ import argparse
 import json
 
 from .._proof.bench import bench
+from ._arguments import adder
 from ._table import on_terminal
 
 EXAMPLE = "apscope bench 'quantize e4m3' --rounds 3 --elements 1000000 --no-peers"
+HELP = "speed of the kernels on this machine, compared with memcpy"
 
 
-def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser(
-        "bench",
-        help="speed of the kernels on this machine, compared with memcpy",
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "only",
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser)
+    add(
+        "only TEXT",
+        "jobs whose name contains TEXT, and their references; by default all",
         nargs="?",
         default="",
-        metavar="TEXT",
-        help="jobs whose name contains TEXT, and their references; by default all",
     )
-    parser.add_argument("--json", action="store_true", help="print an object instead of a table")
-    parser.add_argument(
-        "--rounds", type=int, default=9, metavar="N", help="interleaved rounds; default %(default)s"
-    )
-    parser.add_argument(
-        "--elements",
+    add("--json", "print an object instead of a table")
+    add("--rounds N", "interleaved rounds; default %(default)s", type=int, default=9)
+    add(
+        "--elements N",
+        "fp32 numbers in arrays for main memory; default %(default)s",
         type=int,
         default=2**25,
-        metavar="N",
-        help="fp32 numbers in arrays for main memory; default %(default)s",
     )
-    parser.add_argument(
-        "--threads",
+    add(
+        "--threads N",
+        "DRAM jobs run with 1 and with N threads; default %(default)s",
         type=int,
         default=2,
-        metavar="N",
-        help="DRAM jobs run with 1 and with N threads; default %(default)s",
     )
-    parser.add_argument(
-        "--no-peers",
-        action="store_true",
-        help="leave out the casts of ml_dtypes, torch, gfloat and pychop",
-    )
-    parser.set_defaults(run=run)
+    add("--no-peers", "leave out the casts of ml_dtypes, torch, gfloat and pychop")
 
 
 def run(args: argparse.Namespace) -> int:

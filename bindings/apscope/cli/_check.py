@@ -9,24 +9,21 @@ from pathlib import Path
 from .._folders.writing import left_behind
 from .._results.folders import check_readable, what_is
 from .._text import count_of, printable
+from ._arguments import adder
 
 EXAMPLE = "apscope check results"
+HELP = "whether a trace, results or an experiment are complete and undamaged"
+DESCRIPTION = (
+    "Checks every digest, count and row. Prints every problem, and exits with 1 if there is one."
+)
 
 
-def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser(
-        "check",
-        help="whether a trace, results or an experiment are complete and undamaged",
-        allow_abbrev=False,
-        description="Checks every digest, count and row. Prints every problem, and exits with 1 if "
-        "there is one.",
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser)
+    add(
+        "folder FOLDER",
+        "a trace, results of replay or merge, the folder of apscope train, or a conformance pack",
     )
-    parser.add_argument(
-        "folder",
-        metavar="FOLDER",
-        help="a trace, results of replay or merge, the folder of apscope train, or a conformance pack",
-    )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

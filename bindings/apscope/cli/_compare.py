@@ -13,11 +13,21 @@ from .._results.differences import chain, differences
 from .._results.pooling import PARTS
 from .._results.results import Results
 from .._text import count_of, printable, wrapped
+from ._arguments import add_results, add_shape, adder
 from ._table import cell, print_csv, print_frame, print_json, print_table, warn
 
 EXAMPLE = """\
 apscope compare results aps:e4m3fn none:e4m3fn
 apscope compare results both"""
+HELP = "one scheme against others, layer by layer; or two results"
+DESCRIPTION = (
+    "Compares the NMSE of scheme A with that of B, and of C ..., at every layer and step. "
+    "A ratio below 1, and a win, mean less error of A. With two RESULTS: every scheme of "
+    "the first against itself in the second, or A of the first against A or B of the "
+    "second, layer by layer; on layers and steps that both have; the rest is listed. "
+    "docs/definitions.md, section 14, defines the columns. On a terminal columns that do "
+    "not fit are omitted."
+)
 
 #: Columns for a terminal, the most important first.
 SHORT = ("layer", "error_over_noise_a", "error_over_noise_b", "steps", "wins", "losses", "ties",
@@ -26,52 +36,37 @@ SHORT = ("layer", "error_over_noise_a", "error_over_noise_b", "steps", "wins", "
          "underflow_wire_a", "underflow_wire_b",
          "accumulation_a", "accumulation_b")  # fmt: skip
 
+#: Columns that titles state.
+_ABOUT = ("trace", "topology_a", "topology_b", "scheme_a", "scheme_b", "held_by")
 #: Names for parts that only one of two results has.
 LISTED = 50
 
 
-def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser(
-        "compare", help="one scheme against others, layer by layer; or two results",
-        allow_abbrev=False,
-        usage="apscope compare [-h] RESULTS A B [C ...] [options]\n       apscope compare [-h] "
-              "RESULTS RESULTS [A [B]] [options]",
-        description="Compares the NMSE of scheme A with that of B, and of C ..., at every layer "
-                    "and step. A ratio below 1, and a win, mean less error of A. With two RESULTS: "
-                    "every scheme of the first against itself in the second, or A of the first "
-                    "against A or B of the second, layer by layer; on layers and steps that both "
-                    "have; the rest is listed. docs/definitions.md, section 14, defines the "
-                    "columns. On a terminal columns that do not fit are omitted.",
-    )  # fmt: skip
-    parser.add_argument("results", metavar="RESULTS", help="a folder written by apscope replay")
-    parser.add_argument(
-        "schemes",
-        metavar="A",
-        nargs="*",
-        help="schemes, in any spelling; optionally a second RESULTS folder before them",
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = (
+        "apscope compare [-h] RESULTS A B [C ...] [options]\n"
+        "       apscope compare [-h] RESULTS RESULTS [A [B]] [options]"
     )
-    parser.add_argument(
-        "--topology",
-        metavar="NAME",
-        help="by default the first that both have and that is not exact; exact or wire exclude "
+    add = adder(parser)
+    add_results(add)
+    add(
+        "schemes A",
+        "schemes, in any spelling; optionally a second RESULTS folder before them",
+        nargs="*",
+    )
+    add(
+        "--topology NAME",
+        "by default the first that both have and that is not exact; exact or wire exclude "
         "rounded sums",
     )
-    parser.add_argument(
-        "--all-columns", action="store_true", help="all columns, not only the important ones"
-    )
-    shape = parser.add_mutually_exclusive_group()
-    shape.add_argument(
-        "--json", action="store_true", help="print a list of rows: all columns, every digit"
-    )
-    shape.add_argument("--csv", action="store_true", help="print CSV: all columns, every digit")
-    parser.set_defaults(run=run)
+    add("--all-columns", "all columns, not only the important ones")
+    add_shape(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     words = list(args.schemes)
-    folder = (
-        words.pop(0) if words and os.path.isdir(words[0]) else None
-    )  # a spec may be longer than any path
+    # A spec may be longer than any path.
+    folder = words.pop(0) if words and os.path.isdir(words[0]) else None
     _check_count(words, folder)
     results = Results.open(args.results)
     warn(results)
@@ -121,25 +116,8 @@ def _named(table: pd.DataFrame) -> pd.DataFrame:
 def _columns(part: pd.DataFrame, args: argparse.Namespace, first: str) -> pd.DataFrame:
     """The columns shown for one trace, `first` before the others."""
     if args.all_columns:
-        return part[
-            [
-                first,
-                *(
-                    c
-                    for c in part.columns
-                    if c
-                    not in (
-                        "trace",
-                        "topology_a",
-                        "topology_b",
-                        "scheme_a",
-                        "scheme_b",
-                        "held_by",
-                        first,
-                    )
-                ),
-            ]
-        ]
+        others = [c for c in part.columns if c not in (*_ABOUT, first)]
+        return part[[first, *others]]
     quiet = [c for c in ("overflowed_a", "overflowed_b") if not part[c].any()]
     return part[[first, *(c for c in SHORT[1:] if c not in quiet)]]
 

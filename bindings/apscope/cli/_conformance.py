@@ -9,60 +9,40 @@ import json
 from .._formats.blackbox import load
 from .._proof.conformance_peers import peer_table
 from ..conformance import OVERFLOWS, ROUNDINGS, check, write
+from ._arguments import adder
 
 EXAMPLE = """\
 apscope conformance write pack --format e4m3fn
 apscope conformance check pack --against ml_dtypes:float8_e4m3fn"""
+HELP = "test any other implementation of a cast"
 
 
-def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser(
-        "conformance", help="test any other implementation of a cast", allow_abbrev=False
-    )
+def arguments(parser: argparse.ArgumentParser) -> None:
     does = parser.add_subparsers(dest="does", metavar="write|check|peers", required=True)
 
-    writer = does.add_parser(
-        "write", help="write a pack: inputs and correct results, with digests", allow_abbrev=False
+    add = adder(
+        does.add_parser("write", help="write a pack: inputs and correct results, with digests")
     )
-    writer.add_argument("directory", metavar="DIR", help="a new folder")
-    writer.add_argument(
-        "--format",
-        action="append",
-        metavar="NAME",
-        help="repeatable; by default all named formats of at most 16 bits",
-    )
-    writer.set_defaults(run=run_write)
+    add("directory DIR", "a new folder")
+    text = "repeatable; by default all named formats of at most 16 bits"
+    add("--format NAME", text, action="append")
 
-    checker = does.add_parser(
-        "check",
-        help="run a cast on a pack",
-        description="Exits with 1 if any result differs.",
-        allow_abbrev=False,
-    )
-    checker.add_argument("directory", metavar="DIR", help="a folder written by conformance write")
-    checker.add_argument(
-        "--against",
-        metavar="MODULE:CALLABLE",
-        required=True,
-        help="my_module:my_cast, ml_dtypes:float8_e5m2",
-    )
-    checker.add_argument(
-        "--format", metavar="NAME", help="the format of the cast (found automatically for a dtype)"
-    )
-    checker.add_argument(
-        "--rounding", default="ties_to_even", metavar="NAME", help=", ".join(ROUNDINGS)
-    )
-    checker.add_argument("--overflow", default="ieee", metavar="NAME", help=", ".join(OVERFLOWS))
-    checker.add_argument("--json", action="store_true", help="print an object")
-    checker.set_defaults(run=run_check)
+    text = "Exits with 1 if any result differs."
+    add = adder(does.add_parser("check", help="run a cast on a pack", description=text))
+    add("directory DIR", "a folder written by conformance write")
+    add("--against MODULE:CALLABLE", "my_module:my_cast, ml_dtypes:float8_e5m2", required=True)
+    add("--format NAME", "the format of the cast (found automatically for a dtype)")
+    add("--rounding NAME", ", ".join(ROUNDINGS), default="ties_to_even")
+    add("--overflow NAME", ", ".join(OVERFLOWS), default="ieee")
+    add("--json", "print an object")
 
-    peers = does.add_parser(
-        "peers",
-        help="where types of NumPy, ml_dtypes and torch differ, as Markdown",
-        allow_abbrev=False,
-    )
-    peers.add_argument("directory", metavar="DIR", help="a pack of all formats")
-    peers.set_defaults(run=run_peers)
+    text = "where types of NumPy, ml_dtypes and torch differ, as Markdown"
+    add = adder(does.add_parser("peers", help=text))
+    add("directory DIR", "a pack of all formats")
+
+
+def run(args: argparse.Namespace) -> int:
+    return {"write": run_write, "check": run_check, "peers": run_peers}[args.does](args)
 
 
 def run_write(args: argparse.Namespace) -> int:

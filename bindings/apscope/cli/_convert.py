@@ -7,11 +7,12 @@ import re
 
 from .._dumps.conversion import convert
 from .._dumps.names import BARE_PATTERN, DEFAULT_PATTERNS
+from ._arguments import adder
 from ._table import on_terminal, say
 
 EXAMPLE = "apscope convert dump trace --reduction mean"
-
-_DESCRIPTION = """\
+HELP = "make a trace from a dump (torch, npz, npy, safetensors, HDF5, zarr)"
+DESCRIPTION = """\
 Converts a dump of gradients to a trace: files of torch.save, npz, npy, safetensors (single or in
 shards), HDF5, zarr, and torch distributed checkpoints, recognised by their content. SRC is a
 folder, a file, or an address that fsspec opens (s3://bucket/dump). The first printed line says how
@@ -29,129 +30,99 @@ and, for one file, or for one array per file, {bare}
 """
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    parser = subparsers.add_parser(
-        "convert",
-        help="make a trace from a dump (torch, npz, npy, safetensors, HDF5, zarr)",
-        description=_DESCRIPTION,
-        epilog=_PATTERNS.format(
-            patterns="\n".join(f"  {pattern}" for pattern in DEFAULT_PATTERNS), bare=BARE_PATTERN
-        ).replace("%", "%%"),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("source", metavar="SRC", help="folder, file or address of the dump")
-    parser.add_argument("destination", metavar="DST", help="the trace's folder; must not exist")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="say how the dump is understood, and write nothing"
-    )
+#: Options that `convert` has by the same names.
+_SAME = (
+    "reduction", "pattern", "worker_axis", "step_axis", "workers", "steps", "tensors", "order",
+    "sample", "stage", "loss_divided_by_workers", "loss_scale", "accumulation", "name", "model",
+    "round_to_fp32", "raw_dtype", "densify", "trust_pickle", "python", "dry_run",
+)  # fmt: skip
 
-    what = parser.add_argument_group("content of the dump")
-    what.add_argument(
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    patterns = "\n".join(f"  {pattern}" for pattern in DEFAULT_PATTERNS)
+    parser.epilog = _PATTERNS.format(patterns=patterns, bare=BARE_PATTERN).replace("%", "%%")
+    add = adder(parser)
+    add("source SRC", "folder, file or address of the dump")
+    add("destination DST", "the trace's folder; must not exist")
+    add("--dry-run", "say how the dump is understood, and write nothing")
+
+    what = adder(parser.add_argument_group("content of the dump"))
+    what(
         "--reduction",
+        "how training combined the workers' gradients",
         choices=("sum", "mean"),
         required=True,
-        help="how training combined the workers' gradients",
     )
-    what.add_argument(
+    what(
         "--stage",
+        "where gradients were taken; by default local, before the all-reduce",
         choices=("local", "reduced", "clipped"),
-        help="where gradients were taken; by default local, before the all-reduce",
     )
-    what.add_argument(
-        "--loss-divided-by-workers",
-        action="store_true",
-        help="each worker's loss was divided by the number of workers",
-    )
-    what.add_argument(
-        "--loss-scale",
+    what("--loss-divided-by-workers", "each worker's loss was divided by the number of workers")
+    what(
+        "--loss-scale X",
+        "the factor that gradients still include, 1 for none; 'recorded': loss_scale of the files",
         type=_loss_scale,
-        metavar="X",
-        help="the factor that gradients still include, 1 for none; "
-        "'recorded': loss_scale of the files",
     )
-    what.add_argument(
-        "--accumulation",
+    what(
+        "--accumulation N",
+        "each gradient is the sum of N backward passes; stored in the metadata",
         type=int,
-        metavar="N",
-        help="each gradient is the sum of N backward passes; stored in the metadata",
     )
-    what.add_argument("--name", help="the trace's name in reports; by default the folder's name")
-    what.add_argument("--model", default="", help="free text")
-    what.add_argument(
-        "--role",
-        metavar="REGEX=ROLE",
+    what("--name NAME", "the trace's name in reports; by default the folder's name")
+    what("--model MODEL", "free text", default="")
+    what(
+        "--role REGEX=ROLE",
+        "role of the tensors whose name REGEX matches; repeatable, first match wins",
         action="append",
         default=[],
-        help="role of the tensors whose name REGEX matches; repeatable, first match wins",
     )
 
-    where = parser.add_argument_group("where steps, workers and tensors are")
-    where.add_argument(
-        "--pattern",
-        metavar="REGEX",
-        help="matches folder/file/key (no extension); named groups step, worker, tensor; "
-        "without a tensor group it matches folder/file and the key names the tensor",
+    where = adder(parser.add_argument_group("where steps, workers and tensors are"))
+    where(
+        "--pattern REGEX",
+        "matches folder/file/key (no extension); named groups step, worker, tensor; without a "
+        "tensor group it matches folder/file and the key names the tensor",
     )
-    where.add_argument(
-        "--worker-axis",
+    where(
+        "--worker-axis N",
+        "the axis of every array, from 0, that counts the workers; 'none': there is none",
         type=_axis,
-        metavar="N",
-        help="the axis of every array, from 0, that counts the workers; 'none': there is none",
     )
-    where.add_argument(
-        "--step-axis",
+    where(
+        "--step-axis N",
+        "the axis of every array that counts the steps; 'none': there is none",
         type=_axis,
-        metavar="N",
-        help="the axis of every array that counts the steps; 'none': there is none",
     )
-    where.add_argument(
-        "--workers",
-        type=int,
-        metavar="N",
-        help="number of workers; 1: each array belongs to one worker",
-    )
-    where.add_argument(
-        "--order", metavar="FILE", help="the tensors' names in the order of layers, one per line"
-    )
+    where("--workers N", "number of workers; 1: each array belongs to one worker", type=int)
+    where("--order FILE", "the tensors' names in the order of layers, one per line")
 
-    part = parser.add_argument_group("a part of it")
-    part.add_argument("--steps", metavar="A:B", help="step numbers A <= step < B, or a list A,B,C")
-    part.add_argument("--tensors", metavar="REGEX", help="tensors whose name REGEX matches")
-    part.add_argument(
-        "--sample",
+    part = adder(parser.add_argument_group("a part of it"))
+    part("--steps A:B", "step numbers A <= step < B, or a list A,B,C")
+    part("--tensors REGEX", "tensors whose name REGEX matches")
+    part(
+        "--sample X",
+        "this fraction of every tensor, in whole blocks of 4096 elements; stored in the metadata",
         type=float,
-        metavar="X",
-        help="this fraction of every tensor, in whole blocks of "
-        "4096 elements; stored in the metadata",
     )
 
-    values = parser.add_argument_group("values")
-    values.add_argument(
-        "--round-to-fp32",
-        action="store_true",
-        help="round float64 values that are not fp32 values instead of refusing them",
+    values = adder(parser.add_argument_group("values"))
+    values(
+        "--round-to-fp32", "round float64 values that are not fp32 values instead of refusing them"
     )
-    values.add_argument(
-        "--raw-dtype",
-        metavar="NAME",
-        help="the type of integers or untyped bytes: bfloat16, float8_e4m3fn, float8_e5m2, ...",
+    values(
+        "--raw-dtype NAME",
+        "the type of integers or untyped bytes: bfloat16, float8_e4m3fn, float8_e5m2, ...",
     )
-    values.add_argument(
-        "--densify",
-        action="store_true",
-        help="fill sparse tensors with zeros instead of refusing them",
-    )
-    values.add_argument(
+    values("--densify", "fill sparse tensors with zeros instead of refusing them")
+    values(
         "--trust-pickle",
-        action="store_true",
-        help="open a torch distributed checkpoint, whose metadata is a pickle and can run code",
+        "open a torch distributed checkpoint, whose metadata is a pickle and can run code",
     )
-    values.add_argument(
-        "--python",
-        metavar="PATH",
-        help="the interpreter that has torch, for files of torch; by default this one",
+    values(
+        "--python PATH", "the interpreter that has torch, for files of torch; by default this one"
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -159,30 +130,10 @@ def run(args: argparse.Namespace) -> int:
     result = convert(
         args.source,
         args.destination,
-        reduction=args.reduction,
-        pattern=args.pattern,
-        worker_axis=args.worker_axis,
-        step_axis=args.step_axis,
-        workers=args.workers,
-        steps=args.steps,
-        tensors=args.tensors,
-        order=args.order,
-        sample=args.sample,
-        stage=args.stage,
-        loss_divided_by_workers=args.loss_divided_by_workers,
-        loss_scale=args.loss_scale,
-        accumulation=args.accumulation,
-        name=args.name,
-        model=args.model,
         roles=lambda name, _: next((role for regex, role in rules if regex.search(name)), None),
-        round_to_fp32=args.round_to_fp32,
-        raw_dtype=args.raw_dtype,
-        densify=args.densify,
-        trust_pickle=args.trust_pickle,
-        python=args.python,
-        dry_run=args.dry_run,
         progress=on_terminal(),
         tell=say,
+        **{name: getattr(args, name) for name in _SAME},
     )
     if result.trace is not None:
         size = sum(size for _, size, _ in result.trace.files())

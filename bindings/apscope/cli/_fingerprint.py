@@ -8,27 +8,18 @@ import json
 
 from .._formats.blackbox import load
 from .._formats.fingerprint import fingerprint
+from ._arguments import adder
 
 EXAMPLE = "apscope fingerprint ml_dtypes:float8_e4m3fn"
+HELP = "format, rounding, overflow, subnormals, NaN and zeros of an unknown cast"
+DESCRIPTION = "Probes a cast of float32 arrays. Always exits with 0."
 
 
-def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser(
-        "fingerprint",
-        help="format, rounding, overflow, subnormals, NaN and zeros of an unknown cast",
-        description="Probes a cast of float32 arrays. Always exits with 0.",
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "callable",
-        metavar="CALLABLE",
-        help="MODULE:NAME, such as my_module:my_cast or ml_dtypes:float8_e4m3fn",
-    )
-    parser.add_argument(
-        "--codes", metavar="NAME", help="the format of the codes, for a cast that returns integers"
-    )
-    parser.add_argument("--json", action="store_true", help="print an object")
-    parser.set_defaults(run=run)
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser)
+    add("callable CALLABLE", "MODULE:NAME, such as my_module:my_cast or ml_dtypes:float8_e4m3fn")
+    add("--codes NAME", "the format of the codes, for a cast that returns integers")
+    add("--json", "print an object")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -10,30 +10,21 @@ from .._arrays.blocks import named_block_formats
 from .._arrays.inputs import as_format
 from .._core import BlockFormat, FloatFormat
 from .._formats.formats import format_table, named_formats
+from ._arguments import adder
 from ._table import print_table
 
 EXAMPLE = "apscope formats e4m3fn e5m2 mxfp4"
+HELP = "tables of formats: bits, precision, limits, specials; block formats"
 
 
-def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser(
-        "formats",
-        help="tables of formats: bits, precision, limits, specials; block formats",
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "names",
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser)
+    add(
+        "names NAME",
+        "a named format, e<E>m<M>[fn|fnuz|finite][u][b<bias>] or a block format; by default all",
         nargs="*",
-        metavar="NAME",
-        help="a named format, e<E>m<M>[fn|fnuz|finite][u][b<bias>] "
-        "or a block format; by default all",
     )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="the fields of each float format, or of those named, as JSON",
-    )
-    parser.set_defaults(run=run)
+    add("--json", "the fields of each float format, or of those named, as JSON")
 
 
 def _asked(names: list[str]) -> tuple[list[FloatFormat], list[BlockFormat]]:
@@ -74,14 +65,8 @@ def run(args: argparse.Namespace) -> int:
         print("\nBlock formats, whose elements share scales:")
     if blocks:
         heads = [
-            "name",
-            "bits per element",
-            "element",
-            "block size",
-            "scale",
-            "rule",
-            "tensor scale",
-        ]
+            "name", "bits per element", "element", "block size", "scale", "rule", "tensor scale",
+        ]  # fmt: skip
         rows = [
             [
                 b.name,

@@ -7,39 +7,28 @@ import argparse
 from .._traces.opening import open_trace
 from .._traces.trace import Trace
 from .._traces.trace_info import check, describe
+from ._arguments import adder
 from ._table import on_terminal
 
 EXAMPLE = "apscope info notebooks/data/digits"
+HELP = "model, steps, workers, tensors, sizes and other records of a trace"
+DESCRIPTION = (
+    "Prints the contents of a trace, and a summary of the gradients of its first, middle "
+    "and last step."
+)
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    parser = subparsers.add_parser(
-        "info",
-        help="model, steps, workers, tensors, sizes and other records of a trace",
-        description="Prints the contents of a trace, and a summary of the gradients of its first, "
-        "middle and last step.",
-    )
-    parser.add_argument(
-        "trace", metavar="TRACE", help="the trace's folder, or a URL that fsspec reads"
-    )
-    parser.add_argument(
-        "--all",
-        action="store_true",
-        help="every tensor, not the 20 largest; with --beside every number, not the first 20",
-    )
-    parser.add_argument(
-        "--no-values", action="store_true", help="only the manifest; read no gradient"
-    )
-    parser.add_argument(
-        "--beside",
-        metavar="LOG",
-        help="the statistics that TransformerEngine logged, a file or folder, beside the trace's "
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser)
+    add("trace TRACE", "the trace's folder, or a URL that fsspec reads")
+    add("--all", "every tensor, not the 20 largest; with --beside every number, not the first 20")
+    add("--no-values", "only the manifest; read no gradient")
+    add(
+        "--beside LOG",
+        "the statistics that TransformerEngine logged, a file or folder, beside the trace's "
         "own; print nothing else",
     )
-    parser.add_argument(
-        "--check", action="store_true", help="compare every file with its SHA-256 and shapes"
-    )
-    parser.set_defaults(run=run)
+    add("--check", "compare every file with its SHA-256 and shapes")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,104 +6,65 @@ import argparse
 
 import pandas as pd
 
-from .._results.folders import check_readable
 from .._results.ladder import FORMATS, RULES, RUNGS, ladder
-from .._results.results import Results
+from ._arguments import add_part_of_trace, add_shape, add_threads, adder, open_results
 from ._table import on_terminal, print_csv, print_json, print_table, warn
 
 EXAMPLE = "apscope ladder notebooks/data/digits --formats e4m3,e3m4 --steps 0:8"
+HELP = "the gain of finer scales: the error by rung and format"
+DESCRIPTION = (
+    "Prints the error of every rung of the ladder of scales, from one scale for all steps "
+    "to one for 16 elements, in units of the noise of the batch (1: as large as the noise; "
+    "for a trace of one worker, the NMSE of a step), and the factor by which a finer scale "
+    "lowers it, with a 95 % interval over the steps. docs/definitions.md, section 17."
+)
 
 
-def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser(
-        "ladder", help="the gain of finer scales: the error by rung and format", allow_abbrev=False,
-        description="Prints the error of every rung of the ladder of scales, from one scale for "
-                    "all steps to one for 16 elements, in units of the noise of the batch (1: as "
-                    "large as the noise; for a trace of one worker, the NMSE of a step), and the "
-                    "factor by which a finer scale lowers it, with a 95 % interval over the steps. "
-                    "docs/definitions.md, section 17.",
-    )  # fmt: skip
-    parser.add_argument(
-        "source",
-        metavar="TRACE|RESULTS",
-        help="a trace, which is replayed through all rungs, or results with some",
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser)
+    add(
+        "source TRACE|RESULTS", "a trace, which is replayed through all rungs, or results with some"
     )
-    parser.add_argument(
-        "--formats",
-        metavar="F,G,...",
-        help=f"by default {','.join(FORMATS)}; for results all that they have",
-    )
-    parser.add_argument(
+    add("--formats F,G,...", f"by default {','.join(FORMATS)}; for results all that they have")
+    add(
         "--rule",
+        "rule of every scale: the largest that fits (tight), or APS's own (ceil)",
         default="tight",
         choices=RULES,
-        help="rule of every scale: the largest that fits (tight), or APS's own (ceil)",
     )
-    parser.add_argument(
-        "--topology",
-        metavar="NAME",
-        help="the order of the additions; by default ring, for results the first replayed",
-    )
-    parser.add_argument(
-        "--steps",
-        metavar="A:B",
-        help="for a trace: recorded step numbers A <= step < B, or a list A,B,C",
-    )
-    parser.add_argument("--workers", type=int, metavar="N", help="for a trace: only ranks 0..N-1")
-    parser.add_argument(
-        "--batch-factor",
-        type=float,
-        default=1.0,
-        metavar="K",
-        help="the noise of a batch K times as large",
-    )
-    parser.add_argument(
-        "--threads",
-        type=int,
-        default=0,
-        metavar="N",
-        help="threads of a replay; 0: all of the machine",
-    )
-    shape = parser.add_mutually_exclusive_group()
-    shape.add_argument(
-        "--json", action="store_true", help="print the table as JSON: a list of rows"
-    )
-    shape.add_argument("--csv", action="store_true", help="print CSV: all columns, every digit")
-    parser.set_defaults(run=run)
+    add_part_of_trace(add)
+    add("--batch-factor K", "the noise of a batch K times as large", type=float, default=1.0)
+    add_threads(add)
+    add_shape(parser, "print the table as JSON: a list of rows")
 
 
 def run(args: argparse.Namespace) -> int:
     formats = None if args.formats is None else [f for f in args.formats.split(",") if f]
-    options = {"rule": args.rule, "topology": args.topology, "batch_factor": args.batch_factor}
-    folder = check_readable(args.source) if "://" not in args.source else None
-    if (
-        folder is not None
-        and (folder / "provenance.json").exists()
-        and not (folder / "manifest.json").exists()
-    ):
+    results = open_results(args.source)
+    if results is not None:
         if args.steps or args.workers is not None:
             raise ValueError(
                 "--steps and --workers select from a trace; results contain what was replayed"
             )
-        results = Results.open(args.source)
-        warn(results)
-        table = ladder(results, formats, **options)
     else:
         from .._replay.replay import replay
         from .._results.ladder import ladder_schemes
 
-        specs = list(
-            dict.fromkeys(
-                ladder_schemes(FORMATS if formats is None else formats, args.rule).values()
-            )
-        )
-        replayed = replay(
+        schemes = ladder_schemes(FORMATS if formats is None else formats, args.rule)
+        specs = list(dict.fromkeys(schemes.values()))
+        results = replay(
             args.source, specs, topology=args.topology or "ring", steps=args.steps,
             workers=args.workers, threads=args.threads,
             progress=on_terminal(),
         )  # fmt: skip
-        warn(replayed)
-        table = ladder(replayed, formats, **options)
+    warn(results)
+    table = ladder(
+        results,
+        formats,
+        rule=args.rule,
+        topology=args.topology,
+        batch_factor=args.batch_factor,
+    )
     if args.json:
         print_json(table)
     elif args.csv:

@@ -8,36 +8,18 @@ from .._results.folders import writing_results
 from .._results.merging import merge
 from .._results.saving import csv_left_out
 from .._text import count_of
+from ._arguments import add_written_results, adder
 
 EXAMPLE = """\
 apscope replay notebooks/data/digits --scheme qsgd --steps 0:8 -o more
 apscope merge results more -o both"""
+HELP = "join shards of a replay, or replays of different schemes or traces"
 
 
-def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser(
-        "merge",
-        help="join shards of a replay, or replays of different schemes or traces",
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "results", nargs="+", metavar="RESULTS", help="folders written by apscope replay"
-    )
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="RESULTS", help="the folder to write"
-    )
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        help="replace earlier results, or files of the same names, in the folder",
-    )
-    parser.add_argument(
-        "--csv",
-        action="store_true",
-        default=None,
-        help="write results.csv even if there are more than 200,000 rows",
-    )
-    parser.set_defaults(run=run)
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser)
+    add("results RESULTS", "folders written by apscope replay", nargs="+")
+    add_written_results(add)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,97 +12,56 @@ from .._replay.run import Rest, Take, run_replay
 from .._results.folders import writing_results
 from .._results.saving import NewResults, csv_left_out
 from .._text import count_of
+from ._arguments import add_written_results, adder
 from ._table import on_terminal
 
 EXAMPLE = (
     "apscope replay notebooks/data/digits --scheme aps:e4m3fn --scheme none:e4m3fn --steps "
     "0:8 -o results"
 )
+HELP = "run recorded gradients through schemes and topologies"
 
 
-def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser(
-        "replay", help="run recorded gradients through schemes and topologies", allow_abbrev=False
-    )
-    parser.add_argument(
-        "traces",
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser)
+    add(
+        "traces TRACE",
+        "a recorded trace's folder, or a URL that fsspec reads, such as s3://bucket/run",
         nargs="+",
-        metavar="TRACE",
-        help="a recorded trace's folder, or a URL that fsspec reads, such as s3://bucket/run",
     )
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="RESULTS", help="the folder to write"
-    )
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        help="replace earlier results, or files of the same names, in the folder",
-    )
-    parser.add_argument(
-        "--csv",
-        action="store_true",
-        default=None,
-        help="write results.csv even if there are more than 200,000 rows",
-    )
-    parser.add_argument(
-        "--scheme",
+    add_written_results(add)
+    add(
+        "--scheme SPEC",
+        "name[:format][,key=value...], main or all; repeatable; by default main; see apscope "
+        "schemes",
         action="append",
-        metavar="SPEC",
-        help="name[:format][,key=value...], main or all; repeatable; "
-        "by default main; see apscope schemes",
     )
-    parser.add_argument(
-        "--topology",
+    add(
+        "--topology NAME",
+        f"reduction order, repeatable; by default {', '.join(DEFAULT_TOPOLOGIES)}",
         action="append",
-        metavar="NAME",
-        help=f"reduction order, repeatable; by default {', '.join(DEFAULT_TOPOLOGIES)}",
     )
-    parser.add_argument("--workers", type=int, metavar="N", help="ranks 0..N-1 only")
-    parser.add_argument(
-        "--steps", metavar="A:B", help="recorded step numbers A <= step < B, or a list A,B,C"
-    )
-    parser.add_argument("--tensors", metavar="REGEX", help="tensors whose name matches")
-    parser.add_argument(
-        "--device",
+    add("--workers N", "ranks 0..N-1 only", type=int)
+    add("--steps A:B", "recorded step numbers A <= step < B, or a list A,B,C")
+    add("--tensors REGEX", "tensors whose name matches")
+    add(
+        "--device DEVICE",
+        "cpu, or cuda: schemes with a float format run on a GPU; the same rows",
         default="cpu",
-        help="cpu, or cuda: schemes with a float format run on a GPU; the same rows",
     )
-    parser.add_argument(
-        "--threads",
-        type=int,
-        default=0,
-        metavar="N",
-        help="number of threads; 0: all of the machine",
+    add("--threads N", "number of threads; 0: all of the machine", type=int, default=0)
+    add(
+        "--memory BYTES",
+        "limit on the memory of tensors, such as 4G or 512M; by default half of the machine's",
     )
-    parser.add_argument(
-        "--memory",
-        metavar="BYTES",
-        help="limit on the memory of tensors, such as 4G or 512M; by default half of the machine's",
+    add("--no-check", "read files without comparing them with their SHA-256 in the manifest")
+    add("--seed N", "seed of the random draws", type=int, default=0)
+    add("--draws K", "sample moments without a closed form, K >= 3", type=int, default=1)
+    add("--shard I/N", "every N-th item, from the I-th (from 0); join with apscope merge")
+    add(
+        "--dask ADDRESS",
+        "replay on the Dask cluster with this scheduler, such as tcp://10.0.0.1:8786",
     )
-    parser.add_argument(
-        "--no-check",
-        action="store_true",
-        help="read files without comparing them with their SHA-256 in the manifest",
-    )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the random draws")
-    parser.add_argument(
-        "--draws",
-        type=int,
-        default=1,
-        metavar="K",
-        help="sample moments without a closed form, K >= 3",
-    )
-    parser.add_argument(
-        "--shard",
-        metavar="I/N",
-        help="every N-th item, from the I-th (from 0); join with apscope merge",
-    )
-    parser.add_argument(
-        "--dask",
-        metavar="ADDRESS",
-        help="replay on the Dask cluster with this scheduler, such as tcp://10.0.0.1:8786",
-    )
-    parser.set_defaults(run=run)
 
 
 def _shard(text: str | None) -> tuple[int, int] | None:

@@ -11,48 +11,37 @@ from .._results.folders import check_readable, what_is
 from .._results.results import Results
 from .._traces.opening import is_url, open_trace
 from .._training.folder import is_experiment
+from ._arguments import adder
 from ._table import on_terminal, warn
 
 EXAMPLE = "apscope report results"
+HELP = "one HTML file of a replay's results, or of an experiment of training"
+DESCRIPTION = (
+    "Writes a self-contained HTML report. A trace is first replayed through --scheme main "
+    "and the default topologies."
+)
 
 
-def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser(
-        "report",
-        help="one HTML file of a replay's results, or of an experiment of training",
-        allow_abbrev=False,
-        description="Writes a self-contained HTML report. A trace is first replayed through "
-        "--scheme main and the default topologies.",
-    )
-    parser.add_argument(
-        "source",
-        metavar="TRACE|RESULTS|DIR",
-        help="a recorded trace (a folder, or a URL), or the folder of a replay's results, or that "
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser)
+    add(
+        "source TRACE|RESULTS|DIR",
+        "a recorded trace (a folder, or a URL), or the folder of a replay's results, or that "
         "of apscope train",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE.html",
-        help="the file to write; its folder must exist; by default report.html beside the results",
+    add(
+        "-o, --output FILE.html",
+        "the file to write; its folder must exist; by default report.html beside the results",
     )
-    parser.add_argument(
-        "--against",
-        metavar="RESULTS",
-        help="other results, of another seed, recording or format: a section shows the changes",
+    add(
+        "--against RESULTS",
+        "other results, of another seed, recording or format: a section shows the changes",
     )
-    parser.add_argument(
-        "--memory",
-        metavar="BYTES",
-        help="limit on the memory of a trace's tensors, such as "
-        "4G; by default half of the machine's",
+    add(
+        "--memory BYTES",
+        "limit on the memory of a trace's tensors, such as 4G; by default half of the machine's",
     )
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        help="replace the file even if it is not a report of apscope",
-    )
-    parser.set_defaults(run=run)
+    add("--force", "replace the file even if it is not a report of apscope")
 
 
 def _check_common(source: str, against: Results) -> None:

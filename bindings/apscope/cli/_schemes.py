@@ -6,20 +6,15 @@ import argparse
 import textwrap
 
 from .. import schemes
+from ._arguments import adder
 
 EXAMPLE = "apscope schemes aps loss_scaling"
+HELP = "the schemes, their keys with defaults, and the recordings that they need"
 
 
-def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser(
-        "schemes",
-        help="the schemes, their keys with defaults, and the recordings that they need",
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="names or specs of schemes; by default all"
-    )
-    parser.set_defaults(run=run)
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser)
+    add("names NAME", "names or specs of schemes; by default all", nargs="*")
 
 
 def run(args: argparse.Namespace) -> int:

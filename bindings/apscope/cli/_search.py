@@ -15,11 +15,19 @@ from .._search.search import BY, search
 from .._search.splits import BITS, SCHEMES, SPECIALS
 from .._text import count_of
 from .._traces.opening import open_trace
+from ._arguments import add_shape, add_threads, adder
 from ._table import json_rows, on_terminal, print_csv, print_frame, print_table
 
 EXAMPLE = """\
 apscope search notebooks/data/digits --bits 8 --steps 0:8
 apscope search notebooks/data/digits --bits 6 --scheme 'aps:{format}' --by layer --steps 0:8"""
+HELP = "which split of N bits between exponent and mantissa loses least"
+DESCRIPTION = (
+    "Replays a trace through every split of N bits into sign, exponent and mantissa, with "
+    "the special values and biases that can matter, ranks them, and names the format that "
+    "differs least. A split is stopped once it provably ranks behind another with as many "
+    "exponent bits. docs/search.md."
+)
 
 #: Columns of the best splits for a terminal.
 _SHORT = (
@@ -30,75 +38,46 @@ _SHORT = (
 _BEST = 10
 
 
-def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser(
-        "search", help="which split of N bits between exponent and mantissa loses least",
-        allow_abbrev=False,
-        description="Replays a trace through every split of N bits into sign, exponent and "
-                    "mantissa, with the special values and biases that can matter, ranks them, and "
-                    "names the format that differs least. A split is stopped once it provably "
-                    "ranks behind another with as many exponent bits. docs/search.md.",
-    )  # fmt: skip
-    parser.add_argument("trace", metavar="TRACE", help="a recorded trace")
-    parser.add_argument(
-        "--bits",
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser)
+    add("trace TRACE", "a recorded trace")
+    add(
+        "--bits N",
+        f"bits of a value, including the sign: {BITS[0]} to {BITS[1]}",
         type=int,
         required=True,
-        metavar="N",
-        help=f"bits of a value, including the sign: {BITS[0]} to {BITS[1]}",
     )
-    parser.add_argument(
-        "--scheme", action="append", metavar="SPEC",
-        help="a scheme with {format} (every split, its usual bias) or {biased} (also every useful "
-             "bias) in place of the format; repeatable; by "
+    add(
+        "--scheme SPEC",
+        "a scheme with {format} (every split, its usual bias) or {biased} (also every useful "
+        "bias) in place of the format; repeatable; by "
         f"default {' and '.join(SCHEMES)}",
-    )  # fmt: skip
-    parser.add_argument(
-        "--specials",
-        metavar="KIND,...",
-        help=f"kinds of top codes: {', '.join(SPECIALS)}; by default all, and the named formats",
+        action="append",
     )
-    parser.add_argument(
-        "--minimize",
-        metavar="FIGURE",
-        help=f"one of {', '.join(FIGURES)} (maximized); by default error_over_noise, for one "
+    add(
+        "--specials KIND,...",
+        f"kinds of top codes: {', '.join(SPECIALS)}; by default all, and the named formats",
+    )
+    add(
+        "--minimize FIGURE",
+        f"one of {', '.join(FIGURES)} (maximized); by default error_over_noise, for one "
         "worker step_nmse",
     )
-    parser.add_argument(
-        "--by",
+    add(
+        "--by WHAT",
+        "layer: rank each layer, and print the error against exponent bits; by default all",
         default=BY[0],
-        metavar="WHAT",
-        help="layer: rank each layer, and print the error against exponent bits; by default all",
     )
-    parser.add_argument(
-        "--topology",
-        default="ring",
-        metavar="NAME",
-        help="the order of the additions; default %(default)s",
+    add("--topology NAME", "the order of the additions; default %(default)s", default="ring")
+    add("--steps A:B", "recorded step numbers A <= step < B, or a list A,B,C")
+    add("--workers N", "ranks 0..N-1 only", type=int)
+    add("--no-stop", "replay every split on all steps, for all figures")
+    add_threads(add)
+    add_shape(
+        parser,
+        'print {"splits": [...]}, the best first; null if a split was stopped or a number is '
+        "infinite",
     )
-    parser.add_argument(
-        "--steps", metavar="A:B", help="recorded step numbers A <= step < B, or a list A,B,C"
-    )
-    parser.add_argument("--workers", type=int, metavar="N", help="ranks 0..N-1 only")
-    parser.add_argument(
-        "--no-stop", action="store_true", help="replay every split on all steps, for all figures"
-    )
-    parser.add_argument(
-        "--threads",
-        type=int,
-        default=0,
-        metavar="N",
-        help="threads of a replay; 0: all of the machine",
-    )
-    shape = parser.add_mutually_exclusive_group()
-    shape.add_argument(
-        "--json",
-        action="store_true",
-        help='print {"splits": [...]}, the best first; null if a split '
-        "was stopped or a number is infinite",
-    )
-    shape.add_argument("--csv", action="store_true", help="print CSV: all columns, every digit")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

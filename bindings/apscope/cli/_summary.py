@@ -12,11 +12,21 @@ from .._results.results import Results
 from .._results.summary import of_topology
 from .._schemes.scheme import as_scheme
 from .._text import count_of, printable, wrapped
+from ._arguments import add_elements, add_results, add_shape, adder
 from ._table import cell, print_csv, print_frame, print_json, print_table, warn
 
 EXAMPLE = """\
 apscope summary results
 apscope summary results --by layer --column underflow_wire"""
+HELP = "schemes ranked by error: a table"
+DESCRIPTION = (
+    "Ranks the schemes of a replay by error_over_noise, the typical block's squared error "
+    "over the noise of the batch (1: as large as the noise); for a trace of one worker by "
+    "step_nmse, the mean over the steps of the step's NMSE. A skipped step counts as lost, "
+    "and schemes with overflow come last. --by shows layers, roles or steps: one --column, "
+    "schemes across; all columns for a single --scheme. docs/definitions.md, sections 14 "
+    "and 16, defines the columns. On a terminal columns that do not fit are omitted."
+)
 
 #: Columns for a terminal, the most important first.
 SHORT = ("scheme", "topology", "error_over_noise", "step_nmse", "skipped", "overflowed",
@@ -26,62 +36,33 @@ SHORT = ("scheme", "topology", "error_over_noise", "step_nmse", "skipped", "over
 SHORT_BY = (*SHORT[2:], "worst_step")
 
 
-def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser(
-        "summary", help="schemes ranked by error: a table", allow_abbrev=False,
-        description="Ranks the schemes of a replay by error_over_noise, the typical block's "
-                    "squared error over the noise of the batch (1: as large as the noise); for a "
-                    "trace of one worker by step_nmse, the mean over the steps of the step's NMSE. "
-                    "A skipped step counts as lost, and schemes with overflow come last. --by "
-                    "shows layers, roles or steps: one --column, schemes across; all columns for a "
-                    "single --scheme. docs/definitions.md, sections 14 and 16, defines the "
-                    "columns. On a terminal columns that do not fit are omitted.",
-    )  # fmt: skip
-    parser.add_argument("results", metavar="RESULTS", help="a folder written by apscope replay")
-    parser.add_argument(
-        "--scheme",
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser)
+    add_results(add)
+    add(
+        "--scheme SPEC",
+        "a scheme of the results, in any spelling; repeatable; by default all",
         action="append",
-        metavar="SPEC",
-        help="a scheme of the results, in any spelling; repeatable; by default all",
     )
-    parser.add_argument(
-        "--by", choices=list(BY), help="a row per layer, role or step, schemes across"
+    add("--by", "a row per layer, role or step, schemes across", choices=list(BY))
+    add(
+        "--column NAME",
+        "with --by: the figure; by default error_over_noise, step_nmse for a trace of one worker",
     )
-    parser.add_argument(
-        "--column",
-        metavar="NAME",
-        help="with --by: the figure; by default error_over_noise, "
-        "step_nmse for a trace of one worker",
-    )
-    parser.add_argument(
-        "--topology",
-        metavar="NAME",
-        help="rows of this topology, or all; by default the first replayed that adds in a format, "
+    add(
+        "--topology NAME",
+        "rows of this topology, or all; by default the first replayed that adds in a format, "
         "or, with --csv or --json without --by, all. Schemes with their own reduction keep it",
     )
-    parser.add_argument(
-        "--elements",
-        type=float,
-        default=25.6e6,
-        metavar="N",
-        help="time and speedup are for a model of N parameters; default %(default)g",
-    )
-    parser.add_argument(
-        "--batch-factor",
+    add_elements(add, "time and speedup are")
+    add(
+        "--batch-factor K",
+        "the noise of a batch K times as large as the recorded one",
         type=float,
         default=1.0,
-        metavar="K",
-        help="the noise of a batch K times as large as the recorded one",
     )
-    parser.add_argument(
-        "--all-columns", action="store_true", help="all columns, not only the important ones"
-    )
-    shape = parser.add_mutually_exclusive_group()
-    shape.add_argument(
-        "--json", action="store_true", help="print a list of rows: all columns, every digit"
-    )
-    shape.add_argument("--csv", action="store_true", help="print CSV: all columns, every digit")
-    parser.set_defaults(run=run)
+    add("--all-columns", "all columns, not only the important ones")
+    add_shape(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -146,9 +127,8 @@ def _telling(table: pd.DataFrame, short: tuple[str, ...], everything: bool) -> p
     """The columns shown for one trace."""
     if everything:
         return table.drop(columns="trace")
-    columns = [
-        c for c in short if c in table and table[c].notna().any()
-    ]  # error_over_noise, for one worker
+    # error_over_noise, for one worker.
+    columns = [c for c in short if c in table and table[c].notna().any()]
     return table[
         [c for c in columns if c not in ("skipped", "overflowed", "nonfinite") or table[c].any()]
     ]

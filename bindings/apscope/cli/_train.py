@@ -7,9 +7,16 @@ import contextlib
 import shlex
 
 from .._training.experiment import Experiment
+from ._arguments import adder
 from ._table import on_terminal, print_frame, say
 
 EXAMPLE = "apscope train experiment.toml -o trained"
+HELP = "what schemes cost in training, with verdicts"
+DESCRIPTION = (
+    "Trains the experiment's tasks with its schemes, once per seed, fp32 and bf16 first, "
+    "and compares the losses with those of fp32, paired by seed. If it was interrupted, "
+    "the same command continues, with the same bits. docs/training.md."
+)
 
 #: Columns of the verdicts for a terminal.
 _SHORT = (
@@ -19,40 +26,26 @@ _SHORT = (
 )  # fmt: skip
 
 
-def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser(
-        "train",
-        help="what schemes cost in training, with verdicts",
-        allow_abbrev=False,
-        description="Trains the experiment's tasks with its schemes, once per seed, fp32 and bf16 "
-        "first, and compares the losses with those of fp32, paired by seed. If it was "
-        "interrupted, the same command continues, with the same bits. docs/training.md.",
-    )
-    parser.add_argument("experiment", metavar="EXPERIMENT.toml", help="docs/training.md shows one")
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="DIR",
-        required=True,
-        help="a new folder, or the folder of an experiment",
-    )
-    parser.add_argument(
-        "--jobs",
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser)
+    add("experiment EXPERIMENT.toml", "docs/training.md shows one")
+    add("-o, --output DIR", "a new folder, or the folder of an experiment", required=True)
+    add(
+        "--jobs N",
+        "number of processes; by default 1; the bits do not depend on it",
         type=int,
         default=1,
-        metavar="N",
-        help="number of processes; by default 1; the bits do not depend on it",
     )
-    parser.add_argument(
-        "--dask",
-        metavar="ADDRESS",
-        help="train on the Dask cluster with this scheduler, such as tcp://10.0.0.1:8786; same bits",
+    add(
+        "--dask ADDRESS",
+        "train on the Dask cluster with this scheduler, such as tcp://10.0.0.1:8786; same bits",
     )
-    parser.add_argument(
-        "--checkpoint", type=float, default=5.0, metavar="SECONDS",
-        help="seconds between two checkpoints of a run; by default 5",
-    )  # fmt: skip
-    parser.set_defaults(run=run)
+    add(
+        "--checkpoint SECONDS",
+        "seconds between two checkpoints of a run; by default 5",
+        type=float,
+        default=5.0,
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,69 +12,42 @@ from pathlib import Path
 from .._formats.formats import named_formats
 from .._proof.certificate import write_certificate
 from .._proof.verify import OPERATIONS, ROUNDINGS, WITHOUT_ORACLE, Verification, has_oracle, verify
+from ._arguments import adder
 from ._table import on_terminal
 
 EXAMPLE = "apscope verify e4m3 --rounding ties_to_even"
+HELP = "prove the emulator on this machine"
+DESCRIPTION = (
+    "Compare the rounding rule with exact oracles, the array path with the rule, codes "
+    "with values, and arithmetic with MPFR. Exits with 1 if anything differs."
+)
 
 
-def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    parser = subparsers.add_parser(
-        "verify",
-        help="prove the emulator on this machine",
-        description="Compare the rounding rule with exact oracles, the array path with the rule, "
-        "codes with values, and arithmetic with MPFR. Exits with 1 if anything differs.",
-    )
-    parser.add_argument(
-        "format", metavar="FORMAT", help="a format's name, or 'all' for every named format"
-    )
-    parser.add_argument(
-        "--rounding",
-        metavar="NAME",
-        default="all",
-        help=f"all (the default), {', '.join(ROUNDINGS)}",
-    )
-    parser.add_argument(
-        "--operation",
-        metavar="NAME",
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = adder(parser)
+    add("format FORMAT", "a format's name, or 'all' for every named format")
+    add("--rounding NAME", f"all (the default), {', '.join(ROUNDINGS)}", default="all")
+    add(
+        "--operation NAME",
+        f"{', '.join(OPERATIONS)} or all (default: quantize)",
         default="quantize",
-        help=f"{', '.join(OPERATIONS)} or all (default: quantize)",
     )
-    parser.add_argument(
-        "--exhaustive",
-        action="store_true",
-        help="the array path on all 2^32 inputs; fma on all operands of up to 6 bits",
-    )
-    parser.add_argument(
+    add("--exhaustive", "the array path on all 2^32 inputs; fma on all operands of up to 6 bits")
+    add(
         "--oracle",
+        "with --exhaustive: also compare the rule with MPFR on all of them",
         choices=["mpfr"],
-        help="with --exhaustive: also compare the rule with MPFR on all of them",
     )
-    parser.add_argument(
-        "--random-bits",
+    add("--random-bits N", "random bits of stochastic rounding, 1 to 64", type=int, default=32)
+    add(
+        "--samples N",
+        "random operands of an operation (default: 100000), inputs of a wide format (10^6)",
         type=int,
-        default=32,
-        metavar="N",
-        help="random bits of stochastic rounding, 1 to 64",
     )
-    parser.add_argument(
-        "--samples",
-        type=int,
-        metavar="N",
-        help="random operands of an operation (default: 100000), inputs of a wide format (10^6)",
-    )
-    parser.add_argument(
-        "--threads", type=int, metavar="N", help="worker threads (default: all processors)"
-    )
-    parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="seed of the random inputs"
-    )
-    parser.add_argument("--json", action="store_true", help="print a list of objects")
-    parser.add_argument(
-        "--certificate",
-        metavar="FILE",
-        help="write the results with formats, versions and machine as JSON",
-    )
-    parser.set_defaults(run=run)
+    add("--threads N", "worker threads (default: all processors)", type=int)
+    add("--seed N", "seed of the random inputs", type=int, default=1)
+    add("--json", "print a list of objects")
+    add("--certificate FILE", "write the results with formats, versions and machine as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -30,19 +30,8 @@ from ._topologies import accumulation_by_layer, accumulation_error
 from ._underflow import underflow_heat_map
 
 __all__ = [
-    "accumulation_by_layer",
-    "accumulation_error",
-    "bias_by_layer",
-    "bias_over_steps",
-    "error_map",
-    "exponent_histogram",
-    "exponents_by_layer",
-    "ladder",
-    "nmse_against_cost",
-    "nmse_by_layer",
-    "nmse_ratio",
-    "scale_series",
-    "sqnr_against_bits",
-    "underflow_heat_map",
+    "accumulation_by_layer", "accumulation_error", "bias_by_layer", "bias_over_steps",
+    "error_map", "exponent_histogram", "exponents_by_layer", "ladder", "nmse_against_cost",
+    "nmse_by_layer", "nmse_ratio", "scale_series", "sqnr_against_bits", "underflow_heat_map",
     "variance_over_steps",
-]
+]  # fmt: skip

@@ -16,18 +16,9 @@ from .._schemes.scheme import Scheme, as_scheme
 
 #: Columns that every plot needs.
 _NEEDED = (
-    "trace",
-    "step",
-    "tensor",
-    "scheme",
-    "stage",
-    "topology",
-    "workers",
-    "count",
-    "skipped",
-    "wire_bits",
-    "side_bits",
-)
+    "trace", "step", "tensor", "scheme", "stage", "topology", "workers", "count", "skipped",
+    "wire_bits", "side_bits",
+)  # fmt: skip
 
 
 def rows_of(results: Any, trace: str | None = None, layer: str | None = None) -> pd.DataFrame:

@@ -51,11 +51,6 @@ def nmse_against_cost(
         step overflowed or was skipped. Errors below 1e-7 are drawn there. A scheme without an
         error, or with a reduction that no real system uses, has no point. If there are more than 12
         schemes, only undominated ones are named.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Missing data; the sentence says which.
     """
     if against not in ("volume", "time"):
         raise ValueError(f"against={against!r} is neither 'volume' nor 'time'")

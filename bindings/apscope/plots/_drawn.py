@@ -15,8 +15,6 @@ from ._maps import draw_bands, grid_of_rows, map_axes
 from ._names import shown, wrapped
 from ._style import MARKER_OF, axes, label_lines, legend_below, note
 
-__all__ = ["draw_cells", "draw_chart", "draw_map"]
-
 
 def draw_chart(
     chart: Chart, ax: Axes | None = None, width: float = 5.2, height: float = 3.4

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 
 from .._charts.layers import layer_map
 from .._results.comparison import scheme_in
 from .._results.pooling import headline_rows
 from ._asked import rows_of
 from ._drawn import draw_cells
-from ._maps import TITLE
+from ._maps import TITLE, frame_cells
 from ._names import wrapped
 from ._style import note, styled
 
@@ -40,18 +39,7 @@ def error_map(
     ax.set_title(wrapped(scheme, TITLE, 2), parse_math=False)
     for place, row in enumerate(cells.rows):
         if row.part and row.reason:
-            ax.add_patch(
-                Rectangle(
-                    (-0.5, place - 0.5),
-                    len(cells.steps),
-                    1,
-                    fill=False,
-                    edgecolor="#333333",
-                    linewidth=1.0,
-                    zorder=4,
-                    clip_on=False,
-                )
-            )
+            frame_cells(ax, place, 0, len(cells.steps), colour="#333333", linewidth=1.0)
             ax.annotate(
                 row.part,
                 (len(cells.steps) - 0.7, place),

@@ -67,11 +67,6 @@ def exponent_histogram(
     -------
     Axes
         y: share of all finite nonzero values, in percent per binade.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Missing data; the sentence says which.
     """
     finite = _finite(results, trace, layer)
     frame = None if scheme is None else rows_of(results, trace, layer)
@@ -93,9 +88,8 @@ def exponent_histogram(
     high = max(max(_visible(shares)[1] for _, shares, _ in lines) + 1, math.ceil(edges[-1]) + 2)
     bounds = [low, *edges, high]
     wide_ones = [(right - left) > 0.17 * (high - low) for left, right in zip(bounds, bounds[1:])]
-    top = (1.6 if all(wide_ones) else 1.9) * max(
-        shares.max() for _, shares, _ in lines
-    )  # room for vertical names
+    # Room for vertical names.
+    top = (1.6 if all(wide_ones) else 1.9) * max(shares.max() for _, shares, _ in lines)
     for (name, fill), left, right, wide in zip(_RANGES, bounds, bounds[1:], wide_ones):
         if right <= left:
             continue

@@ -139,11 +139,6 @@ def nmse_ratio(
     Axes
         One cell per layer and step, in bands of the ratio. Hatched: a reference of zero, or no
         numbers. Crosses: one of the two overflowed and counts as at least 1.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Missing data; the sentence says which.
     """
     frame = rows_of(results, trace)
     a, b = scheme_in(frame, a), scheme_in(frame, b)

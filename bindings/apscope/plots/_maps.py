@@ -106,21 +106,16 @@ def draw_bands(
     bar.outline.set_visible(False)
 
 
-def box(ax: Axes, cells: Sequence[tuple[int, int]]) -> None:
-    """Frames around cells, (row, column)."""
-    for row, column in cells:
-        ax.add_patch(
-            Rectangle(
-                (column - 0.5, row - 0.5),
-                1,
-                1,
-                fill=False,
-                edgecolor="#e3000f",
-                linewidth=1.3,
-                zorder=4,
-                clip_on=False,
-            )
+def frame_cells(
+    ax: Axes, row: int, column: int, count: int = 1, colour: str = "#e3000f", linewidth: float = 1.3
+) -> None:
+    """A frame around cells of a row, from a column on."""
+    ax.add_patch(
+        Rectangle(
+            (column - 0.5, row - 0.5), count, 1, fill=False, edgecolor=colour,
+            linewidth=linewidth, zorder=4, clip_on=False,
         )
+    )  # fmt: skip
 
 
 def largest(grid: pd.DataFrame, count: int) -> list[tuple[int, int]]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Sequence
 
 from matplotlib import font_manager
 from matplotlib.axis import Axis
 
-from .._text import clip
+from .._text import broken, clip
 
 #: Maximum length of a name beside an axis; the middle of a longer one is left out.
 LONGEST = 30
@@ -51,14 +50,7 @@ def wrapped(spec: str, width: int = 30, lines: int = 3) -> str:
 
     The middle of a very long one is left out.
     """
-    broken = [""]
-    for piece in re.findall(
-        rf"[^,;:(]{{0,{width - 1}}}[,;:(]|[^,;:(]{{1,{width}}}", shown(spec, width * lines)
-    ):
-        if broken[-1] and len(broken[-1]) + len(piece) > width:
-            broken.append("")
-        broken[-1] += piece
-    return "\n".join(broken)
+    return "\n".join(broken(shown(spec, width * lines), width))
 
 
 def width_beside(names: Sequence[str], width: float) -> float:

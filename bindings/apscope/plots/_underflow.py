@@ -10,7 +10,7 @@ from .._charts.kinds import KINDS
 from .._results.comparison import scheme_in
 from ._asked import rows_of
 from ._drawn import draw_map
-from ._maps import box, grid_of, largest, title
+from ._maps import frame_cells, grid_of, largest, title
 from ._style import styled
 
 
@@ -45,11 +45,6 @@ def underflow_heat_map(
     Axes
         One cell per layer and step, in the bands of the report. Hatched: the step was skipped, or
         has no nonzero value.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Missing data; the sentence says which.
     """
     frame = rows_of(results, trace)
     spec = scheme_in(frame, scheme)
@@ -67,5 +62,6 @@ def underflow_heat_map(
     grid = grid_of(rows, rows["underflow_rate"].astype("Float64").astype(float))
     ax = draw_map(KINDS["underflow"], grid, ax, "every step skipped, or no value but 0")
     title(ax, spec, "" if stage == "wire" else "of the workers' sum")
-    box(ax, largest(grid, worst))
+    for row, column in largest(grid, worst):
+        frame_cells(ax, row, column)
     return ax

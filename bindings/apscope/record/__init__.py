@@ -18,15 +18,9 @@ if _TYPE_CHECKING:
     from .._dumps.te_statistics import beside_te_statistics, te_statistics
 
 __all__ = [
-    "Conversion",
-    "Overhead",
-    "Recorder",
-    "TraceWriter",
-    "beside_te_statistics",
-    "convert",
-    "guess_role",
-    "te_statistics",
-]
+    "Conversion", "Overhead", "Recorder", "TraceWriter", "beside_te_statistics", "convert",
+    "guess_role", "te_statistics",
+]  # fmt: skip
 __dir__ = __all__.copy
 
 _OF_DUMPS = {

@@ -7,8 +7,6 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
-__all__ = ["Chosen", "check_arguments", "chooser"]
-
 Chosen = str | Collection[str] | Callable[[str], bool] | None
 WHAT = {"weights", "layer_input", "activation_gradient"}
 

@@ -28,9 +28,8 @@ class Step:
     facts: dict[str, Any]
     parts: dict[str, Part] | None = None
     buffers: dict[str, Any] = field(default_factory=dict)  # returned once written
-    others: Mapping[str, Mapping[str, np.ndarray]] = field(
-        default_factory=dict
-    )  # further files of the step
+    # Further files of the step.
+    others: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
 
 
 class Background:

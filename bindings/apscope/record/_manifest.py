@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from .._folders.durable import sync_folder
@@ -89,10 +89,8 @@ class Manifest:
         self.shapes: Shapes | None = None
         self._roles = roles
         self._committed: list[tuple[int, str]] = []
-        self._listed, self._next = (
-            0,
-            0.0,
-        )  # steps that the file lists, and when it may be written again
+        # Steps that the file lists, and when it may be written again.
+        self._listed, self._next = 0, 0.0
         if there and resume_at is not None:
             self._take_over(resume_at)
 
@@ -142,13 +140,17 @@ class Manifest:
         """Number of the last committed step; -1 if there is none."""
         return self._committed[-1][0] if self._committed else -1
 
-    def check(self, step: int, files: Mapping[str, dict]) -> None:
-        """Raises ValueError for a step that cannot be next."""
+    def check_workers(self, step: int, is_there: Callable[[int], bool]) -> None:
+        """Raises ValueError for a worker whose gradients are missing."""
         for worker in range(self.workers):
-            if file_name("gradient", worker) not in files:
+            if not is_there(worker):
                 raise ValueError(
                     f"step {step} lacks the gradients of worker {worker} of {self.workers}"
                 )
+
+    def check(self, step: int, files: Mapping[str, dict]) -> None:
+        """Raises ValueError for a step that cannot be next."""
+        self.check_workers(step, lambda worker: file_name("gradient", worker) in files)
         if step <= self.last:
             raise ValueError(f"step {step} is not above step {self.last}, the last committed one")
 
@@ -164,11 +166,8 @@ class Manifest:
         """Adds `step` with its existing `files` (name -> ``{"bytes", "sha256"}``)."""
         self.check(step, files)
         entry: dict = {"number": step}
-        for key, value in (
-            ("loss", loss),
-            ("learning_rate", learning_rate),
-            ("loss_scale", loss_scale),
-        ):
+        numbers = {"loss": loss, "learning_rate": learning_rate, "loss_scale": loss_scale}
+        for key, value in numbers.items():
             if value is not None:
                 entry[key] = json_number(float(value))
         entry["files"] = dict(sorted(files.items()))
@@ -192,9 +191,8 @@ class Manifest:
         begun, text = time.monotonic(), self._text()
         put_text(self.path / "manifest.json", text, durable=self._durable)
         self._read, self._listed = text.encode(), len(self._committed)
-        self._next = begun + max(
-            1, 20 * (time.monotonic() - begun)
-        )  # for any length, only a small part of the time
+        # For any length, only a small part of the time.
+        self._next = begun + max(1, 20 * (time.monotonic() - begun))
 
     def _text(self) -> str:
         shapes = self.shapes or {}

@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Mistake", "Unattached", "optimizers"]
-
 
 class Mistake(ValueError):  # noqa: N818  # the caller's, who sees a ValueError
     """A mistake in the script and its correction. Raised until a step is recorded."""

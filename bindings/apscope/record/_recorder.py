@@ -122,41 +122,27 @@ class Recorder:
         )  # fmt: skip
         self.path = Path(path)
         self.number = first_step  # of the current step
-        self._first, self._resume, self._places, self._patience, self._quiet = (
-            first_step,
-            resume,
-            places,
-            patience,
-            quiet,
-        )
-        self._every, self._steps, self._chosen, self._what = (
-            every,
-            steps,
-            chooser(tensors),
-            frozenset(what),
-        )
+        self._first, self._resume, self._quiet = first_step, resume, quiet
+        self._places, self._patience = places, patience
+        self._every, self._steps = every, steps
+        self._chosen, self._what = chooser(tensors), frozenset(what)
         self._workers, self._process, self._processes = workers, process, processes
         self._about: dict[str, Any] = dict(
-            name=name,
-            model=model,
-            reduction=reduction,
+            name=name, model=model, reduction=reduction, roles=roles, metadata=dict(metadata or {}),
             loss_divided_by_workers=loss_divided_by_workers,
-        )
-        self._about |= dict(roles=roles, metadata=dict(metadata or {}))
+        )  # fmt: skip
         self._background: Background | None = None
         self._tap: Any = None
         self._told: dict[str, Any] = {}
         self._skipped: list[int] = []
-        self._late = (
-            False  # a selected step could not be recorded: the next one is recorded instead
-        )
+        # Whether a selected step could not be recorded: the next one is recorded instead.
+        self._late = False
         self._ended: str | None = None  # the reason of an early end
         self._spent = 0.0
         self._began = self._closed = 0.0
         self._leaves = Leaves(self._chosen, workers, process or 0)
-        self._recorded = (
-            False  # whether a step was passed on: mistakes in the script would have shown
-        )
+        # Whether a step was passed on: mistakes in the script would have shown.
+        self._recorded = False
         self._home = os.getpid()  # a forked process records nothing
         self._unattached: Unattached | None = None
 
@@ -372,9 +358,8 @@ class Recorder:
 
     def _conclude(self, session: Session, whole: bool) -> None:
         """Prints the content of the trace."""
-        none = not session.manifest.steps or not os.path.exists(
-            self.path / "manifest.json"
-        )  # raises nothing
+        # Raises nothing.
+        none = not session.manifest.steps or not os.path.exists(self.path / "manifest.json")
         if none and whole and self._ended is None:
             logger.warning(
                 "apscope: %s has no trace: none of the selected steps was recorded", self.path

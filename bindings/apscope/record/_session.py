@@ -156,9 +156,8 @@ class Session:
         if self.manifest.steps:
             self._last = self.manifest.steps[-1]
             self._passes.add(self.manifest.metadata.get("accumulation", "1"))
-        remove_left(
-            self._notes, re.compile(r"[^.].*")
-        )  # a process that has already said hello says it again
+        # A process that has already said hello says it again.
+        remove_left(self._notes, re.compile(r"[^.].*"))
         if remains or resume:
             remove_uncommitted(self.path, self.manifest.steps)
         self._list({"0": self._mark})
@@ -199,9 +198,8 @@ class Session:
         shapes: Shapes = {}
         if self.joined:
             name = f"step_{step:08d}_{self.process:04d}.safetensors"
-            files[name] = write_safetensors(
-                self._notes / name, tensors[0], about, durable=False
-            )  # process 0 joins it
+            # Process 0 joins it.
+            files[name] = write_safetensors(self._notes / name, tensors[0], about, durable=False)
             shapes = {n: part.whole for n, part in (parts or {}).items()}
         else:
             folder = step_folder(self.path, step)

@@ -111,9 +111,8 @@ class TorchTap:
         self._unpicked = {
             name: p for name, p in named.items() if name not in picked and chosen is None
         }
-        self._wanted: Callable[[str], bool] | None = chosen or (
-            lambda _: True
-        )  # until reported once
+        # Until reported once.
+        self._wanted: Callable[[str], bool] | None = chosen or (lambda _: True)
         self._handles: list[Any] = []
         self._buffers: dict[str, torch.Tensor] | None = None
         self._arrived: set[str] = set()  # names whose gradient of this step is in the buffers
@@ -124,9 +123,8 @@ class TorchTap:
         self._steps = 0  # steps of optimizers with our gradients
         self._ever = False  # whether a gradient has arrived
         self._empty = 0  # steps of an optimizer of ours without a gradient
-        self._strangers: Counter[int] = (
-            Counter()
-        )  # steps of other models' optimizers before our first
+        # Steps of other models' optimizers before our first.
+        self._strangers: Counter[int] = Counter()
         self._scaler: Any = None  # while its step runs
         self._stepped = False
 
@@ -228,17 +226,15 @@ class TorchTap:
             return
         if not self._fired:
             self._empty += 1
-            if (
-                not self._ever and self._empty > 1
-            ):  # a first step without gradients initialises an optimizer's state
+            # A first step without gradients initialises an optimizer's state.
+            if not self._ever and self._empty > 1:
                 raise Mistake(
                     "the optimizer steps with gradients that were not computed by backward(); pass "
                     "them to record_pytree(gradients)"
                 )
             return
-        if (
-            torch._C._current_graph_task_id() != -1
-        ):  # an optimizer that steps within backward(), parameter by parameter
+        # An optimizer that steps within backward(), parameter by parameter.
+        if torch._C._current_graph_task_id() != -1:
             if not self._in_backward:
                 self._in_backward = True
                 torch.autograd.Variable._execution_engine.queue_callback(

@@ -119,9 +119,8 @@ class TraceWriter:
             tuple[str, int], dict[str, np.ndarray]
         ] = {}  # (kind, worker) -> name -> values
         if resume and durable:
-            with contextlib.suppress(
-                HeldError, OSError
-            ):  # removes the lock of a killed process, even if nothing is recorded
+            # Removes the lock of a killed process, even if nothing is recorded.
+            with contextlib.suppress(HeldError, OSError):
                 (left := lock_of_trace(self.path, "apscope.record.TraceWriter")).take(
                     os.fspath(self.path)
                 )
@@ -279,9 +278,8 @@ class TraceWriter:
             return  # the caller locks the whole folder
         if self._lock is None:
             lock = lock_of_trace(self.path, "apscope.record.TraceWriter")
-            lock.take(
-                os.fspath(self.path), patience=1
-            )  # another process of this job may be starting
+            # Another process of this job may be starting.
+            lock.take(os.fspath(self.path), patience=1)
             try:
                 self._manifest.check_own()
             except BaseException:
@@ -316,19 +314,10 @@ class TraceWriter:
             A worker is missing, its tensors' names or shapes differ from the first's, or another
             process records into the folder; then nothing is written.
         """
-        for worker in range(self.workers):
-            if ("gradient", worker) not in self._pending:
-                raise ValueError(
-                    f"step {step} lacks the gradients of worker {worker} of {self.workers}"
-                )
+        self._manifest.check_workers(step, lambda w: ("gradient", w) in self._pending)
         self._hold()
-        self.commit(
-            step,
-            self._write(step, at_once=True),
-            loss=loss,
-            learning_rate=learning_rate,
-            loss_scale=loss_scale,
-        )
+        files = self._write(step, at_once=True)
+        self.commit(step, files, loss=loss, learning_rate=learning_rate, loss_scale=loss_scale)
 
     def close(self) -> None:
         """Drops an unfinished step, releases the folder; if not `durable`, writes the manifest."""
@@ -336,9 +325,8 @@ class TraceWriter:
         if self._lock is None:
             if not self._durable:  # only the caller uses the folder
                 self._manifest.end()
-                remove_uncommitted(
-                    self.path, self.committed, whole=False
-                )  # an interrupted commit may be in the manifest
+                # An interrupted commit may be in the manifest.
+                remove_uncommitted(self.path, self.committed, whole=False)
             return
         if self._lock.held:
             remove_uncommitted(self.path, self.committed, whole=False)

@@ -20,11 +20,6 @@ from . import (
 )
 
 __all__ = [
-    "activation_scales",
-    "attribution",
-    "double_sampling",
-    "fractrain",
-    "levels",
-    "unit_scaling",
+    "activation_scales", "attribution", "double_sampling", "fractrain", "levels", "unit_scaling",
     "weight_updates",
-]
+]  # fmt: skip

@@ -251,15 +251,7 @@ def layer_scales(
             (layer, fan, l, cumulative, share, predicted, lost[0], lost[1], over[0], over[1])
         )
     columns = [
-        "layer",
-        "fan",
-        "scale",
-        "cumulative",
-        "target",
-        "predicted",
-        "underflow_before",
-        "underflow",
-        "overflow_before",
-        "overflow",
-    ]
+        "layer", "fan", "scale", "cumulative", "target", "predicted", "underflow_before",
+        "underflow", "overflow_before", "overflow",
+    ]  # fmt: skip
     return pd.DataFrame(rows, columns=columns)

@@ -127,33 +127,19 @@ def layer_deviations(
         batch = g.size // shape[0]  # samples times positions
         scales = unit_scales(shape, batch)
         scaled = weight_gradient * scales.weight_gradient
-        spread = float(x.std()) * float(g.std())
+        deviations = float(x.std()), float(g.std())
+        spread = math.prod(deviations)
         nonzero = scaled[scaled != 0]
         lost = [
             float((quantize(nonzero / by, f) == 0).mean()) if nonzero.size and by > 0 else 0.0
-            for by in (1.0, float(g.std()))
+            for by in (1.0, deviations[1])
         ]
-        ratio = float(scaled.std()) / spread if spread > 0 else math.nan
-        rows.append(
-            (
-                layer,
-                batch,
-                *astuple(scales),
-                float(x.std()),
-                float(g.std()),
-                float(scaled.std()),
-                ratio,
-                *lost,
-            )
-        )
+        std = float(scaled.std())
+        ratio = std / spread if spread > 0 else math.nan
+        rows.append((layer, batch, *astuple(scales), *deviations, std, ratio, *lost))
     statistics = [
-        "std_input",
-        "std_output_gradient",
-        "std_scaled",
-        "ratio",
-        "underflow",
-        "underflow_unit",
-    ]
+        "std_input", "std_output_gradient", "std_scaled", "ratio", "underflow", "underflow_unit",
+    ]  # fmt: skip
     return pd.DataFrame(
         rows, columns=["layer", "batch", "output", "input_gradient", "weight_gradient", *statistics]
     )

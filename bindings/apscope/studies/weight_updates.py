@@ -18,13 +18,9 @@ from .._traces.opening import as_trace
 from .._traces.trace import Trace
 
 __all__ = [
-    "SGDUpdates",
-    "WeightResidual",
-    "sgd_updates",
-    "underflow_curve",
-    "update_underflow",
+    "SGDUpdates", "WeightResidual", "sgd_updates", "underflow_curve", "update_underflow",
     "weight_residual",
-]
+]  # fmt: skip
 __dir__ = __all__.copy
 
 
@@ -36,9 +32,8 @@ def _update(trace: Trace, step: int, tensor: str, learning_rate: float | None) -
             raise ValueError(
                 f"{trace.path}: step {step} has no learning rate recorded; give learning_rate="
             )
-    ranks = range(
-        trace.workers if trace.manifest.stage == "local" else 1
-    )  # after the all-reduce all are equal
+    # After the all-reduce all are equal.
+    ranks = range(trace.workers if trace.manifest.stage == "local" else 1)
     # The sum or mean that the optimizer gets.
     total = np.sum([trace.read(step, tensor, w).astype(np.float64) for w in ranks], axis=0)
     return learning_rate * (total / len(ranks) if trace.manifest.reduction == "mean" else total)

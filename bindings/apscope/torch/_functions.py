@@ -12,8 +12,6 @@ from .._core import BlockFormat
 from ._operators import cast, product
 from ._settings import seed_of, text_of
 
-__all__ = ["conv2d", "linear", "matmul", "quantize", "quantize_blocks"]
-
 
 def quantize(
     x: torch.Tensor, format: FormatLike, *, backward: FormatLike | None = None, **options: Any

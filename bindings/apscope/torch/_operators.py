@@ -15,8 +15,6 @@ import torch
 
 from ._settings import call, draws, is_wide
 
-__all__ = ["cast", "product"]
-
 Dims = tuple[int | None, ...]
 
 
@@ -55,19 +53,13 @@ def _cast_gradients(
 
 
 class _Cast(torch.autograd.Function):
-    @staticmethod
-    def forward(x: torch.Tensor, how: str, back: str, seed: int) -> torch.Tensor:
-        return _cast(x, how, back, seed)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-        _cast_context(ctx, inputs, output)
+    forward = staticmethod(_cast)
+    setup_context = staticmethod(_cast_context)
+    jvp = staticmethod(_no_jvp)
 
     @staticmethod
     def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         return _cast_gradients(ctx, g, _Cast.apply)
-
-    jvp = staticmethod(_no_jvp)
 
     @staticmethod
     def vmap(
@@ -160,19 +152,13 @@ def _product_batched(
 
 
 class _Product(torch.autograd.Function):
-    @staticmethod
-    def forward(a: torch.Tensor, b: torch.Tensor, how: str, back: str, seed: int) -> torch.Tensor:
-        return _product(a, b, how, back, seed)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-        _product_context(ctx, inputs, output)
+    forward = staticmethod(_product)
+    setup_context = staticmethod(_product_context)
+    jvp = staticmethod(_no_jvp)
 
     @staticmethod
     def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         return _product_gradients(ctx, g, _Product.apply)
-
-    jvp = staticmethod(_no_jvp)
 
     @staticmethod
     def vmap(

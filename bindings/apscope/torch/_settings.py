@@ -19,8 +19,6 @@ from .._arrays.projection import FIELDS, Projection
 from .._arrays.sums import matmul
 from .._core import BlockFormat, FloatFormat
 
-__all__ = ["call", "draws", "is_wide", "seed_of", "text_of"]
-
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "quantize": quantize,
     "quantize_blocks": quantize_blocks,

@@ -13,8 +13,6 @@ from .._arrays.checks import integer
 from .._arrays.draws import Draws
 from .._arrays.inputs import FormatLike, as_format
 
-__all__ = ["LowPrecisionWeights"]
-
 UPDATES = ("nearest", "stochastic", "kahan", "residual")
 
 

@@ -38,25 +38,9 @@ from ._quantized import (
 from ._workers import Workers
 
 __all__ = [
-    "HALP",
-    "AdaptiveLossScaling",
-    "Cast",
-    "DoubleSampledLinear",
-    "ExchangeState",
-    "FracTrain",
-    "LossScale",
-    "QuantizedModel",
-    "Recipe",
-    "Sum",
-    "Weights",
-    "Workers",
-    "exchange_fsdp",
-    "exchange_hook",
-    "multipoint",
-    "quantization",
-    "quantize_model",
-    "recipes",
-    "register_module",
-]
+    "HALP", "AdaptiveLossScaling", "Cast", "DoubleSampledLinear", "ExchangeState", "FracTrain",
+    "LossScale", "QuantizedModel", "Recipe", "Sum", "Weights", "Workers", "exchange_fsdp",
+    "exchange_hook", "multipoint", "quantization", "quantize_model", "recipes", "register_module",
+]  # fmt: skip
 __dir__ = __all__.copy
 del _torch

@@ -14,8 +14,6 @@ from .._arrays.inputs import FormatLike, as_format
 from ..studies.activation_scales import join_scales, layer_scale
 from ._layers import LayerMode, Product
 
-__all__ = ["AdaptiveLossScaling", "LayerScale"]
-
 
 @dataclass
 class LayerScale:

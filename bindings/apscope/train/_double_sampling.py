@@ -12,8 +12,6 @@ from .._arrays.checks import flag, integer
 from .._arrays.draws import Draws
 from ._integers import to_integers
 
-__all__ = ["DoubleSampledLinear"]
-
 
 class _DoubleSampled(torch.autograd.Function):
     """x W^T with one draw of x; the gradient of W with another."""

@@ -16,8 +16,6 @@ from .._traces.roles import Roles, guess_role, said
 if TYPE_CHECKING:
     from .._advice.plan import Plan
 
-__all__ = ["Exchanger", "fsdp_factors"]
-
 
 def fsdp_factors(workers: int) -> tuple[float, float]:
     """The divisors of FSDP2 before and after an fp16 reduction: each about the square root of W.

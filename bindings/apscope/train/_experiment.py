@@ -44,8 +44,6 @@ from ._versions import versions
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["run_experiment"]
-
 
 def run_experiment(
     experiment: Experiment,

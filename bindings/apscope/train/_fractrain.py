@@ -16,8 +16,6 @@ from ..studies.fractrain import relative_cost
 from ._integers import to_integers
 from ._layers import LayerMode, Product
 
-__all__ = ["FracTrain"]
-
 _NOTHING = np.zeros((1, 1), np.float32)
 
 

@@ -19,8 +19,6 @@ from .._traces.roles import plain_name
 from ._exchanger import fsdp_factors
 from ._hook import ExchangeState
 
-__all__ = ["exchange_fsdp"]
-
 
 def exchange_fsdp(model: torch.nn.Module, state: ExchangeState) -> None:
     """Puts an exchange in place of the reduce-scatter of a model under ``fully_shard``.

@@ -12,8 +12,6 @@ from .._arrays.checks import integer
 from .._arrays.draws import Draws
 from ._integers import to_integers
 
-__all__ = ["HALP"]
-
 Closure = Callable[[], torch.Tensor]
 
 

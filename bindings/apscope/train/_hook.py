@@ -16,8 +16,6 @@ from .._schemes.scheme import Scheme, as_scheme
 from .._traces.roles import Roles, plain_name
 from ._exchanger import Exchanger
 
-__all__ = ["ExchangeState", "exchange_hook"]
-
 
 class ExchangeState:
     """The exchange of a job: ``ddp.register_comm_hook(ExchangeState(...), exchange_hook)``.

@@ -9,8 +9,6 @@ import torch
 from .._arrays.casts import quantize
 from .._core import FloatFormat
 
-__all__ = ["to_integers"]
-
 
 @functools.cache
 def _integers(bits: int, signed: bool) -> FloatFormat:

@@ -17,8 +17,6 @@ from typing import Any
 from .._folders.one_file import make_folder, put_text
 from ._run import Run, train
 
-__all__ = ["Job", "Train", "in_processes", "keep", "new_trace"]
-
 
 @dataclass(frozen=True)
 class Job:

@@ -7,8 +7,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["LARS"]
-
 
 class LARS(torch.optim.Optimizer):
     """Layer-wise adaptive rate scaling (You, Gitman, Ginsburg, arXiv:1708.03888, algorithm 1).

@@ -16,8 +16,6 @@ import torch
 from torch.nn import functional, grad
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["LayerMode", "Product"]
-
 Pair = tuple[int, int]
 
 

@@ -13,8 +13,6 @@ from .._arrays.checks import integer
 from .._schemes.exchange import exchange
 from ._layers import LayerMode, Product
 
-__all__ = ["multipoint"]
-
 
 class _Seen(LayerMode):
     """Adds up x x^T of every layer's inputs, in fp64; the outputs' squared errors follow."""

@@ -30,8 +30,6 @@ from ._versions import versions
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["on_cluster"]
-
 _ALONE = Lock()
 Files = dict[str, bytes]  # of a trace, by their path in its folder
 

@@ -22,8 +22,6 @@ from . import _tasks as tasks
 from ._lars import LARS
 from ._workers import Workers
 
-__all__ = ["EVALUATIONS", "Run", "one_thread", "train"]
-
 EVALUATIONS = 10  #: A run's validations: after every tenth of its steps.
 
 

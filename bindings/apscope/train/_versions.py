@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-__all__ = ["versions"]
-
 
 def versions() -> dict[str, str]:
     """Of apscope, PyTorch and NumPy."""

@@ -18,8 +18,6 @@ from ._quantized.registry import is_quantized
 if TYPE_CHECKING:
     from .._advice.plan import Plan
 
-__all__ = ["Workers"]
-
 
 class Workers:
     """Trains a model with W workers in one process; a scheme exchanges their gradients.

@@ -24,17 +24,9 @@ from .._arrays.checks import integer
 from .._schemes.exchange import exchange
 
 __all__ = [
-    "EmulatedNode",
-    "Quant_Conv",
-    "Quant_Linear",
-    "Quantizer",
-    "emulate_node",
-    "float_quantize",
-    "quant_gemm",
-    "quantizer",
-    "reduce_gradients",
-    "sum_gradients",
-]
+    "EmulatedNode", "Quant_Conv", "Quant_Linear", "Quantizer", "emulate_node", "float_quantize",
+    "quant_gemm", "quantizer", "reduce_gradients", "sum_gradients",
+]  # fmt: skip
 __dir__ = __all__.copy
 
 FP32 = (8, 23)

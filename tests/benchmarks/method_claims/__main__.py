@@ -6,21 +6,14 @@ Five seeds, one thread; about six minutes of one processor. `--page` writes each
 markers.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 from pathlib import Path
 
 from docs import page
 
-METHODS = (
-    "adaptive_loss_scaling",
-    "unit_scaling",
-    "halp",
-    "double_sampling",
-    "multipoint",
-    "fractrain",
+METHODS = tuple(
+    "adaptive_loss_scaling unit_scaling halp double_sampling multipoint fractrain".split()
 )
 
 

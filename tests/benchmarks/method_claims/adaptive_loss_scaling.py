@@ -1,7 +1,5 @@
 """Adaptive loss scaling beside constant scales: no tuning, and no worse than the best of them?"""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -108,7 +106,7 @@ def lines() -> list[str]:
         found += ["", f"**{setting.task}, {setting.model}, gradients in {setting.format}**, "
                       f"{setting.steps} steps:", ""]  # fmt: skip
         found += common.table(
-            ["case", "loss, nats", "excess over fp32 (95 %)", "accuracy", "steps left out"],
+            "case | loss, nats | excess over fp32 (95 %) | accuracy | steps left out",
             [
                 [
                     case,

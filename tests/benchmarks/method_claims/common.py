@@ -1,7 +1,5 @@
 """Common parts of the methods' runs: tasks, loops, paired differences, tables."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -89,7 +87,8 @@ def span(found: tuple[float, float, float]) -> str:
     return f"{mean:+.2g} ({low:+.2g} to {high:+.2g})"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """A table of Markdown."""
-    lines = [head, ["---"] * len(head), *([str(cell) for cell in row] for row in rows)]
+def table(head: str, rows: Sequence[Sequence[Any]]) -> list[str]:
+    """A table of Markdown; `head` is its first line, without the bars at its ends."""
+    names = head.split(" | ")
+    lines = [names, ["---"] * len(names), *([str(cell) for cell in row] for row in rows)]
     return [f"| {' | '.join(cells)} |" for cells in lines]

@@ -1,8 +1,6 @@
 """ZipML's double sampling in linear regression: does training converge to the least squares
 solution?"""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from functools import cache
@@ -112,14 +110,8 @@ def lines() -> list[str]:
                  "distances relative to |w*|:", ""]  # fmt: skip
     mean = rows.groupby(["bits", "case"], sort=False)
     found += common.table(
-        [
-            "bits",
-            "inputs",
-            "its own point to w*",
-            "to its own point",
-            "to w* (95 %)",
-            "excess loss (95 %)",
-        ],
+        "bits | inputs | its own point to w* | to its own point | to w* (95 %) | excess loss "
+        "(95 %)",
         [
             [
                 bits,

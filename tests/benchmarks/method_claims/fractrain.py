@@ -1,7 +1,5 @@
 """FracTrain's progressive widths: as good as constant ones at a smaller cost?"""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -70,15 +68,8 @@ def lines() -> list[str]:
     found = ["", f"{EPOCHS} epochs of {STEPS} batches of {BATCH}; bits of activations and weights, "
                  "and of gradients:", ""]  # fmt: skip
     found += common.table(
-        [
-            "case",
-            "cost, % of 32 bits",
-            "loss, nats",
-            "excess over 8 and 8 bits (95 %)",
-            "accuracy",
-            "accuracy less that of 8 and 8 bits (95 %)",
-            "turning points",
-        ],
+        "case | cost, % of 32 bits | loss, nats | excess over 8 and 8 bits (95 %) | accuracy "
+        "| accuracy less that of 8 and 8 bits (95 %) | turning points",
         [
             [
                 case,

@@ -1,8 +1,6 @@
 """HALP on regularised logistic regression: linear convergence with 8 bits, where low-precision SVRG
 stalls?"""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -122,8 +120,8 @@ def lines() -> list[str]:
                  f"at {rows.norm.iloc[0]:.2g}.", ""]  # fmt: skip
     last = {case: own["last"].to_numpy() for case, own in fits.groupby("case", sort=False)}
     found += common.table(
-        ["case", "gradient's norm after the last epoch (smallest to largest of the seeds)",
-         "factor per epoch (95 %)", "share of log norm that a line explains"],
+        "case | gradient's norm after the last epoch (smallest to largest of the seeds) | "
+        "factor per epoch (95 %) | share of log norm that a line explains",
         [
             [case, f"{values.min():.1e} to {values.max():.1e}", factor(own),
              f"{own.r2.min():.2f} to {own.r2.max():.2f}"]

@@ -1,8 +1,6 @@
 """Multipoint quantization of a trained net: error and accuracy against bits, beside one point per
 channel."""
 
-from __future__ import annotations
-
 import copy
 import time
 from collections.abc import Sequence
@@ -80,15 +78,8 @@ def lines() -> list[str]:
     mean = rows.groupby("case", sort=False).mean()
     found = ["", f"{CALIBRATION} images calibrate, 297 others validate:", ""]
     found += common.table(
-        [
-            "case",
-            "bits per weight",
-            "points per channel",
-            "error of outputs",
-            "accuracy",
-            "accuracy less fp32's (95 %)",
-            "loss above fp32's (95 %)",
-        ],
+        "case | bits per weight | points per channel | error of outputs | accuracy | accuracy "
+        "less fp32's (95 %) | loss above fp32's (95 %)",
         [
             [
                 case,

@@ -1,7 +1,5 @@
 """Unit scaling in eight bits and fewer: as good as in fp32 without a loss scale?"""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence
@@ -173,7 +171,7 @@ def lines() -> list[str]:
     start = {kind: deviations(kind) for kind in ("plain", "unit")}
     found = ["", "Standard deviations at the start, from the first layer to the last:", ""]
     found += common.table(
-        ["network", "outputs", "gradients of outputs", "gradients of weights"],
+        "network | outputs | gradients of outputs | gradients of weights",
         [
             [kind, *(", ".join(f"{v:.2g}" for v in found[c]) for c in found)]
             for kind, found in start.items()
@@ -183,7 +181,7 @@ def lines() -> list[str]:
     mean = rows.groupby(["network", "formats", "case"], sort=False)[["loss", "accuracy"]].mean()
     found += ["", f"Trained for {STEPS} steps; formats of operands, of gradients:", ""]
     found += common.table(
-        ["network", "formats", "loss, nats", "excess over its fp32 (95 %)", "accuracy"],
+        "network | formats | loss, nats | excess over its fp32 (95 %) | accuracy",
         [
             [network, formats, f"{r.loss:.4g}",
              "" if formats == "fp32" else

@@ -1,7 +1,5 @@
 """Common parts of the tests of plans: a trace, candidates, and every mixture by brute force."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,8 +1,6 @@
 """A limit on volume: tolerated side information is reported, and so is a much better plan just
 above the limit."""
 
-from __future__ import annotations
-
 import pytest
 
 import apscope

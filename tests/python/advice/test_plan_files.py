@@ -9,7 +9,9 @@ import pytest
 
 import apscope
 from apscope.cli import main
+from apscope.schemes import as_scheme
 from tests.python.advice.cases import CANDIDATES
+from tests.python.argv import command
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +67,7 @@ def test_a_plan_and_its_file_are_schemes_and_give_equal_rows(digits, plan, path)
         for what in (plan.spec, plan, str(path))
     )
     assert object_.equals(spelt) and named.equals(spelt)
-    assert (
-        apscope.schemes.as_scheme(plan)
-        == apscope.schemes.as_scheme(str(path))
-        == apscope.schemes.Scheme(plan.spec)
-    )
+    assert as_scheme(plan) == as_scheme(str(path)) == apscope.schemes.Scheme(plan.spec)
     both = apscope.replay(digits, [plan, "aps:e3m0"], topology="ring", steps="0:2")
     assert len(both.compare(str(path), "aps:e3m0")) == 7
 
@@ -90,41 +88,19 @@ def test_the_command_writes_prints_and_solves_again(digits, tmp_path, capsys):
     assert main(["replay", str(digits), "--scheme", out, "--topology", "ring", "-o", run]) == 0
     assert main(["recommend", run, "-o", other]) == 2  # a hybrid alone is not a candidate
     assert (
-        main(
-            [
-                "replay",
-                str(digits),
-                "--scheme",
-                "aps:e3m0",
-                "--scheme",
-                "none:e4m3",
-                "--topology",
-                "ring",
-                "-o",
-                run,
-                "--force",
-            ]
+        command(
+            "replay {} --scheme aps:e3m0 --scheme none:e4m3 --topology ring -o {} --force",
+            digits,
+            run,
         )
         == 0
     )
     assert (
-        main(
-            [
-                "recommend",
-                run,
-                "-o",
-                other,
-                "--max-volume",
-                "0.2",
-                "--minimize",
-                "step_nmse",
-                "--groups",
-                "role",
-                "--periods",
-                "2",
-                "--holdout",
-                "none",
-            ]
+        command(
+            "recommend {} -o {} --max-volume 0.2 --minimize step_nmse --groups role --periods 2 "
+            "--holdout none",
+            run,
+            other,
         )
         == 0
     )
@@ -191,7 +167,7 @@ def test_texts_that_are_no_plan_are_refused(tmp_path):
     ):
         (tmp_path / name).write_text(text)
         with pytest.raises(ValueError, match=said):
-            apscope.schemes.as_scheme(str(tmp_path / name))
+            as_scheme(str(tmp_path / name))
     with pytest.raises(ValueError, match="does not end in .json"):
         apscope.Plan.open(_any_plan(tmp_path)).save(tmp_path / "plan.txt")
 

@@ -10,15 +10,9 @@ from tests.reference.allreduce import allreduce
 from tests.reference.casts import Rounding
 from tests.reference.formats import FORMATS
 
-MODES = [
-    "ties_to_even",
-    "ties_to_away",
-    "toward_zero",
-    "toward_positive",
-    "toward_negative",
-    "to_odd",
-    "stochastic",
-]
+MODES = """
+    ties_to_even ties_to_away toward_zero toward_positive toward_negative to_odd stochastic
+""".split()
 TOPOLOGIES = [
     *(name.replace(":G", ":3") for name in _core.topologies()),
     "hierarchical:1",

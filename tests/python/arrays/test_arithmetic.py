@@ -10,24 +10,14 @@ from hypothesis import strategies as st
 import apscope
 from tests.reference.arithmetic import operate
 from tests.reference.casts import Rounding
+from tests.reference.compare import equal
 from tests.reference.formats import FORMATS
 from tests.reference.philox import random_integer
 
-DETERMINISTIC = [
-    "ties_to_even",
-    "ties_to_away",
-    "toward_zero",
-    "toward_positive",
-    "toward_negative",
-    "to_odd",
-]
+DETERMINISTIC = (
+    "ties_to_even ties_to_away toward_zero toward_positive toward_negative to_odd".split()
+)
 OPERATIONS = {"add": 2, "subtract": 2, "multiply": 2, "divide": 2, "sqrt": 1, "fma": 3}
-
-
-def equal(a, b):
-    """Equal as numbers and in the signs of zeros; NaN equals NaN."""
-    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    return ((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b))
 
 
 def compute(op, operands, *arguments, **keywords):
@@ -66,17 +56,7 @@ def test_fma_of_many_triples_rounds_once(name):
 @pytest.mark.parametrize("op", ["add", "subtract", "multiply", "divide"])
 @pytest.mark.parametrize(
     "name",
-    [
-        "fp32",
-        "tf32",
-        "bf16",
-        "fp16",
-        "dlfloat16",
-        "binary8p1uf",
-        "e8m0fnu",
-        "hfp8_forward",
-        "e5m2fnuz",
-    ],
+    "fp32 tf32 bf16 fp16 dlfloat16 binary8p1uf e8m0fnu hfp8_forward e5m2fnuz".split(),
 )
 def test_two_operands_of_wider_and_stranger_formats(name, op):
     a, b = values(name, 1800, 3), values(name, 1800, 4)

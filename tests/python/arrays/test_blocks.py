@@ -14,14 +14,7 @@ from tests.reference import blocks as ref
 
 torch = pytest.importorskip("torch")
 
-MODES = [
-    "ties_to_even",
-    "ties_to_away",
-    "toward_zero",
-    "toward_positive",
-    "toward_negative",
-    "to_odd",
-]
+MODES = "ties_to_even ties_to_away toward_zero toward_positive toward_negative to_odd".split()
 RULES = ["floor", "ceil", "rceil", "even"]
 NAMES = list(ref.BLOCKS)
 FP32 = np.finfo(np.float32)

@@ -1,7 +1,5 @@
 """One cast and its statistics: the same as quantize and as a replay's wire row."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

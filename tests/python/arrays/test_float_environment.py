@@ -5,8 +5,6 @@ subnormals change no byte.
 among what they call.
 """
 
-from __future__ import annotations
-
 import ctypes
 import ctypes.util
 import hashlib

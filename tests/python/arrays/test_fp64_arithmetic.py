@@ -156,16 +156,9 @@ def test_every_operation_and_rounding_is_the_fraction_rounded_once(op, name):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "fp64",
-        "e11m4b1070nosub",
-        "e11m40b1035",
-        "e11m10fnb1024",
-        "e11m20u",
-        "bf16",
-        "hfp8_forward",
-        "e4m3fn",
-    ],
+    """
+        fp64 e11m4b1070nosub e11m40b1035 e11m10fnb1024 e11m20u bf16 hfp8_forward e4m3fn
+    """.split(),
 )
 @pytest.mark.parametrize("op", OPERATIONS)
 def test_underflow_and_overflow_rules(op, name):
@@ -292,9 +285,8 @@ def test_results_beside_the_fraction_that_decides(op, mode):
 def test_fp64_to_nearest_is_the_processor_on_a_million_bit_patterns():
     rng = np.random.default_rng(1)
     a, b = (rng.integers(0, 2**64, 1_000_000, dtype=np.uint64).view(np.float64) for _ in range(2))
-    near = (
-        rng.random(a.size) < 0.5
-    )  # exponents close to one another, and results near the subnormals
+    # Exponents close to one another, and results near the subnormals.
+    near = rng.random(a.size) < 0.5
     with np.errstate(all="ignore"):
         b[near] = np.ldexp(
             np.frexp(b[near])[0], np.frexp(a[near])[1] + rng.integers(-55, 56, near.sum())
@@ -312,18 +304,10 @@ def test_fp64_to_nearest_is_the_processor_on_a_million_bit_patterns():
 def test_the_path_never_shows(op):
     """The same fp32 operands as an fp32 array, and beside one number that fp32 lacks."""
     rng = np.random.default_rng(7)
-    for name in [
-        "fp32",
-        "bf16",
-        "tf32",
-        "e4m3",
-        "e5m2",
-        "hfp8_forward",
-        "e4m3finiteb20sub-20",
-        "e5m2ub10nosub",
-        "e8m0fnu",
-        "binary8p1uf",
-    ]:
+    for name in """
+        fp32 bf16 tf32 e4m3 e5m2 hfp8_forward e4m3finiteb20sub-20 e5m2ub10nosub e8m0fnu
+        binary8p1uf
+    """.split():
         f = EVERY[name]
         for r in roundings():
             with np.errstate(over="ignore", invalid="ignore"):

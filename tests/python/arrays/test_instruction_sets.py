@@ -1,8 +1,6 @@
 """Casts, codes, blocks and arithmetic give the same bits on every instruction set of this
 machine."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -10,31 +10,16 @@ import apscope
     [
         ("quantize", "e4m3", {}, "addition", "float32"),
         ("encode", "fp16", {}, "addition", "float32"),
-        (
-            "quantize",
-            "bf16",
-            {},
-            "split",
-            "float32",
-        ),  # its exponents reach fp32's: no room for the constant
+        # Its exponents reach fp32's: no room for the constant.
+        ("quantize", "bf16", {}, "split", "float32"),
         ("quantize", "hfp8_forward", {}, "rule", "float32"),  # irregular gap
         ("quantize", "e4m3", {"rounding": "ties_to_away"}, "addition", "float32"),
         ("quantize", "e4m3", {"rounding": "stochastic"}, "scaled", "float32"),
-        (
-            "quantize",
-            "bf16",
-            {"rounding": "stochastic"},
-            "split",
-            "float32",
-        ),  # fp32's subnormal numbers have digits to draw for
+        # fp32's subnormal numbers have digits to draw for.
+        ("quantize", "bf16", {"rounding": "stochastic"}, "split", "float32"),
         ("quantize", "e6m21", {"rounding": "toward_zero"}, "addition", "float32"),
-        (
-            "quantize",
-            "e6m22",
-            {"rounding": "toward_zero"},
-            "split",
-            "float32",
-        ),  # no bit is left beside the constant
+        # No bit is left beside the constant.
+        ("quantize", "e6m22", {"rounding": "toward_zero"}, "split", "float32"),
         (
             "quantize",
             "e4m3",
@@ -50,13 +35,8 @@ import apscope
         ("quantize", "e4m3", {"rounding": "stochastic_c"}, "stochastic", "float32"),
         ("quantize", "e4m3", {"rounding": "stochastic_exact"}, "digits", "float32"),
         ("multiply", "bf16", {}, "fp32", "float32"),
-        (
-            "multiply",
-            "tf32",
-            {},
-            "exact",
-            "float32",
-        ),  # fp32 rounds products of its subnormal numbers twice
+        # fp32 rounds products of its subnormal numbers twice.
+        ("multiply", "tf32", {}, "exact", "float32"),
         ("multiply", "bf16", {"rounding": "stochastic", "random_bits": 64}, "exact", "float32"),
         ("add", "fp32", {}, "fp32", "float32"),
         ("add", "e6m21", {}, "fp32", "float32"),
@@ -65,20 +45,10 @@ import apscope
         ("fma", "e4m3", {}, "odd", "float32"),
         ("matmul", "fp16", {"product": "e4m3", "operands": "e4m3"}, "fp32", "float32"),
         ("matmul", "fp16", {"product": "e4m3"}, "fp64", "float32"),
-        (
-            "matmul",
-            "fp16",
-            {"operands": "e4m3"},
-            "fp32",
-            "float32",
-        ),  # 8 bits, multiples of 2^-18: fp16 numbers but for their size
-        (
-            "matmul",
-            "fp16",
-            {"operands": "e5m2"},
-            "fp64_odd",
-            "float32",
-        ),  # these reach below fp16's quantum
+        # 8 bits, multiples of 2^-18: fp16 numbers but for their size.
+        ("matmul", "fp16", {"operands": "e4m3"}, "fp32", "float32"),
+        # These reach below fp16's quantum.
+        ("matmul", "fp16", {"operands": "e5m2"}, "fp64_odd", "float32"),
         ("matmul", "fp32", {"operands": "e5m2"}, "fp32", "float32"),
         (
             "dot",
@@ -97,13 +67,8 @@ import apscope
         ("sum", "e4m3", {"rounding": "stochastic"}, "general", "float32"),
         ("sum", "e4m3", {"dtype": "float64"}, "general", "float32"),
         ("sum", "fp64", {}, "general", "float64"),
-        (
-            "add",
-            "e4m3",
-            {"rounding": "stochastic", "random_bits": 47},
-            "odd",
-            "float32",
-        ),  # 4 + 47 + 2 bits are fp64's 53
+        # 4 + 47 + 2 bits are fp64's 53.
+        ("add", "e4m3", {"rounding": "stochastic", "random_bits": 47}, "odd", "float32"),
         ("add", "e4m3", {"rounding": "stochastic", "random_bits": 48}, "wide", "float32"),
         ("add", "hfp8_forward", {"rounding": "stochastic", "random_bits": 45}, "odd", "float32"),
         ("add", "hfp8_forward", {"rounding": "stochastic", "random_bits": 46}, "wide", "float32"),

@@ -1,7 +1,5 @@
 """Projection: a value like any other; and the one place that reads projections and their parts."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import json
@@ -13,6 +11,7 @@ import pytest
 import apscope
 from apscope import Projection, _core, conformance, machine
 from apscope._arrays.options import CastOptions, Options, RoundingOptions
+from apscope.schemes import Scheme
 
 X = np.linspace(-500, 500, 301).astype(np.float32)
 SMALL = X / 300
@@ -111,12 +110,8 @@ def test_words_that_people_type_are_known_everywhere(name, word):
         0.3, "e4m3", rounding=name, seed=1
     )
     aps = apscope.schemes.APS("e4m3", rounding=word)
-    assert (
-        aps
-        == apscope.schemes.APS("e4m3", rounding=name)
-        == apscope.schemes.Scheme(f"aps:e4m3,rounding={word}")
-    )
-    assert apscope.schemes.Scheme(f"aps:e4m3,hop_rounding={word}").keys["hop_rounding"] == name
+    assert aps == apscope.schemes.APS("e4m3", rounding=name) == Scheme(f"aps:e4m3,rounding={word}")
+    assert Scheme(f"aps:e4m3,hop_rounding={word}").keys["hop_rounding"] == name
     assert np.array_equal(
         *(
             apscope.allreduce(SMALL[:300].reshape(3, 100), "e4m3", hop_rounding=r)
@@ -137,7 +132,7 @@ def test_every_rounding_is_its_own_word():
 def test_a_word_that_leaves_ties_open_says_so(word):
     for call in (
         lambda: Projection(word),
-        lambda: apscope.schemes.Scheme(f"mx:rounding={word}"),
+        lambda: Scheme(f"mx:rounding={word}"),
         lambda: apscope.quantize(X, "e4m3", rounding=word),
     ):
         with pytest.raises(

@@ -153,16 +153,9 @@ def test_wrong_integers_are_refused_in_one_sentence_and_nothing_is_written(setti
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "e4m3",
-        "e5m2ub10nosub",
-        "e3m3ub3sub-3",
-        "e11m51",
-        "e11m4b1070nosub",
-        "fp32",
-        "e0m3finite",
-        "binary8p1uf",
-    ],
+    """
+        e4m3 e5m2ub10nosub e3m3ub3sub-3 e11m51 e11m4b1070nosub fp32 e0m3finite binary8p1uf
+    """.split(),
 )
 def test_exact_rounding_goes_up_with_probability_eta(name):
     f, draws = EVERY[name], 20_000

@@ -21,15 +21,9 @@ WITH_NAN = ["fp32", "tf32", "bf16", "fp16", "dlfloat16", "e5m2", "e4m3", "e3m4",
             "e4m3b11fnuz", "e5m2fnuz", "e8m0fnu", "binary8p3se", "binary8p4se",
                 "binary8p1uf"]  # fmt: skip
 WITHOUT_NAN = ["fp16_ahp", "hfp8_forward", "e3m2fn", "e2m3fn", "e2m1fn", "e3m0"]
-MODES = [
-    "ties_to_even",
-    "ties_to_away",
-    "toward_zero",
-    "toward_positive",
-    "toward_negative",
-    "to_odd",
-    "stochastic",
-]
+MODES = """
+    ties_to_even ties_to_away toward_zero toward_positive toward_negative to_odd stochastic
+""".split()
 
 
 def cast(x, format, rounding="ties_to_even", overflow="ieee"):
@@ -98,9 +92,8 @@ def test_every_nan_stays_a_nan(format, bits, rounding):  # (c)
 
 @pytest.mark.parametrize("bits", [0x7F800001, 0x7FFFFFFF, 0xFFFFFFFF])
 @pytest.mark.parametrize("format", WITHOUT_NAN)
-def test_a_nan_into_a_format_without_one_is_kept_by_quantize_and_refused_by_encode(
-    format, bits
-):  # (c)
+# (c).
+def test_a_nan_into_a_format_without_one_is_kept_by_quantize_and_refused_by_encode(format, bits):
     assert math.isnan(cast(bits, format))
     with pytest.raises(ValueError):
         apscope.encode(np.array([bits], np.uint32).view(np.float32), apscope.FloatFormat(format))

@@ -132,9 +132,8 @@ def test_every_code_decodes_to_its_value_and_encodes_back(name):
 
     numbers = ~np.isnan(values)
     back = apscope.encode(values[numbers], format)
-    unique_zero = (values[numbers] == 0) & (
-        f.zero == "single"
-    )  # a second code of zero is not given out
+    # A second code of zero is not given out.
+    unique_zero = (values[numbers] == 0) & (f.zero == "single")
     np.testing.assert_array_equal(back[~unique_zero], codes[numbers][~unique_zero])
     assert (back[unique_zero] == 0).all()
     if f.has_nan:

@@ -1,8 +1,6 @@
 """Seeds of stochastic rounding: an integer draws the same words at every call, a `Draws` others
 each time."""
 
-from __future__ import annotations
-
 import pickle
 import threading
 

@@ -1,8 +1,6 @@
 """Empty arrays, one element, strided and unaligned views, through every public function that takes
 arrays."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

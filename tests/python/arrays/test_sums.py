@@ -12,23 +12,13 @@ import apscope
 from apscope import _core
 from tests.reference.arithmetic import Sums, as_term, product_term
 from tests.reference.casts import Rounding
+from tests.reference.compare import equal
 from tests.reference.formats import FORMATS
 
-DETERMINISTIC = [
-    "ties_to_even",
-    "ties_to_away",
-    "toward_zero",
-    "toward_positive",
-    "toward_negative",
-    "to_odd",
-]
+DETERMINISTIC = (
+    "ties_to_even ties_to_away toward_zero toward_positive toward_negative to_odd".split()
+)
 ORDERS = ["sequential", "pairwise", "chunked:3", "kahan", "exact"]
-
-
-def equal(a, b):
-    """Equal as numbers and in the signs of zeros; NaN equals NaN."""
-    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    return ((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b))
 
 
 def numbers(rng, *shape, spread=12):

@@ -1,7 +1,5 @@
 """Charts as data and as SVG: they draw the numbers of the tables, at the places of the scales."""
 
-from __future__ import annotations
-
 import math
 import re
 from xml.etree import ElementTree
@@ -80,9 +78,8 @@ def test_side_information_makes_no_step_of_its_own():
         (0.5, 0.01),
     ]
     assert step_front([(0.25, 0.5), (0.2508, 0.1)], 0.0) == [(0.25, 0.5), (0.2508, 0.1)]
-    many = [
-        (0.25 + 0.0009 * k, 1.0 / (k + 1)) for k in range(10)
-    ]  # no chain of small differences becomes a large one
+    # No chain of small differences becomes a large one.
+    many = [(0.25 + 0.0009 * k, 1.0 / (k + 1)) for k in range(10)]
     assert len(step_front(many, 0.001)) >= 4
 
 
@@ -256,9 +253,8 @@ def test_marks_stand_where_the_scales_say():
     ]
     assert len(places) == 3 and all(a.get("href") == "#row" for a in svg.iter("a"))
     (left, top), (right, bottom), middle = places
-    assert middle == pytest.approx(
-        ((left + right) / 2, (top + bottom) / 2), abs=0.11
-    )  # the middle of both axes, in logarithms
+    # The middle of both axes, in logarithms.
+    assert middle == pytest.approx(((left + right) / 2, (top + bottom) / 2), abs=0.11)
     assert [m.find("title").text for m in svg.iter("path") if "mark" in m.get("class")] == [
         "at 0.1",
         "at 10",

@@ -17,17 +17,9 @@ DATA = Path(__file__).parents[3] / "notebooks" / "data"
 TRACES = ["digits", "digits_w64", "characters"]
 FORMATS = ["e5m2", "e4m3", "e3m0", "e3m4", "fp16", "bf16"]  # IEEE 754's rules at every width
 TOPOLOGIES = ["sequential", "ring", "tree", "hierarchical:3"]
-ERRORS = [
-    "sum_error",
-    "sum_squared_error",
-    "sum_squared_reference",
-    "bias",
-    "mse",
-    "nmse",
-    "underflow",
-    "overflow",
-    "counted",
-]
+ERRORS = """
+    sum_error sum_squared_error sum_squared_reference bias mse nmse underflow overflow counted
+""".split()
 
 
 @pytest.fixture(scope="module", params=TRACES)
@@ -200,19 +192,10 @@ def test_a_tensor_of_zeros_has_scale_one_and_no_error(tmp_path, headroom):
     saved = record(tmp_path / "t", "mean", g=np.zeros((3, 5), np.float32))
     frame = apscope.replay(saved, f"aps:e4m3,headroom={headroom}").frame
     assert (frame.scale_exponent == 0).all() and (frame.counted == frame["count"]).all()
-    for column in (
-        "nonzero",
-        "underflow",
-        "overflow",
-        "nan",
-        "infinite",
-        "sum_error",
-        "sum_squared_error",
-        "bias",
-        "mse",
-        "variance",
-        "max_ulp",
-    ):
+    for column in """
+        nonzero underflow overflow nan infinite sum_error sum_squared_error bias mse variance
+        max_ulp
+    """.split():
         assert (frame[column] == 0).all(), column
     for column in ("underflow_rate", "relative_bias", "nmse", "sqnr_db", "cosine"):  # 0 / 0
         assert frame[column].isna().all(), column

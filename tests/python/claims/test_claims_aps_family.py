@@ -325,9 +325,8 @@ def test_A6_R1_sums_of_equal_values_stop_at_2_to_the_m_plus_1(e, m):
         )  # the wire loses nothing
         assert got.sent[0, 0] == 1.0
         x = np.ones((W, 1), np.float32)
-        total = apscope.allreduce(x, apscope.FloatFormat(f"e7m{m}"))[
-            0
-        ]  # an exponent range that no sum leaves
+        # An exponent range that no sum leaves.
+        total = apscope.allreduce(x, apscope.FloatFormat(f"e7m{m}"))[0]
         assert total == min(W, stop)
         assert apscope.allreduce(x, f"e7m{m}", topology="tree")[0] == W  # W is a power of two
 

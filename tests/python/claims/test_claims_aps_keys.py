@@ -125,15 +125,7 @@ def test_both_engines_remember_the_same_tensor_by_tensor(tmp_path, keys):
     trace = apscope.open_trace(tmp_path / "t")
     one = apscope.replay(trace, f"aps:e4m3,{keys}", topology=["ring"]).frame
     two = apscope.replay(trace, f"aps:e4m3,{keys},unit=40", topology=["ring"]).frame
-    for column in (
-        "tensor",
-        "step",
-        "sum_error",
-        "sum_squared_error",
-        "underflow",
-        "side_bits",
-        "wire_bits",
-    ):
+    for column in "tensor step sum_error sum_squared_error underflow side_bits wire_bits".split():
         assert one[column].equals(two[column]), column
     halves = apscope.replay(
         trace, f"aps:e4m3,{keys}", topology=["ring"], steps=[0, 1, 2], keep_states=True

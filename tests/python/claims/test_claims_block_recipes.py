@@ -169,9 +169,8 @@ def test_NV1_the_transform_is_orthogonal_and_the_scheme_is_it():
     assert np.allclose((a @ h) @ (h.T @ b), a @ b, rtol=0, atol=1e-13)
     for n in (160, 150):  # the last group is padded with zeros
         x = heavy(n=n)
-        turned = (
-            np.pad(x, ((0, 0), (0, 160 - n))).reshape(3, 10, 16) @ h
-        )  # exact: multiples of 2^-12
+        # Exact: multiples of 2^-12.
+        turned = np.pad(x, ((0, 0), (0, 160 - n))).reshape(3, 10, 16) @ h
         back = np.stack(
             [nvfp4(rows.astype(np.float32), np.abs(turned).max())[0] @ h.T for rows in turned]
         )

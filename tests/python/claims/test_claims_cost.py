@@ -70,9 +70,8 @@ def play_halving(workers, whole):
             keep = (low, middle) if w & distance == 0 else (middle, high)
             both = before[w][2] | before[w ^ distance][2]
             mine[w] = (*keep, {(c, source) for c, source in both if keep[0] <= c < keep[1]})
-        sent += (
-            whole * (mine[0][1] - mine[0][0]) / workers
-        )  # the half it gives away is as large as the one it keeps
+        # The half it gives away is as large as the one it keeps.
+        sent += whole * (mine[0][1] - mine[0][0]) / workers
         messages += 1
         distance //= 2
     assert all(
@@ -106,15 +105,7 @@ def test_the_tree_has_as_many_levels_as_neighbours_pair_up(workers):
 
 
 def test_one_worker_sends_nothing():
-    for name in (
-        "ring",
-        "tree",
-        "halving",
-        "all_gather",
-        "shards",
-        "hierarchical",
-        "hierarchical_shards",
-    ):
+    for name in "ring tree halving all_gather shards hierarchical hierarchical_shards".split():
         c = cost.collective(name, 1e6, 1, group=4)
         assert (c.messages, c.bytes, c.intra_messages, c.intra_bytes, c.added) == (
             0,

@@ -35,9 +35,8 @@ def least_squares(seed):
     rng = np.random.default_rng(seed)
     a = rng.standard_normal((SAMPLES, DIM))
     u, _, vt = np.linalg.svd(a, full_matrices=False)
-    a = (
-        math.sqrt(SAMPLES) * u @ np.diag(np.linspace(1, 1.4, DIM)) @ vt
-    )  # the mean's Hessian has eigenvalues 1 to 1.96
+    # The mean's Hessian has eigenvalues 1 to 1.96.
+    a = math.sqrt(SAMPLES) * u @ np.diag(np.linspace(1, 1.4, DIM)) @ vt
     b = a @ rng.standard_normal(DIM) + 0.3 * rng.standard_normal(SAMPLES)
     return a, b, np.linalg.lstsq(a, b, rcond=None)[0]
 
@@ -127,9 +126,8 @@ def test_HA3_unbiased_inside_the_box_clipped_outside(bits):
     inside = (u >= low) & (u <= high)
     assert 20 < inside.sum() < 180
     assert (np.abs(e.bias[0][inside]) <= 2.0**-31 * delta).all()
-    assert np.allclose(
-        e.bias[0], (np.clip(u, low, high) - u) * delta, atol=1e-6 * delta
-    )  # the box is not symmetric
+    # The box is not symmetric.
+    assert np.allclose(e.bias[0], (np.clip(u, low, high) - u) * delta, atol=1e-6 * delta)
     r = np.clip(u, low, high) % 1.0
     assert np.allclose(e.variance[0], delta**2 * r * (1 - r), atol=1e-6 * delta**2)
     draws = 300

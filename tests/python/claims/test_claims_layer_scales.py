@@ -9,6 +9,7 @@ import pytest
 
 import apscope
 from apscope.record import TraceWriter
+from apscope.studies.activation_scales import join_scales, layer_scale
 from tests.python.loss_scaling_claims import DATA, TRACES, z_of_share
 
 
@@ -28,14 +29,12 @@ def test_AL1_the_share_that_underflows_is_the_target_exactly():
     rng = np.random.default_rng(1)
     for share in (1e-5, 1e-3, 0.1, 0.5):
         g, w = rng.normal(0, 1e-8, 400), rng.normal(0, 0.02, (64, 30))
-        l = apscope.studies.activation_scales.layer_scale(
-            g, w, share=share, power_of_two=False, **NO_BOUNDS
-        )
+        l = layer_scale(g, w, share=share, power_of_two=False, **NO_BOUNDS)
         sigma = math.sqrt((g**2).mean() * (w**2).mean()) * math.sqrt(0.5 * 64)
         assert l > 1
         assert math.erf(2.0**-24 / (l * sigma) / math.sqrt(2)) == pytest.approx(share, rel=1e-9)
     # sqrt2 erfinv(1e-3), from which l follows
-    one = apscope.studies.activation_scales.layer_scale(
+    one = layer_scale(
         [1.0, -1.0],
         [[1.0], [-1.0]],
         fan=1,
@@ -56,55 +55,28 @@ def test_AL1_sums_of_products_have_less_because_of_the_half_for_relu():
     rms = math.sqrt((g**2).mean() * (w**2).mean())
     # A sum of products g w, given its g, is normal with variance sigma_w^2 |g|^2.
     sums = rms * np.sqrt(rng.chisquare(fan, n)) * rng.normal(0, 1, n)
-    l = apscope.studies.activation_scales.layer_scale(
-        g, w, share=share, power_of_two=False, **NO_BOUNDS
-    )
+    l = layer_scale(g, w, share=share, power_of_two=False, **NO_BOUNDS)
     assert l > 1
     hits = int((np.abs(sums * l) < 2.0**-24).sum())
     assert abs(z_of_share(hits, n, share / math.sqrt(2))) < 5
     for factor in np.linspace(1, 2, 9):
         sigma_o = rms * math.sqrt(0.5 * fan) / factor
-        floored = apscope.studies.activation_scales.layer_scale(
-            g / factor, w, share=share, **NO_BOUNDS
-        )
+        floored = layer_scale(g / factor, w, share=share, **NO_BOUNDS)
         p = math.erf(2.0**-24 / (floored * sigma_o * math.sqrt(2)) / math.sqrt(2))
         assert share / math.sqrt(2) * (1 - 1e-6) <= p <= share * math.sqrt(2)
 
 
 def test_AL2_the_tests_of_its_code():
     options = dict(element_wise=True, u_min=6e-8)
-    assert (
-        apscope.studies.activation_scales.layer_scale([[1e-5]], [[1e-4]], **NO_BOUNDS, **options)
-        == 32
-    )
-    assert (
-        apscope.studies.activation_scales.layer_scale([[1e-5]], [[1e-4]], **options) == 16
-    )  # the bound of a layer
-    assert (
-        apscope.studies.activation_scales.layer_scale(
-            [[1e-5]], [[1e-4]], cumulative=256.0, **options
-        )
-        == 4
-    )  # of the product
+    assert layer_scale([[1e-5]], [[1e-4]], **NO_BOUNDS, **options) == 32
+    assert layer_scale([[1e-5]], [[1e-4]], **options) == 16  # the bound of a layer
+    assert layer_scale([[1e-5]], [[1e-4]], cumulative=256.0, **options) == 4  # of the product
     # Powers of two: 1.23 -> 1, 0.23 -> 0.125 (a product that would overflow), 2 -> 2.
     for wanted, power in ((1.23, 1), (2.0, 2), (3.99, 2), (4.0, 4)):
-        assert (
-            apscope.studies.activation_scales.layer_scale(
-                [[1.0]], [[1.0]], element_wise=True, u_min=wanted
-            )
-            == power
-        )
+        assert layer_scale([[1.0]], [[1.0]], element_wise=True, u_min=wanted) == power
     for wanted, power in ((0.23, 0.125), (0.25, 0.25), (0.9, 0.5)):
-        assert (
-            apscope.studies.activation_scales.layer_scale(
-                [[65504.0]], [[1.0 / wanted]], element_wise=True
-            )
-            == power
-        )
-    assert (
-        apscope.studies.activation_scales.layer_scale([[0.0]], [[1.0]]) == 1
-        and apscope.studies.activation_scales.layer_scale([[1.0]], [[0.0]]) == 1
-    )
+        assert layer_scale([[65504.0]], [[1.0 / wanted]], element_wise=True) == power
+    assert layer_scale([[0.0]], [[1.0]]) == 1 and layer_scale([[1.0]], [[0.0]]) == 1
 
 
 def chain(folder, layers, magnitude):
@@ -163,16 +135,12 @@ def test_AL3_holds_on_recorded_activations(trace, name):
 
 
 def test_AL3_a_join_takes_the_largest_scale_at_which_nothing_overflows():
-    assert apscope.studies.activation_scales.join_scales([4.0, 64.0], [100.0, 100.0]) == 64
-    assert apscope.studies.activation_scales.join_scales([4.0, 64.0], [5000.0, 100.0]) == 4
-    assert (
-        apscope.studies.activation_scales.join_scales([4.0, 64.0], [5000.0, 2e6]) == 2
-    )  # 2e6 / 32
-    assert (
-        apscope.studies.activation_scales.join_scales([4.0], [1e9]) == 0.5
-    )  # 1/8 of it, and no further
+    assert join_scales([4.0, 64.0], [100.0, 100.0]) == 64
+    assert join_scales([4.0, 64.0], [5000.0, 100.0]) == 4
+    assert join_scales([4.0, 64.0], [5000.0, 2e6]) == 2  # 2e6 / 32
+    assert join_scales([4.0], [1e9]) == 0.5  # 1/8 of it, and no further
     with pytest.raises(ValueError, match="one of each"):
-        apscope.studies.activation_scales.join_scales([], [])
+        join_scales([], [])
 
 
 @pytest.mark.parametrize("distribution", ["normal", "lognormal"])
@@ -234,15 +202,9 @@ def test_the_cast_rule_finds_the_quantile(target):
 
 @pytest.mark.parametrize(
     "setting",
-    [
-        "target=0",
-        "target=0.6",
-        "target=x",
-        "u_min=0",
-        "upper=0.5",
-        "distribution=uniform",
-        "interval=0",
-    ],
+    """
+        target=0 target=0.6 target=x u_min=0 upper=0.5 distribution=uniform interval=0
+    """.split(),
 )
 def test_the_cast_rule_refuses_settings_that_have_no_meaning(setting):
     with pytest.raises(ValueError, match=setting.split("=")[0]):

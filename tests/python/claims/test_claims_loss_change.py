@@ -10,6 +10,7 @@ import pytest
 
 import apscope
 from apscope.record import TraceWriter
+from apscope.studies.attribution import loss_change, path_loss_change
 
 DATA = Path(__file__).parents[3] / "notebooks" / "data"
 
@@ -19,9 +20,7 @@ DATA = Path(__file__).parents[3] / "notebooks" / "data"
 
 def test_L1_a_quartic_is_shared_out_exactly():
     """L = w^4 from 1 to 1.5: 4.0625, in binary without rounding."""
-    found = apscope.studies.attribution.path_loss_change(
-        lambda w: 4 * w**3, [1.0], [1.5], change=4.0625
-    )
+    found = path_loss_change(lambda w: 4 * w**3, [1.0], [1.5], change=4.0625)
     assert found.total == 4.0625 and found.intervals == 2 and found.error == 0.0
 
 
@@ -34,28 +33,18 @@ def test_L1_shares_of_a_quartic_of_several_weights_add_up_to_its_change():
         rows = [sum(Fraction(float(m)) * Fraction(float(x)) for m, x in zip(row, w)) for row in mix]
         return sum(r**4 for r in rows)
 
-    found = apscope.studies.attribution.path_loss_change(
-        lambda w: mix.T @ (4 * (mix @ w) ** 3), a, b
-    )
+    found = path_loss_change(lambda w: mix.T @ (4 * (mix @ w) ** 3), a, b)
     change = float(exact(b) - exact(a))
     assert change != 0 and found.total == pytest.approx(change, rel=1e-13)
     assert found.allocation.shape == (6,) and math.isnan(found.error)
     # A weight that does not move has no share.
     b[2] = a[2]
-    assert (
-        apscope.studies.attribution.path_loss_change(
-            lambda w: mix.T @ (4 * (mix @ w) ** 3), a, b
-        ).allocation[2]
-        == 0.0
-    )
+    assert path_loss_change(lambda w: mix.T @ (4 * (mix @ w) ** 3), a, b).allocation[2] == 0.0
 
 
 def test_L2_twice_as_many_intervals_leave_a_sixteenth_of_the_error():
     change = math.expm1(1.0)
-    errors = [
-        change - apscope.studies.attribution.path_loss_change(np.exp, 0.0, 1.0, intervals=n).total
-        for n in (2, 4, 8, 16)
-    ]
+    errors = [change - path_loss_change(np.exp, 0.0, 1.0, intervals=n).total for n in (2, 4, 8, 16)]
     ratios = [a / b for a, b in zip(errors, errors[1:])]
     # The rule's next term is O(h^2) of the first: what is missing to 16 falls to a quarter each
     # time.
@@ -74,20 +63,13 @@ def test_L2_intervals_double_until_the_shares_add_up_or_there_are_32():
         return 40 * np.cos(40 * w)  # a loss of sin(40 w)
 
     change = math.sin(40.0)
-    found = apscope.studies.attribution.path_loss_change(slope, 0.0, 1.0, change=change)
+    found = path_loss_change(slope, 0.0, 1.0, change=change)
     assert found.intervals == 32 and abs(found.error) > 1e-3
     assert len(calls) == len(set(calls)) == 33, "a gradient was computed twice"
-    assert (
-        apscope.studies.attribution.path_loss_change(
-            slope, 0.0, 1.0, change=change, max_intervals=1024
-        ).intervals
-        > 32
-    )
-    easy = apscope.studies.attribution.path_loss_change(np.exp, 0.0, 1.0, change=math.expm1(1.0))
+    assert path_loss_change(slope, 0.0, 1.0, change=change, max_intervals=1024).intervals > 32
+    easy = path_loss_change(np.exp, 0.0, 1.0, change=math.expm1(1.0))
     assert easy.intervals == 2 and abs(easy.error) <= 1e-3
-    strict = apscope.studies.attribution.path_loss_change(
-        np.exp, 0.0, 1.0, change=math.expm1(1.0), tolerance=1e-6
-    )
+    strict = path_loss_change(np.exp, 0.0, 1.0, change=math.expm1(1.0), tolerance=1e-6)
     # h^4 / 180 (e - 1) is 2.3e-6 for 8 intervals and 1.5e-7 for 16.
     assert strict.intervals == 16 and abs(strict.error) <= 1e-6
 
@@ -102,9 +84,7 @@ def test_L2_intervals_double_until_the_shares_add_up_or_there_are_32():
 )
 def test_the_path_form_refuses(options, named):
     with pytest.raises(ValueError, match=named):
-        apscope.studies.attribution.path_loss_change(
-            **({"gradient": lambda w: w, "start": [0.0], "end": [1.0]} | options)
-        )
+        path_loss_change(**({"gradient": lambda w: w, "start": [0.0], "end": [1.0]} | options))
 
 
 # The first-order form -----------------------------------------------------------------------------
@@ -121,7 +101,7 @@ def reference(trace, step, tensor):
 @pytest.mark.parametrize("spec", ["aps:e3m0", "aps:e4m3", "qsgd", "none:e4m3,rounding=stochastic"])
 def test_L3_the_change_under_a_scheme_is_the_change_and_the_damage(spec, topology):
     trace = apscope.open_trace(DATA / "digits")
-    frame = apscope.studies.attribution.loss_change(trace, spec, topology=topology, steps="0:3")
+    frame = loss_change(trace, spec, topology=topology, steps="0:3")
     assert len(frame) == 3 * len(trace.tensors)
     np.testing.assert_allclose(
         frame.predicted_change,
@@ -162,9 +142,7 @@ def test_L3_the_sign_is_that_of_harm(tmp_path):
             f"loss_{name}", "none:e4m3", encode=lambda step, theta, x, worker, f=factor: f * x
         )
     damage = {
-        s: apscope.studies.attribution.loss_change(tmp_path / "t", s, topology="ring").damage.iloc[
-            0
-        ]
+        s: loss_change(tmp_path / "t", s, topology="ring").damage.iloc[0]
         for s in ("loss_half", "loss_twice", "none:fp32")
     }
     square = 4.0 * (1 + 4 + 16)
@@ -173,14 +151,14 @@ def test_L3_the_sign_is_that_of_harm(tmp_path):
         "loss_twice": -0.5 * square,
         "none:fp32": 0.0,
     }
-    helping = apscope.studies.attribution.loss_change(tmp_path / "t", "loss_half")
+    helping = loss_change(tmp_path / "t", "loss_half")
     assert helping.helping.iloc[0] == helping.helping_scheme.iloc[0] == 0.75
 
 
 def test_a_state_goes_on_from_step_to_step():
     trace = apscope.open_trace(DATA / "digits")
     spec = "error_feedback(aps:e3m0)"
-    frame = apscope.studies.attribution.loss_change(trace, spec, steps="0:4", tensors="conv2")
+    frame = loss_change(trace, spec, steps="0:4", tensors="conv2")
     state, step_damage = {}, []
     for index, step in enumerate(trace.manifest.steps[:4]):
         g = np.stack([trace.read(step.number, "conv2.weight", w) for w in range(8)])
@@ -203,9 +181,7 @@ def test_a_state_goes_on_from_step_to_step():
 def test_damage_agrees_with_the_replays_errors():
     """Of x and y a replay has the sums of x x and e e and the cosine: from these, sum of x e."""
     trace = apscope.open_trace(DATA / "characters")
-    found = apscope.studies.attribution.loss_change(
-        trace, "aps:e4m3", topology="tree", steps="0:1"
-    ).set_index("tensor")
+    found = loss_change(trace, "aps:e4m3", topology="tree", steps="0:1").set_index("tensor")
     rows = apscope.replay(trace, "aps:e4m3", topology="tree", steps="0:1").frame
     for row in rows[rows.topology == "tree"].itertuples():
         eta = trace.manifest.steps[0].learning_rate
@@ -218,7 +194,7 @@ def test_damage_agrees_with_the_replays_errors():
 
 def test_the_full_batch_can_stand_for_the_losss_gradient():
     trace = apscope.open_trace(DATA / "digits")
-    frame = apscope.studies.attribution.loss_change(trace, "aps:e3m0", gradient="full_batch")
+    frame = loss_change(trace, "aps:e3m0", gradient="full_batch")
     assert sorted(set(frame.step)) == [0, 2000]
     row = frame[(frame.step == 2000) & (frame.tensor == "conv2.weight")].iloc[0]
     truth = trace.read(2000, "conv2.weight", kind="full_batch").astype(np.float64)
@@ -233,15 +209,13 @@ def test_the_full_batch_can_stand_for_the_losss_gradient():
 
 
 def test_a_share_is_of_the_steps_damage():
-    frame = apscope.studies.attribution.loss_change(DATA / "digits", "aps:e3m0", steps="0:2")
+    frame = loss_change(DATA / "digits", "aps:e3m0", steps="0:2")
     for _, step in frame.groupby("step"):
         np.testing.assert_allclose(
             step.damage_share, step.damage.abs() / step.damage.abs().sum(), rtol=1e-12
         )
     assert (
-        apscope.studies.attribution.loss_change(
-            DATA / "digits", "none:fp32", steps=[0], topology="ring", tensors="norm.bias"
-        )
+        loss_change(DATA / "digits", "none:fp32", steps=[0], topology="ring", tensors="norm.bias")
         .damage.abs()
         .max()
         < 1e-6
@@ -252,7 +226,7 @@ def test_not_finite_elements_are_left_out(tmp_path):
     with TraceWriter(tmp_path / "t", workers=1, reduction="sum") as writer:
         writer.add(0, 0, "x", np.array([1.0, np.nan, np.inf, 2.0], np.float32))
         writer.end_step(0, learning_rate=1.0)
-    row = apscope.studies.attribution.loss_change(tmp_path / "t", "none:e4m3").iloc[0]
+    row = loss_change(tmp_path / "t", "none:e4m3").iloc[0]
     assert row["count"] == 2 and row.change == -5.0 and row.damage == 0.0
 
 
@@ -261,18 +235,11 @@ def test_refusals(tmp_path):
         writer.add(0, 0, "x", np.ones(3, np.float32))
         writer.end_step(0)
     with pytest.raises(ValueError, match="no learning rate at step 0"):
-        apscope.studies.attribution.loss_change(tmp_path / "t", "aps:e4m3")
-    assert (
-        apscope.studies.attribution.loss_change(
-            tmp_path / "t", "aps:e4m3", learning_rate=2.0
-        ).change.iloc[0]
-        == -6.0
-    )
+        loss_change(tmp_path / "t", "aps:e4m3")
+    assert loss_change(tmp_path / "t", "aps:e4m3", learning_rate=2.0).change.iloc[0] == -6.0
     with pytest.raises(ValueError, match="gradient='mine'"):
-        apscope.studies.attribution.loss_change(tmp_path / "t", "aps:e4m3", gradient="mine")
+        loss_change(tmp_path / "t", "aps:e4m3", gradient="mine")
     with pytest.raises(ValueError, match="no full-batch gradient"):
-        apscope.studies.attribution.loss_change(
-            tmp_path / "t", "aps:e4m3", gradient="full_batch", learning_rate=1.0
-        )
+        loss_change(tmp_path / "t", "aps:e4m3", gradient="full_batch", learning_rate=1.0)
     with pytest.raises(ValueError, match="policy"):
-        apscope.studies.attribution.loss_change(DATA / "digits", "hybrid(else=aps:e4m3)")
+        loss_change(DATA / "digits", "hybrid(else=aps:e4m3)")

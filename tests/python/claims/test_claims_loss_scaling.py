@@ -9,6 +9,7 @@ import pytest
 
 import apscope
 from apscope.record import TraceWriter
+from apscope.studies import weight_updates
 from tests.python.loss_scaling_claims import (
     DATA,
     TRACES,
@@ -60,7 +61,7 @@ def test_M2_zeros_counted_from_exponents_are_the_zeros_of_casting(trace, name):
     beside = [np.nextafter(ties, np.inf), np.nextafter(ties, -np.inf), [0.0, np.inf, np.nan]]
     g = np.concatenate([all_gradients(trace, trace.steps[-1]).astype(np.float64), ties, *beside])
     nonzero = g[np.isfinite(g) & (g != 0)]
-    curve = apscope.studies.weight_updates.underflow_curve(g, name)
+    curve = weight_updates.underflow_curve(g, name)
     assert list(curve.scale_exponent) == list(range(25))
     for row in curve.itertuples():
         scaled = nonzero * 2.0**row.scale_exponent
@@ -78,16 +79,14 @@ def test_M2_zeros_counted_from_exponents_are_the_zeros_of_casting(trace, name):
 
 def test_M2_refuses_a_format_whose_bins_do_not_tell():
     with pytest.raises(ValueError, match="not a power of two"):
-        apscope.studies.weight_updates.underflow_curve([1.0], "hfp8_forward")
+        weight_updates.underflow_curve([1.0], "hfp8_forward")
 
 
 def test_M3_the_underflow_of_a_lognormal_distribution_is_the_normal_integral():
     rng = np.random.default_rng(7)
     n, mu, sigma = 400_000, -21.0, 3.0
     x = 2.0 ** rng.normal(mu, sigma, n)
-    for row in apscope.studies.weight_updates.underflow_curve(
-        x, "fp16", exponents=(0, 3, 8)
-    ).itertuples():
+    for row in weight_updates.underflow_curve(x, "fp16", exponents=(0, 3, 8)).itertuples():
         p = 0.5 * (1 + math.erf((-25 - row.scale_exponent - mu) / sigma / math.sqrt(2)))
         assert abs(z_of_share(row.zeros, n, p)) < 5
 
@@ -106,7 +105,7 @@ def test_closed_form_5_normal_gradients_flush_at_the_rate_of_erf(sigma, share):
 
 def test_lost_updates_are_those_of_the_half_ulp_rule(trace):
     """abs(d) < ulp(w) / 2, or equal and even; towards 0 from a power of two, a quarter of ulp."""
-    found = apscope.studies.weight_updates.update_underflow(trace, "fp16")
+    found = weight_updates.update_underflow(trace, "fp16")
     for row in found.itertuples():
         step = trace.manifest.steps[trace.steps.index(row.step)]
         ranks = [
@@ -147,9 +146,7 @@ def test_an_update_is_lost_below_1_to_2048_of_a_power_of_two_and_1_to_4096_at_th
         writer.add(0, 0, "w", np.float32(d))
         writer.add(0, 0, "w", w, kind="weights")
         writer.end_step(0, learning_rate=1.0)
-    row = apscope.studies.weight_updates.update_underflow(apscope.open_trace(tmp_path / "t")).iloc[
-        0
-    ]
+    row = weight_updates.update_underflow(apscope.open_trace(tmp_path / "t")).iloc[0]
     assert (row.updates, row.lost, row.lost_with_master) == (8, 4, 0)
     assert row.kept_by_master == 1.0
 
@@ -322,8 +319,8 @@ def test_F1_e5m2_is_fp16_without_eight_binades_of_subnormals(trace):
         )
         assert np.array_equal(ours, theirs) and ours.any()
     a, b = (
-        apscope.studies.weight_updates.underflow_curve(g, "e5m2", exponents=range(8, 33)),
-        apscope.studies.weight_updates.underflow_curve(g, "fp16", exponents=range(25)),
+        weight_updates.underflow_curve(g, "e5m2", exponents=range(8, 33)),
+        weight_updates.underflow_curve(g, "fp16", exponents=range(25)),
     )
     assert a.zeros.tolist() == b.zeros.tolist()
 

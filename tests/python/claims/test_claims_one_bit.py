@@ -120,9 +120,8 @@ def test_SG1_unimodal_symmetric_noise_stays_under_the_bound_and_uniform_noise_re
     exactly."""
     bound = lambda s: 2 / (9 * s * s) if s > 2 / math.sqrt(3) else 0.5 - s / (2 * math.sqrt(3))
     for s in np.linspace(0.01, 6, 300):
-        assert PHI(-s) <= bound(s) and 0.5 * math.exp(-math.sqrt(2) * s) <= bound(
-            s
-        )  # normal, Laplace
+        # Normal, Laplace.
+        assert PHI(-s) <= bound(s) and 0.5 * math.exp(-math.sqrt(2) * s) <= bound(s)
     for snr in (0.2, 1.0):
         noise = np.random.default_rng(12).uniform(-math.sqrt(3), math.sqrt(3), (50, 4000))
         e = apscope.exchange("sign_vote", (snr + noise).astype(np.float32))
@@ -148,9 +147,8 @@ def test_SG2_the_majority_is_wrong_as_often_as_the_binomial_says(workers, direct
     assert set(np.unique(e.reduced)) <= {-workers, workers}
     p = wrong_vote(workers, PHI(-snr), 0 if direction > 0 else 1)
     assert abs(proportion_z((e.reduced * direction < 0).sum(), n, p)) < 5
-    assert wrong_vote(workers, PHI(-snr), 0) <= 1 / (
-        math.sqrt(workers) * snr
-    )  # recalled, unverified; a weak bound
+    # Recalled, unverified; a weak bound.
+    assert wrong_vote(workers, PHI(-snr), 0) <= 1 / (math.sqrt(workers) * snr)
 
 
 @pytest.mark.parametrize("workers", [2, 8, 9])

@@ -28,9 +28,8 @@ def test_MP1_every_point_makes_the_residual_smaller(trace, bits):
         start = before
         for k, (r, e) in enumerate(after_points(f"multipoint:bits={bits},", g, 5), 1):
             after = (r**2).sum(axis=1)
-            resolved = (
-                before > 1e-20 * start
-            )  # below, a residual is what fp64 loses in adding up the points
+            # Below, a residual is what fp64 loses in adding up the points.
+            resolved = before > 1e-20 * start
             assert (after < before)[resolved].all()
             assert e.payload_bits == [k * bits * g.shape[1]] * len(g) and e.side_bits == [
                 32 * k
@@ -183,9 +182,8 @@ def test_MP3_three_bf16_numbers_are_one_fp32_number():
     words = np.concatenate(
         [rng.integers(low, high, 200_000), low + np.arange(70_000), high - 1 - np.arange(70_000)]
     ).astype(np.uint32)
-    words = np.concatenate(
-        [words, (words & 0xFF800000) | 0x7FFFFF, words & 0xFF800000]
-    )  # full and empty significands
+    # Full and empty significands.
+    words = np.concatenate([words, (words & 0xFF800000) | 0x7FFFFF, words & 0xFF800000])
     words = words[(words >= low) & (words < high)]
     x = words.view(np.float32) * rng.choice(np.float32([-1, 1]), words.size)
     three, two = (apscope.exchange(f"residual(none:bf16),points={k}", x[None]) for k in (3, 2))
@@ -204,19 +202,13 @@ def test_points_take_any_gathered_scheme_and_refuse_the_others():
     g = np.random.default_rng(0).standard_normal((3, 40)).astype(np.float32)
     one, two = (apscope.exchange(f"residual(qsgd:levels=7),points={k}", g) for k in (1, 2))
     plain = apscope.exchange("qsgd:levels=7", g)
-    assert (
-        np.array_equal(one.sent, plain.sent) and one.payload == plain.payload
-    )  # the first point draws as it would alone
+    # The first point draws as it would alone.
+    assert np.array_equal(one.sent, plain.sent) and one.payload == plain.payload
     u = (two.sent - one.sent) / np.linalg.norm(g - one.sent, axis=1, keepdims=True) * 7
-    assert (
-        np.allclose(u, np.rint(u), atol=1e-5) and u.any()
-    )  # and the second is qsgd's of what was left
-    for inner in (
-        "onebit_adam",
-        "birder",
-        "sign_vote",
-        "error_feedback(sign)",
-        "dynamic_loss_scaling:fp16",
-    ):
+    # And the second is qsgd's of what was left.
+    assert np.allclose(u, np.rint(u), atol=1e-5) and u.any()
+    for inner in """
+        onebit_adam birder sign_vote error_feedback(sign) dynamic_loss_scaling:fp16
+    """.split():
         with pytest.raises(ValueError, match="residual needs a scheme that is gathered"):
             apscope.schemes.Residual(inner)

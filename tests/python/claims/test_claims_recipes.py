@@ -162,9 +162,8 @@ def test_a_product_rounded_to_fp32_before_the_cast_differs_next_to_ties_only():
         differs = once != twice
         found[float(amax)] = int(differs.sum())
         middle = (once[differs] + twice[differs]) / 2
-        assert np.array_equal(
-            (g * scale)[differs], middle
-        )  # on the tie after the first rounding, not before
+        # On the tie after the first rounding, not before.
+        assert np.array_equal((g * scale)[differs], middle)
         assert (exact[differs] != middle).all()
         assert differs.sum() <= 2 * np.unique(once).size
     assert found == {float(F32(3.3)): 2, float(F32(1.1)): 0, float(F32(5.7)): 1}

@@ -1,8 +1,6 @@
 """Claims about transforms, sparsity, codebooks and integer sums, each by a computation of its own
 in NumPy."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from pathlib import Path
@@ -94,9 +92,8 @@ def test_FF2_what_lies_below_the_window_is_zero_and_its_least_value_has_code_1()
     for small in (0.5, 0.25, 2.0**-6, 2.0**-9):
         v = np.float32([[1.0 + small, 1.0 - small]])  # F = 2 and 2 small
         e = apscope.exchange("fft_sparse:keep=1,bits=5,mantissa=1", v)
-        held = (
-            2 * small >= 2 * 2.0**-7
-        )  # 15 codes, two to a binade: the 15th below the top is 2^-7 of it
+        # 15 codes, two to a binade: the 15th below the top is 2^-7 of it.
+        held = 2 * small >= 2 * 2.0**-7
         assert np.array_equal(e.sent, v if held else np.float32([[1.0, 1.0]])), small
 
 
@@ -212,9 +209,8 @@ def test_PS1_a_matrix_of_that_rank_comes_back(rank):
     rng = np.random.default_rng(rank)
     left, right = rng.standard_normal((20, rank)), rng.standard_normal((rank, 30))
     mixes = rng.standard_normal((3, rank))
-    g = np.stack([(left * m) @ right for m in mixes]).astype(
-        np.float32
-    )  # every worker's in the same column space
+    # Every worker's in the same column space.
+    g = np.stack([(left * m) @ right for m in mixes]).astype(np.float32)
     e = apscope.exchange(f"powersgd:rank={rank}", g)
     assert squares(e.sent - g) <= 1e-10 * squares(g)
     assert squares(e.reduced - g.sum(axis=0, dtype=np.float64)) <= 1e-10 * squares(g)
@@ -326,15 +322,10 @@ def test_zero_blocks_lose_nothing_and_count_what_they_send():
 
 def test_bundled_gradients_replay_through_all_of_them():
     trace = apscope.open_trace(DATA / "digits")
-    specs = [
-        "fft_sparse",
-        "top_k:keep=0.1",
-        "zero_blocks",
-        "powersgd",
-        "thc",
-        "integer_allreduce",
-        "integer_allreduce:bits=8",
-    ]
+    specs = """
+        fft_sparse top_k:keep=0.1 zero_blocks powersgd thc integer_allreduce
+        integer_allreduce:bits=8
+    """.split()
     frame = apscope.replay(trace, specs, topology="exact", steps=slice(0, 6)).frame
     pooled = pool(frame[frame.stage == "wire"], ["scheme"]).set_index("scheme")
     assert pooled.nmse["zero_blocks"] == 0 and pooled.nmse["integer_allreduce"] < 1e-15

@@ -127,9 +127,8 @@ def test_OB2_both_scales_keep_the_norm_and_lose_what_closed_form_7_says(trace):
             if not v.any():
                 continue
             squares = (v**2).sum()
-            assert math.isclose(
-                ((v - error) ** 2).sum(), squares, rel_tol=2.0**-22
-            )  # the norm is kept
+            # The norm is kept.
+            assert math.isclose(((v - error) ** 2).sum(), squares, rel_tol=2.0**-22)
             lost = 2 * squares - 2 * math.sqrt(squares / v.size) * np.abs(v).sum()
             assert abs((error**2).sum() - lost) <= 2.0**-22 * squares
 

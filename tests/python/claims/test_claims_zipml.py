@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import apscope
+from apscope.studies.double_sampling import gradients
+from apscope.studies.levels import optimal_levels
 from tests.python.one_bit_claims import DATA, TRACES, middle
 
 GOLDEN = [0, 1, 2, 3, 10, 11, 12, 40, 41, 100]
@@ -60,7 +62,7 @@ def test_Z1_the_bias_of_one_draw():
     exact = [a[i] * (a[0] * x[0] + a[1] * x[1] - b) for i in (0, 1)]
     bias = [mean[i] - exact[i] for i in (0, 1)]
     assert twice == exact and bias == [Fraction(21, 100), Fraction(42, 100)]
-    d = apscope.studies.double_sampling.gradients([[0.3, 0.7]], x, [0.25], [0, 1])
+    d = gradients([[0.3, 0.7]], x, [0.25], [0, 1])
     assert np.allclose(d.naive_bias, [0.21, 0.42], rtol=1e-14) and np.allclose(
         d.exact, [float(e) for e in exact], rtol=1e-14
     )
@@ -70,10 +72,7 @@ def test_Z1_two_draws_are_unbiased():
     rng = np.random.default_rng(0)
     a, x, b = rng.uniform(-1, 1, (20, 6)), rng.standard_normal(6), rng.standard_normal(20)
     levels, draws = [-1, -0.4, 0.1, 0.5, 1], 3000
-    runs = [
-        apscope.studies.double_sampling.gradients(a, x, b, levels, seed=seed)
-        for seed in range(draws)
-    ]
+    runs = [gradients(a, x, b, levels, seed=seed) for seed in range(draws)]
     for r in runs[:10]:
         assert not np.array_equal(r.first, r.second) and np.isin(r.first, levels).all()
         gap = np.diff(levels)[np.searchsorted(levels, a, side="right") - 1]
@@ -97,18 +96,18 @@ def test_Z1_refusals():
         ([[1.0]], [1], [1], [1, 0], "ascend"), ([[2.0]], [1], [1], [0, 1], "within the levels"),
     ]:  # fmt: skip
         with pytest.raises(ValueError, match=words):
-            apscope.studies.double_sampling.gradients(a, x, b, levels)
+            gradients(a, x, b, levels)
 
 
 @pytest.mark.parametrize("method", ["exact", "fast", "candidates"])
 def test_Z2_golden(method):
     x = np.float32(GOLDEN)
-    assert apscope.studies.levels.optimal_levels(x, 2, method).variance == 8340
-    levels, variance = vars(apscope.studies.levels.optimal_levels(x[::-1], 3, method)).values()
+    assert optimal_levels(x, 2, method).variance == 8340
+    levels, variance = vars(optimal_levels(x[::-1], 3, method)).values()
     assert levels.tolist() == [0, 40, 100] and variance == 1240
     assert added(GOLDEN, [0, 50, 100]) == 2340
     for k in range(2, 12):
-        levels, variance = vars(apscope.studies.levels.optimal_levels(x, k, method)).values()
+        levels, variance = vars(optimal_levels(x, k, method)).values()
         assert variance == brute_force(GOLDEN, k) == added(GOLDEN, levels) and levels.size == min(
             k, 10
         )
@@ -120,14 +119,11 @@ def test_Z2_equals_brute_force(k):
     for n in (1, 2, 3, 7, 10, 12):
         for draw in range(4):
             x = rng.standard_normal(n) * np.exp(2 * rng.standard_normal(n))
-            x = (np.rint(2 * x) if draw % 2 else x).astype(
-                np.float32
-            )  # with many equal elements, and without
+            # With many equal elements, and without.
+            x = (np.rint(2 * x) if draw % 2 else x).astype(np.float32)
             best = brute_force(x, k) if len(set(x.tolist())) > k else 0
             for method in ("exact", "fast", "candidates"):
-                levels, variance = vars(
-                    apscope.studies.levels.optimal_levels(x, k, method)
-                ).values()
+                levels, variance = vars(optimal_levels(x, k, method)).values()
                 assert math.isclose(variance, best, rel_tol=1e-12, abs_tol=0) and levels.size <= k
                 assert (np.diff(levels) > 0).all() and {levels[0], levels[-1]} == {x.min(), x.max()}
 
@@ -140,7 +136,7 @@ def test_Z2_costs_do_not_cancel():
     for k in (5, 6, 8):
         for method in ("exact", "fast"):
             assert math.isclose(
-                apscope.studies.levels.optimal_levels(x, k, method).variance,
+                optimal_levels(x, k, method).variance,
                 brute_force(x, k),
                 rel_tol=1e-9,
             )
@@ -151,8 +147,7 @@ def test_Z2_fast_is_exact_and_candidates_are_close(trace):
         x = g[0, :1200]
         for k in (4, 16):
             exact, fast, few = (
-                apscope.studies.levels.optimal_levels(x, k, method).variance
-                for method in ("exact", "fast", "candidates")
+                optimal_levels(x, k, method).variance for method in ("exact", "fast", "candidates")
             )
             assert (
                 math.isclose(exact, fast, rel_tol=1e-12)
@@ -171,7 +166,7 @@ def test_Z2_candidates_of_many_elements(k, bound):
         rng.standard_normal(60000) * np.exp(2 * rng.standard_normal(60000)),
     ):
         best, found = (
-            apscope.studies.levels.optimal_levels(x.astype(np.float32), k, method).variance
+            optimal_levels(x.astype(np.float32), k, method).variance
             for method in ("fast", "candidates")
         )
         assert best <= found * (1 + 1e-12) and found <= bound * best
@@ -181,7 +176,7 @@ def test_Z2_no_variance_where_every_element_is_a_level():
     x = np.float32([3, 3, 3, -1, -1, 0, 0.0, -0.0])
     for method in ("exact", "fast", "candidates"):
         for k in (3, 4, 100):
-            levels, variance = vars(apscope.studies.levels.optimal_levels(x, k, method)).values()
+            levels, variance = vars(optimal_levels(x, k, method)).values()
             assert levels.tolist() == [-1, 0, 3] and variance == 0
     assert np.array_equal(apscope.exchange("zipml:levels=3", x[None]).sent[0], x)
     for bad, error, words in [
@@ -190,7 +185,7 @@ def test_Z2_no_variance_where_every_element_is_a_level():
         (np.ones(3), TypeError, "float64"),
     ]:
         with pytest.raises(error, match=words):
-            apscope.studies.levels.optimal_levels(bad, 4)
+            optimal_levels(bad, 4)
 
 
 def test_Z2_the_scheme_sends_its_codebooks(trace):
@@ -203,9 +198,7 @@ def test_Z2_the_scheme_sends_its_codebooks(trace):
         for w in range(2):
             for begin in range(0, min(n, 20 * bucket), bucket):
                 part = slice(begin, begin + bucket)
-                levels, variance = vars(
-                    apscope.studies.levels.optimal_levels(g[w, part], 5)
-                ).values()
+                levels, variance = vars(optimal_levels(g[w, part], 5)).values()
                 assert np.isin(e.sent[w, part], levels).all()
                 assert math.isclose(
                     e.variance[w, part].sum(),
@@ -240,7 +233,7 @@ def shares(x, k):
     even, powers = (
         added_fast(x, levels) for levels in (np.linspace(-amax, amax, k), exponential(amax, k))
     )
-    return powers / even, apscope.studies.levels.optimal_levels(x, k).variance / even
+    return powers / even, optimal_levels(x, k).variance / even
 
 
 #: measured, k = 16: geometric means over the workers

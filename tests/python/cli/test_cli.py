@@ -11,6 +11,7 @@ import pytest
 import apscope
 from apscope._results.folders import FILES
 from apscope.cli import main
+from tests.python.argv import argv, command
 
 
 @pytest.fixture
@@ -58,19 +59,9 @@ def test_schemes_prints_keys_and_needs(capsys):
 
 
 def test_replay_and_merge_write_results(capsys, digits, tmp_path):
-    common = [
-        digits,
-        "--scheme",
-        "aps:e4m3",
-        "--topology",
-        "ring",
-        "--steps",
-        "0:2",
-        "--workers",
-        "4",
-        "--tensors",
-        "head",
-    ]
+    common = argv(
+        "{} --scheme aps:e4m3 --topology ring --steps 0:2 --workers 4 --tensors head", digits
+    )
     assert main(["replay", *common, "-o", str(tmp_path / "all")]) == 0
     for i in range(2):
         assert main(["replay", *common, "-o", str(tmp_path / f"s{i}"), "--shard", f"{i}/2"]) == 0
@@ -212,42 +203,14 @@ def test_an_output_folder_that_cannot_be_written_is_named(capsys, digits):
 def test_other_files_in_the_results_folder_stay(digits, tmp_path, capsys):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/notes.txt").write_text("mine")
-    assert (
-        main(
-            [
-                "replay",
-                digits,
-                "-o",
-                str(tmp_path / "out"),
-                "--scheme",
-                "none:e4m3",
-                "--steps",
-                "0:1",
-            ]
-        )
-        == 0
-    )
+    assert command("replay {} -o {} --scheme none:e4m3 --steps 0:1", digits, tmp_path / "out") == 0
     assert (tmp_path / "out/notes.txt").read_text() == "mine"
     assert not [p for p in (tmp_path / "out").iterdir() if p.name.startswith(".")]
     capsys.readouterr()
 
 
 def test_damaged_results_are_named(digits, tmp_path, capsys):
-    assert (
-        main(
-            [
-                "replay",
-                digits,
-                "-o",
-                str(tmp_path / "out"),
-                "--scheme",
-                "none:e4m3",
-                "--steps",
-                "0:1",
-            ]
-        )
-        == 0
-    )
+    assert command("replay {} -o {} --scheme none:e4m3 --steps 0:1", digits, tmp_path / "out") == 0
     capsys.readouterr()
     (tmp_path / "out/results.parquet").write_bytes(b"PAR1 no more")
     assert "damaged" in refused(capsys, "merge", tmp_path / "out", "-o", tmp_path / "merged")

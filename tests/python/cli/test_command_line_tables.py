@@ -14,6 +14,7 @@ from apscope._results.csv_table import read_csv
 from apscope.cli import main
 from apscope.cli._table import print_table
 from apscope.record import TraceWriter
+from tests.python.argv import command
 
 SCHEMES = ["none:fp32", "aps:e4m3", "loss_scaling:e4m3,scale=best", "qsgd"]
 
@@ -289,12 +290,8 @@ def test_two_results_are_compared_and_what_one_lacks_is_listed(
         "aps:e4m3",
         "qsgd",
     ]
-    assert lines[0].split()[3:7] == [
-        "3",
-        "0",
-        "0",
-        "3",
-    ]  # steps; no draw, so that the seed changes nothing
+    # Steps; no draw, so that the seed changes nothing.
+    assert lines[0].split()[3:7] == ["3", "0", "0", "3"]
     assert "seed" in out and "characters" in out.split("How the results differ")[1]
     for line in (f"Only {folder} has 1 trace: characters",
                  f"Only {folder} has 2 layers: norm.weight, norm.bias",
@@ -371,20 +368,7 @@ def test_a_scheme_that_overflowed_by_default_is_shown_with_the_default(capsys, r
 def test_a_lone_shard_is_said_first(capsys, request, tmp_path):
     digits = str(request.config.rootpath / "notebooks/data/digits")
     assert (
-        main(
-            [
-                "replay",
-                digits,
-                "--scheme",
-                "aps:e4m3",
-                "--steps",
-                "0:4",
-                "--shard",
-                "1/3",
-                "-o",
-                str(tmp_path / "s"),
-            ]
-        )
+        command("replay {} --scheme aps:e4m3 --steps 0:4 --shard 1/3 -o {}", digits, tmp_path / "s")
         == 0
     )
     capsys.readouterr()

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from apscope.cli import VERBS, main
+from tests.python.argv import command
 
 
 def helped(capsys, *words):
@@ -116,42 +117,14 @@ def test_a_report_lies_beside_its_results_and_is_replaced(capsys, tmp_path, requ
     digits = str(request.config.rootpath / "notebooks/data/digits")
     results = tmp_path / "r"
     assert (
-        main(
-            [
-                "replay",
-                digits,
-                "--scheme",
-                "none:e4m3",
-                "--steps",
-                "0:1",
-                "--topology",
-                "ring",
-                "-o",
-                str(results),
-            ]
-        )
+        command("replay {} --scheme none:e4m3 --steps 0:1 --topology ring -o {}", digits, results)
         == 0
     )
     for _ in range(2):
         assert main(["report", str(results)]) == 0
         assert f"{results}/report.html: " in capsys.readouterr().out
     assert main(["check", str(results)]) == 0
-    assert (
-        main(
-            [
-                "replay",
-                digits,
-                "--scheme",
-                "none:e4m3",
-                "--steps",
-                "0:1",
-                "-o",
-                str(results),
-                "--force",
-            ]
-        )
-        == 0
-    )
+    assert command("replay {} --scheme none:e4m3 --steps 0:1 -o {} --force", digits, results) == 0
     (results / "report.html").write_text("mine")
     capsys.readouterr()
     assert (

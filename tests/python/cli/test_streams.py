@@ -1,8 +1,6 @@
 """Standard streams that are closed, or that are not read: the work is done all the same, and a
 failure has its exit status."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import sys

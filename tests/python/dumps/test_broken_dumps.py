@@ -11,6 +11,7 @@ import pytest
 
 import apscope
 from apscope.cli import main
+from tests.python.argv import argv, command
 from tests.python.broken_dumps import BROKEN, good, stacked
 from tests.python.torch_process import one_process_with_torch  # noqa: F401  # a fixture for all
 
@@ -103,16 +104,11 @@ def test_an_order_names_every_tensor_once(tmp_path, capsys):
     for text, sentence in (("w\nb\nw\n", "has 'w' twice"), ("w\n", "lacks the tensor 'b'")):
         (tmp_path / "order").write_text(text)
         assert (
-            main(
-                [
-                    "convert",
-                    str(tmp_path / "dump"),
-                    str(tmp_path / "run"),
-                    "--reduction",
-                    "mean",
-                    "--order",
-                    str(tmp_path / "order"),
-                ]
+            command(
+                "convert {} {} --reduction mean --order {}",
+                tmp_path / "dump",
+                tmp_path / "run",
+                tmp_path / "order",
             )
             == 2
         )
@@ -175,15 +171,9 @@ def test_a_python_without_torch_is_told_of(tmp_path, capsys):
         (bare, "it is a torch file, and torch is not installed here"),
         ("/nowhere/python", "the interpreter /nowhere/python cannot be started"),
     ):
-        words = [
-            "convert",
-            str(dumps / "pt"),
-            str(tmp_path / "run"),
-            "--reduction",
-            "mean",
-            "--python",
-            str(python),
-        ]
+        words = argv(
+            "convert {} {} --reduction mean --python {}", dumps / "pt", tmp_path / "run", python
+        )
         assert main(words) == 2
         assert sentence in capsys.readouterr().err
 
@@ -195,16 +185,7 @@ def test_a_distributed_checkpoint_without_a_part_is_one_sentence(tmp_path, capfd
     part = tmp_path / "dcp" / "step_1" / "__1_0.distcp"
     part.unlink() if size is None else os.truncate(part, size)
     assert (
-        main(
-            [
-                "convert",
-                str(tmp_path / "dcp"),
-                str(tmp_path / "run"),
-                "--reduction",
-                "mean",
-                "--trust-pickle",
-            ]
-        )
+        command("convert {} {} --reduction mean --trust-pickle", tmp_path / "dcp", tmp_path / "run")
         == 2
     )
     err = capfd.readouterr().err

@@ -208,9 +208,8 @@ def test_other_refusals(tmp_path):
 
 def run_verb(verb, *arguments):
     parser = argparse.ArgumentParser()
-    verb.add_parser(parser.add_subparsers())
-    args = parser.parse_args([verb.__name__.rsplit("._", 1)[1], *map(str, arguments)])
-    return args.run(args)
+    verb.arguments(parser)
+    return verb.run(parser.parse_args([*map(str, arguments)]))
 
 
 def test_the_verbs_convert_and_describe(tmp_path, capsys):

@@ -177,9 +177,8 @@ def runs(process):
 
 @pytest.mark.parametrize("after", [0, 0.05, 0.2])
 def test_control_c_while_torch_reads_is_one_line(tmp_path, after):
-    (tmp_path / "torch.py").write_text(
-        "import time\ntime.sleep(300)\n"
-    )  # so that it still reads when it is interrupted
+    # So that it still reads when it is interrupted.
+    (tmp_path / "torch.py").write_text("import time\ntime.sleep(300)\n")
     out = tmp_path / "run"
     dump = Path(__file__).parents[2] / "dumps" / "four_workers" / "pt"
     process = subprocess.Popen(
@@ -227,9 +226,8 @@ def test_the_process_that_reads_torch_files_ends_where_nobody_asks(tmp_path):
 
 @pytest.mark.parametrize("way", ["module", "script", "library"])
 def test_control_c_while_modules_are_imported_is_one_line(tmp_path, way):
-    (tmp_path / "numpy.py").write_text(
-        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
-    )  # the first that is imported
+    # The first that is imported.
+    (tmp_path / "numpy.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
     # as installers write the script
     lines = "import sys\nfrom apscope.cli import main\nsys.exit(main())\n"
     for name in ("apscope", "program.py"):

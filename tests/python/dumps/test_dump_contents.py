@@ -178,9 +178,8 @@ def test_the_state_of_a_grad_scaler_is_a_loss_scale(tmp_path, beside):
 def test_numbers_of_a_distributed_checkpoint_are_seen(tmp_path, monkeypatch, nested):
     torch = pytest.importorskip("torch")
     dcp = pytest.importorskip("torch.distributed.checkpoint")
-    unknown = type(
-        "Unknown", (), {"__module__": __name__}
-    )  # a class that cannot be imported again disturbs nothing
+    # A class that cannot be imported again disturbs nothing.
+    unknown = type("Unknown", (), {"__module__": __name__})
     monkeypatch.setattr(sys.modules[__name__], "Unknown", unknown, raising=False)
     numbers = {
         "loss_scale": 1024.0,

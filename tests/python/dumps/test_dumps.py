@@ -14,6 +14,7 @@ import pytest
 import apscope
 from apscope.cli import main
 from apscope.record import convert
+from tests.python.argv import command
 from tests.python.torch_process import one_process_with_torch  # noqa: F401  # a fixture for all
 
 DUMPS = Path(__file__).parents[2] / "dumps"
@@ -141,19 +142,7 @@ def test_two_commands_to_the_report(tmp_path, capsys):
 
 
 def test_a_dry_run_says_what_it_understands_and_writes_nothing(tmp_path, capsys):
-    assert (
-        main(
-            [
-                "convert",
-                str(FOUR / "npz"),
-                str(tmp_path / "run"),
-                "--reduction",
-                "mean",
-                "--dry-run",
-            ]
-        )
-        == 0
-    )
+    assert command("convert {} {} --reduction mean --dry-run", FOUR / "npz", tmp_path / "run") == 0
     assert capsys.readouterr().out == (
         "8 files: 2 steps x 4 workers, 5 tensors, order from the files\n"
         "assumed: gradients before the all-reduce (--stage), no loss scale in them (--loss-scale), "
@@ -189,12 +178,8 @@ def test_a_distributed_checkpoint(tmp_path):
         reduction="mean",
         pattern=r"own_step_(?P<step>\d+)_rank_(?P<worker>\d+)",
     )
-    assert apart.ignored == (
-        "dcp/step_0",
-        "dcp/step_1",
-        "reduced_step_0",
-        "reduced_step_1",
-    )  # none was opened: nothing had to be trusted
+    # None was opened: nothing had to be trusted.
+    assert apart.ignored == ("dcp/step_0", "dcp/step_1", "reduced_step_0", "reduced_step_1")
     assert "4 files that the pattern does not match left out, the first dcp/step_0" in apart.notes
     ours, theirs = manifest(result.trace), manifest(apart.trace)
     assert [t["name"] for t in theirs["tensors"]] == [t["name"] for t in ours["tensors"]]
@@ -313,14 +298,10 @@ def test_sparse_gradients_are_named_or_filled_up(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "grads_rank{w}_step{s}",
-        "step{s}/rank{w}",
-        "rank={w}/iter={s}",
-        "global_step{s}/dump-gpu{w}",
-        "it{s}_worker{w}",
-        "run/GPU_{w}/Step_{s}/grads",
-    ],
+    """
+        grads_rank{w}_step{s} step{s}/rank{w} rank={w}/iter={s} global_step{s}/dump-gpu{w}
+        it{s}_worker{w} run/GPU_{w}/Step_{s}/grads
+    """.split(),
 )
 def test_names_of_files_that_are_understood(tmp_path, name):
     for s in (1, 12):
@@ -343,13 +324,10 @@ def test_names_of_files_that_are_understood(tmp_path, name):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "{t}_step{s}_rank{w}",
-        "{t}.rank{w}.step{s}",
-        "step_{s}/{t}-rank{w}",
-        "rank_{w}/{t}_iter_{s:06d}",
-        "step_{s}/rank_{w}/{t}",
-    ],
+    """
+        {t}_step{s}_rank{w} {t}.rank{w}.step{s} step_{s}/{t}-rank{w} rank_{w}/{t}_iter_{s:06d}
+        step_{s}/rank_{w}/{t}
+    """.split(),
 )
 def test_one_array_a_file(tmp_path, name):
     for s in (1, 12):

@@ -1,8 +1,6 @@
 """TransformerEngine's statistics logs: as a table, and beside the numbers of a trace.
 tests/dumps/te_debug.py wrote what is read here."""
 
-from __future__ import annotations
-
 import math
 import shutil
 import statistics
@@ -13,6 +11,7 @@ import pytest
 import apscope
 from apscope.cli import main
 from apscope.record import TraceWriter, beside_te_statistics, te_statistics
+from tests.python.argv import command
 
 LINE = "2026-11-23 03:56:47,618 - INFO - {} \t\t\t\t iteration={:06d} \t\t\t\t value={}\n"
 KEY = ["step", "rank", "layer", "tensor", "statistic"]
@@ -26,20 +25,7 @@ def dump(request):
 @pytest.fixture
 def trace(dump, tmp_path):
     pytest.importorskip("torch")
-    assert (
-        main(
-            [
-                "convert",
-                str(dump),
-                str(tmp_path / "trace"),
-                "--reduction",
-                "mean",
-                "--tensors",
-                "wgrad",
-            ]
-        )
-        == 0
-    )
+    assert command("convert {} {} --reduction mean --tensors wgrad", dump, tmp_path / "trace") == 0
     return apscope.open_trace(tmp_path / "trace")
 
 
@@ -194,9 +180,8 @@ def test_a_restarted_run_and_a_killed_one(log):
     assert te_statistics(path).set_index("statistic")["value"].to_dict() == pytest.approx(
         {"max": 3.0, "min": math.nan}, nan_ok=True
     )
-    old = log(
-        LINE.format("loss", 3, "0.25")[len("2026-11-23 03:56:47,618 - ") :], rank=4
-    )  # as its documentation prints them; no tensor in the name
+    # As its documentation prints them; no tensor in the name.
+    old = log(LINE.format("loss", 3, "0.25")[len("2026-11-23 03:56:47,618 - ") :], rank=4)
     assert te_statistics(old).values.tolist() == [[4, 3, "loss", "", "", 0.25]]
 
 

@@ -131,10 +131,8 @@ def test_any_format_has_a_name_that_reads_back(f):
 @pytest.mark.parametrize(
     ("fields", "name"),
     [
-        (
-            (2, 1, "fn"),
-            "e2m1noinf",
-        ),  # e2m1fn, e3m2fn and e2m3fn are OCP's elements, which have no NaN
+        # e2m1fn, e3m2fn and e2m3fn are OCP's elements, which have no NaN.
+        ((2, 1, "fn"), "e2m1noinf"),
         ((3, 2, "fn"), "e3m2nan1noinf"),
         ((2, 3, "fn"), "e2m3nan1noinf"),
         ((8, 0, "ieee"), "e8m0finiteinf"),  # e8m0 is OCP's scale

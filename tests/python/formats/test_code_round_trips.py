@@ -129,10 +129,8 @@ def test_the_interchange_formats_are_numpys_bits(name, dtype, bits):
 )
 def test_nan_codes_keep_sign_and_payload_on_the_way_round(name):
     f = EVERY[name]
-    quiet_bit, top = (
-        1 << f.mantissa_bits - 1,
-        f.magnitude_codes - (1 << f.mantissa_bits),
-    )  # of exponent fields all ones
+    # Of exponent fields all ones.
+    quiet_bit, top = (1 << f.mantissa_bits - 1, f.magnitude_codes - (1 << f.mantissa_bits))
     fractions = [
         p
         for p in sorted({1, 2, 3, quiet_bit, 2 * quiet_bit - 1})

@@ -1,7 +1,5 @@
 """What schemes compete as: every summary shows the best of each family."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

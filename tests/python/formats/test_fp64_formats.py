@@ -113,16 +113,9 @@ def test_fp64_is_the_identity_but_for_flushes_and_nans(patterns, mode, underflow
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "e11m51",
-        "e9m30",
-        "e10m10b601",
-        "e11m51nosub",
-        "e11m51sub-1023",
-        "e11m4b1070nosub",
-        "bf16",
-        "e5m2",
-    ],
+    """
+        e11m51 e9m30 e10m10b601 e11m51nosub e11m51sub-1023 e11m4b1070nosub bf16 e5m2
+    """.split(),
 )
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)

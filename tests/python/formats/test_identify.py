@@ -29,20 +29,10 @@ def test_different_named_formats_have_different_tables():
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "e4m3b9",
-        "e4m3fnb-3",
-        "e5m1",
-        "e2m4fnuz",
-        "e3m3finite",
-        "e4m3u",
-        "binary8p5sf",
-        "binary6p3ue",
-        "e3m4nosub",
-        "e4m3finiteb3sub-3",
-        "e2m3fnnan2",
-        "e6m3fnb20",
-    ],
+    """
+        e4m3b9 e4m3fnb-3 e5m1 e2m4fnuz e3m3finite e4m3u binary8p5sf binary6p3ue e3m4nosub
+        e4m3finiteb3sub-3 e2m3fnnan2 e6m3fnb20
+    """.split(),
 )
 def test_the_general_families_with_any_bias(name):
     f = FloatFormat(name)
@@ -62,15 +52,10 @@ def test_the_types_of_numpy():
 
 def test_the_types_of_torch():
     torch = pytest.importorskip("torch")
-    names = [
-        "float16",
-        "bfloat16",
-        "float8_e4m3fn",
-        "float8_e5m2",
-        "float8_e4m3fnuz",
-        "float8_e5m2fnuz",
-        "float8_e8m0fnu",
-    ]
+    names = """
+        float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz
+        float8_e8m0fnu
+    """.split()
     assert [apscope.identify(getattr(torch, n))[0] for n in names] == [
         FloatFormat(n) for n in names
     ]

@@ -12,16 +12,10 @@ from apscope import p3109
 
 INF = math.inf
 NAN = math.nan
-FORMATS = [
-    "binary4p2sf",
-    "binary4p2se",
-    "binary5p2uf",
-    "binary5p2ue",
-    "binary4p1sf",
-    "binary6p1ue",
-    "binary8p3se",
-    "binary8p4sf",
-]
+FORMATS = """
+    binary4p2sf binary4p2se binary5p2uf binary5p2ue binary4p1sf binary6p1ue binary8p3se
+    binary8p4sf
+""".split()
 DRAWS = ("StochasticA", "StochasticB", "StochasticC")
 
 

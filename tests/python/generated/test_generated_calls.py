@@ -1,8 +1,6 @@
 """Every public callable, and every method of what they give, on generated arguments: a result, or
 an error that says what is wrong."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 import types
@@ -104,9 +102,8 @@ def _place(tmp_path, monkeypatch):
 def test_any_arguments_give_a_result_or_a_sentence(name):
     called = CALLABLES[name]
 
-    right_errors = (
-        (*RIGHT_ERRORS, RuntimeError) if name.startswith("cuda.") else RIGHT_ERRORS
-    )  # no GPU, or a build without
+    # No GPU, or a build without.
+    right_errors = (*RIGHT_ERRORS, RuntimeError) if name.startswith("cuda.") else RIGHT_ERRORS
 
     @examples(2 if name.startswith(SLOW) else 5)
     @given(arguments(called))

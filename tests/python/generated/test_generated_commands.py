@@ -1,8 +1,6 @@
 """Every verb of the command line on generated words: exit 0, 1 or 2, a refusal in one line that
 leaves nothing behind, never a traceback."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -1,8 +1,6 @@
 """Values that callers give: right ones by the name of the parameter, and odd ones that fit nowhere
 or almost."""
 
-from __future__ import annotations
-
 import functools
 import math
 import os

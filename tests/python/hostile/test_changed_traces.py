@@ -50,9 +50,8 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize(
-    "step, options", [(0, ["--no-check"]), (1, [])]
-)  # one that was opened; one that was compared with its digest
+# One that was opened; one that was compared with its digest.
+@pytest.mark.parametrize("step, options", [(0, ["--no-check"]), (1, [])])
 @pytest.mark.parametrize("what", ["cut", "written", "replaced", "gone"])
 def test_a_file_that_changes_during_a_replay_is_told(trace, tmp_path, what, step, options):
     file = trace / f"step_0000000{step}/worker_0001.safetensors"
@@ -129,9 +128,8 @@ def test_a_file_that_was_compared_with_its_digest_and_then_changed_is_told(trace
         stream.write(b"\1" * 400)
     with pytest.raises(ValueError, match=SENTENCE):
         opened.check_unchanged()
-    with pytest.raises(
-        ValueError, match="SHA-256"
-    ):  # looked at again, for it is not the file that was right
+    # Looked at again, for it is not the file that was right.
+    with pytest.raises(ValueError, match="SHA-256"):
         replay(opened, "aps:e4m3")
 
 

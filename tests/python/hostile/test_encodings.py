@@ -13,6 +13,7 @@ import pytest
 from apscope import Results, open_trace
 from apscope.cli import main
 from apscope.record import TraceWriter
+from tests.python.argv import command
 
 
 def test_texts_are_read_and_written_in_a_stated_encoding(request):
@@ -127,17 +128,7 @@ def test_a_link_to_nowhere_as_the_place_of_a_conversion(tmp_path, capsys):
     np.save(tmp_path / "w.npy", np.ones((4, 4), np.float32))
     (tmp_path / "out").symlink_to(tmp_path / "gone" / "away")
     assert (
-        main(
-            [
-                "convert",
-                str(tmp_path / "w.npy"),
-                str(tmp_path / "out"),
-                "--reduction",
-                "mean",
-                "--workers",
-                "1",
-            ]
-        )
+        command("convert {} {} --reduction mean --workers 1", tmp_path / "w.npy", tmp_path / "out")
         == 2
     )
     assert (

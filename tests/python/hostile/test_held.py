@@ -171,21 +171,10 @@ def test_random_specs_are_schemes_or_refused():
         if hasattr(schemes, "definitions")
         else ["aps", "hybrid", "none", "qsgd", "error_feedback"]
     )
-    words += [
-        "e4m3",
-        "fp16",
-        "e5m2fnuz",
-        "unit=row",
-        "headroom=one",
-        "levels=7",
-        "rounding=stochastic",
-        "name:a.*",
-        "first",
-        "else",
-        "steps:0:4",
-        "all",
-        "main",
-    ]
+    words += """
+        e4m3 fp16 e5m2fnuz unit=row headroom=one levels=7 rounding=stochastic name:a.* first
+        else steps:0:4 all main
+    """.split()
     words += [
         ":",
         ",",

@@ -12,6 +12,7 @@ import pytest
 from apscope import _limits
 from apscope._dumps.conversion import convert
 from apscope.cli import ADDRESSES, main
+from tests.python.argv import command
 
 
 def run(words, kilobytes=None):
@@ -144,18 +145,10 @@ def test_an_array_of_petabytes_in_a_small_file(tmp_path, capsys, make, name, nee
     except OSError as error:
         pytest.skip(f"this file system holds no such file: {error}")
     assert (
-        main(
-            [
-                "convert",
-                str(tmp_path / name),
-                str(tmp_path / "out"),
-                "--reduction",
-                "mean",
-                "--step-axis",
-                "none",
-                "--workers",
-                "1",
-            ]
+        command(
+            "convert {} {} --reduction mean --step-axis none --workers 1",
+            tmp_path / name,
+            tmp_path / "out",
         )
         == 2
     )

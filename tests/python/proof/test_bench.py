@@ -1,7 +1,5 @@
 """`apscope bench`: what it times, and how it says it. The times themselves are the machine's."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys
@@ -61,9 +59,8 @@ def test_a_ratio_is_the_floors_time_a_byte_over_the_jobs():
     ).rows
     by_key = {(r["name"], r["where"]): r for r in rows}
     job, floor = by_key["encode e4m3", "L2"], by_key["memcpy", "L2"]
-    assert math.isclose(
-        job["ratio"], (floor["ns"] / 8) / (job["ns"] / 5), rel_tol=1e-9
-    )  # five bytes against eight
+    # Five bytes against eight.
+    assert math.isclose(job["ratio"], (floor["ns"] / 8) / (job["ns"] / 5), rel_tol=1e-9)
     assert math.isclose(job["gb_per_s"], 5 / job["ns"], rel_tol=1e-9)
 
 

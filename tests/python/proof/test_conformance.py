@@ -123,11 +123,8 @@ def test_a_cast_may_give_codes(pack):
 
 
 PEERS = [n for n in dir(ml_dtypes) if n.startswith(("float", "bfloat"))]
-NO_NAN = {
-    "float4_e2m1fn",
-    "float6_e2m3fn",
-    "float6_e3m2fn",
-}  # NaN becomes -0 in ml_dtypes, stays NaN here
+# NaN becomes -0 in ml_dtypes, stays NaN here.
+NO_NAN = {"float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"}
 
 
 @pytest.mark.parametrize("name", PEERS)

@@ -1,11 +1,10 @@
 """The record of `make exhaustive`: resumed, renewed when the folders of a proof change, without
 gaps; and its page, which says what was proved when."""
 
-from __future__ import annotations
-
 import dataclasses
 import fcntl
 import json
+import operator
 import os
 import re
 import subprocess
@@ -23,6 +22,7 @@ from tests.exhaustive import jobs, page, proved, record
 from tests.exhaustive.proved import ARITHMETIC, CASTS, PATHS, ROOT, Repository
 from tests.exhaustive.record import Key, Record, Row, standings
 
+COUNTS = operator.attrgetter("expected", "recorded", "standing", "behind", "missing", "wrong")
 RENEW = "`python -m tests.exhaustive --minutes 0` writes the page"
 try:
     NOW = Repository().head()
@@ -148,14 +148,7 @@ def test_a_mismatch_is_counted_and_kept_and_does_not_stand(tmp_path):
     assert record.read(file)["rule", BEST, "a"].first == "input ..."
     assert Record(file).run(asked[:1]) == 1  # done, and still wrong
     (found,) = standings(Record(file), asked)
-    assert (
-        found.expected,
-        found.recorded,
-        found.standing,
-        found.behind,
-        found.missing,
-        found.wrong,
-    ) == (2, 2, 1, 0, 0, 1)
+    assert COUNTS(found) == (2, 2, 1, 0, 0, 1)
 
 
 def test_what_is_behind_is_told_from_what_is_missing(tmp_path):
@@ -164,14 +157,7 @@ def test_what_is_behind_is_told_from_what_is_missing(tmp_path):
     Record(file).run(asked[:2])
     forget(file, "b")
     (found,) = standings(Record(file), asked)
-    assert (
-        found.expected,
-        found.recorded,
-        found.standing,
-        found.behind,
-        found.missing,
-        found.wrong,
-    ) == (3, 2, 1, 1, 1, 0)
+    assert COUNTS(found) == (3, 2, 1, 1, 1, 0)
     Record(file).run(asked)
     assert record.table(standings(Record(file), asked)).splitlines()[1].split()[:8] == [
         "rule",

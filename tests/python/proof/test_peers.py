@@ -161,9 +161,8 @@ def test_the_double_sample_catches_a_cast_by_way_of_float32():
 def test_every_peer_here_is_in_the_record():
     peers, missing = everyone.everyone()
     recorded = {"float32": FLOAT32, "float64": FLOAT64}
-    versions = {
-        e["version"] for e in RECORD["float32"]
-    }  # a package of another version may have other casts
+    # A package of another version may have other casts.
+    versions = {e["version"] for e in RECORD["float32"]}
     left_out = [
         n for n, p in peers.items() if n not in recorded[p.source] and p.version in versions
     ]

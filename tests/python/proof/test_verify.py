@@ -9,6 +9,7 @@ import pytest
 from apscope import _core
 from apscope._proof import verify as module
 from apscope.cli import main
+from tests.python.argv import argv
 
 needs_oracle = pytest.mark.skipif(not module.has_oracle(), reason="built without MPFR")
 
@@ -43,16 +44,7 @@ def test_verify_prints_a_row_per_mode(capsys):
 @needs_oracle
 def test_operations_are_proved_and_the_certificate_says_what(tmp_path, capsys):
     file = tmp_path / "certificate.json"
-    words = [
-        "verify",
-        "e3m0",
-        "--operation",
-        "all",
-        "--samples",
-        "1000",
-        "--certificate",
-        str(file),
-    ]
+    words = argv("verify e3m0 --operation all --samples 1000 --certificate {}", file)
     assert main(words) == 0
     document = json.loads(file.read_text())
     rows = document["results"]

@@ -17,10 +17,8 @@ from apscope.record import TraceWriter
 SCRIPT = Path(__file__).parents[3] / "notebooks/record/cut_trace.py"
 cut = runpy.run_path(str(SCRIPT))["cut"]
 SHAPES = {"conv.weight": (100, 40), "embedding.weight": (50, 33), "head.bias": (7,), "scale": ()}
-LOUD = {
-    3: 4 * 32 + 5,
-    8: 77 * 32,
-}  # step -> the element of conv.weight that holds the largest magnitude
+# Step -> the element of conv.weight that holds the largest magnitude.
+LOUD = {3: 4 * 32 + 5, 8: 77 * 32}
 
 
 @pytest.fixture

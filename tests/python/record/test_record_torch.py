@@ -80,14 +80,9 @@ def test_a_modules_type_tells_the_role_whatever_its_name_is():
     found = roles(model)
     assert {
         name: found[name]
-        for name in (
-            "tok.weight",
-            "head.bias",
-            "fc.weight",
-            "q_proj.weight",
-            "scale.bias",
-            "attend.in_proj_weight",
-        )
+        for name in """
+            tok.weight head.bias fc.weight q_proj.weight scale.bias attend.in_proj_weight
+        """.split()
     } == {
         "tok.weight": "embedding",
         "head.bias": "bias",
@@ -96,9 +91,8 @@ def test_a_modules_type_tells_the_role_whatever_its_name_is():
         "scale.bias": "norm",
         "attend.in_proj_weight": "attention",
     }
-    assert not any(
-        name.startswith("memory") for name in found
-    )  # left to the guess, which the trace marks
+    # Left to the guess, which the trace marks.
+    assert not any(name.startswith("memory") for name in found)
 
 
 def test_what_is_said_comes_before_a_modules_type_and_that_before_a_guess(tmp_path):
@@ -147,9 +141,8 @@ def test_activations_are_those_of_the_layer(tmp_path, model, batches):
             x = trace.read(0, layer, worker, "layer_input").astype(np.float64)
             d = trace.read(0, layer, worker, "activation_gradient").astype(np.float64)
             g = trace.read(0, f"{layer}.weight", worker)
-            bound = (
-                5 * 2.0**-23 * (np.abs(d).T @ np.abs(x))
-            )  # five products, each sum and product rounded
+            # Five products, each sum and product rounded.
+            bound = 5 * 2.0**-23 * (np.abs(d).T @ np.abs(x))
             assert (np.abs(d.T @ x - g) <= bound).all()
     # The hooks are gone.
     assert not any(module._forward_hooks for module in model.modules())

@@ -133,9 +133,8 @@ def test_amp_is_unscaled_and_a_step_with_inf_left_out(tmp_path, caplog, unscale,
     about = trace.manifest.metadata
     assert about["divided_by_loss_scale"] == f"{2.0**20:g} from step 0, {2.0**19:g} from step 3"
     assert about["left_out_for_inf_or_nan"] == "2"
-    assert all(
-        step.loss_scale is None for step in trace.manifest.steps
-    )  # the recorded gradients carry none
+    # The recorded gradients carry none.
+    assert all(step.loss_scale is None for step in trace.manifest.steps)
     for step in trace.steps:
         same(trace, step, want[step])
     assert torch.amp.GradScaler.step.__name__ == "step" and not hasattr(

@@ -146,9 +146,8 @@ def test_ddp_records_what_the_all_reduce_is_given(tmp_path):
     assert {kind: len(steps) for kind, steps in rich.recorded().items()} == dict(
         gradient=3, weights=3, full_batch=0, activation_gradient=3, layer_input=3
     )
-    for worker in range(
-        2
-    ):  # a linear layer's gradient is the product of its activation gradient and its input
+    # A linear layer's gradient is the product of its activation gradient and its input.
+    for worker in range(2):
         slope, x = (
             rich.read(2, "2", worker, kind) for kind in ("activation_gradient", "layer_input")
         )
@@ -200,9 +199,8 @@ def test_fully_shard_records_the_reduced_gradient_joined_from_shards(tmp_path):
         trace = open_trace(tmp_path / name)
         check(trace)
         assert trace.steps == (0, 1, 2) and trace.workers == 1 and trace.manifest.stage == "reduced"
-        assert (
-            trace.manifest.metadata.get("accumulation") is None
-        )  # a step's last backward pass alone brings gradients
+        # A step's last backward pass alone brings gradients.
+        assert trace.manifest.metadata.get("accumulation") is None
         assert "fully_shard, 2 processes" in trace.manifest.metadata["recorded_from"]
         assert trace.shapes == {
             "0.weight": (301, 4),

@@ -37,14 +37,7 @@ def test_hugging_face_trainer_from_a_checkpoint(tmp_path, monkeypatch):
         (),
         {
             f"on_{event}": lambda self, *a, **k: None
-            for event in (
-                "train_begin",
-                "step_begin",
-                "substep_end",
-                "step_end",
-                "log",
-                "train_end",
-            )
+            for event in "train_begin step_begin substep_end step_end log train_end".split()
         },
     )
     callback_class = adapter("torch_huggingface", "transformers", monkeypatch, TrainerCallback=base)
@@ -95,15 +88,10 @@ def test_lightning_trainer(tmp_path, monkeypatch):
         (),
         {
             f"on_{hook}": lambda self, *a, **k: None
-            for hook in (
-                "train_start",
-                "before_zero_grad",
-                "before_backward",
-                "after_backward",
-                "train_batch_end",
-                "train_end",
-                "exception",
-            )
+            for hook in """
+                train_start before_zero_grad before_backward after_backward train_batch_end
+                train_end exception
+            """.split()
         },
     )
     module = (

@@ -55,9 +55,8 @@ def test_links_are_replaced_or_refused_and_never_followed(tmp_path, monkeypatch)
     (tmp_path / "link.part").symlink_to("victim/data")
     put_text(tmp_path / "link", "new")
     assert not (tmp_path / "link").is_symlink() and (tmp_path / "link").read_text() == "new"
-    monkeypatch.setattr(
-        one_file, "fresh", lambda name: f".{name}.apscope-00000000"
-    )  # though the name were known
+    # Though the name were known.
+    monkeypatch.setattr(one_file, "fresh", lambda name: f".{name}.apscope-00000000")
     (tmp_path / ".link.apscope-00000000").symlink_to("victim/data")
     with pytest.raises(FileExistsError, match=f"'{tmp_path}/link'"):
         put_text(tmp_path / "link", "newer")

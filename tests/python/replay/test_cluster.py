@@ -1,7 +1,5 @@
 """A replay on a Dask cluster: the same bytes, and one sentence for every error."""
 
-from __future__ import annotations
-
 import gc
 import os
 import re
@@ -294,9 +292,8 @@ def test_workers_that_all_end_at_once_do_the_replay_once_they_are_back(
     of the steps before are lost with them."""
     settings = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
     what = {"steps": f"{begins}:", "states": replay(digits, steps=":3").states if begins else None}
-    alone = dask.config.set(
-        {"distributed.scheduler.work-stealing": False}
-    )  # each worker begins its own part
+    # Each worker begins its own part.
+    alone = dask.config.set({"distributed.scheduler.work-stealing": False})
     with (
         alone,
         distributed.LocalCluster(**settings) as cluster,

@@ -1,8 +1,6 @@
 """Arrays in a GPU's memory, as far as that goes without a GPU: nothing is imported unless asked
 for, the sentences where something is missing, and what an interface says."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -112,9 +110,8 @@ def test_what_an_interface_says():
         6,
     )
     assert view.owner is x
-    assert (
-        device_view(Fake(stream=None)).stream == 1
-    )  # nothing to wait for: the legacy default stream
+    # Nothing to wait for: the legacy default stream.
+    assert device_view(Fake(stream=None)).stream == 1
     assert device_view(Fake(stream=0x5555)).stream == 0x5555
     assert device_view(Fake(strides=(12, 4))).shape == (2, 3)
     assert device_view(Fake(shape=(1, 3), strides=(999, 4))).shape == (1, 3)
@@ -160,16 +157,9 @@ def stand_in(monkeypatch):
             noted.append((name, *arguments)) or (columns if name == "cast_statistics" else None)
         )
 
-    names = [
-        "quantize",
-        "encode",
-        "decode",
-        "quantize_blocks",
-        "decode_blocks",
-        "matmul",
-        "release",
-        "cast_statistics",
-    ]
+    names = """
+        quantize encode decode quantize_blocks decode_blocks matmul release cast_statistics
+    """.split()
     module = SimpleNamespace(
         require_device=lambda device: None,
         device_of=lambda address: 0,
@@ -203,9 +193,8 @@ def test_arrays_go_in_and_out_where_they_are(stand_in):
             2,
         )
     ]
-    assert (
-        apscope.cast_statistics(Fake(), "e4m3", rounding="to_odd", out=out).count == 0
-    )  # what the stand-in gives
+    # What the stand-in gives.
+    assert apscope.cast_statistics(Fake(), "e4m3", rounding="to_odd", out=out).count == 0
     assert stand_in.pop() == (
         "cast_statistics",
         0x7F0000000000,
@@ -462,9 +451,8 @@ def test_a_gpu_that_fails_during_a_replay_is_one_sentence_on_the_command_line(
         == "apscope: the GPU does not have enough memory for an allocation of 131072 bytes\n"
     )
     assert main(["replay", digits, "-o", str(tmp_path / "out")]) == 2
-    assert (
-        "memory" in capsys.readouterr().err
-    )  # of the machine's, in the words that every command has for it
+    # Of the machine's, in the words that every command has for it.
+    assert "memory" in capsys.readouterr().err
 
 
 def test_no_result_tells_the_device(digits, monkeypatch, tmp_path):

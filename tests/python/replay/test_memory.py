@@ -4,8 +4,6 @@ The limit is a tenth of the trace beyond what Python, NumPy, pandas and the resu
 before anything large is read; a small replay in the same process measures that baseline.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -16,13 +14,10 @@ import apscope
 from apscope._replay.memory import memory_bytes
 from apscope.cli import main
 from apscope.record import TraceWriter
+from tests.python.argv import argv
 
-STEPS, WORKERS, TENSORS, ELEMENTS = (
-    2,
-    4,
-    128,
-    32768,
-)  # 128 MiB; one tensor of all workers is 512 KiB
+# 128 MiB; one tensor of all workers is 512 KiB.
+STEPS, WORKERS, TENSORS, ELEMENTS = (2, 4, 128, 32768)
 BYTES = STEPS * WORKERS * TENSORS * ELEMENTS * 4
 
 # Arguments: small trace, trace, limit in bytes (0: none), threads, memory (0: not given), schemes.
@@ -138,9 +133,8 @@ HUNGRY = ["top_k", "thc", "error_feedback(sign)"]
 def test_a_budget_bounds_what_runs_at_once(traces, four_tensors):
     """Four threads hold four tensors at once, unless the budget has room for only one."""
     needs = 410 * 2**20  # of a tensor with thc, the hungriest
-    free = replay(
-        (traces[0], four_tensors), 0, 4, *HUNGRY, memory=2**40
-    )  # not half of a small machine's
+    # Not half of a small machine's.
+    free = replay((traces[0], four_tensors), 0, 4, *HUNGRY, memory=2**40)
     bounded = replay((traces[0], four_tensors), 0, 4, *HUNGRY, memory=needs)
     assert free.returncode == bounded.returncode == 0, free.stderr + bounded.stderr
     assert int(bounded.stdout) < needs < int(free.stdout)
@@ -215,16 +209,7 @@ def test_other_memory_is_one_sentence(wrong, why):
 
 
 def test_the_command_line_takes_memory(four_tensors, tmp_path, capsys):
-    words = [
-        "replay",
-        str(four_tensors),
-        "-o",
-        str(tmp_path / "r"),
-        "--scheme",
-        "sign",
-        "--topology",
-        "ring",
-    ]
+    words = argv("replay {} -o {} --scheme sign --topology ring", four_tensors, tmp_path / "r")
     assert main([*words, "--memory", "1M"]) == 2
     told = capsys.readouterr().err
     assert (

@@ -1,7 +1,5 @@
 """The division of a replay among the machines of a cluster."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np
@@ -92,9 +90,8 @@ def test_nothing_is_lost_nor_done_twice_and_all_end_together(seed):
     assert sorted(pair for part in parts for pair in part.pairs) == list(range(steps * tensors))
     ends = [cost(part) / count for part, count in zip(parts, threads)]
     best = sum(item.cost for item in items) / sum(threads)
-    assert max(ends) <= best + max(
-        item.cost for item in items
-    )  # Graham's bound, here on machines of several threads
+    # Graham's bound, here on machines of several threads.
+    assert max(ends) <= best + max(item.cost for item in items)
     assert all(part.cost == pytest.approx(cost(part)) for part in parts)
 
 

@@ -1,7 +1,5 @@
 """The progress bar: shown on a terminal, with a rate and the time left; its counts."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty
@@ -15,6 +13,7 @@ import pytest
 
 import apscope
 from apscope import _core
+from tests.python.argv import argv
 
 SCHEMES = ["aps:e4m3", "qsgd", "error_feedback(sign)"]
 
@@ -61,9 +60,8 @@ def test_shards_share_the_visits_of_schemes(digits):
 def terminal_text(command):
     """The text that a command writes to standard error if that is a terminal."""
     ours, its = pty.openpty()
-    fcntl.ioctl(
-        its, termios.TIOCSWINSZ, struct.pack("HHHH", 25, 120, 0, 0)
-    )  # a terminal of 120 columns
+    # A terminal of 120 columns.
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 25, 120, 0, 0))
     at_once = os.environ | {"TQDM_MININTERVAL": "0"}  # every update, however fast the machine
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=its, env=at_once)
     os.close(its)
@@ -104,24 +102,18 @@ def test_the_command_line_shows_the_rate_and_the_time_left(digits, tmp_path):
     )
     assert bars, text
     assert [int(share) for share, _ in bars] == sorted(int(share) for share, _ in bars)
-    assert {total for _, total in bars} == {
-        "3.17"
-    }  # million: 52 steps x 8 workers x 1906 elements, four times
+    # Million: 52 steps x 8 workers x 1906 elements, four times.
+    assert {total for _, total in bars} == {"3.17"}
 
 
 def test_nothing_is_shown_where_nobody_looks(digits, tmp_path):
     done = subprocess.run(
-        [
+        argv(
+            "{} -m apscope replay {} -o {} --scheme none:e4m3",
             sys.executable,
-            "-m",
-            "apscope",
-            "replay",
             digits,
-            "-o",
-            str(tmp_path / "r"),
-            "--scheme",
-            "none:e4m3",
-        ],
+            tmp_path / "r",
+        ),
         capture_output=True,
     )
     assert done.returncode == 0 and done.stderr == b""

@@ -25,9 +25,8 @@ def test_every_column_agrees_on_the_bundled_traces(traces):
 
 
 def test_a_large_tensor_is_taken_in_parts_and_some_tensors_alone(traces, monkeypatch):
-    monkeypatch.setattr(
-        replay_numpy, "AT_ONCE", 3 * 8 * 72
-    )  # three steps of conv1.weight, one of conv2.weight
+    # Three steps of conv1.weight, one of conv2.weight.
+    monkeypatch.setattr(replay_numpy, "AT_ONCE", 3 * 8 * 72)
     theirs = replay_numpy.numpy_job(traces[:1], "^conv")[0]
     assert set(theirs["tensor"]) == {"conv1.weight", "conv2.weight"}
     assert (

@@ -1,8 +1,6 @@
 """The first screen: a verdict of at most 20 words per trace, its command, three charts; nothing of
 it needs a script."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

@@ -1,7 +1,5 @@
 """The report without a browser: its first screen, its size limits, its destinations."""
 
-from __future__ import annotations
-
 import math
 import re
 import shutil
@@ -365,16 +363,10 @@ def large(layers=400, steps=50, schemes=25, seed=0):
         "sum_squared_reference": reference, "sum_absolute_reference": np.sqrt(reference),
         "scale_exponent": random.integers(-8, 8, count), "wire_bits": 8_000_000, "side_bits": 8,
     })  # fmt: skip
-    for name in (
-        "sum_squared_error",
-        "sum_signed_error",
-        "expected_variance",
-        "expected_bias",
-        "cosine",
-        "max_ulp",
-        "sum_error",
-        "rescaled_nmse",
-    ):
+    for name in """
+        sum_squared_error sum_signed_error expected_variance expected_bias cosine max_ulp
+        sum_error rescaled_nmse
+    """.split():
         frame[name] = random.normal(size=count) * reference
     histograms = pd.DataFrame(
         {
@@ -393,9 +385,8 @@ def test_three_million_rows_fit_into_15_mb_and_what_does_not_is_said():
     frame, histograms = large()
     assert len(frame) == 400 * 50 * 25 * 6
     tables, left_out = fitted(frame, histograms, "ring")
-    assert (
-        len(base64_of(pack(tables))) < 14_300_000
-    )  # the library and the static part take less than 0.6 MB
+    # The library and the static part take less than 0.6 MB.
+    assert len(base64_of(pack(tables))) < 14_300_000
     said = " ".join(left_out)
     assert (
         "columns of results.parquet are not in this page: workers, count," in said

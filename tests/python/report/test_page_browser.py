@@ -1,8 +1,6 @@
 """The report in a browser: its content, its interaction, and numbers equal to those of
 `Results.summary`."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import time
@@ -394,9 +392,8 @@ def test_without_scripts_tables_and_figures_stand(browser, text, tmp_path):
             s: len(browser.call("DOM.querySelectorAll", nodeId=root, selector=s)["nodeIds"])
             for s in ("article.first svg.chart", "#numbers table")
         }
-        assert (
-            count["article.first svg.chart"] == 4 and count["#numbers table"] >= 4
-        )  # two traces, without a ladder
+        # Two traces, without a ladder.
+        assert count["article.first svg.chart"] == 4 and count["#numbers table"] >= 4
         hidden = [
             browser.call("DOM.getBoxModel", nodeId=n)
             for n in browser.call(

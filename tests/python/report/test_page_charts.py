@@ -5,8 +5,6 @@ What the page computes itself, because a reader filters, is in page/fill.js; eac
 is held to that of _charts/fill.py here.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -229,9 +227,8 @@ def test_the_front_of_the_page_is_that_of_the_charts(opened, results):
     points = json.dumps([{"x": x, "y": y} for x, y in sound])
     page = filled(opened, f"stepFront({points}, {SIDE})")
     assert list(page.itertuples(index=False, name=None)) == places
-    assert len(front) < len(
-        {volume for volume, _ in sound}
-    )  # side information makes no point of its own
+    # Side information makes no point of its own.
+    assert len(front) < len({volume for volume, _ in sound})
     label = opened.run(
         "document.querySelector('#frontier svg[role=img]').getAttribute('aria-label')"
     )

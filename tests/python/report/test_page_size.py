@@ -1,8 +1,6 @@
 """How large the report of the bundled traces is, how long it takes to write, to open and to
 answer."""
 
-from __future__ import annotations
-
 import shutil
 import time
 

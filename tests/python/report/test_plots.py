@@ -74,19 +74,10 @@ def changed(results, **changes):
     )
 
 
-ERRORS = [
-    "underflow_rate",
-    "bias",
-    "relative_bias",
-    "variance",
-    "mse",
-    "nmse",
-    "sqnr_db",
-    "cosine",
-    "sum_error",
-    "sum_squared_error",
-    "sum_squared_reference",
-]
+ERRORS = """
+    underflow_rate bias relative_bias variance mse nmse sqnr_db cosine sum_error
+    sum_squared_error sum_squared_reference
+""".split()
 COUNTS = ["counted", "nonzero", "underflow", "overflow", "nan", "infinite"]
 
 

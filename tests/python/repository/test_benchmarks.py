@@ -1,7 +1,5 @@
 """The benchmarks' sources still run: once each, nothing timed."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Checks of the code as a whole: stubs, documents. The lint checks layers and files."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

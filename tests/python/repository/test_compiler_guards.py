@@ -1,8 +1,6 @@
 """Compiler options that would change bits are refused: by the headers if there is a macro, else
 when the program starts."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path
@@ -26,13 +24,10 @@ def compiled(*words: str, source: str = "") -> subprocess.CompletedProcess:
 
 @pytest.mark.parametrize(
     "option",
-    [
-        "-ffast-math",
-        "-freciprocal-math",
-        "-ffinite-math-only",
-        "-fno-signed-zeros",
-        "-funsafe-math-optimizations",
-    ],
+    """
+        -ffast-math -freciprocal-math -ffinite-math-only -fno-signed-zeros
+        -funsafe-math-optimizations
+    """.split(),
 )
 def test_options_that_give_up_ieee_754_do_not_compile(option):
     done = compiled(

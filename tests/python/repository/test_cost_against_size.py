@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.python.argv import argv
+
 
 def run_module(name):
     """A fresh copy: another script may have imported it."""
@@ -26,22 +28,10 @@ def docs(request, tmp_path, monkeypatch):
 def test_cost_against_size_measures_draws_and_writes(docs, tmp_path, capsys):
     script = run_module("tests.benchmarks.cost_against_size")
     before = (tmp_path / "performance.md").read_text()
-    small = [
-        "--largest",
-        "10000",
-        "--schemes",
-        "2",
-        "--workers",
-        "4",
-        "--values",
-        "8000",
-        "--elements",
-        "100",
-        "--seconds",
-        "0.01",
-        "--tensor",
-        "262144",
-    ]
+    small = """
+        --largest 10000 --schemes 2 --workers 4 --values 8000 --elements 100 --seconds 0.01
+        --tensor 262144
+    """.split()
     script["main"]([str(tmp_path), *small])
     found = json.loads((tmp_path / "cost_against_size.json").read_text())
     assert [p["values"] for p in found["points"]["elements"]] == [1000, 10000]
@@ -51,9 +41,8 @@ def test_cost_against_size_measures_draws_and_writes(docs, tmp_path, capsys):
         p["seconds"] > 0 and p["memory"] >= 0 for rows in found["points"].values() for p in rows
     )
     held = {h["scheme"]: h["bytes"] for h in found["memory"]}
-    assert (
-        max(held["aps:e4m3"], held["sign"]) < held["powersgd"]
-    )  # block by block, and copies of the whole tensor
+    # Block by block, and copies of the whole tensor.
+    assert max(held["aps:e4m3"], held["sign"]) < held["powersgd"]
     assert (tmp_path / "cost_against_size.png").read_bytes().startswith(b"\x89PNG")
     after = (tmp_path / "performance.md").read_text()
     begin, end = script["BEGIN"], script["END"]
@@ -117,18 +106,11 @@ def test_replay_cost_measures_and_writes(docs, tmp_path, request):
     script = run_module("tests.benchmarks.replay_cost")
     trace = str(request.config.rootpath / "notebooks/data/digits_w64")
     script["main"](
-        [
-            str(tmp_path / "performance.md"),
-            "--runs",
-            "1",
-            "--traces",
+        argv(
+            "{} --runs 1 --traces {} --elements 1000 --schemes aps:e4m3 sign",
+            tmp_path / "performance.md",
             trace,
-            "--elements",
-            "1000",
-            "--schemes",
-            "aps:e4m3",
-            "sign",
-        ]
+        )
     )
     text = (tmp_path / "performance.md").read_text()
     written = text[text.index(script["BEGIN"]) : text.index(script["END"])]
@@ -186,26 +168,15 @@ def test_check_cost_measures_and_writes(docs, tmp_path):
 def test_scheme_cost_measures_draws_and_writes(docs, tmp_path):
     script = run_module("tests.benchmarks.scheme_cost")
     script["main"](
-        [
-            str(tmp_path),
-            "--elements",
-            "1000",
-            "100000",
-            "--schemes",
-            "sign",
-            "powersgd",
-            "--seconds",
-            "0.01",
-        ]
+        argv("{} --elements 1000 100000 --schemes sign powersgd --seconds 0.01", tmp_path)
     )
     found = json.loads((tmp_path / "scheme_cost.json").read_text())["elements"]
     assert list(found) == ["1000", "100000"] and all(
         list(costs) == ["sign", "powersgd"] for costs in found.values()
     )
     assert all(cost["ns"] > 0 for costs in found.values() for cost in costs.values())
-    assert (
-        found["100000"]["sign"]["bytes"] < found["100000"]["powersgd"]["bytes"]
-    )  # block by block, and copies of the whole tensor
+    # Block by block, and copies of the whole tensor.
+    assert found["100000"]["sign"]["bytes"] < found["100000"]["powersgd"]["bytes"]
     assert (tmp_path / "scheme_cost.png").read_bytes().startswith(b"\x89PNG")
     table = (
         (tmp_path / "performance.md").read_text().split(script["BEGIN"])[1].split(script["END"])[0]
@@ -239,15 +210,7 @@ def test_model_cost_measures_and_writes(docs, tmp_path):
     script = run_module("tests.benchmarks.model_cost")
     trace = docs.parent / "notebooks" / "data" / "digits"
     script["main"](
-        [
-            str(tmp_path / "performance.md"),
-            str(trace),
-            "--schemes",
-            "sign",
-            "aps:e4m3",
-            "--memory",
-            "200M",
-        ]
+        argv("{} {} --schemes sign aps:e4m3 --memory 200M", tmp_path / "performance.md", trace)
     )
     table = (
         (tmp_path / "performance.md").read_text().split(script["BEGIN"])[1].split(script["END"])[0]
@@ -272,18 +235,10 @@ def test_cluster_cost_measures_and_writes(docs, tmp_path):
         pytest.importorskip(module)
     script = run_module("tests.benchmarks.cluster_cost")
     script["main"](
-        [
-            str(tmp_path / "performance.md"),
-            "--rounds",
-            "1",
-            "--steps",
-            "3",
-            "--elements",
-            "10000",
-            "--schemes",
-            "sign",
-            "aps:e4m3",
-        ]
+        argv(
+            "{} --rounds 1 --steps 3 --elements 10000 --schemes sign aps:e4m3",
+            tmp_path / "performance.md",
+        )
     )
     table = (
         (tmp_path / "performance.md").read_text().split(script["BEGIN"])[1].split(script["END"])[0]
@@ -313,17 +268,7 @@ def test_recording_cost_measures_and_writes(docs, tmp_path):
         pytest.importorskip(module)
     script = run_module("tests.benchmarks.recording_cost")
     script["main"](
-        [
-            str(tmp_path / "performance.md"),
-            "--pairs",
-            "1",
-            "--steps",
-            "1",
-            "--batch",
-            "2",
-            "--threads",
-            "1",
-        ]
+        argv("{} --pairs 1 --steps 1 --batch 2 --threads 1", tmp_path / "performance.md")
     )
     text = (tmp_path / "performance.md").read_text()
     assert "44.7 MB of gradients a recorded step, batches of 2 images; 1 pairs of 1 steps" in text

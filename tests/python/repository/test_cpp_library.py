@@ -6,8 +6,6 @@ are empty; where the system allows none, a test is skipped that says so. The com
 it read is looked at in either case.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -285,12 +283,8 @@ def test_nothing_internal_is_seen(place, outside):
     assert any(re.search(r" T apscope::Quantizer::Quantizer\(", line) for line in shown)
     names = [line.split(" ", 2)[2] for line in shown]
     inner = {name for name in names if re.match(r"(\w+ )?apscope::detail::", name)}
-    called = (
-        "allreduce_rows(",
-        "refuse_bias(",
-        "refuse_format(",
-        "refuse_p3109(",
-    )  # by what is inline in public headers
+    # By what is inline in public headers.
+    called = ("allreduce_rows(", "refuse_bias(", "refuse_format(", "refuse_p3109(")
     assert all(
         name.startswith(tuple(f"apscope::detail::{one}" for one in called)) for name in inner
     ), sorted(inner)[:10]

@@ -1,7 +1,5 @@
 """The documentation site has every page, and all links between pages are valid."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import json
@@ -15,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import apscope
+from tests.python.argv import argv
 
 ROOT = Path(__file__).parents[3]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -108,11 +107,8 @@ def test_what_the_cpp_library_lacks_is_told():
             (ROOT / "docs/cpp.md").read_text().partition("## What is not there")[2],
         )
     )
-    names = set(apscope.__all__) - {
-        "__version__",
-        "types",
-        "cuda",
-    }  # what functions return, and arrays in a GPU's memory
+    # What functions return, and arrays in a GPU's memory.
+    names = set(apscope.__all__) - {"__version__", "types", "cuda"}
     assert names - (there - set(apscope._MODULES)) == names & told
 
 
@@ -157,24 +153,15 @@ def test_sphinx_makes_it_without_a_warning(tmp_path):
         pytest.importorskip(module)
     if shutil.which("doxygen") is None:
         pytest.skip("there is no doxygen, of which the C++ reference is made")
-    command = [
+    command = argv(
+        "{} -m sphinx --builder html --conf-dir {} --doctree-dir {} --fail-on-warning "
+        "--keep-going --quiet --define nb_execution_mode=off {} {}",
         sys.executable,
-        "-m",
-        "sphinx",
-        "--builder",
-        "html",
-        "--conf-dir",
         ROOT / "docs",
-        "--doctree-dir",
         tmp_path / "pages",
-        "--fail-on-warning",
-        "--keep-going",
-        "--quiet",
-        "--define",
-        "nb_execution_mode=off",
         ROOT,
         tmp_path / "site",
-    ]
+    )
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     pages = sorted((tmp_path / "site").rglob("*.html"))

@@ -1,8 +1,6 @@
 """The worked examples of docs/extending.md: patches that apply to the tree, are shown unchanged,
 and touch at most the stated number of files."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

@@ -1,8 +1,6 @@
 """The notebooks are stories: a question, cells that run, an answer printed from what they computed.
 They are stored with what they print and draw."""
 
-from __future__ import annotations
-
 import base64
 import io
 import os
@@ -67,9 +65,8 @@ def test_it_is_short_and_asks_a_question_that_it_answers(path):
         for line in ANSWER.sub("Markdown(text)", source).splitlines()
         if line.strip()
     ]
-    assert len(lines) < (
-        110 if path.stem == "08_recording_a_run" else 60
-    )  # five training loops are its subject
+    # Five training loops are its subject.
+    assert len(lines) < (110 if path.stem == "08_recording_a_run" else 60)
     assert max(len(line) for cell in notebook.cells for line in cell.source.splitlines()) <= 150
     assert notebook.cells[-2].source == "## Answer" and "answer" in notebook.cells[-1].metadata.tags
 

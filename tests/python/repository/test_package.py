@@ -1,7 +1,5 @@
 """`import apscope`: its names, once each; names imported on first use; the public modules."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import importlib.util
@@ -15,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import apscope
+from apscope.schemes import Scheme
 
 PACKAGE = Path(apscope.__file__).parent
 NAMED = re.findall(r"(?<!`)`([\w.]+)`(?!`)", apscope.__doc__)
@@ -197,11 +196,7 @@ def public():
             module = importlib.import_module(name)
             for part in module.__all__:
                 thing = getattr(module, part)
-                if (
-                    inspect.isclass(thing)
-                    and issubclass(thing, apscope.schemes.Scheme)
-                    and thing is not apscope.schemes.Scheme
-                ):
+                if inspect.isclass(thing) and issubclass(thing, Scheme) and thing is not Scheme:
                     continue
                 if callable(thing):
                     yield pytest.param(thing, id=f"{name}.{part}")

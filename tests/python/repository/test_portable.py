@@ -1,8 +1,6 @@
 """The program that make portable builds everywhere: on this machine it prints the results of
 Python's replay."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -16,8 +16,6 @@ skips the rest of the page where the module is not installed, ``where MODULE ...
 alone.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import doctest
@@ -76,9 +74,8 @@ def run_program(code: str, names: dict, where: str) -> None:
 def test_the_samples_of(page, tmp_path, monkeypatch):
     (tmp_path / "notebooks").symlink_to(ROOT / "notebooks")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(
-        "PET_LOCAL_ADDR", "127.0.0.1"
-    )  # torchrun's: a machine's own name need not be one that it can reach
+    # torchrun's: a machine's own name need not be one that it can reach.
+    monkeypatch.setenv("PET_LOCAL_ADDR", "127.0.0.1")
     names: dict = {"__name__": "__main__"}
     for language, remark, text, line in samples(page):
         where = f"{page.name}, line {line}"
@@ -99,9 +96,8 @@ def test_the_samples_of(page, tmp_path, monkeypatch):
                 )
             else:
                 with warnings.catch_warnings():
-                    if remark.startswith(
-                        "where "
-                    ):  # a library of others warns of what it calls itself
+                    # A library of others warns of what it calls itself.
+                    if remark.startswith("where "):
                         warnings.simplefilter("ignore")
                     run_program(text, names, where)
         elif language == "sh":

@@ -1,8 +1,6 @@
 """README.md's picture and tables, and the table of docs/schemes.md, are those that their commands
 write."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from pathlib import Path
@@ -228,9 +226,8 @@ def test_the_pictures_of_the_report_are_todays(tmp_path, monkeypatch):
     for width, picture in now.items():
         assert picture.size == stored[width].size
         assert apart(picture, stored[width].convert("RGB")) < 2, "run make picture"
-        assert (
-            apart(picture, ImageChops.offset(picture, 0, 100)) > 6
-        )  # what another page would be apart
+        # What another page would be apart.
+        assert apart(picture, ImageChops.offset(picture, 0, 100)) > 6
 
 
 def test_promises_name_their_tests_and_count_their_cases(monkeypatch):

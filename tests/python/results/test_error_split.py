@@ -20,16 +20,7 @@ FLOATS = [
     "mx", "mx:block_format=mxfp4", "mx:block_format=mxint8", "nvfp4:rht=false",
     "nvfp4:rht=false,four_over_six=mse", "fp8_allreduce:e4m3",
 ]  # fmt: skip
-OTHERS = [
-    "qsgd",
-    "sign",
-    "terngrad",
-    "top_k",
-    "powersgd",
-    "error_feedback(aps:e4m3)",
-    "nvfp4",
-    "sign_vote",
-]
+OTHERS = "qsgd sign terngrad top_k powersgd error_feedback(aps:e4m3) nvfp4 sign_vote".split()
 
 
 def bound(rows):
@@ -99,9 +90,8 @@ def test_four_elements_by_hand(tmp_path):
 def test_an_infinite_message_leaves_no_error_and_no_split(tmp_path):
     trace = written(tmp_path / "t", [[1000.0], [1.0]])
     rows = apscope.replay(trace, ["none:e4m3"], topology=["ring"]).frame.set_index("topology")
-    assert (
-        rows.loc["", "overflow"] == 1 and rows.loc["", "split_rounding"] == 0
-    )  # of the other worker's element
+    # Of the other worker's element.
+    assert rows.loc["", "overflow"] == 1 and rows.loc["", "split_rounding"] == 0
     assert rows.loc["ring", "counted"] == 0 and rows.loc["ring", list(PARTS)].isna().all()
 
 

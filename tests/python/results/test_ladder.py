@@ -12,6 +12,8 @@ import apscope
 from apscope._results.differences import chain, decompose, differences
 from apscope._results.ladder import RUNGS, ladder_schemes
 from apscope.cli import main
+from apscope.schemes import Scheme
+from tests.python.argv import command
 
 
 @pytest.fixture(scope="module")
@@ -115,19 +117,11 @@ def test_the_command_prints_errors_and_factors(request, capsys, tmp_path):
     rows = json.loads(capsys.readouterr().out)
     assert [r["rung"] for r in rows] == [r.name for r in RUNGS] and rows[0]["factor"] is None
     assert (
-        main(
-            [
-                "replay",
-                trace,
-                "--scheme",
-                "aps:e3m4,rule=tight",
-                "--scheme",
-                "aps:e3m4,rule=tight,unit=model",
-                "--steps",
-                "0:4",
-                "-o",
-                str(tmp_path / "r"),
-            ]
+        command(
+            "replay {} --scheme aps:e3m4,rule=tight --scheme aps:e3m4,rule=tight,unit=model "
+            "--steps 0:4 -o {}",
+            trace,
+            tmp_path / "r",
         )
         == 0
     )
@@ -174,10 +168,7 @@ def test_a_chain_changes_one_thing_at_a_time():
         ("aps:e4m3,unit=bucket:1MB", "loss_scaling:e4m3,scale=best"),
     ):
         links = chain(a, b)
-        assert (
-            links[0] == ("", apscope.schemes.Scheme(b).spec)
-            and links[-1][1] == apscope.schemes.Scheme(a).spec
-        )
+        assert links[0] == ("", Scheme(b).spec) and links[-1][1] == Scheme(a).spec
         for (_, before), (what, after) in zip(links, links[1:]):
             assert [d[0] for d in differences(after, before)] == [what]
     assert (
@@ -192,9 +183,8 @@ def test_the_factors_of_single_changes_multiply_to_the_whole(digits):
     found = decompose(results, a, b).set_index("change")
     assert found.index.tolist() == ["rule", "scale", "scale", "all"]
     assert found["factor"].iloc[:-1].prod() == pytest.approx(found.at["all", "factor"], rel=1e-9)
-    assert (
-        found["factor"].iloc[0] < 1 < found["factor"].iloc[1]
-    )  # the spare binade costs, following the step buys
+    # The spare binade costs, following the step buys.
+    assert found["factor"].iloc[0] < 1 < found["factor"].iloc[1]
     pd.testing.assert_frame_equal(results.decompose(a, b), decompose(results, a, b))
     few = apscope.replay(digits, [a, b], topology=["ring"], steps="0:5")
     assert few.decompose(a, b)["factor"].isna().tolist() == [True, True, True, False]
@@ -203,19 +193,11 @@ def test_the_factors_of_single_changes_multiply_to_the_whole(digits):
 def test_compare_says_what_differs_and_what_to_replay(request, capsys, tmp_path):
     trace = str(request.config.rootpath / "notebooks/data/digits")
     assert (
-        main(
-            [
-                "replay",
-                trace,
-                "--scheme",
-                "aps:e3m4",
-                "--scheme",
-                "loss_scaling:e3m4,scale=best,rule=tight",
-                "--steps",
-                "0:6",
-                "-o",
-                str(tmp_path / "r"),
-            ]
+        command(
+            "replay {} --scheme aps:e3m4 --scheme loss_scaling:e3m4,scale=best,rule=tight "
+            "--steps 0:6 -o {}",
+            trace,
+            tmp_path / "r",
         )
         == 0
     )

@@ -34,9 +34,8 @@ def test_the_summary_counts_steps_with_nan_or_infinities(odd):
     assert (table.nonfinite == 2).all() and table.set_index(["scheme", "topology"]).skipped[
         "dynamic_loss_scaling:fp16", "ring"
     ] > 0
-    alone = apscope.replay(
-        odd, "dynamic_loss_scaling:fp16", topology="ring"
-    )  # which skips such a step
+    # Which skips such a step.
+    alone = apscope.replay(odd, "dynamic_loss_scaling:fp16", topology="ring")
     assert (alone.summary().nonfinite == 2).all() and "2 of 8 layer-steps" in alone.not_finite
     assert "NaN or infinite" in repr(results) and "steps with NaN or inf" in results._repr_html_()
     assert (

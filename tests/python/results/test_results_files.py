@@ -127,9 +127,8 @@ def test_columns_become_the_table_that_pandas_makes_of_the_frame():
         pa.Table.from_pandas(frame_of(columns()), preserve_index=False),
     )
     told = json.loads(pandas.schema.metadata[b"pandas"])
-    del told[
-        "pandas_version"
-    ]  # which no reader asks for, and which takes longer to find out than a small replay
+    # Which no reader asks for, and which takes longer to find out than a small replay.
+    del told["pandas_version"]
     assert made.schema.equals(pandas.schema) and json.loads(made.schema.metadata[b"pandas"]) == told
     assert made.equals(pandas)
     made.validate(full=True)

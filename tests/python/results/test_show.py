@@ -14,7 +14,7 @@ import apscope
 from apscope._formats.ruler import ranges_of, ruler
 from apscope._html import MAX_ROWS
 from apscope._results.summary import ranked
-from apscope.schemes import APS, Hybrid, Scheme
+from apscope.schemes import APS, Hybrid, Scheme, definitions
 
 SPECS = ["none:bf16", "aps:e3m4", "loss_scaling:e3m4,scale=best", "qsgd"]
 EVIL = [
@@ -66,22 +66,7 @@ class Page(HTMLParser):
             self.codes.append(data)
 
 
-HARMLESS = {
-    "div",
-    "b",
-    "code",
-    "table",
-    "thead",
-    "tbody",
-    "tr",
-    "th",
-    "td",
-    "svg",
-    "title",
-    "rect",
-    "text",
-    "path",
-}
+HARMLESS = set("div b code table thead tbody tr th td svg title rect text path".split())
 
 
 def harmless(text):
@@ -115,18 +100,7 @@ def test_every_format_has_a_ruler(name):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "e4m3",
-        "e4m3fn",
-        "e5m2",
-        "fp16",
-        "e2m1fn",
-        "e3m0",
-        "e0m3finite",
-        "e8m0fnu",
-        "binary8p3se",
-        "e4m3fnuz",
-    ],
+    "e4m3 e4m3fn e5m2 fp16 e2m1fn e3m0 e0m3finite e8m0fnu binary8p3se e4m3fnuz".split(),
 )
 def test_ranges_are_what_rounding_does(name):
     f = apscope.FloatFormat(name)
@@ -331,12 +305,7 @@ def test_a_trace_of_many_layers_and_evil_names_is_shown_in_part(tmp_path):
 
 def test_a_scheme_shows_its_keys_with_values(results):
     page = harmless(APS("e4m3", headroom="one")._repr_html_())
-    keys = {
-        key
-        for d in apscope.schemes.definitions()
-        if d.name == "aps"
-        for key in (k.name for k in d.keys)
-    }
+    keys = {key for d in definitions() if d.name == "aps" for key in (k.name for k in d.keys)}
     assert (
         keys <= set(page.codes)
         and "aps:e4m3,headroom=one" in page.codes
@@ -352,11 +321,7 @@ def test_a_scheme_shows_its_keys_with_values(results):
 
 @pytest.mark.parametrize(
     "spec",
-    [
-        f"{d.name}:e4m3" if d.takes_format else d.name
-        for d in apscope.schemes.definitions()
-        if not d.body
-    ],
+    [f"{d.name}:e4m3" if d.takes_format else d.name for d in definitions() if not d.body],
 )
 def test_every_scheme_can_be_shown(spec):
     with warnings.catch_warnings():

@@ -1,8 +1,6 @@
 """The specs on which every invariant runs, one file per group of the registry; at least one a
 scheme."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module

@@ -1,8 +1,6 @@
 """Schemes made of NumPy functions, and `apscope.exchange`: errors, and unchanged arrays of the
 caller."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

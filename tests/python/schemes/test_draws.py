@@ -50,9 +50,8 @@ def test_sampled_moments_meet_the_closed_forms(frame, scheme, topology):
     n = sampled["count"].to_numpy(float)
     expected_error = np.sqrt(exact["expected_variance"].to_numpy() / n / DRAWS)
     ratio = sampled["expected_bias_error"].to_numpy() / expected_error
-    assert (
-        0.4 < ratio.min() and ratio.max() < 2.0
-    )  # chi over sqrt(39): outside with probability < 1e-6
+    # Chi over sqrt(39): outside with probability < 1e-6.
+    assert 0.4 < ratio.min() and ratio.max() < 2.0
 
 
 def test_draws_change_no_other_column(frame, request):

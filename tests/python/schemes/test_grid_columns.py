@@ -1,8 +1,6 @@
 """subnormal, saturated, max_ulp and scale_exponent of schemes on whole tensors, if they round to a
 float grid."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -75,9 +73,8 @@ def test_the_first_step_has_every_column_of_the_same_scheme_run_block_by_block(
         rows(trace, spec.format(twin)).drop(columns="scheme"),
         rows(trace, twin).drop(columns="scheme"),
     )
-    hops = a.topology.isin(TOPOLOGIES) & (
-        "rounding=stochastic" in twin
-    )  # moments of draws on the way are sampled there
+    # Moments of draws on the way are sampled there.
+    hops = a.topology.isin(TOPOLOGIES) & ("rounding=stochastic" in twin)
     # Errors are split where a gradient itself is rounded; blocks are counted where they have scales
     # of their own.
     of_one_kind = a.columns[a.columns.str.startswith(("split_", "block_"))]

@@ -32,19 +32,9 @@ ALL = [spec for specs in SPECS.values() for spec in specs]
 DRAWN = [spec for spec in ALL if "stochastic" in spec or "qsgd" in spec]
 #: schemes that take their scale from the gradients
 SCALED = ["loss_scaling:e4m3,scale=best", *SPECS["aps"], *SPECS["stochastic"], *SPECS["qsgd"]]
-PER_PAIR = [
-    "counted",
-    "nonzero",
-    "underflow",
-    "overflow",
-    "nan",
-    "infinite",
-    "cosine",
-    "nmse",
-    "sqnr_db",
-    "relative_bias",
-    "max_ulp",
-]
+PER_PAIR = """
+    counted nonzero underflow overflow nan infinite cosine nmse sqnr_db relative_bias max_ulp
+""".split()
 ERRORS = [
     *PER_PAIR,
     "sum_error",
@@ -120,13 +110,7 @@ def test_a_power_of_two_goes_through_unchanged(tmp_path, spec, exponent):
         assert one[column].equals(two[column]), column
     for column in ("sum_error", "bias", "expected_bias"):
         assert np.array_equal(np.ldexp(one[column], exponent), two[column], equal_nan=True), column
-    for column in (
-        "sum_squared_error",
-        "sum_squared_reference",
-        "mse",
-        "variance",
-        "expected_variance",
-    ):
+    for column in "sum_squared_error sum_squared_reference mse variance expected_variance".split():
         assert np.array_equal(np.ldexp(one[column], 2 * exponent), two[column], equal_nan=True), (
             column
         )

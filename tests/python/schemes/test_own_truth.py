@@ -1,8 +1,6 @@
 """Every scheme's rows compare with the gradients; schemes that send other quantities have
 additional columns for these."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Invariants of every scheme, built in or made by a user."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 
@@ -225,9 +223,8 @@ def test_means_and_variances_of_draws_are_the_stated_ones(case):
     assert abs(z) < -NormalDist().inv_cdf(1e-6 / (2 * len(CASES))), f"z = {z}"
     squares = (error**2).sum(axis=1)
     off, spread = (squares - variances).mean(), (squares - variances).std(ddof=1) / np.sqrt(draws)
-    assert abs(off) <= 6 * spread + 1e-9 * squares.mean(), (
-        f"{off} +- {spread} of the variance"
-    )  # a coin's square has no spread
+    # A coin's square has no spread.
+    assert abs(off) <= 6 * spread + 1e-9 * squares.mean(), f"{off} +- {spread} of the variance"
 
 
 @each(lambda c: c.special and c.alone and not apscope.schemes.Scheme(c.spec).keeps_state)

@@ -4,6 +4,7 @@ import pytest
 
 import apscope
 from apscope import schemes
+from apscope.schemes import all_schemes
 
 BASELINES = ["none:fp32", "none:bf16", "none:fp16"]
 
@@ -11,9 +12,8 @@ BASELINES = ["none:fp32", "none:bf16", "none:fp16"]
 def test_main_has_the_baselines_and_the_rivals_at_four_exponent_widths():
     specs = [s.spec for s in apscope.schemes.main_schemes()]
     assert specs[:3] == BASELINES and len(specs) == len(set(specs)) == 39
-    assert (
-        specs.index("aps:e5m2") < specs.index("aps:e4m3fn") < specs.index("aps:e4m3")
-    )  # hardware's first
+    # Hardware's first.
+    assert specs.index("aps:e5m2") < specs.index("aps:e4m3fn") < specs.index("aps:e4m3")
     for f in ("e5m2", "e4m3fn", "e4m3", "e3m4", "e3m0"):
         assert {f"none:{f}", f"loss_scaling:{f},scale=best", f"aps:{f}"} < set(specs)
         if f != "e4m3":
@@ -40,11 +40,11 @@ def test_main_has_the_baselines_and_the_rivals_at_four_exponent_widths():
 
 
 def test_all_begins_with_main_and_has_every_scheme_of_the_registry():
-    specs = [s.spec for s in apscope.schemes.all_schemes()]
+    specs = [s.spec for s in all_schemes()]
     assert specs[: len(apscope.schemes.main_schemes())] == [
         s.spec for s in apscope.schemes.main_schemes()
     ] and len(specs) == len(set(specs))
-    named = {s.name for s in apscope.schemes.all_schemes()}
+    named = {s.name for s in all_schemes()}
     assert named == {d.name for d in schemes.definitions()}
 
 
@@ -55,10 +55,7 @@ def test_a_replay_takes_the_lists_by_name(request, given):
     digits = request.config.rootpath / "notebooks/data/digits"
     found = apscope.replay(digits, given, steps="0:1", topology="ring").provenance["schemes"]
     wanted = [
-        s.spec
-        for s in (
-            apscope.schemes.all_schemes() if given == ["all"] else apscope.schemes.main_schemes()
-        )
+        s.spec for s in (all_schemes() if given == ["all"] else apscope.schemes.main_schemes())
     ]
     assert found == (
         ["aps:e4m3", *(s for s in wanted if s != "aps:e4m3")]

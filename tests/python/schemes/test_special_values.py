@@ -1,8 +1,6 @@
 """A step with a value that is not finite, through exchange() step by step and through a replay: the
 same steps are dropped, by the same scales."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

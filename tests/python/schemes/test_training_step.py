@@ -1,7 +1,5 @@
 """The step argument of a scheme's Python parts."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

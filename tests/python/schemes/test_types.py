@@ -1,8 +1,6 @@
 """Programs that a type checker accepts and refuses: formats, and the keys of the scheme
 classes."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import json

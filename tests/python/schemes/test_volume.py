@@ -1,7 +1,5 @@
 """Columns volume and intra_volume: bytes of the busiest rank, divided by those in an fp32 ring."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -38,16 +38,10 @@ def hold(trace: apscope.Trace, table: pd.DataFrame, figure: str) -> None:
         everything = whole(trace, tuple(sorted(part["scheme"])), layer).loc[part["scheme"]]
         truth = np.where(everything["overflowed"] > 0, np.inf, sign * everything[figure])
         kept = ~part["stopped"].to_numpy()
-        for column in (
-            "error_over_noise",
-            "step_nmse",
-            "layer_cosine",
-            "worst_nmse",
-            "underflow_wire",
-            "volume",
-            "skipped",
-            "overflowed",
-        ):
+        for column in """
+            error_over_noise step_nmse layer_cosine worst_nmse underflow_wire volume skipped
+            overflowed
+        """.split():
             assert np.array_equal(
                 part[column].to_numpy(float)[kept],
                 everything[column].to_numpy(float)[kept],

@@ -116,9 +116,8 @@ def test_json_is_what_scripts_rest_on(capsys, digits):
         and first["stopped"] is False
         and isinstance(first["exponent_bits"], int)
     )
-    assert (
-        last["stopped"] is True and last["step_nmse"] is None and last["bound"] is None
-    )  # overflow
+    # Overflow.
+    assert last["stopped"] is True and last["step_nmse"] is None and last["bound"] is None
 
 
 def test_csv_has_all_columns(capsys, digits):

@@ -113,10 +113,8 @@ def test_a_larger_bias_overflows_saturates_most_or_changes_nothing(digits, kind)
 
 def test_wide_formats_have_one_bias():
     assert [f.name for f in biased(16, "ieee")[8]] == ["bf16"]
-    assert [f.bias for kind in ("fn", "finite") for f in biased(16, kind)[8]] == [
-        128,
-        128,
-    ]  # that fp32 has their values
+    # That fp32 has their values.
+    assert [f.bias for kind in ("fn", "finite") for f in biased(16, kind)[8]] == [128, 128]
 
 
 def test_layers_told_apart_reach_further_down(digits):

@@ -1,8 +1,6 @@
 """Traces on file systems of fsspec: the same results as from a folder, files that are fetched on
 request, and one sentence for every error."""
 
-from __future__ import annotations
-
 import gc
 import subprocess
 import sys

@@ -14,6 +14,7 @@ from apscope import open_trace, replay
 from apscope._traces.trace_info import check, describe
 from apscope.cli import main
 from apscope.record import TraceWriter
+from tests.python.argv import argv
 
 rng = np.random.default_rng(7)
 
@@ -137,16 +138,9 @@ def test_a_flipped_byte_of_a_worker_is_not_replayed(trace, tmp_path, capsys):
         r"manifest says [0-9a-f]{64}; the file is damaged",
     ):
         replay(open_trace(trace.path), "aps:e4m3", topology="ring")
-    command = [
-        "replay",
-        str(trace.path),
-        "--scheme",
-        "aps:e4m3",
-        "--topology",
-        "ring",
-        "-o",
-        str(tmp_path / "results"),
-    ]
+    command = argv(
+        "replay {} --scheme aps:e4m3 --topology ring -o {}", trace.path, tmp_path / "results"
+    )
     assert main(command) == 2
     assert (
         "step_00000009/worker_0001.safetensors: its SHA-256 is" in capsys.readouterr().err

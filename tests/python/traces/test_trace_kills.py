@@ -97,9 +97,8 @@ class WriterAndReader(RuleBasedStateMachine):
             self.write(step, self.values(seed))
             committed = True
         except Killed:
-            committed = (
-                how == "after" and at == self.workers
-            )  # the manifest comes behind the workers' files
+            # The manifest comes behind the workers' files.
+            committed = how == "after" and at == self.workers
         finally:
             os.replace = real
         if committed:

@@ -153,9 +153,8 @@ def test_the_writer_refuses_what_would_not_be_a_trace(tmp_path):
         r"worker 1 at step 0: tensor 'w' has shape \(3,\), but had \(2,\)",
         lambda: writer.end_step(0),
     )
-    assert not [
-        path for path in (tmp_path / "run").iterdir() if not path.name.startswith(".")
-    ]  # but its lock
+    # But its lock.
+    assert not [path for path in (tmp_path / "run").iterdir() if not path.name.startswith(".")]
     writer.close()
 
     for worker in range(2):

@@ -6,6 +6,17 @@ from pathlib import Path
 
 import torch
 
+SPECS = [
+    "aps:e4m3",
+    "aps:e3m4,unit=model,rounding=stochastic",  # one scale for all groups of FSDP
+    "aps:e5m2,unit=bucket:4KB",
+    "error_feedback(aps:e3m0)",
+    "delayed_scaling:e4m3fn",
+    "dynamic_loss_scaling:fp16,init=1048576",  # drops steps at first
+    "qsgd",
+    "hybrid(last=none:fp16;else=error_feedback(sign))",
+]
+
 
 def optimizer_of(name, parameters):
     if name == "adam":

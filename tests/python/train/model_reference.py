@@ -4,8 +4,6 @@ Nothing here imports apscope or torch. Operands are fp32 arrays, casts are funct
 the axis that the product sums over.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import ml_dtypes

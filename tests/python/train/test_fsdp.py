@@ -8,7 +8,7 @@ from torch.nn.utils import clip_grad_norm_  # noqa: E402
 
 from apscope.train import ExchangeState, Workers, exchange_fsdp  # noqa: E402
 from apscope.train._exchanger import fsdp_factors  # noqa: E402
-from tests.python.train.jobs import optimizer_of, run_job  # noqa: E402
+from tests.python.train.jobs import SPECS, optimizer_of, run_job  # noqa: E402
 
 if not torch.distributed.is_available():
     pytest.skip("this PyTorch has no torch.distributed", allow_module_level=True)
@@ -18,16 +18,6 @@ except ImportError:
     pytest.skip("this PyTorch has no FSDP2", allow_module_level=True)
 
 STEPS = 50
-SPECS = [
-    "aps:e4m3",
-    "aps:e3m4,unit=model,rounding=stochastic",  # one scale for all groups of FSDP
-    "aps:e5m2,unit=bucket:4KB",
-    "error_feedback(aps:e3m0)",
-    "delayed_scaling:e4m3fn",
-    "dynamic_loss_scaling:fp16,init=1048576",  # drops steps at first
-    "qsgd",
-    "hybrid(last=none:fp16;else=error_feedback(sign))",
-]
 
 
 @pytest.fixture(scope="module")

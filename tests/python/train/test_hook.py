@@ -7,23 +7,11 @@ from torch.nn import functional as F  # noqa: E402
 
 from apscope.train import Workers  # noqa: E402
 from tests.python.train import ddp_job  # noqa: E402
-from tests.python.train.jobs import optimizer_of, run_job  # noqa: E402
+from tests.python.train.jobs import SPECS, optimizer_of, run_job  # noqa: E402
 
 STEPS = 50
 if not torch.distributed.is_available():
     pytest.skip("this PyTorch has no torch.distributed", allow_module_level=True)
-
-
-SPECS = [
-    "aps:e4m3",
-    "aps:e3m4,unit=model,rounding=stochastic",
-    "aps:e5m2,unit=bucket:4KB",
-    "error_feedback(aps:e3m0)",
-    "delayed_scaling:e4m3fn",
-    "dynamic_loss_scaling:fp16,init=1048576",  # drops steps at first
-    "qsgd",
-    "hybrid(last=none:fp16;else=error_feedback(sign))",
-]
 
 
 def bits(tensor):

@@ -1,7 +1,5 @@
 """``apscope train --dask``: the bits of one process, lost workers, kills, and one sentence for what goes wrong."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

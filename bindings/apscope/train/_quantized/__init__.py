@@ -7,15 +7,6 @@ from .registry import is_quantized, register_module
 from .specs import Cast, LossScale, Sum, Weights
 
 __all__ = [
-    "Cast",
-    "LossScale",
-    "QuantizedModel",
-    "Recipe",
-    "Sum",
-    "Weights",
-    "is_quantized",
-    "quantization",
-    "quantize_model",
-    "recipes",
-    "register_module",
-]
+    "Cast", "LossScale", "QuantizedModel", "Recipe", "Sum", "Weights", "is_quantized",
+    "quantization", "quantize_model", "recipes", "register_module",
+]  # fmt: skip

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from ..._results.results import Results
     from ...record import TraceWriter
 
-__all__ = ["QuantizedModel", "quantization", "quantize_model"]
-
 #: The `QuantizedModel` of every model.
 _ATTRIBUTE = "_apscope_quantization"
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from .model import QuantizedModel
     from .uses import Clock
 
-__all__ = ["Observer"]
-
 #: Counts and sums over calls; the other columns follow from them.
 _ADDED = (
     "count", "counted", "nonzero", "underflow", "saturated", "overflow", "nan", "infinite",

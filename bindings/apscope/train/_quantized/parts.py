@@ -12,8 +12,6 @@ from .products import Convolution, Linear, Matmul, Through
 from .specs import Cast, Sum
 from .uses import Clock, Use, Words
 
-__all__ = ["POINTWISE", "PRODUCT", "SUMS", "Adder", "Part"]
-
 #: Roles of a part with a product, and of one without.
 PRODUCT = (
     "forward.input", "forward.weight",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from .recipe import Recipe
 from .specs import Cast, LossScale, Sum, Weights
 
-__all__ = ["preset", "recipes"]
-
 
 def _mixed_precision() -> Recipe:
     half = Cast("fp16", overflow="ieee")

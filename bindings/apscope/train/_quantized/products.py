@@ -19,8 +19,6 @@ from torch.nn.functional import conv2d, pad, unfold
 if TYPE_CHECKING:
     from .parts import Part
 
-__all__ = ["Convolution", "Linear", "Matmul", "Through"]
-
 Pair = tuple[int, int]
 
 
@@ -207,9 +205,7 @@ def _input_gradient(
     """Terms by output channel, row and column of the turned kernel; zeros in a stride's gaps."""
     stride, padding, dilation, groups = place
     if adder.plain:
-        return torch.ops.aten.convolution_backward(
-            g, x, w, None, stride, padding, dilation, False, [0, 0], groups, [True, False, False]
-        )[0]
+        return _plain_gradients(g, x, w, place, [True, False, False])[0]
     kernel = (w.shape[2], w.shape[3])
     spread = g.new_zeros(*g.shape[:2], *((g.shape[2 + i] - 1) * stride[i] + 1 for i in (0, 1)))
     spread[:, :, :: stride[0], :: stride[1]] = g
@@ -229,13 +225,20 @@ def _weight_gradient(
     train: bool
 ) -> torch.Tensor:  # fmt: skip
     """Terms by image, row and column of the output."""
-    stride, padding, dilation, groups = place
     if adder.plain:
-        return torch.ops.aten.convolution_backward(
-            g, x, w, None, stride, padding, dilation, False, [0, 0], groups, [False, True, False]
-        )[1]
+        return _plain_gradients(g, x, w, place, [False, True, False])[1]
     patches = _patches(x, (w.shape[2], w.shape[3]), place)
-    return adder.matmul(_rows(g, groups), patches.mT, training=train).reshape(w.shape)
+    return adder.matmul(_rows(g, place[3]), patches.mT, training=train).reshape(w.shape)
+
+
+def _plain_gradients(
+    g: torch.Tensor, x: torch.Tensor, w: torch.Tensor, place: tuple[Any, ...], needs: list[bool]
+) -> Any:
+    """PyTorch's own gradients of image, kernel and bias."""
+    stride, padding, dilation, groups = place
+    return torch.ops.aten.convolution_backward(
+        g, x, w, None, stride, padding, dilation, False, [0, 0], groups, needs
+    )
 
 
 class Through(torch.autograd.Function):

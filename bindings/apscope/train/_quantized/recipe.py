@@ -13,8 +13,6 @@ from .parts import POINTWISE, PRODUCT, SUMS
 from .registry import kind_of
 from .specs import LossScale, as_cast, as_sum, as_weights
 
-__all__ = ["WEIGHT_UPDATE", "Bound", "FormatFor", "Patterns", "Recipe", "bind", "by_patterns"]
-
 WEIGHT_UPDATE = "weight_update"
 ROLES = (*PRODUCT, *POINTWISE, *SUMS, WEIGHT_UPDATE)
 #: Tensors that a recipe names; `other` is the second operand of attention's products.

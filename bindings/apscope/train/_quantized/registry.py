@@ -11,8 +11,6 @@ from torch import nn
 
 from .parts import Part
 
-__all__ = ["Kind", "is_quantized", "kind_of", "register_module", "swap", "swap_back"]
-
 #: A part's name below the module's ("" for the module itself) -> "product" or "pointwise".
 Parts = Mapping[str, str]
 

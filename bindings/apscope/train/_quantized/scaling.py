@@ -9,8 +9,6 @@ import torch
 
 from .specs import LossScale
 
-__all__ = ["Scaler"]
-
 
 class Scaler:
     """Scales a loss, and divides gradients by the scale before the optimizer's step.

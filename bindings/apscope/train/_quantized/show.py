@@ -8,8 +8,6 @@ from .parts import Part
 from .specs import Weights
 from .uses import Clock
 
-__all__ = ["text_of"]
-
 
 def text_of(
     parts: list[Any],

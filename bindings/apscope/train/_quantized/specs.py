@@ -12,8 +12,6 @@ from ..._core import BlockFormat, FloatFormat
 from ..._schemes.scheme import Scheme, as_scheme
 from ...torch._weights import UPDATES
 
-__all__ = ["Cast", "LossScale", "Sum", "Weights", "as_cast", "as_sum", "as_weights"]
-
 
 @dataclass(frozen=True)
 class Cast:

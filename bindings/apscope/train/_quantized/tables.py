@@ -12,8 +12,6 @@ from ..._results.columns import frame_of
 from ..._results.results import Results
 from ..._traces.roles import guess_role
 
-__all__ = ["results_of"]
-
 _TEXTS = ("tensor", "role", "scheme", "format", "topology")
 #: Columns of whole numbers, which may be empty.
 _WHOLE = {

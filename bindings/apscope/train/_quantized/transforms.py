@@ -8,8 +8,6 @@ import torch
 
 from ..._core import BlockFormat
 
-__all__ = ["HADAMARD", "hadamard", "in_tiles", "with_block"]
-
 #: The transform's length.
 HADAMARD = 16
 #: The signs before it, from Transformer Engine's reference.

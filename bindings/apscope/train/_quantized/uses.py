@@ -22,8 +22,6 @@ from .transforms import hadamard, in_tiles, with_block
 if TYPE_CHECKING:
     from .observe import Observer
 
-__all__ = ["Clock", "Use", "Words"]
-
 
 class Clock:
     """State that all uses of a model share: the seed, the step and its phase, the observer.

@@ -1,0 +1,86 @@
+"""Arguments of verbs: a short form to declare one, and those that several verbs share."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, _ActionsContainer
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from .._results.results import Results
+
+
+class Add(Protocol):
+    """Adds an argument, given as the help prints it; a flag if it has neither value nor choices."""
+
+    def __call__(self, argument: str, text: str, **more: Any) -> None: ...
+
+
+def adder(to: _ActionsContainer) -> Add:
+    """For a parser or a group: ``add("-o, --output FILE", text)``; `more` as in `add_argument`."""
+
+    def add(argument: str, text: str, **more: Any) -> None:
+        *names, last = argument.split(", ")
+        name, _, metavar = last.partition(" ")
+        if metavar:
+            more["metavar"] = metavar
+        elif "choices" not in more:
+            more.setdefault("action", "store_true")
+        to.add_argument(*names, name, help=text, **more)
+
+    return add
+
+
+def add_results(add: Add) -> None:
+    """The folder of results that is read."""
+    add("results RESULTS", "a folder written by apscope replay")
+
+
+def add_written_results(add: Add) -> None:
+    """The folder of results that is written."""
+    add("-o, --output RESULTS", "the folder to write", required=True)
+    add("--force", "replace earlier results, or files of the same names, in the folder")
+    add("--csv", "write results.csv even if there are more than 200,000 rows", default=None)
+
+
+def add_part_of_trace(add: Add) -> None:
+    """Topology, steps and workers, where the source is a trace or results."""
+    add(
+        "--topology NAME",
+        "the order of the additions; by default ring, for results the first replayed",
+    )
+    add("--steps A:B", "for a trace: recorded step numbers A <= step < B, or a list A,B,C")
+    add("--workers N", "for a trace: only ranks 0..N-1", type=int)
+
+
+def add_threads(add: Add) -> None:
+    """The threads of a replay that a verb makes for itself."""
+    add("--threads N", "threads of a replay; 0: all of the machine", type=int, default=0)
+
+
+def add_elements(add: Add, what: str) -> None:
+    """The size of the model whose times are computed."""
+    text = f"{what} for a model of N parameters; default %(default)g"
+    add("--elements N", text, type=float, default=25.6e6)
+
+
+def add_shape(
+    parser: ArgumentParser, json: str = "print a list of rows: all columns, every digit"
+) -> None:
+    """A machine's format in place of the tables."""
+    add = adder(parser.add_mutually_exclusive_group())
+    add("--json", json)
+    add("--csv", "print CSV: all columns, every digit")
+
+
+def open_results(source: str) -> Results | None:
+    """The results in this folder; None if it is a trace, a URL or neither."""
+    from .._results.folders import check_readable
+    from .._results.results import Results
+    from .._traces.opening import is_url
+
+    if is_url(source):
+        return None
+    folder = check_readable(source)
+    if (folder / "manifest.json").exists() or not (folder / "provenance.json").exists():
+        return None
+    return Results.open(folder)
