@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("page", type=Path, help="docs/performance.md")
     parser.add_argument(
-        "--rounds", type=int, default=9, help="of both commands in turn; medians count"
+        "--rounds", type=int, default=9, help="of both commands alternately; the medians are reported"
     )
     parser.add_argument("--elements", type=int, default=1_000_000, help="of a gradient")
     args = parser.parse_args(arguments)
@@ -83,7 +83,7 @@ def main(arguments: list[str] | None = None) -> None:
         END,
         [
             f"{page.machine()}; {size:.1f} MB of gradients, {STEPS} steps of {WORKERS} workers; "
-            f"the middle one of {args.rounds} rounds. Load before them: {load:.1f} (0 is a quiet "
+            f"the median of {args.rounds} rounds. Load before them: {load:.1f} (0 is a quiet "
             "machine).",
             "",
             "| replay by `aps:e4m3` on the ring | seconds | processor seconds |",
@@ -94,7 +94,7 @@ def main(arguments: list[str] | None = None) -> None:
             ),
             "",
             f"The check takes {more[0]:.2f} s and {more[1]:.2f} s of processor time more, the "
-            f"middle one of the rounds' differences: {100 * (checked[1] / not_checked[1] - 1):.0f} "
+            f"median of the rounds' differences: {100 * (checked[1] / not_checked[1] - 1):.0f} "
             "% of the processor time without it.",
         ],
     )

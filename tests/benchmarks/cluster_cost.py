@@ -142,7 +142,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("page", type=Path, help="docs/performance.md")
     parser.add_argument(
-        "--rounds", type=int, default=5, help="of all replays in turn; medians count"
+        "--rounds", type=int, default=5, help="of all replays alternately; the medians are reported"
     )
     parser.add_argument("--steps", type=int, default=25)
     parser.add_argument("--elements", type=int, default=250_000, help="of a gradient")
@@ -201,7 +201,7 @@ def main(arguments: list[str] | None = None) -> None:
         [
             f"{page.machine()}; load before it {load:.1f} (0 is a quiet machine). {size:.1f} MB of "
             f"gradients, {args.steps} steps of {WORKERS} workers; "
-            f"{len(here.provenance['schemes'])} schemes, four topologies; the middle one of "
+            f"{len(here.provenance['schemes'])} schemes, four topologies; the median of "
             f"{args.rounds} rounds. All gave the same rows.",
             "",
             "| replay on one thread each | trace by its | seconds | shortest | processor seconds | "

@@ -113,8 +113,8 @@ def main(arguments: list[str] | None = None) -> None:
         [
             f"{page.machine()}; load before it {load:.1f} (0 is a quiet machine). "
             f"{Path(args.trace).name}: {parameters} parameters, {trace.workers} workers, "
-            f"{len(trace.manifest.steps)} steps, {values} values. Memory is what was resident "
-            "beyond mapped files and Python.",
+            f"{len(trace.manifest.steps)} steps, {values} values. Memory is the resident set "
+            "without mapped files and Python.",
             "",
             f"| {len(specs)} schemes, four topologies | budget | seconds | user seconds | system "
             "seconds | MiB |",

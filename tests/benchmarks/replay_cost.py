@@ -205,7 +205,7 @@ def main(arguments: list[str] | None = None) -> None:
     ratio = statistics.median(one[0] / two[0] for one, two in zip(taken[1], taken[2]))
     lines = [
         f"{page.machine()}; {len(specs)} schemes, {len(apscope.replay.__kwdefaults__['topology'])} "
-        f"topologies, {values_of(args.traces)} values, {rows} rows; the middle one of {args.runs} "
+        f"topologies, {values_of(args.traces)} values, {rows} rows; the median of {args.runs} "
         "runs. Wall time includes starting Python and writing the results.",
         "",
         "| threads | seconds | processor seconds | largest resident set, MiB |",
@@ -218,7 +218,7 @@ def main(arguments: list[str] | None = None) -> None:
         f"Two threads are {ratio:.2f} times as fast as one; {threads:.2f} times where tables take "
         "no time: `aps:e4m3`, four topologies, 16 steps of 8 workers, one tensor of "
         f"{args.elements} elements. Two processes at once, of one thread each, do {machine:.2f} "
-        "times the work of one there: what the machine gives.",
+        "times the work of one there, the limit of the machine.",
     ]
     if samples is not None:
         files, functions = samples

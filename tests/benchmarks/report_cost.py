@@ -127,9 +127,9 @@ def lines_of(trace: apscope.Trace, schemes: int, found: dict[str, Any]) -> list[
         }
         lines += [
             "",
-            f"Chromium has the page ready in {found['browser']['open']:.1f} s. A box of "
-            f"a filter is answered in {statistics.median(parts.values()):.0f} ms in the "
-            "middle: " + ", ".join(f"{name} {took:.0f}" for name, took in parts.items()) + ".",
+            f"The page is ready in Chromium after {found['browser']['open']:.1f} s. A "
+            f"filter takes {statistics.median(parts.values()):.0f} ms, the median of the "
+            "parts: " + ", ".join(f"{name} {took:.0f}" for name, took in parts.items()) + ".",
         ]
     return lines
 

@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("page", type=Path, help="docs/performance.md")
     parser.add_argument(
-        "--rounds", type=int, default=15, help="of all commands in turn; medians count"
+        "--rounds", type=int, default=15, help="of all commands alternately; the medians are reported"
     )
     args = parser.parse_args(arguments)
     taken: dict[str, list[tuple[float, float, int]]] = {}
@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> None:
         BEGIN,
         END,
         [
-            f"{page.machine()}; the middle one of {args.rounds} rounds. Load before them: "
+            f"{page.machine()}; the median of {args.rounds} rounds. Load before them: "
             f"{load:.1f} (0 is a quiet machine).",
             "",
             "| command | seconds | shortest | processor seconds |",
