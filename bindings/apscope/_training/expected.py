@@ -1,4 +1,4 @@
-"""The excess loss that an error over the noise foretells, as far as it was established.
+"""The excess loss that an error over the noise predicts, as far as it was established.
 
 docs/insight.md fits excess = factor * error_over_noise^slope to small tasks that were trained, one
 scheme for all layers, rounded to nearest; `law.json` has the line, written by docs/insight.py.
@@ -45,7 +45,7 @@ def is_covered(scheme: str | Scheme) -> bool:
 
 
 def expected_excess(scheme: str | Scheme, error_over_noise: float) -> ExpectedExcess:
-    """The excess training loss over fp32 that an error over the noise foretells.
+    """The excess training loss over fp32 that an error over the noise predicts.
 
     The line was fitted to three small tasks and held on five others, of 1,906 to 30,652 parameters
     and at most 300 steps (docs/insight.md); for larger models it is a hypothesis.
