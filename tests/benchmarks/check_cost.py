@@ -45,7 +45,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("page", type=Path, help="docs/performance.md")
     parser.add_argument(
-        "--rounds", type=int, default=9, help="of both commands alternately; the medians are reported"
+        "--rounds",
+        type=int,
+        default=9,
+        help="of both commands in alternation; medians count",
     )
     parser.add_argument("--elements", type=int, default=1_000_000, help="of a gradient")
     args = parser.parse_args(arguments)

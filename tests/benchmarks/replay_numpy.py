@@ -371,8 +371,8 @@ def main(arguments: list[str] | None = None) -> int:
 
         runs = f"the median of {args.runs} runs" if args.runs > 1 else "one run"
         page.replace_between(args.page, BEGIN, END, [
-            f"{page.machine()}, ml_dtypes {ml_dtypes.__version__}; {runs} of each, alternately. NumPy "
-            f"runs on one thread. Load before them {load:.1f} (0 is a quiet machine).", "",
+            f"{page.machine()}, ml_dtypes {ml_dtypes.__version__}; {runs} of each, alternately. "
+            f"NumPy runs on one thread. Load before them {load:.1f} (0 is a quiet machine).", "",
             "| traces | schemes | topologies | NumPy, s | apscope's threads | apscope, s | ratio |",
             "|---|---|---|---|---|---|---|",
             *(f"| {', '.join(Path(t).name for t in traces)} | {len(SCHEMES)} | {len(TOPOLOGIES)} | "

@@ -50,7 +50,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("page", type=Path, help="docs/performance.md")
     parser.add_argument(
-        "--rounds", type=int, default=15, help="of all commands alternately; the medians are reported"
+        "--rounds",
+        type=int,
+        default=15,
+        help="of all commands in alternation; medians count",
     )
     args = parser.parse_args(arguments)
     taken: dict[str, list[tuple[float, float, int]]] = {}

@@ -1,4 +1,4 @@
-"""Runs every build that is there, and compares: `python -m tests.portable [--page docs/conformance.md]`.
+"""Runs and compares all builds: `python -m tests.portable [--page docs/conformance.md]`.
 
 A line a build and instruction set with the SHA-256 of what it prints of all schemes; exits with 1
 where they are not one. With --page the table goes into the page.

@@ -313,7 +313,7 @@ class Plan:
         return written(tool, layers)
 
     def verdict(self) -> str:
-        """The answer in one or two sentences: the gain over the best single scheme, its interval."""
+        """The answer in one or two sentences: the gain over the best single scheme."""
         return verdict(self)
 
     def __eq__(self, other: object) -> bool:

@@ -18,7 +18,7 @@ __all__ = ["ExpectedExcess", "expected_excess", "is_covered"]
 
 
 class ExpectedExcess(NamedTuple):
-    """Excess training loss over fp32 in nats, and its 95 % interval; NaN where none is established."""
+    """Excess training loss over fp32 in nats, and its 95 % interval; NaN if none is established."""
 
     loss: float
     low: float
@@ -38,7 +38,7 @@ def _law() -> dict[str, Any]:
 
 
 def is_covered(scheme: str | Scheme) -> bool:
-    """Whether the line was fitted to schemes like it: its name, rounded to nearest, also in the sums."""
+    """Whether the line covers a scheme: by its name, with messages and sums rounded to nearest."""
     held = as_scheme(scheme)
     roundings = {held.keys.get("rounding", ""), held.keys.get("hop_rounding", "same")}
     return held.name in _law()["schemes"] and roundings <= {"ties_to_even", "same"}

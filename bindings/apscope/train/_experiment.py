@@ -197,7 +197,7 @@ def _key(run: Run, experiment: Experiment, about: str, versions: dict[str, str])
 
 
 def _has_trace(trace: Path | None, key: str) -> bool:
-    """Whether nothing is to be recorded, or is there, of this run and not of an earlier experiment."""
+    """Whether the run need not be recorded, or is, by this and not by an earlier experiment."""
     try:
         return trace is None or open_trace(trace).manifest.metadata["run"] == key
     except (ValueError, OSError, KeyError):
