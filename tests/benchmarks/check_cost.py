@@ -1,9 +1,9 @@
-"""What comparing a trace's files with their SHA-256 costs a replay: python -m
-tests.benchmarks.check_cost docs/performance.md
+"""The cost of comparing a trace's files with their SHA-256: python -m tests.benchmarks.check_cost
+docs/performance.md
 
-Makes a trace in a temporary folder, so that its files are in the system's cache and no disk is
-waited for, and replays it by `aps:e4m3` on the ring on the command line with the check and with
---no-check in turn. Writes the medians between the markers of the page.
+Makes a trace in a temporary folder, so that its files are in the system's cache and no time is
+spent on the disk, and replays it by `aps:e4m3` on the ring on the command line, alternately with
+the check and with --no-check. Writes the medians between the markers of the page.
 """
 
 from __future__ import annotations

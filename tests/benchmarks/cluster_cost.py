@@ -1,9 +1,9 @@
-"""What a replay on a Dask cluster takes: python -m tests.benchmarks.cluster_cost
+"""The cost of a replay on a Dask cluster: python -m tests.benchmarks.cluster_cost
 docs/performance.md
 
 Makes a trace in a temporary folder and replays it by the schemes of the list `main` here, on one
 thread, and on one and two Dask workers of one thread each on this machine, by its folder and by a
-URL, in turn in every round; every result is held to the one from here. Beside them the same with a
+URL, each once per round; every result is compared with the local one. Beside them the same with a
 task per step, placed by Dask's scheduler, instead of a part per worker. Writes the medians, and the
 most that a worker's temporary folder held, between the markers of the page.
 """
@@ -124,7 +124,7 @@ def measure(
     deadline = time.monotonic() + 60
     while (
         len(log.read_text().split()) < folders
-    ):  # workers are told that they need the trace no more, and remove its files
+    ):  # workers are told that they no longer need the trace, and remove its files
         if time.monotonic() > deadline:
             raise SystemExit(
                 "a Dask worker has kept the trace's files for a minute after the replay"

@@ -1,4 +1,4 @@
-"""What a replay costs against the size of the job: python -m tests.benchmarks.cost_against_size
+"""The cost of a replay against the size of the job: python -m tests.benchmarks.cost_against_size
 docs
 
 Measures `apscope.replay` on one thread over synthetic traces, each point in a process of its own:
@@ -82,7 +82,7 @@ def largest_resident_set() -> int:
 
 
 def measure(folder: str, schemes: list[str], seconds: float) -> dict:
-    """Medians over at least three replays, or over one where one takes longer than `seconds`.
+    """Medians over at least three replays, or one replay if it takes longer than `seconds`.
 
     Processor time is what is drawn: on one thread it is the wall time of a machine with nothing
     else to do.

@@ -1,12 +1,12 @@
-"""What recording every tenth step costs a training of ResNet-18: python -m
+"""The cost of recording every tenth step of a training of ResNet-18: python -m
 tests.benchmarks.recording_cost docs/performance.md
 
 Trains the network of notebooks/record/record_resnet.py (11.2 million parameters) on random images
-of 32 x 32, some tens of steps without a recorder and as many with one, in turn, and takes the
-median of the pairs' ratios, of wall time and of processor time (of all threads, the writing one
-too; it says more where other programs run beside). What is recorded holds all that a recorder does:
-attaching, taking the gradients of every tenth step, writing and hashing them beside the next nine,
-closing. Writes the lines between the markers of the page.
+of 32 x 32, some tens of steps alternately without and with a recorder, and takes the median of the
+pairs' ratios, of wall time and of processor time (of all threads, the writing one too; it says more
+where other programs run beside). What is recorded holds all that a recorder does: attaching, taking
+the gradients of every tenth step, writing and hashing them beside the next nine, closing. Writes
+the lines between the markers of the page.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Where the time of `apscope replay` goes: python -m tests.benchmarks.replay_cost
 docs/performance.md
 
-Replays the bundled traces with --scheme all and the four default topologies on the command line, on
-one thread and on two in turn, and takes the medians of wall time, processor time and the largest
-resident set. Linux's `perf` samples one such run, if it is there: the share of the samples inside
-the compiled module, and by function where the module keeps its symbols (a build with
--DCMAKE_STRIP=/bin/true). Then every scheme by itself, for what one of its visits to a value costs.
-Writes the lines between the markers of the page.
+Replays the bundled traces with --scheme all and the four default topologies on the command line,
+alternately on one thread and on two, and takes the medians of wall time, processor time and the
+largest resident set. Linux's `perf` samples one such run, if it is there: the share of the samples
+inside the compiled module, and by function where the module keeps its symbols (a build with
+-DCMAKE_STRIP=/bin/true). Then replays every scheme by itself to get its time per value. Writes the
+lines between the markers of the page.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def values_of(traces: list[str]) -> int:
 
 
 def cost_of_schemes(traces: list[str], specs: list[str]) -> list[tuple[str, float]]:
-    """ns of processor time a value, statistics and tables included, dearest first."""
+    """ns of processor time per value, including statistics and tables, slowest first."""
     values, found = values_of(traces), []
     for spec in specs:
         times = []

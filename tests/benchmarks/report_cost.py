@@ -1,4 +1,4 @@
-"""What a large trace's results, summary and report take: python -m tests.benchmarks.report_cost
+"""The cost of a large trace's results, summary and report: python -m tests.benchmarks.report_cost
 docs/performance.md TRACE ...
 
 Replays each trace through 25 schemes with the four default topologies on the command line,
@@ -88,7 +88,7 @@ def answers(report: Path) -> dict[str, Any]:
             browser.wait(f"document.querySelector('#{part} svg, #{part} tbody tr')")
             browser.run(
                 "new Promise((done) => setTimeout(done, 300))"
-            )  # until the page knows what is in sight
+            )  # until the page has observed which parts are visible
             found[part] = []
             for _ in range(5):
                 browser.run(CLICK)

@@ -1,4 +1,4 @@
-"""What `apscope` takes from the shell before and after its work: python -m tests.benchmarks.startup
+"""The time of `apscope` from the shell around its work: python -m tests.benchmarks.startup
 docs/performance.md
 
 Runs Python alone, what it imports, and small commands on the bundled trace `digits`, each in turn
@@ -24,7 +24,7 @@ TRACE = "notebooks/data/digits"
 
 
 def jobs(folder: str) -> dict[str, list[str]]:
-    """What is timed, by the words of its row."""
+    """The timed commands, by the words of their rows."""
     apscope = [sys.executable, "-m", "apscope"]
     return {
         "`python -c pass`": [sys.executable, "-c", "pass"],

@@ -56,7 +56,7 @@ def row(random, trace, step, tensor, scheme, stage, topology, **given):
     }
     if held(given.get("overflow", 0)) and given.get("overflow", 0) > 0:
         noise["sum_log2_error_over_noise"] = math.inf
-    # Of the wire, of the second trace, and of rows without numbers nothing is known of the noise.
+    # The noise is unknown for the wire, for the second trace, and for rows without numbers.
     known = stage == "reduced" and trace != "second" and not given.get("note")
     return (
         found
@@ -182,8 +182,8 @@ def held(value):
 
 
 def rows_of(frame, trace, scheme, topology):
-    """What a topology of a scheme covers: its rows, and those of tensors with a reduction of their
-    own."""
+    """The rows that a topology of a scheme covers: its own, and those of tensors with their own
+    reduction."""
     mine = frame[(frame.trace == trace) & (frame.scheme == scheme)].to_dict("records")
     if not any(r["stage"] == "reduced" for r in mine):
         return mine
