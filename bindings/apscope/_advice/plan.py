@@ -238,7 +238,7 @@ class Plan:
         """
         if wrong := [name for name in limits if name not in (*LIMITS, "max_layer_error")]:
             raise TypeError(
-                f"solve knows no limit '{wrong[0]}'; use {', '.join(LIMITS)}, max_layer_error"
+                f"solve has no limit '{wrong[0]}'; use {', '.join(LIMITS)}, max_layer_error"
             )
         wish = Wish(minimize or self.wish.minimize, **limits).completed(self._table.chosen.noisy)
         return made(

@@ -58,7 +58,7 @@ def run_experiment(
     say: Callable[[str], None] = print,
     command: str = "",
 ) -> None:
-    """Trains what is not trained yet, and writes the results.
+    """Trains the runs that are not trained yet, and writes the results.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def _has_trace(trace: Path | None, key: str) -> bool:
 def _found(
     made: Mapping[Run, Any], keys: dict[Run, str], out: Path
 ) -> list[tuple[Run, dict[str, Any]]]:
-    """What was found of the runs that were asked for; `made` has the runs that were trained."""
+    """The results of the requested runs; `made` has the runs that were trained."""
     return [
         (run, results.read_run(out / "runs" / f"{keys[own]}.json")) for run, own in made.items()
     ]
