@@ -1,5 +1,6 @@
 # Everything from an empty clone: `make report` and `make test` install what they need (Debian
-# packages, a virtual environment in .venv, the build in build/) and repeat nothing that is up to date.
+# packages, a virtual environment in .venv, the build in build/) and repeat nothing that is up to
+# date.
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -24,24 +25,24 @@ help:
 	@echo "make report      replay the bundled recorded traces through --scheme main into out/ and write out/report.html"
 	@echo "make report-all  the same through every scheme (--scheme all), into out/all/"
 	@echo "make test        build everything and run the C++ tests, the Python tests and the notebooks"
-	@echo "make lint        what the sources look like: the tree, clang-format, biome (JavaScript), ruff, mypy"
+	@echo "make lint        checks of the sources: layout, clang-format, biome (JavaScript), ruff, mypy"
 	@echo "make tidy        clang-tidy on the C++ sources that changed since main; ALL=1: on all, half an hour"
 	@echo "make sanitize    the C++ tests and quick Python tests under the address and undefined-behaviour sanitizers, the C++ tests under the thread sanitizer; ONLY=asan, tsan"
 	@echo "make fuzz        readers of files, names, specs, dumps and results under libFuzzer, 30 minutes each, and generated calls; MINUTES=N, TARGETS=NAMES, EXAMPLES=N"
 	@echo "make format      write sources as make lint wants them"
-	@echo "make package     build the sdist and the wheel into build/package/ and try them in an environment of their own; the C++ library too"
-	@echo "make cuda        compile the CUDA library and module, by NVIDIA's compiler from PyPI where the machine has none; ARCHITECTURES='80;90'"
-	@echo "make portable    one program by g++, Clang, libc++, for aarch64 and WebAssembly: all print the same bits; BUILDS='clang aarch64'"
+	@echo "make package     build the sdist and the wheel into build/package/ and test them in a new environment; also the C++ library"
+	@echo "make cuda        compile the CUDA library and module, with NVIDIA's compiler from PyPI if there is no nvcc; ARCHITECTURES='80;90'"
+	@echo "make portable    one program by g++, Clang, libc++, for aarch64 and WebAssembly: whose outputs must be equal; BUILDS='clang aarch64'"
 	@echo "make benchmark   the kernels under Google Benchmark, the Python calls under pytest-benchmark, briefly"
-	@echo "make exhaustive  the long proofs that the last commit is ahead of, recorded in docs/conformance.md; MINUTES=N: none begun later"
-	@echo "make faults      every command killed, and failed, at every system call that it writes with; part of make exhaustive without ONLY"
+	@echo "make exhaustive  the long proofs that are outdated, recorded in docs/conformance.md; MINUTES=N: start none after N"
+	@echo "make faults      every command with a kill or an error at every system call that writes; part of make exhaustive"
 	@echo "make extending   execute the examples of docs/extending.md on copies of the tree; NAMES='format column'"
 	@echo "make docs        write the documentation site, build/docs/index.html, the notebooks run"
 	@echo "make picture     draw the pictures of README.md again; those of the report need Chromium"
-	@echo "make tables      write the tables of README.md, docs/schemes.md, docs/advice.md and docs/search.md again"
+	@echo "make tables      rewrite the tables of README.md, docs/schemes.md, docs/advice.md and docs/search.md"
 	@echo "make notebooks   run the notebooks and store them with their outputs; NAMES='03 07'"
 	@echo "make stubs       write the type stubs of the extension modules again"
-	@echo "make clean       remove all that these commands made: build/ out/ .venv/ .stamps/, docs/api/, caches"
+	@echo "make clean       remove everything that these commands made: build/ out/ .venv/ .stamps/, docs/api/, caches"
 
 # ---- What everything needs --------------------------------------------------------------------
 
@@ -90,7 +91,8 @@ test: .stamps/tests-built
 	@status=0; $(MAKE) --keep-going test-cpp test-python || status=1; \
 	 .ci/test_summary.sh $(LOGS) $$status
 
-# The proof over all 2^32 inputs runs once a build: its result stands until the test program changes.
+# The proof over all 2^32 inputs runs once a build: its result stands until the test program
+# changes.
 .stamps/all-fp32: .stamps/tests-built
 	@if [ ! -f $@ ] || [ $(BUILD)/tests/apscope_tests -nt $@ ]; then \
 	   $(BUILD)/tests/apscope_tests --gtest_filter='*AllFp32*' > build/all-fp32.log || { cat build/all-fp32.log; exit 1; }; fi
@@ -127,7 +129,8 @@ cuda: .stamps/installed
 portable: .stamps/installed
 	@PYTHON=$(PYTHON) JOBS=$(JOBS) .ci/portable.sh $(BUILDS)
 
-# The presets of CMakePresets.json: configured, built and run, all but the proofs over all fp32 numbers; then quick Python tests.
+# The presets of CMakePresets.json: configured, built and run, all but the proofs over all fp32
+# numbers; then quick Python tests.
 sanitize: .stamps/installed
 	@for preset in $(or $(ONLY),asan tsan); do JOBS=$(JOBS) .ci/sanitize.sh $$preset || exit 1; done
 
@@ -159,7 +162,8 @@ benchmark: .stamps/tests-built
 	@$(VENV)/python -m pytest tests/benchmarks/bench_python.py -q --benchmark-max-time=0.05 --benchmark-min-rounds=3 \
 	   --benchmark-group-by=param:count --benchmark-sort=fullname --benchmark-columns=median,iqr,rounds
 
-# Goes on where it was stopped. MINUTES=N starts no job after N minutes; 0 writes the page alone. ONLY=REGEX takes some jobs.
+# Goes on where it was stopped. MINUTES=N starts no job after N minutes; 0 writes the page alone.
+# ONLY=REGEX takes some jobs.
 exhaustive: .stamps/installed
 	@$(VENV)/python -m tests.exhaustive $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only '$(ONLY)')
 	@$(if $(ONLY)$(MINUTES),,$(MAKE) faults)

@@ -1,7 +1,8 @@
 #!/bin/bash
-# The CUDA library, its test and the module _cuda, compiled on any x86-64 or aarch64 Linux: by the machine's nvcc where there is
-# one, else by NVIDIA's compiler from PyPI, in a folder of its own. ARCHITECTURES: 90 by default. No GPU is needed to build.
-# WITHOUT_COMPILER: the exit status if there is none to be had.
+# The CUDA library, its test and the module _cuda, compiled on any x86-64 or aarch64 Linux: with the
+# machine's nvcc if there is one, otherwise with NVIDIA's compiler from PyPI, in its own folder.
+# ARCHITECTURES: 90 by default. The build does not need a GPU. WITHOUT_COMPILER: the exit status if
+# no compiler can be installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=build/nvcc
@@ -12,11 +13,13 @@ if ! command -v nvcc >/dev/null; then
     if [[ ! -e $folder/complete ]]; then
         echo "Installing NVIDIA's compiler from PyPI into $folder"
         rm -rf "$folder"
-        if ! .venv/bin/python -m pip install --quiet --no-deps --target "$folder" "${packages[@]/%/==13.*}"; then
+        if ! .venv/bin/python -m pip install --quiet --no-deps --target "$folder" \
+            "${packages[@]/%/==13.*}"; then
             echo "No nvcc here, and PyPI's was not installed: the CUDA sources were not compiled."
             exit "${WITHOUT_COMPILER:-1}"
         fi
-        # What wheels leave out: permissions to run, the linker's name of the library, the folder where nvcc looks for it.
+        # Wheels lack permissions to run, the linker's name of the library, and the folder where
+        # nvcc looks for it.
         chmod +x "$home"/bin/* "$home"/nvvm/bin/*
         ln -sf "$(basename "$home"/lib/libcudart.so.*)" "$home/lib/libcudart.so"
         ln -sfn lib "$home/lib64"

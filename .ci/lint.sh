@@ -32,5 +32,6 @@ check biome "$bin/biome" format "${js[@]}"
 check "ruff check" "$bin/ruff" check --quiet .
 check "ruff format" "$bin/ruff" format --check --quiet .
 check mypy "$bin/python" -m mypy
-check workflows "$bin/check-jsonschema" --builtin-schema vendor.github-workflows .github/workflows/*.yml
+check workflows "$bin/check-jsonschema" --builtin-schema vendor.github-workflows \
+    .github/workflows/*.yml
 exit $status

@@ -19,7 +19,7 @@ from apscope import _core, schemes
 
 MODULES = ("_core", "_oracle")  # _oracle exists where MPFR does
 
-#: What stands first in a constructor, and one of its kind to try keys with.
+#: The first argument of a constructor, and an example for trying keys.
 FIRST = {"format": "FormatLike", "scheme": "Scheme | str", "branches": "Mapping[str, Scheme | str]"}
 GIVEN = {"format": "e4m3", "scheme": "sign", "branches": {"else": "sign"}}
 ROUNDINGS = [

@@ -1,13 +1,16 @@
 #!/bin/bash
-# Installs, with apt, the Debian packages that the build needs and this machine lacks, and what is given as
-# arguments: commands of packages of their names, and other packages. Touches nothing where all is there.
+# Installs, with apt, the Debian packages that the build needs and this machine lacks, and those
+# given as arguments: commands whose packages have the same name, and other packages. Does nothing
+# if all are installed.
 set -euo pipefail
 
 python=${PYTHON:-python3}
 missing=()
 need_command() { command -v "$1" >/dev/null || missing+=("$2"); }
 need_python() { "$python" -c "$1" 2>/dev/null || missing+=("$2"); }
-need_package() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]] || missing+=("$1"); }
+need_package() {
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]] || missing+=("$1")
+}
 
 need_command g++ g++
 need_command cmake cmake
@@ -18,23 +21,28 @@ done
 need_python 'import ensurepip, venv' python3-venv
 need_python 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' python3-dev
 if command -v dpkg-query >/dev/null; then
-    # Drives the report in its tests, which are skipped without: nobody is asked for it.
+    # Runs the report in its tests, which are skipped without it, so it is optional.
     ((EUID != 0)) || need_command chromium chromium
-    for package in libmpfr-dev libboost-dev libre2-dev libxtensor-dev nlohmann-json3-dev libgtest-dev libbenchmark-dev; do need_package "$package"; done
+    for package in libmpfr-dev libboost-dev libre2-dev libxtensor-dev nlohmann-json3-dev \
+        libgtest-dev libbenchmark-dev; do
+        need_package "$package"
+    done
 else
-    echo "This is no Debian system: MPFR, Boost, RE2, xtensor, nlohmann-json and GoogleTest must be there with their headers; Google Benchmark may." >&2
+    echo "This is not a Debian system: install MPFR, Boost, RE2, xtensor, nlohmann-json and" \
+        "GoogleTest with their headers; Google Benchmark is optional." >&2
 fi
 ((${#missing[@]})) || exit 0
 
 command="apt-get install -y --no-install-recommends ${missing[*]}"
 if ! command -v apt-get >/dev/null; then
-    echo "apscope needs ${missing[*]} (Debian's names), and this machine has no apt-get to install them with." >&2
+    echo "apscope needs ${missing[*]} (Debian's names), but this machine has no apt-get." >&2
     exit 1
 fi
 as_root=()
 if ((EUID != 0)); then
     if ! { command -v sudo && sudo -n true; } &>/dev/null; then
-        echo "apscope needs Debian packages that are not installed, and only root can install them: run 'apt-get update && $command' as root, then try again." >&2
+        echo "apscope needs Debian packages that are not installed, and only root can install them:" \
+            "run 'apt-get update && $command' as root, then try again." >&2
         exit 1
     fi
     as_root=(sudo -n)

@@ -1,9 +1,11 @@
 #!/bin/bash
 # Installs, in the container that builds wheels, the libraries that a build needs: the headers are
-# those of Debian 12, which the tests run with; RE2 is built from Debian's source, and so is MPFR, for it is too old there.
+# those of Debian 12, which the tests run with; RE2 is built from Debian's source, and so is MPFR,
+# because it is too old there.
 set -euo pipefail
 
-# The archive as it was on a day: nothing goes from it. Another one: DEBIAN=http://deb.debian.org/debian.
+# A snapshot of the archive, from which no file is removed. To use another archive:
+# DEBIAN=http://deb.debian.org/debian.
 debian=${DEBIAN:-https://snapshot.debian.org/archive/debian/20260115T000000Z}
 prefix=${PREFIX:-/usr/local}
 scratch=$(mktemp -d)
@@ -11,7 +13,8 @@ trap 'rm -rf "$scratch"' EXIT
 cd "$scratch"
 
 fetch() {  # SHA-256, path in the archive
-    curl --fail --location --silent --show-error --retry 3 --output "${2##*/}" "$debian/pool/main/$2"
+    curl --fail --location --silent --show-error --retry 3 --output "${2##*/}" \
+        "$debian/pool/main/$2"
     echo "$1  ${2##*/}" | sha256sum --check --quiet
 }
 headers() {  # SHA-256, path in the archive
@@ -31,7 +34,8 @@ cp -r usr/lib/*/cmake/xtensor "$prefix/xtensor/lib/cmake"  # four folders up is 
 fetch 3bc61251da3b0b97be40a8a127818c517c62516e4eda11fc901d29496663df54 r/re2/re2_20220601+dfsg.orig.tar.xz
 mkdir re2
 tar --extract --xz --file re2_20220601+dfsg.orig.tar.xz --directory re2 --strip-components 1
-make --silent --directory re2 --jobs "$(nproc)" CXXFLAGS="-O3 -DNDEBUG -pthread -std=c++11" prefix="$prefix" shared-install
+make --silent --directory re2 --jobs "$(nproc)" \
+    CXXFLAGS="-O3 -DNDEBUG -pthread -std=c++11" prefix="$prefix" shared-install
 
 if command -v dnf >/dev/null; then dnf install -y --quiet gmp-devel; fi
 fetch 06a378df13501248c1b2db5aa977a2c8126ae849a9d9b7be2546fb4a9c26d993 m/mpfr4/mpfr4_4.2.0.orig.tar.xz

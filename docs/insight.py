@@ -61,7 +61,7 @@ SHOWN = 12  # wrong pairs
 
 
 def rung(scheme: str) -> str:
-    """What a scheme of docs/relation.toml is."""
+    """The rung of a scheme of docs/relation.toml."""
     if scheme.startswith("error_feedback("):
         return "error feedback"
     if scheme.startswith("mx:"):
@@ -231,7 +231,7 @@ def wrong(table: pd.DataFrame, statistic: str) -> Iterator[str]:
 
 
 def thresholds(table: pd.DataFrame) -> Iterator[str]:
-    """What the two thresholds say against the gate's verdicts."""
+    """The two thresholds compared with the gate's verdicts."""
     yield "| threshold | below: pass | fail | undecided | above: pass | fail | undecided |"
     yield "|---|---|---|---|---|---|---|"
     for statistic, limit, said in (
@@ -296,7 +296,7 @@ def feedback(table: pd.DataFrame, statistic: str, law: Law) -> Iterator[str]:
 
 
 def fitted(table: pd.DataFrame) -> pd.DataFrame:
-    """Without error feedback, and without schemes whose exchange is 0 everywhere: e2m1 with room for the sum."""
+    """Without error feedback, and without schemes that send only zeros."""
     return table[(table["rung"] != OPEN_LOOP) & (table["step_nmse"] != 1)]
 
 
@@ -317,7 +317,7 @@ def stated(statistic: str, law: Law) -> str:
 
 
 def nearest(table: pd.DataFrame) -> pd.DataFrame:
-    """What of `fitted` rounds to nearest."""
+    """The rows of `fitted` that round to nearest."""
     held = fitted(table)
     return held[held["rung"] != UNBIASED]
 

@@ -124,7 +124,7 @@ def _text(text: str) -> str:
 
 
 def differences(stored: NotebookNode, fresh: NotebookNode) -> list[str]:
-    """Differences in the outputs of two stripped notebooks; small ones in numbers and pictures are allowed."""
+    """Differences in the outputs of two stripped notebooks; small ones are allowed."""
     found = []
     for i, (one, other) in enumerate(zip(stored.cells, fresh.cells, strict=True)):
         pair = (_outputs(one), _outputs(other))

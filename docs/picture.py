@@ -38,7 +38,7 @@ def ladders() -> pd.DataFrame:
 
 
 def draw(ax: Axes, table: pd.DataFrame, trace: str, first: bool) -> None:
-    """One trace, with the limits of all three, for which the labels beside the lines are placed again."""
+    """One trace, with the limits of all three and the labels next to the lines placed again."""
     plots.ladder(table, trace=trace, ax=ax)
     lines = [
         (*text.xy, text.get_text(), text.get_color())

@@ -1,4 +1,4 @@
-"""Trains the recipes that docs/recipes.md speaks of, and writes its table.
+"""Trains the recipes of docs/recipes.md, and writes its table.
 
     python docs/recipes.py run FOLDER [--jobs 2] [--task digits|lstm]    # a killed run goes on where it was
     python docs/recipes.py write FOLDER docs/recipes.md
@@ -62,7 +62,8 @@ def variants() -> dict[str, Any]:
     }  # fmt: skip
 
 
-#: The LSTM rounds its recurrent weights 32 times a step, and takes ten times as long: the claims alone.
+#: The LSTM rounds its recurrent weights 32 times a step, and takes ten times as long: the claims
+#: alone.
 NOT_ON_LSTM = (
     "mixed_precision", "hfp8", "hfp8_subnormals", "mxfp8", "mxfp4", "nvfp4", "te_delayed", "te_current", "te_blockwise",
     "deepseek",

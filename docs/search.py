@@ -1,9 +1,9 @@
 """Writes what a search of 8 bits finds and takes: python docs/search.py docs/search.md
 
 Every bundled trace, for the typical error over the noise and for the NMSE of a step: the search as
-it is beside one that replays every split on all steps, in turn, on one thread, in seconds of
-processor time, which others on the machine do not add to; the median of three rounds. Both are held
-to the same ranks and figures.
+it is compared with one that replays every split on all steps, alternately, on one thread, in
+seconds of processor time, which others on the machine do not add to; the median of three rounds.
+Both are held to the same ranks and figures.
 """
 
 import argparse

@@ -69,7 +69,7 @@ def replay() -> apscope.Results:
 
 
 def rows_of(results: apscope.Results) -> pd.DataFrame:
-    """The summary after a ring, or after a scheme's own reduction: one row per scheme, best first."""
+    """The summary after a ring or a scheme's own reduction: one row per scheme, best first."""
     return headline(results.summary(), "ring")
 
 
@@ -119,7 +119,7 @@ def registered() -> list[str]:
 
 
 def examples() -> dict[apscope.schemes.SchemeDefinition, str]:
-    """A spec of every scheme: the first in the list `all`, a bare name with its first key's default."""
+    """A spec of every scheme: the first in the list `all`, or a name and a key."""
     first: dict[str, str] = {}
     for scheme in apscope.schemes.all_schemes():
         first.setdefault(scheme.name, scheme.spec)
@@ -279,7 +279,7 @@ POOLS = {
 
 
 def against_loss_scaling() -> str:
-    """APS and loss scaling at a quarter of the bytes, each with its best format and rule of `main`."""
+    """APS and loss scaling at a quarter of the bytes, with the best format and rule of `main`."""
     table = rows_of(apscope.replay([DATA / name for name in TRACES], "main", topology="ring"))
     sound = (table["overflowed"] == 0) & (table["skipped"] == 0)
     held = table[at_most(table["volume"], 0.25) & sound].sort_values("error_over_noise")

@@ -1,7 +1,7 @@
 // The jobs of `apscope bench`: every kernel and its reference ("floor"), in one interleaved run.
 //
 // A visit to a job repeats it until `visit_seconds` have passed and notes the mean time of one
-// call; rounds visit all jobs in turn, so that a slower machine slows all of them. Times are
+// call; every round runs all jobs once, so that a slower machine slows all of them. Times are
 // returned; the caller computes medians and ratios.
 #pragma once
 

@@ -10,7 +10,7 @@
 namespace apscope::detail {
 
 // Of the rows with this column `format`: of a policy, that of the first branch that has it. An
-// unknown scheme, made in another process, has none to speak of.
+// unknown scheme, made in another process, has none.
 Transport transport_of(std::string_view spec, std::string_view grid,
                        const MadeSchemes* made = nullptr);
 

@@ -37,7 +37,7 @@ struct WidenRow {
     }
 };
 
-// Of the truth where moments are of what was intended.
+// The truth, if moments refer to the intended value.
 struct BiasOfTruth {
     static APSCOPE_INLINE void run(const double* bias, const double* intended, const double* truth,
                                    std::size_t count, double* of_truth) {
@@ -120,7 +120,7 @@ void ExchangeBlocks::add(const Exchange& e, std::size_t first) {
     }
 }
 
-// Moments are of what was intended; rows speak of the truth.
+// Moments refer to the intended value; rows compare with the truth.
 void ExchangeBlocks::send(std::size_t w, ItemAccount& account) {
     const std::size_t count = account.count();
     const Message& m = e_->sent[w];
@@ -183,7 +183,7 @@ std::vector<ResultRow> ExchangeBlocks::rows(std::optional<int> scale_exponent, b
         for (const BlockUse& worker : blocks_) wire.blocks->merge(worker);
     }
     for (RowSums& row : account_.reduced()) {
-        // Of certain messages only a reduction that draws makes something uncertain.
+        // If messages are not random, only a reduction with draws has a variance.
         row.moments = row.adds_moments || (certain && !scheme_.sums_draw()) ? drawn : Moments::none;
         row.float_grid = limits_ && has_scales_;
     }

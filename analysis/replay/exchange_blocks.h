@@ -48,7 +48,7 @@ private:
          has_scales_ = false;  // of all messages
     std::vector<BlockUse> blocks_;
     std::vector<std::uint64_t> payload_bits_, side_bits_;
-    // Of the piece at hand, and the block of it.
+    // The current piece, and its block.
     const Exchange* e_ = nullptr;
     std::size_t first_ = 0, at_ = 0;
     bool drawing_ = false;  // it is compared later
@@ -56,8 +56,8 @@ private:
     Row marked_;  // 1 an element that saturated
 };
 
-// What column `topology` of the reduced rows says: exact, then the scheme's own or those that it
-// crosses with.
+// The column `topology` of the reduced rows: exact, then the scheme's own or those that it crosses
+// with.
 std::vector<std::string> topology_names(const SchemeParts& scheme, const ItemContext& item);
 
 }  // namespace apscope::detail

@@ -33,7 +33,7 @@
 
 namespace apscope::detail {
 
-// What the rows say of the messages.
+// The facts about messages in the rows.
 struct SentItem {
     const Transport& transport;
     std::uint64_t wire_bits = 0, side_bits = 0;  // of one worker
@@ -84,19 +84,19 @@ struct AccountBuffers {
 
 class ItemAccount {
 public:
-    // What is handed over must outlive it. reduced: the reduced rows, the exact one first; none
-    // where the item has none.
+    // The arguments must outlive it. reduced: the reduced rows, the exact one first; none where the
+    // item has none.
     ItemAccount(const ItemContext& item, AccountBuffers& buffers, std::vector<RowSums> reduced);
 
-    // What is sent is the gradient, rounded element by element to a float grid: errors have parts.
+    // The message is the gradient, rounded element by element to a float grid: errors have parts.
     bool splits = false;
-    // What the workers meant to send (a momentum) is a truth of its own: add_own() gets it.
+    // The workers send something else (a momentum), which is a separate truth: add_own() gets it.
     bool has_own = false;
-    // Of results, where all elements share a scale on a float grid.
+    // For results whose elements share a scale on a float grid.
     std::optional<FloatScale> ulps;
 
     void add(BlockSource& source, std::size_t first, std::span<const double> reference);
-    // Of a step that sends nothing: the gradients and their sum, each compared with itself.
+    // For a step that sends nothing: compares the gradients and their sum with themselves.
     void skip(std::size_t first, std::span<const double> reference);
 
     // Worker w's block x, sent as y, of which `sent` has the statistics of this block alone.

@@ -21,7 +21,7 @@ struct ItemContext {
     bool reduces = true;   // false where the trace holds reduced gradients: wire rows only
     std::uint64_t seed = 0;
     int draws = 1;  // K >= 3: sample what has no closed form
-    std::span<const Topology> topologies;  // those that were asked for, exact left out
+    std::span<const Topology> topologies;  // the requested ones, without exact
     std::span<const std::span<const float>> gradients;  // one row a worker, as recorded
     const BatchNoise* noise = nullptr;  // of these gradients, where the rows are to have it
 

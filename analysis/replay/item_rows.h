@@ -10,7 +10,7 @@
 
 namespace apscope::detail {
 
-// What a thread works in, item after item.
+// The buffers of a thread, used item after item.
 struct Workspace {
     BufferPool buffers;
     std::optional<BlockBuffers> blocks;

@@ -11,7 +11,7 @@
 
 namespace apscope::detail {
 
-// What the note of a row begins with whose inputs the trace lacks.
+// The beginning of a row's note if the trace lacks its inputs.
 inline constexpr std::string_view not_measurable = "not measurable on this trace: needs ";
 
 // The state goes on by one step. The item's keys are those of draws 0, which is the step's own, to

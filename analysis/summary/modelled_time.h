@@ -22,7 +22,7 @@ struct Links {
 };
 
 // When values that workers agree on before they encode are sent: one message for all tensors, one
-// per bucket, or beside the step before, which takes no time.
+// per bucket, or during the step before, which takes no time.
 enum class SideMessages { fused, bucket, delayed };
 // Throw std::invalid_argument.
 SideMessages parse_side_messages(std::string_view name);

@@ -38,7 +38,7 @@ OBJECT: Rule = (_of(dict), "an object")
 
 
 def check_keys(what: Mapping[str, Any], keys: Mapping[str, Rule], where: str) -> None:
-    """Raises a ValueError for the first missing key or invalid value; the message follows a file's name."""
+    """Raises ValueError for the first missing key or bad value; the text follows a file's name."""
     for key, (right, must) in keys.items():
         if key not in what:
             raise ValueError(f"it has no {where}{key}")

@@ -1,9 +1,9 @@
-"""What comparing a trace's files with their SHA-256 costs a replay: python -m
-tests.benchmarks.check_cost docs/performance.md
+"""The cost of comparing a trace's files with their SHA-256: python -m tests.benchmarks.check_cost
+docs/performance.md
 
-Makes a trace in a temporary folder, so that its files are in the system's cache and no disk is
-waited for, and replays it by `aps:e4m3` on the ring on the command line with the check and with
---no-check in turn. Writes the medians between the markers of the page.
+Makes a trace in a temporary folder, so that its files are in the system's cache and no time is
+spent on the disk, and replays it by `aps:e4m3` on the ring on the command line, alternately with
+the check and with --no-check. Writes the medians between the markers of the page.
 """
 
 import argparse
@@ -44,7 +44,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("page", type=Path, help="docs/performance.md")
     parser.add_argument(
-        "--rounds", type=int, default=9, help="of both commands in turn; medians count"
+        "--rounds",
+        type=int,
+        default=9,
+        help="of both commands in alternation; medians count",
     )
     parser.add_argument("--elements", type=int, default=1_000_000, help="of a gradient")
     args = parser.parse_args(arguments)
@@ -74,7 +77,7 @@ def main(arguments: list[str] | None = None) -> None:
         END,
         [
             f"{page.machine()}; {size:.1f} MB of gradients, {STEPS} steps of {WORKERS} workers; "
-            f"the middle one of {args.rounds} rounds. Load before them: {load:.1f} (0 is a quiet "
+            f"the median of {args.rounds} rounds. Load before them: {load:.1f} (0 is a quiet "
             "machine).",
             "",
             "| replay by `aps:e4m3` on the ring | seconds | processor seconds |",
@@ -85,7 +88,7 @@ def main(arguments: list[str] | None = None) -> None:
             ),
             "",
             f"The check takes {more[0]:.2f} s and {more[1]:.2f} s of processor time more, the "
-            f"middle one of the rounds' differences: {100 * (checked[1] / not_checked[1] - 1):.0f} "
+            f"median of the rounds' differences: {100 * (checked[1] / not_checked[1] - 1):.0f} "
             "% of the processor time without it.",
         ],
     )

@@ -1,9 +1,9 @@
-"""What a replay on a Dask cluster takes: python -m tests.benchmarks.cluster_cost
+"""The cost of a replay on a Dask cluster: python -m tests.benchmarks.cluster_cost
 docs/performance.md
 
 Makes a trace in a temporary folder and replays it by the schemes of the list `main` here, on one
 thread, and on one and two Dask workers of one thread each on this machine, by its folder and by a
-URL, in turn in every round; every result is held to the one from here. Beside them the same with a
+URL, each once per round; every result is compared with the local one. Beside them the same with a
 task per step, placed by Dask's scheduler, instead of a part per worker. Writes the medians, and the
 most that a worker's temporary folder held, between the markers of the page.
 """
@@ -119,7 +119,7 @@ def measure(
     wall, processor = time.perf_counter() - begin, used() - before
     folders = len(client.nthreads()) if client and "://" in source else 0
     deadline = time.monotonic() + 60
-    # Workers are told that they need the trace no more, and remove its files.
+    # Workers are told that they no longer need the trace, and remove its files.
     while len(log.read_text().split()) < folders:
         if time.monotonic() > deadline:
             raise SystemExit(
@@ -138,7 +138,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("page", type=Path, help="docs/performance.md")
     parser.add_argument(
-        "--rounds", type=int, default=5, help="of all replays in turn; medians count"
+        "--rounds", type=int, default=5, help="of all replays alternately; the medians are reported"
     )
     parser.add_argument("--steps", type=int, default=25)
     parser.add_argument("--elements", type=int, default=250_000, help="of a gradient")
@@ -196,7 +196,7 @@ def main(arguments: list[str] | None = None) -> None:
         [
             f"{page.machine()}; load before it {load:.1f} (0 is a quiet machine). {size:.1f} MB of "
             f"gradients, {args.steps} steps of {WORKERS} workers; "
-            f"{len(here.provenance['schemes'])} schemes, four topologies; the middle one of "
+            f"{len(here.provenance['schemes'])} schemes, four topologies; the median of "
             f"{args.rounds} rounds. All gave the same rows.",
             "",
             "| replay on one thread each | trace by its | seconds | shortest | processor seconds | "

@@ -1,4 +1,4 @@
-"""What a replay costs against the size of the job: python -m tests.benchmarks.cost_against_size
+"""The cost of a replay against the size of the job: python -m tests.benchmarks.cost_against_size
 docs
 
 Measures `apscope.replay` on one thread over synthetic traces, each point in a process of its own:
@@ -74,7 +74,7 @@ def largest_resident_set() -> int:
 
 
 def measure(folder: str, schemes: list[str], seconds: float) -> dict:
-    """Medians over at least three replays, or over one where one takes longer than `seconds`.
+    """Medians over at least three replays, or one replay if it takes longer than `seconds`.
 
     Processor time is what is drawn: on one thread it is the wall time of a machine with nothing
     else to do.
@@ -209,13 +209,13 @@ def lines_of(found: dict[str, list[dict]], held: list[dict], machine: str) -> li
             f"{', '.join(f'{visit(p):.3g}' for p in rows)} |"
         )
     lines += ["", f"At {largest['values']} values, {largest['seconds']:.1f} s of processor time, "
-                  f"{largest['wall_seconds']:.1f} s on the clock, and "
-                  f"{largest['memory'] / 2**20:.0f} MiB beyond a small replay's, of which the "
-                  "trace's largest tensor times the workers is "
-                  f"{4 * largest['elements'] * largest['workers'] / 2**20:.1f} MiB.", "",
-              f"What one thread holds of a tensor of {held[0]['elements']} elements, "
-              f"{held[0]['workers']} workers, beyond a small replay's memory, in bytes an element "
-              "and worker; the fp32 numbers of the mapped file are 4 of them:", "",
+                  f"{largest['wall_seconds']:.1f} s of wall time, and "
+                  f"{largest['memory'] / 2**20:.0f} MiB more than a small replay; the trace's "
+                  "largest tensor times the workers is "
+                  f"{4 * largest['elements'] * largest['workers'] / 2**20:.1f} MiB of it.", "",
+              f"Memory of one thread for a tensor of {held[0]['elements']} elements, "
+              f"{held[0]['workers']} workers, more than a small replay, in bytes per element "
+              "and worker; 4 of them are the fp32 numbers of the mapped file:", "",
               "| scheme | bytes |", "|---|---|",
               *(f"| `{h['scheme']}` | {h['bytes']:.1f} |" for h in held)]  # fmt: skip
     return lines

@@ -1,5 +1,5 @@
-// What a call of the C++ library costs beside the rule that it runs: one number at a time, and
-// arrays.
+// The cost of a call of the C++ library compared with the rule that it runs: one number at a time,
+// and arrays.
 #include <apscope/apscope.h>
 #include <benchmark/benchmark.h>
 

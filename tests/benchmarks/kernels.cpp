@@ -150,7 +150,7 @@ void add_blocks() {
     }
 }
 
-// What a call on two threads costs before it does anything.
+// The overhead of a call on two threads.
 void add_threads() {
     benchmark::RegisterBenchmark("threads/2", [](benchmark::State& state) {
         for (auto _ : state) parallel_for(2, 2, [](std::size_t) {});

@@ -1,4 +1,4 @@
-"""What replaying a model of real size costs: python -m tests.benchmarks.model_cost
+"""The cost of replaying a model of real size: python -m tests.benchmarks.model_cost
 docs/performance.md TRACE
 
 Every scheme of the list `all` by itself, each in a process of its own, on one thread; then all of
@@ -28,7 +28,7 @@ BEGIN, END = "<!-- model: written by tests/benchmarks/model_cost.py -->", "<!-- 
 
 
 def memory_of_its_own() -> int:
-    """Bytes resident now that belong to no file; of Linux's /proc."""
+    """Resident bytes that do not belong to a file, from Linux's /proc."""
     with open("/proc/self/status") as lines:
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
 
@@ -111,8 +111,8 @@ def main(arguments: list[str] | None = None) -> None:
         [
             f"{page.machine()}; load before it {load:.1f} (0 is a quiet machine). "
             f"{Path(args.trace).name}: {parameters} parameters, {trace.workers} workers, "
-            f"{len(trace.manifest.steps)} steps, {values} values. Memory is what was resident "
-            "beyond mapped files and Python.",
+            f"{len(trace.manifest.steps)} steps, {values} values. Memory is the resident set "
+            "without mapped files and Python.",
             "",
             f"| {len(specs)} schemes, four topologies | budget | seconds | user seconds | system "
             "seconds | MiB |",

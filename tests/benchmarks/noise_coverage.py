@@ -1,4 +1,4 @@
-"""How often the intervals of errors over noise hold the truth: python -m
+"""How often the intervals of errors over noise contain the true value: python -m
 tests.benchmarks.noise_coverage [--trials 1000]
 
 Synthetic gradients whose covariance is known, so that the true noise of every block is; an error

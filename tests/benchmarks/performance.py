@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
     m = runs[0].machine
     lines = [
         f"{m['processor']}, {m['processors']} processors, {m['simd']}, NumPy {m['numpy']}, "
-        f"{runs[0].created[:10]}; the middle one of three runs.",
+        f"{runs[0].created[:10]}; the median of three runs.",
         "",
         "| job | where | threads | ns an element | GB/s | ratio | of |",
         "|---|---|---|---|---|---|---|",

@@ -1,12 +1,12 @@
-"""What recording every tenth step costs a training of ResNet-18: python -m
+"""The cost of recording every tenth step of a training of ResNet-18: python -m
 tests.benchmarks.recording_cost docs/performance.md
 
 Trains the network of notebooks/record/record_resnet.py (11.2 million parameters) on random images
-of 32 x 32, some tens of steps without a recorder and as many with one, in turn, and takes the
-middle one of the pairs' ratios, of wall time and of processor time (of all threads, the writing one
-too; it says more where other programs run beside). What is recorded holds all that a recorder does:
-attaching, taking the gradients of every tenth step, writing and hashing them beside the next nine,
-closing. Writes the lines between the markers of the page.
+of 32 x 32, some tens of steps alternately without and with a recorder, and takes the median of the
+pairs' ratios, of wall time and of processor time (of all threads, the writing one too; it says more
+where other programs run beside). What is recorded holds all that a recorder does: attaching, taking
+the gradients of every tenth step, writing and hashing them beside the next nine, closing. Writes
+the lines between the markers of the page.
 """
 
 import argparse
@@ -75,7 +75,7 @@ def measure(pairs: int, steps: int, size: int, work: Path) -> list[str]:
     return [
         f"{page.machine()}, PyTorch {torch.__version__} on {torch.get_num_threads()} threads; "
         f"{megabytes:.1f} MB of gradients a recorded step, batches of {size} images; {pairs} pairs "
-        f"of {steps} steps, in turn.",
+        f"of {steps} steps, alternately.",
         "",
         f"| | {steps} steps without, s | with every tenth recorded, s | longer by, median | "
         "quarter to three quarters of the pairs |",
@@ -86,7 +86,7 @@ def measure(pairs: int, steps: int, size: int, work: Path) -> list[str]:
         ),
         "",
         f"The training's own thread spent {100 * statistics.median(said):.1f} % of its time on "
-        "taking gradients and waiting for the disk, says the recorder.",
+        "taking gradients and waiting for the disk, according to the recorder.",
     ]
 
 

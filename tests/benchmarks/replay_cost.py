@@ -1,12 +1,12 @@
 """Where the time of `apscope replay` goes: python -m tests.benchmarks.replay_cost
 docs/performance.md
 
-Replays the bundled traces with --scheme all and the four default topologies on the command line, on
-one thread and on two in turn, and takes the medians of wall time, processor time and the largest
-resident set. Linux's `perf` samples one such run, if it is there: the share of the samples inside
-the compiled module, and by function where the module keeps its symbols (a build with
--DCMAKE_STRIP=/bin/true). Then every scheme by itself, for what one of its visits to a value costs.
-Writes the lines between the markers of the page.
+Replays the bundled traces with --scheme all and the four default topologies on the command line,
+alternately on one thread and on two, and takes the medians of wall time, processor time and the
+largest resident set. Linux's `perf` samples one such run, if it is there: the share of the samples
+inside the compiled module, and by function where the module keeps its symbols (a build with
+-DCMAKE_STRIP=/bin/true). Then replays every scheme by itself to get its time per value. Writes the
+lines between the markers of the page.
 """
 
 import argparse
@@ -110,7 +110,7 @@ def values_of(traces: list[str]) -> int:
 
 
 def cost_of_schemes(traces: list[str], specs: list[str]) -> list[tuple[str, float]]:
-    """ns of processor time a value, statistics and tables included, dearest first."""
+    """ns of processor time per value, including statistics and tables, slowest first."""
     values, found = values_of(traces), []
     for spec in specs:
         times = []
@@ -203,7 +203,7 @@ def main(arguments: list[str] | None = None) -> None:
     ratio = statistics.median(one[0] / two[0] for one, two in zip(taken[1], taken[2]))
     lines = [
         f"{page.machine()}; {len(specs)} schemes, {len(apscope.replay.__kwdefaults__['topology'])} "
-        f"topologies, {values_of(args.traces)} values, {rows} rows; the middle one of {args.runs} "
+        f"topologies, {values_of(args.traces)} values, {rows} rows; the median of {args.runs} "
         "runs. Wall time includes starting Python and writing the results.",
         "",
         "| threads | seconds | processor seconds | largest resident set, MiB |",
@@ -216,7 +216,7 @@ def main(arguments: list[str] | None = None) -> None:
         f"Two threads are {ratio:.2f} times as fast as one; {threads:.2f} times where tables take "
         "no time: `aps:e4m3`, four topologies, 16 steps of 8 workers, one tensor of "
         f"{args.elements} elements. Two processes at once, of one thread each, do {machine:.2f} "
-        "times the work of one there: what the machine gives.",
+        "times the work of one there, the limit of the machine.",
     ]
     if samples is not None:
         files, functions = samples

@@ -357,10 +357,10 @@ def main(arguments: list[str] | None = None) -> int:
     if args.page:
         from docs import page
 
-        runs = f"the middle one of {args.runs} runs" if args.runs > 1 else "one run"
+        runs = f"the median of {args.runs} runs" if args.runs > 1 else "one run"
         page.replace_between(args.page, BEGIN, END, [
-            f"{page.machine()}, ml_dtypes {ml_dtypes.__version__}; {runs} of each, in turn. NumPy "
-            f"runs on one thread. Load before them {load:.1f} (0 is a quiet machine).", "",
+            f"{page.machine()}, ml_dtypes {ml_dtypes.__version__}; {runs} of each, alternately. "
+            f"NumPy runs on one thread. Load before them {load:.1f} (0 is a quiet machine).", "",
             "| traces | schemes | topologies | NumPy, s | apscope's threads | apscope, s | ratio |",
             "|---|---|---|---|---|---|---|",
             *(f"| {', '.join(Path(t).name for t in traces)} | {len(SCHEMES)} | {len(TOPOLOGIES)} | "

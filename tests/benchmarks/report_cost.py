@@ -1,4 +1,4 @@
-"""What a large trace's results, summary and report take: python -m tests.benchmarks.report_cost
+"""The cost of a large trace's results, summary and report: python -m tests.benchmarks.report_cost
 docs/performance.md TRACE ...
 
 Replays each trace through 25 schemes with the four default topologies on the command line,
@@ -84,7 +84,7 @@ def answers(report: Path) -> dict[str, Any]:
         for part in ("frontier", "versus", "underflow", "order", "schemes"):
             browser.run(f"document.getElementById('{part}').scrollIntoView()")
             browser.wait(f"document.querySelector('#{part} svg, #{part} tbody tr')")
-            # Until the page knows what is in sight.
+            # Until the page has observed which parts are visible.
             browser.run("new Promise((done) => setTimeout(done, 300))")
             found[part] = []
             for _ in range(5):
@@ -124,9 +124,9 @@ def lines_of(trace: apscope.Trace, schemes: int, found: dict[str, Any]) -> list[
         }
         lines += [
             "",
-            f"Chromium has the page ready in {found['browser']['open']:.1f} s. A box of "
-            f"a filter is answered in {statistics.median(parts.values()):.0f} ms in the "
-            "middle: " + ", ".join(f"{name} {took:.0f}" for name, took in parts.items()) + ".",
+            f"The page is ready in Chromium after {found['browser']['open']:.1f} s. A "
+            f"filter takes {statistics.median(parts.values()):.0f} ms, the median of the "
+            "parts: " + ", ".join(f"{name} {took:.0f}" for name, took in parts.items()) + ".",
         ]
     return lines
 

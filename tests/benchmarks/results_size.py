@@ -1,5 +1,4 @@
-"""What the table of a large replay takes: python -m tests.benchmarks.results_size
-docs/performance.md
+"""The cost of a large replay's table: python -m tests.benchmarks.results_size docs/performance.md
 
 Makes a synthetic trace of ResNet-50's 161 layers, each of a few elements, at 100 steps of 4
 workers, replays it through the 25 schemes of `report_cost` on the command line, and then

@@ -1,4 +1,4 @@
-"""What every scheme costs a value, in time and in memory, at three sizes of a tensor: python -m
+"""Time and memory of every scheme per value, for three sizes of a tensor: python -m
 tests.benchmarks.scheme_cost docs
 
 Each scheme of the list `all` replays a trace of one tensor of 10^4, 10^6 and 10^8 elements
@@ -30,7 +30,7 @@ BEGIN, END = (
     "<!-- end of schemes -->",
 )
 VALUES = 1_000_000  # that a trace of small tensors has at least
-# values of a step, from which on bytes are told: below, the blocks of a thread and chance are more
+# values of a step from which on bytes are shown: below, a thread's blocks and noise dominate
 HELD = 250_000
 SLOW = 40  # ns a value; what takes longer is named
 SHAPES = ("o", "s", "^")  # of the sizes
@@ -106,7 +106,7 @@ def measure(
 
 
 def draw(found: dict[int, dict[str, dict[str, float]]], path: Path) -> None:
-    """A row a scheme, the dearest first: a mark a size for its time, and one for its memory."""
+    """A row per scheme, the slowest first: a mark per size for its time, one for its memory."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,4 +1,4 @@
-"""What `apscope` takes from the shell before and after its work: python -m tests.benchmarks.startup
+"""The time of `apscope` from the shell around its work: python -m tests.benchmarks.startup
 docs/performance.md
 
 Runs Python alone, what it imports, and small commands on the bundled trace `digits`, each in turn
@@ -22,7 +22,7 @@ TRACE = "notebooks/data/digits"
 
 
 def jobs(folder: str) -> dict[str, list[str]]:
-    """What is timed, by the words of its row."""
+    """The timed commands, by the words of their rows."""
     apscope = [sys.executable, "-m", "apscope"]
     return {
         "`python -c pass`": [sys.executable, "-c", "pass"],
@@ -48,7 +48,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("page", type=Path, help="docs/performance.md")
     parser.add_argument(
-        "--rounds", type=int, default=15, help="of all commands in turn; medians count"
+        "--rounds",
+        type=int,
+        default=15,
+        help="of all commands in alternation; medians count",
     )
     args = parser.parse_args(arguments)
     taken: dict[str, list[tuple[float, float, int]]] = {}
@@ -66,7 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
         BEGIN,
         END,
         [
-            f"{page.machine()}; the middle one of {args.rounds} rounds. Load before them: "
+            f"{page.machine()}; the median of {args.rounds} rounds. Load before them: "
             f"{load:.1f} (0 is a quiet machine).",
             "",
             "| command | seconds | shortest | processor seconds |",

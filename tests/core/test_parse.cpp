@@ -22,7 +22,7 @@ TEST(Parse, WholeTextsAreNumbersOrNot) {
     EXPECT_FALSE(parse_number<double>("1e999"));
 }
 
-// What a standard library reads that has std::from_chars for double.
+// Texts that a standard library with std::from_chars for double reads.
 #if !defined(_LIBCPP_VERSION) || _LIBCPP_VERSION >= 200000
 TEST(Parse, RealsAreReadAsByFromChars) {
     const auto expect_same = [](std::string_view text) {

@@ -14,7 +14,7 @@
 namespace apscope::detail {
 namespace {
 
-// What the processor gives: operands and results go through memory, so that nothing is computed
+// The processor's results: operands and results go through memory, so that nothing is computed
 // early.
 double in_hardware(Operation op, double a, double b, double c, int direction) {
     volatile double x = a, y = b, z = c, result = 0;
@@ -165,7 +165,7 @@ TEST(WideArithmetic, NarrowPathsAndWideNumbersAgreeOnFp32Operands) {
 }
 
 // a / b = (q + 1 / b) 2^-116 with b of 53 bits: past the middle of two counts of 62 random bits by
-// less than 2^-168, which only the sticky bit of the quotient knows.
+// less than 2^-168, which only the sticky bit of the quotient records.
 TEST(WideArithmetic, QuotientsBarelyPastAMiddleRoundUp) {
     constexpr int bits = 62;
     const Cast<double> cast =

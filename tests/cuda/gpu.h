@@ -1,4 +1,4 @@
-// What the GPU's tests share: arrays on the device, work in parts on all processors, times by
+// Shared by the GPU's tests: arrays on the device, work in parts on all processors, times by
 // events.
 #pragma once
 

@@ -1,4 +1,4 @@
-"""``python -m tests.exhaustive``: runs the proofs that the commit in use is not covered by, records them, writes the page."""
+"""``python -m tests.exhaustive``: runs the outdated proofs, records them, writes the page."""
 
 import argparse
 import fcntl

@@ -28,7 +28,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """What a job found."""
+    """The result of a job."""
 
     cases: int  #: comparisons
     mismatches: int  #: how many of them differ
@@ -40,7 +40,7 @@ class Row:
 
 
 def read(path: Path) -> dict[Key, Row]:
-    """The rows of a record; none where there is no file."""
+    """The rows of a record; none if the file does not exist."""
     if not path.exists():
         return {}
     parts = json.loads(path.read_text())["rows"]
@@ -53,8 +53,8 @@ def read(path: Path) -> dict[Key, Row]:
 
 
 def write(path: Path, rows: dict[Key, Row]) -> None:
-    """One line per row, names in the order of the numbers in them, beside its place first: nothing
-    half-written is left."""
+    """One line per row, names in the order of the numbers in them; written to a temporary file
+    first, so that no half-written file remains."""
     parts: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for key in sorted(
         rows,
@@ -153,7 +153,7 @@ class Record:
 
 @dataclass
 class Standing:
-    """How a part of the record stands on an instruction set: rows counted."""
+    """The state of a part of the record on an instruction set: counts of rows."""
 
     part: str
     simd: str

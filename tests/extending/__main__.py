@@ -1,4 +1,4 @@
-"""Execute the examples of docs/extending.md: python -m tests.extending [NAME...] [--keep] [--page]."""
+"""Executes docs/extending.md's examples: python -m tests.extending [NAME...] [--keep] [--page]."""
 
 import argparse
 import subprocess

@@ -46,7 +46,7 @@ class Example:
         return FOLDER / f"{self.name}.patch"
 
     def files(self) -> list[str]:
-        """What is touched, in order of the alphabet."""
+        """The touched files, in alphabetical order."""
         return sorted({*touched(self.patch.read_text()), *self.writes})
 
 

@@ -15,7 +15,7 @@ def markers(example: Example) -> tuple[str, str]:
 
 
 def shown(example: Example) -> str:
-    """What is touched, and the patch."""
+    """The touched files, and the patch."""
     files = [
         f"`{name}`" + (" (written)" if name in example.writes else "") for name in example.files()
     ]

@@ -15,7 +15,7 @@ MODULES = ("_core", "_oracle")  # _oracle exists where MPFR does
 
 
 def copy(folder: Path) -> None:
-    """What git knows of the working tree, as a repository with one commit."""
+    """The files of the working tree that git lists, as a repository with one commit."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -63,7 +63,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def sources(pattern: str, folder: Path) -> list[str]:
-    """The C++ sources with a suite whose tests, SUITE.NAME or PREFIX/SUITE.NAME, the pattern finds."""
+    """The C++ sources with a suite of tests, SUITE.NAME or PREFIX/SUITE.NAME, that match."""
     suites = re.compile(
         r"^(?:TEST(?:_[PF])?\(|INSTANTIATE_TEST_SUITE_P\((?P<prefix>\w+),\s*)(?P<suite>\w+),",
         re.MULTILINE,

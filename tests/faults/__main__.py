@@ -1,4 +1,4 @@
-"""``python -m tests.faults``: every command with a fault at every system call that it writes with, then several writers at once.
+"""``python -m tests.faults``: a fault at every writing call of every command, then several writers.
 
 Prints every failure and, last, the counts; exits with 1 after any failure. A failure "MODE at call
 N" is repeated in a shell by ``cc -shared -fPIC -o faults.so tests/faults/faults.c`` and, in a

@@ -23,13 +23,13 @@ class Command:
     words: tuple[str, ...] = ()
     script: tuple[Any, ...] = ()  # a function of `scripts` and its arguments
     target: str = "out"
-    before: str = ""  # what of the inputs stands at `target`
+    before: str = ""  # which of the inputs is at `target`
     reader: tuple[
         str, ...
     ] = ()  # refuses what is damaged; without one nothing else than whole files is allowed
     #: A recording: the trace of the first steps, each whole, is a right answer at any time.
     is_recording: bool = False
-    kept_steps: int = field(default=0)  # of what stands there before, those that a recording keeps
+    kept_steps: int = field(default=0)  # of the earlier steps, those that a recording keeps
 
     def job(self, inputs: Path, under: Path) -> Job:
         if self.script:
@@ -143,7 +143,7 @@ def warm_up(server: Server, inputs: Path, folder: Path) -> None:
 
 
 def restore(command: Command, inputs: Path, under: Path) -> None:
-    """The directory as it is before a run: the target, and what others have beside it."""
+    """The directory before a run: the target, and other files next to it."""
     shutil.rmtree(under, ignore_errors=True)
     (under / "others").mkdir(parents=True)
     (under / "others" / "file").write_text("others'\n")

@@ -18,8 +18,7 @@ ALL = os.environ.get("APSCOPE_FAULTS") == "all"
 
 
 def scratch() -> Path:
-    """A new folder, in memory where there is such a place: what is written thousands of times waits
-    for no disk."""
+    """A new folder, in memory if possible, so that thousands of writes do not wait for the disk."""
     memory = Path("/dev/shm")
     return Path(
         tempfile.mkdtemp(
@@ -41,7 +40,7 @@ def compiled(folder: Path) -> Path:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Of every process here: one thread in libraries that start some, and this package to be
+    """The environment of every process here: libraries use one thread, and this package is
     found."""
     path = os.pathsep.join(filter(None, [str(HERE.parents[1]), os.environ.get("PYTHONPATH")]))
     return {
@@ -79,7 +78,7 @@ class Run:
 
     @property
     def sentence(self) -> str | None:
-        """The one line on standard error, beside warnings; None where there is none, or more."""
+        """The one line on standard error, without warnings; None if there is none, or more."""
         lines = [
             line
             for line in self.err.strip().splitlines()

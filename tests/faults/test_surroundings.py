@@ -1,5 +1,5 @@
-"""Closed standard streams, few file descriptors, interrupts, a Dask worker that is killed: the work
-is done, or one sentence says why not."""
+"""Closed standard streams, few file descriptors, interrupts, a killed Dask worker: the work is
+done, or one sentence gives the reason."""
 
 import os
 import random

@@ -182,8 +182,7 @@ class Bench:
         return "mixture", f"{what}; its reader: {read}"
 
     def _steps(self, found: Tree, old: Tree, new: Tree) -> tuple[str, str]:
-        """Of a recording: whether it is the trace of its first steps, or none where none is
-        committed."""
+        """Whether a recording is the trace of its first steps, or absent if none is committed."""
         manifest = f"{self.command.target}/manifest.json"
         if manifest not in found and manifest not in old:
             return "refused", ""
@@ -263,8 +262,8 @@ class Bench:
         return []
 
     def _repeat(self, state: str, left: list[str]) -> list[str]:
-        """The same command again gives what a clean run gives; or says that it is there already,
-        where it is."""
+        """The same command again gives the result of a clean run, or reports that it exists
+        already."""
         run, _ = self.server.run(self.job)
         now = look(self.folder)
         if run.hangs:

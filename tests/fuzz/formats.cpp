@@ -13,7 +13,7 @@ namespace apscope::detail::fuzz {
 namespace {
 
 // The value of a code, and the code of that value: itself, but that codes of one number, and NaNs,
-// are not told apart.
+// are not distinguished.
 void code_round_trips(const FloatFormat& f, std::uint64_t code) {
     const auto codec = make_codec<double>(f);
     const double value = decode_one<double>(code, codec);

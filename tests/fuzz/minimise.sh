@@ -1,5 +1,6 @@
 #!/bin/bash
-# minimise.sh [TARGET...]: keeps of build/fuzz/corpus/TARGET what reaches code that the rest does not, by libFuzzer's -merge=1.
+# minimise.sh [TARGET...]: keeps of build/fuzz/corpus/TARGET what reaches code that the rest does
+# not, by libFuzzer's -merge=1.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 (($#)) || set -- $(ls build/fuzz/corpus)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# run.sh MINUTES [TARGET...]: every target, or these, for so long, two at a time; exits with 1 where one finds anything. Its inputs are in
-# build/fuzz/corpus/, what it found in build/fuzz/found/.
+# run.sh MINUTES [TARGET...]: every target, or these, for so long, two at a time; exits with 1 where
+# one finds anything. Its inputs are in build/fuzz/corpus/, what it found in build/fuzz/found/.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 minutes=$1 python=.venv/bin/python

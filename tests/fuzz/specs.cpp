@@ -7,7 +7,7 @@
 namespace apscope::detail::fuzz {
 namespace {
 
-// What is taken has a name that is taken, and means the same.
+// The name of an accepted spec is accepted, too, and means the same.
 template <class Value, class Parse, class Name>
 void round_trip(std::string_view text, const Parse& parse, const Name& name) {
     Value value;

@@ -1,4 +1,4 @@
-// What is fuzzed: readers of texts and files that others wrote. A target takes any bytes; it
+// The fuzzed functions: readers of texts and files from elsewhere. A target takes any bytes; it
 // throws, or a sanitizer ends the program, where what reads them does anything but take them or
 // refuse them in one sentence.
 #pragma once

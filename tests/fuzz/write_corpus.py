@@ -88,7 +88,7 @@ def specs():
     yield "hybrid", b"hybrid(first=fp32;role:norm=fp16;else=aps:e4m3)"
 
 
-#: Of every family of names one: what `formats` and `plans` begin with.
+#: One name of every family: the first inputs of `formats` and `plans`.
 FORMATS = (
     "e4m3 e5m2fnuz bf16 fp16 fp32 e11m52 e8m0fnu e2m1fn float8_e4m3fn binary8p3se "
     "binary6p1uf cfloat8_143b7 qpytorch_e5m2 e4m3b20nosub e5m0nannz0 e3m3zero1nan2noinf"
@@ -188,7 +188,7 @@ def converters():
         return numpy_file(np.save, arrays["w"])
 
     def tensors(option, k):
-        """What the options can take, another dump for every `k`; leading axes of 2 where they
+        """Possible values of the options, another dump for every `k`; leading axes of 2 if they
         count."""
         lead = (
             {0: (2, 2), 2: (2,), 3: (2,), 4: (2,)}.get(names, ()) if OPTIONS[option] is None else ()
@@ -203,7 +203,7 @@ def converters():
         if "round_to_fp32" in (OPTIONS[option] or {}):
             found["w"] = w
         if "sample" in (OPTIONS[option] or {}):
-            # A block and a bit; what is no gradient.
+            # A block and a bit; arrays that are not gradients.
             found |= {"w": np.full((1, 4100), k + 1, np.float16), "step": np.int64([k])}
         return found
 

@@ -1,4 +1,4 @@
-"""The command line: `python -m tests.peers walk` makes the record, `python -m tests.peers page` the tables."""
+"""`python -m tests.peers walk` makes the record, `python -m tests.peers page` the tables."""
 
 import argparse
 import sys

@@ -41,7 +41,7 @@ class Interval:
 
 @dataclasses.dataclass
 class NaNs:
-    """What becomes of NaN inputs; only results that are NaN count.
+    """Counts of the results of NaN inputs; only results that are NaN count.
 
     `other_code` is the number of results that are another NaN code than apscope's, which is the
     canonical one; `sign`, `quiet` and `payload` of those that keep the input's sign, that are
@@ -59,7 +59,7 @@ class NaNs:
 
 @dataclasses.dataclass
 class Found:
-    """What a comparison found; `add` puts a later stretch of inputs behind it."""
+    """The result of a comparison; `add` appends that of a later range of inputs."""
 
     inputs: int = 0
     differing: int = 0
@@ -116,7 +116,7 @@ def differing(peer: Peer, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nda
     where = np.flatnonzero(theirs != ours)
     values = values_of(peer.format)
     if where.size:
-        # A code with bits beyond the format's is no NaN: it differs.
+        # A code with bits beyond the format's is not a NaN: it differs.
         inside = theirs[where] < len(values)
         both_nan = inside & np.isnan(values[theirs[where] * inside]) & np.isnan(values[ours[where]])
         where = where[~both_nan]
@@ -152,7 +152,7 @@ def compare(peer: Peer, bits: np.ndarray) -> Found:
 
 
 def nans_of(peer: Peer, bits: np.ndarray, theirs: np.ndarray, ours: np.ndarray) -> NaNs:
-    """What NaN inputs became, in a format that has NaN."""
+    """The results of NaN inputs, in a format that has NaN."""
     values, f = values_of(peer.format), descriptor(peer.format)
     inside = theirs < len(values)
     kept = inside & np.isnan(values[theirs * inside])

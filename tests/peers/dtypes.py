@@ -40,7 +40,7 @@ def ml_dtypes_peers() -> list[Peer]:
 
 def _ml_dtypes_peer(name: str, dtype: np.dtype, version: str) -> Peer:
     word = np.uint8 if dtype.itemsize == 1 else np.uint16
-    format = FloatFormat(name).name  # apscope knows their names as aliases
+    format = FloatFormat(name).name  # their names are aliases in apscope
     return Peer(f"ml_dtypes.{name}", version, format, lambda x: x.astype(dtype).view(word))
 
 

@@ -18,7 +18,7 @@ class Peer:
         Of the package, of the headers or of the processor's instruction set; with all on which
         results depend.
     format, rounding, overflow : str
-        What apscope is asked for.
+        The arguments of apscope's function.
     codes : callable
         From a float32 array (float64 where `source` says so) to the codes, unsigned integers.
     nan : int or None

@@ -34,7 +34,8 @@ def example(peer: Peer, interval: Interval) -> dict[str, str]:
         code = int(peer.codes(x)[0])
     values = values_of(peer.format)
     mpfr = _oracle.project(float(x[0]), peer.format, rounding=peer.rounding, overflow=peer.overflow)
-    # Where the peer documents no code for NaN in a format without, apscope's result is quantize's.
+    # If the peer documents no code for NaN in a format without NaN, apscope's result is that of
+    # quantize.
     no_code = bool(np.isnan(x[0])) and peer.nan is None and not np.isnan(values).any()
     ours = np.nan if no_code else values[apscope_codes(peer, x)[0]]
     return {
@@ -49,7 +50,7 @@ def _text(value: float) -> str:
 
 
 def entry(peer: Peer, found: Found, seconds: float) -> dict[str, Any]:
-    """What the record says of one peer."""
+    """The record's rows of one peer."""
     nans = dataclasses.asdict(found.nans)
     codes = sorted(found.nans.codes)
     nans["codes"] = {"different": len(codes), "first": [f"{c:#x}" for c in codes[:4]]}

@@ -31,7 +31,7 @@ def f16c_peers() -> list[Peer]:
 
 
 def bf16_peers() -> list[Peer]:
-    """VCVTNEPS2BF16, which knows one rounding mode."""
+    """VCVTNEPS2BF16, which has one rounding mode."""
     lib = library("x86.cpp")
     if not lib.has_bf16():
         raise Missing("this processor has no AVX-512 BF16")

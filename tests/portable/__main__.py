@@ -1,7 +1,7 @@
-"""Runs every build that is there, and compares: `python -m tests.portable [--page docs/conformance.md]`.
+"""Runs and compares all builds: `python -m tests.portable [--page docs/conformance.md]`.
 
-A line a build and instruction set with the SHA-256 of what it prints of all schemes; exits with 1
-where they are not one. With --page the table goes into the page.
+Prints one line per build and instruction set with the SHA-256 of the program's output for all
+schemes; exits with 1 if they differ. With --page the table goes into the page.
 """
 
 import argparse
@@ -39,7 +39,7 @@ class Run(NamedTuple):
 
 
 def runs(specs: Path) -> Iterator[Run]:
-    """Of the programs, one after the other; in the end of the Python package."""
+    """The outputs of the programs, one after the other; at the end that of the Python package."""
     here = LEVELS[: LEVELS.index(_core.best_simd_level()) + 1]
     for program in PROGRAMS:
         if not program.path.exists():
@@ -77,7 +77,7 @@ def runs(specs: Path) -> Iterator[Run]:
 
 
 def table(found: list[Run], schemes: int) -> str:
-    """What the page says."""
+    """The text of the page."""
     words = subprocess.run(
         ["git", "log", "-1", "--format=`%h`, %cs", "--abbrev=8"],
         cwd=ROOT,

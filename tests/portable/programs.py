@@ -30,7 +30,7 @@ class Program:
         return found.with_suffix(".wasm") if self.folder == "wasm32" else found
 
     def compiler(self) -> str:
-        """The first line of what the compiler says of itself."""
+        """The first line of the compiler's version message."""
         known = next(
             (ROOT / "build" / self.folder / "CMakeFiles").glob("*/CMakeCXXCompiler.cmake")
         ).read_text()

@@ -1,5 +1,5 @@
-# WebAssembly with the files of WASI, without threads and exceptions: by the compiler of PyPI's package ziglang, whose commands
-# .ci/portable.sh puts into build/portable/zig/.
+# WebAssembly with the files of WASI, without threads and exceptions: by the compiler of PyPI's
+# package ziglang, whose commands .ci/portable.sh puts into build/portable/zig/.
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR wasm32)
 get_filename_component(root "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)

@@ -147,8 +147,8 @@ class Browser:
             time.sleep(0.02)
 
     def enter_frame(self) -> None:
-        """From now on `run` and `wait` speak of the page's sandboxed frame, which is a process of
-        its own."""
+        """From now on `run` and `wait` act on the page's sandboxed frame, which is a separate
+        process."""
         self._session = None
         self._attach("iframe", ("Runtime", "Network", "Log"))
 

@@ -1,5 +1,4 @@
-"""What the tests of the loss scales' claims share: recorded gradients, scales step by step, z
-values."""
+"""Shared by the tests of claims about loss scales: recorded gradients, scales by step, z values."""
 
 import math
 from pathlib import Path

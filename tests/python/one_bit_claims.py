@@ -1,4 +1,4 @@
-"""What the tests of the one-bit claims share: recorded gradients, payloads, z values."""
+"""Shared by the tests of the one-bit claims: recorded gradients, payloads, z values."""
 
 import math
 from pathlib import Path

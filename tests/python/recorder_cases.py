@@ -37,7 +37,7 @@ def loss_of(model, batch):
 
 
 def apart(model, *some, scale=1.0):
-    """The sum of the losses' gradients, of a copy that no hook knows."""
+    """The sum of the losses' gradients, of a copy without hooks."""
     twin = copy.deepcopy(model)
     for p in twin.parameters():
         p.grad = None

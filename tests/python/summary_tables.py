@@ -55,7 +55,7 @@ def row(random, trace, step, tensor, scheme, stage, topology, **given):
     }
     if held(given.get("overflow", 0)) and given.get("overflow", 0) > 0:
         noise["sum_log2_error_over_noise"] = math.inf
-    # Of the wire, of the second trace, and of rows without numbers nothing is known of the noise.
+    # The noise is unknown for the wire, for the second trace, and for rows without numbers.
     known = stage == "reduced" and trace != "second" and not given.get("note")
     return (
         found

@@ -1,1 +1,1 @@
-"""Executable specifications: short, slow and exact, written apart from the C++ that they check."""
+"""Executable specifications: short, slow and exact, written independently of the C++ code."""

@@ -45,7 +45,7 @@ def of_root(a: float) -> int:
 
 
 def special(op: str, a: float, b: float, c: float, mode: str) -> float:
-    """What is not finite, and the sign of what is zero: IEEE 754-2019, 6 and 7."""
+    """Results that are not finite, and the sign of zeros: IEEE 754-2019, 6 and 7."""
     if op == "sqrt":
         return a if math.isnan(a) or a == 0 else math.nan if a < 0 else a
     if op == "subtract":

@@ -71,7 +71,7 @@ def as_float(magnitude: int) -> float:
 
 @dataclass(frozen=True)
 class Limits:
-    """What `neighbours` needs of a format, as units."""
+    """The fields of a format that `neighbours` needs, as units."""
 
     f: Format
     largest: int

@@ -2,9 +2,8 @@
 stated order, in a format.
 
 An exact result is a Fraction that is not zero, or else a float: an infinity, NaN, or a zero, which
-has a sign. Roots alone are no fractions: one that is irrational is replaced by a fraction between
-the same two multiples of 2^-800, of which nothing that a rounding compares with lies strictly
-between.
+has a sign. Only roots may be irrational: such a root is replaced by a fraction between the same two
+multiples of 2^-800, of which nothing that a rounding compares with lies strictly between.
 """
 
 import math

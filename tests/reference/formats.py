@@ -84,7 +84,7 @@ FORMATS = {
     "e0m5finite": Format(0, 5, 0),
 }
 
-# What else the descriptor can say, under its general names: one oddity per row.
+# Other formats of the descriptor, under its general names: one oddity per row.
 EXOTIC = {
     "e4m3u": Format(4, 3, 7, False, zero="single", nan_codes=7, has_infinity=True),
     "e3m4finiteu": Format(3, 4, 3, False, zero="single"),

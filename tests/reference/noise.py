@@ -18,7 +18,7 @@ COLUMNS = (
 
 
 def block_sums(terms: np.ndarray) -> np.ndarray:
-    """Of every 32 consecutive elements; what is not finite adds nothing."""
+    """The noise of every 32 consecutive elements; elements that are not finite add nothing."""
     kept = np.where(np.isfinite(terms), terms, 0.0)
     return np.array([fixed_shape_sum(kept[i : i + BLOCK]) for i in range(0, len(kept), BLOCK)])
 

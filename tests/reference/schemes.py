@@ -1,6 +1,6 @@
 """Schemes: from a spec and the gradients of all steps to scales, and from values to decoded values.
 
-definitions.md section 8, with exact fractions wherever it says "integer arithmetic" or compares.
+definitions.md section 8, with exact fractions for its "integer arithmetic" and comparisons.
 """
 
 from __future__ import annotations

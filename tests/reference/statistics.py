@@ -107,7 +107,7 @@ def rescaled_nmse(xx: float, yy: float, xe: float, ee: float) -> float | None:
 
 
 def of_the_reference(x: np.ndarray) -> dict:
-    """What is known about a step that was not sent."""
+    """The values of a step that was not sent."""
     finite = np.isfinite(x)
     x0 = np.where(finite, x, 0.0)
     return {

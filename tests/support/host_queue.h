@@ -1,5 +1,6 @@
-// What analysis/cuda/device_rows.h asks for, in the host's memory: steps run item by item, the last
-// first, as threads come in any order. The tests' stand-in for a GPU, and on one the truth.
+// The queue that analysis/cuda/device_rows.h needs, in the host's memory: steps run item by item,
+// the last first, as threads come in any order. The tests' stand-in for a GPU, and on one the
+// truth.
 #pragma once
 
 #include <cstdint>

@@ -236,7 +236,7 @@ class Plan:
         """
         if wrong := [name for name in limits if name not in (*LIMITS, "max_layer_error")]:
             raise TypeError(
-                f"solve knows no limit '{wrong[0]}'; use {', '.join(LIMITS)}, max_layer_error"
+                f"solve has no limit '{wrong[0]}'; use {', '.join(LIMITS)}, max_layer_error"
             )
         wish = Wish(minimize or self.wish.minimize, **limits).completed(self._table.chosen.noisy)
         return made(
@@ -311,7 +311,7 @@ class Plan:
         return written(tool, layers)
 
     def verdict(self) -> str:
-        """The answer in one or two sentences: the gain over the best single scheme, its interval."""
+        """The answer in one or two sentences: the gain over the best single scheme."""
         return verdict(self)
 
     def __eq__(self, other: object) -> bool:

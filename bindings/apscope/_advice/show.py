@@ -181,7 +181,7 @@ def _above_their_noise(plan: Plan) -> list[str]:
 
 
 def _in_training(plan: Plan) -> list[str]:
-    """The excess loss that the single scheme's error foretells; a plan of one scheme is that scheme."""
+    """The excess loss predicted for the single scheme, which may be the plan itself."""
     single = plan.single
     if not single:
         return []

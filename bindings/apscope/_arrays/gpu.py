@@ -48,7 +48,7 @@ def _located(view: DeviceView, what: str) -> int:
 
 
 def _floats(x: Any, what: str = "x", narrow: bool = False) -> DeviceView:
-    """A view of float32 or float64 numbers; other and strided tensors are converted on their GPU."""
+    """A view of float32 or float64 numbers; other and strided tensors are converted on the GPU."""
     if _is_torch(x):
         import torch
 

@@ -1,4 +1,4 @@
-"""convert: makes a trace from a dump, or says in one sentence why not."""
+"""convert: makes a trace from a dump, or gives the reason in one sentence if it cannot."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ def _check_optimizer(items: Sequence[Item]) -> None:
 
 
 def _check_groups(names: list[str], named: list[Named], used: str) -> None:
-    """Refuses a dump with the same names twice, such as weights beside gradients."""
+    """Refuses a dump with the same names twice, such as weights as well as gradients."""
     groups: dict[str, set[str]] = {}
     for name in names:
         group, slash, rest = name.partition("/")

@@ -34,7 +34,7 @@ class Bar:
         return update
 
     def clear(self) -> None:
-        """Removes the bar from the line until its next update, so that a sentence can be printed."""
+        """Removes the bar from the line until its next update, to make room for a sentence."""
         if self.show:
             self.bar.clear()
 

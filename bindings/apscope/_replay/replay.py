@@ -80,7 +80,8 @@ def replay(
         tensor's last step; with it, the states of all tensors stay in memory (8 bytes per element
         and worker for ``error_feedback``).
     check : bool
-        Whether every file that is read is first compared with its SHA-256 in the manifest (once for a `Trace` object).
+        Whether every file is compared with its SHA-256 in the manifest before it is read (once for
+        a `Trace` object).
     device : str
         ``cpu``, or ``cuda``: the first GPU that CUDA finds does the work of schemes that round scaled
         gradients to a float format (their specs name one: ``aps:e4m3``), except the choice of the
@@ -119,7 +120,8 @@ def replay(
     ChildProcessError
         A Dask worker ended during the replay, or has no supported GPU.
     RuntimeError
-        ``device="cuda"`` without the CUDA module, without a GPU, or with one that is too old; CUDA failed.
+        ``device="cuda"`` without the CUDA module, without a GPU, or with one that is too old; or
+        CUDA failed.
     MemoryError
         The GPU's memory is too small for 4096 elements of every worker.
     """

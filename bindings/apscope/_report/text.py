@@ -25,7 +25,7 @@ def figure(value: float | None, digits: int = 3) -> str:
 
 
 def over_noise(value: float | None, digits: int = 3) -> str:
-    """An error in units of the noise; values below 2^-30 are not shown (definitions, section 16)."""
+    """An error in units of the noise; values below 2^-30 are hidden (definitions, section 16)."""
     return ("≤ " if value is not None and value < 2.0**-29.99 else "") + figure(value, digits)
 
 

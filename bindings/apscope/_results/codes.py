@@ -1,4 +1,4 @@
-"""Columns of a table for computing: texts as codes, numbers as float64, without pandas if possible."""
+"""Columns of a table as arrays: texts as codes, numbers as float64, without pandas if possible."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CodedColumns: TypeAlias = Mapping[str, "Coded | np.ndarray"]
 
 
 def coded_of(frame: pd.DataFrame, columns: Sequence[str]) -> dict[str, Coded | np.ndarray]:
-    """Those of these columns that a frame has; empty numbers are NaN, then the column is float64."""
+    """Those of these columns that a frame has; with empty numbers (NaN) a column is float64."""
     return {name: _column(frame[name]) for name in columns if name in frame}
 
 

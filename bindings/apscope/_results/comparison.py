@@ -43,7 +43,7 @@ def compare(
     layers: bool = True,
     against: Any = None,
 ) -> pd.DataFrame:
-    """Scheme `a` against scheme `b`, or several; a ratio below 1, and a win, mean less error of `a`.
+    """Scheme `a` against scheme `b`, or several; a ratio below 1, or a win, favours `a`.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class _Pairing:
 
 @guarded
 def ratios(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.DataFrame:
-    """The ratio of two schemes' NMSE at every layer and step; arguments and errors as for `compare`.
+    """The ratio of two schemes' NMSE per layer and step; arguments and errors as for `compare`.
 
     Returns
     -------

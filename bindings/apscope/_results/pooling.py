@@ -157,11 +157,11 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        The columns of `by` in order of appearance; ``steps`` and ``skipped_steps``, numbers of distinct steps;
-        ``bits_per_value`` = (wire_bits + side_bits) of one worker per element; ``volume``, the mean
-        weighted by the elements, NaN if a row has none; sums (float64, NaN if no row has the
-        number) of the counts and ``sum_error`` over the rows that were not skipped; of the `PARTS`
-        over the same, NaN if one of them has none; and of ``sum_signed_error``,
+        The columns of `by` in order of appearance; ``steps`` and ``skipped_steps``, the numbers of
+        distinct steps; ``bits_per_value`` = (wire_bits + side_bits) of one worker per element;
+        ``volume``, the mean weighted by the elements, NaN if a row has none; sums (float64, NaN if
+        no row has the number) of the counts and ``sum_error`` over the rows that were not skipped;
+        of the `PARTS` over the same, NaN if one of them has none; and of ``sum_signed_error``,
         ``sum_absolute_reference``, ``sum_squared_error``, ``sum_squared_reference`` over all rows,
         y = 0 in skipped ones; from these ``nmse``, ``sqnr_db`` (``inf`` for no error),
         ``relative_bias``; ``sum_noise`` and ``error_over_noise``, the geometric mean over the
@@ -217,7 +217,7 @@ def topologies_of(table: pd.DataFrame) -> list[str]:
 
 
 def headline_topology(table: pd.DataFrame) -> str:
-    """The reduction of summaries: the first that adds in a format, else a scheme's own, else ``exact``."""
+    """The reduction of summaries: the first that adds in a format, a scheme's own, or ``exact``."""
     return _core.headline_topology(topologies_of(table))
 
 
@@ -238,7 +238,7 @@ def whole_sums(reduced: pd.DataFrame) -> pd.DataFrame:
 
 
 def compared_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows for comparing schemes: reduced ones with all tensors, or the wire's if there are none."""
+    """The rows for comparing schemes: reduced ones with all tensors, or the wire's if none are."""
     core = Rows(coded_of(table, _CHOICE)).core
     return _chosen_frame(table, core, core.compared_rows())
 

@@ -82,7 +82,7 @@ def _of_rows(folder: Path, frame: pd.DataFrame, provenance: dict[str, Any]) -> I
         )
     index, shards = provenance["shard"]
     if shards > 1:
-        return  # only its own replay knows the items of a shard
+        return  # only its own replay has the list of a shard's items
     wanted = sum(
         len(trace["steps"]) * len(trace["tensors"]) for trace in provenance["traces"]
     ) * len(provenance["schemes"])

@@ -1,4 +1,4 @@
-"""The excess loss that an error over the noise foretells, as far as it was established.
+"""The excess loss that an error over the noise predicts, as far as it was established.
 
 docs/insight.md fits excess = factor * error_over_noise^slope to small tasks that were trained, one
 scheme for all layers, rounded to nearest; `law.json` has the line, written by docs/insight.py.
@@ -16,7 +16,7 @@ from .._schemes.scheme import Scheme, as_scheme
 
 
 class ExpectedExcess(NamedTuple):
-    """Excess training loss over fp32 in nats, and its 95 % interval; NaN where none is established."""
+    """Excess training loss over fp32 in nats, and its 95 % interval; NaN if none is established."""
 
     loss: float
     low: float
@@ -36,14 +36,14 @@ def _law() -> dict[str, Any]:
 
 
 def is_covered(scheme: str | Scheme) -> bool:
-    """Whether the line was fitted to schemes like it: its name, rounded to nearest, also in the sums."""
+    """Whether the line covers a scheme: by its name, with messages and sums rounded to nearest."""
     held = as_scheme(scheme)
     roundings = {held.keys.get("rounding", ""), held.keys.get("hop_rounding", "same")}
     return held.name in _law()["schemes"] and roundings <= {"ties_to_even", "same"}
 
 
 def expected_excess(scheme: str | Scheme, error_over_noise: float) -> ExpectedExcess:
-    """The excess training loss over fp32 that an error over the noise foretells.
+    """The excess training loss over fp32 that an error over the noise predicts.
 
     The line was fitted to three small tasks and held on five others, of 1,906 to 30,652 parameters
     and at most 300 steps (docs/insight.md); for larger models it is a hypothesis.

@@ -106,7 +106,7 @@ class Experiment:
 
     @staticmethod
     def of_json(told: Mapping[str, Any]) -> Experiment:
-        """What `as_json` gave."""
+        """The experiment of a result of `as_json`."""
         lists = {k: tuple(v) for k, v in told.items() if isinstance(v, list | tuple)}
         return Experiment(
             **{**told, **lists, "tasks": tuple(Task(**task) for task in told["tasks"])}

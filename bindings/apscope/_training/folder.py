@@ -61,7 +61,7 @@ def is_experiment(folder: Path) -> bool:
 
 
 def problems(folder: Path) -> Iterator[str]:
-    """A sentence for every table that is not what `write` wrote, every damaged run and trace."""
+    """A sentence for every table that `write` did not write, every damaged run and trace."""
     if not (folder / MARK).is_file():
         yield f"{folder} is not finished; run apscope train again"
         return
@@ -84,7 +84,7 @@ def problems(folder: Path) -> Iterator[str]:
 
 
 def read_run(path: Path) -> dict[str, Any]:
-    """What training found in a run.
+    """The results of a run's training.
 
     Raises
     ------

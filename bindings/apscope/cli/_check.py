@@ -1,4 +1,4 @@
-"""``apscope check FOLDER``: checks a trace, results, an experiment or a conformance pack for errors."""
+"""``apscope check FOLDER``: finds errors in a trace, results, an experiment or conformance pack."""
 
 from __future__ import annotations
 

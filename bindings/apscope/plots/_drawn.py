@@ -119,7 +119,7 @@ def draw_map(
 
 
 def draw_cells(cells: Cells, ax: Axes | None = None) -> Axes:
-    """The map in `ax` or a new figure: the worst rows first, framed, with reasons in their names."""
+    """The map in `ax` or a new figure: the worst rows first, framed, with reasons as names."""
     grid = grid_of_rows(cells)
     ax = map_axes(ax, grid.index)
     edges, ticks = zip(*cells.edges)

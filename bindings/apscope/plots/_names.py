@@ -60,7 +60,7 @@ def width_beside(names: Sequence[str], width: float) -> float:
 
 
 def name_ticks(axis: Axis, names: Sequence[str], max_labels: int = 60) -> None:
-    """Labels the places 0, 1, ... with names; if there are too many, only every second, third, ..."""
+    """Labels the places 0, 1, ... with names; if they are too many, every second, third, ..."""
     stride = -(-len(names) // max_labels)
     places = range(0, len(names), stride)
     axis.set_ticks(places, [shown(names[i]) for i in places], parse_math=False)

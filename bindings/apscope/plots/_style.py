@@ -115,7 +115,7 @@ _ARGUMENTS = {
 
 
 def _documented(plot: Callable[..., Axes]) -> str | None:
-    """The docstring, with those of its sections on parameters, results and errors that are missing."""
+    """The docstring with the missing sections on parameters, results and errors added."""
     if plot.__doc__ is None:
         return None
     head, *own = re.split(r"\n\n    (?=\w+\n    -+\n)", plot.__doc__.rstrip())
@@ -246,7 +246,7 @@ def label_lines(
 def overflow_marks(
     ax: Axes, x: np.ndarray, y: np.ndarray | None = None, colour: str = "#444444"
 ) -> None:
-    """A cross at the upper edge, or at `y`, of every x with overflow, which has no error; and a legend."""
+    """Marks every x with overflow, which has no error, by a cross at the top or at `y`."""
     if not len(x):
         return
     (marks,) = ax.plot(

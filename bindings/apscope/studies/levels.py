@@ -17,7 +17,7 @@ __dir__ = __all__.copy
 
 @dataclass(frozen=True)
 class OptimalLevels:
-    """What `optimal_levels` found."""
+    """The result of `optimal_levels`."""
 
     levels: np.ndarray  #: float64, ascending; fewer than k if x has fewer distinct elements
     variance: float  #: the sum over all elements; 0 if every element is a level

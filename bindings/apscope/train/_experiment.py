@@ -56,7 +56,7 @@ def run_experiment(
     say: Callable[[str], None] = print,
     command: str = "",
 ) -> None:
-    """Trains what is not trained yet, and writes the results.
+    """Trains the runs that are not trained yet, and writes the results.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def _key(run: Run, experiment: Experiment, about: str, versions: dict[str, str])
 
 
 def _has_trace(trace: Path | None, key: str) -> bool:
-    """Whether nothing is to be recorded, or is there, of this run and not of an earlier experiment."""
+    """Whether the run need not be recorded, or is, by this and not by an earlier experiment."""
     try:
         return trace is None or open_trace(trace).manifest.metadata["run"] == key
     except (ValueError, OSError, KeyError):
@@ -205,7 +205,7 @@ def _has_trace(trace: Path | None, key: str) -> bool:
 def _found(
     made: Mapping[Run, Any], keys: dict[Run, str], out: Path
 ) -> list[tuple[Run, dict[str, Any]]]:
-    """What was found of the runs that were asked for; `made` has the runs that were trained."""
+    """The results of the requested runs; `made` has the runs that were trained."""
     return [
         (run, results.read_run(out / "runs" / f"{keys[own]}.json")) for run, own in made.items()
     ]

@@ -36,7 +36,7 @@ Files = dict[str, bytes]  # of a trace, by their path in its folder
 
 @dataclass(frozen=True)
 class _Told:
-    """What a worker needs beside a job."""
+    """The data that a worker needs in addition to a job."""
 
     versions: dict[str, str]
     data: dict[str, str]  # by task
@@ -128,7 +128,7 @@ def _sees(folder: Path, told: _Told) -> bool:
 
 
 def _put(job: Job, found: dict[str, Any], files: Files) -> None:
-    """On the client: writes what a worker gave."""
+    """On the client: writes the files that a worker returned."""
     if job.trace is not None:
         with new_trace(job.trace) as new:
             for path, content in files.items():

@@ -154,7 +154,7 @@ class Linear(_Layer, nn.Linear):
 
 
 class Conv2d(_Layer, nn.Conv2d):
-    """As `Linear`, divided by sqrt(inputs kernel), the weight's gradient by sqrt(samples positions).
+    """As `Linear`, divided by sqrt(inputs kernel); weight gradients by sqrt(samples positions).
 
     That a kernel's positions count as inputs and as outputs is our choice, see
     `apscope.studies.unit_scaling.unit_scales`.

@@ -1,4 +1,4 @@
-// What Results return: rows reduced to summaries, comparisons, pools and modelled times.
+// Results of Results' functions: rows reduced to summaries, comparisons, pools and modelled times.
 #pragma once
 
 #include <cstddef>

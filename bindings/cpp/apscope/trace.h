@@ -50,7 +50,7 @@ public:
     std::vector<std::int64_t> steps() const;  ///< recorded training steps, ascending
     std::vector<TraceTensor> tensors() const;  ///< in the manifest's order
 
-    /// What was recorded, without a copy.
+    /// The recorded values, without a copy.
     /// @param step    A recorded step.
     /// @param tensor  A tensor's name; for activations a layer's.
     /// @param worker  A rank; ignored if the kind exists once per step.

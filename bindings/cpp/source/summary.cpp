@@ -1,4 +1,4 @@
-// What Results return of their rows, computed by analysis/summary.
+// Summaries of the rows of Results, computed by analysis/summary.
 #include "bindings/cpp/apscope/summary.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What GPU threads do for error statistics, run here on the CPU: the lanes, the blocks and the
+// The steps of GPU threads for error statistics, run on the CPU: the lanes, the blocks and the
 // total give the bits of analysis/error_statistics.
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// What schemes are found to need is what they then allocate: every scheme of the registry on a
-// tensor that is larger than those it was tried on, with more workers, at two steps.
+// Schemes allocate the memory that was predicted for them: every scheme of the registry on a tensor
+// that is larger than those it was tried on, with more workers, at two steps.
 #include <gtest/gtest.h>
 
 #include <future>

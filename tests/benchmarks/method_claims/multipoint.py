@@ -76,7 +76,7 @@ def lines() -> list[str]:
     began = time.process_time()
     rows = run(common.SEEDS)
     mean = rows.groupby("case", sort=False).mean()
-    found = ["", f"{CALIBRATION} images calibrate, 297 others validate:", ""]
+    found = ["", f"{CALIBRATION} images for calibration, 297 others for validation:", ""]
     found += common.table(
         "case | bits per weight | points per channel | error of outputs | accuracy | accuracy "
         "less fp32's (95 %) | loss above fp32's (95 %)",

@@ -153,7 +153,7 @@ TEST(CppMultiprecision, IntegersSpecialsAndDraws) {
     EXPECT_EQ(round(cpp_int(1) << 5000, f, {.overflow = Overflow::saturate}), 240.0);
     EXPECT_THROW(round(cpp_rational(1, 3), f, {.rounding = RoundingMode::stochastic_exact}),
                  std::invalid_argument);
-    // What fp64 holds draws what an array draws.
+    // Numbers that fp64 represents draw the same words as an array.
     for (const RoundingMode mode : {RoundingMode::stochastic, RoundingMode::stochastic_b,
                                     RoundingMode::stochastic_c, RoundingMode::to_odd}) {
         const Quantizer q(format("e3m3b5"), {.rounding = mode, .random_bits = 20}, 11);

@@ -16,7 +16,7 @@ namespace {
 
 using namespace apscope;
 
-// Of every magnitude from below the format's smallest number to above its largest.
+// Numbers of every magnitude from below the format's smallest number to above its largest.
 std::vector<float> numbers(std::size_t count) {
     std::vector<float> x(count);
     std::mt19937_64 random(5);

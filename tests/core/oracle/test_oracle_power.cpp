@@ -1,5 +1,5 @@
-// That the proofs can fail: the chosen inputs and random words tell every two rules apart, and
-// errors put into an operation are found and named.
+// The proofs can fail: the chosen inputs and random words distinguish every two rules, and errors
+// put into an operation are found and named.
 #ifdef APSCOPE_HAS_ORACLE
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ using oracle::MpfrOracle;
 using oracle::OperationOptions;
 using oracle::OperationResult;
 
-// What the cases become, with every random integer of two bits where one is drawn.
+// The results of the cases, with every random integer of two bits if one is drawn.
 template <class Real>
 std::vector<oracle::BitsOfReal<Real>> results(const char* format, const Projection& p) {
     const FloatFormat f = parse_format(format);

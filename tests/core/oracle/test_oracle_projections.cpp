@@ -230,7 +230,7 @@ TEST(OracleProjections, PayloadsAreKeptAsFarAsTheFormatHasCodes) {
         expect_projected(row.format, {}, std::bit_cast<double>(row.input),
                          std::bit_cast<double>(std::uint64_t{0x7FF8000000000000}));
     }
-    // A NaN that is no input's has no payload and no sign.
+    // A NaN that does not come from an input has no payload and no sign.
     expect_projected("e4m3fn", keep, -1e9f, std::bit_cast<float>(0x7FC00000u));
 }
 

@@ -1,5 +1,5 @@
-// What runs in fp32 for speed against what it stands for: scaled casts, hops of an all-reduce,
-// moments of draws, error statistics. Bit for bit.
+// Fast fp32 computations compared with the exact ones that they replace: scaled casts, hops of an
+// all-reduce, moments of draws, error statistics. Bit for bit.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,8 +1,9 @@
 // Arithmetic against exact integers: every pair of operands of 8-bit formats, every triple of 4-bit
 // ones, every root, in every mode.
 //
-// The check knows a format as a sorted table of integers, its magnitudes in units of 2^-unit_bits,
-// and an exact result as a fraction of two integers; it shares nothing with the rule but the table.
+// The check represents a format as a sorted table of integers, its magnitudes in units of
+// 2^-unit_bits, and an exact result as a fraction of two integers; it shares nothing with the rule
+// but the table.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -262,7 +263,7 @@ TEST(Arithmetic, EveryRoot) {
         const Table table(name);
         for (int mode = 0; mode < rounding_mode_count; ++mode) {
             if (is_stochastic(static_cast<RoundingMode>(mode)))
-                continue;  // a root is no fraction: see test_arithmetic.py
+                continue;  // a root is not a fraction: see test_arithmetic.py
             check(Operation::sqrt, table, static_cast<RoundingMode>(mode), 8, table.operands, {},
                   {});
         }

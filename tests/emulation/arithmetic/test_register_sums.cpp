@@ -211,7 +211,7 @@ TEST_F(RegisterSums, ServeTheUsualFormatsInFp32) {
     }
 }
 
-// What fp32 gets wrong is not left to it.
+// Sums that fp32 would round wrongly are not computed in fp32.
 TEST(RegisterSumPath, AsksForItsTheoremsConditions) {
     SumOptions options;
     options.format = parse_format("fp16");

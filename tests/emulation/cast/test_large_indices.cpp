@@ -35,7 +35,7 @@ const std::vector<std::uint64_t> offsets{bit32 - 512,     bit32 - 8,     bit32,
                                          8 * bit32 - 512, 16 * bit32 + 8};
 
 // The random integer of an element, left-aligned, from the definition: the counter is the 64-bit
-// number of the block, of which low and high words are written out here.
+// number of the block, whose low and high words are written out here.
 std::uint64_t word_of(const RandomStream& stream, unsigned __int128 element) {
     const unsigned slots = stream.random_bits <= 16 ? 8 : stream.random_bits <= 32 ? 4 : 2;
     const unsigned __int128 block = element / slots;
@@ -252,7 +252,7 @@ TEST(LargeIndices, LengthsOfPayloadsAre64Bits) {
     EXPECT_EQ(place_bits(0, true), 0);
 }
 
-// A file of 16 GiB of which a few pages exist.
+// A sparse file of 16 GiB with a few pages.
 TEST(LargeIndices, FilesAreReadBeyond2To32Elements) {
     const test::TemporaryFolder folder;
     const std::filesystem::path path = folder.path() / "x.safetensors";

@@ -1,4 +1,4 @@
-// What a GPU thread does with a block, run here on the CPU: it gives what emulation/blocks gives.
+// A GPU thread's work on a block, run here on the CPU: the results are those of emulation/blocks.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,4 +1,4 @@
-// What a GPU thread does in a matrix product, run here on the CPU: output by output it gives what
+// A GPU thread's work in a matrix product, run here on the CPU: output by output it gives what
 // emulation/ordered_sum gives.
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// What a GPU thread does in quantize, encode and decode, run here on the CPU: group by group it
-// gives what the array path gives.
+// A GPU thread's work in quantize, encode and decode, run here on the CPU: group by group it gives
+// what the array path gives.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -282,14 +282,14 @@ TEST(Record, ComesBackFromItsNamedRows) {
         {"count", {9.0}}};
     EXPECT_EQ(rows, expected);
     State again(rows);
-    EXPECT_EQ(again.rows(), expected);  // before anybody asked for a part
+    EXPECT_EQ(again.rows(), expected);  // before any part is used
     const State& kept = again;
     const Part& part = kept.of<Part>();
     EXPECT_EQ(part.age, 7);
     EXPECT_TRUE(part.stopped);
     EXPECT_EQ(part.shifts, (std::vector<int>{3, -4}));
     EXPECT_EQ(part.by_tensor.at("a/b"), 8.0);
-    EXPECT_EQ(again.rows(), expected);  // one part asked for, the other not
+    EXPECT_EQ(again.rows(), expected);  // one part used, the other not
     const State copy = again;
     again.of<Part>().age = 8;
     EXPECT_EQ(copy.of<Part>().age, 7);

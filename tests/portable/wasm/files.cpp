@@ -1,5 +1,4 @@
-// Files, of which zig's standard library for wasm32-wasi is built without, from the sources that
-// come with it.
+// Files, which zig's standard library for wasm32-wasi lacks, from the sources that come with it.
 #define _LIBCPP_BUILDING_LIBRARY
 #include <sys/types.h>
 

@@ -1,5 +1,4 @@
-// What is called and exists nowhere on wasm32-wasi: exceptions, which end the program, and ends of
-// threads.
+// Called functions that wasm32-wasi lacks: exceptions, which end the program, and ends of threads.
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -10,7 +9,7 @@ extern "C" {
 
 void* __cxa_allocate_exception(std::size_t size) { return std::malloc(size); }
 
-// What is thrown here begins with a std::exception.
+// Thrown objects here begin with a std::exception.
 [[noreturn]] void __cxa_throw(void* thrown, std::type_info*, void (*)(void*)) {
     std::fprintf(stderr, "%s\n", static_cast<const std::exception*>(thrown)->what());
     std::abort();

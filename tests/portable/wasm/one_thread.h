@@ -1,4 +1,4 @@
-// What the standard library for wasm32-wasi leaves out, which has no threads: the same for one
+// Parts that the standard library for wasm32-wasi, which has no threads, lacks: the same for one
 // thread, which never waits. Comes before every source of that build.
 #pragma once
 

@@ -1,4 +1,4 @@
-"""What a plan minimizes and keeps to where nothing is asked for."""
+"""The statistic that a plan minimizes, and its limits, by default."""
 
 import pandas as pd
 import pytest

@@ -60,7 +60,7 @@ def test_the_interval_of_a_quotient_is_students(request):
 
 
 def test_one_step_tells_little(request):
-    """With one step a mixture is chosen if it is four times better, otherwise one scheme for all."""
+    """With one step a mixture is chosen if it is four times better, otherwise a single scheme."""
     results = apscope.replay(request.config.rootpath / "notebooks/data/digits_w64", topology="ring")
     plan = apscope.recommend(results, max_volume=0.25)
     assert len(plan._table.chosen.steps) == 1
@@ -84,7 +84,7 @@ def test_layers_that_other_steps_would_give_the_same_are_sure(request):
 
 
 def test_a_plan_takes_at_most_two_replays_of_its_candidates_and_another_budget_a_second(tmp_path):
-    """In processor time; for small traces the constant time of tables adds a fraction of a second."""
+    """In processor time; for small traces, tables add a constant fraction of a second."""
     rng = np.random.default_rng(0)
     with TraceWriter(tmp_path / "trace", workers=8) as writer:
         for step in range(4):

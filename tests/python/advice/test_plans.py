@@ -36,7 +36,7 @@ def whole(results):
 
 
 def mixture_sums(plan, figure):
-    """Of all 6^6 mixtures."""
+    """The best of all 6^6 mixtures."""
     adds = total_of(plan._table.chosen, figure).adds
     return adds[np.arange(len(adds)), every_mixture(*adds.shape)].sum(axis=1)
 

@@ -52,7 +52,7 @@ def test_values_are_the_reference_s(name, mode):
 @pytest.mark.parametrize("name", NAMES)
 def test_scale_rules_are_the_reference_s(name, rule):
     rng = np.random.default_rng(5)
-    # Blocks of one: every significand that matters beside its neighbours, at many exponents.
+    # Blocks of one element: every relevant significand and its neighbours, at many exponents.
     near = np.float32([1, 1.5, 1.75, 1.8125, 1.875, 1.9375, 1.96875, 1.984375, 1.9921875, 2])
     near = np.concatenate(
         [near, np.nextafter(near, np.float32(0)), np.nextafter(near, np.float32(4))]
@@ -152,7 +152,7 @@ def test_mx3_one_block_is_aps_of_one_worker_up_to_the_side_of_the_power_of_two()
             floor = np.ldexp(
                 apscope.quantize(np.ldexp(x, 1 - k), element, overflow="saturate"), k - 1
             )
-            same(quantize_blocks(x, f"{f},block=777"), floor)  # amax is no power of two
+            same(quantize_blocks(x, f"{f},block=777"), floor)  # amax is not a power of two
 
 
 def test_e4m3_block_with_amax_500_saturates():

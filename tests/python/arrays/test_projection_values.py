@@ -89,7 +89,7 @@ def test_other_names_of_a_rule_are_the_same_value():
     assert Projection(overflow="saturate_propagate").overflow == "propagate"
 
 
-#: What RISC-V, IEEE 754, P3109, NumPy, MPFR and people write.
+#: The names in RISC-V, IEEE 754, P3109, NumPy, MPFR and common use.
 SPOKEN = {
     "ties_to_even": "RNE rne roundTiesToEven NearestTiesToEven nearest_even half-even",
     "ties_to_away": "RNA RMM roundTiesToAway NearestTiesToAway",

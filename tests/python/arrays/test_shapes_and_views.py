@@ -163,7 +163,7 @@ def test_shapes_of_one_element_and_of_none_are_kept(name):
             same(found.reshape(1), np.asarray(CALLS[name][1](*(a.reshape(1) for a in given))))
 
 
-# What of an empty array is an empty array, and what is refused in one sentence.
+# Functions whose result for an empty array is empty, and those that refuse it in one sentence.
 EMPTY = {
     "quantize": (0, 4), "quantize stochastic": (0, 4), "encode": (0, 4), "decode": (0, 4),
     "add": (0, 4), "subtract": (0, 4),

@@ -18,7 +18,7 @@ TINY = Fraction(
 
 
 def etas(bits: int) -> list[Fraction]:
-    """Multiples of 2^-N, halves of it, what lies just beside them, and the two ends."""
+    """Multiples of 2^-N, halves of it, their neighbours, and the two ends."""
     unit = Fraction(1, 1 << bits)
     grid = {0, unit, unit * ((1 << bits) // 2), unit * ((1 << bits) * 2 // 3), 1 - unit}
     halves = {g + unit / 2 for g in grid}

@@ -383,7 +383,7 @@ def test_R2_an_order_gives_the_same_bits_on_any_number_of_threads_and_another_or
 
 
 def test_R2_a_pair_is_the_same_both_ways():
-    """What makes the ranks of a recursive doubling agree: a + b = b + a, bit for bit, signed zeros
+    """The ranks of a recursive doubling agree because a + b = b + a, bit for bit, for signed zeros
     too."""
     g = np.concatenate(
         [gaussian(2, 4000, 2), [[0.0, -0.0, 1.0], [-0.0, 0.0, -1.0]]], axis=1

@@ -91,7 +91,7 @@ def test_a_frozen_shift_stays():
         0,
         shift(3.0),
         shift(3.0),
-    ]  # a tensor of zeros says nothing
+    ]  # a tensor of zeros has no information
 
 
 def test_a_delayed_shift_is_the_one_before():

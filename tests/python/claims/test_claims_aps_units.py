@@ -24,7 +24,7 @@ def read(trace, step):
 
 
 def record(folder, shapes, steps=1, workers=2, seed=0):
-    """Tensors of magnitudes far apart, other ones at every step."""
+    """Tensors of very different magnitudes, which change at every step."""
     rng = np.random.default_rng(seed)
     with TraceWriter(folder, workers=workers, reduction="mean") as writer:
         for step in range(steps):

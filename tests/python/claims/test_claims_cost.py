@@ -34,7 +34,7 @@ def digits():
     )
 
 
-# What travels, counted by playing the algorithm with chunks as sets of contributions
+# Bytes sent, counted by simulating the algorithm with chunks as sets of contributions
 # ---------------
 
 
@@ -387,7 +387,7 @@ def test_two_rounds_pay_their_latencies_twice():
 
 
 def test_every_scheme_has_a_cost():
-    """Every case of the registry's tests, but for what is no algorithm."""
+    """Every case of the registry's tests, except those that are not an algorithm."""
     specs = list(dict.fromkeys(case.spec for case in cases()))
     frame = cost.step_time(
         apscope.replay(DATA / "digits", specs, steps=[0], topology=["ring", "tree"]), FAST

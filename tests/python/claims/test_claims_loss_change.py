@@ -1,5 +1,4 @@
-"""What can be proved of loss changes: shares that add up, Simpson's order, the first-order
-identity."""
+"""Proofs about loss changes: shares that add up, Simpson's order, the first-order identity."""
 
 import math
 from fractions import Fraction
@@ -179,7 +178,7 @@ def test_a_state_goes_on_from_step_to_step():
 
 
 def test_damage_agrees_with_the_replays_errors():
-    """Of x and y a replay has the sums of x x and e e and the cosine: from these, sum of x e."""
+    """A replay has the sums of x x and e e and the cosine; they determine the sum of x e."""
     trace = apscope.open_trace(DATA / "characters")
     found = loss_change(trace, "aps:e4m3", topology="tree", steps="0:1").set_index("tensor")
     rows = apscope.replay(trace, "aps:e4m3", topology="tree", steps="0:1").frame

@@ -1,4 +1,4 @@
-"""What can be proved of loss scales: underflow, lost updates, state machines, FP8 with a scheduled
+"""Proofs about loss scales: underflow, lost updates, state machines, FP8 with a scheduled
 minimum."""
 
 import math
@@ -41,8 +41,8 @@ def test_M1_a_power_of_two_shifts_the_histogram_and_never_adds_zeros(trace):
         with np.errstate(over="ignore"):
             coded = (g.astype(np.float64) * 2.0**k).astype(np.float16).astype(np.float64)
         assert np.array_equal(np.ldexp(sent, k), coded)
-        # The histogram of what was coded is the one of what is read, moved by k; normal values keep
-        # their bits.
+        # The histogram of the scaled values is that of the gradients, shifted by k; normal values
+        # keep their bits.
         normal = (np.abs(np.ldexp(g.astype(np.float64), k)) >= 2.0**-14) & np.isfinite(coded)
         assert normal.any()
         assert np.array_equal(np.frexp(coded[normal])[1], np.frexp(sent[normal])[1] + k)

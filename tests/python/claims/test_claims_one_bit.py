@@ -1,4 +1,4 @@
-"""What can be proved of signs, votes and error feedback.
+"""Proofs about signs, votes and error feedback.
 
 Notation: W workers, n elements, d elements with padding, S = mean / standard deviation of one
 element's noise, Phi the normal distribution. Random tests: |z| < 5, a chance of 6e-7 each.

@@ -1,4 +1,4 @@
-"""What can be proved of sums of encodings, and how fast they converge on recorded gradients."""
+"""Proofs about sums of encodings, and their convergence on recorded gradients."""
 
 import math
 

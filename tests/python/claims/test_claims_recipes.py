@@ -1,5 +1,4 @@
-"""What can be proved of scaling recipes: delayed and current scaling, sums in FP8; the limits of
-all.
+"""Proofs about scaling recipes: delayed and current scaling, sums in FP8; the limits of all.
 
 M is a format's largest value, a a tensor's amax, S a scale. References are NumPy in float32, or
 rationals.

@@ -1,5 +1,5 @@
-"""What can be proved of stochastic rounding and of the schemes made of it: natural compression,
-QSGD, TernGrad, FracTrain.
+"""Proofs about stochastic rounding and the schemes that use it: natural compression, QSGD,
+TernGrad, FracTrain.
 
 u = 2^-m; s levels a side; V the variance summed over the elements; W workers.
 """
@@ -365,9 +365,8 @@ def widths_of(spec, losses):
 
 
 def test_FT2_turning_points_golden():
-    """By hand. Equal losses: a turning point every 5. Then: losses whose steps are 0.2 stall at
-    epsilon 1 (of their mean) alone; a loss out of line delays the turn by as long as the window
-    holds it."""
+    """By hand. With equal losses there is a turning point every 5. Losses that differ by 0.2 stall
+    only at epsilon 1 (of their mean); an outlier delays the turn as long as it is in the window."""
     spec = "fractrain:bits=3/4/6/8,epsilon=0.05,alpha=0.3"
     widths, state = widths_of(spec, [2.0] * 20)
     assert widths == [3] * 5 + [4] * 5 + [6] * 5 + [8] * 5

@@ -158,8 +158,8 @@ def test_RK1_values_and_moments_are_those_of_the_rule(spec, n):
 
 @pytest.mark.parametrize("keep", [0.05, 0.25, 0.7])
 def test_RK2_the_mean_error_is_n_over_k_less_one_of_the_square(keep):
-    """Without the scale it is 1 - k / n of the square: what error feedback needs. Rounding to fp32
-    does not show beside either."""
+    """Without the scale it is 1 - k / n of the square: the condition of error feedback. Rounding to
+    fp32 is negligible compared with both."""
     n, runs = 200, 400
     g, k = normal(1, n, seed=3), int(keep * n)
     for scale, expected in (("true", n / k - 1), ("false", 1 - k / n)):

@@ -1,4 +1,4 @@
-"""What can be proved of 1-bit Adam and Birder: momenta in two phases of one bit.
+"""Proofs about 1-bit Adam and Birder: momenta in two phases of one bit.
 
 W workers, n elements, d elements with padding. Random tests: |z| < 5, a chance of 6e-7 each.
 """
@@ -276,8 +276,8 @@ def test_B3_bits_that_leave_a_node(nodes, gpus):
     assert flat.side_bits == grouped.side_bits == [0] * workers
 
     def leaving(payload_bits, peers):
-        """Of worker 0: its payload goes in equal pieces to its peers, then its own answer piece to
-        each of them."""
+        """Worker 0 sends its payload in equal pieces to its peers, then its own piece of the answer
+        to each of them."""
         piece = Fraction(payload_bits, len(peers))
         outside = sum(peer // gpus != 0 for peer in peers)
         return piece * outside, piece * outside

@@ -1,5 +1,5 @@
-"""What can be proved of ZipML's double sampling and of variance-optimal levels, and what they save
-on recorded gradients."""
+"""Proofs about ZipML's double sampling and variance-optimal levels, and the gain on recorded
+gradients."""
 
 import itertools
 import math
@@ -254,8 +254,8 @@ def test_Z3_powers_of_two_beat_even_spacing_and_the_optimum_beats_both(name):
 
 
 def test_Z3_the_optimum_is_never_worse_and_powers_of_two_can_be(trace):
-    """One codebook a tensor: the optimum wins every time; powers of two win where the largest
-    magnitude is 8 standard deviations or more, and lose where it is below 4."""
+    """With one codebook per tensor the optimum always wins; powers of two win if the largest
+    magnitude is 8 standard deviations or more, and lose if it is below 4."""
     seen = []
     for _, g in middle(trace, least=50):
         for x in g:

@@ -1,5 +1,4 @@
-"""What is not ours is not replaced, what cannot be read is called that, and a misspelt word gets a
-hint."""
+"""Foreign files are not replaced, unreadable ones are reported, and a misspelt word gets a hint."""
 
 import ctypes
 import os

@@ -1,5 +1,5 @@
-"""What the command line says of itself: help in any spelling, examples that run, hints for what is
-misspelt."""
+"""Help of the command line: in any spelling, with examples that run and hints for misspelt
+words."""
 
 import importlib
 import importlib.util
@@ -75,7 +75,7 @@ def dump(folder):
             )
 
 
-#: What the example of train reads.
+#: The file that the example of train reads.
 EXPERIMENT = """
 gate = 0.01
 seeds = 1

@@ -1,4 +1,4 @@
-"""convert: foreign dumps into traces, or one sentence that says why not."""
+"""convert: foreign dumps become traces, or one sentence gives the reason."""
 
 import argparse
 

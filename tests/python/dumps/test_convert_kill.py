@@ -1,5 +1,5 @@
-"""A conversion that is killed or interrupted: nothing stands in its place, the same command goes
-on, another one clears what is left."""
+"""A conversion that is killed or interrupted: its place is empty, the same command continues,
+another one removes its remains."""
 
 import contextlib
 import os

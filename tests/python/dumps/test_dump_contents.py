@@ -1,5 +1,5 @@
-"""What stands in dumps beside gradients, or in place of them: numbers of a step, the state of an
-optimizer, numbers as keys."""
+"""Other content of dumps than gradients: numbers of a step, the state of an optimizer, numbers as
+keys."""
 
 import sys
 import warnings

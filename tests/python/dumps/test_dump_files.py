@@ -1,5 +1,5 @@
-"""Which files of a dump are opened, and as what: known by content, through links, and only where
-they are asked for."""
+"""The files of a dump that are opened, and their format: recognised by content, through links, only
+if selected."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""What schemes compete as: every summary shows the best of each family."""
+"""Families of schemes: every summary shows the best of each."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,10 @@ def test_a_file_is_a_scheme_of_its_folders_family(request):
     assert sorted(f.stem for f in files) == sorted(definitions)
     for file in files:
         found = definitions[file.stem]
-        special = {"policy": "mixed", "scheme": ""}  # a combinator's is that of what it holds
+        special = {
+            "policy": "mixed",
+            "scheme": "",
+        }  # a combinator has the family of its inner scheme
         assert found.family == special.get(found.body, FAMILIES[file.parent.name]), file
 
 

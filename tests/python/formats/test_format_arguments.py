@@ -1,5 +1,5 @@
-"""What a FloatFormat is made of: wrong arguments are one sentence, and where a format was meant it
-is named."""
+"""The arguments of a FloatFormat: wrong ones are reported in one sentence that names the likely
+format."""
 
 import pickle
 

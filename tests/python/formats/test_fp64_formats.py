@@ -142,7 +142,7 @@ def test_bit_patterns_beside_values_and_middles(name, data):
 @pytest.mark.parametrize(
     ("name", "x", "mode", "expected"),
     [
-        # What a detour through fp32, or a division by a quantum that fp64 lacks, gets wrong.
+        # Wrong with a detour through fp32, or a division by a quantum that fp64 cannot represent.
         ("bf16", 1 + 2.0**-8 + 2.0**-40, "ties_to_even", 1.0078125),
         ("bf16", 1 + 2.0**-60, "toward_positive", 1.0),  # the literal is 1.0
         ("bf16", 1 + 2.0**-52, "toward_positive", 1.0078125),
@@ -272,7 +272,7 @@ def test_narrower_integers_are_exact(mode, dtype):
 
 
 def test_the_expected_values_above_are_not_those_of_a_detour():
-    """Of the integers above, some give another fp32 number through fp64."""
+    """Some integers above give a different fp32 number if rounded to fp64 first."""
     x = np.array(INTEGERS, np.int64)
     once = np.array([float(Fraction(int(v))) for v in x])
     np.testing.assert_array_equal(apscope.quantize(x, "fp64"), once)

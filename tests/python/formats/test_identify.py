@@ -1,4 +1,4 @@
-"""identify: every named format is found from its values, and near misses are told apart."""
+"""identify: every named format is found from its values, and near misses are distinguished."""
 
 import ml_dtypes
 import numpy as np

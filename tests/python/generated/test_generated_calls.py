@@ -1,5 +1,5 @@
-"""Every public callable, and every method of what they give, on generated arguments: a result, or
-an error that says what is wrong."""
+"""Every public callable, and every method of their results, on generated arguments: a result, or an
+error that names the problem."""
 
 import inspect
 import sys
@@ -16,7 +16,7 @@ import apscope
 from apscope.schemes import Scheme
 from tests.python.generated.values import DIGITS, examples, results, value_of
 
-#: What is not called, and why.
+#: Functions that are not called, and the reason.
 NOT_CALLED = {
     "machine.bench": "takes the time that it measures",
     "machine.verify": "takes minutes for a wide format",
@@ -24,9 +24,9 @@ NOT_CALLED = {
     "explore": "draws a whole page, and needs a notebook to show it",
     "cli.main": "test_generated_commands.py calls it",
 }
-#: What answers some wrong arguments by another error than these: what, and for which.
+#: Functions that raise other errors than these for some wrong arguments: which, and for which.
 NOT_YET = {
-    "Plan": "KeyError of a provenance without tensors, AttributeError of one that is no mapping",
+    "Plan": "KeyError of a provenance without tensors, AttributeError of one that is not a mapping",
 }
 RIGHT_ERRORS = (ValueError, TypeError, ImportError, OSError)
 #: Looked at twice only.
@@ -65,7 +65,7 @@ CALLABLES = dict([*_public(apscope), *_methods()])
 
 @st.composite
 def arguments(draw: Any, called: Any) -> tuple[list[Any], dict[str, Any]]:
-    """What has no default, now and then what has one, seldom one too many."""
+    """Arguments without a default, sometimes those with one, rarely one too many."""
     try:
         parameters = inspect.signature(called).parameters.values()
     except ValueError:  # pybind11's

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from apscope.cli import VERBS, _parser, main
 from tests.python.generated.values import DIGITS, TEXTS, examples, saved
 
-#: What would take its time, and what keeps it short.
+#: Slow commands, and the options that make them fast.
 FIXED = {
     "bench": ["--rounds", "1", "--elements", "1000", "--no-peers", "no such job"],
     "verify": ["--samples", "10", "e2m1"],

@@ -23,7 +23,7 @@ MORE = int(os.environ.get("APSCOPE_EXAMPLES", "0"))
 
 
 def examples(count: int) -> settings:
-    """Of a test that looks at `count` examples by default, the same ones on every machine."""
+    """The settings of a test with `count` examples by default, the same ones on every machine."""
     return settings(
         max_examples=count * max(MORE, 1),
         derandomize=not MORE,

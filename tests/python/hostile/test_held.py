@@ -1,5 +1,5 @@
-"""What an audit of hostile inputs found right, so that it stays: flipped bits, pickles, odd
-gradients, threads, random specs."""
+"""Behaviour that an audit of hostile inputs found right: flipped bits, pickles, odd gradients,
+threads, random specs."""
 
 import pickle
 import random

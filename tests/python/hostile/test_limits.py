@@ -1,4 +1,4 @@
-"""docs/limits.md is what the code reads by, and each limit is told in one sentence."""
+"""docs/limits.md has the limits of the code, and each error is one sentence."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Where memory ends: one sentence and exit code 2, at whatever limit; never an abort, a hang or a
+"""Out of memory: one sentence and exit code 2, at any limit; never an abort, a hang or a
 traceback."""
 
 import json

@@ -92,7 +92,7 @@ ODD = [
 
 
 def test_odd_arguments_of_public_callables(trace, results):
-    """Whatever is given to what is public, errors are those of Python's own kinds for arguments."""
+    """Public functions raise Python's own errors for wrong arguments, whatever their types."""
     functions = [
         apscope.quantize, apscope.encode, apscope.decode, apscope.add, apscope.sqrt, apscope.sum,
         apscope.dot, apscope.matmul, apscope.allreduce,

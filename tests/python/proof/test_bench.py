@@ -1,4 +1,4 @@
-"""`apscope bench`: what it times, and how it says it. The times themselves are the machine's."""
+"""`apscope bench`: the jobs that it times, and its output. The times depend on the machine."""
 
 import json
 import math

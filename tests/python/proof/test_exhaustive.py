@@ -375,7 +375,7 @@ def test_every_path_of_a_proof_is_there_and_holds_what_is_linked():
             if file.suffix in (".h", ".cpp")
         ]
         reached = {found for file in files for found in includes.findall(file.read_text())}
-        # What verify/ has for the other kind of proof is not run through.
+        # verify/'s code for the other kind of proof is not used.
         others = tuple(set(CASTS) ^ set(ARITHMETIC))
         assert {
             path

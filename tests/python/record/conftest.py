@@ -7,6 +7,6 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _logs_of_others_do_not_count(caplog):
-    """What another test left behind, a task of a cluster say, may be told of while one of these
-    runs."""
+    """Warnings about objects of an earlier test, such as a cluster's task, may appear during one of
+    these."""
     caplog.handler.addFilter(logging.Filter("apscope"))

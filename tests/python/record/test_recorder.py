@@ -109,7 +109,7 @@ def test_what_is_known_of_accumulation_lasts_over_a_resumed_recording(tmp_path):
 @pytest.mark.parametrize("fused", [False, True])
 def test_amp_is_unscaled_and_a_step_with_inf_left_out(tmp_path, caplog, unscale, fused):
     """The scale, 2^20 and then a half of it, is in the metadata; the step that the scaler skipped
-    is no part of the trace."""
+    is not in the trace."""
     model, data, want = network(), batches(5), {}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=fused)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**20, growth_interval=1000)
@@ -275,8 +275,8 @@ def test_a_choice_of_tensors_and_of_steps(tmp_path, caplog):
 
 
 def test_weights_layer_inputs_and_activation_gradients(tmp_path, caplog):
-    """Of the step's last micro-batch, AMP's scale taken out; a step in evaluation mode in between
-    is not seen."""
+    """Records of the step's last micro-batch, without AMP's scale; a step in evaluation mode in
+    between is ignored."""
     model, data, want = network(), batches(6), {}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**9)

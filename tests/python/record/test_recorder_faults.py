@@ -1,7 +1,6 @@
-"""Whatever becomes of the recording, the training's losses are those of a training without one, bit
-for bit.
-
-One process with PyTorch goes through the faults that need no second one, each a case of its own.
+"""Whatever happens to the recording, the training's losses are those of a training without one, bit
+for bit. One process with PyTorch runs the faults that do not need a second process, each as a
+separate case.
 """
 
 import json
@@ -164,7 +163,7 @@ def steps_of(folder):
 @pytest.fixture(scope="module")
 def torch_run():
     pytest.importorskip("torch")
-    root = Path(tempfile.mkdtemp())  # pytest's folders are no other user's to look into
+    root = Path(tempfile.mkdtemp())  # other users must not read pytest's folders
     root.chmod(0o755)
     run = subprocess.run(
         [sys.executable, "-c", TORCH, str(root)], capture_output=True, text=True, timeout=600

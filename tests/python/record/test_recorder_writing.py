@@ -1,5 +1,4 @@
-"""What Recorder writes beside any loop: bounded, in the background, and never at the cost of the
-training."""
+"""Recorder's writing next to any loop: bounded, in the background, without harm to the training."""
 
 import collections
 import json

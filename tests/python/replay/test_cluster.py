@@ -150,13 +150,13 @@ def test_workers_fetch_what_they_read_and_the_client_the_manifest(client, digits
 
 
 def removed(folder):
-    """Which files each process says that it has removed."""
+    """The files that each process reports as removed."""
     return [set(path.read_text().split()) for path in folder.iterdir()]
 
 
 def test_a_worker_opens_the_files_of_its_steps_alone(digits, tmp_path):
-    """Of schemes that remember no elements; each Dask worker finds half of the steps, and no file
-    is with both."""
+    """For schemes without memory of elements: each Dask worker gets half of the steps, and no file
+    is read by both."""
     pytest.importorskip("fsspec", reason="fsspec is not installed (apscope[remote])")
     code = f"""
 import os, shutil
@@ -354,8 +354,7 @@ _core.replay = once
 
 
 def test_an_error_names_the_worker_that_had_it(digits):
-    """Whosever part it is: of two the first is busy, so that the second may take over what was
-    meant for it."""
+    """Any worker's part: the first of two is busy, so the second may take over its part."""
     settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     code = """
 from apscope._replay import tasks
@@ -375,8 +374,8 @@ tasks.open_trace = no
 
 
 def test_files_of_a_trace_that_is_damaged_stay_on_no_worker(digits, tmp_path):
-    """They go before the error is told, not when its traceback, which holds the trace, is
-    collected."""
+    """They are removed before the error is raised, not when its traceback, which refers to the
+    trace, is collected."""
     pytest.importorskip("fsspec", reason="fsspec is not installed (apscope[remote])")
     damaged = Path(shutil.copytree(digits, tmp_path / "digits"))
     file = min(damaged.glob("step_*/worker_*"))

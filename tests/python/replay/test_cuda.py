@@ -1,5 +1,5 @@
-"""Arrays in a GPU's memory, as far as that goes without a GPU: nothing is imported unless asked
-for, the sentences where something is missing, and what an interface says."""
+"""Arrays in a GPU's memory, as far as a machine without a GPU can test them: nothing is imported
+unless requested, the messages if something is missing, and the interface's description."""
 
 import subprocess
 import sys
@@ -337,7 +337,7 @@ def test_on_a_gpu_the_bits_are_those_of_the_cpu():
         pytest.skip("there is no GPU, or no CUDA module")
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
-        pytest.skip("this torch knows no GPU")
+        pytest.skip("this torch has no support for a GPU")
     rng = np.random.default_rng(1)
     a = np.ascontiguousarray(rng.normal(0, 3, (8, 1003)).astype(np.float32))
     b = np.ascontiguousarray(rng.normal(0, 3, (1003, 17)).astype(np.float32))

@@ -78,7 +78,7 @@ def test_a_trace_replays_under_a_limit_of_a_tenth_of_its_size(traces, threads):
     assert int(done.stdout) < BYTES // 10
 
 
-# What runs block by block and remembers nothing as long as a tensor.
+# Schemes that run block by block without memory of a tensor's length.
 POINT_WISE = ["sign", "sign_vote", "qsgd", "qsgd:norm=max,code=elias", "terngrad",
               "integer_allreduce", "zero_blocks",
               "fractrain", "aps:e4m3,unit=1024", "current_scaling:e4m3,block=128",
@@ -102,7 +102,7 @@ def one_tensor(tmp_path_factory):
 
 
 def test_point_wise_schemes_hold_no_copy_of_a_tensor(traces, one_tensor):
-    # What is resident includes the mapped files, which the limit on data does not.
+    # The resident set includes the mapped files, the limit on data does not.
     done = replay((traces[0], one_tensor), BYTES // 10, 2, *POINT_WISE)
     assert done.returncode == 0, done.stderr
 

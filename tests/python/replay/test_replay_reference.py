@@ -184,7 +184,7 @@ def test_a_scale_that_depends_on_earlier_steps(tmp_path, keys):
 @pytest.mark.parametrize("keys", ["delay=1", "frozen=2", "frozen=3,delay=1"])
 @pytest.mark.parametrize("unit", ["tensor", "model", "bucket:60"])
 def test_a_shift_that_depends_on_earlier_steps(tmp_path, unit, keys):
-    """Growth in only some steps, so that shifts stay for a while; a step of zeros gives no information."""
+    """Growth in only some steps, so shifts stay for a while; a step of zeros has no information."""
     rng = np.random.default_rng(8)
     with TraceWriter(tmp_path / "t", workers=3, reduction="mean") as writer:
         for step, factor in enumerate([1, 1, 4, 4, 0, 4, 16, 1]):

@@ -69,7 +69,7 @@ def test_the_page_is_alive_in_its_frame_and_asks_for_nothing(cell, tmp_path):
         assert browser.run("document.querySelectorAll('.live svg').length") > 2
         assert browser.run("window.apscopePage.data.schemes.map(s => s.spec)") == SPECS
         assert browser.messages == []
-        # What the page cannot do: read the notebook around it.
+        # The page cannot read the notebook around it.
         assert (
             browser.run(
                 "(() => { try { return window.parent.document.title "

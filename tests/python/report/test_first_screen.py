@@ -167,7 +167,7 @@ def test_what_is_chosen():
     assert first.chosen(rows(overflowed=[0, 1, 0]), {})[0]["scheme"] == "none:e3m0"
     best, share = first.chosen(rows(overflowed=[1, 0, 0], skipped=[0, 2, 0]), {})
     assert best["scheme"] == "none:fp16" and share == "½"
-    # Of level schemes the one that was asked for first.
+    # Among equal schemes the first of the request.
     level = rows(error_over_noise=[0.5, 0.00402, 0.004], volume=[0.125, 0.25, 0.25])
     assert [
         first.chosen(level, dict.fromkeys(order, 8))[0]["scheme"]

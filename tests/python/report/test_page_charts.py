@@ -1,8 +1,8 @@
 """The page's live charts are those of notebooks: the same bands, colours, marks and numbers,
 described once.
 
-What the page computes itself, because a reader filters, is in page/fill.js; each of its functions
-is held to that of _charts/fill.py here.
+The numbers that the page itself computes, because a reader filters, are in page/fill.js; each of
+its functions is compared here with that of _charts/fill.py.
 """
 
 import json

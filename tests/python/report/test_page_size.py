@@ -94,5 +94,5 @@ def test_a_trace_of_161_layers_is_replayed_summarised_and_reported_within_bounds
     if CHROMIUM is None:
         pytest.skip("Chromium is not installed (Debian: chromium)")
     assert found["browser"].pop("open") <= 3 * busy()
-    # The least of five: what else runs here for a moment is no work of the page's.
+    # The least of five, because other processes can delay the page for a moment.
     assert max(min(took) for took in found["browser"].values()) <= 100 * busy()

@@ -1,5 +1,5 @@
-"""The installed C++ library: used from a prefix by projects that see neither this repository nor
-Python.
+"""The installed C++ library: projects that see neither this repository nor Python use it from a
+prefix.
 
 The projects are built and run in a mount namespace in which the repository's and Python's folders
 are empty; where the system allows none, a test is skipped that says so. The compiler's list of what

@@ -32,7 +32,7 @@ def markdown(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link may name behind #: the headings as GitHub and the site spell them."""
+    """The anchors that a link may name: the headings as GitHub and the site spell them."""
     headings = re.findall(r"^#+ +(.+)$", markdown(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
@@ -152,7 +152,7 @@ def test_sphinx_makes_it_without_a_warning(tmp_path):
     for module in ("sphinx", "furo", "myst_nb", "breathe"):
         pytest.importorskip(module)
     if shutil.which("doxygen") is None:
-        pytest.skip("there is no doxygen, of which the C++ reference is made")
+        pytest.skip("doxygen, which makes the C++ reference, is not installed")
     command = argv(
         "{} -m sphinx --builder html --conf-dir {} --doctree-dir {} --fail-on-warning "
         "--keep-going --quiet --define nb_execution_mode=off {} {}",

@@ -49,5 +49,5 @@ def test_of_the_tests_in_cpp_those_that_are_asked_for_are_built():
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if not e.builds], ids=lambda e: e.name)
 def test_what_needs_no_compiler_is_executed(example, tmp_path):
     if not (ROOT / ".git").exists():
-        pytest.skip("a copy is of what git knows: this is not a clone")
+        pytest.skip("a copy has the files that git lists, but this is not a clone")
     execute(example, tmp_path)

@@ -73,8 +73,8 @@ def test_it_is_short_and_asks_a_question_that_it_answers(path):
 
 @every
 def test_its_answer_holds_no_number_but_computed_ones(path):
-    """What stands in the answer's text outside of braces: no decimals, so that a number which
-    changes cannot stay behind."""
+    """The answer's text outside of braces has no decimals, so that no outdated number can
+    remain."""
     text = ANSWER.search(code_of(nbformat.read(path, 4))[-1]).group(1)
     prose = re.sub(r"\{[^{}]*\}", "", re.sub(r"\[[^\[\]]*\]\([^()]*\)", "", text))
     assert not re.search(r"\d\.\d|\d ?%", prose), prose

@@ -45,7 +45,7 @@ def run(program):
 
 def modules():
     """Every module of the package by its dotted name, without those that have a private part;
-    `__main__` is no module to import."""
+    `__main__` is not imported."""
     for path in PACKAGE.rglob("*.py"):
         parts = ("apscope", *path.relative_to(PACKAGE).with_suffix("").parts)
         parts = parts[:-1] if parts[-1] == "__init__" else parts
@@ -235,7 +235,7 @@ def test_every_public_property_and_method_says_what_it_is(cls):
     ] == []
 
 
-#: What has nothing to refuse.
+#: Functions that accept all arguments.
 NEVER_RAISES = {"guess_role", "main"}
 
 

@@ -1,4 +1,4 @@
-"""The scripts of notebooks/record say in a sentence what is missing."""
+"""The scripts of notebooks/record name missing packages in one sentence."""
 
 import subprocess
 import sys

@@ -124,7 +124,7 @@ def test_every_scheme_has_a_spec_that_runs(tables):
 
 
 def test_the_tags_of_claims_are_names_of_tests():
-    """What docs/schemes.md calls MX1 is found by pytest -k MX1."""
+    """The claim MX1 of docs/schemes.md is found by pytest -k MX1."""
     page = (ROOT / "docs/schemes.md").read_text()
     tags = {
         tag

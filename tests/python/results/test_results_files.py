@@ -31,7 +31,7 @@ def saved(tmp_path_factory):
     results = apscope.replay(
         "notebooks/data/characters", SCHEMES, topology=["ring"], workers=2, tensors="norm|token"
     )
-    # What a table can hold beside what this replay gives.
+    # Values that a table can have and that this replay does not give.
     for row, (column, value) in enumerate(
         [
             ("sqnr_db", np.inf),

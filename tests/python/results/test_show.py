@@ -182,7 +182,8 @@ def test_results_show_the_summary(results):
 
 
 def test_results_are_a_table_at_a_prompt(results, monkeypatch):
-    """What is not known or went well takes no column, what has no room is left out, best first."""
+    """Columns without values or problems are left out, and so are the last rows if there is no
+    room."""
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((200, 24)))
     first, _, trace, heads, *rows, _, last = repr(results).split("\n")
     assert (

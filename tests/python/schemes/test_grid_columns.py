@@ -185,8 +185,8 @@ def test_other_grids_have_none(tmp_path, spec):
     ("integer_allreduce:bits=8,chunk=100,scale=real", [None, None, 0]),
 ])  # fmt: skip
 def test_the_exponent_of_a_scale_that_serves_the_whole_tensor(tmp_path, spec, exponents):
-    """Of several scales too, if they are equal; a real scale has one where it happens to be a power
-    of two."""
+    """Several scales have an exponent, too, if they are equal; a real scale has one if it is a
+    power of two."""
     halves = np.full((3, 100), 3.9, np.float32)
     halves[:, 50:] /= 8
     equal = np.full((3, 100), 3.9, np.float32)

@@ -95,7 +95,7 @@ def gradients(workers=WORKERS, n=50, seed=0):
 
 
 def also(case, x):
-    """What the case needs in addition to gradients."""
+    """The inputs of the case in addition to gradients."""
     more = {
         "weights": lambda: np.linspace(-1, 1, x[0].size, dtype=np.float32).reshape(x.shape[1:]),
         "full_batch": lambda: x[0],
@@ -209,7 +209,8 @@ def test_means_and_variances_of_draws_are_the_stated_ones(case):
     sent = np.stack([e.sent for e in made])
     assert np.array_equal(made[0].sent, first.sent)
     drawn = first.variance > 0
-    # Each draw is held to its own moments: those of a random rotation are of the rounding under it.
+    # Each draw is compared with its own moments: those of a random rotation are of the rounding
+    # under it.
     expected, variance = (
         np.stack(rows) for rows in zip(*((e.intended + e.bias, e.variance) for e in made))
     )

@@ -1,4 +1,4 @@
-"""The lists of schemes that ``main`` and ``all`` stand for."""
+"""The lists of schemes ``main`` and ``all``."""
 
 import pytest
 

@@ -196,8 +196,7 @@ def test_birder_in_nodes_sends_bits_between_them_and_numbers_inside(trace):
 
 @pytest.mark.parametrize("group", [8, 100])
 def test_a_single_node_has_the_volume_of_its_own_links(trace, group):
-    """Nothing travels between nodes, which is no volume near 0: what a ring inside the node
-    sends."""
+    """With one node the volume is not near 0: it is the traffic of a ring inside the node."""
     inside = {"none:fp32": 1.0, "none:bf16": 0.5, "aps:e4m3": 0.25}
     for spec, volume in inside.items():
         (found, intra) = volumes(trace, spec, f"hierarchical:{group}")[f"hierarchical:{group}"]

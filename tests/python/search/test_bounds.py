@@ -17,8 +17,8 @@ from apscope.record import TraceWriter
 
 @functools.lru_cache
 def whole(trace: apscope.Trace, specs: tuple[str, ...], layer: str) -> pd.DataFrame:
-    """What a replay of all these splits on all steps says of a layer, or of all together, by
-    spec."""
+    """The figures of a layer, or of all together, by spec, from a replay of all splits on all
+    steps."""
     frame = replayed(trace, specs)
     return headline(
         summary(frame if layer == "all" else frame[frame["tensor"] == layer]), "ring"
@@ -168,8 +168,7 @@ def test_rounds_take_every_step_once(count):
 
 
 def test_a_rival_that_overflows_stops_nothing(traces):
-    """Where every split overflows, all are replayed, and the least figure among them comes
-    first."""
+    """If every split overflows, all are replayed, and the one with the smallest figure is first."""
     table = apscope.search(traces["digits"], 8, schemes="none:{format}", specials="ieee")
     narrow = table[table["exponent_bits"] == 1]
     assert (narrow["overflowed"] > 0).all() and not narrow["stopped"].any()

@@ -1,4 +1,4 @@
-"""`torch.compile` with its default backend, inductor, on the CPU: the same bits, in compiled C++ around the operators."""
+"""`torch.compile` with its default backend, inductor, on the CPU gives the same bits."""
 
 import copy
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of inductor's own
 
 @pytest.fixture(scope="module", autouse=True)
 def inductor():
-    """Skips where inductor has no C++ compiler that works; one thread, as its kernels sum in parts of threads."""
+    """Skips if inductor has no working C++ compiler; one thread, because kernels sum per thread."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -107,7 +107,7 @@ def test_a_training_step_with_rounded_gradients_is_the_same_training():
 
 
 def test_a_convolutional_net_differs_by_no_more_than_kernels_of_pytorch():
-    """Cross-entropy and the sums of the biases' gradients are PyTorch's, and inductor adds in another order."""
+    """Cross-entropy and the sums of bias gradients are PyTorch's; inductor reorders sums."""
 
     class Net(nn.Module):
         def __init__(self):

@@ -8,7 +8,8 @@ import apscope.torch as at  # noqa: E402
 from tests.python.torch_ops.test_functions import values  # noqa: E402
 
 STOCHASTIC = {"rounding": "stochastic", "seed": 3, "overflow": "saturate"}
-#: Each function of one tensor of 4 x 8 numbers, and of a weight, with gradients as they are and in a format.
+#: Each function of one tensor of 4 x 8 numbers, and of a weight, with gradients as they are and in
+#: a format.
 FUNCTIONS = {
     "quantize": lambda x, w: at.quantize(x, "e4m3") * w[0],
     "quantize, rounded": lambda x, w: at.quantize(x, "e4m3", backward="e5m2", **STOCHASTIC) * w[0],
@@ -31,7 +32,7 @@ FUNCTIONS = {
 
 
 def gradients(run, x, w):
-    """The result and both gradients, for a gradient of the result that is not the same everywhere."""
+    """The result and both gradients, for a gradient of the result that varies by element."""
     x, w = (t.detach().clone().requires_grad_() for t in (x, w))
     y = run(x, w)
     y.backward(values(*y.shape, seed=7).to(y.dtype))

@@ -49,7 +49,7 @@ def test_a_killed_recorder_leaves_every_complete_step(tmp_path, extra_wait):
         for worker in range(3):
             for tensor in ("a", "b"):
                 assert (trace.read(step, tensor, worker) == step * 10 + worker).all()
-    # A step that was begun and not committed is no part of the trace.
+    # A step that was begun and not committed is not part of the trace.
     begun = sorted(path.name for path in folder.glob("step_*"))
     assert len(begun) - len(trace.steps) in (0, 1)
 

@@ -104,7 +104,7 @@ def test_stages_follow_the_loss(seed):
 
 
 def test_the_cost_of_a_pass():
-    """12 outputs of 4 inputs each, in 3 and 6 bits: (3 3 + 6 3 + 3 6) / (3 32^2) = 45 / (3 32^2)."""
+    """12 outputs of 4 inputs, in 3 and 6 bits: (3 3 + 6 3 + 3 6) / (3 32^2) = 45 / (3 32^2)."""
     model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
     schedule = FracTrain(model, bits=(3,), gradient_bits=(6,), skip=["1"])
     with schedule:

@@ -20,7 +20,7 @@ def bits(tensor):
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory):
-    """Of a DDP job, after every step, by optimizer and spec."""
+    """The weights of a DDP job, after every step, by optimizer and spec."""
     folder = tmp_path_factory.mktemp("job")
     run_job(ddp_job, folder, STEPS, *SPECS)
     return torch.load(folder / "weights", weights_only=True)

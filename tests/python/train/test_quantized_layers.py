@@ -131,7 +131,7 @@ def test_sums_of_pytorch_differ_at_most_by_their_rounding():
     dict(stride=3, padding=0),
 ])  # fmt: skip
 def test_convolutions_of_every_shape_are_pytorchs_in_fp32(options):
-    """With casts to fp32 nothing is rounded, so that shapes and orders are what is tested."""
+    """With casts to fp32 nothing is rounded, so only shapes and orders are tested."""
     r = np.random.default_rng(6)
     x = torch.from_numpy(r.normal(0, 1, (2, 4, 8, 9)).astype(np.float32))
     for accumulate in (None, Sum("fp32", order="exact")):

@@ -29,7 +29,7 @@ from apscope.train import (  # noqa: E402
 sys.path.insert(0, str(Path(__file__).parent))
 from quantized_cases import EVERYTHING, FP8, batch, net, sgd, train  # noqa: E402
 
-# What matches -----------------------------------------------------------------------------------
+# Matches -----------------------------------------------------------------------------------
 
 
 def test_it_says_what_matched_and_a_pattern_without_a_match_is_an_error():

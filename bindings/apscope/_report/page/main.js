@@ -23,7 +23,7 @@ const PARTS = {
   schemes: schemesPart,
 };
 
-// What a part depends on, where that is not everything: a pair of schemes, or the blocks of one,
+// The inputs of a part that does not depend on everything: a pair of schemes, or the blocks of one,
 // look the same whatever other schemes are kept.
 const DEPENDS = {
   versus: (s) => JSON.stringify([s.trace, s.topology, s.layer, s.a, s.b, s.picked]),

@@ -1,5 +1,5 @@
-// What the parts of the page are shown: one trace's rows, its layers that are kept, its schemes
-// that are kept.
+// The data of the page's parts: one trace's rows, its layers that are kept, its schemes that are
+// kept.
 
 import { rowIndex } from "./compare.js";
 import { judged, spans, summarize } from "./summary.js";
