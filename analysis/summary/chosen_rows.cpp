@@ -138,10 +138,6 @@ std::vector<std::string> topologies_in_order(const RowTable& table) {
     return order;
 }
 
-std::string headline_topology(const RowTable& table) {
-    return headline_topology(topologies_in_order(table));
-}
-
 ChosenRows all_rows(const RowTable& table) {
     return {every_row(table),
             {table.topology.of_row.begin(), table.topology.of_row.end()},
@@ -197,9 +193,11 @@ ChosenRows headline_rows(const RowTable& table) {
     return out;
 }
 
-ChosenRows with_wire(const RowTable& table, const ChosenRows& rows) {
+ChosenRows pooled_rows(const RowTable& table, bool by_stage, bool by_topology) {
+    ChosenRows rows = by_topology ? compared_rows(table) : headline_rows(table);
+    if (!by_stage && !by_topology) return rows;
     ChosenRows out;
-    out.topologies = rows.topologies;
+    out.topologies = std::move(rows.topologies);
     for (std::size_t i = 0; i < table.rows; ++i) {
         if (table.wire[i]) out.add(i, table.topology.of_row[i]);
     }

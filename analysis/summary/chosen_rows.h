@@ -39,7 +39,6 @@ bool is_own_reduction(std::string_view topology);
 std::vector<std::string> topologies_in_order(const RowTable& table);
 // The first topology that adds in a format, else a scheme's own, else `exact`.
 std::string headline_topology(std::span<const std::string> in_order);
-std::string headline_topology(const RowTable& table);
 
 ChosenRows all_rows(const RowTable& table);
 // The reduced rows of these, every topology with all tensors.
@@ -50,8 +49,9 @@ ChosenRows compared_rows(const RowTable& table);
 // One row per trace, scheme, tensor and step: of the scheme's own reduction if it has one, else of
 // `headline_topology`, else of another, else `exact`; the wire's of traces without reduced rows.
 ChosenRows headline_rows(const RowTable& table);
-// The wire's rows, then these without the wire's.
-ChosenRows with_wire(const RowTable& table, const ChosenRows& rows);
+// For pooling by some columns: with the topology, all topologies, each with all tensors; else
+// `headline_rows`; with the topology or the stage, the wire's before them.
+ChosenRows pooled_rows(const RowTable& table, bool by_stage, bool by_topology);
 // Of these, one topology per trace and scheme: a scheme's own, else `topology`, else its first
 // other one, else `exact` or the wire; `exact`, if given, for all schemes.
 ChosenRows of_topology(const RowTable& table, const ChosenRows& rows, std::string_view topology);

@@ -203,14 +203,10 @@ void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
         .def("whole_sums", [](const ArrayTable& t) { return whole_sums(t.table()); })
         .def("compared_rows", [](const ArrayTable& t) { return compared_rows(t.table()); })
         .def("headline_rows", [](const ArrayTable& t) { return headline_rows(t.table()); })
-        .def("headline_topology", [](const ArrayTable& t) { return headline_topology(t.table()); })
-        .def("with_wire",
-             [](const ArrayTable& t, const ChosenRows& rows) { return with_wire(t.table(), rows); },
-             py::arg("rows"))
-        .def("of_topology",
-             [](const ArrayTable& t, const ChosenRows& rows, const std::string& topology) {
-        return of_topology(t.table(), rows, topology);
-    }, py::arg("rows"), py::arg("topology"))
+        .def("pooled_rows",
+             [](const ArrayTable& t, bool by_stage, bool by_topology) {
+        return pooled_rows(t.table(), by_stage, by_topology);
+    }, py::arg("by_stage"), py::arg("by_topology"))
         .def("is_replaced",
              [](const ArrayTable& t, const ChosenRows& rows) {
         for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -2,7 +2,8 @@
 tests.benchmarks.noise_coverage [--trials 1000]
 
 Synthetic gradients whose covariance is known, so that the true noise of every block is; an error
-that is given. The share of trials in which the intervals of docs/definitions.md, section 16, hold the true value: 95 % is what they promise.
+that is given. The share of trials in which the intervals of docs/definitions.md, section 16, hold
+the true value: 95 % is what they promise.
 """
 
 import argparse

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import _core
 from .codes import CodedColumns, coded_of
 from .columns import Columns, frame_of, length
 from .csv_table import read_csv
@@ -362,11 +361,9 @@ class Results:
                 f"by={by} pools {schemes} schemes into one meaningless number; add 'scheme'"
             )
 
-        def choose(core: _core.RowTable) -> _core.ChosenRows:
-            rows = core.compared_rows() if "topology" in by else core.headline_rows()
-            return core.with_wire(rows) if "stage" in by or "topology" in by else rows
-
-        return pooled(self.frame, by, choose)
+        return pooled(
+            self.frame, by, lambda core: core.pooled_rows("stage" in by, "topology" in by)
+        )
 
     @staticmethod
     def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:

@@ -85,7 +85,7 @@ class Stored(OnFile):
 
     Parameters
     ----------
-    data : bytes
+    data : bytes or memoryview
         The file.
     path : pathlib.Path
         Its name, which says what table it is, and its place for messages.
@@ -96,7 +96,7 @@ class Stored(OnFile):
         It is damaged, of an older version, or has columns of other types.
     """
 
-    def __init__(self, data: bytes, path: Path) -> None:
+    def __init__(self, data: bytes | memoryview, path: Path) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -214,7 +214,8 @@ def stored(path: Path, about: dict[str, Any]) -> Stored:
     ValueError
         As of `Stored`; or it is from another run.
     """
-    data = path.read_bytes()
+    # NumPy's memory is in huge pages, where the system has them.
+    data = np.fromfile(path, np.uint8).data
     if (found := hashlib.sha256(data).hexdigest()) != about["sha256"]:
         raise ValueError(differs(path, "SHA-256", found, about["sha256"]))
     table = Stored(data, path)

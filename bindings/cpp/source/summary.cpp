@@ -172,9 +172,7 @@ PooledTable Results::pool(const std::vector<std::string>& by) const {
     if (!has("scheme") && data_->schemes.size() > 1)
         throw std::invalid_argument("by pools " + std::to_string(data_->schemes.size()) +
                                     " schemes into one meaningless number; add 'scheme'");
-    detail::ChosenRows rows =
-        has("topology") ? detail::compared_rows(table) : detail::headline_rows(table);
-    if (has("topology") || has("stage")) rows = detail::with_wire(table, rows);
+    const detail::ChosenRows rows = detail::pooled_rows(table, has("stage"), has("topology"));
     detail::Groups groups(rows.size());
     for (const std::string& name : by) {
         groups = name == "topology"

@@ -401,12 +401,19 @@ def same_numbers(ours, theirs, place):
             assert float.fromhex(value) == float(expected), (name, place)
 
 
-def same_comparison(ours, theirs):
+def same_comparison(ours, theirs, place):
     """A printed row of a comparison, and that of a table."""
-    same_numbers(ours["both"], theirs, theirs["layer"])
+    same_numbers(ours["both"], theirs, place)
     for end in "ab":
         side = {f"{name}_{end}": value for name, value in ours[end].items()}
-        same_numbers(side, theirs, theirs["layer"])
+        same_numbers(side, theirs, place)
+
+
+def same_rows(ours, table, same, least=1):
+    """Printed rows and those of a table, at least so many."""
+    assert len(ours) == len(table) >= least
+    for row, (place, theirs) in zip(ours, table.iterrows()):
+        same(row, theirs, place)
 
 
 def test_a_replay_gives_pythons_numbers(dumps, outside, trace):
@@ -439,66 +446,46 @@ def test_a_replay_gives_pythons_numbers(dumps, outside, trace):
             theirs = frame[name].to_numpy(float, na_value=np.nan)
             assert np.array_equal(ours, theirs, equal_nan=True), name
 
-    summary = results.summary()
-    assert len(printed["summary"]) == len(summary) > 20
-    for ours, (place, theirs) in zip(printed["summary"], summary.iterrows()):
-        same_numbers(ours, theirs, place)
+    same_rows(printed["summary"], results.summary(), same_numbers, 21)
 
-    for ours, (part, options) in zip(
-        printed["breakdowns"],
-        [
-            ("layer", {}),
-            ("role", {}),
-            ("step", {"topology": "exact", "batch_factor": 3}),
-        ],
-        strict=True,
-    ):
-        table = results.by(part, **options)
-        assert len(ours) == len(table) >= len(schemes)
-        for row, (_, theirs) in zip(ours, table.iterrows()):
-            assert row["part"] == str(theirs[part])
-            same_numbers(
-                {name: value for name, value in row["summary"].items() if name in theirs},
-                theirs,
-                (part, row["part"]),
-            )
+    def same_part(ours, theirs, _):
+        assert ours["part"] == str(theirs[part])
+        kept = {name: value for name, value in ours["summary"].items() if name in theirs}
+        same_numbers(kept, theirs, part)
 
-    for ours, (by, factor) in zip(
-        printed["noise"], [(["trace"], 1), (["role", "step"], 3)], strict=True
-    ):
-        facts = results.noise_facts(by, factor)
-        assert len(ours) == len(facts) > 0 and facts["high"].notna().all()
-        for row, (_, theirs) in zip(ours, facts.iterrows()):
-            assert row["group"] == [str(theirs[name]) for name in by]
-            same_numbers(row["facts"], theirs, row["group"])
+    options = {"topology": "exact", "batch_factor": 3}
+    parts = [("layer", {}), ("role", {}), ("step", options)]
+    for ours, (part, options) in zip(printed["breakdowns"], parts, strict=True):
+        same_rows(ours, results.by(part, **options), same_part, len(schemes))
 
-    compared = pd.concat(
-        [results.compare(spec, schemes[0]) for spec in results.provenance["schemes"]]
-    )
-    assert len(printed["comparisons"]) == len(compared) > 70
-    for ours, (_, theirs) in zip(printed["comparisons"], compared.iterrows()):
-        same_comparison(ours, theirs)
+    def same_noise(ours, theirs, place):
+        assert ours["group"] == [str(theirs[name]) for name in by] and theirs["high"] > 1
+        same_numbers(ours["facts"], theirs, place)
+
+    groups = [(["trace"], 1), (["role", "step"], 3)]
+    for ours, (by, factor) in zip(printed["noise"], groups, strict=True):
+        same_rows(ours, results.noise_facts(by, factor), same_noise)
+
+    compared = [results.compare(spec, schemes[0]) for spec in results.provenance["schemes"]]
+    same_rows(printed["comparisons"], pd.concat(compared), same_comparison, 71)
 
     other = apscope.replay(
         trace, [schemes[1], "aps:e3m4", schemes[0]], topology="ring", steps="2:6", seed=3
     )
     against = results.against(other)
-    assert len(printed["against"]) == len(against)
     assert set(against["held_by"]) == {"both", "first", "second"}
-    for ours, (_, theirs) in zip(printed["against"], against.iterrows()):
-        same_numbers(ours["names"], theirs, theirs["scheme"])
-        if theirs["held_by"] == "both":
-            whole = {"layer": "all", "whole": 1, "scheme_a": theirs["scheme"]}
-            same_comparison(
-                ours["compared"], pd.Series({**theirs, **whole, "scheme_b": theirs["scheme"]})
-            )
-        else:
-            assert ours["compared"] is None
 
+    def same_held(ours, theirs, place):
+        same_numbers(ours["names"], theirs, place)
+        assert (ours["compared"] is not None) == (theirs["held_by"] == "both")
+        if ours["compared"]:
+            own = {"scheme_a": theirs["scheme"], "scheme_b": theirs["scheme"]}
+            whole = {"layer": "all", "whole": 1, **theirs, **own}
+            same_comparison(ours["compared"], whole, place)
+
+    same_rows(printed["against"], against, same_held)
     with_other = results.compare(schemes[0], "aps:e3m4", "ring", against=other)
-    assert len(printed["with_other"]) == len(with_other) > 1
-    for ours, (_, theirs) in zip(printed["with_other"], with_other.iterrows()):
-        same_comparison(ours, theirs)
+    same_rows(printed["with_other"], with_other, same_comparison)
 
     for ours, by in zip(
         printed["pools"],
@@ -511,9 +498,8 @@ def test_a_replay_gives_pythons_numbers(dumps, outside, trace):
         strict=True,
     ):
         pooled = results.pool(by)
-        assert len(ours) == len(pooled) > 0 and list(ours[0]) == list(pooled)
-        for row, (_, theirs) in zip(ours, pooled.iterrows()):
-            same_numbers(row, theirs, by)
+        assert list(ours[0]) == list(pooled)
+        same_rows(ours, pooled, same_numbers)
 
     options = {"elements": 1e6, "bucket_bytes": 1000, "side": "bucket", "side_collective": "tree"}
     network = apscope.cost.Network(intra_bandwidth=5e10)
@@ -522,6 +508,4 @@ def test_a_replay_gives_pythons_numbers(dumps, outside, trace):
         [apscope.cost.step_time(results), apscope.cost.step_time(results, network, **options)],
         strict=True,
     ):
-        assert len(ours) == len(table) > 20
-        for row, (_, theirs) in zip(ours, table.iterrows()):
-            same_numbers(row, theirs, row["scheme"])
+        same_rows(ours, table, same_numbers, 21)
