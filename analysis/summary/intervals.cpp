@@ -50,7 +50,10 @@ double student_t(double freedom) {
 
 double log_bias(double freedom) {
     double x = freedom / 2, shifted = 0.0;
-    for (; x < 6; ++x) shifted -= 1 / x;
+    while (x < 6) {
+        shifted -= 1 / x;
+        x += 1;
+    }
     const double f = 1 / (x * x);
     // The asymptotic series of digamma (Abramowitz and Stegun, 6.3.18), minus log x.
     return shifted + ln2 * fixed_log2(x / (freedom / 2)) - 0.5 / x -

@@ -203,12 +203,12 @@ std::vector<std::pair<std::int32_t, std::int32_t>> Pairing::matched() const {
     return both;
 }
 
-std::optional<Pair> Pairing::paired(std::int32_t here, const Rows& rows_a, const Rows& rows_b,
+std::optional<Pair> Pairing::paired(std::int32_t trace, const Rows& rows_a, const Rows& rows_b,
                                     std::string_view a, std::string_view b,
                                     std::optional<std::string_view> topology) const {
     const RowTable &one = *first_.table, &other = *second_.table;
     const SchemeRows scheme_a(one, rows_a, a), scheme_b(other, rows_b, b);
-    Pair pair{one.trace.names[static_cast<std::size_t>(here)],
+    Pair pair{one.trace.names[static_cast<std::size_t>(trace)],
               std::string(a),
               std::string(b),
               "",

@@ -68,9 +68,9 @@ SummaryRow summary_row(const Results::Data& data, const RowTable& table,
     row.step_nmse = number("step_nmse");
     row.layer_cosine = number("layer_cosine");
     row.worst_nmse = number("worst_nmse");
-    if (summary.worst[i]) {
-        row.worst_layer = table.tensor[*summary.worst[i]];
-        row.worst_step = data.step_numbers[data.rows[*summary.worst[i]].step_index];
+    if (const auto& worst = summary.worst[i]) {
+        row.worst_layer = table.tensor[*worst];
+        row.worst_step = data.step_numbers[data.rows[*worst].step_index];
     }
     row.nmse = number("nmse");
     row.relative_bias = number("relative_bias");
