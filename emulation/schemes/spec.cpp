@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "core/limits.h"
 #include "core/named_formats.h"
@@ -257,7 +258,6 @@ Scheme parse_scheme(std::string_view spec, const MadeSchemes* made) {
 
     Scheme scheme;
     scheme.parts = definition.build(arguments);
-    scheme.policy = arguments.policy;
     scheme.name = name;
     scheme.spec = canonical_spec(definition, arguments);
     scheme.format = arguments.format ? arguments.format->name() : "";
@@ -267,6 +267,7 @@ Scheme parse_scheme(std::string_view spec, const MadeSchemes* made) {
                         : std::string(definition.family_of ? definition.family_of(arguments)
                                                            : definition.family);
     scheme.note = arguments.inner ? arguments.inner->note : std::string(definition.note);
+    scheme.policy = std::move(arguments.policy);
     return scheme;
 }
 
