@@ -166,7 +166,8 @@ def lines(folder: Path) -> list[str]:
         base = own.loc[FP32]
         found += [
             "",
-            f"**{task}.** fp32 ends at {base.loss:.4g} nats, standard deviation {base.noise:.2g} over the seeds, "
+            f"**{task}.** fp32 ends at {base.loss:.4g} nats, standard deviation {base.noise:.2g} "
+            "over the seeds, "
             f"accuracy {100 * base.accuracy:.1f} %.",
             "",
             "| recipe | excess, nats | 95 % | accuracy | verdict |",

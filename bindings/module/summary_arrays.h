@@ -119,8 +119,7 @@ private:
     }
     template <class T>
     Cells kept(const py::object& column) {
-        const auto values =
-            column.cast<Integers<T>>();
+        const auto values = column.cast<Integers<T>>();
         check_length(values.size());
         kept_.push_back(values);
         return Cells(std::span<const T>(values.data(), table_.rows));

@@ -100,7 +100,8 @@ def numbers(table: pd.DataFrame, column: str) -> np.ndarray:
     """
     if column not in table:
         raise ValueError(
-            f"the results have no column '{column}': an older apscope wrote them; replay the trace again"
+            f"the results have no column '{column}': an older apscope wrote them; replay the trace "
+            "again"
         )
     return table[column].to_numpy(float, na_value=np.nan)
 
@@ -185,7 +186,8 @@ def pooled(
     for column in by:
         if column not in table:
             raise ValueError(
-                f"the results have no column '{column}' to pool by; they have {', '.join(table.columns)}"
+                f"the results have no column '{column}' to pool by; they have "
+                f"{', '.join(table.columns)}"
             )
     rows = Rows(coded_of(table, list(table.columns)))
     chosen, columns = choose(rows.core), []
