@@ -55,8 +55,11 @@ USUAL = "typical_32"  # error_over_noise of every table of apscope
 LAW = Path(__file__).resolve().parents[1] / "bindings/apscope/_training/law.json"
 OPEN_LOOP = "error feedback"  # a trace's steps are too far apart for it
 NAMES = {
-    "typical_1": "typical, single elements", "typical_8": "typical, blocks of 8", "typical_32": "typical, blocks of 32",
-    "typical_256": "typical, blocks of 256", "lost_32": "lost share of the batch, blocks of 32", "signed": "signed, single elements", "elements": "elements, summed over the steps", "pooled": "pooled",
+    "typical_1": "typical, single elements", "typical_8": "typical, blocks of 8",
+    "typical_32": "typical, blocks of 32",
+    "typical_256": "typical, blocks of 256", "lost_32": "lost share of the batch, blocks of 32",
+    "signed": "signed, single elements", "elements": "elements, summed over the steps",
+    "pooled": "pooled",
     "step_nmse": "NMSE of a step", "cosine_loss": "1 - cosine of a layer",
 }  # fmt: skip
 SHOWN = 12  # wrong pairs
@@ -153,7 +156,8 @@ def claim(table: pd.DataFrame) -> Iterator[str]:
     own = table[(table["rung"] == "layer") & table["format"].isin(("e5m2", "e4m3", "e3m4"))]
     for row in own.itertuples():
         yield (
-            f"| {row.task} | `aps:{row.format}` | {row.excess:+.2g} | {row.excess_low:+.2g} to {row.excess_high:+.2g} "
+            f"| {row.task} | `aps:{row.format}` | {row.excess:+.2g} | {row.excess_low:+.2g} to "
+            f"{row.excess_high:+.2g} "
             f"| {100 * row.excess_accuracy:+.2f} | {100 * row.excess_accuracy_low:+.2f} to "
             f"{100 * row.excess_accuracy_high:+.2f} | {row.verdict} |"
         )
@@ -169,7 +173,8 @@ def ranked(table: pd.DataFrame, prefix: str = "") -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|"
     for row in found.itertuples():
         yield (
-            f"| {NAMES[row.statistic.removeprefix('own_')]} | {row.wrong} of {row.pairs} | {row.pearson:.3f} | {row.spearman:.3f} "
+            f"| {NAMES[row.statistic.removeprefix('own_')]} | {row.wrong} of {row.pairs} | "
+            f"{row.pearson:.3f} | {row.spearman:.3f} "
             f"| {row.slope:.2f} | {row.factor:.2g} | {row.spread:.2g} |"
         )
 
@@ -185,7 +190,8 @@ def by_task(table: pd.DataFrame) -> Iterator[str]:
     for statistic in STATISTICS:
         own = each[each["statistic"] == statistic].set_index("task")
         cells = [
-            f"{own.at[t, 'pearson']:.2f} ({own.at[t, 'pearson_low']:.2f} to {own.at[t, 'pearson_high']:.2f}); "
+            f"{own.at[t, 'pearson']:.2f} ({own.at[t, 'pearson_low']:.2f} to "
+            f"{own.at[t, 'pearson_high']:.2f}); "
             f"{own.at[t, 'wrong']}/{own.at[t, 'pairs']}" if own.at[t, "combinations"] >= 4 else f"{own.at[t, 'wrong']}/{own.at[t, 'pairs']}"
             for t in tasks
         ]  # fmt: skip
@@ -211,8 +217,10 @@ def tested(table: pd.DataFrame, statistic: str, law: Law) -> Iterator[str]:
         low, high = law.predict_interval(every[statistic])
         agree = ((every["excess_low"] <= high) & (every["excess_high"] >= low)).sum()
         yield (
-            f"| {task}{'' if task in CHOSEN_ON else ', held out'} | {row['count']} | {slope} | {rank} | {number(row['ratio'])} "
-            f"| {number(row['spread'])} | {row['within']} of {row['count']} | {agree} of {len(every)} |"
+            f"| {task}{'' if task in CHOSEN_ON else ', held out'} | {row['count']} | {slope} | "
+            f"{rank} | {number(row['ratio'])} "
+            f"| {number(row['spread'])} | {row['within']} of {row['count']} | {agree} of "
+            f"{len(every)} |"
         )
 
 
@@ -227,7 +235,8 @@ def wrong(table: pd.DataFrame, statistic: str) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for row in pairs.head(SHOWN).itertuples():
         yield (
-            f"| {row.task} | `{row.better}` | `{row.worse}` | {row.excess_better:.2g}, {row.excess_worse:.2g} "
+            f"| {row.task} | `{row.better}` | `{row.worse}` | {row.excess_better:.2g}, "
+            f"{row.excess_worse:.2g} "
             f"| {row.statistic_better:.2g}, {row.statistic_worse:.2g} |"
         )
 
@@ -292,7 +301,8 @@ def feedback(table: pd.DataFrame, statistic: str, law: Law) -> Iterator[str]:
     for row in table[table["rung"] == OPEN_LOOP].itertuples():
         own = getattr(row, f"own_{statistic}", float("nan"))
         yield (
-            f"| {row.task} | `{row.format}` | {number(getattr(row, statistic))} | {number(own)} | {number(law.predict(getattr(row, statistic)))} "
+            f"| {row.task} | `{row.format}` | {number(getattr(row, statistic))} | {number(own)} | "
+            f"{number(law.predict(getattr(row, statistic)))} "
             f"| {row.excess:+.2g} | {row.excess_low:+.2g} to {row.excess_high:+.2g} |"
         )
 
@@ -313,7 +323,8 @@ def stated(statistic: str, law: Law) -> str:
     """A law as a sentence."""
     wide = law.predict_interval(1.0)[1] / law.factor
     return (
-        f"**{NAMES[statistic]}**: excess = {law.factor:.2g} nats x statistic^{law.slope:.2f}, from {law.combinations} "
+        f"**{NAMES[statistic]}**: excess = {law.factor:.2g} nats x statistic^{law.slope:.2f}, from "
+        f"{law.combinations} "
         f"combinations; the 95 % interval of one prediction is a factor of {wide:.2g} either way."
     )
 
@@ -371,7 +382,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "sources", type=Path, nargs="+",
-        help="folders of apscope train, such as that of docs/relation.toml or of parts of it; or the CSV",
+        help="folders of apscope train, such as that of docs/relation.toml or of parts of it; or "
+            "the CSV",
     )  # fmt: skip
     parser.add_argument("page", type=Path)
     parser.add_argument("--law", type=Path, default=LAW, help="where its line goes")

@@ -100,7 +100,8 @@ def lines(table: pd.DataFrame) -> Iterator[str]:
             for what in ("plan", "single")
         )
         yield (
-            f"| {row.task} | {row.volume:g} | `{row.figure}` | {plan} | `{row.single}` {single} | {row.difference_excess:+.2g} "
+            f"| {row.task} | {row.volume:g} | `{row.figure}` | {plan} | `{row.single}` {single} | "
+            f"{row.difference_excess:+.2g} "
             f"| {row.difference_low:+.2g} to {row.difference_high:+.2g} | {said(row)} |"
         )
 

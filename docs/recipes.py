@@ -67,7 +67,8 @@ def variants() -> dict[str, Any]:
 #: The LSTM rounds its recurrent weights 32 times a step, and takes ten times as long: the claims
 #: alone.
 NOT_ON_LSTM = (
-    "mixed_precision", "hfp8", "hfp8_subnormals", "mxfp8", "mxfp4", "nvfp4", "te_delayed", "te_current", "te_blockwise",
+    "mixed_precision", "hfp8", "hfp8_subnormals", "mxfp8", "mxfp4", "nvfp4", "te_delayed",
+    "te_current", "te_blockwise",
     "deepseek",
 )  # fmt: skip
 #: What is compared with what, paired by seed.
@@ -115,8 +116,10 @@ def train(job: tuple[str, str, int, str]) -> None:
         with torch.no_grad():
             output = model(inputs)
         told = {
-            "task": task, "title": title, "seed": seed, "loss": losses, "skipped": skipped, "about": data.about,
-            "validation_loss": float(_tasks.loss(output, targets)), "accuracy": _tasks.accuracy(output, targets),
+            "task": task, "title": title, "seed": seed, "loss": losses, "skipped": skipped,
+            "about": data.about,
+            "validation_loss": float(_tasks.loss(output, targets)),
+            "accuracy": _tasks.accuracy(output, targets),
         }  # fmt: skip
     Path(place).write_text(json.dumps(told))
 
@@ -144,7 +147,8 @@ def rows_of(folder: Path) -> pd.DataFrame:
         last = len(told["loss"]) - 1
         found += [
             {
-                "task": told["task"], "model": "", "scheme": told["title"], "seed": told["seed"], "step": step,
+                "task": told["task"], "model": "", "scheme": told["title"], "seed": told["seed"],
+                "step": step,
                 "loss": loss, "skipped": step in told["skipped"],
                 "validation_loss": told["validation_loss"] if step == last else math.nan,
                 "accuracy": told["accuracy"] if step == last else math.nan,
@@ -168,7 +172,8 @@ def lines(folder: Path) -> list[str]:
         base = own.loc[FP32]
         found += [
             "",
-            f"**{task}.** fp32 ends at {base.loss:.4g} nats, standard deviation {base.noise:.2g} over the seeds, "
+            f"**{task}.** fp32 ends at {base.loss:.4g} nats, standard deviation {base.noise:.2g} "
+            "over the seeds, "
             f"accuracy {100 * base.accuracy:.1f} %.",
             "",
             "| recipe | excess, nats | 95 % | accuracy | verdict |",

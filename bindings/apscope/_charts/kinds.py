@@ -106,7 +106,8 @@ KINDS = {
         "Scale exponent s of Q(2ˢ g)", y=Axis("scale exponent s"), marks=(("scale", "step"),)
     ),
     "origin": Kind(
-        "Where the error is made: sent (dots), summed exactly (dashes), summed in the format (line)",
+        "Where the error is made: sent (dots), summed exactly (dashes), summed in the format "
+        "(line)",
         y=Axis("NMSE", log=True),
         marks=(("sent", "dots"), ("exact", "dashes"), ("summed", "line")),
     ),

@@ -98,7 +98,8 @@ def what_is(folder: Path, missing: str) -> str:
         return "it is a trace; apscope replay makes results of it"
     if (folder / "experiment.json").exists():
         return (
-            f"it is an experiment of apscope train, which apscope report reads; {folder / 'traces'} "
+            "it is an experiment of apscope train, which apscope report reads; "
+            f"{folder / 'traces'} "
             "has its recorded gradients"
         )
     if half := half_written(folder):

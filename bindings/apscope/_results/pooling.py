@@ -52,7 +52,10 @@ PARTS = columns_that_pool("part")
 OWN_REDUCTIONS: tuple[str, ...] = _core.OWN_REDUCTIONS
 
 #: Columns of a row's errors.
-_LOSSES = ("step", "stage", "skipped", "cosine", *columns_that_pool("lost"), *columns_that_pool("sum_blocks"), "overflow")  # fmt: skip
+_LOSSES = (
+    "step", "stage", "skipped", "cosine",
+    *columns_that_pool("lost"), *columns_that_pool("sum_blocks"), "overflow",
+)  # fmt: skip
 
 #: Columns that rows are chosen by.
 _CHOICE = ("trace", "tensor", "scheme", "topology", "stage", "step", "skipped")
@@ -102,7 +105,8 @@ def numbers(table: pd.DataFrame, column: str) -> np.ndarray:
     """
     if column not in table:
         raise ValueError(
-            f"the results have no column '{column}': an older apscope wrote them; replay the trace again"
+            f"the results have no column '{column}': an older apscope wrote them; replay the trace "
+            "again"
         )
     return table[column].to_numpy(float, na_value=np.nan)
 
@@ -203,7 +207,8 @@ def pooled(
     for column in by:
         if column not in table:
             raise ValueError(
-                f"the results have no column '{column}' to pool by; they have {', '.join(table.columns)}"
+                f"the results have no column '{column}' to pool by; they have "
+                f"{', '.join(table.columns)}"
             )
     rows = Rows(coded_of(table, list(table.columns)))
     chosen, columns = choose(rows.core), []

@@ -24,7 +24,8 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "folder",
         metavar="FOLDER",
-        help="a trace, results of replay or merge, the folder of apscope train, or a conformance pack",
+        help="a trace, results of replay or merge, the folder of apscope train, or a conformance "
+        "pack",
     )
     parser.set_defaults(run=run)
 

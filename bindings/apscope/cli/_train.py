@@ -46,7 +46,8 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--dask",
         metavar="ADDRESS",
-        help="train on the Dask cluster with this scheduler, such as tcp://10.0.0.1:8786; same bits",
+        help="train on the Dask cluster with this scheduler, such as tcp://10.0.0.1:8786; same "
+        "bits",
     )
     parser.add_argument(
         "--checkpoint", type=float, default=5.0, metavar="SECONDS",

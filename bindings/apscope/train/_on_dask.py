@@ -70,7 +70,8 @@ def on_cluster(
     most = max(threads, key=lambda address: threads[address])
     if threads[most] > 1:
         say(
-            f"the Dask worker {most} has {threads[most]} threads and trains one run at a time; start "
+            f"the Dask worker {most} has {threads[most]} threads and trains one run at a time; "
+            "start "
             "several with one thread each: dask worker --nworkers N --nthreads 1"
         )
 

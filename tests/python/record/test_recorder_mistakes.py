@@ -39,7 +39,8 @@ def test_a_trace_that_is_there_and_a_wrong_first_step_raise_and_leave_nothing(tm
         (
             {},
             {"a.b": ONE, "a": {"b": ONE}},
-            "two arrays have the name 'a.b', their keys joined by dots; rename a key of one of them",
+            "two arrays have the name 'a.b', their keys joined by dots; rename a key of one of "
+            "them",
         ),
     ]
     for i, (keys, tree, sentence) in enumerate(cases):
