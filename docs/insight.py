@@ -53,8 +53,11 @@ USUAL = "typical_32"  # error_over_noise of every table of apscope
 LAW = Path(__file__).resolve().parents[1] / "bindings/apscope/_training/law.json"
 OPEN_LOOP = "error feedback"  # a trace's steps are too far apart for it
 NAMES = {
-    "typical_1": "typical, single elements", "typical_8": "typical, blocks of 8", "typical_32": "typical, blocks of 32",
-    "typical_256": "typical, blocks of 256", "lost_32": "lost share of the batch, blocks of 32", "signed": "signed, single elements", "elements": "elements, summed over the steps", "pooled": "pooled",
+    "typical_1": "typical, single elements", "typical_8": "typical, blocks of 8",
+    "typical_32": "typical, blocks of 32",
+    "typical_256": "typical, blocks of 256", "lost_32": "lost share of the batch, blocks of 32",
+    "signed": "signed, single elements", "elements": "elements, summed over the steps",
+    "pooled": "pooled",
     "step_nmse": "NMSE of a step", "cosine_loss": "1 - cosine of a layer",
 }  # fmt: skip
 SHOWN = 12  # wrong pairs

@@ -65,7 +65,8 @@ def variants() -> dict[str, Any]:
 #: The LSTM rounds its recurrent weights 32 times a step, and takes ten times as long: the claims
 #: alone.
 NOT_ON_LSTM = (
-    "mixed_precision", "hfp8", "hfp8_subnormals", "mxfp8", "mxfp4", "nvfp4", "te_delayed", "te_current", "te_blockwise",
+    "mixed_precision", "hfp8", "hfp8_subnormals", "mxfp8", "mxfp4", "nvfp4", "te_delayed",
+    "te_current", "te_blockwise",
     "deepseek",
 )  # fmt: skip
 #: What is compared with what, paired by seed.
@@ -113,8 +114,10 @@ def train(job: tuple[str, str, int, str]) -> None:
         with torch.no_grad():
             output = model(inputs)
         told = {
-            "task": task, "title": title, "seed": seed, "loss": losses, "skipped": skipped, "about": data.about,
-            "validation_loss": float(_tasks.loss(output, targets)), "accuracy": _tasks.accuracy(output, targets),
+            "task": task, "title": title, "seed": seed, "loss": losses, "skipped": skipped,
+            "about": data.about,
+            "validation_loss": float(_tasks.loss(output, targets)),
+            "accuracy": _tasks.accuracy(output, targets),
         }  # fmt: skip
     Path(place).write_text(json.dumps(told))
 
@@ -142,7 +145,8 @@ def rows_of(folder: Path) -> pd.DataFrame:
         last = len(told["loss"]) - 1
         found += [
             {
-                "task": told["task"], "model": "", "scheme": told["title"], "seed": told["seed"], "step": step,
+                "task": told["task"], "model": "", "scheme": told["title"], "seed": told["seed"],
+                "step": step,
                 "loss": loss, "skipped": step in told["skipped"],
                 "validation_loss": told["validation_loss"] if step == last else math.nan,
                 "accuracy": told["accuracy"] if step == last else math.nan,

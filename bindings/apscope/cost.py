@@ -156,7 +156,8 @@ def collective(
 
 #: The columns of a table of results that modelled times are computed from.
 _USED = (
-    "trace", "tensor", "scheme", "topology", "format", "workers", "stage", "step", "skipped", "count", "wire_bits", "side_bits", "note",
+    "trace", "tensor", "scheme", "topology", "format", "workers", "stage", "step", "skipped",
+    "count", "wire_bits", "side_bits", "note",
 )  # fmt: skip
 
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 INSTALL = "install it with: pip install 'apscope[dask]'"
 POLL = 1.0  # seconds between two looks at a cluster
-STRANDED_AFTER = 5  # polls in which workers exist but none has a part: Dask reserves the tasks of the last worker that ended
+#: Polls in which workers exist but none has a part: Dask reserves the tasks of the last worker
+#: that ended.
+STRANDED_AFTER = 5
 NO_WORKERS = 60.0  # seconds without any worker
 ATTEMPTS = 3  # times that lost tasks are given again
 LOST = "the connection to the Dask cluster was lost"

@@ -20,16 +20,21 @@ __all__ = ["COLUMNS", "compare", "compare_steps", "hint", "met", "ratios", "sche
 
 #: Columns of `compare`, in order.
 COLUMNS = (
-    "trace", "layer", "whole", "steps", "wins", "losses", "ties", "median_ratio", "worst_ratio", "geometric_ratio",
-    "error_over_noise_a", "error_over_noise_b", "step_nmse_a", "step_nmse_b", "nmse_a", "nmse_b", "underflow_wire_a", "underflow_wire_b", "underflow_reduced_a", "underflow_reduced_b",
-    "cosine_a", "cosine_b", "overflowed_a", "overflowed_b", "accumulation_a", "accumulation_b", "share_underflow_a", "share_underflow_b", "share_rounding_a", "share_rounding_b",
-    "share_saturation_a", "share_saturation_b", "share_accumulation_a", "share_accumulation_b", "share_interaction_a", "share_interaction_b",
+    "trace", "layer", "whole", "steps", "wins", "losses", "ties", "median_ratio", "worst_ratio",
+    "geometric_ratio",
+    "error_over_noise_a", "error_over_noise_b", "step_nmse_a", "step_nmse_b", "nmse_a", "nmse_b",
+    "underflow_wire_a", "underflow_wire_b", "underflow_reduced_a", "underflow_reduced_b",
+    "cosine_a", "cosine_b", "overflowed_a", "overflowed_b", "accumulation_a", "accumulation_b",
+    "share_underflow_a", "share_underflow_b", "share_rounding_a", "share_rounding_b",
+    "share_saturation_a", "share_saturation_b", "share_accumulation_a", "share_accumulation_b",
+    "share_interaction_a", "share_interaction_b",
     "topology_a", "topology_b", "scheme_a", "scheme_b",
 )  # fmt: skip
 
 #: The columns of a table of results that a comparison is computed from.
 USED = (
-    "trace", "tensor", "scheme", "topology", "stage", "step", "skipped", "underflow", "nonzero", "overflow", "cosine",
+    "trace", "tensor", "scheme", "topology", "stage", "step", "skipped", "underflow", "nonzero",
+    "overflow", "cosine",
     *columns_that_pool("lost"), *columns_that_pool("sum_blocks"), *PARTS,
 )  # fmt: skip
 

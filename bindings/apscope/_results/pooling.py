@@ -50,7 +50,10 @@ PARTS = columns_that_pool("part")
 OWN_REDUCTIONS: tuple[str, ...] = _core.OWN_REDUCTIONS
 
 #: Columns of a row's errors.
-_LOSSES = ("step", "stage", "skipped", "cosine", *columns_that_pool("lost"), *columns_that_pool("sum_blocks"), "overflow")  # fmt: skip
+_LOSSES = (
+    "step", "stage", "skipped", "cosine",
+    *columns_that_pool("lost"), *columns_that_pool("sum_blocks"), "overflow",
+)  # fmt: skip
 
 #: Columns that rows are chosen by.
 _CHOICE = ("trace", "tensor", "scheme", "topology", "stage", "step", "skipped")

@@ -36,16 +36,20 @@ __all__ = [
 #: Columns of `summary`, in order.
 COLUMNS = (
     "trace", "scheme", "family", "format", "topology", "error_over_noise", "error_over_noise_low",
-    "error_over_noise_high", "pooled_error_over_noise", "pooled_error_over_noise_low", "pooled_error_over_noise_high", "step_nmse",
+    "error_over_noise_high", "pooled_error_over_noise", "pooled_error_over_noise_low",
+    "pooled_error_over_noise_high", "step_nmse",
     "layer_cosine", "worst_nmse", "worst_layer", "worst_step", "nmse",
-    "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume", "time", "speedup", "skipped", "overflowed", "nonfinite",
+    "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume", "time",
+    "speedup", "skipped", "overflowed", "nonfinite",
 )  # fmt: skip
 
 
 #: The columns of a table of results that a summary is computed from.
 USED = (
-    "trace", "tensor", "scheme", "format", "topology", "stage", "note", "step", "workers", "count", "counted", "nonzero", "underflow", "overflow", "nan", "infinite", "expected_variance",
-    "cosine", "sum_squared_error", "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", "noise_blocks", "sum_noise",
+    "trace", "tensor", "scheme", "format", "topology", "stage", "note", "step", "workers", "count",
+    "counted", "nonzero", "underflow", "overflow", "nan", "infinite", "expected_variance",
+    "cosine", "sum_squared_error", "sum_squared_reference", "sum_signed_error",
+    "sum_absolute_reference", "noise_blocks", "sum_noise",
     "sum_log2_error_over_noise", "wire_bits", "side_bits", "volume", "skipped",
 )  # fmt: skip
 

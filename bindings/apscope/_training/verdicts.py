@@ -87,8 +87,10 @@ def verdicts(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
             notes.append(f"{count_of(int(own['skipped'].sum()), 'step')} skipped")
         kept = own[~own["diverged"]]
         found.append({
-            "task": task, "model": model, "scheme": scheme, "seeds": len(own), "diverged": int(own["diverged"].sum()),
-            "loss": kept["loss"].mean(), "noise": kept["loss"].std(ddof=1) if len(kept) > 1 else math.nan,
+            "task": task, "model": model, "scheme": scheme, "seeds": len(own),
+            "diverged": int(own["diverged"].sum()),
+            "loss": kept["loss"].mean(),
+            "noise": kept["loss"].std(ddof=1) if len(kept) > 1 else math.nan,
             "excess": mean, "excess_low": low, "excess_high": high,
             "excess_validation": (sound["validation_loss"] - sound["validation_loss_base"]).mean(),
             "accuracy": kept["accuracy"].mean(), "excess_accuracy": gained[0],

@@ -159,7 +159,11 @@ def _step(
     if recorded:
         found["errors"][str(step)] = of_step(
             {name: rows.numpy() for name, rows in workers.gradients.items()},
-            {name: p.grad.reshape(-1).numpy() for name, p in workers.model.named_parameters() if p.grad is not None},
+            {
+                name: p.grad.reshape(-1).numpy()
+                for name, p in workers.model.named_parameters()
+                if p.grad is not None
+            },
         ).as_json()  # fmt: skip
     workers.update()
     if workers.skipped:
