@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,6 +33,10 @@ public:
         std::size_t i = 0;
         while (columns_[i].name != name) ++i;
         return columns_[i].values[row];
+    }
+    // A number that is not NaN, of a column of integers.
+    std::int64_t integer(std::string_view name, std::size_t row) const {
+        return static_cast<std::int64_t>((*this)(name, row));
     }
 
 private:

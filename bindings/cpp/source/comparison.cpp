@@ -16,8 +16,6 @@ namespace {
 
 using detail::Figures;
 
-std::int64_t whole(double value) { return static_cast<std::int64_t>(value); }
-
 // The name of a scheme in the results, given in any spelling.
 std::string spec_in(const std::vector<std::string>& held, std::string_view scheme) {
     const std::string spec = detail::parse_scheme(scheme).spec;
@@ -40,7 +38,7 @@ ComparedScheme compared_scheme(const Figures& f, std::size_t i, const std::strin
     out.underflow_wire = number("underflow_wire");
     out.underflow_reduced = number("underflow_reduced");
     out.cosine = number("cosine");
-    out.overflowed = whole(number("overflowed"));
+    out.overflowed = f.integer("overflowed" + suffix, i);
     out.accumulation = number("accumulation");
     out.share_underflow = number("share_underflow");
     out.share_rounding = number("share_rounding");
@@ -61,10 +59,10 @@ std::vector<ComparisonRow> rows_of(const detail::Pair& pair, const detail::RowTa
         ComparisonRow row;
         row.whole = !tensor;
         row.layer = tensor ? table.tensor.names[static_cast<std::size_t>(*tensor)] : "all";
-        row.steps = whole(f("steps", i));
-        row.wins = whole(f("wins", i));
-        row.losses = whole(f("losses", i));
-        row.ties = whole(f("ties", i));
+        row.steps = f.integer("steps", i);
+        row.wins = f.integer("wins", i);
+        row.losses = f.integer("losses", i);
+        row.ties = f.integer("ties", i);
         row.median_ratio = f("median_ratio", i);
         row.worst_ratio = f("worst_ratio", i);
         row.geometric_ratio = f("geometric_ratio", i);

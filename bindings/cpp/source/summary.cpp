@@ -25,8 +25,6 @@ namespace {
 using detail::Figures;
 using detail::RowTable;
 
-std::int64_t whole(double value) { return static_cast<std::int64_t>(value); }
-
 detail::TimeOptions time_options(const StepTimeOptions& given) {
     const Network& network = given.network;
     detail::TimeOptions options;
@@ -79,9 +77,9 @@ SummaryRow summary_row(const Results::Data& data, const RowTable& table,
     row.underflow_reduced = number("underflow_reduced");
     row.volume = number("volume");
     row.time = row.speedup = detail::missing;
-    row.skipped = whole(number("skipped"));
-    row.overflowed = whole(number("overflowed"));
-    row.nonfinite = whole(number("nonfinite"));
+    row.skipped = summary.figures.integer("skipped", i);
+    row.overflowed = summary.figures.integer("overflowed", i);
+    row.nonfinite = summary.figures.integer("nonfinite", i);
     return row;
 }
 
@@ -145,11 +143,11 @@ std::vector<NoiseFacts> Results::noise_facts(const std::vector<std::string>& by,
         const detail::NoiseRow& first = table.rows[facts.first[i]];
         NoiseFacts row;
         for (const detail::NoiseBy column : columns) row.group.push_back(table.cell(first, column));
-        row.workers = whole(f("workers", i));
-        row.steps = whole(f("steps", i));
-        row.blocks = whole(f("blocks", i));
-        row.blocks_without_noise = whole(f("blocks_without_noise", i));
-        row.lone_blocks = whole(f("lone_blocks", i));
+        row.workers = f.integer("workers", i);
+        row.steps = f.integer("steps", i);
+        row.blocks = f.integer("blocks", i);
+        row.blocks_without_noise = f.integer("blocks_without_noise", i);
+        row.lone_blocks = f.integer("lone_blocks", i);
         row.noise_ratio = f("noise_ratio", i);
         row.noise_scale = f("noise_scale", i);
         row.low = f("low", i);

@@ -13,13 +13,12 @@ from torch import nn
 
 from ..._arrays.checks import integer
 from ...torch._weights import LowPrecisionWeights
-from . import attention, layers, recurrent  # noqa: F401  # they register themselves
+from .matching import Found, check_matched, kept_in, parts_of, schedule_of, weights_of
 from .observe import Observer
-from .parts import SUMS, Part
-from .recipe import WEIGHT_UPDATE, Bound, bind, by_patterns
-from .registry import Kind, is_quantized, kind_of, swap, swap_back
+from .recipe import Bound, bind
+from .registry import is_quantized, kind_of, swap, swap_back
 from .scaling import Scaler
-from .specs import Cast, Sum, Weights, as_cast, as_sum, as_weights
+from .specs import Cast
 from .uses import Clock, Use
 
 if TYPE_CHECKING:
@@ -88,10 +87,10 @@ def quantize_model(
         )
     if any(is_quantized(m) for m in model.modules()):
         raise ValueError("the model is quantized already; call quantization(model).remove() first")
-    schedule = _schedule(recipe)
+    schedule = schedule_of(recipe)
     bound = {first: bind(given, model) for first, given in schedule.items()}
     clock = Clock(integer("seed", seed, 0, 2**64 - 1), list(bound))
-    parts, kept = _parts_of(model, list(bound.values()), clock)
+    parts, kept = parts_of(model, list(bound.values()), clock)
     for name, module, _ in parts:
         for p in module.parameters(recurse=False):
             if p.dtype != torch.float32 or p.device.type != "cpu":
@@ -99,7 +98,7 @@ def quantize_model(
                     f"{name} has a parameter of {p.dtype} on {p.device}; a quantized model must "
                     "have fp32 parameters on the CPU"
                 )
-    _check_matched(list(bound.values()), parts, model)
+    check_matched(list(bound.values()), parts, model)
     found = QuantizedModel(model, schedule, parts, clock, list(bound.values()), optimizer, kept)
     setattr(model, _ATTRIBUTE, found)
     if say is not None:
@@ -131,113 +130,6 @@ def quantization(model: nn.Module) -> QuantizedModel:
             "recipe) first"
         )
     return found
-
-
-def _schedule(recipe: Any) -> dict[int, Any]:
-    """First step -> recipe, ascending from 0; presets by their names."""
-    given = recipe if isinstance(recipe, Mapping) and not _are_patterns(recipe) else {0: recipe}
-    steps = [integer("a schedule's step", step, 0, 2**31 - 1) for step in given]
-    if sorted(steps) != steps or steps[:1] != [0]:
-        raise ValueError(f"the steps of a schedule must begin with 0 and ascend; they are {steps}")
-    return {step: _named(r) for step, r in zip(steps, given.values(), strict=True)}
-
-
-def _are_patterns(given: Mapping[Any, Any]) -> bool:
-    return bool(given) and all(isinstance(key, str) for key in given)
-
-
-def _named(given: Any) -> Any:
-    """A preset by its name, patterns as one recipe; other values unchanged."""
-    from .presets import preset
-
-    if isinstance(given, str):
-        return preset(given)
-    if isinstance(given, Mapping) and _are_patterns(given):
-        return by_patterns({pattern: _named(one) for pattern, one in given.items()})
-    return given
-
-
-Found = tuple[str, nn.Module, dict[str, Part]]
-
-
-def _parts_of(
-    model: nn.Module, bound: list[Bound], clock: Clock
-) -> tuple[list[Found], dict[str, str]]:
-    """Modules with quantized parts, and these; the other modules, and their class."""
-    found: list[Found] = []
-    kept: dict[str, str] = {}
-    for name, module in model.named_modules():
-        kind = kind_of(module)
-        if kind is None:
-            if any(True for _ in module.parameters(recurse=False)):
-                kept[name] = type(module).__name__
-            continue
-        parts = _parts(name, module, kind, bound, clock)
-        if any(p.uses or _emulates(p) for p in parts.values()) or any(
-            b.format_for(name, module, WEIGHT_UPDATE) is not None for b in bound
-        ):
-            if (sentence := kind.refuse(module)) is not None:
-                raise ValueError(f"{name} ({kind.type.__name__}) cannot be quantized: {sentence}")
-            found.append((name, module, parts))
-        else:
-            kept[name] = kind.type.__name__
-    return found, kept
-
-
-def _emulates(part: Part) -> bool:
-    return part.kind == "product" and any(any(a.sums) for a in part.adders.values())
-
-
-def _parts(
-    name: str, module: nn.Module, kind: Kind, bound: list[Bound], clock: Clock
-) -> dict[str, Part]:
-    made = {}
-    for below, sort in kind.parts(module).items():
-        whole = f"{name}:{below}" if below else name
-
-        def of(one: Bound, whole: str = whole) -> Callable[[str], Cast | Sum | None]:
-            def spec(role: str) -> Cast | Sum | None:
-                given = one.format_for(whole, module, role)
-                try:
-                    return as_sum(given) if role in SUMS else as_cast(given)
-                except (TypeError, ValueError) as error:
-                    raise type(error)(f"{whole}, {role}: {error}") from None
-
-            return spec
-
-        made[below] = Part(whole, sort, [of(one) for one in bound], clock)
-        _check_hadamard(made[below])
-    return made
-
-
-def _check_hadamard(part: Part) -> None:
-    for phase in range(len(part.output.casts)):
-        turned = [u for u in part.uses if (c := u.casts[phase]) is not None and c.hadamard]
-        roles = {u.role for u in turned}
-        if roles not in (set(), {"weight_gradient.grad_output", "weight_gradient.input"}):
-            raise ValueError(
-                f"{part.name} has a Hadamard transform of {', '.join(sorted(roles))}; it belongs "
-                "to both weight_gradient.grad_output and weight_gradient.input, where the "
-                "transforms cancel"
-            )
-
-
-def _check_matched(bound: list[Bound], parts: list[Found], model: nn.Module) -> None:
-    """Raises an error for patterns and recipes that match nothing."""
-    names = [name for name, m in model.named_modules() if kind_of(m) is not None]
-    shown = ", ".join(name or "the model itself" for name in names[:8]) + (
-        ", ..." if len(names) > 8 else ""
-    )
-    for one in bound:
-        for pattern, matched in one.matched.items():
-            if not matched:
-                raise ValueError(
-                    f"{pattern!r} matches no layer of the model that can be quantized; it has "
-                    f"{shown or 'none'}"
-                )
-    if not parts:
-        raise ValueError("the recipe quantizes nothing; give one that names layers of the model, "
-                         f"which has {shown or 'none that can be quantized'}")  # fmt: skip
 
 
 class QuantizedModel:
@@ -276,7 +168,7 @@ class QuantizedModel:
         self._observer = Observer(clock)
         self.optimizer: Any = optimizer
         self.skipped = False
-        weights = _weights_of(parts, bound)
+        weights = weights_of(parts, bound)
         if weights is not None:
             if optimizer is None:
                 raise ValueError(f"weights in {weights} need optimizer=")
@@ -284,7 +176,7 @@ class QuantizedModel:
                 optimizer,
                 weights.format,
                 update=weights.update,
-                only=_kept_in(parts, bound),
+                only=kept_in(parts, bound),
                 seed=clock.seed,
             )
         self._weights = weights
@@ -483,26 +375,3 @@ class QuantizedModel:
     def __repr__(self) -> str:
         count = sum(len(parts) for _, _, parts in self._parts)
         return f"QuantizedModel({len(self._parts)} layers, {count} parts, step {self.steps})"
-
-
-def _kept_in(parts: list[Found], bound: list[Bound]) -> list[nn.Parameter]:
-    """The parameters of the modules whose weights a recipe keeps in a format."""
-    return [
-        p
-        for name, module, _ in parts
-        if any(one.format_for(name, module, WEIGHT_UPDATE) is not None for one in bound)
-        for p in module.parameters(recurse=False)
-    ]
-
-
-def _weights_of(parts: list[Found], bound: list[Bound]) -> Weights | None:
-    """The one format of all weights."""
-    found = {
-        as_weights(one.format_for(name, module, WEIGHT_UPDATE)) for name, module, _ in parts for one in bound
-    } - {None}  # fmt: skip
-    if len(found) > 1:
-        raise ValueError(
-            f"weights are in {' and '.join(sorted(map(str, found)))}; "
-            "an optimizer keeps them in one format"
-        )
-    return next(iter(found), None)
