@@ -173,7 +173,7 @@ def ratio(one, other):
 def compared(frame, trace, a, b, topology, layer):
     """One row of a comparison, in loops; `layer` None is all of them."""
 
-    def sent(scheme, topology):
+    def messages(scheme, topology):
         """Rows at the wire: those for all topologies, and this one's own."""
         mine = frame[(frame.trace == trace) & (frame.scheme == scheme)].to_dict("records")
         if topology == "wire":
@@ -183,7 +183,7 @@ def compared(frame, trace, a, b, topology, layer):
 
     def stage(scheme, topology):
         if topology == "wire":
-            return sent(scheme, topology)
+            return messages(scheme, topology)
         return rows_of(frame, trace, scheme, topology)
 
     both = [
@@ -210,7 +210,7 @@ def compared(frame, trace, a, b, topology, layer):
         "geometric_ratio": math.exp(math.fsum(logs) / len(logs)) if logs else math.nan,
     }  # fmt: skip
     for name, scheme, rows, at in (("a", a, both[0], 0), ("b", b, both[1], 1)):
-        wire = {(r["tensor"], r["step"]): r for r in sent(scheme, topology)}
+        wire = {(r["tensor"], r["step"]): r for r in messages(scheme, topology)}
         exact = {(r["tensor"], r["step"]): r for r in stage(scheme, "exact")}
         mine = [rows[cell] for cell in known]
         sent = [cell for cell in known if not rows[cell]["skipped"]]
