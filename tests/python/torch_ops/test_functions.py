@@ -370,6 +370,27 @@ def test_draws_draw_other_words_at_every_call():
     assert torch.equal(first, apscope.quantize(x, "e3m2", rounding="stochastic", seed=again))
 
 
+def test_draws_break_a_graph_and_are_asked_once_for_a_batch():
+    x, draws = values(4, 50), apscope.Draws(3)
+
+    def cast(t):
+        return at.quantize(2 * t, "e3m2", rounding="stochastic", seed=draws) + 1
+
+    torch._dynamo.reset()
+    compiled = torch.compile(cast, backend="eager")
+    found = [compiled(x) for _ in range(3)]
+    again = apscope.Draws(3)
+    for one in found:
+        assert torch.equal(one, apscope.quantize(2 * x, "e3m2", rounding="stochastic", seed=again) + 1)
+    assert not torch.equal(found[0], found[1])
+    with pytest.raises(Exception, match="would draw the same words at every call"):
+        torch.compile(cast, backend="eager", fullgraph=True)(x)
+    draws = apscope.Draws(3)
+    same = x[:1].expand(4, 50)
+    rows = torch.vmap(cast)(same)
+    assert draws.calls == 1 and all(torch.equal(row, rows[0]) for row in rows)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
