@@ -80,11 +80,12 @@ double SchemeArguments::scale(std::string_view key, std::string_view word) const
     const float nearest = given ? static_cast<float>(*given) : 0.0f;
     if (given && !exact(*given) && exact(nearest)) {
         char digits[32];
-        const auto end = std::to_chars(std::begin(digits), std::end(digits),
-                                       static_cast<double>(nearest)).ptr;
-        refuse(setting(*this, key) + " is neither an fp32 number nor a power of two, which products "
-               "with gradients need to be exact; use " + std::string(digits, end) +
-               ", the nearest fp32 number");
+        const char* const end =
+            std::to_chars(std::begin(digits), std::end(digits), static_cast<double>(nearest)).ptr;
+        refuse(setting(*this, key) +
+               " is neither an fp32 number nor a power of two, as exact products with gradients "
+               "need; use " +
+               std::string(static_cast<const char*>(digits), end) + ", the nearest fp32 number");
     }
     return parse_value<double>(
         key, text(key), exact,

@@ -70,7 +70,7 @@ SchemeDefinition current_scaling_definition() {
                  {"block", "0", "elements that share a scale, local to a worker; 0: the tensor"},
                  {"eps", "0", "the lower bound of amax"},
                  {"nonfinite", "finite",
-                  "a tensor or block with an infinity or NaN: its finite amax, or one, the scale 1"}},
+                  "a tensor or block with an infinity or NaN: its finite amax, or one: scale 1"}},
                 {.overflow = "saturate", .accumulate = "fp32"}),
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
         constexpr std::array<std::string_view, 2> agreements{"max", "local"};

@@ -68,7 +68,10 @@ def test_the_rule_can_stand_in_the_block_format():
     x = gradients()
     a, b = (
         apscope.exchange(spec, x).sent
-        for spec in ("mx:block_format=mxfp4/nonfinite=torchao", "mx:block_format=mxfp4,nonfinite=torchao")
+        for spec in (
+            "mx:block_format=mxfp4/nonfinite=torchao",
+            "mx:block_format=mxfp4,nonfinite=torchao",
+        )
     )
     same(a, b)
     assert np.isnan(a[0].ravel()[:64]).all() and not np.isnan(a[2]).any()
@@ -83,7 +86,7 @@ def test_a_stochastic_mx_has_moments_beside_what_is_not_finite(tmp_path):
     wire = rows[rows.stage == "wire"].iloc[0]
     assert wire["count"] == 1200 and wire["nan"] == 1 and wire["infinite"] == 3
     # A NaN takes its block of 32 of that worker with it.
-    assert wire.counted == 1200 - 4 - 31 + 1 * 0 and wire.overflow == 31
+    assert wire.counted == 1200 - 4 - 31 and wire.overflow == 31
 
 
 def test_nvfp4_without_the_transform_sends_what_quantize_blocks_gives():
@@ -156,7 +159,10 @@ def test_rows_differ_from_the_flattened_tensor_only_where_blocks_cross_them():
     x = np.random.default_rng(2).standard_normal((2, 4, 64)).astype(np.float32)
     same(apscope.exchange("mx:along=row", x).sent, apscope.exchange("mx", x).sent)
     x = x[:, :, :40] * np.float32([1, 100, 1, 100])[:, None]
-    rows, flat = (apscope.exchange(f"mx:block_format=mxfp4,{key}", x).sent for key in ("along=row", "along=tensor"))
+    rows, flat = (
+        apscope.exchange(f"mx:block_format=mxfp4,along={along}", x).sent
+        for along in ("row", "tensor")
+    )
     assert not np.array_equal(rows, flat)
     assert ((rows - x) ** 2).sum() < ((flat - x) ** 2).sum()
 
@@ -193,7 +199,8 @@ def test_unsigned_e5m3_block_scales():
     assert (f.largest, f.smallest_positive, f.storage_bits) == (114688, 2.0**-17, 8)
     x = np.random.default_rng(5).standard_normal((2, 160)).astype(np.float32)
     x *= np.float32(2.0) ** np.float32(np.arange(10) - 12).repeat(16)
-    e = apscope.exchange("nvfp4:rounding=ties_to_even,rht=false,scale=e5m3fnu,tensor_scale=false", x)
+    spec = "nvfp4:rounding=ties_to_even,rht=false,scale=e5m3fnu"
+    e = apscope.exchange(f"{spec},tensor_scale=false", x)
     same(e.sent, apscope.quantize_blocks(x, "blocks:e2m1fn,scale=e5m3fnu,block=16,rule=ratio"))
     # By hand: X = e5m3(amax fl32(1 / 6)), 4 significant bits, then 1 / X in fp32.
     block = x[0, 32:48]
@@ -205,8 +212,7 @@ def test_unsigned_e5m3_block_scales():
     nearest = grid[np.abs(grid[None] - scaled[:, None]).argmin(axis=1)]
     same(e.sent[0, 32:48], np.copysign(nearest * scale, block))
     assert e.side_bits == [8 * 10] * 2
-    with_tensor = apscope.exchange("nvfp4:rounding=ties_to_even,rht=false,scale=e5m3fnu", x)
-    assert with_tensor.side_bits == [8 * 10 + 32] * 2
+    assert apscope.exchange(spec, x).side_bits == [8 * 10 + 32] * 2
 
 
 @pytest.mark.parametrize(
