@@ -15,8 +15,10 @@ namespace apscope {
 
 namespace {
 
-constexpr std::array<std::string_view, scale_rule_count> rule_names = {"floor", "ceil", "rceil",
-                                                                       "even", "ratio"};
+constexpr std::array<std::string_view, scale_rule_count> rule_names = {"floor", "ceil",    "rceil",
+                                                                       "even",  "nearest", "ratio"};
+constexpr std::array<std::string_view, block_nonfinite_count> nonfinite_names = {
+    "apart", "torchao", "torchao_0.18", "transformer_engine"};
 constexpr int largest_block = 1 << 30;
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
@@ -56,7 +58,7 @@ bool is_bfp(const BlockFormat& f) {
     for (const NamedBlockFormat& row : table()) known += std::string(row.name) + ", ";
     refuse("unknown block format '" + detail::limits::clipped(name) + "'; use " + known +
            "bfp:<bits>:<block> or blocks:<element>, followed by ,scale=<format> ,block=<size> "
-           ",rule=<rule> ,tensor");
+           ",rule=<rule> ,nonfinite=<rule> ,tensor");
 }
 
 // The text before the first comma.
@@ -96,7 +98,19 @@ ScaleRule parse_scale_rule(std::string_view name) {
         if (rule_names[i] == name) return static_cast<ScaleRule>(i);
     }
     refuse("unknown scale rule '" + detail::limits::clipped(name) +
-           "'; use one of floor, ceil, rceil, even, ratio");
+           "'; use one of floor, ceil, rceil, even, nearest, ratio");
+}
+
+std::string_view to_string(BlockNonfinite rule) {
+    return nonfinite_names[static_cast<std::size_t>(rule)];
+}
+
+BlockNonfinite parse_block_nonfinite(std::string_view name) {
+    for (std::size_t i = 0; i < nonfinite_names.size(); ++i) {
+        if (nonfinite_names[i] == name) return static_cast<BlockNonfinite>(i);
+    }
+    refuse("unknown rule for non-finite elements '" + detail::limits::clipped(name) +
+           "'; use one of apart, torchao, torchao_0.18, transformer_engine");
 }
 
 std::span<const NamedBlockFormat> named_block_formats() { return table(); }
@@ -122,23 +136,39 @@ double BlockFormat::bits_per_element() const {
     return element.storage_bits() + static_cast<double>(scale.storage_bits()) / block_size;
 }
 
-int scale_exponent(const BlockFormat& f, double amax) {
-    const int emax = f.element.emax();
-    int exponent;  // amax = fraction * 2^exponent, fraction in [1, 2)
-    const double fraction = 2 * std::frexp(amax, &exponent);
-    --exponent;
-    int k = exponent - emax;
+namespace {
+
+// The smallest fp64 number that is not below the square root of x in [1, 4), x of few bits.
+double root_upward(double x) {
+    const double root = std::sqrt(x);
+    return std::fma(root, root, -x) < 0 ? std::nextafter(root, 2.0) : root;
+}
+
+}  // namespace
+
+ScaleStep scale_step(const BlockFormat& f) {
+    const double top = std::ldexp(f.element.largest(), -f.element.emax());  // in [1, 2)
     switch (f.rule) {
         case ScaleRule::floor:
         case ScaleRule::ratio: break;
-        case ScaleRule::ceil: k += fraction > 1; break;
-        case ScaleRule::rceil: k += fraction > std::ldexp(f.element.largest(), -emax); break;
+        case ScaleRule::ceil: return {0, std::nextafter(1.0, 2.0)};
+        case ScaleRule::rceil: return {0, std::nextafter(top, 2.0)};
         // The middle between the last value of a binade and the next binade rounds up: the last
         // significand is odd.
-        case ScaleRule::even:
-            k += fraction >= 2 - std::ldexp(1.0, -f.top_mantissa_bits() - 1);
-            break;
+        case ScaleRule::even: return {0, 2 - std::ldexp(1.0, -f.top_mantissa_bits() - 1)};
+        // fraction / top from 2^(-1/2) on, or from 2^(1/2) on, whichever a fraction can reach.
+        case ScaleRule::nearest:
+            return top * top > 2 ? ScaleStep{-1, root_upward(top * top / 2)}
+                                 : ScaleStep{0, root_upward(top * top * 2)};
     }
+    return {0, 2};
+}
+
+int scale_exponent(const BlockFormat& f, double amax) {
+    int exponent;  // amax = fraction * 2^exponent, fraction in [1, 2)
+    const double fraction = 2 * std::frexp(amax, &exponent);
+    const ScaleStep step = scale_step(f);
+    const int k = exponent - 1 - f.element.emax() + step.base + (fraction >= step.from);
     return std::clamp(k, std::ilogb(f.scale.smallest_positive()), f.scale.emax());
 }
 
@@ -149,6 +179,7 @@ std::string BlockFormat::name() const {
         BlockFormat candidate = row.format;
         candidate.block_size = block_size;
         candidate.rule = rule;
+        candidate.nonfinite = nonfinite;
         if (candidate != *this) continue;
         text = row.name;
         base = row.format;
@@ -164,6 +195,7 @@ std::string BlockFormat::name() const {
     if (scale != base.scale) text += ",scale=" + scale.name();
     if (block_size != base.block_size) text += ",block=" + std::to_string(block_size);
     if (rule != base.rule) text += ",rule=" + std::string(to_string(rule));
+    if (nonfinite != base.nonfinite) text += ",nonfinite=" + std::string(to_string(nonfinite));
     if (tensor_scale != base.tensor_scale) text += ",tensor";
     return text;
 }
@@ -173,7 +205,7 @@ std::size_t BlockFormat::hash() const {
     for (const std::size_t field :
          {scale.hash(), static_cast<std::size_t>(twos_complement),
           static_cast<std::size_t>(block_size), static_cast<std::size_t>(rule),
-          static_cast<std::size_t>(tensor_scale)}) {
+          static_cast<std::size_t>(tensor_scale), static_cast<std::size_t>(nonfinite)}) {
         h = (h ^ field) * 1099511628211ull;
     }
     return h;
@@ -198,12 +230,15 @@ BlockFormat parse_block_format(std::string_view name) {
             f.block_size = *block;
         } else if (option.starts_with("rule=")) {
             f.rule = parse_scale_rule(option.substr(5));
+        } else if (option.starts_with("nonfinite=")) {
+            f.nonfinite = parse_block_nonfinite(option.substr(10));
         } else if (option == "tensor") {
             f.tensor_scale = true;
         } else {
             refuse("block format '" + detail::limits::clipped(name) + "': '" +
                    detail::limits::clipped(option) +
-                   "' is not one of scale=<format>, block=<size>, rule=<rule> and tensor");
+                   "' is not one of scale=<format>, block=<size>, rule=<rule>, nonfinite=<rule> "
+                   "and tensor");
         }
     }
     try {
@@ -243,6 +278,12 @@ void validate(const BlockFormat& f) {
     if (f.rule == ScaleRule::ratio && f.scale.zero == Zero::none) {
         refuse("rule='ratio' needs a scale format with a zero, for blocks of zeros, which " +
                f.scale.name() + " is not; use e4m3fn");
+    }
+    if (f.rule == ScaleRule::ratio && (f.nonfinite == BlockNonfinite::torchao ||
+                                       f.nonfinite == BlockNonfinite::torchao_0_18)) {
+        refuse("nonfinite='" + std::string(to_string(f.nonfinite)) +
+               "' belongs to the rules that give powers of two; with rule='ratio' use apart or "
+               "transformer_engine");
     }
     if (f.tensor_scale && f.rule != ScaleRule::ratio) {
         refuse("tensor_scale belongs to rule='ratio', not to rule='" +

@@ -17,16 +17,27 @@
 namespace apscope {
 
 // How a block's scale is computed from amax, the largest finite magnitude of the block. The first
-// four give a power of two, 2^k before it is clamped to the scales that exist; emax and largest are
+// five give a power of two, 2^k before it is clamped to the scales that exist; emax and largest are
 // the element format's.
 enum class ScaleRule {
     floor,  // k = floor(log2 amax) - emax (OCP)
     ceil,  // k = ceil(log2 amax) - emax
-    rceil,  // the least k with largest 2^k >= amax: nothing overflows
+    rceil,  // the least k with largest 2^k >= amax: no element is above the largest
     even,  // k = floor(log2 r) - emax, r = amax rounded to nearest at the element's precision
+    nearest,  // k = log2(amax / largest) to the nearest integer (MLX)
     ratio,  // amax / largest, rounded to a value of the scale's format (NVFP4)
 };
-inline constexpr int scale_rule_count = 5;
+inline constexpr int scale_rule_count = 6;
+
+// What an infinity or a NaN does to its block: OCP leaves it open, and libraries differ.
+// docs/definitions.md, section 11, has the sources.
+enum class BlockNonfinite {
+    apart,  // not in amax; a NaN stays alone if elements have NaN, else the scale is NaN
+    torchao,  // either makes the scale NaN
+    torchao_0_18,  // a NaN makes the scale NaN; an infinity counts in amax, as 2^128
+    transformer_engine,  // a NaN is not in amax; an infinity gives the largest scale
+};
+inline constexpr int block_nonfinite_count = 4;
 
 struct BlockFormat {
     FloatFormat element;  // at most 8 bits
@@ -36,6 +47,7 @@ struct BlockFormat {
     int block_size = 32;  // elements that share a scale; the last block of a line may be shorter
     ScaleRule rule = ScaleRule::floor;
     bool tensor_scale = false;  // one additional fp32 scale for the whole array (rule ratio only)
+    BlockNonfinite nonfinite = BlockNonfinite::apart;  // rule ratio: no rule of torchao's
 
     friend bool operator==(const BlockFormat&, const BlockFormat&) = default;
 
@@ -47,6 +59,14 @@ struct BlockFormat {
     std::string name() const;
     std::size_t hash() const;
 };
+
+// The power-of-two rules: amax = f 2^e, 1 <= f < 2, has k = e - emax + base, and one more where
+// f >= from. from is at most 2, which no f reaches.
+struct ScaleStep {
+    int base;
+    double from;
+};
+ScaleStep scale_step(const BlockFormat& format);
 
 // The exponent k of the power-of-two rules, clamped to the scale's range. amax is finite and
 // positive. Exact: exponents come from the bits of amax, never from a logarithm.
@@ -65,12 +85,14 @@ FloatFormat fixed_point_element(int bits, bool twos_complement);
 
 // Reads a name of the table, bfp:<bits>:<block> (sign-magnitude elements of that many bits under an
 // 8-bit exponent) or blocks:<element> (element: a format's name, or int<bits>), each followed by
-// any of ,scale=<format> ,block=<size> ,rule=<rule> ,tensor. Throws std::invalid_argument
-// otherwise.
+// any of ,scale=<format> ,block=<size> ,rule=<rule> ,nonfinite=<rule> ,tensor. Throws
+// std::invalid_argument otherwise.
 BlockFormat parse_block_format(std::string_view name);
 
 std::string_view to_string(ScaleRule rule);
 ScaleRule parse_scale_rule(std::string_view name);  // throws std::invalid_argument
+std::string_view to_string(BlockNonfinite rule);
+BlockNonfinite parse_block_nonfinite(std::string_view name);  // throws std::invalid_argument
 
 // Throws std::invalid_argument with one sentence if the fields contradict each other.
 void validate(const BlockFormat& format);

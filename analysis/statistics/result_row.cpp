@@ -103,6 +103,8 @@ void fill_skipped(ResultRow& row, const ErrorStatistics& reference) {
     row.count = reference.count;
     row.counted = reference.counted;
     row.nonzero = reference.nonzero;
+    row.nan = reference.nan;
+    row.infinite = reference.infinite;
     row.sum_squared_reference = reference.sums[S::squared_reference];
     row.sum_absolute_reference = reference.sums[S::absolute_reference];
 }

@@ -244,10 +244,12 @@ class BlockFormat:
     Elements that share a scale, as a value.
 
     `name`: mxfp8_e4m3, mxfp8_e5m2, mxfp6_e3m2, mxfp6_e2m3, mxfp4, mxint8, nvfp4, bfp:<bits>:<block> or
-    blocks:<element>, each followed by any of ,scale=<format> ,block=<size> ,rule=<rule> ,tensor. Or the
-    fields by keyword: `element` and `scale` (formats of at most 8 bits), `block_size`, `rule` (floor, ceil,
-    rceil, even: powers of two; ratio: amax over the largest element), `twos_complement` (element codes are
-    two's complement integers), `tensor_scale` (one float32 scale more for the whole array).
+    blocks:<element>, each followed by any of ,scale=<format> ,block=<size> ,rule=<rule>
+    ,nonfinite=<rule> ,tensor. Or the fields by keyword: `element` and `scale` (formats of at most 8 bits),
+    `block_size`, `rule` (floor, ceil, rceil, even, nearest: powers of two; ratio: amax over the largest
+    element), `twos_complement` (element codes are two's complement integers), `tensor_scale` (one float32
+    scale more for the whole array), `nonfinite` (what an infinity or a NaN does to its block: apart,
+    torchao, torchao_0.18 or transformer_engine; docs/definitions.md, section 11).
     """
     @staticmethod
     def from_json(text: str) -> BlockFormat:
@@ -267,7 +269,7 @@ class BlockFormat:
     def __init__(self, name: typing.Any) -> None:
         ...
     @typing.overload
-    def __init__(self, *, element: FloatFormat, scale: FloatFormat, block_size: typing.SupportsInt | typing.SupportsIndex = 32, rule: str = 'floor', twos_complement: bool = False, tensor_scale: bool = False) -> None:
+    def __init__(self, *, element: FloatFormat, scale: FloatFormat, block_size: typing.SupportsInt | typing.SupportsIndex = 32, rule: str = 'floor', twos_complement: bool = False, tensor_scale: bool = False, nonfinite: str = 'apart') -> None:
         ...
     def __repr__(self) -> str:
         ...
@@ -304,9 +306,14 @@ class BlockFormat:
         The shortest name that reads back the same; also ``str()`` of the format.
         """
     @property
+    def nonfinite(self) -> str:
+        """
+        What an infinity or a NaN does to its block: apart, torchao, torchao_0.18 or transformer_engine.
+        """
+    @property
     def rule(self) -> str:
         """
-        How a scale is computed from the largest magnitude of its block: floor, ceil, rceil, even or ratio.
+        How a scale is computed from the largest magnitude of its block: floor, ceil, rceil, even, nearest or ratio.
         """
     @property
     def scale(self) -> FloatFormat:

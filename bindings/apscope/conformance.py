@@ -327,7 +327,8 @@ def check(
     Parameters
     ----------
     directory : str or Path
-        A folder made by `write`; the SHA-256 of its files is checked.
+        A folder made by `write`. The SHA-256 of the files that are read (inputs, codes, these
+        results) is checked.
     cast : callable or dtype
         Takes a float32 array and returns one of the same shape: values, or integers, which are
         codes of the format. Or a dtype of NumPy, ml_dtypes or torch, whose conversion from float32

@@ -37,9 +37,12 @@ BlockShape block_shape(const Shape& shape) {
 }
 
 BlockFormat from_fields(const FloatFormat& element, const FloatFormat& scale, int block_size,
-                        const std::string& rule, bool twos_complement, bool tensor_scale) {
-    const BlockFormat f{element,    twos_complement,        scale,
-                        block_size, parse_scale_rule(rule), tensor_scale};
+                        const std::string& rule, bool twos_complement, bool tensor_scale,
+                        const std::string& nonfinite) {
+    const BlockFormat f{element,      twos_complement,
+                        scale,        block_size,
+                        parse_scale_rule(rule), tensor_scale,
+                        parse_block_nonfinite(nonfinite)};
     validate(f);
     return f;
 }
@@ -52,10 +55,11 @@ py::dict fields(const BlockFormat& f) {
     d["rule"] = to_string(f.rule);
     d["twos_complement"] = f.twos_complement;
     d["tensor_scale"] = f.tensor_scale;
+    d["nonfinite"] = to_string(f.nonfinite);
     return d;
 }
 
-// The inverse of fields(); the last four keys may be missing.
+// The inverse of fields(); the last five keys may be missing.
 BlockFormat from_dict(const py::object& value) {
     if (!py::isinstance<py::dict>(value))
         throw std::invalid_argument(
@@ -80,7 +84,8 @@ BlockFormat from_dict(const py::object& value) {
     const FloatFormat element = parse_format(text("element", nullptr)),
                       scale = parse_format(text("scale", nullptr));
     return from_fields(element, scale, d.contains("block_size") ? d["block_size"].cast<int>() : 32,
-                       text("rule", "floor"), flag("twos_complement"), flag("tensor_scale"));
+                       text("rule", "floor"), flag("twos_complement"), flag("tensor_scale"),
+                       text("nonfinite", "apart"));
 }
 
 template <class Real>
@@ -115,10 +120,12 @@ void bind_blocks(apscope::python::Module& m) {
     python::Class<BlockFormat>(m, "BlockFormat", R"(Elements that share a scale, as a value.
 
 `name`: mxfp8_e4m3, mxfp8_e5m2, mxfp6_e3m2, mxfp6_e2m3, mxfp4, mxint8, nvfp4, bfp:<bits>:<block> or
-blocks:<element>, each followed by any of ,scale=<format> ,block=<size> ,rule=<rule> ,tensor. Or the
-fields by keyword: `element` and `scale` (formats of at most 8 bits), `block_size`, `rule` (floor, ceil,
-rceil, even: powers of two; ratio: amax over the largest element), `twos_complement` (element codes are
-two's complement integers), `tensor_scale` (one float32 scale more for the whole array).)")
+blocks:<element>, each followed by any of ,scale=<format> ,block=<size> ,rule=<rule>
+,nonfinite=<rule> ,tensor. Or the fields by keyword: `element` and `scale` (formats of at most 8 bits),
+`block_size`, `rule` (floor, ceil, rceil, even, nearest: powers of two; ratio: amax over the largest
+element), `twos_complement` (element codes are two's complement integers), `tensor_scale` (one float32
+scale more for the whole array), `nonfinite` (what an infinity or a NaN does to its block: apart,
+torchao, torchao_0.18 or transformer_engine; docs/definitions.md, section 11).)")
         .def(py::init([](const std::string& name) { return parse_block_format(name); }),
              py::arg("name"))
         .def(py::init(
@@ -130,7 +137,8 @@ two's complement integers), `tensor_scale` (one float32 scale more for the whole
              py::arg("name"))
         .def(py::init(&from_fields), py::kw_only(), py::arg("element"), py::arg("scale"),
              py::arg("block_size") = 32, py::arg("rule") = "floor",
-             py::arg("twos_complement") = false, py::arg("tensor_scale") = false)
+             py::arg("twos_complement") = false, py::arg("tensor_scale") = false,
+             py::arg("nonfinite") = "apart")
         .def_property_readonly(
             "name", &BlockFormat::name,
             "The shortest name that reads back the same; also ``str()`` of the format.")
@@ -141,12 +149,16 @@ two's complement integers), `tensor_scale` (one float32 scale more for the whole
                       "Elements that share a scale; the last block of a line may be shorter.")
         .def_property_readonly("rule", [](const BlockFormat& f) { return to_string(f.rule); },
                                "How a scale is computed from the largest magnitude of its block: "
-                               "floor, ceil, rceil, even or ratio.")
+                               "floor, ceil, rceil, even, nearest or ratio.")
         .def_readonly(
             "twos_complement", &BlockFormat::twos_complement,
             "Whether element codes are two's complement integers, not sign and magnitude.")
         .def_readonly("tensor_scale", &BlockFormat::tensor_scale,
                       "Whether the whole array has an additional float32 scale.")
+        .def_property_readonly("nonfinite",
+                               [](const BlockFormat& f) { return to_string(f.nonfinite); },
+                               "What an infinity or a NaN does to its block: apart, torchao, "
+                               "torchao_0.18 or transformer_engine.")
         .def_property_readonly("bits_per_element", &BlockFormat::bits_per_element,
                                "Bits of storage per element: its code and its share of the scale "
                                "of a whole block, without the tensor scale.")

@@ -9,11 +9,6 @@ namespace apscope::detail {
 namespace {
 
 template <class Real>
-BitsOf<Real> bits_of(double value) {
-    return bits_cast<BitsOf<Real>>(static_cast<Real>(value));
-}
-
-template <class Real>
 MovableFormat<Real> movable(const FloatFormat& f, const Cast<Real>& cast) {
     using Bits = BitsOf<Real>;
     using L = Layout<Real>;
@@ -80,20 +75,12 @@ void set_cast(BlockJob<Real>& job, const Cast<Real>& cast) {
     c.tensor_scale = static_cast<Real>(e.tensor_scale);
 }
 
-// The fraction of amax from which on k is one larger: see scale_exponent().
+// The fraction bits of the first Real that is not below `from`, which is between 1 and 2.
 template <class Real>
-BitsOf<Real> more_from(const BlockFormat& f) {
-    using Bits = BitsOf<Real>;
-    constexpr int fraction_bits = Layout<Real>::fraction_bits;
-    constexpr Bits one = Bits{1} << fraction_bits;
-    switch (f.rule) {
-        case ScaleRule::ceil: return 1;
-        case ScaleRule::rceil:
-            return (bits_of<Real>(std::ldexp(f.element.largest(), -f.element.emax())) & (one - 1)) +
-                   1;
-        case ScaleRule::even: return one - (Bits{1} << (fraction_bits - f.top_mantissa_bits() - 1));
-        default: return one;  // floor: no fraction
-    }
+BitsOf<Real> fraction_from(double from) {
+    Real first = static_cast<Real>(from);
+    if (first < from) first = std::nextafter(first, Real{2});
+    return bits_cast<BitsOf<Real>>(first) - bits_cast<BitsOf<Real>>(Real{1});
 }
 
 template <class Real>
@@ -103,8 +90,9 @@ void set_power_rule(BlockJob<Real>& job, const Cast<Real>& cast) {
     const BlockFormat& f = job.encoder.format;
     const Moves<Real> moves(f.element, cast, job.draws ? 1 : 0);
     PowerScaleRule<Real>& p = job.power;
-    p.offset = L::bias + f.element.emax();
-    p.more_from = more_from<Real>(f);
+    const ScaleStep step = scale_step(f);
+    p.offset = L::bias + f.element.emax() - step.base;
+    p.more_from = fraction_from<Real>(step.from);
     p.min = std::ilogb(f.scale.smallest_positive());
     p.max = f.scale.emax();
     p.lowest = moves.lowest;

@@ -296,13 +296,14 @@ struct RatioScales {
     }
 };
 
-// The largest finite magnitude, as bits.
-struct FiniteMaximum {
-    static APSCOPE_INLINE void run(const float* in, std::size_t count, std::uint32_t* largest) {
+// The largest magnitude whose bits are below `limit`, as bits.
+struct LargestBelow {
+    static APSCOPE_INLINE void run(const float* in, std::size_t count, std::uint32_t limit,
+                                   std::uint32_t* largest) {
         std::uint32_t found = 0;
         for (std::size_t i = 0; i < count; ++i) {
             std::uint32_t magnitude = bits_cast<std::uint32_t>(in[i]) & ~sign_bit<float>;
-            magnitude = select(magnitude < infinity_bits<float>, magnitude, 0u);
+            magnitude = select(magnitude < limit, magnitude, 0u);
             found = found > magnitude ? found : magnitude;
         }
         *largest = found;

@@ -21,14 +21,39 @@ struct Scale {
     float multiply;  // fl32(x multiply), clipped (rule ratio)
 };
 
-Scale choose_scale(const BlockEncoder& e, double amax, bool has_nan) {
-    const double nan = std::numeric_limits<double>::quiet_NaN();
-    // A NaN that elements cannot represent.
-    if (has_nan && !e.format.element.has_nan()) return {nan, 0, 0};
+// What a block has in it: amax of its finite elements, and the others.
+struct Content {
+    double amax = 0;
+    bool has_nan = false, has_infinity = false;
+};
+
+// Whether non-finite elements make the block's scale NaN.
+bool scale_is_nan(const BlockFormat& f, const Content& content) {
+    switch (f.nonfinite) {
+        case BlockNonfinite::apart: return content.has_nan && !f.element.has_nan();
+        case BlockNonfinite::torchao: return content.has_nan || content.has_infinity;
+        case BlockNonfinite::torchao_0_18: return content.has_nan;
+        case BlockNonfinite::transformer_engine: return false;
+    }
+    return false;
+}
+
+// The exponent of a block with an infinity that counts.
+int infinite_exponent(const BlockFormat& f, double amax) {
+    return f.nonfinite == BlockNonfinite::transformer_engine || f.rule == ScaleRule::rceil
+               ? f.scale.emax()
+               : scale_exponent(f, std::max(amax, 0x1p128));
+}
+
+Scale choose_scale(const BlockEncoder& e, const Content& content) {
+    if (scale_is_nan(e.format, content)) return {std::numeric_limits<double>::quiet_NaN(), 0, 0};
+    const bool infinite = content.has_infinity && e.format.nonfinite != BlockNonfinite::apart;
+    const double amax = content.amax;
     if (e.format.rule == ScaleRule::ratio) {
         // NVFP4's order of fp32 operations.
         const float one_over_largest = 1.0f / e.largest;
-        const float narrow = static_cast<float>(amax);
+        const float narrow =
+            infinite ? std::numeric_limits<float>::infinity() : static_cast<float>(amax);
         const float plain = e.settings.divides_first ? narrow / e.largest * e.tensor_scale
                                                      : narrow * (e.tensor_scale * one_over_largest);
         const float ratio = plain * e.settings.stretch;
@@ -36,13 +61,18 @@ Scale choose_scale(const BlockEncoder& e, double amax, bool has_nan) {
         const float divisor = static_cast<float>(d) * e.tensor_scale_inverse;
         return {d, 0, std::min(1.0f / divisor, FLT_MAX)};
     }
-    const int k =
-        amax > 0 ? scale_exponent(e.format, amax) : std::ilogb(e.format.scale.smallest_positive());
+    const int k = infinite   ? infinite_exponent(e.format, amax)
+                  : amax > 0 ? scale_exponent(e.format, amax)
+                             : std::ilogb(e.format.scale.smallest_positive());
     return {std::ldexp(1.0, k), std::ldexp(1.0, -k), 0};
 }
 
 // x before it is rounded to an element.
 inline double scaled(const BlockEncoder& e, const Scale& s, double x) {
+    // A NaN that elements do not have, under a scale that is a number: as cvt.satfinite has it.
+    if (x != x && e.format.nonfinite == BlockNonfinite::transformer_engine &&
+        !e.format.element.has_nan())
+        return e.largest;
     if (e.format.rule == ScaleRule::ratio) {
         if (x != x) return x;
         return std::clamp(static_cast<float>(x) * s.multiply, -e.largest, e.largest);
@@ -67,14 +97,14 @@ struct RoundElements {
 // The element values of a block: sink(offset in the block, element values, scale).
 template <class Real, class Sink>
 void round_block(const Real* in, const BlockPlace& place, const BlockEncoder& e, Sink&& sink) {
-    double amax = 0;
-    bool has_nan = false;
+    Content content;
     for (std::size_t j = 0; j < place.count; ++j) {
         const double magnitude = std::abs(static_cast<double>(in[place.first + j * place.stride]));
-        has_nan |= magnitude != magnitude;
-        if (magnitude > amax && magnitude <= std::numeric_limits<double>::max()) amax = magnitude;
+        content.has_nan |= magnitude != magnitude;
+        if (magnitude > std::numeric_limits<double>::max()) content.has_infinity = true;
+        else if (magnitude > content.amax) content.amax = magnitude;
     }
-    const Scale scale = choose_scale(e, amax, has_nan);
+    const Scale scale = choose_scale(e, content);
     double elements[chunk];
     for (std::size_t begin = 0; begin < place.count; begin += chunk) {
         const std::size_t n = std::min(chunk, place.count - begin);
@@ -114,9 +144,9 @@ BlockEncoder::BlockEncoder(const BlockFormat& f, const Projection& p, const Bloc
       element_codec(make_codec(f.element)), scale_codec(make_codec(f.scale)),
       largest(static_cast<float>(f.element.largest())), tensor_scale(1), tensor_scale_inverse(1) {}
 
-// S_enc = min(fl32(largest element * largest scale / amax), FLT_MAX).
+// S_enc = min(fl32(largest element * largest scale / amax), FLT_MAX); 1 for 0 and infinity.
 void BlockEncoder::set_tensor_scale(float amax) {
-    if (amax == 0) return;
+    if (amax == 0 || std::isinf(amax)) return;
     const float range =
         largest * (settings.scale_range > 0 ? settings.scale_range
                                             : static_cast<float>(format.scale.largest()));

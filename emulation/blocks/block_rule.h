@@ -31,7 +31,7 @@ struct BlockEncoder {
     float largest, tensor_scale, tensor_scale_inverse;
 
     BlockEncoder(const BlockFormat& f, const Projection& p, const BlockSettings& given);
-    // amax: the array's largest finite magnitude.
+    // amax: the array's largest magnitude, of finite elements unless infinities count.
     void set_tensor_scale(float amax);
     // Of an element's value in fp32.
     std::uint8_t element_code(float value) const;

@@ -23,14 +23,14 @@ void check(bool agrees, const char* what, std::size_t given, std::size_t wanted)
                                 "; they must agree");
 }
 
-// The largest finite magnitude, in pieces over threads.
-float finite_maximum(std::span<const float> in, int threads) {
+// The largest magnitude of finite elements, or of all but NaNs, in pieces over threads.
+float largest_magnitude(std::span<const float> in, bool with_infinities, int threads) {
     constexpr std::size_t piece = std::size_t{1} << 16;
     const std::size_t pieces = in.size() / piece + (in.size() % piece != 0);
     std::vector<std::uint32_t> maxima(pieces);
     const auto run = [&](std::size_t p) {
-        simd::run<FiniteMaximum>(in.data() + p * piece, std::min(piece, in.size() - p * piece),
-                                 &maxima[p]);
+        simd::run<LargestBelow>(in.data() + p * piece, std::min(piece, in.size() - p * piece),
+                                infinity_bits<float> + (with_infinities ? 1 : 0), &maxima[p]);
     };
     if (pieces <= 1 || threads == 1) {
         for (std::size_t p = 0; p < pieces; ++p) run(p);
@@ -42,7 +42,7 @@ float finite_maximum(std::span<const float> in, int threads) {
     return std::bit_cast<float>(largest);
 }
 
-// Over the array's finite elements, unless it is given.
+// Over the array, unless it is given.
 template <class Real>
 void find_tensor_scale(std::span<const Real> in, BlockEncoder& e, int threads) {
     const FloatEnvironment environment;
@@ -53,7 +53,9 @@ void find_tensor_scale(std::span<const Real> in, BlockEncoder& e, int threads) {
                 " is defined by float32 operations; convert it to float32 first");
         }
     } else if (e.format.tensor_scale) {
-        e.set_tensor_scale(e.settings.amax ? *e.settings.amax : finite_maximum(in, threads));
+        const bool infinities = e.format.nonfinite == BlockNonfinite::transformer_engine;
+        e.set_tensor_scale(e.settings.amax ? *e.settings.amax
+                                           : largest_magnitude(in, infinities, threads));
     }
 }
 

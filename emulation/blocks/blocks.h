@@ -2,9 +2,8 @@
 // of the elements and of the scales) and decode_blocks. Blocks use the loops of block_kernels.h if
 // supported, and otherwise the one rule of core/rounding.h on fp64 numbers x / 2^k, which are
 // exact: with the same bits. docs/definitions.md, section 11, defines the result. In short: amax is
-// taken over the block's finite elements; a block of zeros has the smallest scale; a NaN stays in
-// its element if the element format has NaN, and makes the block's scale NaN (every element NaN) if
-// it has none.
+// taken over the block's finite elements; a block of zeros has the smallest scale; what infinities
+// and NaNs do is the format's BlockNonfinite, and the loops leave all blocks with one to the rule.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,9 @@
 // Specs: what a scheme is given, and the parser.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <iterator>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -73,6 +76,17 @@ double SchemeArguments::scale(std::string_view key, std::string_view word) const
             number >= 0x1p-126 && number <= 0x1.fffffep127 && static_cast<float>(number) == number;
         return power || single;
     };
+    const std::optional<double> given = parse_number<double>(text(key));
+    const float nearest = given ? static_cast<float>(*given) : 0.0f;
+    if (given && !exact(*given) && exact(nearest)) {
+        char digits[32];
+        const char* const end =
+            std::to_chars(std::begin(digits), std::end(digits), static_cast<double>(nearest)).ptr;
+        refuse(setting(*this, key) +
+               " is neither an fp32 number nor a power of two, as exact products with gradients "
+               "need; use " +
+               std::string(static_cast<const char*>(digits), end) + ", the nearest fp32 number");
+    }
     return parse_value<double>(
         key, text(key), exact,
         word_or(word) + "a positive fp32 number or a power of two (such as 1000 or 0.5)");

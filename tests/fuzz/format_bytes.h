@@ -62,7 +62,8 @@ inline BlockFormat block_format_of(const FloatFormat& element, ByteReader& bytes
     f.scale = format_of(bytes);
     f.block_size = bytes.flag() ? bytes.take<std::int32_t>() : bytes.take<std::uint8_t>();
     f.rule = static_cast<ScaleRule>(bytes.below(scale_rule_count));
-    const int changed = bytes.below(8);
+    const int changed = bytes.below(8 * block_nonfinite_count);
+    f.nonfinite = static_cast<BlockNonfinite>(changed / 8);
     f.twos_complement = (changed & 1) != 0;
     f.tensor_scale = (changed & 2) != 0;
     if (changed & 4) f.scale = make_format(8, 0, Specials::e8m0, false);

@@ -22,6 +22,7 @@ class Blocks:
     element: Format
     size: int = 32
     rule: str = "floor"
+    nonfinite: str = "apart"
     least: int = -127  #: exponents of E8M0
     most: int = 127
 
@@ -66,6 +67,12 @@ def scale_exponent(amax: Fraction, b: Blocks) -> int:
             # One unit of the element's last place in its top binade, carried to amax's binade.
             unit = (b.element.value(b.element.top + 1) - largest) / TWO ** (emax - exponent)
             k = floor_log2(round(amax / unit) * unit) - emax
+        case "nearest":
+            # 2^(k - 1/2) <= amax / largest < 2^(k + 1/2), squared.
+            square = (amax / largest) ** 2
+            k = floor_log2(amax / largest) - 1
+            while square >= TWO ** (2 * k + 1):
+                k += 1
         case _:
             raise ValueError(b.rule)
     return min(max(k, b.least), b.most)
@@ -75,29 +82,53 @@ def power_of_two(
     block: list[float], b: Blocks, mode: str, overflow: str
 ) -> tuple[float, list[float]]:
     """The scale and the element values of a block."""
-    if any(math.isnan(x) for x in block) and not b.element.has_nan:
+    has_nan, has_infinity = any(map(math.isnan, block)), any(map(math.isinf, block))
+    makes_nan = {
+        "apart": has_nan and not b.element.has_nan,
+        "torchao": has_nan or has_infinity,
+        "torchao_0.18": has_nan,
+        "transformer_engine": False,
+    }
+    if makes_nan[b.nonfinite]:
         return math.nan, [0.0] * len(block)
     amax = max((abs(Fraction(x)) for x in block if math.isfinite(x)), default=Fraction(0))
     k = scale_exponent(amax, b) if amax else b.least
-    return math.ldexp(1.0, k), [
-        project(math.ldexp(x, -k), b.element, mode, overflow) for x in block
-    ]
+    if has_infinity and b.nonfinite == "transformer_engine":
+        k = b.most
+    elif has_infinity and b.nonfinite == "torchao_0.18":
+        k = b.most if b.rule == "rceil" else scale_exponent(max(amax, TWO**128), b)
+    scaled = [math.ldexp(x, -k) for x in block]
+    if b.nonfinite == "transformer_engine" and not b.element.has_nan:
+        largest = float(b.element.value(b.element.top))
+        scaled = [largest if math.isnan(x) else x for x in scaled]
+    return math.ldexp(1.0, k), [project(x, b.element, mode, overflow) for x in scaled]
 
 
-def nvfp4_tensor_scale(x: np.ndarray) -> np.float32:
-    amax = np.max(np.abs(x[np.isfinite(x)]), initial=np.float32(0))
+def nvfp4_tensor_scale(x: np.ndarray, nonfinite: str = "apart") -> np.float32:
+    amax = nvfp4_amax(x, nonfinite)
+    if amax == 0 or np.isinf(amax):
+        return np.float32(1)
     with np.errstate(over="ignore"):
-        return np.float32(1) if amax == 0 else min(np.float32(448 * 6) / amax, FLT_MAX)
+        return min(np.float32(448 * 6) / amax, FLT_MAX)
+
+
+def nvfp4_amax(x: np.ndarray, nonfinite: str) -> np.float32:
+    counts = np.isfinite(x) if nonfinite == "apart" else ~np.isnan(x)
+    return np.max(np.abs(x[counts]), initial=np.float32(0))
 
 
 def nvfp4_block(
-    block: np.ndarray, tensor_scale: np.float32, mode: str = "ties_to_even"
+    block: np.ndarray,
+    tensor_scale: np.float32,
+    mode: str = "ties_to_even",
+    nonfinite: str = "apart",
 ) -> tuple[float, list[float]]:
     """In fp32 operations, in this order."""
     one = np.float32(1)
-    if np.isnan(block).any():
+    if np.isnan(block).any() and nonfinite == "apart":
         return math.nan, [0.0] * len(block)
-    amax = np.max(np.abs(block[np.isfinite(block)]), initial=np.float32(0))
+    amax = nvfp4_amax(block, nonfinite)
+    block = np.where(np.isnan(block), np.float32(np.inf), block)
     ratio = amax * (tensor_scale * (one / np.float32(6)))
     scale = np.float32(project(float(ratio), FORMATS["e4m3fn"], overflow="saturate"))
     with np.errstate(divide="ignore", over="ignore"):
@@ -119,11 +150,13 @@ def quantize_line(
     return result
 
 
-def quantize_nvfp4(x: np.ndarray, mode: str = "ties_to_even") -> np.ndarray:
+def quantize_nvfp4(
+    x: np.ndarray, mode: str = "ties_to_even", nonfinite: str = "apart"
+) -> np.ndarray:
     """An array of one dimension: blocks of 16 under one tensor scale."""
-    tensor_scale = nvfp4_tensor_scale(x)
+    tensor_scale = nvfp4_tensor_scale(x, nonfinite)
     result = np.empty_like(x)
     for begin in range(0, len(x), 16):
-        scale, elements = nvfp4_block(x[begin : begin + 16], tensor_scale, mode)
+        scale, elements = nvfp4_block(x[begin : begin + 16], tensor_scale, mode, nonfinite)
         result[begin : begin + 16] = np.float32(np.array(elements) * scale) / tensor_scale
     return result

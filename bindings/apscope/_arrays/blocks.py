@@ -119,8 +119,8 @@ def quantize_blocks(
     **options
         They apply to elements: power-of-two scales are exact by their rule; ratio scales are
         rounded to nearest, ties to even. Elements above the largest, and infinite ones, become the
-        largest by default (OCP), and always with ``rule=ratio``; a projection has its own overflow
-        rule. Element ``i`` (in C order) uses random word ``i``.
+        largest by default, and always with ``rule=ratio``; a projection has its own overflow rule.
+        Element ``i`` (in C order) uses random word ``i``.
 
     Returns
     -------
@@ -130,9 +130,14 @@ def quantize_blocks(
     Notes
     -----
     A block's scale is computed from its largest finite magnitude and is a value of the scale
-    format. A block of zeros stays zeros (signs kept where the elements have -0). A NaN stays in its
-    element if elements have NaN (``mxfp8``); otherwise the whole block becomes NaN.
-    docs/definitions.md, section 11, has every rule.
+    format. A block of zeros stays zeros (signs kept where the elements have -0). OCP does not say
+    what an infinity or a NaN does to its block. By default (``nonfinite=apart``) an infinity
+    becomes the largest value under the scale of the finite elements, and a NaN stays in its
+    element if elements have NaN (``mxfp8``), otherwise the whole block becomes NaN;
+    ``nonfinite=torchao``, ``torchao_0.18`` and ``transformer_engine`` are the rules of those
+    libraries. A value beyond float32 is infinite in a float32 result, though the codes represent
+    it: next to the largest float32 number (3.4e38), the rules ``ceil``, ``rceil``, ``even`` and
+    ``nearest`` can round up to 2^128. docs/definitions.md, section 11, has every rule.
 
     Raises
     ------

@@ -19,11 +19,12 @@ namespace apscope::detail {
 struct BlockRounding {
     Cast<double> element, scale;
     ScaleRule rule;
+    BlockNonfinite nonfinite;
     bool tensor_scale, element_has_nan, twos_complement;
     int block_size;
-    int element_emax, min_exponent, max_exponent;  // of elements; of the scales
-    double round_up_from;  // significands of amax from here on, or above it, take the next exponent
-    bool above_only;
+    int exponent_offset;  // k = amax's exponent - it, one more from round_up_from on: scale_step()
+    double round_up_from;
+    int min_exponent, max_exponent, infinite_exponent;  // of the scales; of 2^128
     float largest, range;  // of an element; of an element times a scale
     RandomStream stream;
 };
@@ -54,8 +55,8 @@ APSCOPE_HD int block_exponent(const BlockRounding& c, double amax) {
     const std::uint64_t bits = bits_cast<std::uint64_t>(amax);
     const double significand =
         bits_cast<double>((bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1023} << 52);
-    int k = static_cast<int>(bits >> 52) - 1023 - c.element_emax;
-    k += c.above_only ? significand > c.round_up_from : significand >= c.round_up_from;
+    int k = static_cast<int>(bits >> 52) - 1023 - c.exponent_offset;
+    k += significand >= c.round_up_from;
     return k < c.min_exponent ? c.min_exponent : k > c.max_exponent ? c.max_exponent : k;
 }
 
@@ -65,7 +66,7 @@ struct TensorScale {
 };
 APSCOPE_HD TensorScale tensor_scale(const BlockRounding& c, const std::uint32_t* amax_bits) {
     const float amax = c.tensor_scale ? bits_cast<float>(*amax_bits) : 0.0f;
-    if (amax == 0.0f) return {1.0f, 1.0f};
+    if (amax == 0.0f || amax > FLT_MAX) return {1.0f, 1.0f};
     const float ratio = c.range / amax;
     const float value = FLT_MAX < ratio ? FLT_MAX : ratio;
     return {value, 1.0f / value};
@@ -77,8 +78,14 @@ struct BlockScale {
     float multiply;  // rule ratio
 };
 APSCOPE_HD BlockScale block_scale(const BlockRounding& c, const TensorScale& tensor, float amax,
-                                  bool has_nan) {
-    if (has_nan && !c.element_has_nan) return {bits_cast<double>(nan_bits<double>), 0, 0};
+                                  bool has_nan, bool has_infinity) {
+    const bool nan = c.nonfinite == BlockNonfinite::apart        ? has_nan && !c.element_has_nan
+                     : c.nonfinite == BlockNonfinite::torchao    ? has_nan || has_infinity
+                     : c.nonfinite == BlockNonfinite::torchao_0_18 ? has_nan
+                                                                   : false;
+    if (nan) return {bits_cast<double>(nan_bits<double>), 0, 0};
+    const bool infinite = has_infinity && c.nonfinite != BlockNonfinite::apart;
+    if (infinite) amax = bits_cast<float>(infinity_bits<float>);
     if (c.rule == ScaleRule::ratio) {  // NVFP4's order of fp32 operations
         const float ratio = amax * (tensor.value * (1.0f / c.largest));
         const double d =
@@ -86,12 +93,16 @@ APSCOPE_HD BlockScale block_scale(const BlockRounding& c, const TensorScale& ten
         const float inverse = 1.0f / (static_cast<float>(d) * tensor.inverse);
         return {d, 0, FLT_MAX < inverse ? FLT_MAX : inverse};
     }
-    const int k = amax > 0 ? block_exponent(c, amax) : c.min_exponent;
+    const int k = infinite   ? c.infinite_exponent
+                  : amax > 0 ? block_exponent(c, amax)
+                             : c.min_exponent;
     return {power_of_two_number(k), power_of_two_number(-k), 0};
 }
 
 // x as it is rounded to an element.
 APSCOPE_HD double block_scaled(const BlockRounding& c, const BlockScale& s, float x) {
+    if (x != x && c.nonfinite == BlockNonfinite::transformer_engine && !c.element_has_nan)
+        return c.largest;
     if (c.rule != ScaleRule::ratio) return x * s.inverse;
     if (x != x) return x;
     const float product = x * s.multiply;
@@ -104,11 +115,13 @@ APSCOPE_HD float block_value(bool has_tensor_scale, double element, double scale
     return has_tensor_scale ? static_cast<float>(product) / tensor : static_cast<float>(product);
 }
 
-// The largest finite magnitude of an array: a maximum of integers, which any order gives.
+// The largest magnitude of an array whose bits are below `limit`: a maximum of integers, which any
+// order gives.
 struct AmaxStep {
     static constexpr int size = 16;
     const float* in;
     ElementRange range;
+    std::uint32_t limit;
     std::uint32_t* amax_bits;
 
     APSCOPE_HD std::uint64_t count() const { return range.groups<size>(); }
@@ -118,7 +131,7 @@ struct AmaxStep {
         std::uint32_t largest = 0;
         for (const float value : values) {
             const std::uint32_t magnitude = bits_cast<std::uint32_t>(value) & ~sign_bit<float>;
-            if (magnitude < infinity_bits<float> && magnitude > largest) largest = magnitude;
+            if (magnitude < limit && magnitude > largest) largest = magnitude;
         }
         note_largest(amax_bits, largest);
     }
@@ -148,14 +161,16 @@ struct EncodeBlocksStep {
         const BlockGrid::Place place = grid.place(b, cast.block_size);
         const TensorScale tensor = tensor_scale(cast, amax_bits);
         std::uint32_t largest = 0;
-        bool has_nan = false;
+        bool has_nan = false, has_infinity = false;
         for (std::uint64_t j = 0; j < place.count; ++j) {
             const std::uint32_t magnitude =
                 bits_cast<std::uint32_t>(in[place.first + j * place.stride]) & ~sign_bit<float>;
             has_nan |= magnitude > infinity_bits<float>;
+            has_infinity |= magnitude == infinity_bits<float>;
             if (magnitude < infinity_bits<float> && magnitude > largest) largest = magnitude;
         }
-        const BlockScale scale = block_scale(cast, tensor, bits_cast<float>(largest), has_nan);
+        const BlockScale scale = block_scale(
+            cast, tensor, bits_cast<float>(largest), has_nan, has_infinity);
         if (scales != nullptr)
             scales[b] = static_cast<std::uint8_t>(encode_one(narrowed(scale.value), scale_codec));
         for (std::uint64_t j = 0; j < place.count; ++j) {

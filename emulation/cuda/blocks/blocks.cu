@@ -13,7 +13,8 @@ public:
     ArrayAmax(const float* in, const BlockShape& shape, const BlockFormat& format,
               cudaStream_t stream)
         : bits_(std::vector<std::uint32_t>(format.tensor_scale ? 1 : 0), stream) {
-        if (format.tensor_scale) launch(AmaxStep{in, {shape.size(), 0}, bits_.get()}, stream);
+        if (!format.tensor_scale) return;
+        launch(AmaxStep{in, {shape.size(), 0}, amax_limit(format), bits_.get()}, stream);
     }
     const std::uint32_t* get() const { return bits_.get(); }
     std::uint32_t read() const { return bits_.read()[0]; }

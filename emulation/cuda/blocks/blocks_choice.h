@@ -14,6 +14,11 @@ inline BlockGrid make_block_grid(const BlockShape& shape, const BlockFormat& for
     return {shape.outer, shape.length, shape.inner, shape.blocks(format)};
 }
 
+// Magnitude bits that count in the amax of an array are below this.
+inline std::uint32_t amax_limit(const BlockFormat& f) {
+    return infinity_bits<float> + (f.nonfinite == BlockNonfinite::transformer_engine ? 1 : 0);
+}
+
 inline BlockRounding make_block_cast(const BlockFormat& f, const Projection& p,
                                      std::uint64_t seed) {
     validate(p, f.element);
@@ -22,21 +27,20 @@ inline BlockRounding make_block_cast(const BlockFormat& f, const Projection& p,
     c.element = make_cast<double>(f.element, p);
     c.scale = make_cast<double>(f.scale, {RoundingMode::ties_to_even, Overflow::saturate});
     c.rule = f.rule;
+    c.nonfinite = f.nonfinite;
     c.tensor_scale = f.tensor_scale;
     c.element_has_nan = f.element.has_nan();
     c.twos_complement = f.twos_complement;
     c.block_size = f.block_size;
-    c.element_emax = f.element.emax();
+    const ScaleStep step = scale_step(f);
+    c.exponent_offset = f.element.emax() - step.base;
+    c.round_up_from = step.from;
     c.min_exponent = std::ilogb(f.scale.smallest_positive());
     c.max_exponent = f.scale.emax();
-    // scale_exponent() of core/block_format.h: significands lie in [1, 2).
-    c.round_up_from = 2;
-    c.above_only = f.rule == ScaleRule::ceil || f.rule == ScaleRule::rceil;
-    if (f.rule == ScaleRule::ceil) c.round_up_from = 1;
-    if (f.rule == ScaleRule::rceil)
-        c.round_up_from = std::ldexp(f.element.largest(), -c.element_emax);
-    if (f.rule == ScaleRule::even)
-        c.round_up_from = 2 - std::ldexp(1.0, -f.top_mantissa_bits() - 1);
+    c.infinite_exponent =
+        f.nonfinite == BlockNonfinite::transformer_engine || f.rule == ScaleRule::rceil
+            ? c.max_exponent
+            : scale_exponent(f, 0x1p128);
     c.largest = static_cast<float>(f.element.largest());
     c.range = c.largest * static_cast<float>(f.scale.largest());
     c.stream = array_stream(seed, p.random_bits);

@@ -20,6 +20,7 @@
 #include "emulation/schemes/codecs/float_row.h"
 #include "emulation/schemes/codecs/statistics.h"
 #include "emulation/schemes/shared/float_scheme.h"
+#include "emulation/schemes/shared/row_length.h"
 #include "emulation/schemes/shared/tensor_units.h"
 
 namespace apscope::detail {
@@ -68,10 +69,7 @@ struct Run {
     std::optional<std::size_t> length;
 
     std::size_t of(const TrainingStep& step, std::size_t elements) const {
-        if (length) return *length;
-        const bool has_rows = step.shape.size() > 1 && elements > 0;
-        return std::max<std::size_t>(
-            1, has_rows ? elements / static_cast<std::size_t>(step.shape[0]) : elements);
+        return length ? *length : row_length(step, elements);
     }
 };
 

@@ -72,7 +72,6 @@ void state_moments(Message& m, const BlockRow& row, std::span<const double> x,
         up(format.element, {RoundingMode::away_from_zero});
     const BasicCodec<double> scales = make_codec<double>(format.scale);
     const bool ratio = format.rule == ScaleRule::ratio;
-    const auto block = static_cast<std::size_t>(format.block_size);
     double scale[group], v[group], low[group], high[group], bias[group], variance[group];
     float multiply[group];
     m.bias.resize(x.size());
@@ -80,9 +79,9 @@ void state_moments(Message& m, const BlockRow& row, std::span<const double> x,
     for (std::size_t begin = 0; begin < x.size(); begin += group) {
         const std::size_t count = std::min(group, x.size() - begin);
         for (std::size_t i = 0; i < count;) {
-            const std::size_t at = (begin + i) / block,
-                              end = std::min((at + 1) * block - begin, count);
-            const double decoded = decode_one<double>(row.scales[at], scales);
+            const BlockLines::Run run = row.blocks.at(begin + i);
+            const std::size_t end = std::min(run.end - begin, count);
+            const double decoded = decode_one<double>(row.scales[run.index], scales);
             const float reciprocal = ratio ? element_multiplier(decoded, row.tensor_scale) : 0.0f;
             for (; i < end; ++i) {
                 scale[i] = decoded;

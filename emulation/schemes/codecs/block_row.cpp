@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cfloat>
+#include <cmath>
 
 #include "core/fixed_shape_sum.h"
 #include "emulation/blocks/block_rule.h"
@@ -14,7 +15,8 @@ namespace apscope::detail {
 std::vector<float> narrow_row(std::span<const double> x) {
     std::vector<float> narrow(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) {
-        narrow[i] = static_cast<float>(std::clamp<double>(x[i], -FLT_MAX, FLT_MAX));
+        narrow[i] = static_cast<float>(
+            std::isinf(x[i]) ? x[i] : std::clamp<double>(x[i], -FLT_MAX, FLT_MAX));
     }
     return narrow;
 }
@@ -32,13 +34,14 @@ BlockGrid::BlockGrid(const BlockFormat& f, const Projection& p) : format(f), pro
 }
 
 BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid,
-                          const BlockSettings& settings) {
+                          const BlockSettings& settings, std::size_t line) {
     const BlockFormat& format = grid.format;
     const Projection& projection = grid.projection;
-    const BlockShape shape{1, x.size(), 1};
+    const BlockLines blocks{static_cast<std::size_t>(format.block_size), line};
+    const BlockShape shape = blocks.shape(x.size());
     BlockRow row{std::vector<std::uint8_t>(x.size()),
                  std::vector<std::uint8_t>(shape.scales(format)), 1.0f,
-                 std::vector<float>(x.size())};
+                 std::vector<float>(x.size()), blocks};
     if (format.rule == ScaleRule::ratio) {
         const std::vector<float> narrow = narrow_row(x);
         row.tensor_scale = encode_blocks(std::span<const float>(narrow), row.codes, row.scales,
@@ -56,16 +59,15 @@ namespace {
 // Elements of a block with scale 0 all are 0 and count in none of grid_use's three.
 void state_use(Message& m, const BlockRow& row, std::span<const double> x, const BlockGrid& grid) {
     const BlockFormat& format = grid.format;
-    const auto block = static_cast<std::size_t>(format.block_size);
     GridUse use;
     BlockUse blocks;
     double codes[sum_block], each[sum_block];
     for (std::size_t begin = 0; begin < x.size(); begin += sum_block) {
         const std::size_t count = std::min(sum_block, x.size() - begin);
         for (std::size_t i = 0; i < count;) {
-            const std::size_t at = (begin + i) / block,
-                              end = std::min((at + 1) * block - begin, count);
-            const double block_scale = grid.scales[row.scales[at]];
+            const BlockLines::Run run = row.blocks.at(begin + i);
+            const std::size_t end = std::min(run.end - begin, count);
+            const double block_scale = grid.scales[row.scales[run.index]];
             const double scale = format.rule == ScaleRule::ratio
                                      ? element_multiplier(block_scale, row.tensor_scale)
                                      : 1.0 / block_scale;
@@ -76,9 +78,12 @@ void state_use(Message& m, const BlockRow& row, std::span<const double> x, const
         add_row(use, x.subspan(begin, count), codes, m.values.data() + begin, each, grid.limits,
                 m.saturated, begin, x.size());
     }
-    for (std::size_t first = 0; first < x.size(); first += block) {
-        blocks.add(x, m.saturated, first, std::min(block, x.size() - first),
-                   grid.scales[row.scales[first / block]] / row.tensor_scale);
+    for (std::size_t first = 0; first < x.size();) {
+        const BlockLines::Run run = row.blocks.at(first);
+        const std::size_t end = std::min(run.end, x.size());
+        blocks.add(x, m.saturated, first, end - first,
+                   grid.scales[row.scales[run.index]] / row.tensor_scale);
+        first = end;
     }
     m.grid_use = use;
     m.block_use = blocks;
@@ -94,10 +99,15 @@ void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, st
     std::ranges::copy(row.values, m.values.begin());
     state_use(m, row, x, grid);
     m.certain = !draws;
-    if (draws) state_moments(m, row, x, format, grid.projection);
+    if (draws) {
+        state_moments(m, row, x, format, grid.projection);
+        for (std::size_t i = 0; i < x.size(); ++i)  // what is not finite says nothing
+            if (!std::isfinite(x[i]) || !std::isfinite(row.values[i]))
+                m.bias[i] = m.variance[i] = 0.0;
+    }
     const int width = format.element.storage_bits();
     m.payload_bits = row.codes.size() * static_cast<std::uint64_t>(width);
-    m.side_bits = BlockShape{1, size, 1}.scales(format) *
+    m.side_bits = row.blocks.shape(size).scales(format) *
                       static_cast<std::uint64_t>(format.scale.storage_bits()) +
                   (format.tensor_scale ? 32 : 0);
     if (!packs) return;

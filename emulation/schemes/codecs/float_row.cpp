@@ -46,6 +46,10 @@ void state_moments(std::span<const double> scaled, const double* scale, const Ca
     const bool defined =
         add_moments<double>(scaled.data(), scaled.size(), 1.0, cast, bias, variance);
     for (std::size_t i = 0; i < scaled.size(); ++i) {
+        if (!std::isfinite(scaled[i])) {  // says nothing
+            bias[i] = variance[i] = 0.0;
+            continue;
+        }
         const bool known = defined || stochastic_moments(scaled[i], cast).defined;
         bias[i] = known ? bias[i] / scale[i] : std::nan("");
         variance[i] = known ? variance[i] / scale[i] / scale[i] : std::nan("");

@@ -4,11 +4,17 @@
 //      pow2: S's fraction bits set to 0, so largest / 2 < amax S <= largest
 //      c = saturating round(S g)
 //
+// nonfinite=one: S = 1 where an element is not finite, which is Transformer Engine's rule for an
+// amax that is infinite or NaN. (Its kernels take the maximum with fmaxf, for which a NaN beside
+// numbers does not count; here every NaN does.) finite: amax is over the finite elements.
+//
 // agree=max: amax over all workers; sums of the codes in fp32, by any topology. agree=local: each
 // worker's own; block=N: each run of N elements of the flattened tensor has its own, local to the
 // worker. These are gathered, decoded and added in fp32, as their codes have no common scale.
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <vector>
 
 #include "core/parse.h"
 #include "emulation/schemes/codecs/float_row.h"
@@ -21,7 +27,8 @@ namespace apscope::detail {
 namespace {
 
 // Scales of runs, each worker's own.
-SchemeParts local(const FloatGrid& grid, std::size_t block, double eps, bool pow2) {
+SchemeParts local(const FloatGrid& grid, std::size_t block, double eps, bool pow2,
+                  bool one_if_nonfinite) {
     SchemeParts scheme;
     scheme.grid = grid.format.name();
     scheme.encode_draws = is_stochastic(grid);
@@ -30,10 +37,16 @@ SchemeParts local(const FloatGrid& grid, std::size_t block, double eps, bool pow
     };
     scheme.measure = [=, largest = grid.format.largest()](const WorkerRow& r) {
         Row scales((r.x.size + run_of(r.x.size) - 1) / run_of(r.x.size), 0.0);
-        raise_to_amax(r.x, run_of(r.x.size), scales);
-        for (double& s : scales) s = fp32_ratio(largest, s, eps, pow2);
+        std::vector<char> is_one(scales.size(), 0);
+        for_runs(r.x, run_of(r.x.size), [&](std::size_t run, std::span<const double> part) {
+            scales[run] = std::max(scales[run], amax_of(part));
+            for (const double x : part) is_one[run] |= std::isfinite(x) ? 0 : 1;
+        });
+        for (std::size_t i = 0; i < scales.size(); ++i)
+            scales[i] = is_one[i] ? 1.0 : fp32_ratio(largest, scales[i], eps, pow2);
         return scales;
     };
+    scheme.sees_special = one_if_nonfinite;
     scheme.encode = [=](const RowPiece& p, Message& m) {
         encode_float_row(p, p.own, run_of(p.place.size), grid, m);
         m.side_bits = (pow2 ? 8 : 32) * p.own.size();
@@ -55,19 +68,25 @@ SchemeDefinition current_scaling_definition() {
                 {{"pow2", "false", "true: the scale is a power of two, rounded down"},
                  {"agree", "max", "amax: max over the workers, or local"},
                  {"block", "0", "elements that share a scale, local to a worker; 0: the tensor"},
-                 {"eps", "0", "the lower bound of amax"}},
+                 {"eps", "0", "the lower bound of amax"},
+                 {"nonfinite", "finite",
+                  "a tensor or block with an infinity or NaN: its finite amax, or one: scale 1"}},
                 {.overflow = "saturate", .accumulate = "fp32"}),
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
         constexpr std::array<std::string_view, 2> agreements{"max", "local"};
-        const bool pow2 = arguments.flag("pow2");
+        constexpr std::array<std::string_view, 2> specials{"finite", "one"};
+        const bool pow2 = arguments.flag("pow2"),
+                   one_if_nonfinite = arguments.choice("nonfinite", specials) == "one";
         SchemeParts scheme = float_scheme(arguments, pow2 ? 8 : 32);
         const auto block = static_cast<std::size_t>(arguments.integer("block", 0, largest_count));
         const double eps = arguments.number("eps", 0.0, 0x1p127);
         if (arguments.choice("agree", agreements) == "local" || block != 0)
-            return local(scheme.float_encoder->grid, block, eps, pow2);
+            return local(scheme.float_encoder->grid, block, eps, pow2, one_if_nonfinite);
         scheme.choose = choose_each(
             [=, largest = arguments.format->largest()](const TensorStatistics& s, State&) {
-            return scale_of(fp32_ratio(largest, s.agreed.amax, eps, pow2));
+            return scale_of(one_if_nonfinite && s.agreed.nonfinite > 0
+                                ? 1.0
+                                : fp32_ratio(largest, s.agreed.amax, eps, pow2));
         });
         return scheme;
     }};

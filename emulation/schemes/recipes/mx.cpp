@@ -2,15 +2,19 @@
 // exponents).
 //
 //      2^k from the run's amax by `rule`     OCP: floor(log2 amax) - emax of the element format
-//      c = saturating round(g / 2^k)         runs of the flattened tensor, the last may be shorter
+//      c = saturating round(g / 2^k)         runs of the flattened tensor, or of each of its rows;
+//                                            the last may be shorter
 //
 // Decoded and added in fp32, as the scales differ between the workers. Everything else is the
 // project's block formats (core/block_format.h): a name of theirs, with / where it has a comma.
+// Infinities and NaNs do not bypass the scheme: `nonfinite` says what they do to their blocks.
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "emulation/schemes/codecs/block_row.h"
 #include "emulation/schemes/definition.h"
+#include "emulation/schemes/shared/row_length.h"
 
 namespace apscope::detail {
 
@@ -25,7 +29,13 @@ SchemeDefinition mx_definition() {
                   "a block format's name, / for its commas: mxfp4, bfp:8:16, blocks:e3m2/block=8"},
                  {"block", "0", "elements that share a scale; 0: those of the format"},
                  {"rule", "format",
-                  "rule of the scale: floor, ceil, rceil, even, or format, the format's own"},
+                  "rule of the scale: floor, ceil, rceil, even, nearest, or format, the format's "
+                  "own"},
+                 {"along", "tensor",
+                  "blocks along the flattened tensor, or along each row (slice of the first axis)"},
+                 {"nonfinite", "format",
+                  "a block with an infinity or NaN: apart, torchao, torchao_0.18, "
+                  "transformer_engine, or format"},
                  {"rounding", "ties_to_even", "how an element is rounded"},
                  {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
@@ -36,6 +46,10 @@ SchemeDefinition mx_definition() {
             format.block_size = static_cast<int>(block);
         if (const std::string& rule = arguments.text("rule"); rule != "format")
             format.rule = parse_scale_rule(rule);
+        if (const std::string& rule = arguments.text("nonfinite"); rule != "format")
+            format.nonfinite = parse_block_nonfinite(rule);
+        constexpr std::array<std::string_view, 2> lines{"tensor", "row"};
+        const bool by_rows = arguments.choice("along", lines) == "row";
         if (format.rule == ScaleRule::ratio) {
             throw std::invalid_argument(
                 "block_format=" + name +
@@ -48,11 +62,14 @@ SchemeDefinition mx_definition() {
         SchemeParts scheme;
         scheme.grid = format.name();
         scheme.encode_draws = is_stochastic(projection.rounding);
-        scheme.run = static_cast<std::size_t>(format.block_size);
-        scheme.encode = [grid](const RowPiece& p, Message& m) {
+        scheme.sees_special = true;
+        scheme.run = by_rows ? whole_row : static_cast<std::size_t>(format.block_size);
+        scheme.encode = [grid, by_rows](const RowPiece& p, Message& m) {
             BlockSettings settings{p.stream(grid.projection.random_bits), {}};
             settings.first_element = p.place.first;
-            state_blocks(m, encode_block_row(p.x, grid, settings), p.x, p.place.size, grid,
+            const std::size_t line =
+                by_rows ? row_length(p.step, p.place.size) : BlockLines().line;
+            state_blocks(m, encode_block_row(p.x, grid, settings, line), p.x, p.place.size, grid,
                          p.packs());
         };
         return scheme;

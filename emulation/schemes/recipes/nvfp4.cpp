@@ -2,17 +2,24 @@
 // for the tensor.
 //
 //      S = min(fl32(6 448 / amax), FLT_MAX)      amax over the tensor, agree=max: and over all
-//      workers d = e4m3(fl32(amax of 16 * fl32(S / 6)))  q = e2m1(x / (d / S)), in fp32, clipped to
-//      6 y = fl32(fl32(q d) / S)                   gathered, added in fp32
+//                                                workers; tensor_scale=false: S = 1
+//      d = e4m3(fl32(amax of 16 * fl32(S / 6)))  scale: another format, its largest for 448
+//      q = e2m1(x / (d / S))                     in fp32, clipped to 6
+//      y = fl32(fl32(q d) / S)                   gathered, added in fp32
 //
 // rht: 16 elements at a time, padded with zeros, are turned before by diag(signs) H16 / 4 and back
 // after; that spreads a spike over 16 elements. four_over_six: S aims at 256, each block also
 // tries 1.5 d, which puts its amax on 4, and keeps what has the smaller squared (mse) or absolute
 // (mae) error; a tie keeps 6.
+//
+// nonfinite=transformer_engine: NaNs and infinities take part as in Transformer Engine. apart: not
+// in amax (section 11 of docs/definitions.md); with rht, which would spread them, they bypass the
+// scheme.
 #include <algorithm>
 #include <array>
 #include <cmath>
 
+#include "core/named_formats.h"
 #include "emulation/schemes/codecs/block_row.h"
 #include "emulation/schemes/codecs/hadamard.h"
 #include "emulation/schemes/codecs/statistics.h"
@@ -57,10 +64,14 @@ void turn_back_variance(Row& variance, std::size_t size) {
     variance.resize(size);
 }
 
-double amax_of_turned(const RowReader& row) {
+// The largest magnitude of what is rounded; a NaN never counts, an infinity where asked for.
+double amax_of(const RowReader& row, bool turns, bool infinities) {
     double amax = 0.0;
     for_runs(row, sum_block, [&](std::size_t, std::span<const double> part) {
-        amax = std::max(amax, amax_of(turn(part)));
+        Row rounded = turns ? turn(part) : Row(part.begin(), part.end());
+        if (!infinities)
+            std::ranges::replace_if(rounded, [](double x) { return std::isinf(x); }, 0.0);
+        amax = std::max(amax, amax_of(rounded));
     });
     return amax;
 }
@@ -126,6 +137,10 @@ SchemeDefinition nvfp4_definition() {
                       "recipe NVFP4BlockScaling",
             .needs = "gradients",
             .keys = {{"rounding", "stochastic", "how an element is rounded"},
+                     {"scale", "e4m3fn", "format of the block scales, such as e5m3fnu"},
+                     {"tensor_scale", "true", "false: no fp32 scale of the tensor"},
+                     {"nonfinite", "apart",
+                      "infinities and NaNs: apart, or transformer_engine"},
                      {"rht", "true", "false: no Hadamard transform"},
                      {"four_over_six", "false", "mse or mae: each block may map its amax to 4"},
                      {"agree", "max", "the tensor's amax: max over the workers, or local"},
@@ -137,19 +152,30 @@ SchemeDefinition nvfp4_definition() {
         const Projection projection{parse_rounding(arguments.text("rounding")), Overflow::saturate,
                                     static_cast<int>(arguments.integer("random_bits", 1, 64))};
         require_counted(projection.rounding, "schemes");
-        const Encoder encode{{parse_block_format("nvfp4"), projection},
+        BlockFormat format = parse_block_format("nvfp4");
+        const FloatFormat usual = format.scale;
+        format.scale = parse_format(arguments.text("scale"));
+        format.tensor_scale = arguments.flag("tensor_scale");
+        format.nonfinite = parse_block_nonfinite(arguments.text("nonfinite"));
+        const Encoder encode{{format, projection},
                              arguments.one_of<FourOverSix>("four_over_six", metrics)};
-        const bool agrees = arguments.choice("agree", agreements) == "max",
-                   turns = arguments.flag("rht");
+        if (encode.metric != FourOverSix::off && (format.scale != usual || !format.tensor_scale)) {
+            throw std::invalid_argument(
+                "four_over_six=" + arguments.text("four_over_six") +
+                " aims at 256, for e4m3fn scales under a tensor scale; use it with scale=e4m3fn "
+                "and tensor_scale=true");
+        }
+        const bool agrees = format.tensor_scale && arguments.choice("agree", agreements) == "max",
+                   turns = arguments.flag("rht"),
+                   infinities = format.nonfinite == BlockNonfinite::transformer_engine;
         SchemeParts scheme;
         scheme.grid = encode.grid.format.name();
         scheme.encode_draws = is_stochastic(projection.rounding);
         scheme.rounds_turned = turns;
         scheme.transport.agreed_bits =
             agrees ? 32 : 0;  // the tensor's amax; block scales are each worker's own
-        const auto amax = [turns](const RowReader& row) {
-            return turns ? amax_of_turned(row) : amax_of(row);
-        };
+        scheme.sees_special = infinities || !turns;
+        const auto amax = [=](const RowReader& row) { return amax_of(row, turns, infinities); };
         scheme.run = group;
         if (agrees) {
             scheme.select = [amax](const Selection& s) {
@@ -158,12 +184,13 @@ SchemeDefinition nvfp4_definition() {
                     theta.own.of<Agreed>().amax = std::max(theta.own.of<Agreed>().amax, amax(row));
                 return theta;
             };
-        } else {
+        } else if (format.tensor_scale) {
             scheme.measure = [amax](const WorkerRow& r) { return Row{amax(r.x)}; };
         }
         scheme.encode = [=](const RowPiece& p, Message& m) {
             BlockSettings settings{p.stream(projection.random_bits), {}};
-            settings.amax = narrow_row(Row{agrees ? p.theta.of<Agreed>().amax : p.own[0]})[0];
+            if (format.tensor_scale)
+                settings.amax = narrow_row(Row{agrees ? p.theta.of<Agreed>().amax : p.own[0]})[0];
             settings.first_element = p.place.first;
             if (!turns) return encode(m, p.x, p, settings);
             encode(m, turn(p.x), p, settings);

@@ -59,7 +59,13 @@ std::vector<BlockFormat> formats() {
         for (int rule = 0; rule < scale_rule_count; ++rule) {
             BlockFormat f = base;
             f.rule = static_cast<ScaleRule>(rule);
-            if ((f.rule == ScaleRule::ratio) == (base.rule == ScaleRule::ratio)) all.push_back(f);
+            if ((f.rule == ScaleRule::ratio) != (base.rule == ScaleRule::ratio)) continue;
+            all.push_back(f);
+            // One rule for non-finite elements beside the default, in turn.
+            f.nonfinite = f.rule == ScaleRule::ratio
+                              ? BlockNonfinite::transformer_engine
+                              : static_cast<BlockNonfinite>(1 + all.size() / 2 % 3);
+            all.push_back(f);
         }
     }
     return all;
@@ -213,6 +219,7 @@ TEST_P(BlockPaths, Fp64EqualsTheRule) { everything<double>(); }
 
 TEST_P(BlockPaths, EveryShapeEqualsTheRule) {
     for (const char* name : {"mxfp8_e4m3", "mxfp4,rule=rceil", "mxint8,rule=even", "nvfp4",
+                             "mxfp8_e5m2,rule=nearest",
                              "bfp:8:16", "mxfp6_e2m3,block=45"}) {
         for (const RoundingMode mode : {RoundingMode::ties_to_even, RoundingMode::toward_negative,
                                         RoundingMode::stochastic}) {

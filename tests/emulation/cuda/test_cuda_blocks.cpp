@@ -20,7 +20,7 @@ void expect_blocks(const std::vector<float>& in, const BlockShape& shape, const 
         encode_blocks(in, expected_codes, expected_scales, shape, format, projection, seed);
 
     std::uint32_t amax = 0;
-    run_on_cpu(AmaxStep{in.data(), {in.size(), 0}, &amax});
+    run_on_cpu(AmaxStep{in.data(), {in.size(), 0}, amax_limit(format), &amax});
     const EncodeBlocksStep both = make_encode_blocks(
         in.data(), out.data(), codes.data(), scales.data(), shape, format, projection, seed, &amax);
     run_on_cpu(both);
@@ -41,12 +41,17 @@ std::vector<BlockFormat> formats() {
     std::vector<BlockFormat> all;
     for (const NamedBlockFormat& row : named_block_formats()) {
         all.push_back(row.format);
-        if (row.format.rule == ScaleRule::ratio) continue;
-        for (const ScaleRule rule :
-             {ScaleRule::floor, ScaleRule::ceil, ScaleRule::rceil, ScaleRule::even}) {
+        if (row.format.rule == ScaleRule::ratio) {
+            all.push_back(row.format);
+            all.back().nonfinite = BlockNonfinite::transformer_engine;
+            continue;
+        }
+        for (const ScaleRule rule : {ScaleRule::floor, ScaleRule::ceil, ScaleRule::rceil,
+                                     ScaleRule::even, ScaleRule::nearest}) {
             all.push_back(row.format);
             all.back().rule = rule;
             all.back().block_size = 7;
+            all.back().nonfinite = static_cast<BlockNonfinite>(all.size() % 4);
         }
     }
     all.push_back(parse_block_format("bfp:8:16"));

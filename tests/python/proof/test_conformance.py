@@ -266,3 +266,8 @@ def test_a_changed_file_is_refused(tmp_path):
     path.write_bytes(data)
     with pytest.raises(ValueError, match="SHA-256"):
         conformance.check(tmp_path / "pack", ml_dtypes.float4_e2m1fn)
+    # A file that the check does not read says nothing to it; all are read by pack_problems.
+    conformance.check(tmp_path / "pack", ml_dtypes.float4_e2m1fn, overflow="saturate")
+    assert [path.name in problem for problem in conformance.pack_problems(tmp_path / "pack")] == [
+        True
+    ]

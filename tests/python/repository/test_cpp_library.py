@@ -288,6 +288,12 @@ def test_nothing_internal_is_seen(place, outside):
     assert all(
         name.startswith(tuple(f"apscope::detail::{one}" for one in called)) for name in inner
     ), sorted(inner)[:10]
+    assert len(inner) == len(called)
+    # What is not the project's is weak: instances of the standard library's templates.
+    strong = [line.split(" ", 2)[2] for line in shown if line.split(" ", 2)[1] not in "WVuwv"]
+    assert all(re.match(r"(\w+ )*apscope::", name) for name in strong), strong
+    weak = set(names) - set(strong)
+    assert any("std::" in name and "apscope::detail" in name for name in weak)
 
 
 @pytest.mark.parametrize("specials", [False, True])

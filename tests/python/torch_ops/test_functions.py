@@ -9,6 +9,7 @@ import pytest
 import apscope
 
 torch = pytest.importorskip("torch")
+from torch._dynamo.exc import Unsupported  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 import apscope.torch as at  # noqa: E402
@@ -368,6 +369,29 @@ def test_draws_draw_other_words_at_every_call():
     assert not torch.equal(first, second)
     again = apscope.Draws(3)
     assert torch.equal(first, apscope.quantize(x, "e3m2", rounding="stochastic", seed=again))
+
+
+def test_draws_break_a_graph_and_are_asked_once_for_a_batch():
+    x, draws = values(4, 50), apscope.Draws(3)
+
+    def cast(t):
+        return at.quantize(2 * t, "e3m2", rounding="stochastic", seed=draws) + 1
+
+    torch._dynamo.reset()
+    compiled = torch.compile(cast, backend="eager")
+    found = [compiled(x) for _ in range(3)]
+    again = apscope.Draws(3)
+    for one in found:
+        own = apscope.quantize(2 * x, "e3m2", rounding="stochastic", seed=again)
+        assert torch.equal(one, own + 1)
+    assert not torch.equal(found[0], found[1])
+    torch._dynamo.reset()
+    with pytest.raises(Unsupported, match="would draw the same words at every call"):
+        torch.compile(cast, backend="eager", fullgraph=True)(x)
+    draws = apscope.Draws(3)
+    same = x[:1].expand(4, 50)
+    rows = torch.vmap(cast)(same)
+    assert draws.calls == 1 and all(torch.equal(row, rows[0]) for row in rows)
 
 
 @pytest.mark.parametrize(
