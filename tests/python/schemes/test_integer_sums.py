@@ -1,5 +1,7 @@
 """Sums of integer codes without room for all workers, against NumPy's integers."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,10 @@ TYPES = {8: np.int8, 16: np.int16, 32: np.int32}
 
 def codes_and_factor(g, bits):
     """With one scale and `headroom=one`: the codes, and what a code stands for is 1 / factor."""
-    factor = (2.0 ** (bits - 1) - 1) / float(np.abs(g).max())
+    most, largest = 2.0 ** (bits - 1) - 1, float(np.abs(g).max())
+    factor = most / largest
+    if factor * largest > most:
+        factor = math.nextafter(factor, 0)
     return np.rint(g.astype(np.float64) * factor), factor
 
 

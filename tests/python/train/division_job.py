@@ -17,15 +17,17 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import (
 )
 from torch.nn.parallel import DistributedDataParallel
 
-HOOKS = {"fp16": fp16_compress_hook, "bf16": bf16_compress_hook}
+#: DDP refuses the hook for bf16 without NCCL by its name alone; gloo adds bf16, too.
+HOOKS = {"fp16": fp16_compress_hook, "bf16": lambda state, bucket: bf16_compress_hook(state, bucket)}
 
 
 def gradient(rank):
-    """Of every size that fp16 has, beyond it, and values whose sum alone is beyond it."""
+    """Of every size that fp16 has, beyond it, values whose sum alone is beyond it, and bf16's
+    smallest."""
     g = torch.Generator().manual_seed(rank)
     sizes = torch.arange(4096) % 46 - 28
     x = torch.randn(4096, generator=g) * 2.0**sizes
-    x[:6] = torch.tensor([0.0, -0.0, 6e4, -4e4, 2.0**-24, 7e4])
+    x[:7] = torch.tensor([0.0, -0.0, 6e4, -4e4, 2.0**-24, 7e4, 2.0**-133])
     return x
 
 

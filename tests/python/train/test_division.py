@@ -25,7 +25,9 @@ def emulated(spec, rows, topology="ring"):
 
 
 def same(a, b):
-    return np.array_equal(a.view(np.uint32), b.view(np.uint32))
+    """The same bits, but for those of NaNs: processors give inf - inf either sign."""
+    both = np.isnan(a) & np.isnan(b)
+    return bool((both | (a.view(np.uint32) == b.view(np.uint32))).all())
 
 
 def test_two_processes_under_ddp_have_the_bits_of_divide_before(tmp_path):
