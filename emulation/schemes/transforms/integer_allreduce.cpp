@@ -182,7 +182,7 @@ SchemeDefinition integer_allreduce_definition() {
                      headroom_key("workers",
                                   "room left for the sum: workers (it never overflows), "
                                   "sqrt_workers or one"),
-                     {"overflow", "wrap",
+                     {"sum_overflow", "wrap",
                       "a sum beyond its bits: wrap (two's complement) or saturate (after every "
                       "addition, in rank order)"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
@@ -196,7 +196,7 @@ SchemeDefinition integer_allreduce_definition() {
         f.stochastic = arguments.choice("rounding", roundings) == "stochastic";
         f.power_of_two = arguments.choice("scale", scales) == "power_of_two";
         f.headroom = headroom_of(arguments);
-        f.wraps = arguments.choice("overflow", overflows) == "wrap";
+        f.wraps = arguments.choice("sum_overflow", overflows) == "wrap";
         SchemeParts scheme;
         scheme.grid = "int" + std::to_string(f.bits);
         scheme.topology = reductions::code_sum;

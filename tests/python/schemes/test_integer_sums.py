@@ -25,7 +25,7 @@ def test_int8_sums_of_120_and_100():
     wraps = (g[0].astype(np.int8) + g[1].astype(np.int8)).astype(np.float64)
     assert wraps.tolist() == [-36, 36, -128, -127]
     assert np.array_equal(apscope.exchange(spec, g).reduced, wraps)
-    saturates = apscope.exchange(f"{spec},overflow=saturate", g).reduced
+    saturates = apscope.exchange(f"{spec},sum_overflow=saturate", g).reduced
     assert saturates.tolist() == [127, -128, 127, -127]
     assert apscope.exchange(spec, g).sent.tolist() == g.tolist()
 
@@ -47,7 +47,7 @@ def test_sums_are_those_of_numpy(workers, bits):
     total = codes[0]
     for row in codes[1:]:
         total = np.clip(total + row, ends.min, ends.max)
-    e = apscope.exchange(f"{spec},overflow=saturate", g)
+    e = apscope.exchange(f"{spec},sum_overflow=saturate", g)
     assert np.array_equal(e.reduced, total / factor)
 
 
@@ -55,7 +55,7 @@ def test_sums_are_those_of_numpy(workers, bits):
 def test_with_room_for_all_workers_no_sum_overflows(overflow):
     g = np.full((4, 8), 3.0, np.float32)
     plain = apscope.exchange("integer_allreduce:bits=8", g)
-    e = apscope.exchange(f"integer_allreduce:bits=8,overflow={overflow}", g)
+    e = apscope.exchange(f"integer_allreduce:bits=8,sum_overflow={overflow}", g)
     assert np.array_equal(e.reduced, plain.reduced) and (e.reduced == 12).all()
     room = apscope.exchange("integer_allreduce:bits=8,headroom=sqrt_workers", g)
     assert (room.reduced != 12).all()  # equal gradients need room for all
