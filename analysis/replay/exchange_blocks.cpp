@@ -50,7 +50,7 @@ FloatScale scale_on(const GridLimits& grid, double scale, double units) {
     Cast<double> cast{};
     cast.emin = grid.emin;
     cast.mantissa_bits = grid.mantissa_bits;
-    return {cast, scale, units, grid.smallest_normal, grid.largest};
+    return {cast, scale, units / grid.divisor, grid.smallest_normal, grid.largest};
 }
 
 std::vector<RowSums> reduced_rows(const SchemeParts& scheme, const ItemContext& item) {
@@ -80,7 +80,7 @@ ExchangeBlocks::ExchangeBlocks(const SchemeParts& scheme, const ItemContext& ite
     : scheme_(scheme), item_(item), account_(item, buffers_, reduced_rows(scheme, item)),
       blocks_(item.gradients.size()), payload_bits_(blocks_.size()), side_bits_(blocks_.size()) {
     account_.has_own = scheme.compares_intended;
-    if (scheme.float_encoder) limits_ = scheme.float_encoder->limits();
+    if (scheme.float_encoder) limits_ = scheme.float_encoder->limits(item.workers());
 }
 
 void ExchangeBlocks::look_at(const Exchange& e) {

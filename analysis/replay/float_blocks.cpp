@@ -37,6 +37,7 @@ std::vector<Topology> topologies_of(const Reduction& reduction, const ItemContex
 std::vector<RowSums> reduced_rows(const FloatEncoder& encoder, std::span<const Topology> topologies,
                                   const ItemContext& item) {
     const Reduction& reduction = encoder.reduction;
+    const Divisors by = encoder.grid.division.of(item.workers());
     const bool draws = is_stochastic(encoder.grid);
     std::vector<RowSums> rows;
     for (const Topology& topology : topologies) {
@@ -45,11 +46,13 @@ std::vector<RowSums> reduced_rows(const FloatEncoder& encoder, std::span<const T
         row.exact = topology.kind == Topology::Kind::exact || reduction.exact;
         row.float_grid = true;
         // Gathering narrows the decoded values to fp32 even where there is nothing to add.
-        const bool has_hops =
-            topology.kind == Topology::Kind::gather || (!row.exact && item.workers() > 1);
+        const bool has_hops = topology.kind == Topology::Kind::gather ||
+                              (!row.exact && (item.workers() > 1 || by.after != 1.0));
         row.hops_draw = has_hops && is_stochastic(reduction.projection.rounding);
-        row.adds_moments = row.hops_draw || (draws && !has_hops);
-        row.moments = row.adds_moments ? Moments::closed_form
+        const bool known = !by.any() || !(draws || row.hops_draw);
+        row.adds_moments = known && (row.hops_draw || (draws && !has_hops));
+        row.moments = !known             ? Moments::none
+                      : row.adds_moments ? Moments::closed_form
                       : draws          ? Moments::none
                                        : Moments::deterministic;
         if (row.moments == Moments::none && item.draws > 1)
@@ -71,12 +74,19 @@ FloatBlocks::FloatBlocks(const FloatEncoder& encoder, const Decision& decision,
       scale_{exchange_.wire(), decision.scale, 1.0, encoder.grid.format.smallest_normal(),
              encoder.grid.format.largest()},
       key_(item.key(0)) {
+    const Divisors& by = exchange_.divisors();
+    scale_.units = 1.0 / by.before;
+    scale_.smallest_normal *= by.before;
     hops_draw_ = any(account_.reduced(), [](const RowSums& r) { return r.hops_draw; });
     account_.splits = true;
     account_.ulps = scale_;
-    account_.ulps->units = item.divisor();
+    account_.ulps->units = item.divisor() / by.before;
     account_.wire().float_grid = true;
-    account_.wire().moments = draws_ ? Moments::closed_form : Moments::deterministic;
+    account_.wire().moments = !draws_     ? Moments::deterministic
+                              : by.any() ? Moments::none
+                                          : Moments::closed_form;
+    finds_moments_ = (draws_ || hops_draw_) && !by.any();
+    if (account_.wire().moments == Moments::none && item.draws > 1) account_.sample_sent();
     if (!exchange_.is_narrow()) return;
     const FloatFormat& grid = *exchange_.grid();
     if (!draws_ && !hops_draw_ && !exchange_.is_wide())
@@ -116,7 +126,7 @@ template <class Real, class Saturated>
 void FloatBlocks::add_sent(std::size_t w, ErrorStatistics& sent, const Real* x, const Real* y,
                            const Saturated& saturated) {
     std::span<const double> bias, variance;
-    if (draws_ || hops_draw_) {
+    if (finds_moments_) {
         bias = buffers_.bias;
         variance = buffers_.variance;
     }
@@ -131,8 +141,8 @@ void FloatBlocks::send(std::size_t w, ItemAccount& account) {
     std::span<const double> bias, variance;  // of the wire's own draws
     if (!counted) {
         exchange_.encode(w, x, first_, key_);
-        if (draws_ || hops_draw_) sent.moments_defined = find_moments(w, x);
-        if (draws_) {
+        if (finds_moments_) sent.moments_defined = find_moments(w, x);
+        if (finds_moments_ && draws_) {
             bias = buffers_.bias;
             variance = buffers_.variance;
         }
@@ -148,10 +158,11 @@ void FloatBlocks::send(std::size_t w, ItemAccount& account) {
     }
     buffers_.x.assign(x.begin(), x.end());
     sent.add_block<double>(buffers_.x, exchanged.decoded[w], &scale_, bias, variance);
-    sent.count_limits(buffers_.x, exchanged.codes[w], scale_);
+    sent.count_limits(buffers_.x, exchange_.rounded(w), scale_);
     const double *wide = buffers_.x.data(), *y = exchanged.decoded[w].data();
     add_sent(w, sent, wide, y,
-             BeyondLargest<double>{wide, exchanged.codes[w].data(), scale_.scale, scale_.largest});
+             BeyondLargest<double>{wide, exchange_.rounded(w).data(), scale_.scale,
+                                   scale_.largest});
 }
 
 void FloatBlocks::reduce(std::size_t r, std::span<double> y, HopMoments* hops) {
@@ -167,12 +178,17 @@ void FloatBlocks::read_sent(std::size_t w, std::span<double> y) {
                                      : buffers_.exchange.decoded[w][i];
 }
 
+bool FloatBlocks::samples() const {
+    return account_.samples_sent() ||
+           any(account_.reduced(), [](const RowSums& r) { return !r.samples.empty(); });
+}
+
 void FloatBlocks::add(std::size_t first, std::span<const double> reference) {
     if (decision_.skipped) return account_.skip(first, reference);
     first_ = first;
     key_ = item_.key(0);
     account_.add(*this, first, reference);
-    if (!any(account_.reduced(), [](const RowSums& r) { return !r.samples.empty(); })) return;
+    if (!samples()) return;
     for (std::size_t d = 0; d < static_cast<std::size_t>(item_.draws); ++d) {
         key_ = item_.key(d);
         for (std::size_t w = 0; w < item_.gradients.size(); ++w)

@@ -46,6 +46,7 @@ private:
     void reduce(std::size_t r, std::span<double> y, HopMoments* hops) override;
     bool round_and_count(std::size_t w, std::span<const float> x, ErrorStatistics& sent);
     void decode(std::span<double> bias, std::span<double> variance) const;
+    bool samples() const;  // whether some row takes K draws
     // Whether no draw could overflow.
     bool find_moments(std::size_t w, std::span<const float> x);
     template <class Real, class Saturated>
@@ -57,6 +58,7 @@ private:
     ItemContext item_;
     std::vector<Topology> topologies_;  // a reduced row each
     bool draws_, hops_draw_;  // the wire; some topology's hops
+    bool finds_moments_;  // in closed form; of two draws in a row they are not known
     BlockBuffers& buffers_;
     ItemAccount account_;
     FloatExchange exchange_;

@@ -146,6 +146,10 @@ void ItemAccount::add_result(BlockSource& source, std::size_t r) {
     if (has_own) row.own.add_block<double>(buffers_.own, y, nullptr, {}, {});
 }
 
+void ItemAccount::sample_sent() {
+    sent_samples_.assign(sent_.size(), DrawSamples(static_cast<std::size_t>(item_.draws)));
+}
+
 bool ItemAccount::sample_lacking(std::span<const ResultRow> rows) {
     const DrawSamples none(static_cast<std::size_t>(item_.draws));
     bool found = false;
@@ -155,7 +159,7 @@ bool ItemAccount::sample_lacking(std::span<const ResultRow> rows) {
             row.skipped)
             continue;
         found = true;
-        if (r == 0) sent_samples_.assign(sent_.size(), none);
+        if (r == 0) sample_sent();
         else rows_[r].samples = none;
     }
     return found;

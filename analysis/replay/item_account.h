@@ -108,6 +108,9 @@ public:
                   std::span<const double> variance = {});
     void add_own(std::size_t w, std::span<const double> meant, std::span<const double> sent);
 
+    // Takes K draws of what the workers send.
+    void sample_sent();
+    bool samples_sent() const { return !sent_samples_.empty(); }
     // Takes K draws of every row that lacks its expected columns. Whether there is one.
     bool sample_lacking(std::span<const ResultRow> rows);
     // Draw d of `count` elements, of which the same of all K draws come one after another; then

@@ -7,7 +7,7 @@
 namespace apscope::detail {
 
 bool FloatBlocks::serves_device() const {
-    return encoder_.grid.format.fits_fp32() && !decision_.skipped;
+    return encoder_.grid.format.fits_fp32() && !decision_.skipped && !exchange_.divisors().any();
 }
 
 RowTask FloatBlocks::task() const {

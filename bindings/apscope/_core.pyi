@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['BlockFormat', 'COLUMNS', 'ChosenRows', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'NoiseTable', 'OWN_REDUCTIONS', 'Pairing', 'Projection', 'Quantizer', 'ReplayOptions', 'RowTable', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'all_schemes', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'bias_of_log_variance', 'cast_plan', 'cast_statistics', 'check_memory', 'check_shard', 'collective_cost', 'cpd_cast', 'cpd_exponent', 'cpd_gemm', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'headline_topology', 'is_one_number', 'is_own_reduction', 'log_bias', 'losses_of_sums', 'machine_memory', 'main_schemes', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'part_seconds', 'quantize', 'quantize_blocks', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'steps_between', 'steps_numbered', 'stream_seed', 'student_t', 'sum_path', 'tensors_matching', 'topologies', 'underflow_modes', 'unpack', 'widen', 'work_costs']
+__all__: list[str] = ['BlockFormat', 'COLUMNS', 'ChosenRows', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'NoiseTable', 'OWN_REDUCTIONS', 'Pairing', 'Projection', 'Quantizer', 'ReplayOptions', 'RowTable', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'all_schemes', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'bias_of_log_variance', 'cast_plan', 'cast_statistics', 'check_memory', 'check_shard', 'collective_cost', 'cpd_cast', 'cpd_exponent', 'cpd_gemm', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'fsdp_divisors', 'headline_topology', 'is_one_number', 'is_own_reduction', 'log_bias', 'losses_of_sums', 'machine_memory', 'main_schemes', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'part_seconds', 'quantize', 'quantize_blocks', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'steps_between', 'steps_numbered', 'stream_seed', 'student_t', 'sum_path', 'tensors_matching', 'topologies', 'underflow_modes', 'unpack', 'widen', 'work_costs']
 class FloatEnvironment:
     def __enter__(self) -> None:
         ...
@@ -665,6 +665,10 @@ def encode_blocks(x: numpy.typing.NDArray[numpy.float64], codes: numpy.typing.ND
     ...
 def exchange(scheme: str, x: typing.Annotated[numpy.typing.ArrayLike, numpy.float32], step: TrainingStep, state: dict, topology: str, weights: typing.Any, full_batch: typing.Any) -> dict:
     ...
+def fsdp_divisors(workers: typing.SupportsInt | typing.SupportsIndex) -> tuple[float, float]:
+    """
+    FSDP2's divisors before and after an fp16 reduction.
+    """
 def headline_topology(in_order: collections.abc.Sequence[str]) -> str:
     ...
 def is_one_number(bits: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], codes: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], count: typing.SupportsInt | typing.SupportsIndex) -> numpy.ndarray[typing.Any, numpy.dtype[typing.Any]]:

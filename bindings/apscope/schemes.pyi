@@ -89,6 +89,7 @@ class Unscaled(Scheme):
         random_bits: int = 32,
         accumulate: FormatLike = "format",
         hop_rounding: _Rounding | Literal["same"] = "same",
+        divide: float | str = "after",
     ) -> None: ...
 
 class ErrorFeedback(Scheme):
@@ -113,6 +114,7 @@ class APS(Scheme):
         random_bits: int = 32,
         accumulate: FormatLike = "format",
         hop_rounding: _Rounding | Literal["same"] = "same",
+        divide: float | str = "after",
     ) -> None: ...
 
 class CPD(Scheme):
@@ -136,6 +138,7 @@ class AdaptiveLossScaling(Scheme):
         random_bits: int = 32,
         accumulate: FormatLike = "format",
         hop_rounding: _Rounding | Literal["same"] = "same",
+        divide: float | str = "after",
     ) -> None: ...
 
 class DeepSpeedLossScaling(Scheme):
@@ -157,6 +160,7 @@ class DeepSpeedLossScaling(Scheme):
         random_bits: int = 32,
         accumulate: FormatLike = "format",
         hop_rounding: _Rounding | Literal["same"] = "same",
+        divide: float | str = "after",
     ) -> None: ...
 
 class DynamicLossScaling(Scheme):
@@ -174,6 +178,7 @@ class DynamicLossScaling(Scheme):
         random_bits: int = 32,
         accumulate: FormatLike = "format",
         hop_rounding: _Rounding | Literal["same"] = "same",
+        divide: float | str = "after",
     ) -> None: ...
 
 class EnhancedLossScaling(Scheme):
@@ -192,6 +197,7 @@ class EnhancedLossScaling(Scheme):
         random_bits: int = 32,
         accumulate: FormatLike = "format",
         hop_rounding: _Rounding | Literal["same"] = "same",
+        divide: float | str = "after",
     ) -> None: ...
 
 class HFP8(Scheme):
@@ -206,6 +212,7 @@ class HFP8(Scheme):
         random_bits: int = 32,
         accumulate: FormatLike = "dlfloat16",
         hop_rounding: _Rounding | Literal["same"] = "same",
+        divide: float | str = "after",
     ) -> None: ...
 
 class LossScaling(Scheme):
@@ -222,6 +229,7 @@ class LossScaling(Scheme):
         random_bits: int = 32,
         accumulate: FormatLike = "format",
         hop_rounding: _Rounding | Literal["same"] = "same",
+        divide: float | str = "after",
     ) -> None: ...
 
 class CurrentScaling(Scheme):
@@ -240,6 +248,7 @@ class CurrentScaling(Scheme):
         random_bits: int = 32,
         accumulate: FormatLike = "fp32",
         hop_rounding: _Rounding | Literal["same"] = "same",
+        divide: float | str = "after",
     ) -> None: ...
 
 class DelayedScaling(Scheme):
@@ -258,6 +267,7 @@ class DelayedScaling(Scheme):
         random_bits: int = 32,
         accumulate: FormatLike = "fp32",
         hop_rounding: _Rounding | Literal["same"] = "same",
+        divide: float | str = "after",
     ) -> None: ...
 
 class FP8AllReduce(Scheme):
@@ -272,6 +282,7 @@ class FP8AllReduce(Scheme):
         random_bits: int = 32,
         accumulate: FormatLike = "format",
         hop_rounding: _Rounding | Literal["same"] = "same",
+        divide: float | str = "after",
     ) -> None: ...
 
 class MX(Scheme):
@@ -370,6 +381,8 @@ class IntegerAllReduce(Scheme):
         projection: Projection | None = None,
         rounding: Literal["ties_to_even", "stochastic"] = "ties_to_even",
         scale: str = "power_of_two",
+        headroom: str = "workers",
+        sum_overflow: str = "wrap",
         random_bits: int = 32,
     ) -> None: ...
 

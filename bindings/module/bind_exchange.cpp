@@ -118,6 +118,7 @@ void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
             }
         };
         parts.encode_draws = true;  // it may have drawn; its moments are not known
+        parts.rounds_special = false;
         parts.decode_sum = {};
         parts.float_encoder.reset();
         parts.transport = {};
@@ -135,6 +136,7 @@ void set_parts(SchemeParts& parts, const py::dict& functions, int bits) {
     }
     if (const Function f = part("update")) {
         parts.end = {};
+        parts.rounds_special = false;  // the caller expects finite numbers
         parts.update = [f](const TrainingStep& step, State& state, const Place&,
                            const Exchange& e) {
             const py::gil_scoped_acquire acquire;

@@ -1,5 +1,6 @@
 // The exchange of all tensors of a training step.
 #include <memory>
+#include <utility>
 
 #include "bindings/module/exchange_types.h"
 #include "bindings/module/guarded.h"
@@ -57,6 +58,10 @@ std::vector<bool> run(StepExchange& exchange, std::int64_t number, std::size_t i
 }  // namespace
 
 void bind_step_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
+    m.def("fsdp_divisors", [](int workers) {
+        const Divisors by = Division{Division::Place::fsdp}.of(workers);
+        return std::pair(by.before, by.after);
+    }, py::arg("workers"), "FSDP2's divisors before and after an fp16 reduction.");
     python::Class<StepExchange>(m, "StepExchange",
                                 "The gradients of all tensors of one step through a scheme.")
         .def(py::init([made](const std::string& spec, const std::vector<std::string>& names,

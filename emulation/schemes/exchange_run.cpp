@@ -151,8 +151,7 @@ const Parameters& ExchangeRun::drawn(const PhiloxKey& key) {
 Exchange& ExchangeRun::send(const PhiloxKey& key, bool keeps) {
     step_.key = key;
     const Parameters& theta = drawn(key);
-    for (const SpecialValue& s : special_)
-        e_.intended[s.worker][s.element] = s.intended;  // restore() wrote over it
+    place_special();
     for (std::size_t w = 0; w < e_.sent.size(); ++w) {
         Message& m = e_.sent[w];
         parts_.make({step_, theta, own_[w], place(), encoded(w), w}, m);
@@ -173,8 +172,18 @@ Exchange& ExchangeRun::send(const PhiloxKey& key, bool keeps) {
     if (parts_.inverse) turn_back();
     for (const Message& m : e_.sent) check(m.values, e_.intended[0].size(), "encode");
     if (keeps && parts_.update) parts_.update(step_, state_, place(), e_);
-    restore(special_, e_);
+    if (!parts_.encodes_special()) restore(special_, e_);
     return e_;
+}
+
+// Where elements that are not finite are: what the grid rounds, or what the scheme sees instead,
+// over which restore() may have written.
+void ExchangeRun::place_special() {
+    for (const SpecialValue& s : special_) {
+        double& intended = e_.intended[s.worker][s.element];
+        intended = parts_.encodes_special() ? s.value : s.intended;
+        if (parts_.encodes_special() && !turned_.empty()) turned_[s.worker][s.element] = s.value;
+    }
 }
 
 void ExchangeRun::reduce(const Parameters& theta) {

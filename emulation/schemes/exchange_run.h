@@ -51,6 +51,7 @@ private:
     const Row& encoded(std::size_t worker) const {
         return turned_.empty() ? e_.intended[worker] : turned_[worker];
     }
+    void place_special();
     // Whether the parameters name scales of a float grid in the gradient's own basis.
     bool names_scales() const { return parts_.float_encoder && !parts_.inverse; }
     SumsAhead look_ahead() const;

@@ -29,9 +29,11 @@ void FloatEncoder::reduce(const SentPieces& s, Row& sum) const {
     for (const Message& m : s.messages) rows.push_back(m.codes.data());
     sum.resize(count);
     if (count == 0) return;
-    detail::reduce(s.topology, rows, s.place.first, count, s.place.size,
-                   make_accumulator(reduction.accumulate, reduction.projection), s.step.key, sum,
-                   scratch);
+    const RowCast accumulator = make_accumulator(reduction.accumulate, reduction.projection);
+    detail::reduce(s.topology, rows, s.place.first, count, s.place.size, accumulator, s.step.key,
+                   sum, scratch);
+    if (const Divisors by = grid.division.of(s.step.workers); by.any())
+        divide_sum(sum, by.after, s.step.workers, accumulator, s.step.key, s.place.first);
     if (s.theta.scales.empty()) {
         simd::run<DivideRow>(sum.data(), s.theta.common_scale(), count);
     } else {
@@ -40,8 +42,9 @@ void FloatEncoder::reduce(const SentPieces& s, Row& sum) const {
     }
 }
 
-GridLimits FloatEncoder::limits() const {
-    return limits_of(grid.format, make_cast<double>(grid.format, grid.projection));
+GridLimits FloatEncoder::limits(int workers) const {
+    return limits_of(grid.format, make_cast<double>(grid.format, grid.projection),
+                     grid.division.of(workers).before);
 }
 
 }  // namespace apscope::detail

@@ -8,6 +8,7 @@
 
 #include "core/float_format.h"
 #include "core/projection.h"
+#include "emulation/schemes/division.h"
 #include "emulation/schemes/exchange.h"
 
 namespace apscope::detail {
@@ -15,6 +16,7 @@ namespace apscope::detail {
 struct FloatGrid {
     FloatFormat format;
     Projection projection;
+    Division division = {};  // of the rounded numbers
 
     friend bool operator==(const FloatGrid&, const FloatGrid&) = default;
 };
@@ -47,7 +49,7 @@ struct FloatEncoder {
     void encode(const RowPiece& piece, Message& m) const;
     // Partial sums of the codes in the format, divided by the scale or the scales.
     void reduce(const SentPieces& sent, Row& sum) const;
-    GridLimits limits() const;
+    GridLimits limits(int workers) const;
 };
 
 }  // namespace apscope::detail

@@ -9,14 +9,16 @@ namespace apscope::detail {
 
 FloatExchange::FloatExchange(const FloatEncoder& encoder, const Decision& decision, int workers,
                              bool adds_hops, FloatBuffers& buffers)
-    : decision_(decision), wire_(encoder.grid.format, encoder.grid.projection),
+    : decision_(decision), workers_(workers), divisors_(encoder.grid.division.of(workers)),
+      wire_(encoder.grid.format, encoder.grid.projection),
       accumulator_(make_accumulator(encoder.reduction.accumulate, encoder.reduction.projection)),
       buffers_(buffers) {
     if (!decision.exponent) return;
     inverse_ = std::ldexp(1.0, -*decision.exponent);
-    const auto& [format, projection] = encoder.grid;
+    const FloatFormat& format = encoder.grid.format;
+    const Projection& projection = encoder.grid.projection;
     const std::optional<FloatFormat> grid = scaled_format(format, *decision.exponent);
-    if (!grid || projection.rounding == RoundingMode::stochastic_exact) return;
+    if (!grid || projection.rounding == RoundingMode::stochastic_exact || divisors_.any()) return;
     grid_ = grid;
     job_ = make_row_job(*grid, projection);
     // Gathered values are added in decoded form.
@@ -41,7 +43,13 @@ void FloatExchange::encode(std::size_t w, std::span<const float> in, std::size_t
     }
     if (!job_) {
         encode_row(in, codes.data(), decision_.scale, wire_, key, worker, first);
-        std::copy(codes.begin(), codes.end(), decoded.begin());
+        if (divisors_.before != 1.0) {
+            buffers_.undivided[w].assign(codes.begin(), codes.end());
+            const RandomStream words{key, worker, stage_and_hop(Stage::wire, 1),
+                                     wire().random_bits};
+            divide_codes(codes, divisors_.before, wire_, words, first);
+        }
+        for (std::size_t i = 0; i < count; ++i) decoded[i] = codes[i] * divisors_.before;
         decode(decoded);
         return;
     }
@@ -90,7 +98,10 @@ void FloatExchange::reduce(const Topology& topology, bool exact, std::size_t fir
     }
     detail::reduce(exact ? Topology{} : topology, rows, first, count, elements, accumulator_, key,
                    y, buffers_.scratch, moments);
-    if (!exact && !gather) decode(y);
+    if (!exact && !gather) {
+        if (divisors_.any()) divide_sum(y, divisors_.after, workers_, accumulator_, key, first);
+        decode(y);
+    }
     if (divisor != 1.0) simd::run<DivideRow>(y.data(), divisor, count);
 }
 

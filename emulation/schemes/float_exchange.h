@@ -24,10 +24,12 @@ namespace apscope::detail {
 // outlives a block.
 struct FloatBuffers {
     explicit FloatBuffers(int workers)
-        : narrow(static_cast<std::size_t>(workers)), codes(narrow.size()), decoded(narrow.size()) {}
+        : narrow(static_cast<std::size_t>(workers)), codes(narrow.size()), decoded(narrow.size()),
+          undivided(narrow.size()) {}
 
     std::vector<Buffer<float>> narrow;  // one row per worker
     std::vector<Buffer<double>> codes, decoded;  // one row per worker
+    std::vector<Buffer<double>> undivided;  // codes before a division; one row per worker
     Buffer<float> narrow_sum;
     std::vector<const float*> narrow_rows;
     ReduceScratch<float> narrow_scratch;
@@ -52,6 +54,11 @@ public:
 
     bool is_narrow() const { return job_.has_value(); }
     bool is_wide() const { return wide_; }
+    const Divisors& divisors() const { return divisors_; }
+    // Worker w's numbers as they were rounded, before a division; if is_wide().
+    const Buffer<double>& rounded(std::size_t w) const {
+        return divisors_.before != 1.0 ? buffers_.undivided[w] : buffers_.codes[w];
+    }
     // The format of decoded values, if is_narrow().
     const std::optional<FloatFormat>& grid() const { return grid_; }
     const std::optional<Fp32Sums>& sums() const { return sums_; }
@@ -64,6 +71,8 @@ public:
 
 private:
     Decision decision_;
+    int workers_;
+    Divisors divisors_;
     double inverse_ = 1.0;
     RowCast wire_, accumulator_;
     std::optional<FloatFormat> grid_;

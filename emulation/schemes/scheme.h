@@ -19,7 +19,9 @@
 // piece is the row. No scheme owns a loop over elements.
 //
 // Elements that are not finite bypass a scheme, unless it is made to see them: they count as 0 in
-// it and leave it unchanged. select() learns how many there are (TrainingStep).
+// it and leave it unchanged. A float grid rounds them as any other number, so a saturating one
+// sends its largest; nothing is chosen from them. select() learns how many there are
+// (TrainingStep).
 #pragma once
 
 #include <cstddef>
@@ -66,6 +68,7 @@ struct SchemeParts {
     bool compares_intended = false;
     bool is_exact_sum = false;  // reduce() is the sum of the values, but for fp64's rounding
     bool sees_special = false;  // elements that are not finite do not bypass it
+    bool rounds_special = false;  // they reach encode() alone, which works element by element
     bool rounds_turned = false;  // encode() turns what it rounds to another basis, and back
     // Of choose(): needs the sums of AgreedStatistics; gives several tensors of a step one scale;
     // asks what a step's reduction would come to, so that every topology has decisions of its own.
@@ -125,6 +128,8 @@ struct SchemeParts {
     bool transforms() const { return forward || adjust; }
     bool selects() const { return select || choose; }
     bool updates() const { return update || end; }
+    // In another basis an element is no element's.
+    bool encodes_special() const { return rounds_special && !forward && !inverse; }
     // Reduces by any topology, as its caller asks; never changes the state.
     bool crosses_topologies() const {
         return float_encoder && !float_encoder->reduction.gathers() && !reduce && !decode_sum;

@@ -1,5 +1,6 @@
 // Gradients as rows of fp64 numbers, and the elements that are not finite beside them: those bypass
-// a scheme, in which they count as 0, and are put into its results.
+// a scheme, in which they count as 0, and are put into its results; a float grid rounds them
+// (SchemeParts::rounds_special).
 #pragma once
 
 #include <cstddef>

@@ -5,12 +5,12 @@ from fractions import Fraction
 import numpy as np
 
 from .allreduce import Adder
-from .casts import Limits, as_float
+from .casts import Limits, as_float, cast
 from .formats import FORMATS
 from .noise import COLUMNS, noise_of, over_noise
-from .random_words import replay_key
+from .random_words import REDUCE, random_integers, replay_key
 from .rounding import Format
-from .schemes import Scheme, codes_of, encode_floats, qsgd_decoded, scales, units
+from .schemes import Scheme, codes_of, divided, encode_floats, qsgd_decoded, scales, units
 from .statistics import SPLIT, max_ulp, of_the_reference, reduced_split, statistics, wire_split
 from .topologies import rank_order_sum, reduce, volumes
 
@@ -23,10 +23,19 @@ UNTOUCHED = tuple(
 def reduce_codes(codes: np.ndarray, topology: str, scheme: Scheme, key) -> tuple[np.ndarray, Adder]:
     accumulate = scheme.keys["accumulate"]
     f = scheme.f if accumulate == "format" else FORMATS.get(accumulate)
-    adder = Adder(f, scheme.hop_rounding, key, codes.shape[1])
+    workers, n = codes.shape
+    adder = Adder(f, scheme.hop_rounding, key, n)
+    before, after = scheme.divisors(workers)
     if accumulate == "exact":
-        return reduce(codes, topology, lambda a, b, hop, elements: a + b), adder
-    return reduce(codes, topology, adder), adder
+        return before * reduce(codes, topology, lambda a, b, hop, elements: a + b), adder
+    total = reduce(codes, topology, adder)
+    if after != 1:
+        r = scheme.hop_rounding
+        random = (
+            random_integers(key, np.arange(n), r.drawn_bits, REDUCE, 1) if r.is_stochastic else None
+        )
+        total = cast(total / after, f, r, random)
+    return total * (workers if before != 1 or after != 1 else 1), adder
 
 
 def mean_of(terms: list, counted: np.ndarray, size: float) -> tuple[float | None, float]:
@@ -111,7 +120,7 @@ def not_finite(tensors, scale: float, scheme: Scheme, topology: str, key_of) -> 
     if not all(np.isfinite(g).all() for g in tensors.values()):
         return True
     for name, g in tensors.items():
-        codes = codes_of(g, scale, scheme, key_of(name))
+        codes = divided(codes_of(g, scale, scheme, key_of(name)), scheme, key_of(name))
         total = (
             rank_order_sum(codes)
             if topology == "exact"
@@ -146,10 +155,12 @@ def tensor_rows(
 
     if scheme.name == "qsgd":
         decoded, bias, variance = qsgd_decoded(g, scheme, key)
-        codes, risky, unit = None, False, Fraction(1)
+        codes, risky, unit, divides = None, False, Fraction(1), False
     else:
         codes, bias, variance, risky = encode_floats(g, scale, scheme, key)
-        decoded, unit = codes / scale, Fraction(scale)
+        sent, before = divided(codes, scheme, key), scheme.divisors(workers)[0]
+        decoded, unit = sent * before / scale, Fraction(scale)
+        divides = scheme.divisors(workers) != (1.0, 1.0)
     bias = [[b / unit for b in row] for row in bias]
     variance = [[v / unit**2 for v in row] for row in variance]
     drawn = scheme.name == "qsgd" or scheme.wire_rounding.is_stochastic
@@ -161,7 +172,7 @@ def tensor_rows(
                 row["bias"],
                 None if row["bias"] is None else 0.0,
             )
-        elif known:
+        elif known and not divides:  # of two draws in a row: not known
             size = float(np.abs(x[np.isfinite(x)]).mean()) * (
                 workers / divisor if row["stage"] == "reduced" else 1
             )
@@ -178,7 +189,7 @@ def tensor_rows(
 
     def reduced_row(topology, y):
         row = (
-            reduced(reference, y, scale, scheme, divisor)
+            reduced(reference, y, scale, scheme, divisor / scheme.divisors(workers)[0])
             | split(y)
             | over_noise(noise, reference, y)
         )
@@ -221,11 +232,12 @@ def tensor_rows(
         return rows + [row]
 
     for topology in topologies:
-        total, adder = reduce_codes(codes, topology, scheme, key)
+        total, adder = reduce_codes(sent, topology, scheme, key)
         y = total / scale / divisor
         row = reduced_row(topology, y)
         counted = np.isfinite(reference) & np.isfinite(y)
-        rounds = workers > 1 and scheme.keys["accumulate"] != "exact"
+        adds = workers > 1 or scheme.divisors(workers)[1] != 1
+        rounds = adds and scheme.keys["accumulate"] != "exact"
         hops = rounds and scheme.hop_rounding.is_stochastic
         b = [w + h / unit / divisor for w, h in zip(summed(bias, divisor), adder.bias)]
         v = [
@@ -272,11 +284,13 @@ def extras(x, decoded, codes, scale: float, scheme: Scheme) -> dict:
             "max_ulp": None,
         }
     limits, v = Limits.of(scheme.f), abs(scale * x)
+    before = scheme.divisors(len(x))[0]
     # Without subnormals its code may be zero's.
-    normal = as_float(max(limits.smallest_normal, limits.smallest))
+    normal = as_float(max(limits.smallest_normal, limits.smallest)) * before
     row["subnormal"] = int((np.isfinite(x) & (v > 0) & (v < normal)).sum())
     row["saturated"] = int(saturates(x, codes, scale, scheme).sum())
-    row["max_ulp"] = max_ulp(x, decoded, scale, 1, emin(scheme.f), scheme.f.mantissa_bits)
+    row["max_ulp"] = max_ulp(
+        x, decoded, scale, 1 / before, emin(scheme.f), scheme.f.mantissa_bits)
     return row | grid(scale, scheme)
 
 
@@ -288,7 +302,7 @@ def saturates(x, codes, scale: float, scheme: Scheme) -> np.ndarray | None:
     return np.isfinite(x) & (abs(scale * x) > largest) & (abs(codes) == largest)
 
 
-def reduced(reference, y, scale: float, scheme: Scheme, divisor: int) -> dict:
+def reduced(reference, y, scale: float, scheme: Scheme, unit: float) -> dict:
     row = (
         statistics(reference[None], y[None])
         | bits(len(reference), scheme)
@@ -300,7 +314,9 @@ def reduced(reference, y, scale: float, scheme: Scheme, divisor: int) -> dict:
             "scale_exponent": None,
             "max_ulp": None,
         }
-    row["max_ulp"] = max_ulp(reference, y, scale, divisor, emin(scheme.f), scheme.f.mantissa_bits)
+    row["max_ulp"] = max_ulp(
+        reference, y, scale, unit, emin(scheme.f), scheme.f.mantissa_bits
+    )
     return row | grid(scale, scheme)
 
 

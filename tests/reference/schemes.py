@@ -24,6 +24,7 @@ FLOAT_KEYS = {
     "random_bits": "32",
     "accumulate": "format",
     "hop_rounding": "same",
+    "divide": "after",
 }
 KEYS = {
     "none": FLOAT_KEYS,
@@ -64,6 +65,23 @@ class Scheme:
     def hop_rounding(self) -> Rounding:
         mode = self.keys["hop_rounding"]
         return self.wire_rounding.with_mode(self.wire_rounding.mode if mode == "same" else mode)
+
+    def divisors(self, workers: int) -> tuple[float, float]:
+        """Before and after the sum, in the format; section 1 of definitions.md."""
+        match self.keys.get("divide", "after"):
+            case "after":
+                return 1.0, 1.0
+            case "before":
+                before = float(workers)
+            case "sqrt":
+                before = float(np.float32(math.sqrt(workers)))
+            case "fsdp":  # FSDP2's loop
+                before = 1.0
+                while workers % before == 0 and workers / before > before:
+                    before *= 2
+            case number:
+                before = float(number)
+        return before, workers / before
 
     @property
     def gathers(self) -> bool:
@@ -206,7 +224,7 @@ def scales(
 
 
 def codes_of(g: np.ndarray, scale: float, scheme: Scheme, key) -> np.ndarray:
-    """Codes' values (W, n)."""
+    """Codes' values (W, n), before a division."""
     codes = np.empty(g.shape)
     for worker, values in enumerate(g.astype(np.float64)):
         v, r = scale * values, scheme.wire_rounding
@@ -231,6 +249,22 @@ def encode_floats(
         variances.append(variance)
         risky |= overflows
     return codes, biases, variances, risky
+
+
+def divided(codes: np.ndarray, scheme: Scheme, key) -> np.ndarray:
+    """What is sent instead of the codes (W, n): hop 1 of the wire."""
+    before, _ = scheme.divisors(len(codes))
+    if before == 1:
+        return codes
+    r, sent = scheme.wire_rounding, np.empty(codes.shape)
+    for worker, values in enumerate(codes):
+        random = (
+            random_integers(key, np.arange(len(values)), r.drawn_bits, WIRE, worker, hop=1)
+            if r.is_stochastic
+            else None
+        )
+        sent[worker] = cast(values / before, scheme.f, r, random)
+    return sent
 
 
 def qsgd_decoded(g: np.ndarray, scheme: Scheme, key) -> tuple[np.ndarray, list, list]:

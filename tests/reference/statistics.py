@@ -167,7 +167,7 @@ def reduced_split(
 
 
 def max_ulp(
-    x: np.ndarray, y: np.ndarray, scale: float, divisor: int, emin: int, mantissa_bits: int
+    x: np.ndarray, y: np.ndarray, scale: float, divisor: float, emin: int, mantissa_bits: int
 ) -> float | None:
     """The largest error in ulp of the format at x over the counted pairs, before a mean's
     division."""

@@ -23,6 +23,7 @@ _ASPECTS = {
     "rounding": ("rounding", "random_bits"),
     "sums": ("accumulate", "hop_rounding"),
     "overflow": ("overflow",),
+    "division": ("divide",),
 }
 
 #: Units of `aps`, from the coarsest to the finest; between them numbers of elements.
@@ -34,7 +35,9 @@ _UNITS = {
 
 #: Schemes that a chain is made of, and keys that they all have.
 _CHAINED = ("loss_scaling", "aps")
-_SHARED = ("headroom", "rule", "rounding", "random_bits", "overflow", "accumulate", "hop_rounding")
+_SHARED = (
+    "headroom", "rule", "rounding", "random_bits", "overflow", "accumulate", "hop_rounding", "divide",
+)  # fmt: skip
 
 
 def _scale(scheme: Scheme) -> str:
@@ -89,6 +92,8 @@ def _described(scheme: Scheme) -> dict[str, str]:
         )
     if "overflow" in keys:
         found["overflow"] = keys["overflow"]
+    if keys.get("divide", "after") != "after":
+        found["division"] = keys["divide"]
     return found
 
 
@@ -102,8 +107,8 @@ def differences(a: Any, b: Any) -> list[tuple[str, str, str]]:
     Returns
     -------
     list of tuples of three str
-        An aspect (format, rule, headroom, scale, rounding, sums, overflow, or ``scheme`` if they
-        are of different kinds and no aspect distinguishes them), the value of `a` and that of `b`.
+        An aspect (format, rule, headroom, scale, rounding, sums, overflow, division, or ``scheme``
+        if they are of different kinds and no aspect distinguishes them), the value of `a` and that of `b`.
         Empty for equal schemes.
     """
     try:

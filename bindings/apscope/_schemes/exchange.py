@@ -64,9 +64,10 @@ def exchange(
         for all tensors of a step (``aps`` with ``unit=model`` or ``bucket:SIZE``) treats x as all
         of them.
     x : array_like of float32, shape (workers, ...)
-        One array per worker; elements that are not finite are returned unchanged, and count as 0
-        in the scheme, which learns how many there are: a loss scale drops such a step. Not
-        changed.
+        One array per worker. Elements that are not finite are rounded by a float grid (with
+        ``overflow=saturate`` an infinity becomes the largest value), and returned unchanged by
+        other schemes. They count as 0 in the choice of a scale, which learns how many there are:
+        a dynamic loss scale drops such a step. Not changed.
     topology : str
         For schemes that add in a format; the others have their own reduction.
     state : mapping, optional

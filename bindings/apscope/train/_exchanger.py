@@ -23,10 +23,8 @@ def fsdp_factors(workers: int) -> tuple[float, float]:
     The first is the least power of two 2^k with workers / 2^k <= 2^k, or the greatest that divides
     2 workers if that is smaller.
     """
-    before = 1
-    while workers % before == 0 and workers / before > before:
-        before *= 2
-    return float(before), workers / before
+    before, after = _core.fsdp_divisors(workers)
+    return before, after
 
 
 class Exchanger:

@@ -55,9 +55,10 @@ struct ExchangeResult {
 /// `apscope.exchange` in Python, bit for bit.
 ///
 /// @param scheme     A spec, such as `aps:e4m3`; not a hybrid, whose branches are schemes.
-/// @param gradients  One row per worker, equally long. Elements that are not finite are returned
-///                   unchanged, and count as 0 in the scheme, which learns how many there are:
-///                   a loss scale drops such a step.
+/// @param gradients  One row per worker, equally long. Elements that are not finite are rounded by
+///                   a float grid (saturating: to the largest value) and returned unchanged by
+///                   other schemes; they count as 0 in the choice of a scale, which learns how
+///                   many there are: a dynamic loss scale drops such a step.
 /// @param inputs     Topology, step, tensor, draws.
 /// @param memory     The scheme's memory of the step before, empty at first; becomes that of
 ///                   this step.

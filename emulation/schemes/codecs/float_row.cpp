@@ -32,9 +32,9 @@ struct ScaleRow {
     }
 };
 struct Unscale {
-    static APSCOPE_INLINE void run(const double* codes, const double* scale, std::size_t count,
-                                   double* values) {
-        for (std::size_t i = 0; i < count; ++i) values[i] = codes[i] / scale[i];
+    static APSCOPE_INLINE void run(const double* codes, double divisor, const double* scale,
+                                   std::size_t count, double* values) {
+        for (std::size_t i = 0; i < count; ++i) values[i] = codes[i] * divisor / scale[i];
     }
 };
 // What rounding does on average, of numbers that were scaled, in the row's own units; NaN where a
@@ -64,12 +64,15 @@ void encode_runs(const RowPiece& p, std::span<const double> scales, std::size_t 
     const std::size_t first = p.place.first;
     const std::size_t n = x.size();
     const RowCast rows(grid.format, grid.projection);
-    const bool drawn = is_stochastic(grid.projection.rounding);
-    m.prepare(n, true, drawn);
+    const double divisor = grid.division.of(p.step.workers).before;
+    const bool drawn = is_stochastic(grid.projection.rounding),
+               divides = divisor != 1.0;
+    // Two draws in a row: their moments are not known.
+    m.prepare(n, true, drawn && !divides);
     m.certain = !drawn;
     GridUse use;
-    const GridLimits limits = limits_of(grid.format, rows.cast());
-    double scale[sum_block];
+    const GridLimits limits = limits_of(grid.format, rows.cast(), divisor);
+    double scale[sum_block], undivided[sum_block];
     for (std::size_t begin = 0; begin < n; begin += sum_block) {
         const std::size_t count = std::min(sum_block, n - begin);
         for (std::size_t i = 0; i < count;) {
@@ -82,12 +85,20 @@ void encode_runs(const RowPiece& p, std::span<const double> scales, std::size_t 
         const double *part = x.data() + begin, *under = scale;
         double *codes = m.codes.data() + begin, *values = m.values.data() + begin;
         simd::run<ScaleRow>(part, under, count, codes);
-        if (drawn)
+        if (drawn && !divides)
             state_moments({codes, count}, scale, rows.cast(), m.bias.data() + begin,
                           m.variance.data() + begin);
         rows.round(codes, 1.0, codes, count, stream, first + begin);
-        simd::run<Unscale>(static_cast<const double*>(codes), under, count, values);
-        add_row(use, x.subspan(begin, count), codes, values, scale, limits, m.saturated, begin, n);
+        const double* rounded = codes;
+        if (divides) {
+            std::copy_n(codes, count, undivided);
+            rounded = undivided;
+            divide_codes({codes, count}, divisor, rows, p.stream(grid.projection.random_bits, 1),
+                         first + begin);
+        }
+        simd::run<Unscale>(static_cast<const double*>(codes), divisor, under, count, values);
+        add_row(use, x.subspan(begin, count), rounded, values, scale, limits, m.saturated, begin,
+                n);
     }
     m.grid_use = use;
     if (in_blocks) {

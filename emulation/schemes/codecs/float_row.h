@@ -10,7 +10,8 @@ namespace apscope::detail {
 
 // codes = round(scale x), values = codes / scale. The product is exact if x are fp32 numbers or the
 // scale is a power of two; else it is rounded once to fp64 before. An element draws the word of its
-// place.
+// place. Where the grid divides before sending: codes = round(codes / divisor), values = divisor
+// codes / scale.
 void encode_float_row(const RowPiece& p, double scale, const FloatGrid& grid, Message& m);
 // The same where runs of consecutive elements have scales of their own: that of element i of the
 // row is scales[i / run].

@@ -17,16 +17,19 @@ namespace apscope::detail {
 struct GridLimits {
     int emin = 0, mantissa_bits = 0;
     double smallest_normal = 0.0, largest = 0.0;  // 0: no normal number
+    double divisor = 1.0;  // of rounded numbers before they are sent
 };
-inline GridLimits limits_of(const FloatFormat& format, const Cast<double>& cast) {
-    return {cast.emin, cast.mantissa_bits, format.smallest_normal(), format.largest()};
+inline GridLimits limits_of(const FloatFormat& format, const Cast<double>& cast,
+                            double divisor = 1.0) {
+    return {cast.emin, cast.mantissa_bits, format.smallest_normal() * divisor, format.largest(),
+            divisor};
 }
 
-// abs(error) scale in units in the last place of scale x; x stands for `units` x
-// (docs/definitions.md, max_ulp).
+// abs(error) scale in units in the last place of scale x; x stands for `units` x of undivided
+// numbers (docs/definitions.md, max_ulp).
 inline double in_ulps(double x, double error, double scale, double units, const GridLimits& grid) {
     return in_ulps(absolute(x), absolute(error),
-                   ulp_scale(grid.emin, grid.mantissa_bits, scale, units));
+                   ulp_scale(grid.emin, grid.mantissa_bits, scale, units / grid.divisor));
 }
 
 struct GridUse {

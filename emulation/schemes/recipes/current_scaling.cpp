@@ -32,6 +32,7 @@ SchemeParts local(const FloatGrid& grid, std::size_t block, double eps, bool pow
     SchemeParts scheme;
     scheme.grid = grid.format.name();
     scheme.encode_draws = is_stochastic(grid);
+    scheme.rounds_special = true;
     const auto run_of = [block](std::size_t n) {
         return block == 0 ? std::max<std::size_t>(n, 1) : block;
     };
@@ -80,8 +81,11 @@ SchemeDefinition current_scaling_definition() {
         SchemeParts scheme = float_scheme(arguments, pow2 ? 8 : 32);
         const auto block = static_cast<std::size_t>(arguments.integer("block", 0, largest_count));
         const double eps = arguments.number("eps", 0.0, 0x1p127);
-        if (arguments.choice("agree", agreements) == "local" || block != 0)
+        if (arguments.choice("agree", agreements) == "local" || block != 0) {
+            require_undivided(scheme.float_encoder->grid, arguments,
+                              block != 0 ? "block=" + arguments.text("block") : "agree=local");
             return local(scheme.float_encoder->grid, block, eps, pow2, one_if_nonfinite);
+        }
         scheme.choose = choose_each(
             [=, largest = arguments.format->largest()](const TensorStatistics& s, State&) {
             return scale_of(one_if_nonfinite && s.agreed.nonfinite > 0

@@ -1,6 +1,11 @@
 #include "emulation/schemes/shared/float_scheme.h"
 
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
 #include "core/named_formats.h"
+#include "core/parse.h"
 
 namespace apscope::detail {
 
@@ -13,10 +18,25 @@ std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own, const FloatDefault
                    "format of partial sums: format, a format's name, fp32 or exact"});
     own.push_back(
         {"hop_rounding", "same", "how partial sums are rounded: same, or a rounding's name"});
+    own.push_back({"divide", "after",
+                   "where sums are divided by W: after (by the caller, in fp64), or in the format "
+                   "before the sum by W (before), sqrt(W) (sqrt), FSDP's factor (fsdp) or a "
+                   "number, and after it by the rest"});
     return own;
 }
 
 namespace {
+
+Division division_of(const SchemeArguments& arguments) {
+    constexpr std::array<std::string_view, 4> places{"after", "before", "sqrt", "fsdp"};
+    const std::string& text = arguments.text("divide");
+    const auto found = std::ranges::find(places, text);
+    if (found != places.end()) return {static_cast<Division::Place>(found - places.begin()), 1.0};
+    return {Division::Place::factor,
+            parse_value<double>("divide", text, [](double number) {
+                return number >= 1.0 && static_cast<double>(static_cast<float>(number)) == number;
+            }, "after, before, sqrt, fsdp or an fp32 number of at least 1 (such as 8)")};
+}
 
 FloatGrid grid_of(const SchemeArguments& arguments) {
     // NOLINTNEXTLINE(bugprone-unchecked-optional-access): the definition takes a format
@@ -26,6 +46,7 @@ FloatGrid grid_of(const SchemeArguments& arguments) {
     grid.projection.overflow = parse_overflow(arguments.text("overflow"));
     grid.projection.random_bits = static_cast<int>(arguments.integer("random_bits", 1, 64));
     validate(grid.projection, grid.format);
+    grid.division = division_of(arguments);
     return grid;
 }
 
@@ -34,6 +55,7 @@ SchemeParts parts_of(const FloatEncoder& encoder, Choose choose) {
     scheme.choose = std::move(choose);
     scheme.grid = encoder.grid.format.name();
     scheme.float_encoder = encoder;
+    scheme.rounds_special = true;
     scheme.transport.agreed_bits = all_side_bits;  // a scale that all workers share
     return scheme;
 }
@@ -59,6 +81,14 @@ SchemeParts float_scheme(const SchemeArguments& arguments, std::uint64_t side_bi
     scheme.transport.sum_bits = [bits = reduction.accumulate.storage_bits()](int) { return bits; };
     scheme.transport.exact_sums = reduction.exact;
     return scheme;
+}
+
+void require_undivided(const FloatGrid& grid, const SchemeArguments& arguments,
+                       std::string_view gathers) {
+    if (grid.division == Division{}) return;
+    throw std::invalid_argument("divide=" + arguments.text("divide") + " needs sums in a format; " +
+                                std::string(gathers) +
+                                " gathers the codes and adds decoded values; use divide=after");
 }
 
 SchemeParts gathered_scheme(const SchemeArguments& arguments, const FloatFormat& format,

@@ -14,7 +14,8 @@ struct FloatDefaults {
     std::string_view rounding = "ties_to_even", overflow = "ieee", accumulate = "format";
 };
 
-// The scheme's own keys first, then rounding, overflow, random_bits, accumulate and hop_rounding.
+// The scheme's own keys first, then rounding, overflow, random_bits, accumulate, hop_rounding and
+// divide.
 std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own = {},
                                   const FloatDefaults& defaults = {});
 
@@ -22,6 +23,10 @@ std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own = {},
 // codes.
 SchemeParts float_scheme(const SchemeArguments& arguments, std::uint64_t side_bits = 0,
                          Choose choose = {});
+
+// Throws std::invalid_argument for a division in a scheme whose reduction gathers decoded values.
+void require_undivided(const FloatGrid& grid, const SchemeArguments& arguments,
+                       std::string_view gathers);
 
 // Stochastic rounding to the format, gathered, the shift of each tensor from the agreed amax with
 // headroom one. Keys: random_bits.

@@ -66,6 +66,7 @@ bool FoundInf::could_overflow(const AgreedStatistics& s, double scale, int worke
     };
     const FloatFormat &grid = encoder_.grid.format, &sum = encoder_.reduction.accumulate;
     if (!grid.is_signed || !sum.is_signed) return true;  // a negative number has no code
+    if (encoder_.grid.division != Division{}) return true;  // rounds twice
     if (grown(grid) * scale * s.amax + least(grid) > grid.largest()) return true;
     if (topology.kind == Topology::Kind::exact || encoder_.reduction.exact) return false;
     if (topology.kahan) return true;  // the compensation is not bounded so

@@ -199,6 +199,7 @@ SchemeParts in_points(const SchemeParts& inner, long max, double nmse) {
     scheme.defined_as = inner.defined_as;
     scheme.encode_draws = inner.draws();
     scheme.rounds_turned = inner.rounds_turned;
+    scheme.rounds_special = inner.rounds_special;
     // What is left over may depend on what is drawn, and is then no piece's alone.
     scheme.run = inner.draws() ? whole_row : inner.run;
     scheme.forward = inner.forward;

@@ -2,10 +2,13 @@
 // switches or plain integer additions sum the codes, exactly and in any order.
 //
 //      B = max over workers and elements of |x|        agreed by MAX, a chunk at a time
-//      f <= (2^(b-1) - W) / (W B)                      the largest power of two, or the number
-//      itself q = round(f x)     sum of q: |sum| <= 2^(b-1), no overflow ever     y = sum / f
+//      f <= (2^(b-1) - H) / (H B)      the largest power of two, or the number itself
+//      q = round(f x)                  at most 2^(b-1) - 1 either way
+//      y = (sum of q) / f              H = W: no sum overflows; smaller H: sums wrap or saturate
 //
-// To nearest, the sum's error is at most W / (2 f). Stochastic rounding is IntSGD's.
+// To nearest, the sum's error is at most W / (2 f) where it does not overflow. Sums that wrap are
+// those of two's complement integers, in any order; saturating ones are added in rank order.
+// Stochastic rounding is IntSGD's.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,6 +19,7 @@
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/statistics.h"
 #include "emulation/schemes/definition.h"
+#include "emulation/schemes/shared/headroom.h"
 
 namespace apscope::detail {
 
@@ -52,20 +56,40 @@ struct DrawIntegers {
     }
 };
 
+// A sum of b bits that overflows becomes the one 2^b away, or the end that it is beyond.
+double wrapped(double sum, double half) {
+    return sum - 2.0 * half * std::floor((sum + half) / (2.0 * half));
+}
+double saturated(double sum, double half) { return std::clamp(sum, -half, half - 1.0); }
+
 struct FixedPoint {
     std::size_t chunk;
     int bits, random_bits;
     bool stochastic, power_of_two;
+    Headroom headroom;
+    bool wraps;
+
+    // 2^(b-1)
+    double half() const { return std::ldexp(1.0, bits - 1); }
+    // H of so many workers; the sum of as many codes fits.
+    double room(std::size_t workers) const {
+        const auto all = static_cast<double>(workers);
+        return headroom == Headroom::workers ? all
+               : headroom == Headroom::one   ? 1.0
+                                             : std::sqrt(all);
+    }
 
     // f of every chunk; 1 where all is zero.
     Row factors(std::span<const RowReader> rows) const {
-        const auto workers = static_cast<double>(rows.size());
+        const double h = room(rows.size());
         Row factor((rows[0].size + chunk - 1) / chunk, 0.0);
         for (const RowReader& row : rows) raise_to_amax(row, chunk, factor);
         for (double& f : factor) {
             const double amax = f;
-            // In two quotients: W B may lie beyond fp64 where neither factor does.
-            f = amax == 0.0 ? 1.0 : (std::ldexp(1.0, bits - 1) - workers) / workers / amax;
+            // In two quotients: H B may lie beyond fp64 where neither factor does.
+            f = amax == 0.0 ? 1.0 : (half() - h) / h / amax;
+            // Rounded, it might take the largest value beyond the largest integer.
+            while (headroom == Headroom::one && f * amax > half() - 1.0) f = std::nextafter(f, 0.0);
             int exponent = 0;
             if (power_of_two && amax != 0.0) {
                 std::frexp(f, &exponent);
@@ -113,8 +137,21 @@ struct FixedPoint {
         m.payload = packed.take();
     }
 
+    void sum_integers(const std::vector<Message>& sent, Row& sum) const {
+        if (headroom == Headroom::workers || wraps) sum_of_codes(sent, sum);
+        if (headroom == Headroom::workers) return;
+        if (wraps) {
+            for (double& s : sum) s = wrapped(s, half());
+            return;
+        }
+        sum.assign(sent.at(0).codes.size(), 0.0);
+        for (const Message& m : sent)
+            for (std::size_t i = 0; i < sum.size(); ++i)
+                sum[i] = saturated(sum[i] + m.codes[i], half());
+    }
+
     void add(const SentPieces& s, const Row& factor, Row& sum) const {
-        sum_of_codes(s.messages, sum);
+        sum_integers(s.messages, sum);
         double scale[random_group];
         for (std::size_t begin = 0; begin < sum.size(); begin += random_group) {
             const std::size_t count = std::min(random_group, sum.size() - begin);
@@ -142,28 +179,36 @@ SchemeDefinition integer_allreduce_definition() {
                      {"chunk", "256", "consecutive elements that share a scale"},
                      {"rounding", "ties_to_even", "ties_to_even or stochastic"},
                      {"scale", "power_of_two", "power_of_two or real"},
+                     headroom_key("workers",
+                                  "room left for the sum: workers (it never overflows), "
+                                  "sqrt_workers or one"),
+                     {"sum_overflow", "wrap",
+                      "a sum beyond its bits: wrap (two's complement) or saturate (after every "
+                      "addition, in rank order)"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
         constexpr std::array<std::string_view, 2> roundings{"ties_to_even", "stochastic"},
-            scales{"power_of_two", "real"};
+            scales{"power_of_two", "real"}, overflows{"wrap", "saturate"};
         FixedPoint f;
         f.bits = static_cast<int>(arguments.integer("bits", 2, 32));
         f.chunk = static_cast<std::size_t>(arguments.integer("chunk", 1, largest_count));
         f.random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
         f.stochastic = arguments.choice("rounding", roundings) == "stochastic";
         f.power_of_two = arguments.choice("scale", scales) == "power_of_two";
+        f.headroom = headroom_of(arguments);
+        f.wraps = arguments.choice("sum_overflow", overflows) == "wrap";
         SchemeParts scheme;
         scheme.grid = "int" + std::to_string(f.bits);
         scheme.topology = reductions::code_sum;
-        scheme.is_exact_sum = true;
+        scheme.is_exact_sum = f.headroom == Headroom::workers;
         scheme.encode_draws = f.stochastic;
         scheme.transport.agreed_bits =
             all_side_bits;  // sums are as wide as codes: the scale leaves room
         scheme.select = [f](const Selection& s) {
-            if (s.step.workers >= 1 << (f.bits - 1 < 30 ? f.bits - 1 : 30)) {
+            if (f.room(static_cast<std::size_t>(s.step.workers)) >= f.half()) {
                 throw std::invalid_argument(
                     "integer_allreduce with bits=" + std::to_string(f.bits) + " has no room for " +
-                    std::to_string(s.step.workers) + " workers; give more bits");
+                    std::to_string(s.step.workers) + " workers; give more bits or less headroom");
             }
             Parameters theta;
             Row& factors = theta.own.of<Factors>().of_chunk;

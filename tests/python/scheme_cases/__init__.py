@@ -23,7 +23,7 @@ class Case:
     #: run(2^k g) = 2^k run(g), bit for bit, away from the limits of fp32 (not: constant scales)
     scaled: bool = True
     special: bool = (
-        True  #: elements that are not finite come out as they are and change nothing else
+        True  #: elements that are not finite are rounded or returned, and change nothing else
     )
     alone: bool = True  #: a tensor's scale is its own (not: one for several tensors of a step)
     #: run(3 g) = 3 run(g) to rounding: the scale is a real number taken from the gradients

@@ -14,6 +14,7 @@ SPECS = [
     "delayed_scaling:e4m3fn",
     "dynamic_loss_scaling:fp16,init=1048576",  # drops steps at first
     "qsgd",
+    "none:fp16,divide=fsdp",
     "hybrid(last=none:fp16;else=error_feedback(sign))",
 ]
 

@@ -1,0 +1,50 @@
+// Division: where a scheme's sum over W workers is divided. Training systems divide in the format
+// that they send, so that sums do not overflow; small gradients then round to 0 there.
+//
+//      c = round(S g)                       what is sent with divide=after: the caller divides
+//      c' = round(c / before)               sent instead; `before` is at least 1
+//      t = sum of c'                        partial sums rounded as without division
+//      mean = round(t / after) / S          before * after = W, but for a rounding
+//
+// The results of a scheme are sums, so messages are decoded as before c' / S and reductions as
+// W mean. A worker's division draws at hop 1 of the wire; the division after the sum draws at the
+// reduction's hop 0 as worker 1 (definitions.md, section 7).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/philox.h"
+#include "emulation/arithmetic/row_cast.h"
+
+namespace apscope::detail {
+
+struct Divisors {
+    double before = 1.0, after = 1.0;
+
+    bool any() const { return before != 1.0 || after != 1.0; }
+};
+
+struct Division {
+    enum class Place {
+        after,   // not in the scheme
+        before,  // by W: torch's compress hooks
+        sqrt,    // by fl32(sqrt(W)), then by the rest
+        fsdp,    // by a power of two about sqrt(W), then by the rest: FSDP
+        factor,  // by `factor`, then by the rest: gradient_predivide_factor
+    };
+    Place place = Place::after;
+    double factor = 1.0;
+
+    Divisors of(int workers) const;
+    friend bool operator==(const Division&, const Division&) = default;
+};
+
+// codes = round(codes / divisor), the quotient in fp64; element i draws as first + i.
+void divide_codes(std::span<double> codes, double divisor, const RowCast& cast,
+                  const RandomStream& stream, std::uint64_t first);
+// A sum of divided codes to that of undivided ones: W round(sum / after).
+void divide_sum(std::span<double> sum, double after, int workers, const RowCast& accumulator,
+                PhiloxKey key, std::uint64_t first);
+
+}  // namespace apscope::detail
