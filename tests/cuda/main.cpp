@@ -1,6 +1,6 @@
 // Proves on this machine's GPU that every kernel gives the host's bits, then times them. Arguments:
 // --no-timings; --no-proofs; --only-quantize; --small (fewer numbers); --quick (quantize on the
-// formats named, or none, instead of six); --seconds N (begin no rounding mode of quantize after N);
+// formats named, or none, instead of six); --seconds N (begin no rounding mode of quantize later);
 // --json FILE (proofs and times); names of formats.
 #include <cstdlib>
 #include <exception>
@@ -20,7 +20,8 @@ int main(int argc, char** argv) try {
         else if (argument == "--only-quantize") others = false;
         else if (argument == "--small") small = true;
         else if (argument == "--quick") quick = true;
-        else if (argument == "--seconds" && i + 1 < argc) quantize_seconds = std::atof(argv[++i]);
+        else if (argument == "--seconds" && i + 1 < argc)
+            quantize_seconds = std::atof(argv[++i]);
         else if (argument == "--json" && i + 1 < argc) json = argv[++i];
         else if (argument.starts_with("-")) throw std::invalid_argument("no option " + argument);
         else names.push_back(argument);

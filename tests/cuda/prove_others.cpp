@@ -61,7 +61,8 @@ bool prove_codes() {
 
 bool prove_statistics() {
     std::vector<float> in = edge_numbers();
-    const std::vector<float> more = random_numbers((std::size_t{1} << (small ? 13 : 22)) + 1001, 14, 3);
+    const std::vector<float> more =
+        random_numbers((std::size_t{1} << (small ? 13 : 22)) + 1001, 14, 3);
     in.insert(in.end(), more.begin(), more.end());
     const Array<float> x(in);
     bool right = true;
