@@ -34,6 +34,7 @@ REPLAY = {
 
 # A cmake that "builds" a cuda_test which writes what it would find, and empty modules.
 CMAKE = """
+[[ ! ${NO_MODULES:-} || " $* " == *" --target cuda_test "* || " $* " == *" -DAPSCOPE_ANALYSIS=OFF "* ]] || exit 1
 while (($#)); do case $1 in -B) folder=$2 ;; --build) folder=$2; build=1 ;; esac; shift; done
 [[ ${build:-} ]] || exit 0
 mkdir -p "$folder/tests/cuda" "$folder/bindings"
@@ -142,6 +143,16 @@ def test_a_part_that_fails_does_not_stop_the_later_ones(tmp_path):
     table = "\n".join(gpu.lines_of(found))
     assert "12 proofs (3,000 values), 2 of them wrong: encode e4m3" in table
     assert "Parts that did not pass: `proofs` failed, `memcheck` failed" in table
+
+
+def test_without_the_sources_of_the_modules_the_kernels_are_tried(tmp_path):
+    out, done = on_a_card(tmp_path, NO_MODULES="1")
+    assert done.returncode == 1
+    how = {p["name"]: p["how"] for p in json.loads((out / "gpu.json").read_text())["parts"]}
+    assert how.pop("build_modules") == "failed"
+    how.pop("replay")
+    assert set(how.values()) == {"passed"}
+    assert ".ci/gpu.sh --sources" in (out / "build_kernels.log").read_text()
 
 
 def test_a_part_beyond_its_limit_is_ended_and_what_has_no_time_left_is_not_started(tmp_path):
