@@ -1,16 +1,17 @@
 #!/bin/bash
 # What only a GPU can show, in one command and 7 minutes on 16 processors, without network and
-# without Debian's packages: builds the kernels and the modules, proves every kernel and every step
-# equal to the host, runs compute-sanitizer on small inputs, times every kernel beside a device copy
-# and a replay of ResNet-18's size beside the CPU. Every part has a time limit of its own and runs
-# whatever became of the others. Writes FOLDER/gpu.json and the table of docs/performance.md.
+# without Debian's packages: builds the kernels and the modules; proves every kernel and every step
+# equal to the host, and the package on torch tensors; runs compute-sanitizer on small inputs; times
+# every kernel beside a device copy and a replay of ResNet-18's size beside the CPU. Every part has
+# a time limit and runs whatever became of the others. Writes FOLDER/gpu.json and prints the table
+# of docs/performance.md.
 #
 #   .ci/gpu.sh [--dry-run] [--out FOLDER] [--seconds N]     FOLDER: build/gpu, N: 420
-#   .ci/gpu.sh --sources    on a machine with network: puts the sources of nlohmann-json and RE2 into
-#                           build/gpu-sources, which must lie beside the tree on one without them
+#   .ci/gpu.sh --sources    where there is a network: puts the sources of nlohmann-json and RE2 into
+#                           build/gpu-sources, which a machine without these libraries needs
 #
-# Needs nvcc 13, a C++20 compiler, CMake, ninja, compute-sanitizer, and PYTHON (python3)
-# with its headers, pybind11 and NumPy. --dry-run builds everything and runs what needs no GPU, on the
+# Needs nvcc 13, a C++20 compiler, CMake, ninja, compute-sanitizer, and PYTHON (python3) with its
+# headers, pybind11, NumPy and torch. --dry-run builds everything and runs what needs no GPU, on the
 # CPU, with limits 20 times as long. Exit status: 0; 1 if a part failed; 2 for a wrong argument; 77
 # without a GPU.
 set -uo pipefail
@@ -26,8 +27,11 @@ while (($#)); do
         --out) out=${2:-} && shift; [[ $out ]] || refuse "--out needs a folder" ;;
         --seconds)
             seconds=${2:-} && shift
-            [[ $seconds =~ ^[1-9][0-9]{0,4}$ ]] || refuse "--seconds '$seconds' is not a number from 1 to 99999" ;;
-        *) refuse "there is no argument '$1'; there are --dry-run, --out FOLDER, --seconds N and --sources" ;;
+            [[ $seconds =~ ^[1-9][0-9]{0,4}$ ]] \
+                || refuse "--seconds '$seconds' is not a number from 1 to 99999" ;;
+        *)
+            refuse "there is no argument '$1'; there are --dry-run, --out FOLDER, --seconds N and \
+--sources" ;;
     esac
     shift
 done
@@ -54,7 +58,7 @@ if [[ $dry ]]; then
     export CUDA_VISIBLE_DEVICES=
     gpu="dry run, no GPU" capability=9.0 driver=
 elif ! gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null) || [[ ! $gpu ]]; then
-    echo "This machine has no GPU that nvidia-smi lists; .ci/gpu.sh --dry-run shows what can be shown without one."
+    echo "This machine has no GPU that nvidia-smi lists; .ci/gpu.sh --dry-run does what needs none."
     exit 77
 else
     gpu=${gpu%%$'\n'*}
@@ -72,15 +76,16 @@ export device
 # ---- The parts --------------------------------------------------------------------------------
 
 configure() {
-    local with=()
-    [[ ! -d $sources ]] || with=(-DAPSCOPE_FETCH=ON -DRE2_LIBRARY= -DFETCHCONTENT_FULLY_DISCONNECTED=ON
-        -DFETCHCONTENT_SOURCE_DIR_JSON="$sources/json" -DFETCHCONTENT_SOURCE_DIR_GRPC="$sources/grpc"
+    local with=() own=(-DAPSCOPE_FETCH=ON -DRE2_LIBRARY=
         -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON -DCMAKE_DISABLE_FIND_PACKAGE_re2=ON)
+    [[ ! -d $sources ]] || with=("${own[@]}" -DFETCHCONTENT_FULLY_DISCONNECTED=ON
+        -DFETCHCONTENT_SOURCE_DIR_JSON="$sources/json"
+        -DFETCHCONTENT_SOURCE_DIR_GRPC="$sources/grpc")
     local all=(-S . -B "$build" "$@" --log-level=WARNING -DAPSCOPE_CUDA=ON
         -DCMAKE_CUDA_ARCHITECTURES="$architecture" -DPython_EXECUTABLE="$(command -v "$PYTHON")")
     cmake "${all[@]}" "${with[@]}" && return
-    echo "The Python modules are left out: build/gpu-sources (from .ci/gpu.sh --sources on a machine" \
-        "with network), pybind11 or Python's headers are missing, see above."
+    echo "The Python modules are left out: build/gpu-sources (.ci/gpu.sh --sources makes it where" \
+        "there is a network), pybind11 or Python's headers are missing, see above."
     rm -rf "$build"
     cmake "${all[@]}" -DAPSCOPE_ANALYSIS=OFF -DAPSCOPE_PYTHON=OFF
 }
@@ -97,6 +102,9 @@ kernel_times() { "$cuda_test" --no-proofs --json "$out/kernel_times.json"; }
 replay() {
     PYTHONPATH=$out/site "$PYTHON" tests/cuda/replay.py --device "$device" --json "$out/replay.json"
 }
+arrays() {
+    PYTHONPATH=$out/site "$PYTHON" tests/cuda/arrays.py --device "$device" --json "$out/arrays.json"
+}
 sanitize() {
     if ! command -v compute-sanitizer >/dev/null; then
         echo "compute-sanitizer is not on the PATH"
@@ -110,7 +118,8 @@ racecheck() { sanitize racecheck; }
 all_inputs() {
     "$cuda_test" --only-quantize --no-timings --seconds "$1" --json "$out/all_inputs.json" e4m3fn
 }
-export -f configure build_kernels build_modules proofs kernel_times replay sanitize memcheck racecheck all_inputs
+export -f configure build_kernels build_modules proofs kernel_times replay arrays \
+    sanitize memcheck racecheck all_inputs
 
 status=0 start=$EPOCHREALTIME
 left() { echo $((seconds - ${EPOCHREALTIME%.*} + ${start%.*})); }
@@ -131,7 +140,8 @@ part() {
         how="not started" limit=0
         echo "No time was left of $seconds s." >"$out/$name.log"
     else
-        timeout --kill-after=5 "$limit" bash -c 'set -uo pipefail; "$@"' "$name" "$name" "$@" >"$out/$name.log" 2>&1 || rc=$?
+        timeout --kill-after=5 "$limit" bash -c 'set -uo pipefail; "$@"' "$name" "$name" "$@" \
+            >"$out/$name.log" 2>&1 || rc=$?
         case $rc in
             0) how=passed ;;
             77) how=skipped ;;
@@ -144,7 +154,8 @@ part() {
     count_processor
     used=$(awk -v a="$before" -v b="$processor" 'BEGIN { printf "%.1f", b - a }')
     printf '%s\t%s\t%s\t%s\t%s\n' "$name" "$how" "$wall" "$used" "$limit" >>"$out/parts"
-    printf '%-14s %-12s %7.1f s of %d, %7.1f processor seconds\n' "$name" "$how" "$wall" "$limit" "$used"
+    printf '%-14s %-12s %7.1f s of %d, %7.1f processor seconds\n' \
+        "$name" "$how" "$wall" "$limit" "$used"
     [[ $how == passed ]] || tail -3 "$out/$name.log" | sed 's/^/    /'
 }
 
@@ -154,6 +165,7 @@ part proofs 60
 part kernel_times 45
 part build_modules 120
 part replay 60
+part arrays 40
 part memcheck 45
 part racecheck 45
 part all_inputs 90 $(($(left) > 75 ? 60 : $(left) - 15))

@@ -70,6 +70,7 @@ def collect(folder: Path, gpu: str, driver: str) -> dict[str, Any]:
             if (found := programs[name])
         },
         "timings": programs["kernel_times"]["timings"] if programs["kernel_times"] else [],
+        "arrays": read(folder / "arrays.json"),
         "replay": read(folder / "replay.json"),
     }
 
@@ -86,6 +87,9 @@ def lines_of(result: dict[str, Any]) -> list[str]:
         f"wrong{': ' + found['first_wrong'] if found['first_wrong'] else ''}"
         for found in result["proofs"].values()
     ]
+    if arrays := result["arrays"]:
+        differ = len(arrays["wrong"])
+        proofs.append(f"{arrays['calls']:,} calls of the package on tensors, {differ} differ")
     bad = [f"`{part['name']}` {part['how']}" for part in result["parts"] if part["how"] != "passed"]
     commit = f", commit {result['commit']}" if result["commit"] else ""
     lines = [
