@@ -5,27 +5,9 @@
 # no compiler can be installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-folder=build/nvcc
-packages=(nvidia-cuda-nvcc nvidia-cuda-crt nvidia-cuda-runtime nvidia-cuda-cccl nvidia-nvvm)
-
-if ! command -v nvcc >/dev/null; then
-    home=$PWD/$folder/nvidia/cu13
-    if [[ ! -e $folder/complete ]]; then
-        echo "Installing NVIDIA's compiler from PyPI into $folder"
-        rm -rf "$folder"
-        if ! .venv/bin/python -m pip install --quiet --no-deps --target "$folder" \
-            "${packages[@]/%/==13.*}"; then
-            echo "No nvcc here, and PyPI's was not installed: the CUDA sources were not compiled."
-            exit "${WITHOUT_COMPILER:-1}"
-        fi
-        # Wheels lack permissions to run, the linker's name of the library, and the folder where
-        # nvcc looks for it.
-        chmod +x "$home"/bin/* "$home"/nvvm/bin/*
-        ln -sf "$(basename "$home"/lib/libcudart.so.*)" "$home/lib/libcudart.so"
-        ln -sfn lib "$home/lib64"
-        touch "$folder/complete"
-    fi
-    export PATH=$home/bin:$PATH CUDACXX=$home/bin/nvcc
+if ! . .ci/nvcc.sh .venv/bin/python; then
+    echo "No nvcc here, and PyPI's was not installed: the CUDA sources were not compiled."
+    exit "${WITHOUT_COMPILER:-1}"
 fi
 nvcc --version | tail -2 | head -1
 cmake --preset cuda --log-level=WARNING -DCMAKE_CUDA_ARCHITECTURES="${ARCHITECTURES:-90}"

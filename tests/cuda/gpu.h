@@ -55,6 +55,30 @@ void in_parts(std::size_t count, const std::function<void(std::size_t, std::size
 // The median time of a call that puts work on the default stream, in seconds, after a warm-up.
 double median_seconds(const std::function<void()>& call, int repeats = 21);
 
+// Fewer numbers for every proof, for tools that slow a kernel down: --small.
+inline bool small = false;
+
+// Seconds after which no further rounding mode of quantize is begun: --seconds.
+inline double quantize_seconds = 1e9;
+
+// What the program found, for --json.
+struct Timing {
+    std::string job;
+    double milliseconds, of_floor;  // this time divided by the floor's
+    std::string floor;              // "device copy", "fp32 multiply-adds", "" if there is none
+    double rate;
+    std::string unit;  // of the rate
+};
+struct Found {
+    std::string device;
+    std::uint64_t proofs = 0, values = 0, wrong_proofs = 0;
+    std::string first_wrong;
+    std::vector<Timing> timings;
+};
+inline Found found;
+void count_proof(const std::string& what, std::uint64_t values, bool right);
+void write_json(const std::string& path);
+
 // One line a proof; false, with the first difference, if the arrays' bits differ.
 template <class T>
 bool report(const std::string& what, const std::vector<T>& expected, const std::vector<T>& got) {
@@ -69,11 +93,12 @@ bool report(const std::string& what, const std::vector<T>& expected, const std::
                     static_cast<double>(expected[first]), static_cast<double>(got[first]));
     std::puts("");
     std::fflush(stdout);
+    count_proof(what, expected.size(), wrong == 0);
     return wrong == 0;
 }
 
-// The edges of every binade and random bits: 2^17 numbers. Random finite numbers of 2^-spread ..
-// 2^spread.
+// The edges of every binade and random bits: 2^17 numbers, of which `small` takes every 61st. Random
+// finite numbers of 2^-spread .. 2^spread.
 std::vector<float> edge_numbers();
 std::vector<float> random_numbers(std::size_t n, int spread, std::uint32_t seed);
 

@@ -1,16 +1,29 @@
 // Proves on this machine's GPU that every kernel gives the host's bits, then times them. Arguments:
-// --no-timings, --quick (quantize on the formats named, or none, instead of six), names of formats.
+// --no-timings; --no-proofs; --only-quantize; --small (fewer numbers); --quick (quantize on the
+// formats named, or none, instead of six); --seconds N (begin no rounding mode of quantize later);
+// --json FILE (proofs and times); names of formats.
+#include <cstdlib>
 #include <exception>
+#include <stdexcept>
 
 #include "gpu.h"
 
 int main(int argc, char** argv) try {
     using namespace apscope::detail::gpu;
-    bool timings = true, quick = false;
+    bool timings = true, proofs = true, others = true, quick = false;
     std::vector<std::string> names;
-    for (const std::string& argument : std::vector<std::string>(argv + 1, argv + argc)) {
+    std::string json;
+    for (int i = 1; i < argc; ++i) {
+        const std::string argument = argv[i];
         if (argument == "--no-timings") timings = false;
+        else if (argument == "--no-proofs") proofs = false;
+        else if (argument == "--only-quantize") others = false;
+        else if (argument == "--small") small = true;
         else if (argument == "--quick") quick = true;
+        else if (argument == "--seconds" && i + 1 < argc)
+            quantize_seconds = std::atof(argv[++i]);
+        else if (argument == "--json" && i + 1 < argc) json = argv[++i];
+        else if (argument.starts_with("-")) throw std::invalid_argument("no option " + argument);
         else names.push_back(argument);
     }
     int devices = 0;
@@ -22,13 +35,16 @@ int main(int argc, char** argv) try {
     APSCOPE_CUDA(cudaGetDeviceProperties(&device, 0));
     std::printf("%s, compute capability %d.%d, %d multiprocessors\n", device.name, device.major,
                 device.minor, device.multiProcessorCount);
-    if (names.empty() && !quick) names = {"e4m3", "e4m3fn", "e5m2", "fp16", "bf16", "e3m0"};
+    found.device = device.name;
+    if (names.empty() && !quick && proofs) names = {"e4m3", "e4m3fn", "e5m2", "fp16", "bf16", "e3m0"};
     bool right = true;
     for (const auto prove : {prove_codes, prove_statistics, prove_all_reduce, prove_blocks,
-                             prove_matmul, prove_replay})
-        right = prove() && right;
-    right = prove_quantize(names) && right;
+                             prove_matmul, prove_replay}) {
+        if (proofs && others) right = prove() && right;
+    }
+    if (proofs) right = prove_quantize(names) && right;
     if (timings) print_timings();
+    if (!json.empty()) write_json(json);
     std::puts(right ? "all right" : "there are mismatches");
     return right ? 0 : 1;
 } catch (const std::exception& error) {

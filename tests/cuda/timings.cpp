@@ -27,6 +27,8 @@ void beside_copy(const std::string& what, double bytes, const std::function<void
     const double floor = (before + after) / 2;
     std::printf("%-44s %9.3f ms %8.0f GB/s   copy %8.3f ms   ratio %.2f\n", what.c_str(),
                 seconds * 1e3, bytes / seconds * 1e-9, floor * 1e3, seconds / floor);
+    found.timings.push_back({what, seconds * 1e3, seconds / floor, "device copy",
+                             bytes / seconds * 1e-9, "GB/s"});
     std::fflush(stdout);
 }
 
@@ -48,10 +50,12 @@ void time_replay() {
             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         if (i == 0 || seconds < best) best = seconds;
     }
-    std::printf("replay of 8 workers, 2^22 elements, %zu schemes with their topologies: %.1f ms, "
-                "%.0f 10^6 values and schemes a second\n",
-                tasks.size(), best * 1e3,
-                static_cast<double>(workers * n * tasks.size()) / best * 1e-6);
+    const double rate = static_cast<double>(workers * n * tasks.size()) / best * 1e-6;
+    const std::string what = "replay of 8 workers, 2^22 elements, " + std::to_string(tasks.size()) +
+                             " schemes with their topologies";
+    std::printf("%s: %.1f ms, %.0f 10^6 values and schemes a second\n", what.c_str(), best * 1e3,
+                rate);
+    found.timings.push_back({what, best * 1e3, 0.0, "", rate, "10^6 values and schemes a second"});
     std::fflush(stdout);
 }
 
@@ -117,10 +121,12 @@ void print_timings() {
                                  options, nullptr);
             }, 5);
             const double rate = static_cast<double>(side) * side * side / seconds;
-            std::printf("matmul 2048^3, fp16, %s, product %s: %.3f ms, %.3f 10^12 steps a second, "
-                        "1/%.0f of the multiply-adds\n",
-                        order, *product ? product : "exact", seconds * 1e3, rate * 1e-12,
-                        peak / rate);
+            const std::string what = std::string("matmul 2048^3, fp16, ") + order + ", product " +
+                                     (*product ? product : "exact");
+            std::printf("%s: %.3f ms, %.3f 10^12 steps a second, 1/%.0f of the multiply-adds\n",
+                        what.c_str(), seconds * 1e3, rate * 1e-12, peak / rate);
+            found.timings.push_back({what, seconds * 1e3, peak / rate, "fp32 multiply-adds",
+                                     rate * 1e-12, "10^12 steps a second"});
             std::fflush(stdout);
         }
     }

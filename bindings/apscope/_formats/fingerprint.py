@@ -12,10 +12,12 @@ from .._arrays.casts import decode, quantize
 from .._arrays.inputs import FormatLike, as_format
 from .._arrays.projection import Projection
 from .._core import FloatFormat
-from ..conformance import EDGES, ROUNDINGS, describe, inputs_of
+from ..conformance import EDGES, ROUNDINGS, inputs_of
 from .blackbox import cast_of, run_cast, same
+from .differences import agrees, allowed, described, differences
 from .formats import named_formats
 from .lattice import infer_format, is_lattice
+from .random_rounding import RandomRounding, draws_at_random, random_rounding
 
 Run = Callable[[np.ndarray], np.ndarray]
 
@@ -30,8 +32,8 @@ class Fingerprint:
         The format whose values the cast returns; ``unknown`` if there is none.
     rounding : str
         Between two normal values: one of the rounding modes, several joined by ``or`` if the format
-        cannot distinguish them, ``ties_to_even after a rounding to FORMAT``, ``not deterministic``,
-        or ``mixed``.
+        or the draws cannot distinguish them, ``ties_to_even after a rounding to FORMAT``, ``random,
+        by no stochastic rounding``, ``not deterministic``, or ``mixed``.
     overflow, infinity : str
         The results for finite values beyond the largest, and for infinities.
     subnormals : str
@@ -48,6 +50,12 @@ class Fingerprint:
         Inputs tried, and those where the cast differs from the preset.
     first : str
         The first differing input, with the results of the cast and of the preset.
+    differences : tuple of str
+        Every kind of difference from the preset, by the kind of input and of result, with its count
+        and its first probe; for a cast that rounds at random also the kinds of values at which the
+        frequency of rounding up is not the rule's.
+    random : RandomRounding or None
+        Of a cast that rounds at random: its probability of rounding up, random bits, ties and bias.
     """
 
     format: str
@@ -62,13 +70,17 @@ class Fingerprint:
     probes: int
     differing: int
     first: str
+    differences: tuple[str, ...] = ()
+    random: RandomRounding | None = None
 
     def __str__(self) -> str:
-        rows = [
-            (f.name.replace("_", " "), str(getattr(self, f.name)))
-            for f in dataclasses.fields(self)
-            if f.name != "projection"
-        ]
+        rows = []
+        for f in dataclasses.fields(self)[:-2]:
+            if f.name != "projection":
+                rows.append((f.name.replace("_", " "), str(getattr(self, f.name))))
+            if f.name == "rounding" and self.random is not None:
+                rows += self.random.rows()
+        rows += [("difference", words) for words in self.differences]
         return "\n".join(f"{name:<12} {value}" for name, value in rows if value)
 
 
@@ -80,7 +92,8 @@ def fingerprint(cast: Any, *, codes: FormatLike | None = None) -> Fingerprint:
     cast : callable or dtype
         Takes a float32 array, one-dimensional, and returns one of the same shape: values of any
         floating-point dtype, or integers, which are codes. Or a dtype of NumPy, ml_dtypes or torch.
-        It is called a few dozen times, with up to about 60 000 elements.
+        It is called a few dozen times, with up to about 60 000 elements; a cast that rounds at
+        random about 150 times, with up to 2^20 elements, 10^7 in all.
     codes : FloatFormat, str or dtype, optional
         The format of the codes of a cast that returns integers; by default the named one for which
         the results are nearest to the inputs.
@@ -94,6 +107,11 @@ def fingerprint(cast: Any, *, codes: FormatLike | None = None) -> Fingerprint:
     The probes are the conformance pack's inputs for the format found (every value, midpoint and
     neighbour of up to 8 bits), all powers of two and a pattern of every fp32 exponent. Errors
     elsewhere are not found: a cast that is wrong at one other fp32 value passes.
+
+    A cast whose results differ for equal inputs of one array rounds at random. Its probes agree if
+    they are one of the two neighbours; the preset's rounding is the rule that agrees with the
+    frequencies (see `RandomRounding`). At most 16 random bits can be counted; if the cast draws the
+    same in every call (a fixed seed), about 33.
 
     Raises
     ------
@@ -115,22 +133,32 @@ def fingerprint(cast: Any, *, codes: FormatLike | None = None) -> Fingerprint:
     if general is not None and general not in candidates:
         candidates.append(general)
 
+    at_random = draws_at_random(run)
+    roundings = ("stochastic",) if at_random else ROUNDINGS
     x = _generic()
-    near = [preset[0] for preset in _ranked(candidates, x, run(x))[:3]]
+    near = [preset[0] for preset in _ranked(candidates, x, run(x), roundings)[:3]]
     x = np.unique(np.concatenate([x.view(np.uint32), _around(near[0])])).view(np.float32)
     got = run(x)
-    f, rounding, overflow = _ranked(near, x, got)[0]
-    projection = Projection(rounding, overflow=overflow)
-    right = quantize(x, f, projection=projection).astype(np.float64)
-    wrong = np.flatnonzero(~same(got, right))
+    f, rounding, overflow = _ranked(near, x, got, roundings)[0]
     known = is_lattice(run, f)
-    changed = ~same(got, run(x))
-    regions = ("rounding", "overflow", "infinity", "subnormals")
+    changed = ~same(got, run(x)) & ~np.full(x.shape, at_random)
     words = (
-        _words(f, x, got, rounding, overflow, changed)
+        _words(f, x, got, roundings, rounding, overflow, changed)
         if known
-        else dict.fromkeys(regions, "unknown")
+        else dict.fromkeys(("rounding", "overflow", "infinity", "subnormals"), "unknown")
     )
+    rights = allowed(x, f, rounding, overflow)
+    kinds = differences(x, got, rights, f)
+    random: RandomRounding | None = None
+    projection = Projection(rounding, overflow=overflow)
+    if at_random and known:
+        random, deviating = random_rounding(run, f)
+        kinds += deviating
+        projection = random.projection(overflow)
+        none = random.rounding == "none"
+        words["rounding"] = "random, by no stochastic rounding" if none else random.rounding
+    elif at_random:
+        words["rounding"] = "random, not between the values of one format"
     return Fingerprint(
         format=f.name if known else "unknown",
         nan=_seen(got[np.isnan(x)]),
@@ -138,12 +166,10 @@ def fingerprint(cast: Any, *, codes: FormatLike | None = None) -> Fingerprint:
         preset=f"{f.name}, {projection}",
         projection=projection,
         probes=len(x),
-        differing=len(wrong),
-        first=describe(x[wrong[0]], got[wrong[0]], right[wrong[0]]).replace(
-            "correct is", "the preset"
-        )
-        if wrong.size
-        else "",
+        differing=int(np.count_nonzero(~agrees(got, rights))),
+        first=_first(x, got, rights),
+        differences=kinds,
+        random=random,
         **words,
     )
 
@@ -217,23 +243,21 @@ def _overflows(f: FloatFormat) -> list[str]:
 Preset = tuple[FloatFormat, str, str]
 
 
-def _ranked(candidates: list[FloatFormat], x: np.ndarray, got: np.ndarray) -> list[Preset]:
+def _ranked(
+    candidates: list[FloatFormat], x: np.ndarray, got: np.ndarray, roundings: tuple[str, ...]
+) -> list[Preset]:
     """Each format's best rounding and overflow, formats with the fewest differing probes first.
 
     Values decide before the signs of zeros; ties are broken by the order of the candidates.
     """
-    nan, negative = np.isnan(got), np.signbit(got)
     ranking = []
     for place, f in enumerate(candidates):
         best: tuple[int, int, str, str] | None = None
-        for rounding in ROUNDINGS:
+        for rounding in roundings:
             for overflow in _overflows(f):
-                right = quantize(x, f, rounding=rounding, overflow=overflow)
-                agree = (got == right) | (nan & np.isnan(right))
-                values = len(x) - int(np.count_nonzero(agree))
-                signs = int(
-                    np.count_nonzero(agree & (right == 0) & (np.signbit(right) != negative))
-                )
+                rights = allowed(x, f, rounding, overflow)
+                values = _differing(got, rights)
+                signs = len(x) - int(np.count_nonzero(agrees(got, rights))) - values
                 if best is None or (values, signs) < best[:2]:
                     best = (values, signs, rounding, overflow)
         assert best is not None
@@ -245,6 +269,7 @@ def _words(
     f: FloatFormat,
     x: np.ndarray,
     got: np.ndarray,
+    roundings: tuple[str, ...],
     rounding: str,
     overflow: str,
     changed: np.ndarray,
@@ -254,7 +279,7 @@ def _words(
         size = np.abs(x.astype(np.float64))
     usable = np.isfinite(x) & (x > 0 if not f.is_signed else x != 0)
     normal = usable & (size >= f.smallest_normal) & (size <= f.largest)
-    how, closest = _rounding(f, x[normal], got[normal], rounding)
+    how, closest = _rounding(f, x[normal], got[normal], roundings, rounding)
     if changed.any():
         how = (
             f"not deterministic ({np.count_nonzero(changed)} of {len(x)} probes changed from "
@@ -265,28 +290,37 @@ def _words(
         "rounding": how,
         "overflow": _overflow(f, x, got, usable & (size > f.largest), closest, overflow),
         "infinity": _seen(np.where(x < 0, -got, got)[np.isinf(x) & (f.is_signed | (x > 0))], f),
-        "subnormals": _subnormals(f, x[below], got[below], closest),
+        "subnormals": _subnormals(f, x[below], got[below], roundings, closest),
     }
 
 
-def _rounding(f: FloatFormat, x: np.ndarray, got: np.ndarray, closest: str) -> tuple[str, str]:
+def _rounding(
+    f: FloatFormat, x: np.ndarray, got: np.ndarray, roundings: tuple[str, ...], closest: str
+) -> tuple[str, str]:
     """The words, and the mode with the fewest differing probes."""
-    differing = {r: _differing(got, quantize(x, f, rounding=r)) for r in ROUNDINGS}
-    fitting = [r for r in ROUNDINGS if differing[r] == 0]
-    if len(fitting) == len(ROUNDINGS):
+    differing = {r: _differing(got, allowed(x, f, r, "ieee")) for r in roundings}
+    fitting = [r for r in roundings if differing[r] == 0]
+    if fitting == list(ROUNDINGS):
         return "none: every fp32 value is in the format", closest
     if fitting:
         return " or ".join(fitting), closest if closest in fitting else fitting[0]
     closest = min(differing, key=differing.__getitem__)
     for between in ("fp16", "bf16", "tf32"):
-        if _differing(got, quantize(quantize(x, between), f)) == 0:
+        if _differing(got, [quantize(quantize(x, between), f)]) == 0:
             return f"ties_to_even after a rounding to {between}", "ties_to_even"
     return f"mixed (closest to {closest}, {differing[closest]} of {len(x)} probes differ)", closest
 
 
-def _differing(got: np.ndarray, right: np.ndarray) -> int:
-    """The number of differing values, ignoring signs of zeros."""
-    return len(got) - int(np.count_nonzero((got == right) | (np.isnan(got) & np.isnan(right))))
+def _differing(got: np.ndarray, rights: list[np.ndarray]) -> int:
+    """The number of results that are none of those allowed, ignoring signs of zeros."""
+    nan = np.isnan(got)
+    agree = [(got == right) | (nan & np.isnan(right)) for right in rights]
+    return len(got) - int(np.count_nonzero(np.logical_or.reduce(agree)))
+
+
+def _first(x: np.ndarray, got: np.ndarray, rights: list[np.ndarray]) -> str:
+    wrong = np.flatnonzero(~agrees(got, rights))
+    return described(wrong[0], x, got, rights) if wrong.size else ""
 
 
 def _overflow(
@@ -298,26 +332,28 @@ def _overflow(
     x, got = x[past], got[past]
     # Rules can agree on finite inputs; infinite ones decided the preset.
     for overflow in [preset, *_overflows(f)]:
-        if _differing(got, quantize(x, f, rounding=rounding, overflow=overflow)) == 0:
+        if _differing(got, allowed(x, f, rounding, overflow)) == 0:
             far = np.abs(x) >= min(2 * f.largest, float(np.abs(x).max()))
             return f"{overflow} ({_seen(np.where(x < 0, -got, got)[far], f)})"
     return f"mixed ({_seen(np.where(x < 0, -got, got), f)})"
 
 
-def _subnormals(f: FloatFormat, x: np.ndarray, got: np.ndarray, rounding: str) -> str:
+def _subnormals(
+    f: FloatFormat, x: np.ndarray, got: np.ndarray, roundings: tuple[str, ...], rounding: str
+) -> str:
     if f.smallest_positive >= f.smallest_normal:
         return "none in the format"
-    right = quantize(x, f, rounding=rounding).astype(np.float64)
-    if _differing(got, right) == 0:
+    rights = allowed(x, f, rounding, "ieee")
+    if _differing(got, rights) == 0:
         return "gradual"
-    if _differing(got, np.where(np.abs(right) < f.smallest_normal, 0, right)) == 0:
+    if _differing(got, [np.where(np.abs(r) < f.smallest_normal, 0, r) for r in rights]) == 0:
         return "flushed to zero"
     if not got.any():
         return "inputs flushed to zero"
-    for other in ROUNDINGS:
-        if _differing(got, quantize(x, f, rounding=other)) == 0:
+    for other in roundings:
+        if _differing(got, allowed(x, f, other, "ieee")) == 0:
             return f"gradual, rounded {other}"
-    return f"mixed (gradual except for {_differing(got, right)} of {len(x)} probes)"
+    return f"mixed (gradual except for {_differing(got, rights)} of {len(x)} probes)"
 
 
 def _seen(values: np.ndarray, f: FloatFormat | None = None) -> str:
