@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 INSTALL = "install it with: pip install 'apscope[dask]'"
+ANSWER = 30.0  # seconds that a scheduler has to answer, as in Dask's own settings
 POLL = 1.0  # seconds between two looks at a cluster
 #: Polls in which workers exist but none has a part: Dask reserves the tasks of the last worker
 #: that ended.
@@ -38,9 +39,11 @@ def connect(address: str) -> Client:
     except ImportError:
         raise ValueError(f"--dask needs dask.distributed; {INSTALL}") from None
     try:
-        return Client(address, timeout=10)
+        return Client(address, timeout=ANSWER)
     except (OSError, TimeoutError):
-        raise OSError(f"no Dask scheduler answers at {address} within 10 seconds") from None
+        raise OSError(
+            f"no Dask scheduler answers at {address} within {ANSWER:.0f} seconds"
+        ) from None
 
 
 def check_client(client: Any) -> None:
