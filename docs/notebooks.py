@@ -32,9 +32,9 @@ LONGEST = 100_000
 #: BLAS's kernels, which differ with the processor. Every such number stands with its spread over
 #: the seeds, as 0.08 ± 0.02.
 TRAINED = "trained"
-#: The tag of cells whose numbers come from such kernels but do not enter a training: the last digit
-#: of one that has decimals may be another.
-KERNELS = "kernels"
+#: The tag of cells whose numbers come from such kernels but do not enter a training: one that has
+#: decimals may differ by a unit of its last digit and by this much, relatively.
+KERNELS, CLOSE = "kernels", 0.02
 #: Of a picture: how far apart the pixels of two drawings may be, in the mean, of 255. Letters are
 #: drawn a little differently by other versions.
 ALIKE = 4.0
@@ -180,11 +180,11 @@ def unlike(one: str, other: str, tags: Collection[str] = ()) -> tuple[str, str] 
 
 
 def _close(one: re.Match[str], other: re.Match[str]) -> bool:
-    """Whether two numbers agree to one unit of the last digit; with spreads, whether these meet."""
+    """Whether two numbers agree but for `CLOSE`; with spreads, whether these meet."""
     numbers = [match[0].split(" ± ") for match in (one, other)]
     value, spread = ([float(part[i]) for part in numbers] for i in (0, -1))
     unit = max(_unit(part[0]) for part in numbers)
-    room = sum(spread) if len(numbers[0]) == 2 else 0
+    room = sum(spread) if len(numbers[0]) == 2 else CLOSE * max(map(abs, value))
     return abs(value[0] - value[1]) <= (room + unit) * (1 + 1e-9)
 
 
