@@ -1,29 +1,47 @@
 #!/bin/bash
-# any_processor.sh [SETTING...]: the tests whose numbers come from PyTorch's, NumPy's or the BLAS's kernels,
-# under kernels of other processors and other numbers of threads. The logs are build/any-processor/SETTING.log.
-cd "$(dirname "$0")/.." || exit 1
-export MKL_DYNAMIC=FALSE PYTHONDONTWRITEBYTECODE=1
-FILES=${FILES:-$(cat tests/any_processor.txt)}
-LOGS=build/any-processor
-mkdir -p $LOGS
+# Usage: any_processor.sh [SETTING...]
+#
+# Runs the tests whose numbers pass through PyTorch's, NumPy's or the BLAS's kernels under those of
+# other processors and other numbers of threads, one setting after the other; all without arguments.
+# The logs are build/any-processor/SETTING.log. FILES=tests is every Python test; JOBS=N processes.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+python=$PWD/.venv/bin/python
+logs=build/any-processor
+files=${FILES:-tests/python/train tests/python/torch_ops tests/python/record tests/python/claims
+    tests/python/repository/test_notebooks.py tests/python/repository/test_samples.py
+    tests/python/repository/test_insight.py}
+mkdir -p "$logs"
 
-# name ATEN_CPU_CAPABILITY ONEDNN_MAX_CPU_ISA MKL_CBWR OPENBLAS_CORETYPE threads; - leaves it to the library
-SETTINGS="default-haswell-1 default SSE41 COMPATIBLE Haswell 1
-default-own-4 default SSE41 COMPATIBLE - 4
-avx2-haswell-4 avx2 AVX2 AVX2 Haswell 4
-avx2-own-1 avx2 AVX2 AVX2 - 1
-avx512-haswell-1 avx512 - - Haswell 1
-avx512-own-4 avx512 - - - 4"
+# Instruction set, kernel of OpenBLAS, threads. `own` is what the library chooses here.
+settings="default Haswell 1
+default own 4
+avx2 Haswell 4
+avx2 own 1
+avx512 Haswell 1
+avx512 own 4"
+
+run() {  # instruction set, kernel of OpenBLAS, threads: pytest in that setting
+    local variables=(ATEN_CPU_CAPABILITY="$1" {OMP,MKL,OPENBLAS}_NUM_THREADS="$3")
+    case $1 in
+        default)  # no more than every x86-64 processor has, in NumPy and the C library too
+            variables+=(ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE
+                GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-FMA,-AVX512F
+                NPY_DISABLE_CPU_FEATURES="$("$python" -c "import numpy._core._multiarray_umath as m
+print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))")") ;;
+        avx2) variables+=(ONEDNN_MAX_CPU_ISA=AVX2 MKL_CBWR=AVX2) ;;
+    esac
+    [[ $2 == own ]] || variables+=(OPENBLAS_CORETYPE="$2")
+    # shellcheck disable=SC2086  # words
+    env -u OPENBLAS_CORETYPE "${variables[@]}" "$python" -m pytest -q -p no:cacheprovider \
+        --numprocesses "${JOBS:-2}" --dist worksteal $files
+}
+
 status=0
-while read -r name aten onednn mkl openblas threads; do
-    [ $# -gt 0 ] && [[ " $* " != *" $name "* ]] && continue
-    unset ONEDNN_MAX_CPU_ISA MKL_CBWR OPENBLAS_CORETYPE
-    export ATEN_CPU_CAPABILITY=$aten OMP_NUM_THREADS=$threads MKL_NUM_THREADS=$threads OPENBLAS_NUM_THREADS=$threads
-    [ "$onednn" = - ] || export ONEDNN_MAX_CPU_ISA=$onednn
-    [ "$mkl" = - ] || export MKL_CBWR=$mkl
-    [ "$openblas" = - ] || export OPENBLAS_CORETYPE=$openblas
-    .venv/bin/python -m pytest -q --numprocesses "${JOBS:-2}" --dist worksteal -p no:cacheprovider $FILES \
-        > "$LOGS/$name.log" 2>&1 || status=1
-    echo "$name: $(tail -1 "$LOGS/$name.log")"
-done <<< "$SETTINGS"
+while read -r set blas threads; do
+    name=$set-$blas-$threads
+    if (($#)) && [[ " $* " != *" $name "* ]]; then continue; fi
+    run "$set" "$blas" "$threads" > "$logs/$name.log" 2>&1 < /dev/null || status=1
+    printf '%-18s %s\n' "$name" "$(tail -n 1 "$logs/$name.log")"
+done <<< "$settings"
 exit $status

@@ -169,6 +169,28 @@ def test_threads_of_a_worker_take_turns_and_a_sentence_says_so(toml, alone, tmp_
     assert files(out) == files(alone)
 
 
+def test_a_client_that_fails_while_it_closes_changes_no_answer(
+    client, toml, alone, tmp_path, capsys, monkeypatch
+):
+    close = distributed.Client.close
+
+    def fails(self, *arguments, **keys):
+        close(self, *arguments, **keys)
+        raise AssertionError
+
+    words = ["train", toml, "--dask", client.scheduler.address, "-o"]
+    monkeypatch.setattr(distributed.Client, "close", fails)
+    assert main([*words, str(tmp_path / "out")]) == 0
+    assert files(tmp_path / "out") == files(alone)
+    monkeypatch.setattr("apscope._replay.waiting.ANSWER", 1.0)
+    with monkeypatch.context() as nobody:
+        nobody.setitem(dask.config.config["distributed"]["comm"]["retry"], "count", 0)
+        assert main(["train", toml, "-o", str(tmp_path / "a"), "--dask", "tcp://127.0.0.1:1"]) == 2
+    assert capsys.readouterr().err == (
+        "apscope: no Dask scheduler answers at tcp://127.0.0.1:1 within 1 seconds\n"
+    )
+
+
 def test_what_cannot_be_is_one_sentence_and_writes_nothing(toml, tmp_path, capsys):
     out = str(tmp_path / "out")
     assert main(["train", toml, "-o", out, "--dask", "nonsense://x"]) == 2
